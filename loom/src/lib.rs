@@ -1,0 +1,1 @@
+//! Model checks of tollgate's protocols under loom; see `tests/`.

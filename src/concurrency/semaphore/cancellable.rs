@@ -1,0 +1,67 @@
+//! Acquiring a [`Semaphore`] with a token: shorthands for `cancel_on`.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Acquire, AcquireOwned, Semaphore};
+use crate::wait::CancelOn;
+
+/// Acquiring with a token that cancels the wait: shorthands.
+impl Semaphore {
+    /// Waits for a permit, or until `token` is cancelled. Short for
+    /// `acquire().cancel_on(token)`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`](crate::ErrorKind::Cancelled), and those of [`acquire`](Self::acquire). A
+    /// token that is cancelled already wins at once, even when permits are free.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_util::sync::CancellationToken;
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = Semaphore::new(1);
+    /// let token = CancellationToken::new();
+    /// let permit = semaphore.acquire_cancellable(&token).await?;
+    ///
+    /// let waiting = semaphore.acquire_cancellable(&token);
+    /// let (waited, ()) = tokio::join!(waiting, async { token.cancel() });
+    /// assert_eq!(waited.unwrap_err().kind(), ErrorKind::Cancelled);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire_cancellable<'a>(
+        &'a self,
+        token: &'a CancellationToken,
+    ) -> CancelOn<Acquire<'a>, &'a CancellationToken> {
+        self.acquire().cancel_on(token)
+    }
+
+    /// Waits for a permit that shares the semaphore, or until `token` is cancelled. Short for
+    /// `acquire_owned().cancel_on(token)`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire_cancellable`](Self::acquire_cancellable).
+    #[inline]
+    pub fn acquire_owned_cancellable(
+        self: Arc<Self>,
+        token: CancellationToken,
+    ) -> CancelOn<AcquireOwned, CancellationToken> {
+        self.acquire_owned().cancel_on(token)
+    }
+}

@@ -1,0 +1,291 @@
+//! [`Semaphore`]: its fields, its configuration, and what can be changed and observed.
+//!
+//! The verbs are in [`verbs`], the ready paths in [`word`], and everything else in [`protocol`].
+
+mod acquire;
+#[cfg(feature = "tokio")]
+mod cancellable;
+mod idle;
+mod permit;
+mod protocol;
+mod served;
+mod verbs;
+mod word;
+
+use std::fmt;
+
+pub use self::acquire::{Acquire, AcquireOwned};
+pub use self::idle::WaitIdle;
+pub use self::permit::{OwnedPermit, Permit};
+use self::protocol::Lines;
+use self::served::LastServed;
+use self::word::Word;
+use crate::const_panic::panic_with;
+use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
+
+/// At most N at once: a fair asynchronous semaphore.
+///
+/// A caller [acquires](Self::acquire) one or more of N *permits*, waiting if it must, and gives
+/// them back by dropping what it got. The limit can be changed at any time, in both directions.
+///
+/// # Fairness
+///
+/// Strictly first-in first-out, whatever is asked for: while somebody waits, newcomers are
+/// refused or join at the end, even if what they ask for is free. So many small requests do not
+/// starve a large one. A future joins the line at its first poll, not when it is made.
+///
+/// # Cancel safety
+///
+/// Dropping a future that has not finished takes it out of the line in constant time, and nothing
+/// is lost: a permit that it had been granted goes to the next in line. A future that was polled
+/// and then put aside keeps its place and, once its turn has come, its permits, until it is
+/// dropped; everyone behind it waits meanwhile. The same holds for one that is leaked, for example
+/// with [`mem::forget`](std::mem::forget): it takes away what it asked for, and no more.
+///
+/// # Memory ordering
+///
+/// Whatever a holder did before it gave a permit back happens before whatever the next holder of
+/// that permit does. To acquire is an acquire operation, to give back a release.
+///
+/// # Panicking wakers
+///
+/// A waker that panics when it is called does not disturb anyone else: all who can go are still
+/// granted and woken, and the panic is reported by the panic hook and goes no further.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::{AcquireError, Semaphore};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let semaphore = Arc::new(Semaphore::new(8));
+///
+/// let uploads: Vec<_> = (0..100)
+///     .map(|name| {
+///         let semaphore = Arc::clone(&semaphore);
+///         tokio::spawn(async move {
+///             let _permit = semaphore.acquire().await?;
+///             // At most eight of the tasks are here at once.
+///             Ok::<_, AcquireError>(name)
+///         })
+///     })
+///     .collect();
+/// for upload in uploads {
+///     upload.await??;
+/// }
+/// assert_eq!(semaphore.available_permits(), 8);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// One for the whole program needs no lazy initialisation:
+///
+/// ```
+/// use tollgate::Semaphore;
+///
+/// static DISK: Semaphore = Semaphore::new(2);
+///
+/// # fn main() -> Result<(), tollgate::AcquireError> {
+/// let permit = DISK.try_acquire()?;
+/// assert_eq!(DISK.available_permits(), 1);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Semaphore {
+    word: Word,
+    /// Changes only under the lock; read anywhere.
+    limit: AtomicUsize,
+    max_waiters: usize,
+    served: LastServed,
+    lines: Mutex<Lines>,
+}
+
+/// Making one.
+impl Semaphore {
+    /// The most permits that a semaphore can have.
+    pub const MAX_PERMITS: usize = word::MAX_PERMITS;
+
+    const_fn! {
+        /// A semaphore with this many permits, all of them free. With 0 it starts paused:
+        /// everyone waits until [`set_permits`](Self::set_permits).
+        ///
+        /// # Panics
+        ///
+        /// If `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
+        #[track_caller]
+        pub fn new(permits: usize) -> Self {
+            if permits > Self::MAX_PERMITS {
+                panic_with("a semaphore cannot have ", permits, " permits, see MAX_PERMITS");
+            }
+            Self {
+                word: Word::new(permits),
+                limit: AtomicUsize::new(permits),
+                max_waiters: usize::MAX,
+                served: LastServed::new(),
+                lines: Mutex::new(Lines::new()),
+            }
+        }
+    }
+
+    const_fn! {
+        /// The same semaphore with a bounded line: who would have to wait when this many are
+        /// waiting already is refused at once, with [`QueueFull`](crate::ErrorKind::QueueFull).
+        /// With 0 nobody ever waits. Unbounded unless set.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tollgate::{ErrorKind, Semaphore};
+        ///
+        /// let semaphore = Semaphore::new(1).max_waiters(0);
+        /// let _permit = semaphore.try_acquire()?;
+        ///
+        /// let refused = semaphore.acquire().wait().unwrap_err();
+        /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
+        /// # Ok::<_, tollgate::AcquireError>(())
+        /// ```
+        #[must_use]
+        pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+            self.max_waiters = max_waiters;
+            self
+        }
+    }
+}
+
+/// Changing and observing.
+impl Semaphore {
+    /// Changes the limit, while permits are out and callers are waiting.
+    ///
+    /// It is exact in both directions. Growing admits those who now fit. Shrinking takes nothing
+    /// away from those who hold permits: what is held above the new limit is a debt, and nobody is
+    /// admitted until it has been paid off. A waiter who asks for more than the new limit is
+    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes.
+    /// With 0 everyone waits: a pause.
+    ///
+    /// # Panics
+    ///
+    /// If `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let permits = semaphore.try_acquire_many(3)?;
+    ///
+    /// semaphore.set_permits(1);
+    /// drop(permits);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[track_caller]
+    pub fn set_permits(&self, permits: usize) {
+        assert!(
+            permits <= Self::MAX_PERMITS,
+            "a semaphore cannot have {permits} permits, see MAX_PERMITS"
+        );
+        self.resize(|_| Some(permits));
+    }
+
+    /// Raises the limit by `permits`, at most to [`MAX_PERMITS`](Self::MAX_PERMITS).
+    ///
+    /// # Panics
+    ///
+    /// If it would go above that; then nothing has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(0);
+    /// semaphore.add_permits(2);
+    /// assert_eq!(semaphore.permits(), 2);
+    /// ```
+    #[track_caller]
+    pub fn add_permits(&self, permits: usize) {
+        let added = self.resize(|limit| {
+            let sum = limit.checked_add(permits)?;
+            (sum <= Self::MAX_PERMITS).then_some(sum)
+        });
+        assert!(
+            added,
+            "a semaphore cannot have {permits} permits more, see MAX_PERMITS"
+        );
+    }
+
+    /// The limit: how many permits there are, free or held.
+    ///
+    /// [`set_permits`](Self::set_permits), [`add_permits`](Self::add_permits) and
+    /// [`Permit::forget`] change it.
+    pub fn permits(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// How many permits are free. It can be above 0 while callers wait: for more than that, and
+    /// newcomers wait behind them.
+    pub fn available_permits(&self) -> usize {
+        usize::try_from(self.word.load().free()).unwrap_or(0)
+    }
+
+    /// How many callers are waiting in line.
+    pub fn waiting(&self) -> usize {
+        self.line_len()
+    }
+
+    /// Admits nobody any more. Everyone in line, and everyone who comes, gets
+    /// [`Closed`](crate::ErrorKind::Closed). Permits that are held stay valid, and one that was
+    /// granted before is still received. Closing again does nothing.
+    ///
+    /// # Examples
+    ///
+    /// Drain and shut down:
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = Arc::new(Semaphore::new(2));
+    /// let permit = Arc::clone(&semaphore).acquire_owned().await?;
+    /// tokio::spawn(async move { drop(permit) });
+    ///
+    /// semaphore.close();
+    /// assert_eq!(semaphore.acquire().await.unwrap_err().kind(), ErrorKind::Closed);
+    /// semaphore.wait_idle().await;
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn close(&self) {
+        self.close_line();
+    }
+
+    /// Whether it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.word.load().is_closed()
+    }
+
+    /// Waits until every permit has come back.
+    ///
+    /// It ends when there was such a moment after the first poll. While new callers come, there
+    /// may never be one; [`close`](Self::close) first to drain.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub fn wait_idle(&self) -> WaitIdle<'_> {
+        WaitIdle::new(self)
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore")
+            .field("permits", &self.permits())
+            .field("available_permits", &self.available_permits())
+            .field("waiting", &self.waiting())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}

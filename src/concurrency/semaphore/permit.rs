@@ -1,0 +1,158 @@
+//! The right to be one of N at once, given back on drop.
+//!
+//! A permit holds a number of permits of one semaphore, which it reaches by reference or by `Arc`;
+//! [`Held`] is what the two have in common.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::Semaphore;
+
+/// One or more permits of a [`Semaphore`], given back when dropped; also when the holder panics.
+///
+/// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
+/// circulation without lowering the limit; [`forget`](Self::forget) does that properly.
+#[must_use = "a permit that is dropped at once caps nothing"]
+pub struct Permit<'a>(Held<&'a Semaphore>);
+
+/// One or more permits of a shared [`Semaphore`], given back when dropped; also when the holder
+/// panics.
+///
+/// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
+/// circulation without lowering the limit; [`forget`](Self::forget) does that properly.
+#[must_use = "a permit that is dropped at once caps nothing"]
+pub struct OwnedPermit(Held<Arc<Semaphore>>);
+
+/// Permits that go back when this is dropped.
+struct Held<S: Deref<Target = Semaphore>> {
+    semaphore: S,
+    count: usize,
+}
+
+impl<S: Deref<Target = Semaphore>> Held<S> {
+    #[inline]
+    fn new(semaphore: S, permits: u32) -> Self {
+        Self {
+            semaphore,
+            count: permits as usize,
+        }
+    }
+
+    fn split(&mut self, permits: usize) -> Option<Self>
+    where
+        S: Clone,
+    {
+        self.count = self.count.checked_sub(permits)?;
+        Some(Self {
+            semaphore: self.semaphore.clone(),
+            count: permits,
+        })
+    }
+
+    #[track_caller]
+    fn merge(&mut self, mut other: Self) {
+        assert!(
+            std::ptr::eq(&*self.semaphore, &*other.semaphore),
+            "permits of two semaphores cannot be merged: {:?} and {:?}",
+            *self.semaphore,
+            *other.semaphore,
+        );
+        // Both are held of one limit, so the sum is not above it.
+        self.count += std::mem::take(&mut other.count);
+    }
+
+    fn forget(mut self) {
+        self.semaphore.forget(std::mem::take(&mut self.count));
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Drop for Held<S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.semaphore.give(self.count);
+    }
+}
+
+macro_rules! permit {
+    ([$($generics:tt)*] $permit:ty, $name:literal, $source:ty) => {
+        impl<$($generics)*> $permit {
+            #[inline]
+            pub(super) fn new(semaphore: $source, permits: u32) -> Self {
+                Self(Held::new(semaphore, permits))
+            }
+
+            /// How many permits it holds.
+            #[inline]
+            pub fn count(&self) -> usize {
+                self.0.count
+            }
+
+            /// Takes `permits` of its permits out, to be held and dropped on their own. `None`,
+            /// and nothing has changed, if it holds fewer.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// use std::sync::Arc;
+            ///
+            /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+            /// let mut three = Arc::clone(&semaphore).try_acquire_many_owned(3)?;
+            ///
+            /// drop(three.split(2));
+            /// assert_eq!(three.count(), 1);
+            /// assert_eq!(semaphore.available_permits(), 2);
+            /// assert!(three.split(2).is_none());
+            /// # Ok::<_, tollgate::AcquireError>(())
+            /// ```
+            pub fn split(&mut self, permits: usize) -> Option<Self> {
+                self.0.split(permits).map(Self)
+            }
+
+            /// Adds the permits of `other` to its own.
+            ///
+            /// # Panics
+            ///
+            /// If `other` belongs to another semaphore. Both are given back then.
+            #[track_caller]
+            pub fn merge(&mut self, other: Self) {
+                self.0.merge(other.0);
+            }
+
+            /// Never gives its permits back, and lowers the limit of the semaphore by as many, at
+            /// most to 0.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// use std::sync::Arc;
+            ///
+            /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+            /// Arc::clone(&semaphore).try_acquire_owned()?.forget();
+            /// assert_eq!(semaphore.permits(), 2);
+            /// assert_eq!(semaphore.available_permits(), 2);
+            /// # Ok::<_, tollgate::AcquireError>(())
+            /// ```
+            pub fn forget(self) {
+                self.0.forget();
+            }
+
+            /// The semaphore that it belongs to.
+            pub fn semaphore(&self) -> &$source {
+                &self.0.semaphore
+            }
+        }
+
+        impl<$($generics)*> fmt::Debug for $permit {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct($name)
+                    .field("count", &self.0.count)
+                    .field("semaphore", &*self.0.semaphore)
+                    .finish()
+            }
+        }
+    };
+}
+
+permit!(['a] Permit<'a>, "Permit", &'a Semaphore);
+permit!([] OwnedPermit, "OwnedPermit", Arc<Semaphore>);

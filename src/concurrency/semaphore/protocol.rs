@@ -1,0 +1,349 @@
+//! How permits, waiters and the closing of a semaphore meet: the slow paths, all under one lock.
+//!
+//! Invariants, together with those of the [word](super::word) and the [line](crate::line):
+//!
+//! 1. Under the lock, `LINE` is set exactly while the line of waiters is not empty, and `NOTICE`
+//!    exactly while that line or the line of those who wait for idleness is not empty.
+//! 2. Permits gather in the word until they cover the head: nothing is reserved in part, so a
+//!    waiter that leaves has nothing to give back but a whole grant.
+//! 3. [`advance`](Semaphore::advance) is the only place where a waiter is settled. Everything that
+//!    may let the head go calls it before the lock is free for others: a release that saw
+//!    `NOTICE`, a leaving head, a grant passed on, a resize, `close`.
+//! 4. Wakers are called after the lock, by [`settle`](Semaphore::settle), which goes on until the
+//!    head cannot go. While it wakes, others may advance the line instead: it stays in order,
+//!    because it is settled only from the head.
+
+use std::convert::Infallible;
+use std::task::{Poll, Waker};
+
+use super::Semaphore;
+use crate::error::{AcquireError, ErrorKind};
+use crate::line::{Left, Line, Look, Ticket, WakeBatch};
+use crate::sync::{MutexGuard, Ordering, lock};
+
+/// What the lock guards.
+pub(super) struct Lines {
+    /// Those who wait for permits.
+    permits: Line<u32, Refusal>,
+    /// Those who wait until everything has come back.
+    idle: Line<(), Infallible>,
+    /// The last of them who was there when everything had come back. All up to that number are
+    /// granted, even if the moment is over by the time that their turn to be woken comes.
+    idle_until: u64,
+}
+
+/// What a waiter for permits is told when it is not granted.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Closed,
+    ExceedsCapacity(usize),
+}
+
+impl Lines {
+    pub(super) const fn new() -> Self {
+        Self {
+            permits: Line::new(),
+            idle: Line::new(),
+            idle_until: 0,
+        }
+    }
+}
+
+impl From<Refusal> for AcquireError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Closed => Self::new(ErrorKind::Closed),
+            Refusal::ExceedsCapacity(limit) => Self::exceeds_capacity(limit as u64),
+        }
+    }
+}
+
+/// Taking and giving back.
+impl Semaphore {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        lock(&self.lines)
+    }
+
+    /// The end of a try that could not take: which refusal it is, if it is one.
+    #[cold]
+    pub(super) fn refuse(&self, permits: u32) -> Result<(), AcquireError> {
+        match self.impossible(permits) {
+            Some(error) => Err(error),
+            None if permits == 0 => Ok(()),
+            None => Err(AcquireError::new(ErrorKind::NoPermits)),
+        }
+    }
+
+    /// Why `permits` are not to be had even by waiting: closed, or more than the limit. A limit of
+    /// 0 is a pause, not a capacity.
+    fn impossible(&self, permits: u32) -> Option<AcquireError> {
+        let limit = self.permits();
+        if self.word.load().is_closed() {
+            Some(AcquireError::new(ErrorKind::Closed))
+        } else if limit != 0 && permits as usize > limit {
+            Some(AcquireError::exceeds_capacity(limit as u64))
+        } else {
+            None
+        }
+    }
+
+    /// Gives permits back.
+    #[inline]
+    pub(super) fn give(&self, permits: usize) {
+        if self.word.give(permits).wants_notice() {
+            self.visit();
+        }
+    }
+
+    /// A release that was asked to visit the lock.
+    #[inline(never)]
+    fn visit(&self) {
+        self.settle(self.lock());
+    }
+}
+
+/// Waiting for permits.
+impl Semaphore {
+    /// A first poll that could not take: takes after all, is refused, or joins the line and leaves
+    /// its ticket.
+    #[inline(never)]
+    pub(super) fn join(
+        &self,
+        permits: u32,
+        ticket: &mut Option<Ticket>,
+        waker: &Waker,
+    ) -> Poll<Result<(), AcquireError>> {
+        // Cloned before the lock, under which no foreign code runs, and dropped after it.
+        let waker = waker.clone();
+        let mut lines = self.lock();
+        if let Some(error) = self.impossible(permits) {
+            return Poll::Ready(Err(error));
+        }
+        let room = lines.permits.len() < self.max_waiters && !lines.permits.is_full();
+        loop {
+            // Permits may have come back since; with nobody in line they may still be taken.
+            if permits == 0 || self.word.try_take(permits) {
+                return Poll::Ready(Ok(()));
+            }
+            if !room {
+                return Poll::Ready(Err(AcquireError::new(ErrorKind::QueueFull)));
+            }
+            if !lines.permits.is_empty() || self.word.announce(permits) {
+                *ticket = Some(lines.permits.push(permits, waker));
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Whether a waiter has been granted, as far as can be told without the lock.
+    #[inline]
+    pub(super) fn has_granted(&self, ticket: &Ticket) -> bool {
+        self.served.has_granted(ticket.number())
+    }
+
+    /// A later poll that cannot tell without the lock.
+    #[inline(never)]
+    pub(super) fn look(
+        &self,
+        ticket: &mut Option<Ticket>,
+        waker: &Waker,
+    ) -> Poll<Result<(), AcquireError>> {
+        let told = std::task::ready!(self.look_in(|lines| &mut lines.permits, ticket, waker));
+        Poll::Ready(told.map_or(Ok(()), |refusal| Err(refusal.into())))
+    }
+
+    /// Gives up a place in line, or passes on a grant that nobody will collect.
+    #[cold]
+    pub(super) fn leave(&self, ticket: Ticket, permits: u32) {
+        let mut lines = self.lock();
+        match lines.permits.leave(ticket) {
+            Left::Place { waker, first } => {
+                // Behind a large head that leaves there may be small ones that can go.
+                if first {
+                    self.settle(lines);
+                } else {
+                    drop(lines);
+                }
+                drop(waker);
+            }
+            Left::Granted => {
+                self.word.give(permits as usize);
+                self.settle(lines);
+            }
+            Left::Settled(Refusal::Closed | Refusal::ExceedsCapacity(_)) => {}
+        }
+    }
+}
+
+/// Waiting for idleness.
+impl Semaphore {
+    /// A first poll: ready if everything has come back, otherwise joins and leaves its ticket.
+    #[cold]
+    pub(super) fn join_idle(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<()> {
+        let waker = waker.clone();
+        let mut lines = self.lock();
+        // Asked for before the word is read: a release that the reading misses sees the notice.
+        self.word.ask_notice();
+        if self.word.load().free() == self.limit() {
+            self.settle(lines);
+            return Poll::Ready(());
+        }
+        *ticket = Some(lines.idle.push((), waker));
+        Poll::Pending
+    }
+
+    /// A later poll: whether everything had come back at some moment since the first.
+    #[cold]
+    pub(super) fn look_idle(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<()> {
+        self.look_in(|lines| &mut lines.idle, ticket, waker)
+            .map(|_| ())
+    }
+
+    /// Waits for idleness no longer.
+    #[cold]
+    pub(super) fn leave_idle(&self, ticket: Ticket) {
+        let mut lines = self.lock();
+        let left = lines.idle.leave(ticket);
+        self.settle(lines);
+        drop(left);
+    }
+}
+
+/// Changing what is allowed.
+impl Semaphore {
+    /// The limit, in the type of the word.
+    fn limit(&self) -> isize {
+        // At most `MAX_PERMITS`, so it fits.
+        self.permits() as isize
+    }
+
+    /// Closes, and lets everybody in line know.
+    pub(super) fn close_line(&self) {
+        let lines = self.lock();
+        self.word.close();
+        self.settle(lines);
+    }
+
+    /// Changes the limit to what `change` makes of it, and the free permits by the difference.
+    /// When it makes `None` of it nothing changes, and the answer is `false`.
+    pub(super) fn resize(&self, change: impl FnOnce(usize) -> Option<usize>) -> bool {
+        let lines = self.lock();
+        let old = self.permits();
+        let Some(new) = change(old) else {
+            return false;
+        };
+        self.limit.store(new, Ordering::Relaxed);
+        self.word.resize(old, new);
+        self.settle(lines);
+        true
+    }
+
+    /// Lowers the limit by permits that are held and will not come back, at most to 0: after a
+    /// shrink more may be held than the limit, and the rest of them pays off the debt.
+    pub(super) fn forget(&self, held: usize) {
+        let lines = self.lock();
+        let old = self.permits();
+        let new = old.saturating_sub(held);
+        self.limit.store(new, Ordering::Relaxed);
+        self.word.resize(old, new + held);
+        self.settle(lines);
+    }
+
+    /// How many are waiting for permits.
+    pub(super) fn line_len(&self) -> usize {
+        self.lock().permits.len()
+    }
+}
+
+/// What all of these come down to.
+impl Semaphore {
+    /// Lets everybody go who can, then unlocks and wakes them.
+    fn settle<'a>(&'a self, mut lines: MutexGuard<'a, Lines>) {
+        let mut batch = WakeBatch::new();
+        loop {
+            let more = self.advance(&mut lines, &mut batch);
+            drop(lines);
+            batch.wake_all();
+            if !more {
+                return;
+            }
+            lines = self.lock();
+        }
+    }
+
+    /// Settles waiters from the head until one cannot go or the batch is full; `true` if it was
+    /// full.
+    fn advance(&self, lines: &mut Lines, batch: &mut WakeBatch) -> bool {
+        let seen = self.word.load();
+        let limit = self.limit();
+        let mut free = seen.free();
+        let mut last = None;
+        while let Some(cost) = lines.permits.head() {
+            if batch.is_full() {
+                break;
+            }
+            // On a platform where this wraps, it is above any limit all the same.
+            let cost = cost as isize;
+            let served = if seen.is_closed() {
+                lines.permits.settle_head(Refusal::Closed)
+            } else if limit != 0 && cost > limit {
+                let refusal = Refusal::ExceedsCapacity(limit as usize);
+                lines.permits.settle_head(refusal)
+            } else if cost <= free {
+                free -= cost;
+                lines.permits.grant_head()
+            } else {
+                break;
+            };
+            last = served.as_ref().map(|served| served.number);
+            batch.push(served);
+        }
+        if free == limit {
+            lines.idle_until = lines.idle.last_number();
+        }
+        let until = lines.idle_until;
+        while !batch.is_full() && lines.idle.head_number().is_some_and(|first| first <= until) {
+            batch.push(lines.idle.grant_head());
+        }
+        let line = !lines.permits.is_empty();
+        let notice = line || !lines.idle.is_empty();
+        self.word.settle(seen, seen.free() - free, line, notice);
+        if let Some(number) = last {
+            self.served.publish(number, lines.permits.has_settled());
+        }
+        batch.is_full()
+    }
+
+    /// Looks whether a waiter has been served, and makes sure that it left the right waker if not.
+    /// Ready with `None` if it was granted, otherwise with what it was told.
+    fn look_in<C: Copy, T>(
+        &self,
+        line: fn(&mut Lines) -> &mut Line<C, T>,
+        ticket: &mut Option<Ticket>,
+        waker: &Waker,
+    ) -> Poll<Option<T>> {
+        // Declared before the lock, so dropped after it.
+        let mut _unused = None;
+        let Some(place) = ticket.as_ref() else {
+            unreachable!("looked without a ticket");
+        };
+        let mut lines = self.lock();
+        let mut look = line(&mut lines).look(place, waker);
+        if look == Look::StaleWaker {
+            drop(lines);
+            let fresh = waker.clone();
+            lines = self.lock();
+            _unused = Some(line(&mut lines).set_waker(place, fresh));
+            look = line(&mut lines).look(place, waker);
+        }
+        // Still stale, perhaps: a clone need not be known as waking the same.
+        if matches!(look, Look::Waiting | Look::StaleWaker) {
+            return Poll::Pending;
+        }
+        match ticket.take().map(|ticket| line(&mut lines).leave(ticket)) {
+            Some(Left::Settled(told)) => Poll::Ready(Some(told)),
+            Some(Left::Granted) => Poll::Ready(None),
+            Some(Left::Place { .. }) | None => unreachable!("left a place instead of waiting"),
+        }
+    }
+}

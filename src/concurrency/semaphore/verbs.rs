@@ -1,0 +1,235 @@
+//! How a [`Semaphore`] is acquired: eight verbs over one ready path.
+
+use std::sync::Arc;
+
+use super::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
+use crate::error::AcquireError;
+
+/// Acquiring.
+///
+/// The verbs differ in how many permits they ask for (`_many`), in whether the permit borrows the
+/// semaphore or shares it (`_owned`), and in whether they wait (`try_` does not). All else is
+/// added to the future: [`cancel_on`](Acquire::cancel_on), [`timeout`](Acquire::timeout),
+/// [`wait`](Acquire::wait).
+///
+/// Asking for 0 permits is nobody's turn: it does not wait in line, and fails only if the
+/// semaphore is closed.
+impl Semaphore {
+    /// Waits for a permit.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// - [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed;
+    /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
+    ///   limit, or a [shrink](Self::set_permits) has made it so by the time that its turn comes.
+    ///   While the limit is 0, everyone waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = tollgate::Semaphore::new(1);
+    /// let permit = semaphore.acquire().await?;
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// drop(permit);
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire(&self) -> Acquire<'_> {
+        self.acquire_many(1)
+    }
+
+    /// Waits for `permits` permits, to be had all at once or not at all.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = tollgate::Semaphore::new(8);
+    /// let permit = semaphore.acquire_many(3).await?;
+    /// assert_eq!(permit.count(), 3);
+    /// assert_eq!(semaphore.available_permits(), 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire_many(&self, permits: u32) -> Acquire<'_> {
+        Acquire::new(self, permits)
+    }
+
+    /// Waits for a permit that shares the semaphore instead of borrowing it, so that it can move
+    /// into a task.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(1));
+    /// let permit = Arc::clone(&semaphore).acquire_owned().await?;
+    /// tokio::spawn(async move {
+    ///     // Work.
+    ///     drop(permit);
+    /// })
+    /// .await?;
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
+        self.acquire_many_owned(1)
+    }
+
+    /// Waits for `permits` permits that share the semaphore, to be had all at once or not at all.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(8));
+    /// let permit = Arc::clone(&semaphore).acquire_many_owned(2).await?;
+    /// assert_eq!(permit.count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire_many_owned(self: Arc<Self>, permits: u32) -> AcquireOwned {
+        AcquireOwned::new(self, permits)
+    }
+
+    /// Takes a permit now, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// - [`NoPermits`](crate::ErrorKind::NoPermits), when it is not free or somebody is waiting;
+    /// - [`Closed`](crate::ErrorKind::Closed);
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
+    ///   limit.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = semaphore.try_acquire()?;
+    /// assert_eq!(semaphore.try_acquire().unwrap_err().kind(), ErrorKind::NoPermits);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<Permit<'_>, AcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes `permits` permits now, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(8);
+    /// let permit = semaphore.try_acquire_many(8)?;
+    /// assert_eq!(permit.count(), 8);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire_many(&self, permits: u32) -> Result<Permit<'_>, AcquireError> {
+        self.try_take(permits)?;
+        Ok(Permit::new(self, permits))
+    }
+
+    /// Takes a permit that shares the semaphore now, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(1));
+    /// let permit = Arc::clone(&semaphore).try_acquire_owned()?;
+    /// std::thread::spawn(move || drop(permit)).join().unwrap();
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, AcquireError> {
+        self.try_acquire_many_owned(1)
+    }
+
+    /// Takes `permits` permits that share the semaphore now, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(8));
+    /// let permit = Arc::clone(&semaphore).try_acquire_many_owned(8)?;
+    /// assert_eq!(permit.count(), 8);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire_many_owned(
+        self: Arc<Self>,
+        permits: u32,
+    ) -> Result<OwnedPermit, AcquireError> {
+        self.try_take(permits)?;
+        Ok(OwnedPermit::new(self, permits))
+    }
+
+    /// The ready path of every verb.
+    #[inline]
+    fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
+        if self.word.try_take(permits) {
+            Ok(())
+        } else {
+            self.refuse(permits)
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The one error of the crate: why a throttle did not let a caller in.
+//!
+//! An error is two words of plain data, so that a denial allocates nothing and costs no more than
+//! an admission.
+
+use std::fmt;
+use std::time::Duration;
+
+/// Why a throttle did not let a caller in.
+///
+/// What to do about it is in [`kind`](Self::kind); the numbers that go with some kinds have
+/// accessors of their own.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{ErrorKind, Semaphore};
+///
+/// let semaphore = Semaphore::new(2);
+/// let error = semaphore.try_acquire_many(3).unwrap_err();
+///
+/// assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
+/// assert_eq!(error.capacity(), Some(2));
+/// assert_eq!(error.to_string(), "asked for more than the capacity of 2");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct AcquireError {
+    kind: ErrorKind,
+    part: Option<u8>,
+    /// Nanoseconds for `Limited`, the capacity for `ExceedsCapacity`, otherwise unused.
+    number: u64,
+}
+
+/// What went wrong, as plain data.
+///
+/// New kinds may be added, so a `match` needs a wildcard arm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The throttle was closed: nobody is admitted any more.
+    Closed,
+    /// The caller's `CancellationToken` was cancelled.
+    Cancelled,
+    /// The caller's deadline passed first, or it was already known that the wait will not fit.
+    TimedOut,
+    /// As many callers as the throttle allows are already waiting.
+    QueueFull,
+    /// Somebody holds the permits, or is waiting for them; only from `try_` calls.
+    NoPermits,
+    /// The rate does not allow it now; only from `try_` calls.
+    Limited,
+    /// More was asked for than the throttle can ever give at once.
+    ExceedsCapacity,
+    /// The store behind a distributed throttle failed.
+    Store,
+}
+
+impl AcquireError {
+    #[inline]
+    pub(crate) const fn new(kind: ErrorKind) -> Self {
+        Self {
+            kind,
+            part: None,
+            number: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) const fn exceeds_capacity(capacity: u64) -> Self {
+        Self {
+            kind: ErrorKind::ExceedsCapacity,
+            part: None,
+            number: capacity,
+        }
+    }
+
+    /// What went wrong.
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// How long to wait before trying again, when the throttle knows: for
+    /// [`Limited`](ErrorKind::Limited). A concurrency throttle never knows.
+    pub fn retry_after(&self) -> Option<Duration> {
+        (self.kind == ErrorKind::Limited).then(|| Duration::from_nanos(self.number))
+    }
+
+    /// The most that the throttle can give at once: for
+    /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity).
+    pub fn capacity(&self) -> Option<u64> {
+        (self.kind == ErrorKind::ExceedsCapacity).then_some(self.number)
+    }
+
+    /// Which part of a composition refused, counted from 0; `None` for a throttle that is not a
+    /// composition.
+    pub fn part(&self) -> Option<usize> {
+        self.part.map(usize::from)
+    }
+}
+
+impl fmt::Display for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            ErrorKind::Closed => f.write_str("the throttle is closed"),
+            ErrorKind::Cancelled => f.write_str("cancelled while waiting"),
+            ErrorKind::TimedOut => f.write_str("timed out while waiting"),
+            ErrorKind::QueueFull => f.write_str("too many callers are waiting already"),
+            ErrorKind::NoPermits => f.write_str("no permits are available"),
+            ErrorKind::Limited => {
+                let after = Duration::from_nanos(self.number);
+                write!(f, "over the rate, try again in {after:?}")
+            }
+            ErrorKind::ExceedsCapacity => {
+                write!(f, "asked for more than the capacity of {}", self.number)
+            }
+            ErrorKind::Store => f.write_str("the store failed"),
+        }
+    }
+}
+
+impl fmt::Debug for AcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("AcquireError");
+        debug.field("kind", &self.kind);
+        if let Some(after) = self.retry_after() {
+            debug.field("retry_after", &after);
+        }
+        if let Some(capacity) = self.capacity() {
+            debug.field("capacity", &capacity);
+        }
+        if let Some(part) = self.part() {
+            debug.field("part", &part);
+        }
+        debug.finish()
+    }
+}
+
+impl std::error::Error for AcquireError {}

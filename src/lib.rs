@@ -1,0 +1,78 @@
+//! Async throttle primitives: a task waits its turn, first-in first-out, and can be cancelled at
+//! any time.
+//!
+//! This version has the first of them, *how many at once*: [`Semaphore`].
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use tokio_util::sync::CancellationToken;
+//! use tollgate::{ErrorKind, Semaphore};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), tollgate::AcquireError> {
+//! let uploads = Semaphore::new(8);
+//! let shutdown = CancellationToken::new();
+//!
+//! // A permit is held until it is dropped.
+//! let permit = uploads.acquire().await?;
+//! // Several at once, all or nothing; cancelled by a token; not for longer than two seconds.
+//! let three = uploads
+//!     .acquire_many(3)
+//!     .cancel_on(&shutdown)
+//!     .timeout(Duration::from_secs(2))
+//!     .await?;
+//! assert_eq!(uploads.available_permits(), 4);
+//!
+//! let refused = uploads.acquire_many(8).timeout(Duration::from_secs(2)).await;
+//! assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Waiting
+//!
+//! Everything that waits is a future, of a type with a name, and has the same three methods:
+//! `cancel_on(&token)`, `timeout(duration)` and `wait()`, which blocks the thread. They stack.
+//! A future joins the line when it is first polled, and leaves it when it is dropped; what it had
+//! been granted goes to the next in line.
+//!
+//! # Errors
+//!
+//! There is one, [`AcquireError`]; its [`kind`](AcquireError::kind) says what happened, and a
+//! refusal allocates nothing.
+//!
+//! # Generic code
+//!
+//! Adapters take a [`Throttle`], which is implemented for `&Semaphore` and `Arc<Semaphore>`. To
+//! use a throttle directly no trait is needed.
+//!
+//! # Testing
+//!
+//! A semaphore knows no time. Its timeouts run on tokio's time inside a runtime, so a test with
+//! paused time (`start_paused = true`) waits for nothing; elsewhere, and under `wait()`, they wait
+//! in real time.
+//!
+//! # Features
+//!
+//! - `tokio` (default): `cancel_on`, with the `CancellationToken` of tokio-util, and timeouts on
+//!   tokio's time. Without it the crate runs on any executor all the same; timeouts are then served
+//!   by a timer thread.
+
+mod concurrency;
+mod const_panic;
+mod error;
+mod foreign;
+mod line;
+mod sync;
+mod throttle;
+mod time;
+mod wait;
+
+pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
+pub use crate::error::{AcquireError, ErrorKind};
+pub use crate::throttle::{Throttle, TryThrottle};
+#[cfg(feature = "tokio")]
+pub use crate::wait::CancelOn;
+pub use crate::wait::{Outcome, Timeout};

@@ -1,0 +1,46 @@
+//! The switch between the standard library's primitives and loom's.
+//!
+//! Everything that takes part in a modelled protocol takes its atomics and its lock from here, and
+//! this is the only file that names the loom configuration. `Arc` is always the standard one: it
+//! appears in public signatures (`self: Arc<Self>`), and no protocol here depends on its counts.
+
+#[cfg(not(tollgate_loom))]
+mod switch {
+    pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize};
+    pub(crate) use std::sync::{Mutex, MutexGuard};
+
+    /// A `const fn`, where the primitives can be built in a constant.
+    macro_rules! const_fn {
+        ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+            $(#[$attribute])* $visibility const fn $($rest)*
+        };
+    }
+    pub(crate) use const_fn;
+}
+
+#[cfg(tollgate_loom)]
+mod switch {
+    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize};
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+    /// A plain `fn`: loom's primitives register themselves with the running model.
+    macro_rules! const_fn {
+        ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
+            $(#[$attribute])* $visibility fn $($rest)*
+        };
+    }
+    pub(crate) use const_fn;
+}
+
+pub(crate) use std::sync::atomic::Ordering;
+pub(crate) use switch::*;
+
+/// Locks, poisoned or not.
+///
+/// No code that can panic runs under our locks (wakers are called, cloned and dropped outside), so
+/// a poisoned lock still guards a consistent value.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}

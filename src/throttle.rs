@@ -1,0 +1,93 @@
+//! The trait that adapters take.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
+use crate::error::AcquireError;
+
+/// Something that lets callers in: what generic code and adapters ask for.
+///
+/// To use a throttle directly, call its own methods; this trait shares no name with them. It is
+/// implemented for references and `Arc`s, which are cheap to clone.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::{AcquireError, Semaphore, Throttle};
+///
+/// /// Runs a job when the throttle lets it.
+/// async fn throttled<T: Throttle, R>(
+///     throttle: &T,
+///     job: impl Future<Output = R>,
+/// ) -> Result<R, AcquireError> {
+///     let _permit = throttle.enter().await?;
+///     Ok(job.await)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), AcquireError> {
+/// let semaphore = Arc::new(Semaphore::new(1));
+/// assert_eq!(throttled(&semaphore, async { 7 }).await?, 7);
+/// assert_eq!(throttled(&&*semaphore, async { 7 }).await?, 7);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Throttle: Clone {
+    /// What the caller has when it was let in.
+    type Permit;
+
+    /// The wait.
+    ///
+    /// Cancel-safe: dropping it takes the caller out of the line and loses nothing.
+    type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
+
+    /// Waits until the caller may go on.
+    fn enter(&self) -> Self::Enter;
+
+    /// Takes an entry back that was not made use of. For a held permit that is to drop it.
+    fn undo(&self, permit: Self::Permit) {
+        drop(permit);
+    }
+}
+
+/// A throttle that can say at once whether it lets a caller in.
+pub trait TryThrottle: Throttle {
+    /// Enters now, or not at all.
+    ///
+    /// # Errors
+    ///
+    /// As the `try_acquire` of the throttle.
+    fn try_enter(&self) -> Result<Self::Permit, AcquireError>;
+}
+
+impl<'a> Throttle for &'a Semaphore {
+    type Permit = Permit<'a>;
+    type Enter = Acquire<'a>;
+
+    fn enter(&self) -> Acquire<'a> {
+        self.acquire()
+    }
+}
+
+impl<'a> TryThrottle for &'a Semaphore {
+    fn try_enter(&self) -> Result<Permit<'a>, AcquireError> {
+        self.try_acquire()
+    }
+}
+
+impl Throttle for Arc<Semaphore> {
+    type Permit = OwnedPermit;
+    type Enter = AcquireOwned;
+
+    fn enter(&self) -> AcquireOwned {
+        Arc::clone(self).acquire_owned()
+    }
+}
+
+impl TryThrottle for Arc<Semaphore> {
+    fn try_enter(&self) -> Result<OwnedPermit, AcquireError> {
+        Arc::clone(self).try_acquire_owned()
+    }
+}

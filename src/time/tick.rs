@@ -1,0 +1,44 @@
+//! A point in time, as a number.
+
+use std::time::Duration;
+
+/// Nanoseconds since the epoch of a clock. Saturates: the last tick, 584 years on, is never
+/// reached and so means never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tick(u64);
+
+impl Tick {
+    /// The tick that is `duration` after the epoch.
+    pub(crate) fn after_epoch(duration: Duration) -> Self {
+        Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(Self::after_epoch(duration).0))
+    }
+
+    /// How long it is from `earlier` to this; zero if it is not later.
+    pub(crate) const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_time_is_not_passed() {
+        let end = Tick::after_epoch(Duration::MAX);
+        assert_eq!(end, Tick(u64::MAX));
+        assert_eq!(end.saturating_add(Duration::from_nanos(1)), end);
+        assert_eq!(Tick(1).saturating_add(Duration::MAX), end);
+    }
+
+    #[test]
+    fn time_before_is_no_time() {
+        let (one, three) = (Tick(1), Tick(3));
+        assert_eq!(three.saturating_since(one), Duration::from_nanos(2));
+        assert_eq!(one.saturating_since(three), Duration::ZERO);
+    }
+}

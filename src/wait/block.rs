@@ -1,0 +1,96 @@
+//! Waiting by blocking the thread.
+//!
+//! 1. A wake sets a flag before it unparks, and the flag is consumed before the next poll; so
+//!    neither a wake that comes before the park nor a stray unpark by somebody else is mistaken.
+//! 2. A thread keeps one waker for all its waits, in a thread-local that is empty while it waits;
+//!    a wait inside a wait makes another, so that the two cannot take each other's wakes.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+thread_local! {
+    static SPARE: Cell<Option<Arc<Unpark>>> = const { Cell::new(None) };
+    /// What identifies the waker of the innermost wait.
+    static CURRENT: Cell<*const ()> = const { Cell::new(ptr::null()) };
+}
+
+/// Wakes one thread.
+struct Unpark {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        // Pairs with the swap in `block_on`: the next poll sees what was done before the wake.
+        if !self.woken.swap(true, Ordering::Release) {
+            self.thread.unpark();
+        }
+    }
+}
+
+/// Restores the thread-locals, also when a poll panics.
+struct Wait {
+    unpark: Arc<Unpark>,
+    outer: *const (),
+}
+
+impl Wait {
+    fn new() -> Self {
+        // Thread-locals are gone while the thread is being torn down; then a waker is made anew.
+        let spare = SPARE.try_with(Cell::take).ok().flatten();
+        let unpark = spare.unwrap_or_else(|| {
+            Arc::new(Unpark {
+                thread: thread::current(),
+                woken: AtomicBool::new(false),
+            })
+        });
+        // What a waker made of this `Arc` has as its data.
+        let current = Arc::as_ptr(&unpark).cast();
+        let outer = CURRENT.try_with(|cell| cell.replace(current));
+        Self {
+            unpark,
+            outer: outer.unwrap_or(ptr::null()),
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let _ = CURRENT.try_with(|cell| cell.set(self.outer));
+        let _ = SPARE.try_with(|cell| cell.set(Some(Arc::clone(&self.unpark))));
+    }
+}
+
+/// Polls a future to its end, parking the thread in between.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let wait = Wait::new();
+    let waker = Waker::from(Arc::clone(&wait.unpark));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+        while !wait.unpark.woken.swap(false, Ordering::Acquire) {
+            thread::park();
+        }
+    }
+}
+
+/// Whether a poll comes directly from [`block_on`], and so from a thread that drives no runtime
+/// while it waits.
+pub(crate) fn is_blocking(waker: &Waker) -> bool {
+    let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
+    !current.is_null() && waker.data() == current
+}

@@ -1,0 +1,113 @@
+//! A wait that a token can cancel.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project::pin_project;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+use super::{Outcome, combinators};
+use crate::error::{AcquireError, ErrorKind};
+
+/// A wait that ends with [`Cancelled`](ErrorKind::Cancelled) when a token is cancelled.
+///
+/// Made by `cancel_on` of any future of this crate. `C` is the token or a reference to it.
+#[pin_project]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct CancelOn<F, C> {
+    /// `None` once it is over. Then the place in line is gone too, or what it had been granted has
+    /// been passed on, even if the caller keeps this future.
+    #[pin]
+    future: Option<F>,
+    token: C,
+    /// The registration with the token, since a poll that had to wait.
+    #[pin]
+    cancelled: Option<WaitForCancellationFutureOwned>,
+}
+
+impl<F, C> CancelOn<F, C>
+where
+    F: Future<Output: Outcome>,
+    C: Borrow<CancellationToken>,
+{
+    /// Adds a token to a future whose type has no `cancel_on` of its own, such as the
+    /// [`Enter`](crate::Throttle::Enter) of a throttle that is not known.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_util::sync::CancellationToken;
+    /// use tollgate::{AcquireError, CancelOn, Throttle};
+    ///
+    /// async fn enter_unless_cancelled<T: Throttle>(
+    ///     throttle: &T,
+    ///     token: &CancellationToken,
+    /// ) -> Result<T::Permit, AcquireError> {
+    ///     CancelOn::new(throttle.enter(), token).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), AcquireError> {
+    /// let semaphore = tollgate::Semaphore::new(1);
+    /// let _permit = enter_unless_cancelled(&&semaphore, &CancellationToken::new()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn new(future: F, token: C) -> Self {
+        Self {
+            future: Some(future),
+            token,
+            cancelled: None,
+        }
+    }
+}
+
+impl<F, C> Future for CancelOn<F, C>
+where
+    F: Future<Output: Outcome>,
+    C: Borrow<CancellationToken>,
+{
+    type Output = Result<<F::Output as Outcome>::Ok, AcquireError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(future) = this.future.as_mut().as_pin_mut() else {
+            panic!("polled again after it was ready");
+        };
+        let token = (*this.token).borrow();
+        let result = if token.is_cancelled() {
+            Err(AcquireError::new(ErrorKind::Cancelled))
+        } else if let Poll::Ready(output) = future.poll(context) {
+            output.into_result()
+        } else {
+            if this.cancelled.is_none() {
+                let cancelled = token.clone().cancelled_owned();
+                this.cancelled.set(Some(cancelled));
+            }
+            // Registered after the future has its place: a cancellation in between is seen here.
+            let cancelled = this.cancelled.as_mut().as_pin_mut();
+            if !cancelled.is_some_and(|cancelled| cancelled.poll(context).is_ready()) {
+                return Poll::Pending;
+            }
+            Err(AcquireError::new(ErrorKind::Cancelled))
+        };
+        this.future.set(None);
+        this.cancelled.set(None);
+        Poll::Ready(result)
+    }
+}
+
+impl<F: fmt::Debug, C> fmt::Debug for CancelOn<F, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelOn")
+            .field("future", &self.future)
+            .finish_non_exhaustive()
+    }
+}
+
+combinators!([F, T] CancelOn<F, T> where F: Future<Output: Outcome>, T: Borrow<CancellationToken>);

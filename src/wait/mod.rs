@@ -1,0 +1,77 @@
+//! What can be added to every future that waits: a token that cancels it, a timeout, and waiting
+//! by blocking the thread.
+//!
+//! The same three methods are inherent to every such future, and to the results of the first two,
+//! so that they stack in any order and nobody imports a trait to wait. [`combinators`] gives them
+//! to a type.
+
+mod block;
+#[cfg(feature = "tokio")]
+mod cancel_on;
+mod outcome;
+mod timeout;
+
+pub(crate) use self::block::{block_on, is_blocking};
+#[cfg(feature = "tokio")]
+pub use self::cancel_on::CancelOn;
+pub use self::outcome::Outcome;
+pub use self::timeout::Timeout;
+
+/// Gives `cancel_on`, `timeout` and `wait` to a future.
+macro_rules! combinators {
+    ([$($generics:tt)*] $future:ty $(where $($bounds:tt)*)?) => {
+        impl<$($generics)*> $future $(where $($bounds)*)? {
+            /// Stops waiting, with [`Cancelled`](crate::ErrorKind::Cancelled), when `token` is
+            /// cancelled.
+            ///
+            /// A token that is cancelled already wins at once, even when there is nothing to wait
+            /// for, and nothing is taken. When there is nothing to wait for, the token is only
+            /// looked at; one registers with it only to wait. If both happen at once, exactly one
+            /// is observed and nothing is lost.
+            ///
+            /// Takes `&token`, or the token itself where the future must be `'static`.
+            ///
+            /// # Cancel safety
+            ///
+            /// That of the future it is added to.
+            #[cfg(feature = "tokio")]
+            #[inline]
+            pub fn cancel_on<C>(self, token: C) -> crate::CancelOn<Self, C>
+            where
+                C: std::borrow::Borrow<tokio_util::sync::CancellationToken>,
+            {
+                crate::CancelOn::new(self, token)
+            }
+
+            /// Stops waiting, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`.
+            ///
+            /// The time runs from the first poll that has to wait; when there is nothing to wait
+            /// for, no clock is read. A duration of zero never waits. Inside a tokio runtime it is
+            /// tokio's time, to its precision of a millisecond, so that paused tests just work;
+            /// elsewhere, and under [`wait`](Self::wait), it is the system's, on a timer thread
+            /// that serves the whole process.
+            ///
+            /// # Cancel safety
+            ///
+            /// That of the future it is added to.
+            ///
+            /// # Panics
+            ///
+            /// When it has to wait inside a tokio runtime that was built without its timer, or
+            /// elsewhere when the system cannot start the timer thread.
+            #[inline]
+            pub fn timeout(self, duration: std::time::Duration) -> crate::Timeout<Self> {
+                crate::Timeout::new(self, duration)
+            }
+
+            /// Blocks the thread until the future is ready. The thread is parked meanwhile.
+            ///
+            /// Not for use inside asynchronous code: it would block the executor.
+            #[inline]
+            pub fn wait(self) -> <Self as std::future::Future>::Output {
+                crate::wait::block_on(self)
+            }
+        }
+    };
+}
+pub(crate) use combinators;

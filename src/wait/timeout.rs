@@ -1,0 +1,83 @@
+//! A wait that ends after a time.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project::pin_project;
+
+use super::{Outcome, combinators, is_blocking};
+use crate::error::{AcquireError, ErrorKind};
+use crate::time::Sleep;
+
+/// A wait that ends with [`TimedOut`](ErrorKind::TimedOut) after a time.
+///
+/// Made by `timeout` of any future of this crate.
+#[pin_project]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Timeout<F> {
+    /// `None` once it is over. Then the place in line is gone too, or what it had been granted has
+    /// been passed on, even if the caller keeps this future.
+    #[pin]
+    future: Option<F>,
+    duration: Duration,
+    /// The timer, since a poll that had to wait.
+    #[pin]
+    sleep: Option<Sleep>,
+}
+
+impl<F: Future<Output: Outcome>> Timeout<F> {
+    /// Adds a timeout to a future whose type has no `timeout` of its own, such as the
+    /// [`Enter`](crate::Throttle::Enter) of a throttle that is not known.
+    #[inline]
+    pub fn new(future: F, duration: Duration) -> Self {
+        Self {
+            future: Some(future),
+            duration,
+            sleep: None,
+        }
+    }
+}
+
+impl<F: Future<Output: Outcome>> Future for Timeout<F> {
+    type Output = Result<<F::Output as Outcome>::Ok, AcquireError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(future) = this.future.as_mut().as_pin_mut() else {
+            panic!("polled again after it was ready");
+        };
+        let result = if let Poll::Ready(output) = future.poll(context) {
+            output.into_result()
+        } else if this.duration.is_zero() {
+            Err(AcquireError::new(ErrorKind::TimedOut))
+        } else {
+            if this.sleep.is_none() {
+                let sleep = Sleep::new(*this.duration, is_blocking(context.waker()));
+                this.sleep.set(Some(sleep));
+            }
+            let sleep = this.sleep.as_mut().as_pin_mut();
+            if !sleep.is_some_and(|sleep| sleep.poll(context).is_ready()) {
+                return Poll::Pending;
+            }
+            Err(AcquireError::new(ErrorKind::TimedOut))
+        };
+        this.future.set(None);
+        this.sleep.set(None);
+        Poll::Ready(result)
+    }
+}
+
+impl<F: fmt::Debug> fmt::Debug for Timeout<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout")
+            .field("future", &self.future)
+            .field("duration", &self.duration)
+            .finish_non_exhaustive()
+    }
+}
+
+combinators!([F] Timeout<F> where F: Future<Output: Outcome>);
