@@ -12,31 +12,51 @@ use crate::foreign::contain;
 /// How many wakers fit.
 const CAPACITY: usize = 8;
 
-/// Up to eight wakers, first-in first-out.
+/// Up to eight wakers, first-in first-out. Nearly always there is at most one, so the array is
+/// made only for the second.
 pub(crate) struct WakeBatch {
+    first: Option<Waker>,
     /// Empty whenever the batch goes away, so there is no need to look for what to drop.
-    wakers: ManuallyDrop<[Option<Waker>; CAPACITY]>,
+    others: Option<ManuallyDrop<[Option<Waker>; CAPACITY - 1]>>,
     len: usize,
 }
 
 impl WakeBatch {
+    #[inline]
     pub(crate) const fn new() -> Self {
         Self {
-            wakers: ManuallyDrop::new([const { None }; CAPACITY]),
+            first: None,
+            others: None,
             len: 0,
         }
     }
 
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.len == CAPACITY
     }
 
-    /// Adds the waker of one who was served, if somebody was. Not to be called when the batch [is full](Self::is_full).
+    /// Adds the waker of one who was served, if somebody was. Not to be called when the batch
+    /// [is full](Self::is_full).
+    #[inline]
     pub(crate) fn push(&mut self, served: Option<Served>) {
         if let Some(served) = served {
-            self.wakers[self.len] = Some(served.waker);
-            self.len += 1;
+            if self.len == 0 {
+                self.first = Some(served.waker);
+                self.len = 1;
+            } else {
+                self.push_other(served.waker);
+            }
         }
+    }
+
+    #[inline(never)]
+    fn push_other(&mut self, waker: Waker) {
+        let others = self
+            .others
+            .get_or_insert(ManuallyDrop::new([const { None }; CAPACITY - 1]));
+        others[self.len - 1] = Some(waker);
+        self.len += 1;
     }
 
     /// Calls every waker, in order, and leaves the batch empty.
@@ -44,20 +64,24 @@ impl WakeBatch {
     /// A waker that panics does not keep the others from being called, and the panic goes no
     /// further than the panic hook: this runs inside `Drop` of permits and futures, where it would
     /// abort the process or strand the rest of the line.
+    #[inline]
     pub(crate) fn wake_all(&mut self) {
-        let mut next = 0;
-        while next < self.len {
-            let wakers = &mut self.wakers[..self.len];
-            contain(|| {
-                while let Some(slot) = wakers.get_mut(next) {
-                    next += 1;
-                    if let Some(waker) = slot.take() {
-                        waker.wake();
-                    }
-                }
-            });
+        if let Some(first) = self.first.take() {
+            contain(|| first.wake());
+        }
+        if self.len > 1 {
+            self.wake_others();
         }
         self.len = 0;
+    }
+
+    #[inline(never)]
+    fn wake_others(&mut self) {
+        for other in self.others.iter_mut().flat_map(|others| others.iter_mut()) {
+            if let Some(waker) = other.take() {
+                contain(|| waker.wake());
+            }
+        }
     }
 }
 

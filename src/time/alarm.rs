@@ -45,14 +45,30 @@ pub(super) struct Alarm {
     number: u64,
 }
 
+impl Queue {
+    const fn new() -> Self {
+        Self {
+            alarms: BTreeMap::new(),
+            next: 0,
+            running: false,
+        }
+    }
+
+    /// Takes out what is due, the earliest first.
+    fn take_due(&mut self, now: Tick, wakers: &mut Vec<Waker>) {
+        while let Some(first) = self.alarms.first_entry() {
+            if first.key().due > now {
+                return;
+            }
+            wakers.push(first.remove());
+        }
+    }
+}
+
 impl Timer {
     const fn new() -> Self {
         Self {
-            queue: Mutex::new(Queue {
-                alarms: BTreeMap::new(),
-                next: 0,
-                running: false,
-            }),
+            queue: Mutex::new(Queue::new()),
             earlier: Condvar::new(),
         }
     }
@@ -115,13 +131,7 @@ impl Timer {
         let mut queue = self.lock();
         loop {
             let now = clock.now();
-            while let Some(first) = queue
-                .alarms
-                .first_entry()
-                .filter(|first| first.key().due <= now)
-            {
-                due.push(first.remove());
-            }
+            queue.take_due(now, &mut due);
             if !due.is_empty() {
                 drop(queue);
                 for waker in due.drain(..) {
@@ -147,5 +157,102 @@ impl Timer {
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc::{Sender, channel};
+    use std::task::Wake;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Says its name when it is woken, and then panics if it is to.
+    struct Named {
+        name: u32,
+        panics: bool,
+        woken: Sender<u32>,
+    }
+
+    impl Wake for Named {
+        fn wake(self: Arc<Self>) {
+            self.woken.send(self.name).unwrap();
+            assert!(!self.panics, "a waker that panics");
+        }
+    }
+
+    fn in_millis(millis: u64) -> Tick {
+        Clock::system()
+            .now()
+            .saturating_add(Duration::from_millis(millis))
+    }
+
+    fn waker(name: u32, panics: bool, woken: &Sender<u32>) -> Waker {
+        let woken = woken.clone();
+        Waker::from(Arc::new(Named {
+            name,
+            panics,
+            woken,
+        }))
+    }
+
+    #[test]
+    fn what_is_due_is_taken_in_the_order_of_its_ticks() {
+        let (sender, woken) = channel();
+        let mut queue = Queue::new();
+        for (name, millis) in [(3, 15), (1, 5), (4, 16), (2, 10)] {
+            let due = Tick::after_epoch(Duration::from_millis(millis));
+            let number = u64::from(name);
+            let alarm = Alarm { due, number };
+            queue.alarms.insert(alarm, waker(name, false, &sender));
+        }
+        let mut due = Vec::new();
+        queue.take_due(Tick::after_epoch(Duration::from_millis(15)), &mut due);
+        due.into_iter().for_each(Waker::wake);
+        assert_eq!(woken.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(queue.alarms.len(), 1);
+    }
+
+    #[test]
+    fn an_alarm_before_the_one_that_is_slept_for_goes_off_in_time() {
+        let (sender, woken) = channel();
+        let far = TIMER.set(in_millis(3_600_000), waker(1, false, &sender));
+        let near = in_millis(1);
+        TIMER.set(near, waker(2, false, &sender));
+        assert_eq!(woken.recv(), Ok(2));
+        assert!(Clock::system().now() >= near);
+        TIMER.unset(far);
+    }
+
+    #[test]
+    fn a_waker_that_panics_does_not_end_the_thread() {
+        let (sender, woken) = channel();
+        TIMER.set(in_millis(0), waker(1, true, &sender));
+        assert_eq!(woken.recv(), Ok(1));
+        TIMER.set(in_millis(1), waker(2, false, &sender));
+        assert_eq!(woken.recv(), Ok(2));
+    }
+
+    #[test]
+    fn an_alarm_that_was_unset_keeps_no_waker() {
+        let (sender, woken) = channel();
+        let never = Tick::after_epoch(Duration::MAX);
+        let alarm = TIMER.set(never, waker(1, false, &sender));
+        TIMER.set_waker(alarm, &waker(2, false, &sender));
+        TIMER.unset(alarm);
+        TIMER.unset(alarm);
+        drop(sender);
+        assert!(woken.recv().is_err());
+    }
+
+    #[test]
+    fn an_alarm_that_went_off_can_be_set_anew() {
+        let (sender, woken) = channel();
+        let alarm = TIMER.set(in_millis(0), waker(1, false, &sender));
+        assert_eq!(woken.recv(), Ok(1));
+        TIMER.set_waker(alarm, &waker(2, false, &sender));
+        assert_eq!(woken.recv(), Ok(2));
     }
 }

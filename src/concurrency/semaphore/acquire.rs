@@ -88,7 +88,7 @@ impl<S: Deref<Target = Semaphore>> Entry<S> {
         }
     }
 
-    #[cold]
+    #[inline]
     fn leave(&mut self) {
         if let (Some(ticket), Some(semaphore)) = (self.ticket.take(), &self.semaphore) {
             semaphore.leave(ticket, self.permits);

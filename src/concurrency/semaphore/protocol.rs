@@ -18,7 +18,7 @@ use std::task::{Poll, Waker};
 
 use super::Semaphore;
 use crate::error::{AcquireError, ErrorKind};
-use crate::line::{Left, Line, Look, Ticket, WakeBatch};
+use crate::line::{Line, Look, Ticket, WakeBatch};
 use crate::sync::{MutexGuard, Ordering, lock};
 
 /// What the lock guards.
@@ -46,6 +46,27 @@ impl Lines {
             idle: Line::new(),
             idle_until: 0,
         }
+    }
+}
+
+/// What becomes of the head when it is looked at.
+enum Turn {
+    Go,
+    Refuse(Refusal),
+}
+
+/// Whose turn it is: `None` if the head, who asks for `cost`, has to wait on.
+fn turn(cost: u32, free: isize, closed: bool, limit: isize) -> Option<Turn> {
+    let cost = isize::try_from(cost).unwrap_or(isize::MAX);
+    if closed {
+        Some(Turn::Refuse(Refusal::Closed))
+    } else if limit != 0 && cost > limit {
+        let limit = limit as usize;
+        Some(Turn::Refuse(Refusal::ExceedsCapacity(limit)))
+    } else if cost <= free {
+        Some(Turn::Go)
+    } else {
+        None
     }
 }
 
@@ -153,25 +174,35 @@ impl Semaphore {
     }
 
     /// Gives up a place in line, or passes on a grant that nobody will collect.
-    #[cold]
+    #[inline(never)]
     pub(super) fn leave(&self, ticket: Ticket, permits: u32) {
         let mut lines = self.lock();
-        match lines.permits.leave(ticket) {
-            Left::Place { waker, first } => {
-                // Behind a large head that leaves there may be small ones that can go.
-                if first {
-                    self.settle(lines);
-                } else {
-                    drop(lines);
-                }
-                drop(waker);
-            }
-            Left::Granted => {
-                self.word.give(permits as usize);
-                self.settle(lines);
-            }
-            Left::Settled(Refusal::Closed | Refusal::ExceedsCapacity(_)) => {}
+        let Some(waker) = lines.permits.withdraw(&ticket) else {
+            return self.leave_served(lines, ticket, permits);
+        };
+        // Behind a large head that leaves there may be small ones that can go, and behind the last
+        // one there is no line any more.
+        if self.head_must_wait(&lines) {
+            drop(lines);
+        } else {
+            self.settle(lines);
         }
+        drop(waker);
+    }
+
+    #[cold]
+    fn leave_served<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, ticket: Ticket, permits: u32) {
+        if lines.permits.collect(ticket).is_none() {
+            self.word.give(permits as usize);
+            self.settle(lines);
+        }
+    }
+
+    /// Whether there is a head, and it has to wait on.
+    fn head_must_wait(&self, lines: &Lines) -> bool {
+        let (seen, limit) = (self.word.load(), self.limit());
+        let head = lines.permits.head();
+        head.is_some_and(|cost| turn(cost, seen.free(), seen.is_closed(), limit).is_none())
     }
 }
 
@@ -203,9 +234,9 @@ impl Semaphore {
     #[cold]
     pub(super) fn leave_idle(&self, ticket: Ticket) {
         let mut lines = self.lock();
-        let left = lines.idle.leave(ticket);
+        let waker = lines.idle.withdraw(&ticket);
         self.settle(lines);
-        drop(left);
+        drop(waker);
     }
 }
 
@@ -282,18 +313,13 @@ impl Semaphore {
             if batch.is_full() {
                 break;
             }
-            // On a platform where this wraps, it is above any limit all the same.
-            let cost = cost as isize;
-            let served = if seen.is_closed() {
-                lines.permits.settle_head(Refusal::Closed)
-            } else if limit != 0 && cost > limit {
-                let refusal = Refusal::ExceedsCapacity(limit as usize);
-                lines.permits.settle_head(refusal)
-            } else if cost <= free {
-                free -= cost;
-                lines.permits.grant_head()
-            } else {
-                break;
+            let served = match turn(cost, free, seen.is_closed(), limit) {
+                None => break,
+                Some(Turn::Go) => {
+                    free -= cost as isize;
+                    lines.permits.grant_head()
+                }
+                Some(Turn::Refuse(refusal)) => lines.permits.tell_head(refusal),
             };
             last = served.as_ref().map(|served| served.number);
             batch.push(served);
@@ -309,14 +335,14 @@ impl Semaphore {
         let notice = line || !lines.idle.is_empty();
         self.word.settle(seen, seen.free() - free, line, notice);
         if let Some(number) = last {
-            self.served.publish(number, lines.permits.has_settled());
+            self.served.publish(number, lines.permits.has_told());
         }
         batch.is_full()
     }
 
     /// Looks whether a waiter has been served, and makes sure that it left the right waker if not.
     /// Ready with `None` if it was granted, otherwise with what it was told.
-    fn look_in<C: Copy, T>(
+    fn look_in<C: Copy + Default, T>(
         &self,
         line: fn(&mut Lines) -> &mut Line<C, T>,
         ticket: &mut Option<Ticket>,
@@ -340,10 +366,10 @@ impl Semaphore {
         if matches!(look, Look::Waiting | Look::StaleWaker) {
             return Poll::Pending;
         }
-        match ticket.take().map(|ticket| line(&mut lines).leave(ticket)) {
-            Some(Left::Settled(told)) => Poll::Ready(Some(told)),
-            Some(Left::Granted) => Poll::Ready(None),
-            Some(Left::Place { .. }) | None => unreachable!("left a place instead of waiting"),
-        }
+        Poll::Ready(
+            ticket
+                .take()
+                .and_then(|ticket| line(&mut lines).collect(ticket)),
+        )
     }
 }
