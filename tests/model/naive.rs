@@ -1,0 +1,186 @@
+//! The model: as obvious as it gets, and as slow.
+
+use tollgate::{AcquireError, ErrorKind};
+
+/// What a caller is told in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Granted,
+    Closed,
+    QueueFull,
+    NoPermits,
+    ExceedsCapacity(usize),
+}
+
+impl Answer {
+    pub(crate) fn of<P>(result: &Result<P, AcquireError>) -> Self {
+        let Err(error) = result else {
+            return Self::Granted;
+        };
+        match (error.kind(), error.capacity()) {
+            (ErrorKind::Closed, None) => Self::Closed,
+            (ErrorKind::QueueFull, None) => Self::QueueFull,
+            (ErrorKind::NoPermits, None) => Self::NoPermits,
+            (ErrorKind::ExceedsCapacity, Some(capacity)) => {
+                Self::ExceedsCapacity(usize::try_from(capacity).expect("small in here"))
+            }
+            other => panic!("not an answer of a semaphore: {other:?}"),
+        }
+    }
+}
+
+/// Somebody who has polled; its name is its place in the vector.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) cost: usize,
+    pub(crate) answer: Option<Answer>,
+}
+
+/// What somebody who waits for idleness has been told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    Nothing,
+    /// For a moment nothing was held: when those before were refused and the next one was not
+    /// admitted yet. Whether the semaphore looks up in that moment is its own affair.
+    Perhaps,
+    Told,
+}
+
+/// A semaphore for whoever reads it.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) limit: usize,
+    /// By permits and by grants that have not been collected.
+    pub(crate) held: usize,
+    pub(crate) closed: bool,
+    bound: usize,
+    pub(crate) callers: Vec<Caller>,
+    /// The names of those who wait, the first one first.
+    pub(crate) line: Vec<usize>,
+    /// Those who wait until nothing is held.
+    pub(crate) idlers: Vec<Idle>,
+}
+
+impl Model {
+    pub(crate) fn new(limit: usize, bound: Option<usize>) -> Self {
+        Self {
+            limit,
+            held: 0,
+            closed: false,
+            bound: bound.unwrap_or(usize::MAX),
+            callers: Vec::new(),
+            line: Vec::new(),
+            idlers: Vec::new(),
+        }
+    }
+
+    pub(crate) fn available(&self) -> usize {
+        self.limit.saturating_sub(self.held)
+    }
+
+    /// Why nobody can have so many, however long the wait.
+    fn hopeless(&self, cost: usize) -> Option<Answer> {
+        if self.closed {
+            Some(Answer::Closed)
+        } else if self.limit > 0 && cost > self.limit {
+            Some(Answer::ExceedsCapacity(self.limit))
+        } else {
+            None
+        }
+    }
+
+    pub(crate) fn try_acquire(&mut self, cost: usize) -> Answer {
+        if let Some(refusal) = self.hopeless(cost) {
+            return refusal;
+        }
+        let fits = self.line.is_empty() && self.held + cost <= self.limit;
+        if cost == 0 || fits {
+            self.held += cost;
+            return Answer::Granted;
+        }
+        Answer::NoPermits
+    }
+
+    /// The name of the caller; whether it waits is in its answer.
+    pub(crate) fn acquire(&mut self, cost: usize) -> usize {
+        let name = self.callers.len();
+        let answer = match self.try_acquire(cost) {
+            Answer::NoPermits if self.line.len() < self.bound => {
+                self.line.push(name);
+                None
+            }
+            Answer::NoPermits => Some(Answer::QueueFull),
+            answer => Some(answer),
+        };
+        self.callers.push(Caller { cost, answer });
+        name
+    }
+
+    /// A caller goes away with its answer uncollected, or without any.
+    pub(crate) fn drop_caller(&mut self, name: usize) {
+        self.line.retain(|other| *other != name);
+        if self.callers[name].answer == Some(Answer::Granted) {
+            self.held -= self.callers[name].cost;
+        }
+        self.serve();
+    }
+
+    pub(crate) fn release(&mut self, count: usize) {
+        self.held -= count;
+        self.serve();
+    }
+
+    pub(crate) fn forget(&mut self, count: usize) {
+        self.held -= count;
+        self.limit = self.limit.saturating_sub(count);
+        self.serve();
+    }
+
+    pub(crate) fn set_permits(&mut self, limit: usize) {
+        self.limit = limit;
+        self.serve();
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+        self.serve();
+    }
+
+    pub(crate) fn wait_idle(&mut self) {
+        self.idlers.push(match self.held {
+            0 => Idle::Told,
+            _ => Idle::Nothing,
+        });
+    }
+
+    /// Answers the first one in line for as long as there is an answer. Who waits for idleness
+    /// comes after those who wait for permits.
+    fn serve(&mut self) {
+        while let Some(&name) = self.line.first() {
+            let cost = self.callers[name].cost;
+            let answer = match self.hopeless(cost) {
+                Some(refusal) => refusal,
+                None if self.held + cost <= self.limit => Answer::Granted,
+                None => break,
+            };
+            if answer == Answer::Granted {
+                self.held += cost;
+            } else if self.held == 0 {
+                self.tell_idlers(Idle::Perhaps);
+            }
+            self.callers[name].answer = Some(answer);
+            self.line.remove(0);
+        }
+        if self.held == 0 {
+            self.tell_idlers(Idle::Told);
+        }
+    }
+
+    fn tell_idlers(&mut self, what: Idle) {
+        for idler in &mut self.idlers {
+            if *idler != Idle::Told {
+                *idler = what;
+            }
+        }
+    }
+}

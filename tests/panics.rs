@@ -1,0 +1,222 @@
+//! Every documented panic: its message, with the value in it, and that nothing has changed after.
+
+mod support;
+
+use std::panic::Location;
+use std::sync::{Arc, Mutex};
+
+use tollgate::Semaphore;
+
+use support::foreign::panic_message;
+use support::{Waiter, assert_at_rest};
+
+const MAX: usize = Semaphore::MAX_PERMITS;
+
+/// A row: what panics, and with what message.
+#[track_caller]
+fn row<R>(expected: &str, run: impl FnOnce() -> R) {
+    let message = panic_message(run).expect("it did not panic");
+    assert!(
+        message.contains(expected),
+        "{message:?} without {expected:?}"
+    );
+}
+
+fn over_max(permits: usize) -> String {
+    format!("a semaphore cannot have {permits} permits, see MAX_PERMITS")
+}
+
+#[test]
+fn a_new_semaphore_above_the_most() {
+    row(&over_max(MAX + 1), || Semaphore::new(MAX + 1));
+    row(&over_max(usize::MAX), || Semaphore::new(usize::MAX));
+    assert_eq!(panic_message(|| Semaphore::new(MAX)), None);
+}
+
+#[test]
+fn a_limit_above_the_most() {
+    let semaphore = Semaphore::new(3);
+    let held = semaphore.try_acquire_many(3).unwrap();
+    let mut waiter = Waiter::parked(semaphore.acquire());
+    row(&over_max(MAX + 1), || semaphore.set_permits(MAX + 1));
+    row(&over_max(usize::MAX), || semaphore.set_permits(usize::MAX));
+    assert_eq!((semaphore.permits(), semaphore.waiting()), (3, 1));
+    assert!(waiter.is_pending());
+    drop(held);
+    drop(waiter.granted());
+    assert_at_rest(&semaphore, 3);
+}
+
+#[test]
+fn more_permits_than_there_is_room_for() {
+    let semaphore = Semaphore::new(3);
+    let held = semaphore.try_acquire_many(3).unwrap();
+    let mut waiter = Waiter::parked(semaphore.acquire());
+    for permits in [MAX - 2, MAX, usize::MAX] {
+        let expected = format!("a semaphore cannot have {permits} permits more, see MAX_PERMITS");
+        row(&expected, || semaphore.add_permits(permits));
+    }
+    assert_eq!((semaphore.permits(), semaphore.waiting()), (3, 1));
+    assert!(waiter.is_pending());
+    drop(held);
+    drop(waiter.granted());
+    assert_at_rest(&semaphore, 3);
+    semaphore.add_permits(MAX - 3);
+    assert_eq!(semaphore.permits(), MAX);
+}
+
+#[test]
+fn merged_permits_of_two_semaphores() {
+    let (here, there) = (Semaphore::new(2), Semaphore::new(5));
+    let mut permit = here.try_acquire().unwrap();
+    let other = there.try_acquire_many(3).unwrap();
+    let message = panic_message(|| permit.merge(other)).unwrap();
+    let expected = "permits of two semaphores cannot be merged";
+    assert!(message.starts_with(expected), "{message}");
+    assert!(message.contains("permits: 2") && message.contains("permits: 5"));
+    // What was passed by value is given back; what was borrowed is still held.
+    assert_at_rest(&there, 5);
+    assert_eq!((permit.count(), here.available_permits()), (1, 1));
+    drop(permit);
+    assert_at_rest(&here, 2);
+}
+
+#[test]
+fn merged_owned_permits_of_two_semaphores() {
+    let (here, there) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));
+    let mut permit = Arc::clone(&here).try_acquire_owned().unwrap();
+    let other = Arc::clone(&there).try_acquire_owned().unwrap();
+    row("permits of two semaphores cannot be merged", || {
+        permit.merge(other)
+    });
+    assert_at_rest(&there, 1);
+    assert_eq!(permit.count(), 1);
+    drop(permit);
+    assert_at_rest(&here, 1);
+    assert_eq!(
+        (Arc::strong_count(&here), Arc::strong_count(&there)),
+        (1, 1)
+    );
+}
+
+/// Polls until it is ready, and then once more.
+#[track_caller]
+fn polled_again<F: Future>(future: F) {
+    let mut waiter = Waiter::new(future);
+    drop(waiter.output());
+    for _ in 0..2 {
+        row("polled again after it was ready", || {
+            waiter.poll().is_ready()
+        });
+    }
+}
+
+#[test]
+fn a_future_that_is_polled_again_after_it_was_let_in() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let second = std::time::Duration::from_secs(1);
+    polled_again(semaphore.acquire());
+    polled_again(semaphore.acquire_many(0));
+    polled_again(Arc::clone(&semaphore).acquire_owned());
+    polled_again(semaphore.acquire().timeout(second));
+    polled_again(semaphore.wait_idle().timeout(second));
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_future_that_is_polled_again_after_it_was_refused() {
+    let semaphore = Arc::new(Semaphore::new(1).max_waiters(1));
+    polled_again(semaphore.acquire_many(2));
+    let held = semaphore.try_acquire().unwrap();
+    polled_again(semaphore.acquire().timeout(std::time::Duration::ZERO));
+    let mut line = Waiter::parked(semaphore.acquire());
+    polled_again(semaphore.acquire());
+    semaphore.close();
+    polled_again(Arc::clone(&semaphore).acquire_owned());
+    assert!(line.output().is_err());
+    row("polled again after it was ready", || line.poll().is_ready());
+    drop(held);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_future_that_is_polled_again_after_it_was_served_from_the_line() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(semaphore.acquire());
+    drop(held);
+    drop(waiter.granted());
+    row("polled again after it was ready", || {
+        waiter.poll().is_ready()
+    });
+    drop(waiter);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[cfg(feature = "tokio")]
+mod with_tokio {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[test]
+    fn a_future_with_a_token_that_is_polled_again() {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let token = CancellationToken::new();
+        let shared = || Arc::clone(&semaphore);
+        polled_again(semaphore.acquire_cancellable(&token));
+        polled_again(shared().acquire_owned_cancellable(token.clone()));
+        polled_again(semaphore.wait_idle().cancel_on(&token));
+        token.cancel();
+        polled_again(semaphore.acquire().cancel_on(&token));
+        polled_again(semaphore.acquire_cancellable(&token).timeout(SECOND));
+        polled_again(semaphore.acquire().timeout(SECOND).cancel_on(&token));
+        assert_at_rest(&semaphore, 1);
+    }
+
+    const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+
+    /// The message is tokio's own; what counts is that the place in line is not lost track of.
+    #[test]
+    fn a_timeout_that_has_to_wait_inside_a_runtime_without_a_timer() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.try_acquire().unwrap();
+        row("timers are disabled", || {
+            runtime.block_on(semaphore.acquire().timeout(SECOND))
+        });
+        assert_eq!(semaphore.waiting(), 0);
+        drop(held);
+        assert_at_rest(&semaphore, 1);
+    }
+}
+
+/// The panic is reported where the mistake is, and not somewhere in here.
+#[test]
+fn a_panic_of_a_constructor_points_to_its_caller() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let previous = std::panic::take_hook();
+    std::panic::set_hook({
+        let seen = Arc::clone(&seen);
+        let test = std::thread::current().id();
+        Box::new(move |info| {
+            if std::thread::current().id() == test {
+                let file = info.location().map(|at| at.file().to_owned());
+                seen.lock().unwrap().push(file);
+            } else {
+                previous(info);
+            }
+        })
+    });
+    let here = Some(Location::caller().file().to_owned());
+    let (one, two) = (Semaphore::new(1), Semaphore::new(1));
+    let mut permit = one.try_acquire().unwrap();
+    let _ = panic_message(|| Semaphore::new(usize::MAX));
+    let _ = panic_message(|| one.set_permits(usize::MAX));
+    let _ = panic_message(|| one.add_permits(usize::MAX));
+    let _ = panic_message(|| permit.merge(two.try_acquire().unwrap()));
+    drop(std::panic::take_hook());
+    assert_eq!(*seen.lock().unwrap(), vec![here; 4]);
+}

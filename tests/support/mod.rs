@@ -1,0 +1,138 @@
+//! What the test files share: futures that are polled by hand, with wakers that count.
+//!
+//! Nothing here knows how a throttle works; it only polls, drops and counts.
+
+#![allow(
+    dead_code,
+    reason = "every test file is a crate of its own and uses a part"
+)]
+
+pub(crate) mod foreign;
+pub(crate) mod random;
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tollgate::{AcquireError, ErrorKind, Semaphore};
+
+/// Counts how often it was woken.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicUsize);
+
+impl Counter {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+impl Wake for Counter {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A future that is polled by hand, and how often it was woken.
+pub(crate) struct Waiter<F> {
+    future: Pin<Box<F>>,
+    counter: Arc<Counter>,
+}
+
+impl<F: Future> Waiter<F> {
+    /// Not polled yet.
+    pub(crate) fn new(future: F) -> Self {
+        Self {
+            future: Box::pin(future),
+            counter: Arc::default(),
+        }
+    }
+
+    /// Polled once, and waiting.
+    #[track_caller]
+    pub(crate) fn parked(future: F) -> Self {
+        let mut waiter = Self::new(future);
+        assert!(waiter.poll().is_pending(), "it did not have to wait");
+        waiter
+    }
+
+    pub(crate) fn poll(&mut self) -> Poll<F::Output> {
+        let waker = Waker::from(Arc::clone(&self.counter));
+        self.poll_with(&waker)
+    }
+
+    /// Polls with a waker that is not its own.
+    pub(crate) fn poll_with(&mut self, waker: &Waker) -> Poll<F::Output> {
+        self.future.as_mut().poll(&mut Context::from_waker(waker))
+    }
+
+    pub(crate) fn is_pending(&mut self) -> bool {
+        self.poll().is_pending()
+    }
+
+    /// What it came to; it must be ready.
+    #[track_caller]
+    pub(crate) fn output(&mut self) -> F::Output {
+        match self.poll() {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("still waiting"),
+        }
+    }
+
+    /// How often it was woken.
+    pub(crate) fn wakes(&self) -> usize {
+        self.counter.count()
+    }
+
+    /// Its future, as it is; what `mem::forget` needs.
+    pub(crate) fn into_future(self) -> Pin<Box<F>> {
+        self.future
+    }
+}
+
+impl<T: Debug, F: Future<Output = Result<T, AcquireError>>> Waiter<F> {
+    /// What it was given; it must have been let in.
+    #[track_caller]
+    pub(crate) fn granted(&mut self) -> T {
+        match self.output() {
+            Ok(permit) => permit,
+            Err(error) => panic!("refused: {error}"),
+        }
+    }
+
+    /// Why it was refused; it must have been.
+    #[track_caller]
+    pub(crate) fn refused(&mut self) -> ErrorKind {
+        kind(self.output())
+    }
+}
+
+/// Polls once, with a waker that does nothing.
+pub(crate) fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Why it was refused; it must have been.
+#[track_caller]
+pub(crate) fn kind<T: Debug>(result: Result<T, AcquireError>) -> ErrorKind {
+    result.expect_err("it was let in").kind()
+}
+
+/// Everything has come back, nobody waits, and the whole limit can be had.
+#[track_caller]
+pub(crate) fn assert_at_rest(semaphore: &Semaphore, permits: usize) {
+    assert_eq!(semaphore.permits(), permits);
+    assert_eq!(semaphore.available_permits(), permits);
+    assert_eq!(semaphore.waiting(), 0);
+    if !semaphore.is_closed() {
+        let all = u32::try_from(permits).expect("small in tests");
+        drop(semaphore.try_acquire_many(all).expect("the line is open"));
+    }
+    assert!(poll_once(&mut semaphore.wait_idle()).is_ready());
+}
