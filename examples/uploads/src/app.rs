@@ -1,0 +1,175 @@
+//! The whole job, from the command line to the report.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use object_store::aws::AmazonS3;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+use tollgate::Semaphore;
+
+use crate::args::Args;
+
+use crate::error::Error;
+use crate::gauge::{Gauge, Sample};
+use crate::observed::Behaviour;
+use crate::progress::Progress;
+use crate::report::{CountedBy, Figures, Report};
+use crate::server::Server;
+use crate::source::{self, Listing};
+use crate::store;
+use crate::upload::Job;
+use crate::upload::SharedThrottle;
+use crate::verify::verify;
+use crate::waits::Waits;
+
+/// What a job leaves.
+#[derive(Debug)]
+pub struct Finished {
+    /// The report.
+    pub report: Report,
+    /// The uploads under way over time, for a plot; empty unless the arguments ask for one.
+    pub samples: Vec<Sample>,
+}
+
+/// Uploads what the arguments say until the token is cancelled, reads it back and compares.
+///
+/// # Errors
+///
+/// When the job cannot start. What goes wrong with single files is in the report.
+pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Error> {
+    let throttle = Arc::new(Semaphore::new(args.max_parallel));
+    run_with(throttle, args, token).await
+}
+
+/// The same behind any throttle.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn run_with<T>(
+    throttle: T,
+    args: &Args,
+    token: &CancellationToken,
+) -> Result<Finished, Error>
+where
+    T: SharedThrottle,
+{
+    // Removed when it is dropped, however this ends.
+    let scratch = scratch()?;
+    let listing = list(args, &scratch).await?;
+    let target = Target::open(args, &scratch).await?;
+
+    let job = Arc::new(Job {
+        throttle,
+        store: Arc::new(target.store),
+        token: token.clone(),
+        part_bytes: args.part_bytes(),
+        gauge: Arc::clone(&target.sent),
+        waits: Waits::default(),
+        progress: Progress::new(&listing, args.verbose),
+    });
+    let began = Instant::now();
+    let mut outcomes = Arc::clone(&job).run(listing.files).await;
+    let time = began.elapsed();
+
+    // What was cancelled before is still read back; cancelling now stops the reading.
+    let reading = if token.is_cancelled() {
+        CancellationToken::new()
+    } else {
+        token.clone()
+    };
+    verify(
+        &job.store,
+        &mut outcomes,
+        args.max_parallel,
+        &reading,
+        &job.progress,
+    )
+    .await;
+    job.progress.clear();
+
+    let report = Report::new(
+        &outcomes,
+        listing.failures,
+        Figures {
+            time,
+            max_parallel: args.max_parallel,
+            peak_in_flight: target.counted.counts().peak,
+            counted_by: target.counted_by,
+            waits: &job.waits,
+            interrupted: token.is_cancelled(),
+            skipped: listing.skipped,
+        },
+    );
+    Ok(Finished {
+        report,
+        samples: target.counted.samples(),
+    })
+}
+
+fn scratch() -> Result<TempDir, Error> {
+    tempfile::Builder::new()
+        .prefix("uploads-")
+        .tempdir()
+        .map_err(|source| Error::Generate { source })
+}
+
+/// Lists the files, on a thread that may block.
+async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
+    let directory = args.directory.clone();
+    let generated = scratch.path().join("files");
+    tokio::task::spawn_blocking(move || match directory {
+        Some(directory) => source::directory(&directory),
+        None => source::demonstration(&generated),
+    })
+    .await
+    .expect("listing does not panic")
+}
+
+/// Where the objects go, and who counts.
+#[derive(Debug)]
+struct Target {
+    store: AmazonS3,
+    /// Counts the uploads that the client has sent.
+    sent: Arc<Gauge>,
+    /// Counts them for the report.
+    counted: Arc<Gauge>,
+    counted_by: CountedBy,
+    /// Stops when it is dropped.
+    _server: Option<Server>,
+}
+
+impl Target {
+    async fn open(args: &Args, scratch: &TempDir) -> Result<Target, Error> {
+        if let (Some(endpoint), Some(bucket)) = (&args.endpoint, &args.bucket) {
+            let sent = Gauge::new(args.plot.is_some());
+            return Ok(Target {
+                store: store::remote(endpoint, bucket, args).await?,
+                counted: Arc::clone(&sent),
+                sent,
+                counted_by: CountedBy::Client,
+                _server: None,
+            });
+        }
+        let root = match &args.store {
+            Some(root) => root.clone(),
+            None => scratch.path().join("store"),
+        };
+        let counted = Gauge::new(args.plot.is_some());
+        let behaviour = Behaviour {
+            gauge: Arc::clone(&counted),
+            ..Behaviour::default()
+        };
+        let server = Server::start(&root, behaviour)
+            .await
+            .map_err(|source| Error::Server { source })?;
+        Ok(Target {
+            store: store::embedded(&server, args)?,
+            sent: Gauge::new(false),
+            counted,
+            counted_by: CountedBy::Server,
+            _server: Some(server),
+        })
+    }
+}

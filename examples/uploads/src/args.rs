@@ -1,0 +1,122 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use tollgate::Semaphore;
+
+/// Uploads files to S3 with a cap on simultaneous requests, reads every object back and compares.
+///
+/// Without arguments it starts an S3 server of its own and uploads this repository's files and
+/// 200 generated ones to it.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "uploads", version)]
+pub struct Args {
+    /// The directory to upload [default: this repository and generated files]
+    pub directory: Option<PathBuf>,
+
+    /// The S3 server to upload to, with the usual AWS variables for the credentials and the region
+    /// [default: a server in this process]
+    #[arg(long, value_name = "URL", requires = "bucket", value_parser = endpoint)]
+    pub endpoint: Option<String>,
+
+    /// The bucket to upload to
+    #[arg(long, value_name = "NAME", requires = "endpoint")]
+    pub bucket: Option<String>,
+
+    /// How many requests may be under way at once
+    #[arg(long, value_name = "N", default_value = "8", value_parser = max_parallel)]
+    pub max_parallel: usize,
+
+    /// Files larger than this many MiB are sent in parts of this size; at most `--max-parallel`
+    /// parts are in memory at once
+    #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u64).range(5..=5120))]
+    pub part_size: u64,
+
+    /// How often a request that the server did not answer, or answered with a server error, is
+    /// sent again; the server in this process is asked once
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub retries: usize,
+
+    /// Seconds after which a request counts as failed
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    pub timeout: Duration,
+
+    /// Print the report as JSON on stdout
+    #[arg(long)]
+    pub json: bool,
+
+    /// Draw the number of uploads under way over time into this SVG file
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+
+    /// Keep the objects of the server in this process in this directory [default: a temporary one]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "endpoint")]
+    pub store: Option<PathBuf>,
+
+    /// Print a line on stderr for each part and each object as soon as it has been uploaded
+    #[arg(long, short)]
+    pub verbose: bool,
+}
+
+impl Args {
+    /// The size of a part in bytes.
+    pub fn part_bytes(&self) -> u64 {
+        self.part_size * 1024 * 1024
+    }
+}
+
+fn endpoint(text: &str) -> Result<String, &'static str> {
+    if text.starts_with("http://") || text.starts_with("https://") {
+        Ok(text.to_owned())
+    } else {
+        Err("it has to begin with http:// or https://")
+    }
+}
+
+fn max_parallel(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("nothing could ever be uploaded; it has to be at least 1".to_owned()),
+        Ok(n) if n > Semaphore::MAX_PERMITS => {
+            Err(format!("it can be at most {}", Semaphore::MAX_PERMITS))
+        }
+        Ok(n) => Ok(n),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse() {
+        Ok(0) => Err("it has to be at least 1".to_owned()),
+        Ok(n) => Ok(Duration::from_secs(n)),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_cap_of_zero_is_a_usage_error() {
+        let error = Args::try_parse_from(["uploads", "--max-parallel", "0"]).unwrap_err();
+        assert!(error.to_string().contains("at least 1"), "{error}");
+    }
+
+    #[test]
+    fn endpoint_and_bucket_come_together() {
+        assert!(Args::try_parse_from(["uploads", "--bucket", "b"]).is_err());
+        assert!(Args::try_parse_from(["uploads", "--endpoint", "http://h"]).is_err());
+        assert!(Args::try_parse_from(["uploads", "--endpoint", "h", "--bucket", "b"]).is_err());
+        assert!(
+            Args::try_parse_from(["uploads", "--endpoint", "http://h", "--bucket", "b"]).is_ok()
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! Why the whole job could not be done. What goes wrong with one file is a
+//! [`Failure`](crate::failure::Failure), and the others go on.
+
+use std::error;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::failure::explain;
+
+/// Why the job did not start, or its result could not be handed over.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The directory to upload cannot be read.
+    Directory {
+        /// Which one.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// No temporary directory, or none of the generated files in it, could be written.
+    Generate {
+        /// Why.
+        source: io::Error,
+    },
+    /// The embedded server did not start.
+    Server {
+        /// Why.
+        source: io::Error,
+    },
+    /// There are no credentials for the server.
+    Credentials {
+        /// Why.
+        source: object_store::Error,
+    },
+    /// The client could not be set up.
+    Client {
+        /// Why.
+        source: object_store::Error,
+    },
+    /// The plot could not be drawn.
+    Plot {
+        /// Where it was to be.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The report could not be written to stdout.
+    Output {
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Directory { path, source } => {
+                write!(f, "cannot read the directory {}: {source}", path.display())
+            }
+            Error::Generate { source } => {
+                write!(f, "cannot write the files to be uploaded: {source}")
+            }
+            Error::Server { source } => write!(f, "cannot start the embedded server: {source}"),
+            Error::Credentials { source } => write!(
+                f,
+                "there are no credentials, as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: {}",
+                explain(source)
+            ),
+            Error::Client { source } => write!(f, "cannot set up the client: {source}"),
+            Error::Plot { path, source } => {
+                write!(f, "cannot write the plot {}: {source}", path.display())
+            }
+            Error::Output { source } => write!(f, "cannot write the report: {source}"),
+        }
+    }
+}
+
+impl error::Error for Error {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        match self {
+            Error::Directory { source, .. }
+            | Error::Generate { source }
+            | Error::Server { source }
+            | Error::Plot { source, .. }
+            | Error::Output { source } => Some(source),
+            Error::Credentials { source } | Error::Client { source } => Some(source),
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Uploads files to S3, never more than so many at once, reads every object back and compares.
+//!
+//! One task for each file is started at once, and a [`tollgate::Semaphore`] decides when each may
+//! go on. [`upload`] says by which rules; everything else is what it takes to run it and to see that
+//! they hold: a server that counts ([`server`], [`observed`]) and a comparison (`verify`).
+
+pub mod app;
+pub mod args;
+pub mod error;
+pub mod failure;
+pub mod gauge;
+pub mod generated;
+mod multipart;
+pub mod observed;
+pub mod plot;
+pub mod progress;
+pub mod report;
+pub mod server;
+pub mod source;
+pub mod store;
+pub mod upload;
+mod verify;
+pub mod waits;

@@ -1,0 +1,142 @@
+//! What is shown while it runs: bars on a terminal, and lines on stderr when asked for.
+
+use std::collections::HashMap;
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use object_store::path::Path as ObjectPath;
+
+use crate::source::{Listing, SourceFile};
+use crate::upload::{Outcome, Stop};
+
+/// Where the progress goes. Without a terminal the bars are hidden.
+#[derive(Debug)]
+pub struct Progress {
+    bars: MultiProgress,
+    files: ProgressBar,
+    bytes: ProgressBar,
+    /// The bars of the multipart uploads under way. A terminal shows as many as there is room for.
+    large: Mutex<HashMap<ObjectPath, ProgressBar>>,
+    verbose: bool,
+}
+
+impl Progress {
+    /// Bars for these files, and lines if `verbose`.
+    pub fn new(listing: &Listing, verbose: bool) -> Progress {
+        let target = if io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let bars = MultiProgress::with_draw_target(target);
+        let bytes = listing.files.iter().map(|file| file.len).sum();
+        Progress {
+            files: bars.add(bar(
+                listing.files.len() as u64,
+                "{prefix:>10} [{bar:40}] {pos}/{len} files",
+                "uploading",
+            )),
+            bytes: bars.add(bar(
+                bytes,
+                "{prefix:>10} [{bar:40}] {bytes}/{total_bytes} {bytes_per_sec}",
+                "",
+            )),
+            large: Mutex::default(),
+            bars,
+            verbose,
+        }
+    }
+
+    /// A multipart upload has been opened.
+    pub(crate) fn begin(&self, file: &SourceFile) {
+        let bar = bar(
+            file.len,
+            "{prefix:>10} [{bar:40}] {bytes}/{total_bytes} {msg}",
+            "",
+        )
+        .with_message(shown(file.key.as_ref()));
+        self.large().insert(file.key.clone(), self.bars.add(bar));
+    }
+
+    /// A part has been sent.
+    pub(crate) fn part(&self, file: &SourceFile, number: u64, count: u64, len: u64) {
+        if let Some(bar) = self.large().get(&file.key) {
+            bar.inc(len);
+        }
+        self.bytes.inc(len);
+        if self.verbose {
+            let key = shown(file.key.as_ref());
+            self.line(&format!("part {number} of {count}: {key}"));
+        }
+    }
+
+    /// A file has been sent whole.
+    pub(crate) fn sent(&self, len: u64) {
+        self.bytes.inc(len);
+    }
+
+    /// Nothing more will happen to a file.
+    pub(crate) fn ended(&self, file: &SourceFile, outcome: &Outcome) {
+        if let Some(bar) = self.large().remove(&file.key) {
+            bar.finish_and_clear();
+        }
+        self.files.inc(1);
+        if self.verbose {
+            let what = match outcome {
+                Ok(()) => "uploaded",
+                Err(Stop::Cancelled) => "cancelled",
+                Err(Stop::Failed(_)) => "failed",
+            };
+            self.line(&format!("{what}: {}", shown(file.key.as_ref())));
+        }
+    }
+
+    /// The uploads are over, and `count` objects are going to be read back.
+    pub(crate) fn verifying(&self, count: usize) {
+        self.bytes.finish_and_clear();
+        self.files.set_prefix("comparing");
+        self.files.set_length(count as u64);
+        self.files.set_position(0);
+    }
+
+    /// An object has been read back.
+    pub(crate) fn verified(&self) {
+        self.files.inc(1);
+    }
+
+    /// Takes the bars away.
+    pub(crate) fn clear(&self) {
+        // An error means that the terminal is gone, and the bars with it.
+        let _ = self.bars.clear();
+    }
+
+    /// Prints a line above the bars.
+    pub(crate) fn line(&self, text: &str) {
+        self.bars.suspend(|| say(text));
+    }
+
+    fn large(&self) -> std::sync::MutexGuard<'_, HashMap<ObjectPath, ProgressBar>> {
+        self.large.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Prints a line on stderr. Unlike `eprintln!` it does not panic when nobody reads it.
+pub fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A name as it may be shown on a terminal.
+pub(crate) fn shown(key: &str) -> String {
+    key.escape_debug().to_string()
+}
+
+fn bar(len: u64, template: &str, prefix: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template)
+        .expect("the template is one of those above")
+        .progress_chars("=> ");
+    // Hidden until it is added, or it would be drawn on its own.
+    ProgressBar::with_draw_target(Some(len), ProgressDrawTarget::hidden())
+        .with_style(style)
+        .with_prefix(prefix)
+}

@@ -1,0 +1,167 @@
+//! What came of it, as JSON and in words.
+//!
+//! `files` is always `verified + failed + cancelled`.
+
+use std::fmt::{self, Write as _};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::failure::{Failure, Group, group};
+use crate::progress::shown;
+use crate::source::SourceFile;
+use crate::upload::{Outcome, Stop};
+use crate::waits::Waits;
+
+/// Who counted the uploads under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CountedBy {
+    /// The embedded server.
+    Server,
+    /// The client: another server does not tell.
+    Client,
+}
+
+/// The report.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// How many files there were.
+    pub files: usize,
+    /// How many bytes the verified ones have.
+    pub bytes: u64,
+    /// How long the uploads took, without reading back.
+    pub seconds: f64,
+    /// How many requests were allowed at once.
+    pub max_parallel: usize,
+    /// The highest number of simultaneous uploads.
+    pub peak_in_flight: usize,
+    /// Who counted them.
+    pub counted_by: CountedBy,
+    /// The median of how long a request waited for its permit, in milliseconds.
+    pub wait_p50_ms: Option<f64>,
+    /// What 99 of 100 requests did not exceed, in milliseconds.
+    pub wait_p99_ms: Option<f64>,
+    /// Files whose object was read back and is equal.
+    pub verified: usize,
+    /// Files that could not be read or uploaded, or whose object is not equal.
+    pub failed: usize,
+    /// Files that were not done when the job was cancelled.
+    pub cancelled: usize,
+    /// Whether the job was cancelled, even if there was nothing left to do.
+    pub interrupted: bool,
+    /// Links to directories, and what is neither a file nor a directory.
+    pub skipped: usize,
+    /// Why files failed.
+    pub failures: Vec<Group>,
+}
+
+/// What the report is made from, besides the outcomes.
+#[derive(Debug)]
+pub(crate) struct Figures<'a> {
+    pub(crate) time: Duration,
+    pub(crate) max_parallel: usize,
+    pub(crate) peak_in_flight: usize,
+    pub(crate) counted_by: CountedBy,
+    pub(crate) waits: &'a Waits,
+    pub(crate) interrupted: bool,
+    pub(crate) skipped: usize,
+}
+
+impl Report {
+    /// Adds the outcomes, and what failed before, up.
+    pub(crate) fn new(
+        outcomes: &[(SourceFile, Outcome)],
+        mut failures: Vec<Failure>,
+        figures: Figures<'_>,
+    ) -> Report {
+        let mut report = Report {
+            files: outcomes.len() + failures.len(),
+            bytes: 0,
+            seconds: figures.time.as_secs_f64(),
+            max_parallel: figures.max_parallel,
+            peak_in_flight: figures.peak_in_flight,
+            counted_by: figures.counted_by,
+            wait_p50_ms: figures.waits.percentile(50).map(milliseconds),
+            wait_p99_ms: figures.waits.percentile(99).map(milliseconds),
+            verified: 0,
+            failed: 0,
+            cancelled: 0,
+            interrupted: figures.interrupted,
+            skipped: figures.skipped,
+            failures: Vec::new(),
+        };
+        for (file, outcome) in outcomes {
+            match outcome {
+                Ok(()) => {
+                    report.verified += 1;
+                    report.bytes += file.len;
+                }
+                Err(Stop::Cancelled) => report.cancelled += 1,
+                Err(Stop::Failed(failure)) => failures.push(failure.clone()),
+            }
+        }
+        report.failed = failures.len();
+        report.failures = group(&failures);
+        report
+    }
+
+    /// What is to be said of the failures: a line for each cause, however many files it hit.
+    pub fn complaints(&self) -> String {
+        let mut text = String::new();
+        for group in &self.failures {
+            let names: Vec<_> = group.examples.iter().map(|key| shown(key)).collect();
+            let more = if group.count > names.len() {
+                ", ..."
+            } else {
+                ""
+            };
+            let files = if group.count == 1 { "file" } else { "files" };
+            let _ = writeln!(
+                text,
+                "{} {files} failed ({}{more}): {}",
+                group.count,
+                names.join(", "),
+                group.message
+            );
+        }
+        text
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mebibytes = self.bytes as f64 / (1024.0 * 1024.0);
+        writeln!(
+            f,
+            "{} files, {mebibytes:.1} MiB in {:.2} s",
+            self.files, self.seconds
+        )?;
+        let by = match self.counted_by {
+            CountedBy::Server => "server",
+            CountedBy::Client => "client",
+        };
+        writeln!(
+            f,
+            "uploads at once: {} at most, as counted by the {by}; {} allowed",
+            self.peak_in_flight, self.max_parallel
+        )?;
+        if let (Some(p50), Some(p99)) = (self.wait_p50_ms, self.wait_p99_ms) {
+            writeln!(f, "wait for a permit: p50 {p50:.1} ms, p99 {p99:.1} ms")?;
+        }
+        write!(
+            f,
+            "verified: {}, failed: {}, cancelled: {}",
+            self.verified, self.failed, self.cancelled
+        )?;
+        if self.skipped > 0 {
+            write!(f, ", skipped: {}", self.skipped)?;
+        }
+        Ok(())
+    }
+}
+
+/// To the microsecond, which is finer than anything that is waited for here.
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}

@@ -1,0 +1,233 @@
+//! What is uploaded: the files of a directory, or this repository's files and generated ones.
+//!
+//! Listing opens no file and keeps none open. What cannot be listed becomes a [`Failure`], so that
+//! the others go on; it is counted like a file whose upload failed.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use object_store::path::Path as ObjectPath;
+
+use crate::error::Error;
+use crate::failure::Failure;
+use crate::generated;
+
+/// A file to upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFile {
+    /// The name of the object.
+    pub key: ObjectPath,
+    /// Where the file is.
+    pub path: PathBuf,
+    /// Its length in bytes when it was listed.
+    pub len: u64,
+    /// When it had last been changed then, if the file system tells.
+    pub modified: Option<SystemTime>,
+}
+
+impl SourceFile {
+    /// Whether the file is no longer the one that was listed, as far as its length and time tell.
+    pub fn has_changed(&self) -> bool {
+        fs::metadata(&self.path).map_or(true, |now| {
+            now.len() != self.len || now.modified().ok() != self.modified
+        })
+    }
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The files, sorted by path.
+    pub files: Vec<SourceFile>,
+    /// What was found but cannot be uploaded.
+    pub failures: Vec<Failure>,
+    /// How many links to directories, sockets, pipes and devices were passed over.
+    pub skipped: usize,
+}
+
+/// Directories of this repository that are not its own files.
+const NOT_OURS: [&str; 2] = [".git", "target"];
+
+/// Lists every file below `directory`.
+///
+/// A link to a file is that file; a link to a directory is passed over, so that no walk is endless.
+///
+/// # Errors
+///
+/// When `directory` itself cannot be read.
+pub fn directory(directory: &Path) -> Result<Listing, Error> {
+    let mut listing = Listing::default();
+    walk(directory, "", &[], &mut listing)?;
+    Ok(listing)
+}
+
+/// Lists this repository's own files, and generates 200 more into `scratch`.
+///
+/// # Errors
+///
+/// When the repository cannot be read, or the files cannot be written.
+pub fn demonstration(scratch: &Path) -> Result<Listing, Error> {
+    generated::write(scratch).map_err(|source| Error::Generate { source })?;
+    let mut listing = Listing::default();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    walk(&repository, "repository/", &NOT_OURS, &mut listing)?;
+    walk(scratch, "generated/", &[], &mut listing)?;
+    Ok(listing)
+}
+
+/// Adds the files below `root` to `listing`, with keys that begin with `prefix`.
+fn walk(root: &Path, prefix: &str, leave_out: &[&str], listing: &mut Listing) -> Result<(), Error> {
+    let mut directories = vec![root.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let entries = match entries(&directory) {
+            Ok(entries) => entries,
+            Err(source) if directory == root => {
+                return Err(Error::Directory {
+                    path: directory,
+                    source,
+                });
+            }
+            Err(error) => {
+                let key = key_text(root, prefix, &directory);
+                listing
+                    .failures
+                    .push(Failure::local(key, "cannot read the directory", &error));
+                continue;
+            }
+        };
+        for path in entries {
+            let is_link = path.is_symlink();
+            match fs::metadata(&path) {
+                Ok(metadata) if metadata.is_file() => {
+                    add_file(root, prefix, path, &metadata, listing);
+                }
+                Ok(metadata) if metadata.is_dir() && !is_link => {
+                    let name = path.file_name().unwrap_or_default();
+                    if !leave_out.iter().any(|left_out| name == *left_out) {
+                        directories.push(path);
+                    }
+                }
+                Ok(_) => listing.skipped += 1,
+                Err(error) => {
+                    let key = key_text(root, prefix, &path);
+                    listing
+                        .failures
+                        .push(Failure::local(key, "cannot read the file", &error));
+                }
+            }
+        }
+    }
+    listing.files.sort_by(|a, b| a.key.cmp(&b.key));
+    Ok(())
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    fs::read_dir(directory)?
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect()
+}
+
+fn add_file(root: &Path, prefix: &str, path: PathBuf, metadata: &Metadata, listing: &mut Listing) {
+    let text = key_text(root, prefix, &path);
+    // `parse`, which takes a name as it is, and not `from`, which would escape some characters:
+    // the object is to be found under the name of its file.
+    let key = path
+        .to_str()
+        .ok_or("the name is not UTF-8, as the key of an object has to be")
+        .and_then(|_| {
+            ObjectPath::parse(&text)
+                .map_err(|_| "the name has characters that the key of an object cannot have")
+        });
+    match key {
+        Ok(key) => listing.files.push(SourceFile {
+            key,
+            path,
+            len: metadata.len(),
+            modified: metadata.modified().ok(),
+        }),
+        Err(message) => listing.failures.push(Failure::new(text, message)),
+    }
+}
+
+/// The key that the file at `path` has or would have.
+fn key_text(root: &Path, prefix: &str, path: &Path) -> String {
+    let below = path.strip_prefix(root).unwrap_or(path);
+    let parts: Vec<_> = below
+        .components()
+        .map(|part| part.as_os_str().to_string_lossy())
+        .collect();
+    format!("{prefix}{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(listing: &Listing) -> Vec<&str> {
+        listing.files.iter().map(|file| file.key.as_ref()).collect()
+    }
+
+    #[test]
+    fn lists_files_at_every_depth_in_order() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("b/c")).unwrap();
+        fs::create_dir(root.path().join("empty")).unwrap();
+        for name in ["b/c/2", "b/1", "a~#%.txt", ".hidden"] {
+            fs::write(root.path().join(name), name).unwrap();
+        }
+        let listing = directory(root.path()).unwrap();
+        assert_eq!(keys(&listing), [".hidden", "a~#%.txt", "b/1", "b/c/2"]);
+        assert_eq!(listing.files[3].len, 5);
+        assert_eq!((listing.failures.len(), listing.skipped), (0, 0));
+    }
+
+    #[test]
+    fn a_missing_directory_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(directory(&root.path().join("nothing")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_to_files_only_and_dangling_ones_fail() {
+        use std::os::unix::fs::symlink;
+
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), "content").unwrap();
+        symlink("file", root.path().join("link")).unwrap();
+        symlink(".", root.path().join("loop")).unwrap();
+        symlink("nowhere", root.path().join("dangling")).unwrap();
+        let listing = directory(root.path()).unwrap();
+        assert_eq!(keys(&listing), ["file", "link"]);
+        assert_eq!(listing.skipped, 1);
+        assert_eq!(listing.failures.len(), 1);
+        assert_eq!(listing.failures[0].key, "dangling");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn names_that_no_key_can_have_fail() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("with\nline"), "").unwrap();
+        fs::write(root.path().join(OsStr::from_bytes(b"\xff")), "").unwrap();
+        let listing = directory(root.path()).unwrap();
+        assert_eq!(keys(&listing), [""; 0]);
+        assert_eq!(listing.failures.len(), 2);
+    }
+
+    #[test]
+    fn repository_is_listed_without_what_is_built() {
+        let mut listing = Listing::default();
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        walk(&repository, "", &NOT_OURS, &mut listing).unwrap();
+        let keys = keys(&listing);
+        assert!(keys.contains(&"examples/uploads/src/source.rs"));
+        assert!(!keys.iter().any(|key| key.starts_with("target/")));
+        assert!(!keys.iter().any(|key| key.starts_with(".git/")));
+    }
+}

@@ -1,0 +1,141 @@
+//! Everything arrives, and never more at once than allowed.
+
+mod common;
+
+use std::fs;
+
+use common::{PART_MIB, TestServer, add_large, contents, program, run, small_files, stored};
+
+#[test]
+fn every_object_equals_its_file_and_the_cap_is_reached_and_held() {
+    let files = small_files(40);
+    fs::create_dir_all(files.path().join("deep/er")).unwrap();
+    for name in [
+        "deep/er/file",
+        "with space",
+        "~#%+&=?*[x].txt",
+        "ünïcödé",
+        ".hidden",
+    ] {
+        fs::write(files.path().join(name), name).unwrap();
+    }
+    let store = tempfile::tempdir().unwrap();
+    let ended = run(program()
+        .args(["--json", "--max-parallel", "4", "--store"])
+        .args([store.path(), files.path()]));
+    let json = ended.json();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(json["files"], 45);
+    assert_eq!(json["verified"], 45);
+    assert_eq!(json["failed"], 0);
+    assert_eq!(json["cancelled"], 0);
+    assert_eq!(json["interrupted"], false);
+    assert_eq!(json["max_parallel"], 4);
+    assert_eq!(json["peak_in_flight"], 4);
+    assert_eq!(json["counted_by"], "server");
+    let expected = contents(files.path());
+    let bytes: usize = expected.values().map(Vec::len).sum();
+    assert_eq!(json["bytes"], bytes);
+    assert_eq!(stored(store.path()), expected);
+    assert_eq!(ended.stderr, "", "nothing is to be said without a terminal");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_is_not_sent_more_than_allowed_either() {
+    let files = small_files(30);
+    let server = TestServer::start(1_000, vec![]).await;
+    let ended = run(server
+        .program("uploads")
+        .args(["--max-parallel", "3"])
+        .arg(files.path()));
+    let json = ended.json();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(json["verified"], 30);
+    assert_eq!(json["counted_by"], "client");
+    assert_eq!(json["peak_in_flight"], 3);
+    let counts = server.gauge.counts();
+    assert_eq!((counts.begun, counts.peak, counts.in_flight), (30, 3, 0));
+    assert_eq!(server.objects(), contents(files.path()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_permit_is_enough_for_multipart_uploads() {
+    let files = small_files(3);
+    add_large(files.path());
+    let server = TestServer::start(1_000, vec![]).await;
+    let ended = run(server
+        .program("uploads")
+        .args(["--max-parallel", "1"])
+        .arg(files.path()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.json()["verified"], 4);
+    let counts = server.gauge.counts();
+    assert_eq!(
+        (counts.begun, counts.peak),
+        (6, 1),
+        "three files and three parts"
+    );
+    assert_eq!(server.objects(), contents(files.path()));
+    assert_eq!(server.left_behind(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parts_of_one_file_are_sent_at_the_same_time() {
+    let files = small_files(0);
+    add_large(files.path());
+    let server = TestServer::start(0, vec![]).await;
+    let running = common::Running::start(
+        server
+            .program("uploads")
+            .args(["--max-parallel", "8"])
+            .arg(files.path()),
+    );
+    server.gauge.wait_for(|counts| counts.in_flight == 3).await;
+    server.open();
+    let ended = running.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(ended.json()["peak_in_flight"], 3);
+    assert_eq!(server.objects(), contents(files.path()));
+}
+
+#[test]
+fn a_file_of_exactly_one_part_is_not_split() {
+    let files = small_files(0);
+    let mib = 1024 * 1024;
+    fs::write(files.path().join("file"), vec![7; PART_MIB * mib]).unwrap();
+    let ended = run(program()
+        .args(["--json", "--verbose", "--part-size", &PART_MIB.to_string()])
+        .arg(files.path()));
+    assert_eq!(ended.code, Some(0));
+    assert_eq!(ended.stderr, "uploaded: file\n");
+}
+
+#[test]
+fn an_empty_directory_is_a_job_too() {
+    let files = small_files(0);
+    let ended = run(program().arg("--json").arg(files.path()));
+    let json = ended.json();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(json["files"], 0);
+    assert_eq!(json["peak_in_flight"], 0);
+    assert_eq!(json["wait_p50_ms"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_report_in_words_has_the_figures() {
+    let files = small_files(9);
+    let ended = run(program().args(["--max-parallel", "2"]).arg(files.path()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("uploads at once: 2 at most"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended
+            .stdout
+            .contains("verified: 9, failed: 0, cancelled: 0"),
+        "{}",
+        ended.stdout
+    );
+}
