@@ -41,17 +41,19 @@ pub enum ErrorKind {
     Closed,
     /// The caller's `CancellationToken` was cancelled.
     Cancelled,
-    /// The caller's deadline passed first, or it was already known that the wait will not fit.
+    /// The caller's deadline passed first, or, for a rate limiter, it was already known that the
+    /// wait will not fit.
     TimedOut,
     /// As many callers as the throttle allows are already waiting.
     QueueFull,
-    /// Somebody holds the permits, or is waiting for them; only from `try_` calls.
+    /// As many permits are not free, or somebody is waiting for some, or the limit is 0; only from
+    /// `try_` calls.
     NoPermits,
-    /// The rate does not allow it now; only from `try_` calls.
+    /// The rate does not allow it now; only from `try_` calls, and never from a semaphore.
     Limited,
-    /// More was asked for than the throttle can ever give at once.
+    /// More was asked for than the limit, as it is now. Waiting does not help; a higher limit does.
     ExceedsCapacity,
-    /// The store behind a distributed throttle failed.
+    /// The store behind a distributed throttle failed; never from a semaphore.
     Store,
 }
 
@@ -75,6 +77,24 @@ impl AcquireError {
     }
 
     /// What went wrong.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{AcquireError, ErrorKind};
+    ///
+    /// /// The status of an answer over HTTP.
+    /// fn status(error: &AcquireError) -> u16 {
+    ///     match error.kind() {
+    ///         ErrorKind::QueueFull | ErrorKind::TimedOut => 503,
+    ///         ErrorKind::ExceedsCapacity => 413,
+    ///         _ => 500,
+    ///     }
+    /// }
+    ///
+    /// let full = tollgate::Semaphore::new(0).max_waiters(0);
+    /// assert_eq!(status(&full.acquire().wait().unwrap_err()), 503);
+    /// ```
     pub const fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -3,7 +3,8 @@
 //!
 //! This version has the first of them, *how many at once*: [`Semaphore`].
 //!
-//! ```
+#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(not(feature = "tokio"), doc = "```text")]
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
@@ -34,7 +35,9 @@
 //! # Waiting
 //!
 //! Everything that waits is a future, of a type with a name, and has the same three methods:
-//! `cancel_on(&token)`, `timeout(duration)` and `wait()`, which blocks the thread. They stack.
+//! `cancel_on(&token)`, `timeout(duration)` and `wait()`, which blocks the thread. They stack. If a
+//! cancelled token, a permit and a deadline come together, the token wins, and the permit comes
+//! before the deadline.
 //! A future joins the line when it is first polled, and leaves it when it is dropped; what it had
 //! been granted goes to the next in line.
 //!
@@ -56,9 +59,14 @@
 //!
 //! # Features
 //!
-//! - `tokio` (default): `cancel_on`, with the `CancellationToken` of tokio-util, and timeouts on
+//! - `tokio` (default): `cancel_on`, `acquire_cancellable` and `CancelOn`, with the `CancellationToken` of tokio-util, and timeouts on
 //!   tokio's time. Without it the crate runs on any executor all the same; timeouts are then served
 //!   by a timer thread.
+
+/// The examples of the README are tested as well.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 mod concurrency;
 mod const_panic;

@@ -9,7 +9,12 @@ use crate::error::AcquireError;
 /// Something that lets callers in: what generic code and adapters ask for.
 ///
 /// To use a throttle directly, call its own methods; this trait shares no name with them. It is
-/// implemented for references and `Arc`s, which are cheap to clone.
+/// implemented for references and `Arc`s, which are cheap to clone: for a `semaphore` of one's own
+/// that is `&semaphore`.
+///
+/// A wait of a throttle that is not known has no `cancel_on` and no `timeout` of its own. `CancelOn::new` and
+/// [`Timeout::new`](crate::Timeout::new) add them. To spawn a task that waits, ask for
+/// `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
 ///
 /// # Examples
 ///
@@ -46,7 +51,9 @@ pub trait Throttle: Clone {
     /// Waits until the caller may go on.
     fn enter(&self) -> Self::Enter;
 
-    /// Takes an entry back that was not made use of. For a held permit that is to drop it.
+    /// Takes back an entry that was not made use of, for example because the next throttle on the
+    /// way refused. For a permit that is to drop it. Code that composes throttles calls it; whoever
+    /// has done what it entered for drops the permit instead.
     fn undo(&self, permit: Self::Permit) {
         drop(permit);
     }
@@ -59,6 +66,21 @@ pub trait TryThrottle: Throttle {
     /// # Errors
     ///
     /// As the `try_acquire` of the throttle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Semaphore, TryThrottle};
+    ///
+    /// fn enter_now<T: TryThrottle>(throttle: T) -> Option<T::Permit> {
+    ///     throttle.try_enter().ok()
+    /// }
+    ///
+    /// let semaphore = Semaphore::new(1);
+    /// let permit = enter_now(&semaphore);
+    /// assert!(permit.is_some());
+    /// assert!(enter_now(&semaphore).is_none());
+    /// ```
     fn try_enter(&self) -> Result<Self::Permit, AcquireError>;
 }
 

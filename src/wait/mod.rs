@@ -29,7 +29,24 @@ macro_rules! combinators {
             /// looked at; one registers with it only to wait. If both happen at once, exactly one
             /// is observed and nothing is lost.
             ///
-            /// Takes `&token`, or the token itself where the future must be `'static`.
+            /// Takes `&token`, or the token itself where the future must be `'static`. Needs the
+            /// feature `tokio`, a default.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// use tokio_util::sync::CancellationToken;
+            /// use tollgate::{ErrorKind, Semaphore};
+            ///
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() {
+            /// let semaphore = Semaphore::new(1);
+            /// let token = CancellationToken::new();
+            /// token.cancel();
+            /// let refused = semaphore.acquire().cancel_on(&token).await;
+            /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
+            /// # }
+            /// ```
             ///
             /// # Cancel safety
             ///
@@ -46,10 +63,21 @@ macro_rules! combinators {
             /// Stops waiting, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`.
             ///
             /// The time runs from the first poll that has to wait; when there is nothing to wait
-            /// for, no clock is read. A duration of zero never waits. Inside a tokio runtime it is
-            /// tokio's time, to its precision of a millisecond, so that paused tests just work;
-            /// elsewhere, and under [`wait`](Self::wait), it is the system's, on a timer thread
-            /// that serves the whole process.
+            /// for, no clock is read. With a duration of zero it is over as soon as it would have
+            /// to wait. Inside a tokio runtime it is tokio's time, rounded up to milliseconds, so
+            /// that paused tests just work; elsewhere, and under [`wait`](Self::wait), it is the
+            /// system's, on a timer thread that serves the whole process.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// use std::time::Duration;
+            /// use tollgate::{ErrorKind, Semaphore};
+            ///
+            /// let semaphore = Semaphore::new(0);
+            /// let refused = semaphore.acquire().timeout(Duration::from_millis(2)).wait();
+            /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+            /// ```
             ///
             /// # Cancel safety
             ///
@@ -67,6 +95,21 @@ macro_rules! combinators {
             /// Blocks the thread until the future is ready. The thread is parked meanwhile.
             ///
             /// Not for use inside asynchronous code: it would block the executor.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// let semaphore = tollgate::Semaphore::new(1);
+            /// std::thread::scope(|scope| {
+            ///     for _ in 0..4 {
+            ///         scope.spawn(|| {
+            ///             let _permit = semaphore.acquire().wait().unwrap();
+            ///             // One thread at a time is here.
+            ///         });
+            ///     }
+            /// });
+            /// assert_eq!(semaphore.available_permits(), 1);
+            /// ```
             #[inline]
             pub fn wait(self) -> <Self as std::future::Future>::Output {
                 crate::wait::block_on(self)

@@ -14,7 +14,8 @@ use crate::time::Sleep;
 
 /// A wait that ends with [`TimedOut`](ErrorKind::TimedOut) after a time.
 ///
-/// Made by `timeout` of any future of this crate.
+/// Made by `timeout` of any future of this crate. It is not `Unpin`: to poll it by reference, as
+/// `select!` in a loop does, pin it first, for example with [`pin!`](std::pin::pin).
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Timeout<F> {
@@ -31,6 +32,23 @@ pub struct Timeout<F> {
 impl<F: Future<Output: Outcome>> Timeout<F> {
     /// Adds a timeout to a future whose type has no `timeout` of its own, such as the
     /// [`Enter`](crate::Throttle::Enter) of a throttle that is not known.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{AcquireError, Throttle, Timeout};
+    ///
+    /// async fn enter_soon<T: Throttle>(throttle: &T) -> Result<T::Permit, AcquireError> {
+    ///     Timeout::new(throttle.enter(), Duration::from_millis(20)).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let paused = tollgate::Semaphore::new(0);
+    /// assert!(enter_soon(&&paused).await.is_err());
+    /// # }
+    /// ```
     #[inline]
     pub fn new(future: F, duration: Duration) -> Self {
         Self {

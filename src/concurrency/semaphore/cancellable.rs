@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Acquire, AcquireOwned, Semaphore};
 use crate::wait::CancelOn;
 
-/// Acquiring with a token that cancels the wait: shorthands.
+/// Acquiring with a token that cancels the wait: shorthands. Needs the feature `tokio`, a default.
 impl Semaphore {
     /// Waits for a permit, or until `token` is cancelled. Short for
     /// `acquire().cancel_on(token)`.
@@ -57,6 +57,26 @@ impl Semaphore {
     /// # Errors
     ///
     /// As [`acquire_cancellable`](Self::acquire_cancellable).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tokio_util::sync::CancellationToken;
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let semaphore = Arc::new(Semaphore::new(0));
+    /// let token = CancellationToken::new();
+    ///
+    /// let waiting = Arc::clone(&semaphore).acquire_owned_cancellable(token.clone());
+    /// let task = tokio::spawn(waiting);
+    /// token.cancel();
+    /// assert_eq!(task.await?.unwrap_err().kind(), ErrorKind::Cancelled);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn acquire_owned_cancellable(
         self: Arc<Self>,

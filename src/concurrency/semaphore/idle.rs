@@ -11,8 +11,8 @@ use crate::wait::combinators;
 
 /// The future of [`Semaphore::wait_idle`].
 ///
-/// It is ready with `()`; with a [token](Self::cancel_on) or a [timeout](Self::timeout) added,
-/// with a `Result`.
+/// It is ready with `()`; with a token or a [timeout](Self::timeout) added, with a
+/// `Result`.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WaitIdle<'a> {
     semaphore: &'a Semaphore,

@@ -104,7 +104,8 @@ pub struct Semaphore {
 
 /// Making one.
 impl Semaphore {
-    /// The most permits that a semaphore can have.
+    /// The most permits that a semaphore can have: `isize::MAX >> 4`, which is 2^59 - 1 on
+    /// platforms of 64 bits.
     pub const MAX_PERMITS: usize = word::MAX_PERMITS;
 
     const_fn! {
@@ -132,7 +133,7 @@ impl Semaphore {
     const_fn! {
         /// The same semaphore with a bounded line: who would have to wait when this many are
         /// waiting already is refused at once, with [`QueueFull`](crate::ErrorKind::QueueFull).
-        /// With 0 nobody ever waits. Unbounded unless set.
+        /// With 0 nobody ever waits, not even while the limit is 0. Unbounded unless set.
         ///
         /// # Examples
         ///
@@ -161,8 +162,9 @@ impl Semaphore {
     /// It is exact in both directions. Growing admits those who now fit. Shrinking takes nothing
     /// away from those who hold permits: what is held above the new limit is a debt, and nobody is
     /// admitted until it has been paid off. A waiter who asks for more than the new limit is
-    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes.
-    /// With 0 everyone waits: a pause.
+    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) as soon as it is at the
+    /// head of the line. With 0 everyone waits, whatever they ask for: a pause, to be ended by
+    /// another limit, where [`close`](Self::close) is final.
     ///
     /// # Panics
     ///
@@ -217,17 +219,52 @@ impl Semaphore {
     ///
     /// [`set_permits`](Self::set_permits), [`add_permits`](Self::add_permits) and
     /// [`Permit::forget`] change it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let _permits = semaphore.try_acquire_many(2)?;
+    /// assert_eq!(semaphore.permits(), 3);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
     pub fn permits(&self) -> usize {
         self.limit.load(Ordering::Relaxed)
     }
 
     /// How many permits are free. It can be above 0 while callers wait: for more than that, and
-    /// newcomers wait behind them.
+    /// newcomers wait behind them. After a shrink it is 0 until what is held above the limit has
+    /// come back.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let _permits = semaphore.try_acquire_many(2)?;
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
     pub fn available_permits(&self) -> usize {
         usize::try_from(self.word.load().free()).unwrap_or(0)
     }
 
-    /// How many callers are waiting in line.
+    /// How many callers are waiting in line. One that has been granted its permits is not, even if
+    /// it has not been polled since.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::poll;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let semaphore = tollgate::Semaphore::new(0);
+    /// let mut waiter = semaphore.acquire();
+    /// assert_eq!(semaphore.waiting(), 0);
+    /// assert!(poll!(&mut waiter).is_pending());
+    /// assert_eq!(semaphore.waiting(), 1);
+    /// # }
+    /// ```
     pub fn waiting(&self) -> usize {
         self.line_len()
     }
@@ -262,18 +299,56 @@ impl Semaphore {
     }
 
     /// Whether it was closed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(1);
+    /// semaphore.close();
+    /// assert!(semaphore.is_closed());
+    /// ```
     pub fn is_closed(&self) -> bool {
         self.word.load().is_closed()
     }
 
     /// Waits until every permit has come back.
     ///
-    /// It ends when there was such a moment after the first poll. While new callers come, there
-    /// may never be one; [`close`](Self::close) first to drain.
+    /// It is over when there was a moment, since the first poll, at which nobody held a permit.
+    /// Those who wait in line do not count: while the limit is 0, they may be there at such a
+    /// moment. While callers come and go, there may never be one; to drain, see to it that nobody
+    /// comes any more, by [`close`](Self::close) or by a token that cancels those who wait.
+    ///
+    /// The future is ready with `()`. With a token or a timeout added, it is ready with a `Result`.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// None, unless added: [`Cancelled`](crate::ErrorKind::Cancelled) by `cancel_on`,
+    /// [`TimedOut`](crate::ErrorKind::TimedOut) by `timeout`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = Semaphore::new(1);
+    /// semaphore.wait_idle().await;
+    ///
+    /// let permit = semaphore.acquire().await?;
+    /// let soon = Duration::from_millis(20);
+    /// let drained = semaphore.wait_idle().timeout(soon).await;
+    /// assert_eq!(drained.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// drop(permit);
+    /// semaphore.wait_idle().timeout(soon).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait_idle(&self) -> WaitIdle<'_> {
         WaitIdle::new(self)
     }

@@ -83,6 +83,14 @@ macro_rules! permit {
             }
 
             /// How many permits it holds.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// let semaphore = tollgate::Semaphore::new(3);
+            /// assert_eq!(semaphore.try_acquire_many(2)?.count(), 2);
+            /// # Ok::<_, tollgate::AcquireError>(())
+            /// ```
             #[inline]
             pub fn count(&self) -> usize {
                 self.0.count
@@ -105,6 +113,7 @@ macro_rules! permit {
             /// assert!(three.split(2).is_none());
             /// # Ok::<_, tollgate::AcquireError>(())
             /// ```
+            #[must_use = "what was split off goes back when it is dropped"]
             pub fn split(&mut self, permits: usize) -> Option<Self> {
                 self.0.split(permits).map(Self)
             }
@@ -113,7 +122,19 @@ macro_rules! permit {
             ///
             /// # Panics
             ///
-            /// If `other` belongs to another semaphore. Both are given back then.
+            /// If `other` belongs to another semaphore. `other` is given back then.
+            ///
+            /// # Examples
+            ///
+            /// ```
+            /// use std::sync::Arc;
+            ///
+            /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+            /// let mut permit = Arc::clone(&semaphore).try_acquire_owned()?;
+            /// permit.merge(Arc::clone(&semaphore).try_acquire_many_owned(2)?);
+            /// assert_eq!(permit.count(), 3);
+            /// # Ok::<_, tollgate::AcquireError>(())
+            /// ```
             #[track_caller]
             pub fn merge(&mut self, other: Self) {
                 self.0.merge(other.0);

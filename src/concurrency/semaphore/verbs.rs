@@ -9,8 +9,9 @@ use crate::error::AcquireError;
 ///
 /// The verbs differ in how many permits they ask for (`_many`), in whether the permit borrows the
 /// semaphore or shares it (`_owned`), and in whether they wait (`try_` does not). All else is
-/// added to the future: [`cancel_on`](Acquire::cancel_on), [`timeout`](Acquire::timeout),
-/// [`wait`](Acquire::wait).
+/// added to the future: `cancel_on`, [`timeout`](Acquire::timeout), [`wait`](Acquire::wait).
+///
+/// How many permits one call asks for is a `u32`; limits are `usize`.
 ///
 /// Asking for 0 permits is nobody's turn: it does not wait in line, and fails only if the
 /// semaphore is closed.
@@ -26,8 +27,11 @@ impl Semaphore {
     /// - [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed;
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
-    ///   limit, or a [shrink](Self::set_permits) has made it so by the time that its turn comes.
-    ///   While the limit is 0, everyone waits.
+    ///   limit: at once for a newcomer, and at the head of the line for one who was there when the
+    ///   limit [shrank](Self::set_permits). While the limit is 0, everyone waits, whatever they ask
+    ///   for.
+    ///
+    /// If several apply, `Closed` comes before `ExceedsCapacity`, and that before `QueueFull`.
     ///
     /// # Examples
     ///
@@ -138,7 +142,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// - [`NoPermits`](crate::ErrorKind::NoPermits), when it is not free or somebody is waiting;
+    /// - [`NoPermits`](crate::ErrorKind::NoPermits), when it is not free, somebody is waiting, or
+    ///   the limit is 0;
     /// - [`Closed`](crate::ErrorKind::Closed);
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
     ///   limit.
