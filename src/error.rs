@@ -1,6 +1,6 @@
 //! The one error of the crate: why a throttle did not let a caller in.
 //!
-//! An error is two words of plain data, so that a denial allocates nothing and costs no more than
+//! An error is two words of plain data, so that making one allocates nothing and costs no more than
 //! an admission.
 
 use std::fmt;

@@ -43,8 +43,9 @@
 //!
 //! # Errors
 //!
-//! There is one, [`AcquireError`]; its [`kind`](AcquireError::kind) says what happened, and a
-//! refusal allocates nothing.
+//! There is one, [`AcquireError`]; its [`kind`](AcquireError::kind) says what happened. To refuse a
+//! caller who comes allocates nothing; what callers who are in line already are told, when the
+//! throttle is closed or shrunk, is noted until they hear it.
 //!
 //! # Generic code
 //!

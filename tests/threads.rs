@@ -14,10 +14,12 @@ mod threads {
     mod tokens;
 }
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::thread;
 
-use tollgate::{ErrorKind, Semaphore};
+use tollgate::{ErrorKind, OwnedPermit, Semaphore};
 
 use support::random::Random;
 use support::{Waiter, assert_at_rest, poll_once};
@@ -133,7 +135,7 @@ fn waits_that_are_dropped_lose_nothing() {
                 continue;
             }
             for _ in 0..random.below(4) {
-                if let std::task::Poll::Ready(permit) = poll_once(&mut acquire) {
+                if let Poll::Ready(permit) = poll_once(&mut acquire) {
                     gauge.pass(permit.unwrap().count());
                     break;
                 }
@@ -238,6 +240,47 @@ fn closing_leaves_nobody_behind() {
     }
 }
 
+/// The permit comes back while somebody is about to join; nobody else will ever wake it.
+#[test]
+fn a_release_that_runs_into_a_join_is_not_missed() {
+    const ROUNDS: usize = 3000;
+    let semaphore = Arc::new(Semaphore::new(1));
+    let handed_over = Mutex::new(None);
+    let released = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while released.load(Ordering::SeqCst) < ROUNDS {
+                let Some(permit) = handed_over.lock().unwrap().take() else {
+                    thread::yield_now();
+                    continue;
+                };
+                drop::<OwnedPermit>(permit);
+                released.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        for round in 0..ROUNDS {
+            let mut waiter = Waiter::new(semaphore.acquire());
+            *handed_over.lock().unwrap() = Arc::clone(&semaphore).try_acquire_owned().ok();
+            for _ in 0..round % 64 {
+                std::hint::spin_loop();
+            }
+            if let Poll::Ready(permit) = waiter.poll() {
+                drop(permit.unwrap());
+            } else {
+                while released.load(Ordering::SeqCst) == round {
+                    thread::yield_now();
+                }
+                assert_eq!(waiter.wakes(), 1);
+                drop(waiter.granted());
+            }
+            while released.load(Ordering::SeqCst) == round {
+                thread::yield_now();
+            }
+        }
+    });
+    assert_at_rest(&semaphore, 1);
+}
+
 #[test]
 fn a_bounded_line_is_never_longer_than_its_bound() {
     const BOUND: usize = 2;
@@ -249,12 +292,12 @@ fn a_bounded_line_is_never_longer_than_its_bound() {
             loop {
                 assert!(semaphore.waiting() <= BOUND);
                 match waiter.poll() {
-                    std::task::Poll::Pending => thread::yield_now(),
-                    std::task::Poll::Ready(Ok(permit)) => {
+                    Poll::Pending => thread::yield_now(),
+                    Poll::Ready(Ok(permit)) => {
                         gauge.pass(permit.count());
                         break;
                     }
-                    std::task::Poll::Ready(Err(error)) => {
+                    Poll::Ready(Err(error)) => {
                         assert_eq!(error.kind(), ErrorKind::QueueFull);
                         break;
                     }

@@ -17,6 +17,10 @@ use crate::error::{AcquireError, ErrorKind};
 /// Made by `cancel_on` of any future of this crate. `C` is the token or a reference to it. It is
 /// not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
 /// with [`pin!`](std::pin::pin). Needs the feature `tokio`, a default.
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct CancelOn<F, C> {

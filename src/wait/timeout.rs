@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,6 +17,10 @@ use crate::time::Sleep;
 ///
 /// Made by `timeout` of any future of this crate. It is not `Unpin`: to poll it by reference, as
 /// `select!` in a loop does, pin it first, for example with [`pin!`](std::pin::pin).
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Timeout<F> {
@@ -27,6 +32,10 @@ pub struct Timeout<F> {
     /// The timer, since a poll that had to wait.
     #[pin]
     sleep: Option<Sleep>,
+    /// Withholds what a tokio timer does not have, so that the type is the same whatever the
+    /// features are: `Unpin`, `UnwindSafe` and `RefUnwindSafe`.
+    #[pin]
+    _as_with_tokio: PhantomData<dyn Send + Sync>,
 }
 
 impl<F: Future<Output: Outcome>> Timeout<F> {
@@ -55,6 +64,7 @@ impl<F: Future<Output: Outcome>> Timeout<F> {
             future: Some(future),
             duration,
             sleep: None,
+            _as_with_tokio: PhantomData,
         }
     }
 }

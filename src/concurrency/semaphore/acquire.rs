@@ -19,6 +19,10 @@ use crate::wait::combinators;
 ///
 /// It joins the line when it is first polled. See [the semaphore](Semaphore#cancel-safety) for
 /// what dropping it does.
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a>(Entry<&'a Semaphore>);
 
@@ -27,6 +31,10 @@ pub struct Acquire<'a>(Entry<&'a Semaphore>);
 ///
 /// It joins the line when it is first polled. See [the semaphore](Semaphore#cancel-safety) for
 /// what dropping it does.
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireOwned(Entry<Arc<Semaphore>>);
 

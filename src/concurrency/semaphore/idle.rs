@@ -11,7 +11,7 @@ use crate::wait::combinators;
 
 /// The future of [`Semaphore::wait_idle`].
 ///
-/// It is ready with `()`; with a token or a [timeout](Self::timeout) added, with a
+/// Polled again after it was ready, it waits anew. It is ready with `()`; with a token or a [timeout](Self::timeout) added, with a
 /// `Result`.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WaitIdle<'a> {

@@ -315,7 +315,8 @@ impl Semaphore {
     ///
     /// It is over when there was a moment, since the first poll, at which nobody held a permit.
     /// Those who wait in line do not count: while the limit is 0, they may be there at such a
-    /// moment. While callers come and go, there may never be one; to drain, see to it that nobody
+    /// moment. While callers come and go, there may never be one, and one that ends at once,
+    /// because somebody takes a permit again, may go unnoticed. To drain, see to it that nobody
     /// comes any more, by [`close`](Self::close) or by a token that cancels those who wait.
     ///
     /// The future is ready with `()`. With a token or a timeout added, it is ready with a `Result`.
