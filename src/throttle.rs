@@ -48,7 +48,9 @@ pub trait Throttle: Clone {
     /// Cancel-safe: dropping it takes the caller out of the line and loses nothing.
     type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
 
-    /// Waits until the caller may go on.
+    /// Waits until the caller may go on. In which order callers are let in, and with which errors
+    /// they are refused, is told by the throttle; for a [`Semaphore`] that is what
+    /// [`acquire`](Semaphore::acquire) does.
     fn enter(&self) -> Self::Enter;
 
     /// Takes back an entry that was not made use of, for example because the next throttle on the

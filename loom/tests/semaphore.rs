@@ -1,10 +1,12 @@
-//! The semaphore under every interleaving of two or three threads.
+//! The semaphore with two or three threads, under every interleaving within the bound of [`model`].
 //!
 //! `loom::cell::UnsafeCell` serves as the guarded thing: two accesses that are not ordered one
 //! after the other fail the model, so these models show the memory ordering as well. Every model
 //! ends with [`assert_at_rest`]: no permit is lost, none appears, and nobody is left in line.
 
 #![cfg(tollgate_loom)]
+// The threads of a model are not threads: loom asks for no `Send`.
+#![allow(clippy::arc_with_non_send_sync)]
 
 use std::future::Future;
 use std::pin::Pin;

@@ -83,22 +83,25 @@ impl Timer {
         let number = queue.next;
         queue.next += 1;
         let alarm = Alarm { due, number };
-        let start = !std::mem::replace(&mut queue.running, true);
-        self.insert(&mut queue, alarm, waker);
-        drop(queue);
-        if start {
-            self.start(alarm);
-        }
+        self.put(queue, alarm, waker);
         alarm
     }
 
     /// Sees to it that an alarm calls `waker`; sets it anew if it has gone off.
-    pub(super) fn set_waker(&self, alarm: Alarm, waker: &Waker) {
-        let waker = waker.clone();
-        let mut queue = self.lock();
-        let old = self.insert(&mut queue, alarm, waker);
+    ///
+    /// # Panics
+    ///
+    /// If the thread cannot be started.
+    pub(super) fn set_waker(&'static self, alarm: Alarm, waker: &Waker) {
+        let queue = self.lock();
+        let current = queue.alarms.get(&alarm);
+        if current.is_some_and(|current| current.will_wake(waker)) {
+            return;
+        }
         drop(queue);
-        drop(old);
+        // Cloned without the lock; if the alarm goes off in between, it is set anew.
+        let waker = waker.clone();
+        self.put(self.lock(), alarm, waker);
     }
 
     /// Takes an alarm back. Harmless if it has gone off.
@@ -108,20 +111,34 @@ impl Timer {
         drop(waker);
     }
 
-    fn insert(&self, queue: &mut Queue, alarm: Alarm, waker: Waker) -> Option<Waker> {
+    /// Puts an alarm into the queue, and sees to it that the thread runs and knows.
+    fn put(&'static self, mut queue: MutexGuard<'static, Queue>, alarm: Alarm, waker: Waker) {
         let old = queue.alarms.insert(alarm, waker);
-        if queue.alarms.first_key_value().map(|(first, _)| first) == Some(&alarm) {
+        let first = queue.alarms.first_key_value().map(|(first, _)| *first);
+        if first == Some(alarm) {
             self.earlier.notify_one();
         }
-        old
+        let running = std::mem::replace(&mut queue.running, true);
+        drop(queue);
+        drop(old);
+        if !running {
+            self.start(alarm);
+        }
     }
 
     #[cold]
     fn start(&'static self, alarm: Alarm) {
         let thread = thread::Builder::new().name("tollgate-timer".into());
         if let Err(error) = thread.spawn(|| self.run(Clock::system())) {
-            self.lock().running = false;
-            self.unset(alarm);
+            let mut queue = self.lock();
+            queue.running = false;
+            let mut stranded = std::mem::take(&mut queue.alarms);
+            drop(queue);
+            stranded.remove(&alarm);
+            // Whoever relied on this thread meanwhile is woken to try for itself.
+            for waker in stranded.into_values() {
+                contain(|| waker.wake());
+            }
             panic!("cannot start the timer thread: {error}");
         }
     }

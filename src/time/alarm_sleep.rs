@@ -1,6 +1,5 @@
 //! Sleeping on the timer of the process.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -25,10 +24,13 @@ impl AlarmSleep {
     }
 }
 
-impl Future for AlarmSleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+impl AlarmSleep {
+    /// Polls; `_blocking` as for [`new`](Self::new).
+    pub(crate) fn poll_sleep(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        _blocking: bool,
+    ) -> Poll<()> {
         if Clock::system().now() >= self.until {
             return Poll::Ready(());
         }

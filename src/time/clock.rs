@@ -7,7 +7,7 @@ use super::tick::Tick;
 
 /// A source of ticks.
 ///
-/// One concrete type, never a type parameter: the kinds of clock are its variants.
+/// One concrete type, never a type parameter. So far there is one kind, that of the system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(());
 

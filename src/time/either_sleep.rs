@@ -38,27 +38,29 @@ impl Sleep {
         }
     }
 
-    /// How much is left of a sleep in another runtime than the current one.
-    fn left_elsewhere(&self) -> Option<Duration> {
+    /// How much is left of a sleep on a timer that this poller cannot rely on: that of another
+    /// runtime, or of the one that it blocks.
+    fn left_elsewhere(&self, blocking: bool) -> Option<Duration> {
         match self {
-            Self::Tokio { sleep, runtime } if current() != Some(*runtime) => {
+            Self::Tokio { sleep, runtime } if blocking || current() != Some(*runtime) => {
                 Some(sleep.deadline().saturating_duration_since(Instant::now()))
             }
             _ => None,
         }
     }
-}
 
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if let Some(left) = self.left_elsewhere() {
-            self.set(Self::new(left, false));
+    /// Polls; `blocking` as for [`new`](Self::new).
+    pub(crate) fn poll_sleep(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        blocking: bool,
+    ) -> Poll<()> {
+        if let Some(left) = self.left_elsewhere(blocking) {
+            self.set(Self::new(left, blocking));
         }
         match self.project() {
             Projection::Tokio { sleep, .. } => sleep.poll(context),
-            Projection::Alarm(sleep) => sleep.poll(context),
+            Projection::Alarm(sleep) => sleep.poll_sleep(context, blocking),
         }
     }
 }

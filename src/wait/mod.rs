@@ -53,11 +53,11 @@ macro_rules! combinators {
             /// That of the future it is added to.
             #[cfg(feature = "tokio")]
             #[inline]
-            pub fn cancel_on<C>(self, token: C) -> crate::CancelOn<Self, C>
+            pub fn cancel_on<C>(self, token: C) -> crate::wait::CancelOn<Self, C>
             where
                 C: std::borrow::Borrow<tokio_util::sync::CancellationToken>,
             {
-                crate::CancelOn::new(self, token)
+                crate::wait::CancelOn::new(self, token)
             }
 
             /// Stops waiting, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`.
@@ -88,8 +88,8 @@ macro_rules! combinators {
             /// When it has to wait inside a tokio runtime that was built without its timer, or
             /// elsewhere when the system cannot start the timer thread.
             #[inline]
-            pub fn timeout(self, duration: std::time::Duration) -> crate::Timeout<Self> {
-                crate::Timeout::new(self, duration)
+            pub fn timeout(self, duration: std::time::Duration) -> crate::wait::Timeout<Self> {
+                crate::wait::Timeout::new(self, duration)
             }
 
             /// Blocks the thread until the future is ready. The thread is parked meanwhile.

@@ -83,12 +83,13 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
         } else if this.duration.is_zero() {
             Err(AcquireError::new(ErrorKind::TimedOut))
         } else {
+            // A thread that blocks drives no runtime while it waits.
+            let blocking = is_blocking(context.waker());
             if this.sleep.is_none() {
-                let sleep = Sleep::new(*this.duration, is_blocking(context.waker()));
-                this.sleep.set(Some(sleep));
+                this.sleep.set(Some(Sleep::new(*this.duration, blocking)));
             }
             let sleep = this.sleep.as_mut().as_pin_mut();
-            if !sleep.is_some_and(|sleep| sleep.poll(context).is_ready()) {
+            if !sleep.is_some_and(|sleep| sleep.poll_sleep(context, blocking).is_ready()) {
                 return Poll::Pending;
             }
             Err(AcquireError::new(ErrorKind::TimedOut))

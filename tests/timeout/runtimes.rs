@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::executor;
 use tokio::runtime::{Builder, Runtime};
-use tollgate::{ErrorKind, Semaphore};
+use tollgate::{ErrorKind, Semaphore, Timeout};
 
 use crate::support::{Waiter, assert_at_rest, kind};
 
@@ -147,4 +147,18 @@ fn a_wait_may_move_from_one_live_runtime_to_another() {
         drop(waiter.granted());
     });
     assert_at_rest(&semaphore, 1);
+}
+
+/// A runtime's thread that blocks keeps the timer of that runtime from being driven.
+#[test]
+fn a_wait_that_began_in_a_runtime_times_out_when_its_thread_blocks() {
+    let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let semaphore = Semaphore::new(0);
+        let mut waiting = Box::pin(semaphore.acquire().timeout(SHORT));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        let result = Timeout::new(waiting, LONG).wait();
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+        assert_at_rest(&semaphore, 0);
+    });
 }

@@ -34,23 +34,29 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
 /// refused or join at the end, even if what they ask for is free. So many small requests do not
 /// starve a large one. A future joins the line at its first poll, not when it is made.
 ///
+/// When there is nothing to wait for, acquiring never yields to the executor, as tokio's own types
+/// do now and then; a loop that does nothing else should yield, for example with
+/// `tokio::task::consume_budget`.
+///
 /// # Cancel safety
 ///
 /// Dropping a future that has not finished takes it out of the line in constant time, and nothing
 /// is lost: a permit that it had been granted goes to the next in line. A future that was polled
-/// and then put aside keeps its place and, once its turn has come, its permits, until it is
-/// dropped; everyone behind it waits meanwhile. The same holds for one that is leaked, for example
-/// with [`mem::forget`](std::mem::forget): it takes away what it asked for, and no more.
+/// and then put aside keeps its place until its turn has come, and everyone behind it waits, even
+/// for permits that are free; then it has its permits until it is dropped, and only those are
+/// missing. The same holds for one that is leaked, for example with
+/// [`mem::forget`](std::mem::forget): it takes away what it asked for, and no more.
 ///
 /// # Memory ordering
 ///
 /// Whatever a holder did before it gave a permit back happens before whatever the next holder of
 /// that permit does. To acquire is an acquire operation, to give back a release.
 ///
-/// # Panicking wakers
+/// # Wakers
 ///
-/// A waker that panics when it is called does not disturb anyone else: all who can go are still
-/// granted and woken, and the panic is reported by the panic hook and goes no further.
+/// Wakers are called, cloned and dropped outside of the lock, so they may call the semaphore. One
+/// that panics when it is called does not disturb anyone else: all who can go are still granted and
+/// woken, and the panic is reported by the panic hook and goes no further.
 ///
 /// # Examples
 ///

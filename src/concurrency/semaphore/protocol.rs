@@ -2,12 +2,12 @@
 //!
 //! Invariants, together with those of the [word](super::word) and the [line](crate::line):
 //!
-//! 1. Under the lock, `LINE` is set exactly while the line of waiters is not empty, and `NOTICE`
-//!    exactly while that line or the line of those who wait for idleness is not empty.
+//! 1. When the lock is free, `LINE` is set exactly while the line of waiters is not empty, and
+//!    `NOTICE` exactly while that line or the line of those who wait for idleness is not empty.
 //! 2. Permits gather in the word until they cover the head: nothing is reserved in part, so a
 //!    waiter that leaves has nothing to give back but a whole grant.
 //! 3. [`advance`](Semaphore::advance) is the only place where a waiter is settled. Everything that
-//!    may let the head go calls it before the lock is free for others: a release that saw
+//!    may let the head go sees to it before the lock is free for others: a release that saw
 //!    `NOTICE`, a leaving head, a grant passed on, a resize, `close`.
 //! 4. Wakers are called after the lock, by [`settle`](Semaphore::settle), which goes on until the
 //!    head cannot go. While it wakes, others may advance the line instead: it stays in order,
@@ -23,20 +23,36 @@ use crate::sync::{MutexGuard, Ordering, lock};
 
 /// What the lock guards.
 pub(super) struct Lines {
-    /// Those who wait for permits.
-    permits: Line<u32, Refusal>,
+    /// Those who wait for permits. One who asks for more than the limit has shrunk to is told it.
+    permits: Line<u32, usize>,
     /// Those who wait until everything has come back.
     idle: Line<(), Infallible>,
     /// The last of them who was there when everything had come back. All up to that number are
     /// granted, even if the moment is over by the time that their turn to be woken comes.
     idle_until: u64,
+    /// Once closed, the first number that was not granted; so nobody has to be told one by one.
+    closed_from: Option<u64>,
 }
 
-/// What a waiter for permits is told when it is not granted.
-#[derive(Debug)]
-pub(super) enum Refusal {
+/// What becomes of the head.
+enum Turn {
+    Go,
     Closed,
     ExceedsCapacity(usize),
+}
+
+/// What becomes of the head, who asks for `cost`; `None` if it has to wait on.
+fn turn(cost: u32, free: isize, closed: bool, limit: isize) -> Option<Turn> {
+    let cost = isize::try_from(cost).unwrap_or(isize::MAX);
+    if closed {
+        Some(Turn::Closed)
+    } else if limit != 0 && cost > limit {
+        Some(Turn::ExceedsCapacity(limit as usize))
+    } else if cost <= free {
+        Some(Turn::Go)
+    } else {
+        None
+    }
 }
 
 impl Lines {
@@ -45,36 +61,19 @@ impl Lines {
             permits: Line::new(),
             idle: Line::new(),
             idle_until: 0,
+            closed_from: None,
         }
     }
-}
 
-/// What becomes of the head when it is looked at.
-enum Turn {
-    Go,
-    Refuse(Refusal),
-}
-
-/// Whose turn it is: `None` if the head, who asks for `cost`, has to wait on.
-fn turn(cost: u32, free: isize, closed: bool, limit: isize) -> Option<Turn> {
-    let cost = isize::try_from(cost).unwrap_or(isize::MAX);
-    if closed {
-        Some(Turn::Refuse(Refusal::Closed))
-    } else if limit != 0 && cost > limit {
-        let limit = limit as usize;
-        Some(Turn::Refuse(Refusal::ExceedsCapacity(limit)))
-    } else if cost <= free {
-        Some(Turn::Go)
-    } else {
-        None
-    }
-}
-
-impl From<Refusal> for AcquireError {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Closed => Self::new(ErrorKind::Closed),
-            Refusal::ExceedsCapacity(limit) => Self::exceeds_capacity(limit as u64),
+    /// What came of the wait for permits of one who has been served.
+    fn collect(&mut self, ticket: Ticket) -> Result<(), AcquireError> {
+        let number = ticket.number().get();
+        if let Some(limit) = self.permits.collect(ticket) {
+            Err(AcquireError::exceeds_capacity(limit as u64))
+        } else if self.closed_from.is_some_and(|first| first <= number) {
+            Err(AcquireError::new(ErrorKind::Closed))
+        } else {
+            Ok(())
         }
     }
 }
@@ -169,8 +168,7 @@ impl Semaphore {
         ticket: &mut Option<Ticket>,
         waker: &Waker,
     ) -> Poll<Result<(), AcquireError>> {
-        let told = std::task::ready!(self.look_in(|lines| &mut lines.permits, ticket, waker));
-        Poll::Ready(told.map_or(Ok(()), |refusal| Err(refusal.into())))
+        self.look_in(|lines| &mut lines.permits, ticket, waker, Lines::collect)
     }
 
     /// Gives up a place in line, or passes on a grant that nobody will collect.
@@ -192,7 +190,7 @@ impl Semaphore {
 
     #[cold]
     fn leave_served<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, ticket: Ticket, permits: u32) {
-        if lines.permits.collect(ticket).is_none() {
+        if lines.collect(ticket).is_ok() {
             self.word.give(permits as usize);
             self.settle(lines);
         }
@@ -226,8 +224,7 @@ impl Semaphore {
     /// A later poll: whether everything had come back at some moment since the first.
     #[cold]
     pub(super) fn look_idle(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<()> {
-        self.look_in(|lines| &mut lines.idle, ticket, waker)
-            .map(|_| ())
+        self.look_in(|lines| &mut lines.idle, ticket, waker, |_, _| ())
     }
 
     /// Waits for idleness no longer.
@@ -250,8 +247,11 @@ impl Semaphore {
 
     /// Closes, and lets everybody in line know.
     pub(super) fn close_line(&self) {
-        let lines = self.lock();
+        let mut lines = self.lock();
         self.word.close();
+        let permits = &lines.permits;
+        let first = permits.head_number().unwrap_or(permits.last_number() + 1);
+        lines.closed_from.get_or_insert(first);
         self.settle(lines);
     }
 
@@ -319,7 +319,9 @@ impl Semaphore {
                     free -= cost as isize;
                     lines.permits.grant_head()
                 }
-                Some(Turn::Refuse(refusal)) => lines.permits.tell_head(refusal),
+                // No more than a grant is noted: its number says what it is.
+                Some(Turn::Closed) => lines.permits.grant_head(),
+                Some(Turn::ExceedsCapacity(limit)) => lines.permits.tell_head(limit),
             };
             last = served.as_ref().map(|served| served.number);
             batch.push(served);
@@ -335,19 +337,21 @@ impl Semaphore {
         let notice = line || !lines.idle.is_empty();
         self.word.settle(seen, seen.free() - free, line, notice);
         if let Some(number) = last {
-            self.served.publish(number, lines.permits.has_told());
+            let told = lines.permits.has_told() || lines.closed_from.is_some();
+            self.served.publish(number, told);
         }
         batch.is_full()
     }
 
-    /// Looks whether a waiter has been served, and makes sure that it left the right waker if not.
-    /// Ready with `None` if it was granted, otherwise with what it was told.
-    fn look_in<C: Copy + Default, T>(
+    /// Looks whether a waiter has been served, and collects what came of it; otherwise makes sure
+    /// that it left the right waker.
+    fn look_in<C: Copy + Default, T, R>(
         &self,
         line: fn(&mut Lines) -> &mut Line<C, T>,
         ticket: &mut Option<Ticket>,
         waker: &Waker,
-    ) -> Poll<Option<T>> {
+        collect: fn(&mut Lines, Ticket) -> R,
+    ) -> Poll<R> {
         // Declared before the lock, so dropped after it.
         let mut _unused = None;
         let Some(place) = ticket.as_ref() else {
@@ -366,10 +370,9 @@ impl Semaphore {
         if matches!(look, Look::Waiting | Look::StaleWaker) {
             return Poll::Pending;
         }
-        Poll::Ready(
-            ticket
-                .take()
-                .and_then(|ticket| line(&mut lines).collect(ticket)),
-        )
+        match ticket.take() {
+            Some(ticket) => Poll::Ready(collect(&mut lines, ticket)),
+            None => unreachable!("the ticket was there"),
+        }
     }
 }

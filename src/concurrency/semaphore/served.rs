@@ -2,7 +2,7 @@
 //!
 //! The line is served in the order of its numbers, so one word answers for every waiter. It holds
 //! the number, times two, plus one flag: `TOLD`, somebody who was told something else than a
-//! grant has not collected it.
+//! grant has not collected it, or the semaphore is closed.
 //!
 //! Invariants:
 //!
