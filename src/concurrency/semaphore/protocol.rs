@@ -329,15 +329,17 @@ impl Semaphore {
         if free == limit {
             lines.idle_until = lines.idle.last_number();
         }
-        let until = lines.idle_until;
-        while !batch.is_full() && lines.idle.head_number().is_some_and(|first| first <= until) {
-            batch.push(lines.idle.grant_head());
+        if !lines.idle.is_empty() {
+            let until = lines.idle_until;
+            while !batch.is_full() && lines.idle.head_number().is_some_and(|first| first <= until) {
+                batch.push(lines.idle.grant_head());
+            }
         }
         let line = !lines.permits.is_empty();
         let notice = line || !lines.idle.is_empty();
         self.word.settle(seen, seen.free() - free, line, notice);
         if let Some(number) = last {
-            let told = lines.permits.has_told() || lines.closed_from.is_some();
+            let told = lines.permits.has_told() || seen.is_closed();
             self.served.publish(number, told);
         }
         batch.is_full()

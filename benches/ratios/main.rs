@@ -1,0 +1,17 @@
+//! `cargo bench -p tollgate-bench --bench ratios`: one table, ours over every peer's, all in the same run.
+//!
+//! A part of an operation's name measures only that; `--quick` takes fewer and shorter rounds, `--markdown` prints for a
+//! document, `--check` fails when a target is missed. A new theme is a file of entries and a line here.
+
+mod contended;
+mod ready;
+mod waiters;
+
+use std::process::ExitCode;
+
+use tollgate_bench::harness::{Options, run};
+
+fn main() -> ExitCode {
+    let entries = [ready::ENTRIES, contended::ENTRIES, waiters::ENTRIES].concat();
+    run(&Options::from_args(), &entries)
+}

@@ -1,0 +1,12 @@
+//! What the benchmarks share: the harness that sets contenders side by side, the peers, and the floor.
+//!
+//! A theme (semaphores, rate limiters, channels) is a file of rows; a row is one operation of ours and the same
+//! operation of each peer. Everything that knows how to time, to compare and to print is in [`harness`].
+
+pub mod condvar;
+pub mod floor;
+pub mod harness;
+pub mod line;
+pub mod peer;
+pub mod ready;
+pub mod service;

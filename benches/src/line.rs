@@ -1,0 +1,307 @@
+//! A long line of waiters: joining it, being let through it, leaving it.
+//!
+//! Every future lies in a box of its own, allocated once and before anything is timed. tokio's and futures-intrusive's
+//! must not move once polled, so they need one; ours could lie in a plain vector, and gets the same box, so that all
+//! walk through memory alike. [`Flat`] is the layout that only an `Unpin` future can have.
+//!
+//! The waker does nothing, and cloning it costs nothing: a task's waker would add the same reference counting to
+//! everybody.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tower::ServiceExt;
+use tower::limit::ConcurrencyLimit;
+
+use crate::harness::Stopwatch;
+use crate::peer::{Answer, Ours, Peer};
+use crate::service::Immediate;
+
+/// How many wait.
+pub const WAITERS: usize = 10_000;
+
+/// Places for futures, to be used again and again.
+pub trait Places<F: Future> {
+    /// So many empty places.
+    fn with_places(count: usize) -> Self;
+
+    /// Puts a future into a place.
+    fn put(&mut self, place: usize, future: F);
+
+    /// Polls the future in a place.
+    fn poll(&mut self, place: usize) -> Poll<F::Output>;
+
+    /// Drops the future in a place; the place stays.
+    fn clear(&mut self, place: usize);
+}
+
+/// A box for each future.
+pub struct Boxed<F>(Vec<Pin<Box<Option<F>>>>);
+
+impl<F: Future> Places<F> for Boxed<F> {
+    fn with_places(count: usize) -> Self {
+        Boxed((0..count).map(|_| Box::pin(None)).collect())
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, future: F) {
+        self.0[place].set(Some(future));
+    }
+
+    #[inline]
+    fn poll(&mut self, place: usize) -> Poll<F::Output> {
+        let future = self.0[place]
+            .as_mut()
+            .as_pin_mut()
+            .expect("a future is in this place");
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[inline]
+    fn clear(&mut self, place: usize) {
+        self.0[place].set(None);
+    }
+}
+
+/// One future beside the other.
+pub struct Flat<F>(Vec<Option<F>>);
+
+impl<F: Future + Unpin> Places<F> for Flat<F> {
+    fn with_places(count: usize) -> Self {
+        Flat((0..count).map(|_| None).collect())
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, future: F) {
+        self.0[place] = Some(future);
+    }
+
+    #[inline]
+    fn poll(&mut self, place: usize) -> Poll<F::Output> {
+        let future = self.0[place].as_mut().expect("a future is in this place");
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[inline]
+    fn clear(&mut self, place: usize) {
+        self.0[place] = None;
+    }
+}
+
+/// A semaphore of one permit, and many who want it.
+pub trait Line {
+    /// Takes the permit, so that everybody else has to wait.
+    fn hold(&mut self);
+
+    /// Everybody joins: a future is made and polled for the first time.
+    fn enqueue(&mut self);
+
+    /// The holder leaves and hands on, and so does everybody after it.
+    fn drain(&mut self);
+
+    /// They give up in this order, and the holder leaves.
+    fn cancel(&mut self, order: &[usize]);
+
+    /// Bytes of one future.
+    fn future_size(&self) -> usize;
+}
+
+struct Standing<L, Hold, H, Wait> {
+    places: L,
+    count: usize,
+    hold: Hold,
+    held: Option<H>,
+    wait: Wait,
+}
+
+impl<L, F, H, Hold, Wait> Line for Standing<L, Hold, H, Wait>
+where
+    F: Future,
+    L: Places<F>,
+    Hold: Fn() -> H,
+    Wait: Fn() -> F,
+{
+    fn hold(&mut self) {
+        self.held = Some((self.hold)());
+    }
+
+    fn enqueue(&mut self) {
+        for place in 0..self.count {
+            self.places.put(place, (self.wait)());
+            assert!(self.places.poll(place).is_pending(), "the permit is held");
+        }
+    }
+
+    fn drain(&mut self) {
+        self.held = None;
+        for place in 0..self.count {
+            assert!(self.places.poll(place).is_ready(), "its turn has come");
+            self.places.clear(place);
+        }
+    }
+
+    fn cancel(&mut self, order: &[usize]) {
+        for &place in order {
+            self.places.clear(place);
+        }
+        self.held = None;
+    }
+
+    fn future_size(&self) -> usize {
+        size_of::<F>()
+    }
+}
+
+/// A line in which nobody has stood yet: only the places are allocated. `hold` takes the permit, `wait` makes a waiter.
+pub fn stand<L, F, H>(
+    count: usize,
+    hold: impl Fn() -> H + 'static,
+    wait: impl Fn() -> F + 'static,
+) -> Box<dyn Line>
+where
+    F: Future + 'static,
+    H: 'static,
+    L: Places<F> + 'static,
+{
+    Box::new(Standing {
+        places: L::with_places(count),
+        count,
+        hold,
+        held: None,
+        wait,
+    })
+}
+
+/// A peer's line, each future in its box.
+///
+/// The semaphore is leaked, because the futures that stay in their places borrow it.
+#[must_use]
+pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
+    let semaphore: &'static P = Box::leak(Box::new(P::with_permits(1)));
+    stand::<Boxed<_>, _, _>(
+        count,
+        || semaphore.try_acquire().permit(),
+        || semaphore.acquire(),
+    )
+}
+
+/// Our line in a plain vector.
+#[must_use]
+pub fn flat(count: usize) -> Box<dyn Line> {
+    let semaphore: &'static Ours = Box::leak(Box::new(Ours::new(1)));
+    stand::<Flat<_>, _, _>(
+        count,
+        || semaphore.try_acquire().permit(),
+        || semaphore.acquire(),
+    )
+}
+
+/// tower's line: clones of one limited service, each called once.
+#[must_use]
+pub fn tower(count: usize) -> Box<dyn Line> {
+    let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
+    let service = ConcurrencyLimit::with_semaphore(Immediate, Arc::clone(&semaphore));
+    stand::<Boxed<_>, _, _>(
+        count,
+        move || Arc::clone(&semaphore).try_acquire_owned().permit(),
+        move || service.clone().oneshot(()),
+    )
+}
+
+/// Uses a line once, so that whatever a semaphore allocates for its waiters is there.
+pub fn warm(line: &mut dyn Line) {
+    line.hold();
+    line.enqueue();
+    line.drain();
+}
+
+/// Times the joining.
+pub fn time_enqueue(line: &mut dyn Line, times: u64) -> Duration {
+    let mut sum = Duration::ZERO;
+    for _ in 0..times {
+        line.hold();
+        let watch = Stopwatch::start();
+        line.enqueue();
+        sum += watch.elapsed();
+        line.drain();
+    }
+    sum
+}
+
+/// Times the handing on.
+pub fn time_drain(line: &mut dyn Line, times: u64) -> Duration {
+    let mut sum = Duration::ZERO;
+    for _ in 0..times {
+        line.hold();
+        line.enqueue();
+        let watch = Stopwatch::start();
+        line.drain();
+        sum += watch.elapsed();
+    }
+    sum
+}
+
+/// Times both.
+pub fn time_both(line: &mut dyn Line, times: u64) -> Duration {
+    let watch = Stopwatch::start();
+    for _ in 0..times {
+        line.hold();
+        line.enqueue();
+        line.drain();
+    }
+    watch.elapsed()
+}
+
+/// Times the giving up.
+pub fn time_cancel(line: &mut dyn Line, order: &[usize], times: u64) -> Duration {
+    let mut sum = Duration::ZERO;
+    for _ in 0..times {
+        line.hold();
+        line.enqueue();
+        let watch = Stopwatch::start();
+        line.cancel(order);
+        sum += watch.elapsed();
+    }
+    sum
+}
+
+/// Who leaves first.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// From the head of the line on.
+    FirstIn,
+    /// From its tail on.
+    LastIn,
+    /// Anybody; the same permutation in every run.
+    Random,
+}
+
+impl Order {
+    /// The places of a line of this length in this order.
+    #[must_use]
+    pub fn places(self, count: usize) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..count).collect();
+        match self {
+            Order::FirstIn => {}
+            Order::LastIn => places.reverse(),
+            Order::Random => shuffle(&mut places),
+        }
+        places
+    }
+}
+
+/// Fisher and Yates, over a linear congruential generator with a fixed seed: good enough to defeat a prefetcher, and
+/// the same everywhere.
+fn shuffle(places: &mut [usize]) {
+    let mut state: u64 = 0x5eed;
+    for last in (1..places.len()).rev() {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let other = (state >> 33) as usize % (last + 1);
+        places.swap(last, other);
+    }
+}

@@ -1,0 +1,188 @@
+//! `cargo bench -p tollgate-bench --bench worst_case`: the tail under 10 and 50 threads, lock against lock-free.
+//!
+//! Every operation is timed by itself and goes into a histogram; what counts is the end of the tail. With more threads
+//! than cores a thread is now and then put aside in the middle of an operation, for milliseconds. Under a mutex everybody
+//! then waits for it; on a lock-free path nobody does.
+//!
+//! - `try_acquire + drop`: a permit for every thread, so nobody waits for a permit: only the lock is in the way.
+//! - `wait`: four permits and a blocking wait, and the holder yields its core, so that there is a line. What is timed is
+//!   the wait. It includes the turns of everybody ahead, so the middle differs between a fair line and an unfair one:
+//!   who lets newcomers pass is fast in the middle and slow at the end.
+//!
+//! The contenders take turns over several rounds, and their histograms are added up. Reading the clock twice is in every
+//! figure, about 40 ns. The maximum is mostly the scheduler's: a thread that is put aside between two readings of the
+//! clock. The 99.99th percentile tells the contenders apart.
+
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use async_lock::Semaphore as AsyncLock;
+use futures::executor::block_on;
+use futures_intrusive::sync::Semaphore as Intrusive;
+use hdrhistogram::Histogram;
+use tokio::sync::Semaphore as Tokio;
+use tollgate_bench::condvar::CondvarSemaphore;
+use tollgate_bench::harness::{Options, Table};
+use tollgate_bench::peer::{Ours, Peer};
+
+const THREADS: [usize; 2] = [10, 50];
+/// Permits of the waiting operation.
+const PERMITS: usize = 4;
+/// Timed operations of all threads together, in one round.
+const TRIES: usize = 2_000_000;
+const WAITS: usize = 200_000;
+const ROUNDS: usize = 5;
+
+/// How many threads, how many operations each; all latencies in nanoseconds.
+type Hammer = Box<dyn Fn(usize, usize) -> Histogram<u64>>;
+
+fn main() -> ExitCode {
+    let options = Options::from_args();
+    // Few rounds mean a quick look, or a test of whether it runs at all.
+    let (rounds, share) = match options.rounds {
+        0..=1 => (1, 100),
+        2..=10 => (2, 4),
+        _ => (ROUNDS, 1),
+    };
+    let mut table = Table::new(&[
+        "operation",
+        "contender",
+        "threads",
+        "count",
+        "p50 ns",
+        "p99 ns",
+        "p99.9 ns",
+        "p99.99 ns",
+        "max ns",
+    ]);
+    for threads in THREADS {
+        for (operation, count, contenders) in [
+            ("try_acquire + drop", TRIES / share, tries(threads)),
+            ("wait, limit 4", WAITS / share, waits()),
+        ] {
+            if !options.wants(operation) {
+                continue;
+            }
+            let mut sums: Vec<Histogram<u64>> = contenders.iter().map(|_| histogram()).collect();
+            for _ in 0..rounds {
+                for ((name, hammer), sum) in contenders.iter().zip(&mut sums) {
+                    eprintln!("measuring: {operation}, {name}, {threads} threads");
+                    sum.add(hammer(threads, count / threads))
+                        .expect("the same bounds");
+                }
+            }
+            for ((name, _), sum) in contenders.iter().zip(&sums) {
+                table.push(vec![
+                    operation.to_owned(),
+                    (*name).to_owned(),
+                    threads.to_string(),
+                    sum.len().to_string(),
+                    sum.value_at_quantile(0.5).to_string(),
+                    sum.value_at_quantile(0.99).to_string(),
+                    sum.value_at_quantile(0.999).to_string(),
+                    sum.value_at_quantile(0.9999).to_string(),
+                    sum.max().to_string(),
+                ]);
+            }
+        }
+    }
+    eprintln!();
+    table.print(options.markdown);
+    ExitCode::SUCCESS
+}
+
+fn tries(threads: usize) -> Vec<(&'static str, Hammer)> {
+    fn of<P: Peer>(threads: usize) -> (&'static str, Hammer) {
+        let semaphore = P::with_permits(threads);
+        let hammer = move |threads, count| {
+            hammer(threads, count, || {
+                let start = Instant::now();
+                // A peer may refuse although there is room; the refusal is an operation as well.
+                drop(black_box(black_box(&semaphore).try_acquire()));
+                start.elapsed()
+            })
+        };
+        (P::NAME, Box::new(hammer))
+    }
+    let condvar = CondvarSemaphore::new(threads);
+    let with_lock = move |threads, count| {
+        hammer(threads, count, || {
+            let start = Instant::now();
+            drop(black_box(black_box(&condvar).try_acquire()));
+            start.elapsed()
+        })
+    };
+    vec![
+        of::<Ours>(threads),
+        ("mutex, condvar", Box::new(with_lock)),
+        of::<Tokio>(threads),
+        of::<AsyncLock>(threads),
+        of::<Intrusive>(threads),
+    ]
+}
+
+fn waits() -> Vec<(&'static str, Hammer)> {
+    // Permits borrow their semaphore, so each contender brings the whole of "wait, yield, give back" with it.
+    macro_rules! waiting {
+        ($name:expr, $semaphore:expr, |$one:ident| $wait:expr) => {{
+            let semaphore = $semaphore;
+            let with_yield = move |threads, count| {
+                hammer(threads, count, || {
+                    let $one = &semaphore;
+                    let start = Instant::now();
+                    let held = $wait;
+                    let took = start.elapsed();
+                    thread::yield_now();
+                    drop(held);
+                    took
+                })
+            };
+            ($name, Box::new(with_yield) as Hammer)
+        }};
+    }
+    vec![
+        waiting!(Ours::NAME, Ours::new(PERMITS), |one| one.acquire().wait()),
+        waiting!("mutex, condvar", CondvarSemaphore::new(PERMITS), |one| one
+            .acquire()),
+        // It has no blocking form of its own.
+        waiting!(Tokio::NAME, Tokio::new(PERMITS), |one| block_on(
+            one.acquire()
+        )),
+        waiting!(AsyncLock::NAME, AsyncLock::new(PERMITS), |one| one
+            .acquire_blocking()),
+    ]
+}
+
+/// So many threads start together, and each runs `operation` again and again and keeps what it says it took.
+fn hammer(threads: usize, count: usize, operation: impl Fn() -> Duration + Sync) -> Histogram<u64> {
+    let line_up = Barrier::new(threads);
+    let mut sum = histogram();
+    thread::scope(|scope| {
+        let runners: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut own = histogram();
+                    line_up.wait();
+                    for _ in 0..count {
+                        let took = operation();
+                        own.saturating_record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+                    }
+                    own
+                })
+            })
+            .collect();
+        for runner in runners {
+            sum.add(runner.join().expect("it ran through"))
+                .expect("the same bounds");
+        }
+    });
+    sum
+}
+
+/// From a nanosecond to a minute, to one part in a hundred.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("sound bounds")
+}
