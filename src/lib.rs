@@ -60,9 +60,12 @@
 //!
 //! # Features
 //!
-//! - `tokio` (default): `cancel_on`, `acquire_cancellable` and `CancelOn`, with the `CancellationToken` of tokio-util, and timeouts on
-//!   tokio's time. Without it the crate runs on any executor all the same; timeouts are then served
-//!   by a timer thread.
+//! - `tokio` (default): `cancel_on`, `acquire_cancellable` and `CancelOn`, with the
+//!   `CancellationToken` of tokio-util, and timeouts on tokio's time. Without it the crate runs on
+//!   any executor all the same; timeouts are then served by a timer thread.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 /// The examples of the README are tested as well.
 #[cfg(all(doctest, feature = "tokio"))]

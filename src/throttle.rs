@@ -12,9 +12,9 @@ use crate::error::AcquireError;
 /// implemented for references and `Arc`s, which are cheap to clone: for a `semaphore` of one's own
 /// that is `&semaphore`.
 ///
-/// A wait of a throttle that is not known has no `cancel_on` and no `timeout` of its own. `CancelOn::new` and
-/// [`Timeout::new`](crate::Timeout::new) add them. To spawn a task that waits, ask for
-/// `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
+/// A wait of a throttle that is not known has no `cancel_on` and no `timeout` of its own.
+/// `CancelOn::new` and [`Timeout::new`](crate::Timeout::new) add them. To spawn a task that waits,
+/// ask for `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
 ///
 /// # Examples
 ///

@@ -11,8 +11,8 @@ use crate::wait::combinators;
 
 /// The future of [`Semaphore::wait_idle`].
 ///
-/// Polled again after it was ready, it waits anew. It is ready with `()`; with a token or a [timeout](Self::timeout) added, with a
-/// `Result`.
+/// It is ready with `()`; with a token or a [timeout](Self::timeout) added, with a `Result`. Polled
+/// again after it was ready, it waits anew.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WaitIdle<'a> {
     semaphore: &'a Semaphore,
