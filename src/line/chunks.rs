@@ -3,7 +3,7 @@
 //! A chunk is filled once, from its first place to its last, so a place is its waiter's number less
 //! the chunk's `base`; a bit says whether somebody still waits there. Leaving clears a bit, serving
 //! the head finds the lowest one, and nobody touches a neighbour. A chunk goes back to the spare
-//! ones when nobody waits in it any more; so a waiter costs 21 bytes in a line that is served from
+//! ones when nobody waits in it any more; so a waiter costs 22 bytes in a line that is served from
 //! the front, and at the worst a whole chunk, when the 31 others of its chunk have left.
 //!
 //! The heads of the chunks lie together, apart from the places: of ten thousand waiters they stay

@@ -59,10 +59,8 @@ pub(crate) enum Look {
     Waiting,
     /// Still in line, but it left another waker.
     StaleWaker,
-    /// Told something, which is to be collected.
-    Told,
-    /// Granted.
-    Granted,
+    /// Served: granted, or told something, which is to be collected.
+    Served,
 }
 
 impl Ticket {
@@ -144,8 +142,7 @@ impl<C: Copy + Default, T> Line<C, T> {
         match self.waiting.waker(ticket.index, ticket.number) {
             Some(left) if left.will_wake(waker) => Look::Waiting,
             Some(_) => Look::StaleWaker,
-            None if self.told.contains_key(&ticket.number) => Look::Told,
-            None => Look::Granted,
+            None => Look::Served,
         }
     }
 

@@ -86,7 +86,7 @@ fn a_waiter_finds_out_that_it_left_another_waker() {
 
     let served = line.tell_head(()).unwrap();
     assert!(served.waker.will_wake(&second));
-    assert_eq!(line.look(&ticket, &second), Look::Told);
+    assert_eq!(line.look(&ticket, &second), Look::Served);
     let unused = line.set_waker(&ticket, first.clone());
     assert!(unused.will_wake(&first));
     leave(&mut line, ticket);
@@ -101,7 +101,7 @@ fn a_ticket_is_not_taken_for_a_later_one_in_the_same_slot() {
     assert_eq!(old.index, new.index);
 
     let third = waker();
-    assert_eq!(line.look(&old, &third), Look::Granted);
+    assert_eq!(line.look(&old, &third), Look::Served);
     assert!(line.set_waker(&old, third.clone()).will_wake(&third));
     assert!(matches!(leave(&mut line, old), Left::Granted));
     assert_eq!(line.look(&new, &third), Look::StaleWaker);

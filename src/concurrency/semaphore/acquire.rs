@@ -1,7 +1,6 @@
 //! The futures of `acquire`: at first nothing but a request, then perhaps a ticket in the line.
 //!
-//! They are `Unpin` and small, because the waiter is in the arena of the line and not in the
-//! future. [`Entry`] is what the borrowing and the owning one have in common.
+//! They are `Unpin` and small, because the waiter is in the line and not in the future. [`Entry`] is what the borrowing and the owning one have in common.
 
 use std::fmt;
 use std::future::Future;

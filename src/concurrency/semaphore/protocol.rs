@@ -97,13 +97,18 @@ impl Semaphore {
     /// Why `permits` are not to be had even by waiting: closed, or more than the limit. A limit of
     /// 0 is a pause, not a capacity.
     fn impossible(&self, permits: u32) -> Option<AcquireError> {
-        let limit = self.permits();
-        if self.word.load().is_closed() {
-            Some(AcquireError::new(ErrorKind::Closed))
-        } else if limit != 0 && permits as usize > limit {
-            Some(AcquireError::exceeds_capacity(limit as u64))
-        } else {
-            None
+        // As it would be at the head, with all the permits that it can think of.
+        match turn(
+            permits,
+            isize::MAX,
+            self.word.load().is_closed(),
+            self.limit(),
+        ) {
+            Some(Turn::Closed) => Some(AcquireError::new(ErrorKind::Closed)),
+            Some(Turn::ExceedsCapacity(limit)) => {
+                Some(AcquireError::exceeds_capacity(limit as u64))
+            }
+            Some(Turn::Go) | None => None,
         }
     }
 

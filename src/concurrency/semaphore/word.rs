@@ -15,8 +15,8 @@
 //!    clear them by subtraction together with permits.
 //! 3. While `LINE` is set only the holder of the lock takes permits; others can but add.
 //! 4. `LINE` implies `NOTICE`, and both are set by a compare-exchange that also sees that the
-//!    permits do not suffice; for idleness `NOTICE` is set first and the permits are read then. A
-//!    release that comes later in the order of the word sees `NOTICE`
+//!    permits do not suffice; for idleness `NOTICE` is set first and the permits are read then.
+//!    A release that comes later in the order of the word sees `NOTICE`
 //!    in the value that its addition returns; one that came earlier was counted. None is lost.
 //!
 //! Ordering: taking is `Acquire`, giving back is `Release`, and everything in between is a
