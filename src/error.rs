@@ -76,6 +76,19 @@ impl AcquireError {
         }
     }
 
+    /// The same, of a part of a composition. If that part is itself a composition, its own number
+    /// is lost.
+    pub(crate) fn of_part(mut self, part: u8) -> Self {
+        self.part = Some(part);
+        self
+    }
+
+    /// The same, of the part that comes after the one that it was of.
+    pub(crate) fn of_next_part(mut self) -> Self {
+        self.part = self.part.map(|part| part.saturating_add(1));
+        self
+    }
+
     /// What went wrong.
     ///
     /// # Examples
@@ -111,8 +124,8 @@ impl AcquireError {
         (self.kind == ErrorKind::ExceedsCapacity).then_some(self.number)
     }
 
-    /// Which part of a composition refused, counted from 0; `None` for a throttle that is not a
-    /// composition.
+    /// Which part of [`all`](crate::all) refused, counted from 0; of nested ones, which part of the
+    /// outermost. `None` for a throttle that is not a composition.
     pub fn part(&self) -> Option<usize> {
         self.part.map(usize::from)
     }

@@ -76,15 +76,46 @@ mod concurrency;
 mod const_panic;
 mod error;
 mod foreign;
+pub mod guarantees;
 mod line;
+#[cfg(feature = "stream")]
+pub mod stream;
 mod sync;
-mod throttle;
+pub mod throttle;
 mod time;
 mod wait;
 
+/// The permits and futures of a [`Pool`].
+#[cfg(feature = "channel")]
+pub mod pool {
+    pub use crate::concurrency::pool::{Acquire, AcquireOwned, OwnedPermit, Permit, Pool};
+}
+
+/// The permits and futures of a [`ChannelSemaphore`].
+#[cfg(feature = "channel")]
+pub mod channel_semaphore {
+    pub use crate::concurrency::channel_semaphore::{
+        Acquire, AcquireOwned, ChannelSemaphore, OwnedPermit, Permit,
+    };
+}
+
+/// The permits and requests of a [`CondvarSemaphore`].
+pub mod condvar_semaphore {
+    pub use crate::concurrency::condvar_semaphore::{
+        Acquire, AcquireOwned, CondvarSemaphore, OwnedPermit, Permit,
+    };
+}
+
+#[cfg(feature = "channel")]
+pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
+pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
+#[cfg(feature = "channel")]
+pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
 pub use crate::error::{AcquireError, ErrorKind};
-pub use crate::throttle::{Throttle, TryThrottle};
+pub use crate::throttle::{
+    All, BoxEnter, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all,
+};
 #[cfg(feature = "tokio")]
 pub use crate::wait::CancelOn;
 pub use crate::wait::{Outcome, Timeout};

@@ -7,7 +7,7 @@
 #[cfg(not(tollgate_loom))]
 mod switch {
     pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize};
-    pub(crate) use std::sync::{Mutex, MutexGuard};
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
     /// A `const fn`, where the primitives can be built in a constant.
     macro_rules! const_fn {
@@ -21,7 +21,7 @@ mod switch {
 #[cfg(tollgate_loom)]
 mod switch {
     pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize};
-    pub(crate) use loom::sync::{Mutex, MutexGuard};
+    pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// A plain `fn`: loom's primitives register themselves with the running model.
     macro_rules! const_fn {

@@ -9,5 +9,7 @@ mod tick;
 
 #[cfg(not(feature = "tokio"))]
 pub(crate) use self::alarm_sleep::AlarmSleep as Sleep;
+pub(crate) use self::clock::Clock;
 #[cfg(feature = "tokio")]
 pub(crate) use self::either_sleep::Sleep;
+pub(crate) use self::tick::Tick;

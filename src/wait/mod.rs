@@ -5,17 +5,30 @@
 //! so that they stack in any order and nobody imports a trait to wait. [`combinators`] gives them
 //! to a type.
 
+use std::future::Future;
+use std::pin::Pin;
+
+use crate::error::AcquireError;
+
 mod block;
+#[cfg(any(feature = "channel", feature = "tokio"))]
+mod boxed_when_waiting;
 #[cfg(feature = "tokio")]
 mod cancel_on;
 mod outcome;
 mod timeout;
 
 pub(crate) use self::block::{block_on, is_blocking};
+#[cfg(any(feature = "channel", feature = "tokio"))]
+pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;
 #[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;
 pub use self::outcome::Outcome;
 pub use self::timeout::Timeout;
+
+/// A wait of a type that is not known.
+pub(crate) type BoxFuture<'a, P> =
+    Pin<Box<dyn Future<Output = Result<P, AcquireError>> + Send + 'a>>;
 
 /// Gives `cancel_on`, `timeout` and `wait` to a future.
 macro_rules! combinators {

@@ -1,9 +1,29 @@
-//! The trait that adapters take.
+//! The trait that adapters take, and what is made of throttles: [`all`] of several at once, one with
+//! a [cost](Cost), one that may be missing, one of a type that is [not known](BoxThrottle).
+//!
+//! Only the waits are not in the crate's root as well: one seldom has to name them.
+
+mod all;
+#[cfg(feature = "async-lock")]
+mod async_lock;
+mod boxed;
+mod chain;
+mod cost;
+mod implementations;
+mod optional;
+#[cfg(feature = "tokio")]
+mod tokio;
 
 use std::future::Future;
-use std::sync::Arc;
 
-use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
+pub use self::all::{All, EnterAll, Parts, all};
+#[cfg(feature = "async-lock")]
+pub use self::async_lock::{EnterAsyncLock, EnterAsyncLockOwned};
+pub use self::boxed::{BoxEnter, BoxPermit, BoxThrottle};
+pub use self::cost::Cost;
+pub use self::optional::EnterOption;
+#[cfg(feature = "tokio")]
+pub use self::tokio::{EnterTokio, EnterTokioOwned};
 use crate::error::AcquireError;
 
 /// Something that lets callers in: what generic code and adapters ask for.
@@ -11,6 +31,11 @@ use crate::error::AcquireError;
 /// To use a throttle directly, call its own methods; this trait shares no name with them. It is
 /// implemented for references and `Arc`s, which are cheap to clone: for a `semaphore` of one's own
 /// that is `&semaphore`.
+///
+/// It is also implemented for what is made of throttles: [`all`]`((..))`, [`Cost`],
+/// [`BoxThrottle`], and `Option`, of which `None` lets everybody in; and, so that one can keep the
+/// semaphore that one has, for `tokio::sync::Semaphore` and, with the feature `async-lock`, for
+/// `async_lock::Semaphore`.
 ///
 /// A wait of a throttle that is not known has no `cancel_on` and no `timeout` of its own.
 /// `CancelOn::new` and [`Timeout::new`](crate::Timeout::new) add them. To spawn a task that waits,
@@ -49,8 +74,8 @@ pub trait Throttle: Clone {
     type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
 
     /// Waits until the caller may go on. In which order callers are let in, and with which errors
-    /// they are refused, is told by the throttle; for a [`Semaphore`] that is what
-    /// [`acquire`](Semaphore::acquire) does.
+    /// they are refused, is told by the throttle; for a semaphore that is what
+    /// [`acquire`](crate::Semaphore::acquire) does.
     fn enter(&self) -> Self::Enter;
 
     /// Takes back an entry that was not made use of, for example because the next throttle on the
@@ -58,6 +83,35 @@ pub trait Throttle: Clone {
     /// has done what it entered for drops the permit instead.
     fn undo(&self, permit: Self::Permit) {
         drop(permit);
+    }
+
+    /// The same throttle as a type without parameters, for example for a field of a struct.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{BoxThrottle, Semaphore, Throttle};
+    ///
+    /// /// Does not mind what it is throttled by.
+    /// struct Client {
+    ///     throttle: BoxThrottle,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = Arc::new(Semaphore::new(1));
+    /// let client = Client { throttle: Arc::clone(&semaphore).boxed() };
+    /// let permit = client.throttle.acquire().await?;
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn boxed(self) -> BoxThrottle
+    where
+        Self: Throttle<Permit: Send, Enter: Send> + Send + Sync + Sized + 'static,
+    {
+        BoxThrottle::new(self)
     }
 }
 
@@ -84,34 +138,4 @@ pub trait TryThrottle: Throttle {
     /// assert!(enter_now(&semaphore).is_none());
     /// ```
     fn try_enter(&self) -> Result<Self::Permit, AcquireError>;
-}
-
-impl<'a> Throttle for &'a Semaphore {
-    type Permit = Permit<'a>;
-    type Enter = Acquire<'a>;
-
-    fn enter(&self) -> Acquire<'a> {
-        self.acquire()
-    }
-}
-
-impl<'a> TryThrottle for &'a Semaphore {
-    fn try_enter(&self) -> Result<Permit<'a>, AcquireError> {
-        self.try_acquire()
-    }
-}
-
-impl Throttle for Arc<Semaphore> {
-    type Permit = OwnedPermit;
-    type Enter = AcquireOwned;
-
-    fn enter(&self) -> AcquireOwned {
-        Arc::clone(self).acquire_owned()
-    }
-}
-
-impl TryThrottle for Arc<Semaphore> {
-    fn try_enter(&self) -> Result<OwnedPermit, AcquireError> {
-        Arc::clone(self).try_acquire_owned()
-    }
 }

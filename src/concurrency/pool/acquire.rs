@@ -1,0 +1,112 @@
+//! The futures of `acquire`: the channel's, with what it received made into a permit.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use async_channel::Recv;
+use pin_project::pin_project;
+
+use super::{OwnedPermit, Permit, Pool, Slot};
+use crate::error::{AcquireError, ErrorKind};
+use crate::wait::{BoxedWhenWaiting, combinators};
+
+/// The future of [`Pool::acquire`].
+///
+/// It is not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
+/// with [`pin!`](std::pin::pin).
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+#[pin_project]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Acquire<'a, T> {
+    pool: &'a Pool<T>,
+    /// `None` once it is over.
+    #[pin]
+    recv: Option<Recv<'a, Slot<T>>>,
+}
+
+impl<'a, T> Acquire<'a, T> {
+    #[inline]
+    pub(super) fn new(pool: &'a Pool<T>) -> Self {
+        Self {
+            pool,
+            recv: Some(pool.idle.recv()),
+        }
+    }
+}
+
+impl<'a, T> Future for Acquire<'a, T> {
+    type Output = Result<Permit<'a, T>, AcquireError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(recv) = this.recv.as_mut().as_pin_mut() else {
+            panic!("polled again after it was ready");
+        };
+        let received = ready!(recv.poll(context));
+        this.recv.set(None);
+        Poll::Ready(match received {
+            Ok(slot) => this
+                .pool
+                .unless_closed(slot)
+                .map(|slot| Permit::new(this.pool, slot)),
+            Err(_) => Err(AcquireError::new(ErrorKind::Closed)),
+        })
+    }
+}
+
+/// The future of [`Pool::acquire_owned`].
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct AcquireOwned<T>(BoxedWhenWaiting<'static, Arc<Pool<T>>, OwnedPermit<T>>);
+
+impl<T> AcquireOwned<T> {
+    #[inline]
+    pub(super) fn new(pool: Arc<Pool<T>>) -> Self {
+        Self(BoxedWhenWaiting::Asking(pool))
+    }
+}
+
+impl<T: Send + 'static> Future for AcquireOwned<T> {
+    type Output = Result<OwnedPermit<T>, AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(
+            context,
+            |pool| Arc::clone(pool).try_acquire_owned(),
+            |pool| {
+                Box::pin(async move {
+                    let received = pool.idle.recv().await;
+                    let slot = received.map_err(|_| AcquireError::new(ErrorKind::Closed))?;
+                    let slot = pool.unless_closed(slot)?;
+                    Ok(OwnedPermit::new(pool, slot))
+                })
+            },
+        )
+    }
+}
+
+impl<T> fmt::Debug for Acquire<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire").finish_non_exhaustive()
+    }
+}
+
+impl<T> fmt::Debug for AcquireOwned<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AcquireOwned").finish_non_exhaustive()
+    }
+}
+
+combinators!(['a, T] Acquire<'a, T>);
+combinators!([T] AcquireOwned<T> where T: Send + 'static);

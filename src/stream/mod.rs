@@ -1,0 +1,22 @@
+//! Streams behind a throttle: how many of a stream's items are worked on at once, or per time, is
+//! decided by any [`Throttle`](crate::Throttle). Needs the feature `stream`.
+//!
+//! The methods are those of [`LimitStreamExt`]. What they have in common:
+//!
+//! - Items are started in the order of the stream, each when the throttle has let it in; its permit
+//!   is held until its future is done. Results come in the order in which they are finished.
+//! - *Back-pressure*: the next item is taken from the stream when the one before it has been let in,
+//!   so one item at most waits outside.
+//! - Everything happens in the task that polls. While nobody polls, nothing is taken from the stream,
+//!   and what has been started stands still, and keeps its permits.
+//! - When the throttle refuses, for example because it was closed, the item that was refused is
+//!   dropped and no other is taken; what has been started is finished; then the error comes.
+
+mod buffer_limited;
+mod extension;
+mod for_each_limited;
+mod limited;
+
+pub use self::buffer_limited::BufferLimited;
+pub use self::extension::LimitStreamExt;
+pub use self::for_each_limited::ForEachLimited;

@@ -1,0 +1,301 @@
+//! Several throttles as one.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project::pin_project;
+
+use super::chain::{Chain, Last};
+use super::{Throttle, TryThrottle};
+use crate::error::AcquireError;
+use crate::wait::combinators;
+
+/// Several throttles as one: who enters has entered all of them, and who is refused none.
+///
+/// Takes a tuple of two to six throttles, references or `Arc`s or whatever else is a [`Throttle`];
+/// they may be of different kinds. The permit is a tuple as well, of their permits in the same
+/// order. The result is itself a throttle, so more than six can be nested.
+///
+/// # Order
+///
+/// The parts are entered from left to right, and each is held while the next one is waited for. So
+/// put the narrow scope first (the user, then the team, then everyone: whoever waits for the narrow
+/// one holds nothing of the wide one), and permits before rates (time that is charged does not wait
+/// for a slot).
+///
+/// Two callers that share two throttles have to list them in the same order. If one lists A before B
+/// and the other B before A, each can end up with what the other one waits for, for ever, as with
+/// two locks; a [`timeout`](EnterAll::timeout) gets out of that, since it gives everything back.
+///
+/// # Cancel safety
+///
+/// Everything is given back, the last first, when a part refuses, when the wait is cancelled or
+/// timed out, and when it is dropped: permits are dropped, and what can be undone
+/// [is](Throttle::undo). To drop the permit of all of them is to drop each.
+///
+/// # Errors
+///
+/// That of the part that refused; [`AcquireError::part`] says which one, from 0.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{ErrorKind, Semaphore, all};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let (user, team, everyone) = (Semaphore::new(1), Semaphore::new(5), Semaphore::new(20));
+///
+/// let throttle = all((&user, &team, everyone.cost(3)));
+/// let (slot, of_team, of_all) = throttle.acquire().await?;
+/// assert_eq!((team.available_permits(), everyone.available_permits()), (4, 17));
+/// drop((slot, of_team, of_all));
+///
+/// everyone.close();
+/// let refused = throttle.acquire().await.unwrap_err();
+/// assert_eq!((refused.kind(), refused.part()), (ErrorKind::Closed, Some(2)));
+/// assert_eq!((user.available_permits(), team.available_permits()), (1, 5));
+/// # Ok(())
+/// # }
+/// ```
+pub fn all<P: Parts>(parts: P) -> All<P> {
+    All(parts.into_chain())
+}
+
+/// Several throttles as one, made by [`all`].
+pub struct All<P: Parts>(P::Chain);
+
+/// A tuple of two to six throttles.
+///
+/// There is no need to name it. Sealed: it is implemented here alone.
+pub trait Parts: sealed::Sealed {
+    /// The permits of the parts, in their order.
+    type Permit;
+
+    /// The parts, one after the other.
+    #[doc(hidden)]
+    type Chain: Throttle;
+
+    #[doc(hidden)]
+    fn into_chain(self) -> Self::Chain;
+
+    #[doc(hidden)]
+    fn flatten(permit: <Self::Chain as Throttle>::Permit) -> Self::Permit;
+
+    #[doc(hidden)]
+    fn nest(permit: Self::Permit) -> <Self::Chain as Throttle>::Permit;
+}
+
+impl<P: Parts> All<P> {
+    /// Waits until it has entered all parts.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives everything back, see [`all`](all#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// That of the part that refused, with its [`part`](AcquireError::part).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Semaphore, all};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let (slots, memory) = (Semaphore::new(8), Semaphore::new(1024));
+    /// let (slot, megabytes) = all((&slots, memory.cost(64))).acquire().await?;
+    /// assert_eq!(megabytes.count(), 64);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire(&self) -> EnterAll<P> {
+        EnterAll(self.0.enter())
+    }
+
+    /// Enters all parts now, or none.
+    ///
+    /// # Errors
+    ///
+    /// That of the first part that refused, with its [`part`](AcquireError::part).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Semaphore, all};
+    ///
+    /// let (one, other) = (Semaphore::new(1), Semaphore::new(1));
+    /// let _held = other.try_acquire()?;
+    /// let refused = all((&one, &other)).try_acquire().unwrap_err();
+    /// assert_eq!((refused.kind(), refused.part()), (ErrorKind::NoPermits, Some(1)));
+    /// assert_eq!(one.available_permits(), 1);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<P::Permit, AcquireError>
+    where
+        P::Chain: TryThrottle,
+    {
+        self.0.try_enter().map(P::flatten)
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl<P: Parts> All<P> {
+    /// Waits until it has entered all parts, or until `token` is cancelled. Short for
+    /// `acquire().cancel_on(token)`. Needs the feature `tokio`, a default.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future gives everything back, see [`all`](all#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`](crate::ErrorKind::Cancelled), of no part, and those of
+    /// [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_util::sync::CancellationToken;
+    /// use tollgate::{ErrorKind, Semaphore, all};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let (free, paused) = (Semaphore::new(1), Semaphore::new(0));
+    /// let token = CancellationToken::new();
+    /// let both = all((&free, &paused));
+    /// let (refused, ()) = tokio::join!(both.acquire_cancellable(&token), async { token.cancel() });
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
+    /// assert_eq!(free.available_permits(), 1);
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire_cancellable<'a>(
+        &self,
+        token: &'a tokio_util::sync::CancellationToken,
+    ) -> crate::wait::CancelOn<EnterAll<P>, &'a tokio_util::sync::CancellationToken> {
+        self.acquire().cancel_on(token)
+    }
+}
+
+impl<P: Parts> Throttle for All<P> {
+    type Permit = P::Permit;
+    type Enter = EnterAll<P>;
+
+    #[inline]
+    fn enter(&self) -> EnterAll<P> {
+        self.acquire()
+    }
+
+    #[inline]
+    fn undo(&self, permit: P::Permit) {
+        self.0.undo(P::nest(permit));
+    }
+}
+
+impl<P: Parts<Chain: TryThrottle>> TryThrottle for All<P> {
+    #[inline]
+    fn try_enter(&self) -> Result<P::Permit, AcquireError> {
+        self.try_acquire()
+    }
+}
+
+impl<P: Parts> Clone for All<P> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<P: Parts<Chain: fmt::Debug>> fmt::Debug for All<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("All").field(&self.0).finish()
+    }
+}
+
+/// The future of [`All::acquire`].
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+#[pin_project]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct EnterAll<P: Parts>(#[pin] <P::Chain as Throttle>::Enter);
+
+impl<P: Parts> Future for EnterAll<P> {
+    type Output = Result<P::Permit, AcquireError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.project().0.poll(context).map_ok(P::flatten)
+    }
+}
+
+impl<P: Parts> fmt::Debug for EnterAll<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnterAll").finish_non_exhaustive()
+    }
+}
+
+combinators!([P] EnterAll<P> where P: Parts);
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The type of a chain of these parts.
+macro_rules! chain {
+    ($last:ident) => { Last<$last> };
+    ($first:ident $($rest:ident)+) => { Chain<$first, chain!($($rest)+)> };
+}
+
+/// The same of values, or as a pattern.
+macro_rules! chained {
+    ($last:ident) => { Last($last) };
+    ($first:ident $($rest:ident)+) => { Chain($first, chained!($($rest)+)) };
+}
+
+/// Permits of a chain, as a value or as a pattern.
+macro_rules! nested {
+    ($last:ident) => { $last };
+    ($first:ident $($rest:ident)+) => { ($first, nested!($($rest)+)) };
+}
+
+macro_rules! parts {
+    ($($part:ident $value:ident),+) => {
+        impl<$($part: Throttle),+> sealed::Sealed for ($($part,)+) {}
+
+        impl<$($part: Throttle),+> Parts for ($($part,)+) {
+            type Permit = ($($part::Permit,)+);
+            type Chain = chain!($($part)+);
+
+            #[inline]
+            fn into_chain(self) -> Self::Chain {
+                let ($($value,)+) = self;
+                chained!($($value)+)
+            }
+
+            #[inline]
+            fn flatten(permit: <Self::Chain as Throttle>::Permit) -> Self::Permit {
+                let nested!($($value)+) = permit;
+                ($($value,)+)
+            }
+
+            #[inline]
+            fn nest(permit: Self::Permit) -> <Self::Chain as Throttle>::Permit {
+                let ($($value,)+) = permit;
+                nested!($($value)+)
+            }
+        }
+    };
+}
+
+parts!(A a, B b);
+parts!(A a, B b, C c);
+parts!(A a, B b, C c, D d);
+parts!(A a, B b, C c, D d, E e);
+parts!(A a, B b, C c, D d, E e, F f);

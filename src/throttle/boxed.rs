@@ -1,0 +1,197 @@
+//! A throttle whose type is not known.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::Throttle;
+use crate::error::AcquireError;
+use crate::wait::{BoxFuture, combinators};
+
+/// Any throttle, as a type without parameters; made by [`Throttle::boxed`].
+///
+/// Each entry costs two allocations: of its wait, and of its permit. To clone it is to share the
+/// throttle.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::{BoxThrottle, Semaphore, Throttle, all};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let (slots, memory) = (Arc::new(Semaphore::new(8)), Arc::new(Semaphore::new(1024)));
+/// let one: BoxThrottle = Arc::clone(&slots).boxed();
+/// let both: BoxThrottle = all((Arc::clone(&slots), Arc::clone(&memory).cost_owned(64))).boxed();
+///
+/// let permits = (one.acquire().await?, both.acquire().await?);
+/// assert_eq!((slots.available_permits(), memory.available_permits()), (6, 960));
+/// drop(permits);
+/// assert_eq!((slots.available_permits(), memory.available_permits()), (8, 1024));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct BoxThrottle(Arc<dyn Erased>);
+
+/// The permit of a [`BoxThrottle`], which is given back when this is dropped.
+#[must_use = "a permit that is dropped at once caps nothing"]
+pub struct BoxPermit {
+    /// `None` while it is being undone.
+    permit: Option<Box<dyn Any + Send>>,
+}
+
+/// The wait of a [`BoxThrottle`].
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct BoxEnter(BoxFuture<'static, BoxPermit>);
+
+trait Erased: Send + Sync {
+    fn enter(&self) -> BoxFuture<'static, BoxPermit>;
+    fn undo(&self, permit: Box<dyn Any + Send>);
+}
+
+impl<T> Erased for T
+where
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    fn enter(&self) -> BoxFuture<'static, BoxPermit> {
+        let enter = Throttle::enter(self);
+        Box::pin(async move {
+            let permit = enter.await?;
+            Ok(BoxPermit {
+                permit: Some(Box::new(permit)),
+            })
+        })
+    }
+
+    fn undo(&self, permit: Box<dyn Any + Send>) {
+        // One of another throttle is dropped, which is what can be done for it.
+        if let Ok(permit) = permit.downcast::<T::Permit>() {
+            Throttle::undo(self, *permit);
+        }
+    }
+}
+
+impl BoxThrottle {
+    pub(super) fn new<T>(throttle: T) -> Self
+    where
+        T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+    {
+        Self(Arc::new(throttle))
+    }
+
+    /// Waits until the throttle lets one in.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of the throttle.
+    ///
+    /// # Errors
+    ///
+    /// Those of the throttle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{Semaphore, Throttle};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let throttle = Arc::new(Semaphore::new(1)).boxed();
+    /// let permit = throttle.acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn acquire(&self) -> BoxEnter {
+        BoxEnter(self.0.enter())
+    }
+}
+
+#[cfg(feature = "tokio")]
+impl BoxThrottle {
+    /// Waits until the throttle lets one in, or until `token` is cancelled. Short for
+    /// `acquire().cancel_on(token)`. Needs the feature `tokio`, a default.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of the throttle.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`](crate::ErrorKind::Cancelled), and those of the throttle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tokio_util::sync::CancellationToken;
+    /// use tollgate::{ErrorKind, Semaphore, Throttle};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let throttle = Arc::new(Semaphore::new(1)).boxed();
+    /// let token = CancellationToken::new();
+    /// token.cancel();
+    /// let refused = throttle.acquire_cancellable(&token).await;
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
+    /// # }
+    /// ```
+    pub fn acquire_cancellable<'a>(
+        &self,
+        token: &'a tokio_util::sync::CancellationToken,
+    ) -> crate::wait::CancelOn<BoxEnter, &'a tokio_util::sync::CancellationToken> {
+        self.acquire().cancel_on(token)
+    }
+}
+
+impl Throttle for BoxThrottle {
+    type Permit = BoxPermit;
+    type Enter = BoxEnter;
+
+    fn enter(&self) -> BoxEnter {
+        self.acquire()
+    }
+
+    fn undo(&self, mut permit: BoxPermit) {
+        if let Some(permit) = permit.permit.take() {
+            self.0.undo(permit);
+        }
+    }
+}
+
+impl Future for BoxEnter {
+    type Output = Result<BoxPermit, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for BoxThrottle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxThrottle").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BoxPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxPermit").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for BoxEnter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxEnter").finish_non_exhaustive()
+    }
+}
+
+combinators!([] BoxEnter);

@@ -1,0 +1,73 @@
+//! Our own types as throttles: by reference, and by `Arc`.
+
+use std::sync::Arc;
+
+use super::{Throttle, TryThrottle};
+use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
+#[cfg(feature = "channel")]
+use crate::concurrency::{
+    channel_semaphore::{self, ChannelSemaphore},
+    pool::{self, Pool},
+};
+use crate::error::AcquireError;
+
+macro_rules! throttle {
+    (
+        [$($generics:tt)*] $type:ty $(where [$($bounds:tt)*])?,
+        $permit:ty, $acquire:ty, $owned_permit:ty, $acquire_owned:ty
+    ) => {
+        impl<'a, $($generics)*> Throttle for &'a $type {
+            type Permit = $permit;
+            type Enter = $acquire;
+
+            #[inline]
+            fn enter(&self) -> $acquire {
+                self.acquire()
+            }
+        }
+
+        impl<'a, $($generics)*> TryThrottle for &'a $type {
+            #[inline]
+            fn try_enter(&self) -> Result<$permit, AcquireError> {
+                self.try_acquire()
+            }
+        }
+
+        impl<$($generics)*> Throttle for Arc<$type> $(where $($bounds)*)? {
+            type Permit = $owned_permit;
+            type Enter = $acquire_owned;
+
+            #[inline]
+            fn enter(&self) -> $acquire_owned {
+                Arc::clone(self).acquire_owned()
+            }
+        }
+
+        impl<$($generics)*> TryThrottle for Arc<$type> $(where $($bounds)*)? {
+            #[inline]
+            fn try_enter(&self) -> Result<$owned_permit, AcquireError> {
+                Arc::clone(self).try_acquire_owned()
+            }
+        }
+    };
+}
+
+throttle!([] Semaphore, Permit<'a>, Acquire<'a>, OwnedPermit, AcquireOwned);
+
+#[cfg(feature = "channel")]
+throttle!(
+    [] ChannelSemaphore,
+    channel_semaphore::Permit<'a>,
+    channel_semaphore::Acquire<'a>,
+    channel_semaphore::OwnedPermit,
+    channel_semaphore::AcquireOwned
+);
+
+#[cfg(feature = "channel")]
+throttle!(
+    [T] Pool<T> where [T: Send + 'static],
+    pool::Permit<'a, T>,
+    pool::Acquire<'a, T>,
+    pool::OwnedPermit<T>,
+    pool::AcquireOwned<T>
+);

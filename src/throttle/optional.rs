@@ -1,0 +1,76 @@
+//! A throttle that may be missing.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project::pin_project;
+
+use super::{Throttle, TryThrottle};
+use crate::error::AcquireError;
+
+/// `None` lets everybody in.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Semaphore, all};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let slots = Semaphore::new(8);
+/// let quota: Option<&Semaphore> = None;
+/// let (slot, nothing) = all((&slots, quota)).acquire().await?;
+/// assert!(nothing.is_none());
+/// # Ok(())
+/// # }
+/// ```
+impl<T: Throttle> Throttle for Option<T> {
+    type Permit = Option<T::Permit>;
+    type Enter = EnterOption<T::Enter>;
+
+    #[inline]
+    fn enter(&self) -> Self::Enter {
+        EnterOption(self.as_ref().map(T::enter))
+    }
+
+    #[inline]
+    fn undo(&self, permit: Self::Permit) {
+        if let (Some(throttle), Some(permit)) = (self, permit) {
+            throttle.undo(permit);
+        }
+    }
+}
+
+impl<T: TryThrottle> TryThrottle for Option<T> {
+    #[inline]
+    fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+        self.as_ref().map(T::try_enter).transpose()
+    }
+}
+
+/// The wait of a throttle that may be missing.
+#[pin_project]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct EnterOption<E>(#[pin] Option<E>);
+
+impl<P, E: Future<Output = Result<P, AcquireError>>> Future for EnterOption<E> {
+    type Output = Result<Option<P>, AcquireError>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().0.as_pin_mut() {
+            Some(enter) => enter.poll(context).map_ok(Some),
+            None => Poll::Ready(Ok(None)),
+        }
+    }
+}
+
+impl<E> fmt::Debug for EnterOption<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EnterOption")
+            .field(&self.0.is_some())
+            .finish()
+    }
+}
