@@ -1,7 +1,8 @@
 //! Async throttle primitives: a task waits its turn, first-in first-out, and can be cancelled at
 //! any time.
 //!
-//! This version has the first of them, *how many at once*: [`Semaphore`].
+//! This version has the first half, *how many at once*: [`Semaphore`], and beside it throttles made
+//! of channels and of a condition variable. [Which one, and what each guarantees](guarantees).
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -47,10 +48,18 @@
 //! caller who comes allocates nothing; what callers who are in line already are told, when the
 //! throttle is closed or shrunk, is noted until they hear it.
 //!
+//! # Several at once
+//!
+//! [`all`]`((&slots, &user, memory.cost(64)))` enters all of them or none;
+//! [`semaphore.cost(n)`](Semaphore::cost) is a part of which each entry asks for `n`, an `Option` is
+//! a part that may be missing.
+//!
 //! # Generic code
 //!
-//! Adapters take a [`Throttle`], which is implemented for `&Semaphore` and `Arc<Semaphore>`. To
-//! use a throttle directly no trait is needed.
+//! Adapters take a [`Throttle`], which is implemented for `&T` and `Arc<T>` of every type here that
+//! can be awaited, for what is made of them, and for the semaphores of tokio and async-lock. To
+//! use a throttle directly no trait is needed. [`Throttle::boxed`] makes a [`BoxThrottle`] of any of
+//! them, for a field of a struct.
 //!
 //! # Testing
 //!
@@ -61,14 +70,18 @@
 //! # Features
 //!
 //! - `tokio` (default): `cancel_on`, `acquire_cancellable` and `CancelOn`, with the
-//!   `CancellationToken` of tokio-util, and timeouts on tokio's time. Without it the crate runs on
-//!   any executor all the same; timeouts are then served by a timer thread.
+//!   `CancellationToken` of tokio-util, timeouts on tokio's time, and tokio's semaphore as a
+//!   throttle. Without it the crate runs on any executor all the same; timeouts are then served by
+//!   a timer thread.
+//! - `channel` (default): `Pool` and `ChannelSemaphore`.
+//! - `async-lock`: async-lock's semaphore as a throttle.
+//! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 /// The examples of the README are tested as well.
-#[cfg(all(doctest, feature = "tokio"))]
+#[cfg(all(doctest, feature = "tokio", feature = "channel", feature = "stream"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 

@@ -1,0 +1,29 @@
+//! A pool of buffers: a hundred requests, in four buffers that are used again and again.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tollgate::{AcquireError, Pool};
+
+async fn request(buffers: Arc<Pool<Vec<u8>>>, number: u8) -> Result<usize, AcquireError> {
+    let mut buffer = buffers.acquire().await?;
+    // Whatever the last request left in it is still there.
+    buffer.clear();
+    buffer.extend(0..number);
+    tokio::task::yield_now().await;
+    Ok(buffer.len())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), AcquireError> {
+    // A buffer is made when it is first needed, and again if a request panics with it.
+    let buffers = Arc::new(Pool::with_factory(4, || Vec::with_capacity(256)));
+    let mut requests = JoinSet::new();
+    for number in 0..100 {
+        requests.spawn(request(Arc::clone(&buffers), number));
+    }
+    let lengths: Result<Vec<_>, _> = requests.join_all().await.into_iter().collect();
+    let bytes: usize = lengths?.iter().sum();
+    println!("{bytes} bytes in {} buffers", buffers.size());
+    Ok(())
+}
