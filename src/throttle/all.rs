@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use pin_project::pin_project;
 
-use super::chain::{Chain, Last};
+use super::chain::{Chain, Last, Link, TryLink};
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::combinators;
@@ -76,16 +76,16 @@ pub trait Parts: sealed::Sealed {
 
     /// The parts, one after the other.
     #[doc(hidden)]
-    type Chain: Throttle;
+    type Chain: Link;
 
     #[doc(hidden)]
     fn into_chain(self) -> Self::Chain;
 
     #[doc(hidden)]
-    fn flatten(permit: <Self::Chain as Throttle>::Permit) -> Self::Permit;
+    fn flatten(permit: <Self::Chain as Link>::Permit) -> Self::Permit;
 
     #[doc(hidden)]
-    fn nest(permit: Self::Permit) -> <Self::Chain as Throttle>::Permit;
+    fn nest(permit: Self::Permit) -> <Self::Chain as Link>::Permit;
 }
 
 impl<P: Parts> All<P> {
@@ -114,7 +114,7 @@ impl<P: Parts> All<P> {
     /// ```
     #[inline]
     pub fn acquire(&self) -> EnterAll<P> {
-        EnterAll(self.0.enter())
+        EnterAll(self.0.clone().into_enter())
     }
 
     /// Enters all parts now, or none.
@@ -138,7 +138,7 @@ impl<P: Parts> All<P> {
     #[inline]
     pub fn try_acquire(&self) -> Result<P::Permit, AcquireError>
     where
-        P::Chain: TryThrottle,
+        P::Chain: TryLink,
     {
         self.0.try_enter().map(P::flatten)
     }
@@ -198,7 +198,7 @@ impl<P: Parts> Throttle for All<P> {
     }
 }
 
-impl<P: Parts<Chain: TryThrottle>> TryThrottle for All<P> {
+impl<P: Parts<Chain: TryLink>> TryThrottle for All<P> {
     #[inline]
     fn try_enter(&self) -> Result<P::Permit, AcquireError> {
         self.try_acquire()
@@ -224,7 +224,7 @@ impl<P: Parts<Chain: fmt::Debug>> fmt::Debug for All<P> {
 /// If it is polled again after it was ready.
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterAll<P: Parts>(#[pin] <P::Chain as Throttle>::Enter);
+pub struct EnterAll<P: Parts>(#[pin] <P::Chain as Link>::Enter);
 
 impl<P: Parts> Future for EnterAll<P> {
     type Output = Result<P::Permit, AcquireError>;
@@ -280,13 +280,13 @@ macro_rules! parts {
             }
 
             #[inline]
-            fn flatten(permit: <Self::Chain as Throttle>::Permit) -> Self::Permit {
+            fn flatten(permit: <Self::Chain as Link>::Permit) -> Self::Permit {
                 let nested!($($value)+) = permit;
                 ($($value,)+)
             }
 
             #[inline]
-            fn nest(permit: Self::Permit) -> <Self::Chain as Throttle>::Permit {
+            fn nest(permit: Self::Permit) -> <Self::Chain as Link>::Permit {
                 let ($($value,)+) = permit;
                 nested!($($value)+)
             }
