@@ -57,9 +57,37 @@ pub enum ErrorKind {
     Store,
 }
 
+/// Making one, for a [`Throttle`](crate::Throttle) of one's own.
 impl AcquireError {
+    /// An error of this kind. Of those that go with a number, the number is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::{Ready, ready};
+    /// use tollgate::{AcquireError, ErrorKind, Throttle};
+    ///
+    /// /// Lets nobody in.
+    /// #[derive(Clone)]
+    /// struct Maintenance;
+    ///
+    /// impl Throttle for Maintenance {
+    ///     type Permit = ();
+    ///     type Enter = Ready<Result<(), AcquireError>>;
+    ///
+    ///     fn enter(&self) -> Self::Enter {
+    ///         ready(Err(AcquireError::new(ErrorKind::Closed)))
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let refused = Maintenance.enter().await.unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::Closed);
+    /// # }
+    /// ```
     #[inline]
-    pub(crate) const fn new(kind: ErrorKind) -> Self {
+    pub const fn new(kind: ErrorKind) -> Self {
         Self {
             kind,
             part: None,
@@ -67,15 +95,43 @@ impl AcquireError {
         }
     }
 
+    /// [`Limited`](ErrorKind::Limited), until `retry_after` has passed; at most 584 years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::AcquireError;
+    ///
+    /// let error = AcquireError::limited(Duration::from_millis(20));
+    /// assert_eq!(error.to_string(), "over the rate, try again in 20ms");
+    /// ```
+    pub fn limited(retry_after: Duration) -> Self {
+        Self {
+            kind: ErrorKind::Limited,
+            part: None,
+            number: u64::try_from(retry_after.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity), of a throttle that can give so much.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(tollgate::AcquireError::exceeds_capacity(8).capacity(), Some(8));
+    /// ```
     #[inline]
-    pub(crate) const fn exceeds_capacity(capacity: u64) -> Self {
+    pub const fn exceeds_capacity(capacity: u64) -> Self {
         Self {
             kind: ErrorKind::ExceedsCapacity,
             part: None,
             number: capacity,
         }
     }
+}
 
+impl AcquireError {
     /// The same, of a part of a composition. If that part is itself a composition, its own number
     /// is lost.
     pub(crate) fn of_part(mut self, part: u8) -> Self {

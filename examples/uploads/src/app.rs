@@ -6,20 +6,20 @@ use std::time::Instant;
 use object_store::aws::AmazonS3;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tollgate::Semaphore;
+use tollgate::{ChannelSemaphore, Pool, Semaphore};
 
 use crate::args::Args;
-
+use crate::condvar::CondvarThrottle;
 use crate::error::Error;
 use crate::gauge::{Gauge, Sample};
+use crate::kind::ThrottleKind;
 use crate::observed::Behaviour;
 use crate::progress::Progress;
 use crate::report::{CountedBy, Figures, Report};
 use crate::server::Server;
 use crate::source::{self, Listing};
 use crate::store;
-use crate::upload::Job;
-use crate::upload::SharedThrottle;
+use crate::upload::{Job, SharedThrottle};
 use crate::verify::verify;
 use crate::waits::Waits;
 
@@ -37,21 +37,39 @@ pub struct Finished {
 /// # Errors
 ///
 /// When the job cannot start. What goes wrong with single files is in the report.
+///
+/// # Panics
+///
+/// If the throttle cannot have `max_parallel` permits, which the command line does not allow.
 pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Error> {
-    let throttle = Arc::new(Semaphore::new(args.max_parallel));
-    run_with(throttle, args, token).await
+    let permits = args.max_parallel;
+    match args.throttle {
+        ThrottleKind::Semaphore => run_with(Arc::new(Semaphore::new(permits)), args, token).await,
+        ThrottleKind::Pool => {
+            let slots = std::iter::repeat_n((), permits);
+            run_with(Arc::new(Pool::new(slots)), args, token).await
+        }
+        ThrottleKind::Channel => {
+            run_with(Arc::new(ChannelSemaphore::new(permits)), args, token).await
+        }
+        ThrottleKind::Tokio => {
+            let semaphore = tokio::sync::Semaphore::new(permits);
+            run_with(Arc::new(semaphore), args, token).await
+        }
+        ThrottleKind::AsyncLock => {
+            let semaphore = async_lock::Semaphore::new(permits);
+            run_with(Arc::new(semaphore), args, token).await
+        }
+        ThrottleKind::Condvar => {
+            let throttle =
+                CondvarThrottle::new(permits).map_err(|source| Error::Threads { source })?;
+            run_with(throttle, args, token).await
+        }
+    }
 }
 
-/// The same behind any throttle.
-///
-/// # Errors
-///
-/// As [`run`].
-pub async fn run_with<T>(
-    throttle: T,
-    args: &Args,
-    token: &CancellationToken,
-) -> Result<Finished, Error>
+/// The same behind any throttle; the arguments say how the report calls it.
+async fn run_with<T>(throttle: T, args: &Args, token: &CancellationToken) -> Result<Finished, Error>
 where
     T: SharedThrottle,
 {
@@ -95,6 +113,7 @@ where
         Figures {
             time,
             max_parallel: args.max_parallel,
+            throttle: args.throttle,
             peak_in_flight: target.counted.counts().peak,
             counted_by: target.counted_by,
             waits: &job.waits,

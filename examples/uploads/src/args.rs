@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Parser;
-use tollgate::Semaphore;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
+
+use crate::kind::ThrottleKind;
 
 /// Uploads files to S3 with a cap on simultaneous requests, reads every object back and compares.
 ///
@@ -28,6 +30,10 @@ pub struct Args {
     /// How many requests may be under way at once
     #[arg(long, value_name = "N", default_value = "8", value_parser = max_parallel)]
     pub max_parallel: usize,
+
+    /// What decides when a request may go on
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = ThrottleKind::Semaphore)]
+    pub throttle: ThrottleKind,
 
     /// Files larger than this many MiB are sent in parts of this size; at most `--max-parallel`
     /// parts are in memory at once
@@ -61,6 +67,29 @@ pub struct Args {
 }
 
 impl Args {
+    /// Reads the command line. When it is wrong, says so and exits, as [`Args::parse`] does.
+    pub fn from_command_line() -> Args {
+        let args = Args::parse();
+        match args.check() {
+            Ok(()) => args,
+            Err(error) => error.exit(),
+        }
+    }
+
+    /// Checks what arguments that are right on their own have to do with each other.
+    fn check(&self) -> Result<(), clap::Error> {
+        let (asked, most) = (self.max_parallel, self.throttle.max_permits());
+        if asked <= most {
+            return Ok(());
+        }
+        let message = format!(
+            "invalid value '{asked}' for '--max-parallel <N>': it can be at most {most} with \
+             '--throttle {}'",
+            self.throttle
+        );
+        Err(Args::command().error(ErrorKind::ValueValidation, message))
+    }
+
     /// The size of a part in bytes.
     pub fn part_bytes(&self) -> u64 {
         self.part_size * 1024 * 1024
@@ -78,9 +107,6 @@ fn endpoint(text: &str) -> Result<String, &'static str> {
 fn max_parallel(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("nothing could ever be uploaded; it has to be at least 1".to_owned()),
-        Ok(n) if n > Semaphore::MAX_PERMITS => {
-            Err(format!("it can be at most {}", Semaphore::MAX_PERMITS))
-        }
         Ok(n) => Ok(n),
         Err(error) => Err(error.to_string()),
     }
@@ -97,7 +123,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use clap::ValueEnum;
 
     #[test]
     fn command_is_well_formed() {
@@ -108,6 +134,24 @@ mod tests {
     fn a_cap_of_zero_is_a_usage_error() {
         let error = Args::try_parse_from(["uploads", "--max-parallel", "0"]).unwrap_err();
         assert!(error.to_string().contains("at least 1"), "{error}");
+    }
+
+    #[test]
+    fn a_cap_above_what_the_throttle_can_have_is_a_usage_error() {
+        for kind in ThrottleKind::value_variants() {
+            let check = |cap: usize| {
+                let (cap, kind) = (cap.to_string(), kind.to_string());
+                let args = ["uploads", "--max-parallel", &cap, "--throttle", &kind];
+                Args::try_parse_from(args).unwrap().check()
+            };
+            let most = kind.max_permits();
+            assert!(check(most).is_ok());
+            let error = check(most + 1).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            let message = error.to_string();
+            let expected = format!("at most {most} with '--throttle {kind}'");
+            assert!(message.contains(&expected), "{message}");
+        }
     }
 
     #[test]

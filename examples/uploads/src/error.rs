@@ -29,6 +29,11 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The threads that a throttle needs did not start.
+    Threads {
+        /// Why.
+        source: io::Error,
+    },
     /// There are no credentials for the server.
     Credentials {
         /// Why.
@@ -63,6 +68,9 @@ impl fmt::Display for Error {
                 write!(f, "cannot write the files to be uploaded: {source}")
             }
             Error::Server { source } => write!(f, "cannot start the embedded server: {source}"),
+            Error::Threads { source } => {
+                write!(f, "cannot start the threads of the throttle: {source}")
+            }
             Error::Credentials { source } => write!(
                 f,
                 "there are no credentials, as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: {}",
@@ -83,6 +91,7 @@ impl error::Error for Error {
             Error::Directory { source, .. }
             | Error::Generate { source }
             | Error::Server { source }
+            | Error::Threads { source }
             | Error::Plot { source, .. }
             | Error::Output { source } => Some(source),
             Error::Credentials { source } | Error::Client { source } => Some(source),

@@ -1,15 +1,18 @@
 //! Uploads files to S3, never more than so many at once, reads every object back and compares.
 //!
-//! One task for each file is started at once, and a [`tollgate::Semaphore`] decides when each may
-//! go on. [`upload`] says by which rules; everything else is what it takes to run it and to see that
-//! they hold: a server that counts ([`server`], [`observed`]) and a comparison (`verify`).
+//! One task for each file is started at once, and a throttle, such as a [`tollgate::Semaphore`],
+//! decides when each may go on. [`upload`] says by which rules and [`kind`] names the throttles;
+//! everything else is what it takes to run it and to see that they hold: a server that counts
+//! ([`server`], [`observed`]) and a comparison (`verify`).
 
 pub mod app;
 pub mod args;
+pub mod condvar;
 pub mod error;
 pub mod failure;
 pub mod gauge;
 pub mod generated;
+pub mod kind;
 mod multipart;
 pub mod observed;
 pub mod plot;

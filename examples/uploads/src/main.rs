@@ -6,7 +6,6 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::Parser;
 use futures_util::future::join;
 use tokio::signal::ctrl_c;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +21,7 @@ const FAILED: u8 = 1;
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::from_command_line();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -80,7 +79,9 @@ async fn run(args: &Args, token: &CancellationToken) -> u8 {
 fn hand_over(args: &Args, finished: &Finished) -> Result<(), Error> {
     print(args, &finished.report)?;
     match &args.plot {
-        Some(path) => uploads::plot::write(path, &finished.samples, args.max_parallel),
+        Some(path) => {
+            uploads::plot::write(path, &finished.samples, args.max_parallel, args.throttle)
+        }
         None => Ok(()),
     }
 }

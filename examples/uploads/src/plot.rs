@@ -11,26 +11,33 @@ use plotters::series::DashedLineSeries;
 
 use crate::error::Error;
 use crate::gauge::Sample;
+use crate::kind::ThrottleKind;
 
 const SIZE: (u32, u32) = (960, 420);
 
-/// Writes an SVG file with a line that steps through `samples`, and another one at the cap.
+/// Writes an SVG file with a line that steps through `samples`, and another one at the cap. The
+/// title has the name of the throttle.
 ///
 /// # Errors
 ///
 /// When the file cannot be written.
-pub fn write(path: &Path, samples: &[Sample], cap: usize) -> Result<(), Error> {
+pub fn write(
+    path: &Path,
+    samples: &[Sample],
+    cap: usize,
+    throttle: ThrottleKind,
+) -> Result<(), Error> {
     // Drawn in memory first: the backend reports a full disk on drop, which is to nobody.
-    let svg = draw(samples, cap);
+    let svg = draw(samples, cap, throttle);
     fs::write(path, svg).map_err(|source| Error::Plot {
         path: path.to_owned(),
         source,
     })
 }
 
-fn draw(samples: &[Sample], cap: usize) -> String {
+fn draw(samples: &[Sample], cap: usize, throttle: ThrottleKind) -> String {
     let mut svg = String::new();
-    draw_into(&mut svg, samples, cap).expect("drawing into memory does not fail");
+    draw_into(&mut svg, samples, cap, throttle).expect("drawing into memory does not fail");
     svg
 }
 
@@ -38,6 +45,7 @@ fn draw_into(
     svg: &mut String,
     samples: &[Sample],
     cap: usize,
+    throttle: ThrottleKind,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let start = samples
         .first()
@@ -47,10 +55,11 @@ fn draw_into(
     // A cap that is far away would make the line flat.
     let height = peak.unwrap_or(0).max(1) as f64 * 1.25;
 
+    let title = format!("uploads in flight, throttle: {throttle}");
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
-        .caption("uploads in flight", ("sans-serif", 20))
+        .caption(title, ("sans-serif", 20))
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(48)
@@ -132,19 +141,20 @@ mod tests {
 
     #[test]
     fn cap_is_drawn_unless_it_is_out_of_sight() {
-        assert!(draw(&samples(&[1, 2, 0]), 2).contains("cap: 2"));
-        assert!(!draw(&samples(&[1, 2, 0]), 1000).contains("cap: 1000"));
+        assert!(draw(&samples(&[1, 2, 0]), 2, ThrottleKind::Pool).contains("cap: 2"));
+        assert!(!draw(&samples(&[1, 2, 0]), 1000, ThrottleKind::Pool).contains("cap: 1000"));
     }
 
     #[test]
     fn nothing_at_all_can_be_drawn() {
-        assert!(draw(&[], 4).contains("</svg>"));
-        assert!(draw(&samples(&[0]), 4).contains("</svg>"));
+        assert!(draw(&[], 4, ThrottleKind::Pool).contains("</svg>"));
+        assert!(draw(&samples(&[0]), 4, ThrottleKind::Pool).contains("</svg>"));
     }
 
     #[test]
     fn a_place_that_cannot_be_written_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
-        assert!(write(&directory.path().join("no/plot.svg"), &[], 1).is_err());
+        let path = directory.path().join("no/plot.svg");
+        assert!(write(&path, &[], 1, ThrottleKind::Pool).is_err());
     }
 }

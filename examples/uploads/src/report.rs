@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::failure::{Failure, Group, group};
+use crate::kind::ThrottleKind;
 use crate::progress::shown;
 use crate::source::SourceFile;
 use crate::upload::{Outcome, Stop};
@@ -34,6 +35,8 @@ pub struct Report {
     pub seconds: f64,
     /// How many requests were allowed at once.
     pub max_parallel: usize,
+    /// What saw to that.
+    pub throttle: ThrottleKind,
     /// The highest number of simultaneous uploads.
     pub peak_in_flight: usize,
     /// Who counted them.
@@ -61,6 +64,7 @@ pub struct Report {
 pub(crate) struct Figures<'a> {
     pub(crate) time: Duration,
     pub(crate) max_parallel: usize,
+    pub(crate) throttle: ThrottleKind,
     pub(crate) peak_in_flight: usize,
     pub(crate) counted_by: CountedBy,
     pub(crate) waits: &'a Waits,
@@ -80,6 +84,7 @@ impl Report {
             bytes: 0,
             seconds: figures.time.as_secs_f64(),
             max_parallel: figures.max_parallel,
+            throttle: figures.throttle,
             peak_in_flight: figures.peak_in_flight,
             counted_by: figures.counted_by,
             wait_p50_ms: figures.waits.percentile(50).map(milliseconds),
@@ -143,8 +148,8 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "uploads at once: {} at most, as counted by the {by}; {} allowed",
-            self.peak_in_flight, self.max_parallel
+            "uploads at once: {} at most, as counted by the {by}; {} allowed ({})",
+            self.peak_in_flight, self.max_parallel, self.throttle
         )?;
         if let (Some(p50), Some(p99)) = (self.wait_p50_ms, self.wait_p99_ms) {
             writeln!(f, "wait for a permit: p50 {p50:.1} ms, p99 {p99:.1} ms")?;

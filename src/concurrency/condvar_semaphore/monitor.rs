@@ -6,7 +6,9 @@
 //! 3. A token that is cancelled changes `interruptions` under the lock. A waiter looks at its tokens
 //!    after it has read that number, and sleeps only while the number is the one that it read. So no
 //!    cancellation is missed between looking and sleeping.
-//! 4. Tokens are looked at without the lock.
+//! 4. A token notifies only if somebody sleeps who has not been notified by a token before it: those
+//!    who have will look at all their tokens anyway. So a crowd of tokens costs few notifications.
+//! 5. Tokens are looked at without the lock.
 
 use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
@@ -29,6 +31,8 @@ struct State {
     closed: bool,
     /// How often a token has called.
     interruptions: u64,
+    /// How many sleep who no token has notified since.
+    undisturbed: usize,
 }
 
 impl State {
@@ -51,9 +55,12 @@ impl Wake for Monitor {
     fn wake_by_ref(self: &Arc<Self>) {
         let mut state = self.lock();
         state.interruptions = state.interruptions.wrapping_add(1);
+        let somebody = std::mem::take(&mut state.undisturbed) > 0;
         drop(state);
         // All of them: who is meant is not known here, and many have the same token.
-        self.changed.notify_all();
+        if somebody {
+            self.changed.notify_all();
+        }
     }
 }
 
@@ -65,6 +72,7 @@ impl Monitor {
                 waiting: 0,
                 closed: false,
                 interruptions: 0,
+                undisturbed: 0,
             }),
             changed: Condvar::new(),
         }
@@ -160,32 +168,31 @@ impl Monitor {
                 if let Some(taken) = state.take() {
                     return taken;
                 }
-                state = match deadline {
-                    None => self.sleep(state),
-                    Some(deadline) => self.sleep_until(state, deadline)?,
-                };
+                // Looked at after the permits: one that came with the deadline is taken.
+                let left =
+                    deadline.map(|deadline| deadline.saturating_since(Clock::system().now()));
+                if left.is_some_and(|left| left.is_zero()) {
+                    return Err(AcquireError::new(ErrorKind::TimedOut));
+                }
+                state.undisturbed += 1;
+                state = self.sleep(state, left);
+                if state.interruptions == seen {
+                    state.undisturbed -= 1;
+                }
             }
         }
     }
 
-    fn sleep<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let woken = self.changed.wait(state);
-        woken.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The deadline is looked at before sleeping, and so after the permits: a permit that came with
-    /// it is taken.
-    fn sleep_until<'a>(
+    fn sleep<'a>(
         &self,
         state: MutexGuard<'a, State>,
-        deadline: Tick,
-    ) -> Result<MutexGuard<'a, State>, AcquireError> {
-        let left = deadline.saturating_since(Clock::system().now());
-        if left.is_zero() {
-            return Err(AcquireError::new(ErrorKind::TimedOut));
-        }
-        let woken = self.changed.wait_timeout(state, left);
-        let (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
-        Ok(state)
+        at_most: Option<Duration>,
+    ) -> MutexGuard<'a, State> {
+        let Some(at_most) = at_most else {
+            let woken = self.changed.wait(state);
+            return woken.unwrap_or_else(PoisonError::into_inner);
+        };
+        let woken = self.changed.wait_timeout(state, at_most);
+        woken.unwrap_or_else(PoisonError::into_inner).0
     }
 }
