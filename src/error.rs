@@ -41,19 +41,18 @@ pub enum ErrorKind {
     Closed,
     /// The caller's `CancellationToken` was cancelled.
     Cancelled,
-    /// The caller's deadline passed first, or, for a rate limiter, it was already known that the
-    /// wait will not fit.
+    /// The caller's deadline passed first.
     TimedOut,
     /// As many callers as the throttle allows are already waiting.
     QueueFull,
-    /// As many permits are not free, or somebody is waiting for some, or the limit is 0; only from
-    /// `try_` calls.
+    /// Fewer permits are free than were asked for, or others wait for them; only from `try_` calls.
     NoPermits,
-    /// The rate does not allow it now; only from `try_` calls, and never from a semaphore.
+    /// The rate does not allow it now; only from `try_` calls. For rate limiters, which are not in
+    /// this version.
     Limited,
     /// More was asked for than the limit, as it is now. Waiting does not help; a higher limit does.
     ExceedsCapacity,
-    /// The store behind a distributed throttle failed; never from a semaphore.
+    /// The store behind a distributed throttle failed. Nothing in this version has one.
     Store,
 }
 
@@ -181,7 +180,8 @@ impl AcquireError {
     }
 
     /// Which part of [`all`](crate::all) refused, counted from 0; of nested ones, which part of the
-    /// outermost. `None` for a throttle that is not a composition.
+    /// outermost. `None` for a throttle that is not a composition, and for a token or a timeout,
+    /// which ends the wait for all of them.
     pub fn part(&self) -> Option<usize> {
         self.part.map(usize::from)
     }
@@ -203,6 +203,10 @@ impl fmt::Display for AcquireError {
                 write!(f, "asked for more than the capacity of {}", self.number)
             }
             ErrorKind::Store => f.write_str("the store failed"),
+        }?;
+        match self.part {
+            Some(part) => write!(f, " (part {part})"),
+            None => Ok(()),
         }
     }
 }

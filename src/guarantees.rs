@@ -1,38 +1,37 @@
-//! What each concurrency throttle guarantees: which type do I want?
+//! What each concurrency throttle guarantees.
 //!
-//! | I want | type |
-//! |---|---|
-//! | at most N at once, in tasks or threads, in order | [`Semaphore`](crate::Semaphore) |
-//! | the same, and each of the N is something: a buffer, a connection | `Pool<T>` |
-//! | at most N threads, as many goes in a second as can be, in no order | [`CondvarSemaphore`](crate::CondvarSemaphore) |
-//! | a channel as a semaphore, to compare it with | `ChannelSemaphore` |
-//! | to keep the semaphore of tokio or async-lock that I have | that one, as a [`Throttle`](crate::Throttle) |
-//! | several of these at once | [`all`](crate::all) |
+//! - [`Semaphore`](crate::Semaphore) is the one to begin with: fair, resizable, with weights, for tasks
+//!   and for threads.
+//! - `Pool<T>` is for when each permit comes with a thing: a buffer, a connection.
+//! - [`CondvarSemaphore`](crate::CondvarSemaphore) is for threads that come back often and do not mind
+//!   that one of them may starve. It cannot be awaited.
+//! - `ChannelSemaphore` is there to compare a channel with a semaphore; `Semaphore` does all that it
+//!   does, and more.
+//! - The semaphores of tokio and async-lock can be used as they are where a
+//!   [`Throttle`](crate::Throttle) is taken. The last two columns are about that.
 //!
 //! # The table
 //!
-//! The last two columns are about those types as throttles of this crate. What is in it is checked by
-//! the conformance suite and the tests of the types.
+//! It is held true by the tests, most of it by a conformance suite that all types go through.
 //!
 //! | | `Semaphore` | `Pool<T>` | `ChannelSemaphore` | `CondvarSemaphore` | tokio's | async-lock's |
 //! |---|---|---|---|---|---|---|
-//! | waiters are let in in the order in which they came | always | unless a newcomer overtakes | unless a newcomer overtakes | no order | always | unless a newcomer overtakes |
-//! | a newcomer can take what a waiter was woken for | no | yes | yes | yes | no | yes |
-//! | weight: what one call asks for | any, and large ones are not starved | 1 item | 1 | 1 | 1 | 1 |
-//! | resize | both ways, live, exact | no | no | no | by its own methods | by its own methods |
-//! | a limit of 0 | a pause | refused by `new` | refused by `new` | refused by `new` | waits | waits |
-//! | close | yes | yes; idle items are dropped | yes | yes | yes | no |
-//! | cancelled by dropping the future | yes, in constant time | yes | yes | there is no future | yes | yes |
-//! | cancelled by a token, and by a deadline | yes | yes | yes | yes | yes | yes |
-//! | cancelled after being woken | what it had goes to the next | the next is woken | the next is woken | the next is woken | what it had goes to the next | the next is woken |
-//! | two that come back at once wake two | yes | yes | yes | yes | yes | the second one after the first has run |
+//! | order of waiters | first-in first-out | first-in first-out, but for overtaking | first-in first-out, but for overtaking | none | first-in first-out | first-in first-out, but for overtaking |
+//! | overtaking: a newcomer can get ahead of those who wait | never | when an item comes back | when a permit comes back | when a permit comes back | never | when a permit comes back |
+//! | weight: permits at once | any number; large requests do not starve | 1 | 1 | 1 | 1 | 1 |
+//! | the limit can be changed | yes, both ways | no | no | no | by its own methods | by its own methods |
+//! | a limit of 0 | pauses | panics in `new` | panics in `new` | panics in `new` | waits | waits |
+//! | `close` | yes | yes; drops idle items | yes | yes | by its own method | no |
+//! | ended by dropping the future | yes, in constant time | yes | yes | no future | yes | yes |
+//! | ended by a token, ended by a timeout | yes | yes | yes | yes | yes | yes |
+//! | permit arrives, but the wait was ended meanwhile | goes to the next | goes to the next, or to a newcomer | goes to the next, or to a newcomer | goes to another, or to a newcomer | goes to the next | goes to the next, or to a newcomer |
+//! | two permits come back at once | two are woken | two are woken | two are woken | two are woken | two are woken | one is woken, and when it has run, the second |
 //! | bounded line, `wait_idle` | yes | no | no | no | no | no |
-//! | blocks a thread with `.wait()` | yes | yes | yes | does nothing else | yes | yes |
+//! | blocks a thread | with `.wait()` | with `.wait()` | with `.wait()` | always | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | no | no | no | yes | yes |
-//! | a [`Throttle`](crate::Throttle), for adapters and [`all`](crate::all) | yes | yes | yes | no | yes | yes |
-//! | futures are `Unpin` | yes | owned ones | owned ones | there are none | yes | no |
-//! | allocates to wait | no, once warm | once; owned, twice | once; owned, twice | no; once for each token | once | once |
-//! | when the holder panics | the permit comes back | the item comes back, or is replaced by a new one | the permit comes back | the permit comes back | the permit comes back | the permit comes back |
-//!
-//! Needs features: `Pool` and `ChannelSemaphore` need `channel`, tokens and tokio's semaphore `tokio`,
-//! both defaults; async-lock's semaphore needs `async-lock`.
+//! | a [`Throttle`](crate::Throttle), for [`all`](crate::all) and streams | yes | yes | yes | no | yes | yes |
+//! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | owned only | owned only | no future | yes | no |
+//! | allocations of a wait | none, but to lengthen the line | 1; owned 2 | 1; owned 2 | none; with tokens, some | 1 | 1 |
+//! | the holder panics | the permit comes back | the item comes back, or with `with_factory` a new one is made | the permit comes back | the permit comes back | the permit comes back | the permit comes back |
+//! | a waker panics when it is called | contained; all others are woken | contained; but of those whom `close` wakes, the ones behind it are not | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
+//! | feature | | `channel`, a default | `channel`, a default | | `tokio`, a default | `async-lock` |

@@ -1,8 +1,9 @@
 //! Async throttle primitives: a task waits its turn, first-in first-out, and can be cancelled at
 //! any time.
 //!
-//! This version has the first half, *how many at once*: [`Semaphore`], and beside it throttles made
-//! of channels and of a condition variable. [Which one, and what each guarantees](guarantees).
+//! This version answers *how many at once*: with a [`Semaphore`], and beside it with throttles made of
+//! channels and of a condition variable; [this table](guarantees) has what each guarantees. Rate
+//! limiting, *how many per time*, is not in it yet.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -35,8 +36,9 @@
 //!
 //! # Waiting
 //!
-//! Everything that waits is a future, of a type with a name, and has the same three methods:
-//! `cancel_on(&token)`, `timeout(duration)` and `wait()`, which blocks the thread. They stack. If a
+//! Every acquire is a future, of a type with a name, and has the same three methods:
+//! `cancel_on(&token)`, `timeout(duration)` and `wait()`, which blocks the thread. They stack. (Those
+//! of [`CondvarSemaphore`] have the three methods and are no futures.) If a
 //! cancelled token, a permit and a deadline come together, the token wins, and the permit comes
 //! before the deadline.
 //! A future joins the line when it is first polled, and leaves it when it is dropped; what it had
@@ -44,22 +46,21 @@
 //!
 //! # Errors
 //!
-//! There is one, [`AcquireError`]; its [`kind`](AcquireError::kind) says what happened. To refuse a
-//! caller who comes allocates nothing; what callers who are in line already are told, when the
-//! throttle is closed or shrunk, is noted until they hear it.
+//! There is one, [`AcquireError`]; its [`kind`](AcquireError::kind) says what happened. To refuse
+//! allocates nothing.
 //!
 //! # Several at once
 //!
-//! [`all`]`((&slots, &user, memory.cost(64)))` enters all of them or none;
-//! [`semaphore.cost(n)`](Semaphore::cost) is a part of which each entry asks for `n`, an `Option` is
-//! a part that may be missing.
+//! [`all`]`((&user, &everyone, memory.cost(64)))` enters one after the other, and gives back what it
+//! has when one refuses. [`semaphore.cost(n)`](Semaphore::cost) is a part that takes `n` permits, an
+//! `Option` is a part that may be missing.
 //!
 //! # Generic code
 //!
 //! Adapters take a [`Throttle`], which is implemented for `&T` and `Arc<T>` of every type here that
 //! can be awaited, for what is made of them, and for the semaphores of tokio and async-lock. To
-//! use a throttle directly no trait is needed. [`Throttle::boxed`] makes a [`BoxThrottle`] of any of
-//! them, for a field of a struct.
+//! use a type of this crate directly no trait is needed. [`Throttle::boxed`] erases the type, for a
+//! field of a struct.
 //!
 //! # Testing
 //!

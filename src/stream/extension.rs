@@ -19,12 +19,15 @@ pub trait LimitStreamExt: Stream {
     /// # Cancel safety
     ///
     /// Dropping the future drops what has been started, together with its permits, and the item that
-    /// waits. To stop without losing work, end the stream or close the throttle.
+    /// waits. That is also what `cancel_on` and [`timeout`](ForEachLimited::timeout) do. To stop
+    /// without losing anything, end the stream, for example with
+    /// `stream.take_until(token.cancelled())` of `futures`: the items that it has yielded are still
+    /// worked on, the one that waits included.
     ///
     /// # Errors
     ///
     /// When the throttle refuses; then no further item is taken, what has been started is finished,
-    /// and the error is that of the throttle.
+    /// and the error is that of the throttle. The item that was refused is dropped.
     ///
     /// # Examples
     ///
@@ -68,12 +71,15 @@ pub trait LimitStreamExt: Stream {
     /// # Cancel safety
     ///
     /// Dropping a wait for the next result loses nothing. Dropping the stream drops what has been
-    /// started, together with its permits, and the future that waits.
+    /// started, together with its permits, and the future that waits. To stop without losing
+    /// anything, end the stream that it is made of, for example with
+    /// `stream.take_until(token.cancelled())` of `futures`.
     ///
     /// # Errors
     ///
     /// When the throttle refuses; then no further future is taken, the results of those that have
-    /// been started come first, and the last item is the error of the throttle.
+    /// been started come first, and the last item is the error of the throttle. The future that was
+    /// refused is dropped.
     ///
     /// # Examples
     ///

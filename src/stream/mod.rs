@@ -10,7 +10,9 @@
 //! - Everything happens in the task that polls. While nobody polls, nothing is taken from the stream,
 //!   and what has been started stands still, and keeps its permits.
 //! - When the throttle refuses, for example because it was closed, the item that was refused is
-//!   dropped and no other is taken; what has been started is finished; then the error comes.
+//!   dropped and no other is taken; what has been started is finished; then the error comes. Only an
+//!   item can be refused: that a throttle was closed is noticed when there is one to be let in, and
+//!   not while the stream has none.
 
 mod buffer_limited;
 mod extension;

@@ -12,7 +12,8 @@ use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::combinators;
 
-/// Several throttles as one: who enters has entered all of them, and who is refused none.
+/// Several throttles as one: one enters all of them, one after the other, and when one refuses, those
+/// before it are given back.
 ///
 /// Takes a tuple of two to six throttles, references or `Arc`s or whatever else is a [`Throttle`];
 /// they may be of different kinds. The permit is a tuple as well, of their permits in the same
@@ -21,13 +22,14 @@ use crate::wait::combinators;
 /// # Order
 ///
 /// The parts are entered from left to right, and each is held while the next one is waited for. So
-/// put the narrow scope first (the user, then the team, then everyone: whoever waits for the narrow
-/// one holds nothing of the wide one), and permits before rates (time that is charged does not wait
-/// for a slot).
+/// put the narrow scope first, the user, then the team, then everyone, then what all share, such as
+/// memory: whoever waits for the narrow one holds nothing of the wide one.
 ///
 /// Two callers that share two throttles have to list them in the same order. If one lists A before B
 /// and the other B before A, each can end up with what the other one waits for, for ever, as with
-/// two locks; a [`timeout`](EnterAll::timeout) gets out of that, since it gives everything back.
+/// two locks; a [`timeout`](EnterAll::timeout) gets out of that, since it gives everything back. For
+/// the same reason no throttle may be listed twice: ask for more of it by its
+/// [`cost`](crate::Semaphore::cost).
 ///
 /// # Cancel safety
 ///
@@ -112,7 +114,7 @@ impl<P: Parts> All<P> {
     /// # Ok(())
     /// # }
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn acquire(&self) -> EnterAll<P> {
         EnterAll(self.0.clone().into_enter())
     }
@@ -135,7 +137,7 @@ impl<P: Parts> All<P> {
     /// assert_eq!(one.available_permits(), 1);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn try_acquire(&self) -> Result<P::Permit, AcquireError>
     where
         P::Chain: TryLink,
@@ -174,7 +176,7 @@ impl<P: Parts> All<P> {
     /// assert_eq!(free.available_permits(), 1);
     /// # }
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn acquire_cancellable<'a>(
         &self,
         token: &'a tokio_util::sync::CancellationToken,
@@ -187,19 +189,19 @@ impl<P: Parts> Throttle for All<P> {
     type Permit = P::Permit;
     type Enter = EnterAll<P>;
 
-    #[inline]
+    #[inline(always)]
     fn enter(&self) -> EnterAll<P> {
         self.acquire()
     }
 
-    #[inline]
+    #[inline(always)]
     fn undo(&self, permit: P::Permit) {
         self.0.undo(P::nest(permit));
     }
 }
 
 impl<P: Parts<Chain: TryLink>> TryThrottle for All<P> {
-    #[inline]
+    #[inline(always)]
     fn try_enter(&self) -> Result<P::Permit, AcquireError> {
         self.try_acquire()
     }
@@ -229,7 +231,7 @@ pub struct EnterAll<P: Parts>(#[pin] <P::Chain as Link>::Enter);
 impl<P: Parts> Future for EnterAll<P> {
     type Output = Result<P::Permit, AcquireError>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.project().0.poll(context).map_ok(P::flatten)
     }
@@ -273,19 +275,19 @@ macro_rules! parts {
             type Permit = ($($part::Permit,)+);
             type Chain = chain!($($part)+);
 
-            #[inline]
+            #[inline(always)]
             fn into_chain(self) -> Self::Chain {
                 let ($($value,)+) = self;
                 chained!($($value)+)
             }
 
-            #[inline]
+            #[inline(always)]
             fn flatten(permit: <Self::Chain as Link>::Permit) -> Self::Permit {
                 let nested!($($value)+) = permit;
                 ($($value,)+)
             }
 
-            #[inline]
+            #[inline(always)]
             fn nest(permit: Self::Permit) -> <Self::Chain as Link>::Permit {
                 let ($($value,)+) = permit;
                 nested!($($value)+)

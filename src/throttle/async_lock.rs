@@ -1,9 +1,9 @@
 //! async-lock's semaphore as a throttle, for those who have one: it gains cancellation, composition
 //! and adapters. Weight 1; it cannot be closed.
 //!
-//! A wait that is over is dropped on the spot. Two permits that come back one right after the other
-//! wake one waiter, and async-lock lets the next one know only when that future is dropped
-//! (smol-rs/async-lock#18).
+//! When two permits come back one right after the other, one waiter may be told, of both
+//! (smol-rs/async-lock#18). So whoever had to wait, and finds another permit free when it has its own,
+//! takes that and gives it back, which tells the next; and a wait that is over is dropped on the spot.
 
 use std::fmt;
 use std::future::Future;
@@ -26,7 +26,13 @@ use crate::wait::combinators;
 /// If it is polled again after it was ready.
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterAsyncLock<'a>(#[pin] Option<Acquire<'a>>);
+pub struct EnterAsyncLock<'a> {
+    /// `None` once it is over.
+    semaphore: Option<&'a Semaphore>,
+    /// Since it has to wait.
+    #[pin]
+    waiting: Option<Acquire<'a>>,
+}
 
 /// The wait of a shared `async_lock::Semaphore`.
 ///
@@ -35,18 +41,28 @@ pub struct EnterAsyncLock<'a>(#[pin] Option<Acquire<'a>>);
 /// If it is polled again after it was ready.
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterAsyncLockOwned(#[pin] Option<AcquireArc>);
+pub struct EnterAsyncLockOwned {
+    /// `None` once it is over.
+    semaphore: Option<Arc<Semaphore>>,
+    /// Since it has to wait.
+    #[pin]
+    waiting: Option<AcquireArc>,
+}
 
 fn no_permits() -> AcquireError {
     AcquireError::new(ErrorKind::NoPermits)
 }
 
+/// Of an `async_lock::Semaphore`, by reference.
 impl<'a> Throttle for &'a Semaphore {
     type Permit = SemaphoreGuard<'a>;
     type Enter = EnterAsyncLock<'a>;
 
     fn enter(&self) -> EnterAsyncLock<'a> {
-        EnterAsyncLock(Some(self.acquire()))
+        EnterAsyncLock {
+            semaphore: Some(self),
+            waiting: None,
+        }
     }
 }
 
@@ -56,12 +72,16 @@ impl<'a> TryThrottle for &'a Semaphore {
     }
 }
 
+/// Of a shared `async_lock::Semaphore`.
 impl Throttle for Arc<Semaphore> {
     type Permit = SemaphoreGuardArc;
     type Enter = EnterAsyncLockOwned;
 
     fn enter(&self) -> EnterAsyncLockOwned {
-        EnterAsyncLockOwned(Some(self.acquire_arc()))
+        EnterAsyncLockOwned {
+            semaphore: Some(Arc::clone(self)),
+            waiting: None,
+        }
     }
 }
 
@@ -72,17 +92,30 @@ impl TryThrottle for Arc<Semaphore> {
 }
 
 macro_rules! future {
-    ([$($generics:tt)*] $enter:ty, $name:literal, $permit:ty) => {
+    ([$($generics:tt)*] $enter:ty, $name:literal, $permit:ty, $try_acquire:ident, $acquire:ident) => {
         impl<$($generics)*> Future for $enter {
             type Output = Result<$permit, AcquireError>;
 
             fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-                let mut acquire = self.project().0;
-                let Some(waiting) = acquire.as_mut().as_pin_mut() else {
+                let mut this = self.project();
+                let Some(semaphore) = this.semaphore else {
                     panic!("polled again after it was ready");
                 };
+                if this.waiting.is_none() {
+                    if let Some(permit) = semaphore.$try_acquire() {
+                        *this.semaphore = None;
+                        return Poll::Ready(Ok(permit));
+                    }
+                    this.waiting.set(Some(semaphore.$acquire()));
+                }
+                let Some(waiting) = this.waiting.as_mut().as_pin_mut() else {
+                    unreachable!("it waits");
+                };
                 let permit = ready!(waiting.poll(context));
-                acquire.set(None);
+                this.waiting.set(None);
+                // To give it back is to tell the next one.
+                drop(semaphore.try_acquire());
+                *this.semaphore = None;
                 Poll::Ready(Ok(permit))
             }
         }
@@ -97,5 +130,9 @@ macro_rules! future {
     };
 }
 
-future!(['a] EnterAsyncLock<'a>, "EnterAsyncLock", SemaphoreGuard<'a>);
-future!([] EnterAsyncLockOwned, "EnterAsyncLockOwned", SemaphoreGuardArc);
+future!(
+    ['a] EnterAsyncLock<'a>, "EnterAsyncLock", SemaphoreGuard<'a>, try_acquire, acquire
+);
+future!(
+    [] EnterAsyncLockOwned, "EnterAsyncLockOwned", SemaphoreGuardArc, try_acquire_arc, acquire_arc
+);

@@ -1,4 +1,4 @@
-//! A throttle whose type is not known.
+//! A throttle whose type is erased.
 
 use std::any::Any;
 use std::fmt;
@@ -11,10 +11,11 @@ use super::Throttle;
 use crate::error::AcquireError;
 use crate::wait::{BoxFuture, combinators};
 
-/// Any throttle, as a type without parameters; made by [`Throttle::boxed`].
+/// A throttle of any type, erased; made by [`Throttle::boxed`].
 ///
-/// Each entry costs two allocations: of its wait, and of its permit. To clone it is to share the
-/// throttle.
+/// Its permit is erased as well: the item of a pool, for example, cannot be reached through it. It
+/// can be waited for, but not tried. Each entry costs two allocations, of its wait and of its permit.
+/// To clone it is to share the throttle.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! A throttle of which each entry asks for the same amount, other than one.
+//! A semaphore as a throttle of which each entry takes the same number of permits, other than one.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::{Throttle, TryThrottle};
 use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
 
-/// A throttle of which each entry asks for so much: for a composition or an adapter, where an entry
-/// has no number of its own.
+/// A semaphore with a weight: whoever enters takes this many permits. For [`all`](super::all), streams
+/// and other generic code, which cannot say how many.
 ///
-/// Made by [`Semaphore::cost`] and [`Semaphore::cost_owned`].
+/// Made by [`Semaphore::cost`] and, to move into a task, [`Semaphore::cost_owned`].
 ///
 /// # Examples
 ///
@@ -32,52 +32,102 @@ pub struct Cost<T> {
 
 /// As a part of something else.
 impl Semaphore {
-    /// This semaphore as a [`Throttle`] of which each entry asks for `permits` permits.
+    /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Semaphore, TryThrottle};
+    /// use tollgate::Semaphore;
     ///
     /// let memory = Semaphore::new(1024);
-    /// let permit = memory.cost(64).try_enter()?;
+    /// let permit = memory.cost(64).try_acquire()?;
     /// assert_eq!(memory.available_permits(), 960);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn cost(&self, permits: u32) -> Cost<&Self> {
+    pub fn cost(&self, n: u32) -> Cost<&Self> {
         Cost {
             throttle: self,
-            cost: permits,
+            cost: n,
         }
     }
 
-    /// This semaphore as a [`Throttle`] of which each entry asks for `permits` permits, and which
+    /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once, and which
     /// shares the semaphore and so may move into a task.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate::{Semaphore, TryThrottle};
+    /// use tollgate::Semaphore;
     ///
     /// let memory = Arc::new(Semaphore::new(1024));
     /// let throttle = Arc::clone(&memory).cost_owned(64);
-    /// let permit = std::thread::spawn(move || throttle.try_enter()).join().unwrap()?;
+    /// let permit = std::thread::spawn(move || throttle.try_acquire()).join().unwrap()?;
     /// assert_eq!(memory.available_permits(), 960);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn cost_owned(self: Arc<Self>, permits: u32) -> Cost<Arc<Self>> {
+    pub fn cost_owned(self: Arc<Self>, n: u32) -> Cost<Arc<Self>> {
         Cost {
             throttle: self,
-            cost: permits,
+            cost: n,
         }
     }
 }
 
+impl<T> Cost<T>
+where
+    Self: TryThrottle,
+{
+    /// Waits for as many permits as this costs.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Semaphore::acquire_many`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let memory = tollgate::Semaphore::new(1024);
+    /// let large = memory.cost(64);
+    /// let permits = (large.acquire().await?, large.acquire().await?);
+    /// assert_eq!(memory.available_permits(), 896);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire(&self) -> <Self as Throttle>::Enter {
+        self.enter()
+    }
+
+    /// Takes as many permits as this costs now, or none.
+    ///
+    /// # Errors
+    ///
+    /// As [`Semaphore::try_acquire_many`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let memory = tollgate::Semaphore::new(100);
+    /// assert!(memory.cost(64).try_acquire().is_ok());
+    /// assert!(memory.cost(101).try_acquire().is_err());
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<<Self as Throttle>::Permit, AcquireError> {
+        self.try_enter()
+    }
+}
+
 impl<T> Cost<T> {
-    /// How much each entry asks for.
+    /// How many permits each entry takes.
     ///
     /// # Examples
     ///

@@ -11,6 +11,7 @@ mod chain;
 mod cost;
 mod implementations;
 mod optional;
+mod references;
 #[cfg(feature = "tokio")]
 mod tokio;
 
@@ -29,17 +30,15 @@ use crate::error::AcquireError;
 /// Something that lets callers in: what generic code and adapters ask for.
 ///
 /// To use a throttle directly, call its own methods; this trait shares no name with them. It is
-/// implemented for references and `Arc`s, which are cheap to clone: for a `semaphore` of one's own
-/// that is `&semaphore`.
+/// implemented for references and `Arc`s, which are cheap to clone: a `Semaphore` itself is none, but
+/// `&semaphore`, `Arc<Semaphore>` and `&arc` are. The same holds for `Pool`, `ChannelSemaphore`,
+/// `tokio::sync::Semaphore` and, with the feature `async-lock`, `async_lock::Semaphore`: one can keep
+/// the semaphore that one has. It is also implemented for what is made of throttles:
+/// [`all`]`((..))`, [`Cost`], [`BoxThrottle`], and `Option`, of which `None` lets everybody in.
 ///
-/// It is also implemented for what is made of throttles: [`all`]`((..))`, [`Cost`],
-/// [`BoxThrottle`], and `Option`, of which `None` lets everybody in; and, so that one can keep the
-/// semaphore that one has, for `tokio::sync::Semaphore` and, with the feature `async-lock`, for
-/// `async_lock::Semaphore`.
-///
-/// A wait of a throttle that is not known has no `cancel_on` and no `timeout` of its own.
-/// `CancelOn::new` and [`Timeout::new`](crate::Timeout::new) add them. To spawn a task that waits,
-/// ask for `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
+/// Where the type of the throttle is a parameter, `throttle.enter()` has no `cancel_on` and no
+/// `timeout` of its own. `CancelOn::new` and [`Timeout::new`](crate::Timeout::new) add them. To spawn
+/// a task that waits, ask for `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
 ///
 /// # Examples
 ///
@@ -49,7 +48,7 @@ use crate::error::AcquireError;
 ///
 /// /// Runs a job when the throttle lets it.
 /// async fn throttled<T: Throttle, R>(
-///     throttle: &T,
+///     throttle: T,
 ///     job: impl Future<Output = R>,
 /// ) -> Result<R, AcquireError> {
 ///     let _permit = throttle.enter().await?;
@@ -58,12 +57,38 @@ use crate::error::AcquireError;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), AcquireError> {
-/// let semaphore = Arc::new(Semaphore::new(1));
+/// let semaphore = Semaphore::new(1);
 /// assert_eq!(throttled(&semaphore, async { 7 }).await?, 7);
-/// assert_eq!(throttled(&&*semaphore, async { 7 }).await?, 7);
+///
+/// let shared = Arc::new(Semaphore::new(1));
+/// assert_eq!(throttled(&shared, async { 7 }).await?, 7);
 /// # Ok(())
 /// # }
 /// ```
+///
+/// The semaphore of tokio that one has, with a token:
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// use tokio_util::sync::CancellationToken;
+/// use tollgate::{ErrorKind, Throttle};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let old = tokio::sync::Semaphore::new(1);
+/// let token = CancellationToken::new();
+/// let permit = (&old).enter().cancel_on(&token).await?;
+///
+/// token.cancel();
+/// let refused = (&old).enter().cancel_on(&token).await;
+/// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a throttle",
+    note = "a semaphore or a pool is taken by reference or in an `Arc`, for example `&semaphore`"
+)]
 pub trait Throttle: Clone {
     /// What the caller has when it was let in.
     type Permit;
@@ -78,14 +103,15 @@ pub trait Throttle: Clone {
     /// [`acquire`](crate::Semaphore::acquire) does.
     fn enter(&self) -> Self::Enter;
 
-    /// Takes back an entry that was not made use of, for example because the next throttle on the
-    /// way refused. For a permit that is to drop it. Code that composes throttles calls it; whoever
-    /// has done what it entered for drops the permit instead.
+    /// Takes back a permit that was not made use of, for example because the next throttle on the
+    /// way refused. By default it is dropped. Code that composes throttles calls it; after the work
+    /// that the permit was for, drop the permit instead.
     fn undo(&self, permit: Self::Permit) {
         drop(permit);
     }
 
-    /// The same throttle as a type without parameters, for example for a field of a struct.
+    /// The same throttle, with its type erased, for example for a field of a struct. Take an `Arc`
+    /// or something in a `static`: it must be `'static`.
     ///
     /// # Examples
     ///
@@ -98,10 +124,19 @@ pub trait Throttle: Clone {
     ///     throttle: BoxThrottle,
     /// }
     ///
+    /// impl Client {
+    ///     fn new<T>(throttle: T) -> Self
+    ///     where
+    ///         T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+    ///     {
+    ///         Client { throttle: throttle.boxed() }
+    ///     }
+    /// }
+    ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tollgate::AcquireError> {
     /// let semaphore = Arc::new(Semaphore::new(1));
-    /// let client = Client { throttle: Arc::clone(&semaphore).boxed() };
+    /// let client = Client::new(Arc::clone(&semaphore));
     /// let permit = client.throttle.acquire().await?;
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # Ok(())

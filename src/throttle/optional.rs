@@ -9,6 +9,7 @@ use pin_project::pin_project;
 
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
+use crate::wait::combinators;
 
 /// `None` lets everybody in.
 ///
@@ -74,3 +75,5 @@ impl<E> fmt::Debug for EnterOption<E> {
             .finish()
     }
 }
+
+combinators!([P, E] EnterOption<E> where E: Future<Output = Result<P, AcquireError>>);

@@ -43,6 +43,7 @@ fn refused(error: TryAcquireError) -> AcquireError {
     })
 }
 
+/// Of a `tokio::sync::Semaphore`, by reference.
 impl<'a> Throttle for &'a Semaphore {
     type Permit = SemaphorePermit<'a>;
     type Enter = EnterTokio<'a>;
@@ -58,6 +59,7 @@ impl<'a> TryThrottle for &'a Semaphore {
     }
 }
 
+/// Of a shared `tokio::sync::Semaphore`.
 impl Throttle for Arc<Semaphore> {
     type Permit = OwnedSemaphorePermit;
     type Enter = EnterTokioOwned;

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 thread_local! {
-    static SPARE: Cell<Option<Arc<Unpark>>> = const { Cell::new(None) };
+    static SPARE: Cell<Option<Box<Own>>> = const { Cell::new(None) };
     /// What identifies the waker of the innermost wait.
     static CURRENT: Cell<*const ()> = const { Cell::new(ptr::null()) };
 }
@@ -39,50 +39,64 @@ impl Wake for Unpark {
     }
 }
 
+/// What a thread keeps between its waits.
+struct Own {
+    unpark: Arc<Unpark>,
+    waker: Waker,
+}
+
 /// Restores the thread-locals, also when a poll panics.
 struct Wait {
-    unpark: Arc<Unpark>,
+    /// `None` once they are spare again.
+    own: Option<Box<Own>>,
     outer: *const (),
 }
 
 impl Wait {
+    #[inline]
     fn new() -> Self {
         // Thread-locals are gone while the thread is being torn down; then a waker is made anew.
         let spare = SPARE.try_with(Cell::take).ok().flatten();
-        let unpark = spare.unwrap_or_else(|| {
-            Arc::new(Unpark {
+        let own = spare.unwrap_or_else(|| {
+            let unpark = Arc::new(Unpark {
                 thread: thread::current(),
                 woken: AtomicBool::new(false),
-            })
+            });
+            let waker = Waker::from(Arc::clone(&unpark));
+            Box::new(Own { unpark, waker })
         });
-        // What a waker made of this `Arc` has as its data.
-        let current = Arc::as_ptr(&unpark).cast();
+        let current = own.waker.data();
         let outer = CURRENT.try_with(|cell| cell.replace(current));
         Self {
-            unpark,
+            own: Some(own),
             outer: outer.unwrap_or(ptr::null()),
         }
     }
 }
 
 impl Drop for Wait {
+    #[inline]
     fn drop(&mut self) {
         let _ = CURRENT.try_with(|cell| cell.set(self.outer));
-        let _ = SPARE.try_with(|cell| cell.set(Some(Arc::clone(&self.unpark))));
+        let own = self.own.take();
+        let _ = SPARE.try_with(|cell| cell.set(own));
     }
 }
 
 /// Polls a future to its end, parking the thread in between.
+#[inline(always)]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let wait = Wait::new();
-    let waker = Waker::from(Arc::clone(&wait.unpark));
-    let mut context = Context::from_waker(&waker);
+    let Some(own) = &wait.own else {
+        unreachable!("it was just made");
+    };
+    let mut context = Context::from_waker(&own.waker);
     loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
-        while !wait.unpark.woken.swap(false, Ordering::Acquire) {
+        while !own.unpark.woken.swap(false, Ordering::Acquire) {
             thread::park();
         }
     }

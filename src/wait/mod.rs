@@ -34,16 +34,16 @@ pub(crate) type BoxFuture<'a, P> =
 macro_rules! combinators {
     ([$($generics:tt)*] $future:ty $(where $($bounds:tt)*)?) => {
         impl<$($generics)*> $future $(where $($bounds)*)? {
-            /// Stops waiting, with [`Cancelled`](crate::ErrorKind::Cancelled), when `token` is
-            /// cancelled.
+            /// Gives up, with [`Cancelled`](crate::ErrorKind::Cancelled), when `token` is
+            /// cancelled: the future is dropped then.
             ///
             /// A token that is cancelled already wins at once, even when there is nothing to wait
             /// for, and nothing is taken. When there is nothing to wait for, the token is only
-            /// looked at; one registers with it only to wait. If both happen at once, exactly one
-            /// is observed and nothing is lost.
+            /// looked at; one registers with it only to wait. If a permit and a cancellation come
+            /// at once, exactly one is observed, and a permit that is not goes to the next.
             ///
-            /// Takes `&token`, or the token itself where the future must be `'static`. Needs the
-            /// feature `tokio`, a default.
+            /// Takes `&token`, or the token itself where the future must be `'static`. A token needs
+            /// no runtime. Needs the feature `tokio`, a default.
             ///
             /// # Examples
             ///
@@ -63,7 +63,8 @@ macro_rules! combinators {
             ///
             /// # Cancel safety
             ///
-            /// That of the future it is added to.
+            /// That of the future it is added to, which also says what is lost, if anything, when
+            /// the token is cancelled.
             #[cfg(feature = "tokio")]
             #[inline]
             pub fn cancel_on<C>(self, token: C) -> crate::wait::CancelOn<Self, C>
@@ -73,7 +74,8 @@ macro_rules! combinators {
                 crate::wait::CancelOn::new(self, token)
             }
 
-            /// Stops waiting, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`.
+            /// Gives up, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`: the future
+            /// is dropped then.
             ///
             /// The time runs from the first poll that has to wait; when there is nothing to wait
             /// for, no clock is read. With a duration of zero it is over as soon as it would have
@@ -94,7 +96,8 @@ macro_rules! combinators {
             ///
             /// # Cancel safety
             ///
-            /// That of the future it is added to.
+            /// That of the future it is added to, which also says what is lost, if anything, when
+            /// the time is over.
             ///
             /// # Panics
             ///

@@ -18,12 +18,14 @@ use async_channel::{Receiver, Sender, TrySendError};
 pub use self::acquire::{Acquire, AcquireOwned};
 pub use self::permit::{OwnedPermit, Permit};
 use crate::error::{AcquireError, ErrorKind};
+use crate::foreign::contain;
 
 /// At most N at once: a channel with N places, which is full when all permits are out.
 ///
 /// It is the reverse of a [`Pool`](crate::Pool): the channel holds the busy ones instead of the idle
-/// ones. [`Semaphore`](crate::Semaphore) can do more, is faster, and strict about the order; this one
-/// is there to be compared with. See [the table](crate::guarantees) for what each type guarantees.
+/// ones. [`Semaphore`](crate::Semaphore) can do more, is faster, and strict about the order; prefer it.
+/// This one is there to compare the two designs. [The table](crate::guarantees) has what each type
+/// guarantees.
 ///
 /// # Fairness
 ///
@@ -236,7 +238,9 @@ impl ChannelSemaphore {
     /// assert_eq!(semaphore.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
     /// ```
     pub fn close(&self) {
-        self.enter.close();
+        contain(|| {
+            self.enter.close();
+        });
     }
 
     /// Whether it was closed.
@@ -261,8 +265,10 @@ impl ChannelSemaphore {
     /// Takes a permit back.
     #[inline]
     fn take_out(&self) {
-        let mark = self.leave.try_recv();
-        debug_assert!(mark.is_ok(), "there is a mark for each permit");
+        // The waker that it calls is foreign. There is a mark for each permit.
+        contain(|| {
+            let _ = self.leave.try_recv();
+        });
     }
 }
 

@@ -18,13 +18,13 @@ use crate::error::AcquireError;
 
 /// At most N threads at once: a semaphore of a mutex and a condition variable, which blocks.
 ///
-/// It does not line anybody up, so a thread that gives its permit back and wants another has it at
-/// once, while the others sleep: many more goes in a second than a fair semaphore, and no thread can
-/// tell when its own turn comes. [`Semaphore::acquire`](crate::Semaphore::acquire)`().wait()` is
-/// the fair one. See [the table](crate::guarantees) for what each type guarantees.
+/// It has the higher throughput when threads come back often: a thread that gives its permit back and
+/// wants another has it at once, while the others sleep. For the same reason a thread can starve.
+/// [`Semaphore::acquire`](crate::Semaphore::acquire)`().wait()` is the fair one for threads.
+/// [The table](crate::guarantees) has what each type guarantees.
 ///
-/// A wait can be ended from outside, by a `CancellationToken` and by a deadline, and this loses
-/// nothing: who leaves hands on what it was woken for.
+/// A wait can be ended from outside, by a `CancellationToken` and by a timeout. If the thread had been
+/// woken for a permit just then, another one is woken for it.
 ///
 /// It is for threads of one's own. In a pool of threads that block, such as that of
 /// `spawn_blocking`, waiters can occupy all the threads that holders need to go on.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::CondvarSemaphore;
 
-/// A permit of a [`CondvarSemaphore`], given back when dropped; also when the holder panics. To leak
-/// it lowers the limit for good.
+/// A permit of a [`CondvarSemaphore`], given back when dropped; also when the holder panics.
+/// Leaking it takes the permit out of circulation.
 #[must_use = "a permit that is dropped at once caps nothing"]
 pub struct Permit<'a>(Held<&'a CondvarSemaphore>);
 
-/// A permit of a shared [`CondvarSemaphore`], given back when dropped; also when the holder panics.
-/// To leak it lowers the limit for good.
+/// A permit of a shared [`CondvarSemaphore`], given back when dropped; also when the holder
+/// panics. Leaking it takes the permit out of circulation.
 #[must_use = "a permit that is dropped at once caps nothing"]
 pub struct OwnedPermit(Held<Arc<CondvarSemaphore>>);
 

@@ -20,6 +20,7 @@ use async_channel::{Receiver, Sender, TryRecvError};
 pub use self::acquire::{Acquire, AcquireOwned};
 pub use self::permit::{OwnedPermit, Permit};
 use crate::error::{AcquireError, ErrorKind};
+use crate::foreign::contain;
 
 /// An item, or a vacancy.
 type Slot<T> = Option<T>;
@@ -30,7 +31,7 @@ type Slot<T> = Option<T>;
 /// `Pool<()>` is nothing but a throttle.
 ///
 /// [`Semaphore`](crate::Semaphore) is faster, and strict about the order; a pool is for when there is
-/// something to hand out. See [the table](crate::guarantees) for what each type guarantees.
+/// something to hand out. [The table](crate::guarantees) has what each type guarantees.
 ///
 /// # Fairness
 ///
@@ -47,8 +48,11 @@ type Slot<T> = Option<T>;
 ///
 /// A permit that is dropped while its thread panics gives its item back as any other does, in
 /// whatever state it is, if the pool was made of [items](Self::new). If the pool can
-/// [make items](Self::with_factory), the item is dropped, and whoever comes next makes a new one. So
-/// an item of such a pool has never seen a panic.
+/// [make items](Self::with_factory), the item is dropped, and whoever comes next makes a new one.
+///
+/// What counts is that the permit is dropped while its thread unwinds, as it is when a spawned task
+/// panics that has it. Where a panic is caught and the permit is not dropped by it, for example by
+/// `catch_unwind` around a borrow of the item, the item goes back later as any other.
 ///
 /// # Memory ordering
 ///
@@ -109,7 +113,8 @@ impl<T> Pool<T> {
     }
 
     /// A pool of `size` items, which are made when they are first needed, each by the caller who
-    /// needs it. An item whose holder panicked is dropped, and another one made in its place.
+    /// needs it. An item whose [holder panicked](Self#panics-of-holders) is dropped, and another one
+    /// made in its place.
     ///
     /// If `make` panics, the panic is that of the `try_acquire` or of the poll that called it; the
     /// item is then made by whoever comes next.
@@ -324,7 +329,9 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn close(&self) {
-        self.idle.close();
+        contain(|| {
+            self.idle.close();
+        });
         while self.idle.try_recv().is_ok() {}
     }
 
@@ -375,8 +382,10 @@ impl<T> Pool<T> {
         if self.make.is_some() && thread::panicking() {
             slot = None;
         }
-        // Fails when the pool has been closed; then the item is dropped.
-        let _ = self.returns.try_send(slot);
+        // The waker that it calls is foreign. It fails when the pool has been closed; then the item is
+        // dropped, but not in there, since its panics are its holder's.
+        let mut returned = Ok(());
+        contain(|| returned = self.returns.try_send(slot));
     }
 }
 

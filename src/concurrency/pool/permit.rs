@@ -9,14 +9,14 @@ use super::{Pool, Slot};
 /// An item of a [`Pool`], which goes back when this is dropped.
 ///
 /// [What happens to it when its holder panics](Pool#panics-of-holders) depends on how the pool was
-/// made. To leak it takes the item out of the pool for good.
+/// made. Leaking it takes the item out of circulation.
 #[must_use = "a permit that is dropped at once caps nothing"]
 pub struct Permit<'a, T>(Held<&'a Pool<T>, T>);
 
 /// An item of a shared [`Pool`], which goes back when this is dropped.
 ///
 /// [What happens to it when its holder panics](Pool#panics-of-holders) depends on how the pool was
-/// made. To leak it takes the item out of the pool for good.
+/// made. Leaking it takes the item out of circulation.
 #[must_use = "a permit that is dropped at once caps nothing"]
 pub struct OwnedPermit<T>(Held<Arc<Pool<T>>, T>);
 

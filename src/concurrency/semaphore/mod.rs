@@ -86,16 +86,24 @@ use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
 /// # }
 /// ```
 ///
-/// One for the whole program needs no lazy initialisation:
+/// One for the whole program needs no lazy initialisation. Its permits may move into tasks and
+/// threads:
 ///
 /// ```
 /// use tollgate::Semaphore;
 ///
 /// static DISK: Semaphore = Semaphore::new(2);
 ///
-/// # fn main() -> Result<(), tollgate::AcquireError> {
-/// let permit = DISK.try_acquire()?;
-/// assert_eq!(DISK.available_permits(), 1);
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let permit = DISK.acquire().await?;
+/// // It is `'static`, and moves along.
+/// tokio::task::spawn_blocking(move || {
+///     let _permit = permit;
+///     assert_eq!(DISK.available_permits(), 1);
+/// })
+/// .await?;
+/// assert_eq!(DISK.available_permits(), 2);
 /// # Ok(())
 /// # }
 /// ```
@@ -169,7 +177,7 @@ impl Semaphore {
     /// away from those who hold permits: what is held above the new limit is a debt, and nobody is
     /// admitted until it has been paid off. A waiter who asks for more than the new limit is
     /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) as soon as it is at the
-    /// head of the line. With 0 everyone waits, whatever they ask for: a pause, to be ended by
+    /// head of the line. With 0 everyone waits who asks for any: a pause, to be ended by
     /// another limit, where [`close`](Self::close) is final.
     ///
     /// # Panics
@@ -196,11 +204,11 @@ impl Semaphore {
         self.resize(|_| Some(permits));
     }
 
-    /// Raises the limit by `permits`, at most to [`MAX_PERMITS`](Self::MAX_PERMITS).
+    /// Raises the limit by `permits`.
     ///
     /// # Panics
     ///
-    /// If it would go above that; then nothing has changed.
+    /// If the limit would be above [`MAX_PERMITS`](Self::MAX_PERMITS); then nothing has changed.
     ///
     /// # Examples
     ///

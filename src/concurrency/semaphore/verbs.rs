@@ -11,10 +11,12 @@ use crate::error::AcquireError;
 /// semaphore or shares it (`_owned`), and in whether they wait (`try_` does not). All else is
 /// added to the future: `cancel_on`, [`timeout`](Acquire::timeout), [`wait`](Acquire::wait).
 ///
+/// A permit that borrows lives no longer than the semaphore. To move one into a task or a thread,
+/// take an owned one, or have the semaphore in a `static`: its permits are `Permit<'static>`.
+///
 /// How many permits one call asks for is a `u32`; limits are `usize`.
 ///
-/// Asking for 0 permits is nobody's turn: it does not wait in line, and fails only if the
-/// semaphore is closed.
+/// To ask for 0 permits never waits, and fails only if the semaphore is closed.
 impl Semaphore {
     /// Waits for a permit.
     ///
@@ -28,8 +30,8 @@ impl Semaphore {
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
     ///   limit: at once for a newcomer, and at the head of the line for one who was there when the
-    ///   limit [shrank](Self::set_permits). While the limit is 0, everyone waits, whatever they ask
-    ///   for.
+    ///   limit [shrank](Self::set_permits). While the limit is 0, a pause, nobody gets this error:
+    ///   everyone waits.
     ///
     /// If several apply, `Closed` comes before `ExceedsCapacity`, and that before `QueueFull`.
     ///
@@ -51,7 +53,7 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Waits for `permits` permits, to be had all at once or not at all.
+    /// Waits for `n` permits, to be had all at once or not at all.
     ///
     /// # Cancel safety
     ///
@@ -74,8 +76,8 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many(&self, permits: u32) -> Acquire<'_> {
-        Acquire::new(self, permits)
+    pub fn acquire_many(&self, n: u32) -> Acquire<'_> {
+        Acquire::new(self, n)
     }
 
     /// Waits for a permit that shares the semaphore instead of borrowing it, so that it can move
@@ -111,7 +113,7 @@ impl Semaphore {
         self.acquire_many_owned(1)
     }
 
-    /// Waits for `permits` permits that share the semaphore, to be had all at once or not at all.
+    /// Waits for `n` permits that share the semaphore, to be had all at once or not at all.
     ///
     /// # Cancel safety
     ///
@@ -134,8 +136,8 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many_owned(self: Arc<Self>, permits: u32) -> AcquireOwned {
-        AcquireOwned::new(self, permits)
+    pub fn acquire_many_owned(self: Arc<Self>, n: u32) -> AcquireOwned {
+        AcquireOwned::new(self, n)
     }
 
     /// Takes a permit now, or not at all.
@@ -163,7 +165,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes `permits` permits now, or none.
+    /// Takes `n` permits now, or none.
     ///
     /// # Errors
     ///
@@ -178,9 +180,9 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire_many(&self, permits: u32) -> Result<Permit<'_>, AcquireError> {
-        self.try_take(permits)?;
-        Ok(Permit::new(self, permits))
+    pub fn try_acquire_many(&self, n: u32) -> Result<Permit<'_>, AcquireError> {
+        self.try_take(n)?;
+        Ok(Permit::new(self, n))
     }
 
     /// Takes a permit that shares the semaphore now, or not at all.
@@ -204,7 +206,7 @@ impl Semaphore {
         self.try_acquire_many_owned(1)
     }
 
-    /// Takes `permits` permits that share the semaphore now, or none.
+    /// Takes `n` permits that share the semaphore now, or none.
     ///
     /// # Errors
     ///
@@ -220,21 +222,18 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire_many_owned(
-        self: Arc<Self>,
-        permits: u32,
-    ) -> Result<OwnedPermit, AcquireError> {
-        self.try_take(permits)?;
-        Ok(OwnedPermit::new(self, permits))
+    pub fn try_acquire_many_owned(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
+        self.try_take(n)?;
+        Ok(OwnedPermit::new(self, n))
     }
 
     /// The ready path of every verb.
     #[inline]
-    fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
-        if self.word.try_take(permits) {
+    fn try_take(&self, n: u32) -> Result<(), AcquireError> {
+        if self.word.try_take(n) {
             Ok(())
         } else {
-            self.refuse(permits)
+            self.refuse(n)
         }
     }
 }

@@ -1,0 +1,38 @@
+//! A reference to a throttle is a throttle, and so is an `Arc` of one.
+//!
+//! For the types of which only the reference or the `Arc` is a throttle, such as
+//! [`Semaphore`](crate::Semaphore), this adds a second layer: `&Arc<Semaphore>`.
+
+use std::sync::Arc;
+
+use super::{Throttle, TryThrottle};
+use crate::error::AcquireError;
+
+macro_rules! throttle {
+    ([$($lifetime:lifetime,)? $throttle:ident] $reference:ty) => {
+        impl<$($lifetime,)? $throttle: Throttle> Throttle for $reference {
+            type Permit = $throttle::Permit;
+            type Enter = $throttle::Enter;
+
+            #[inline]
+            fn enter(&self) -> $throttle::Enter {
+                (**self).enter()
+            }
+
+            #[inline]
+            fn undo(&self, permit: $throttle::Permit) {
+                (**self).undo(permit);
+            }
+        }
+
+        impl<$($lifetime,)? $throttle: TryThrottle> TryThrottle for $reference {
+            #[inline]
+            fn try_enter(&self) -> Result<$throttle::Permit, AcquireError> {
+                (**self).try_enter()
+            }
+        }
+    };
+}
+
+throttle!(['a, T] &'a T);
+throttle!([T] Arc<T>);
