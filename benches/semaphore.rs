@@ -13,8 +13,9 @@ use criterion::{
 };
 use futures_intrusive::sync::Semaphore as Intrusive;
 use tokio::sync::Semaphore as Tokio;
+use tollgate_bench::condvar::CondvarSemaphore;
 use tollgate_bench::line::{self, Line, Order, WAITERS};
-use tollgate_bench::peer::{Ours, Peer};
+use tollgate_bench::peer::{Ours, Peer, TryPeer};
 use tollgate_bench::ready;
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
@@ -51,9 +52,14 @@ fn ready_paths(criterion: &mut Criterion) {
         &mut group,
         "try_acquire",
         "condvar",
-        ready::condvar_try_acquire(),
+        ready::try_acquire::<CondvarSemaphore>(),
     );
-    work(&mut group, "acquire", "condvar", ready::condvar_acquire());
+    work(
+        &mut group,
+        "acquire",
+        "condvar",
+        ready::wait::<CondvarSemaphore>(),
+    );
     work(&mut group, "acquire", "tower", ready::tower_call());
     work(
         &mut group,

@@ -26,7 +26,7 @@ use hdrhistogram::Histogram;
 use tokio::sync::Semaphore as Tokio;
 use tollgate_bench::condvar::CondvarSemaphore;
 use tollgate_bench::harness::{Options, Table};
-use tollgate_bench::peer::{Ours, Peer};
+use tollgate_bench::peer::{Ours, TryPeer};
 
 const THREADS: [usize; 2] = [10, 50];
 /// Permits of the waiting operation.
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
 }
 
 fn tries(threads: usize) -> Vec<(&'static str, Hammer)> {
-    fn of<P: Peer>(threads: usize) -> (&'static str, Hammer) {
+    fn of<P: TryPeer>(threads: usize) -> (&'static str, Hammer) {
         let semaphore = P::with_permits(threads);
         let hammer = move |threads, count| {
             hammer(threads, count, || {
@@ -107,17 +107,9 @@ fn tries(threads: usize) -> Vec<(&'static str, Hammer)> {
         };
         (P::NAME, Box::new(hammer))
     }
-    let condvar = CondvarSemaphore::new(threads);
-    let with_lock = move |threads, count| {
-        hammer(threads, count, || {
-            let start = Instant::now();
-            drop(black_box(black_box(&condvar).try_acquire()));
-            start.elapsed()
-        })
-    };
     vec![
         of::<Ours>(threads),
-        ("mutex, condvar", Box::new(with_lock)),
+        of::<CondvarSemaphore>(threads),
         of::<Tokio>(threads),
         of::<AsyncLock>(threads),
         of::<Intrusive>(threads),
@@ -145,8 +137,11 @@ fn waits() -> Vec<(&'static str, Hammer)> {
     }
     vec![
         waiting!(Ours::NAME, Ours::new(PERMITS), |one| one.acquire().wait()),
-        waiting!("mutex, condvar", CondvarSemaphore::new(PERMITS), |one| one
-            .acquire()),
+        waiting!(
+            CondvarSemaphore::NAME,
+            CondvarSemaphore::new(PERMITS),
+            |one| one.acquire()
+        ),
         // It has no blocking form of its own.
         waiting!(Tokio::NAME, Tokio::new(PERMITS), |one| block_on(
             one.acquire()

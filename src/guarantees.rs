@@ -3,8 +3,8 @@
 //! - [`Semaphore`](crate::Semaphore) is the one to begin with: fair, resizable, with weights, for tasks
 //!   and for threads.
 //! - `Pool<T>` is for when each permit comes with a thing: a buffer, a connection.
-//! - [`CondvarSemaphore`](crate::CondvarSemaphore) is for threads that come back often and do not mind
-//!   that one of them may starve. It cannot be awaited.
+//! - [`CondvarSemaphore`](crate::CondvarSemaphore) is for threads only, with somewhat more throughput
+//!   where they queue, if it does not matter that one of them may starve.
 //! - `ChannelSemaphore` is there to compare a channel with a semaphore; `Semaphore` does all that it
 //!   does, and more.
 //! - The semaphores of tokio and async-lock can be used as they are where a

@@ -4,10 +4,12 @@
 //! A change here breaks somebody's code without any signature having changed.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
+use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
-    Acquire, AcquireError, AcquireOwned, ErrorKind, OwnedPermit, Permit, Semaphore, Timeout,
-    WaitIdle,
+    Acquire, AcquireError, AcquireOwned, All, BoxEnter, BoxPermit, BoxThrottle, CondvarSemaphore,
+    Cost, ErrorKind, OwnedPermit, Permit, Semaphore, Timeout, WaitIdle, condvar_semaphore,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -75,6 +77,118 @@ table! {
     ErrorKind:                     YES  YES  YES   YES        YES           YES;
 }
 
+// The same with and without the tokens of tokio, and so features are additive.
+table! {
+    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+    CondvarSemaphore:                        YES  YES  YES   YES        YES           NO;
+    condvar_semaphore::Acquire<'static>:     YES  YES  YES   YES        YES           NO;
+    condvar_semaphore::AcquireOwned:         YES  YES  YES   YES        YES           NO;
+    condvar_semaphore::Permit<'static>:      YES  YES  YES   YES        YES           NO;
+    condvar_semaphore::OwnedPermit:          YES  YES  YES   YES        YES           NO;
+}
+
+type Shared = Arc<Semaphore>;
+type Six = (Shared, Shared, Shared, Shared, Shared, Shared);
+
+// What is composed is what its parts are.
+table! {
+    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+    Cost<&'static Semaphore>:                YES  YES  YES   YES        YES           YES;
+    Cost<Shared>:                            YES  YES  YES   YES        YES           YES;
+    All<(Shared, Shared)>:                   YES  YES  YES   YES        YES           YES;
+    All<(Shared, BoxThrottle)>:              YES  YES  YES   NO         NO            YES;
+    All<Six>:                                YES  YES  YES   YES        YES           YES;
+    EnterAll<(Shared, Shared)>:              YES  YES  YES   YES        YES           NO;
+    EnterAll<(Shared, Option<Shared>)>:      YES  YES  YES   YES        YES           NO;
+    EnterAll<(Shared, BoxThrottle)>:         YES  NO   YES   NO         NO            NO;
+    EnterAll<Six>:                           YES  YES  YES   YES        YES           NO;
+    EnterOption<AcquireOwned>:               YES  YES  YES   YES        YES           NO;
+    EnterOption<BoxEnter>:                   YES  NO   YES   NO         NO            NO;
+}
+
+// A type that is not known is asked to be `Send`, and no more.
+table! {
+    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+    BoxThrottle:                             YES  YES  YES   NO         NO            YES;
+    BoxPermit:                               YES  NO   YES   NO         NO            NO;
+    BoxEnter:                                YES  NO   YES   NO         NO            NO;
+    Timeout<BoxEnter>:                       YES  NO   NO    NO         NO            NO;
+}
+
+#[cfg(feature = "channel")]
+mod with_channels {
+    use tollgate::{ChannelSemaphore, Pool, channel_semaphore, pool};
+
+    use super::*;
+
+    // A permit of one may be sent, and may be shared if its item may be.
+    type NotSend = std::rc::Rc<()>;
+    type NotSync = std::cell::Cell<u8>;
+
+    table! {
+        //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+        Pool<()>:                                YES  YES  NO    NO         NO            NO;
+        Pool<NotSync>:                           YES  YES  NO    NO         NO            NO;
+        Pool<NotSend>:                           NO   NO   NO    NO         NO            NO;
+        pool::Permit<'static, ()>:               YES  YES  YES   NO         NO            NO;
+        pool::Permit<'static, NotSync>:          YES  NO   YES   NO         NO            NO;
+        pool::Permit<'static, NotSend>:          NO   NO   YES   NO         NO            NO;
+        pool::OwnedPermit<()>:                   YES  YES  YES   NO         NO            NO;
+        pool::OwnedPermit<NotSync>:              YES  NO   YES   NO         NO            NO;
+        pool::OwnedPermit<NotSend>:              NO   NO   YES   NO         NO            NO;
+        pool::Acquire<'static, ()>:              YES  YES  NO    NO         NO            NO;
+        pool::Acquire<'static, NotSync>:         YES  YES  NO    NO         NO            NO;
+        pool::Acquire<'static, NotSend>:         NO   NO   NO    NO         NO            NO;
+        pool::AcquireOwned<()>:                  YES  NO   YES   NO         NO            NO;
+        pool::AcquireOwned<NotSync>:             YES  NO   YES   NO         NO            NO;
+        pool::AcquireOwned<NotSend>:             NO   NO   YES   NO         NO            NO;
+        ChannelSemaphore:                        YES  YES  NO    YES        YES           NO;
+        channel_semaphore::Permit<'static>:      YES  YES  YES   YES        YES           NO;
+        channel_semaphore::OwnedPermit:          YES  YES  YES   YES        YES           NO;
+        channel_semaphore::Acquire<'static>:     YES  YES  NO    YES        YES           NO;
+        channel_semaphore::AcquireOwned:         YES  NO   YES   NO         NO            NO;
+    }
+
+    const _: () = {
+        is_static::<pool::OwnedPermit<()>>();
+        is_static::<pool::AcquireOwned<()>>();
+        is_static::<channel_semaphore::OwnedPermit>();
+        is_static::<channel_semaphore::AcquireOwned>();
+    };
+}
+
+#[cfg(feature = "async-lock")]
+mod with_async_lock {
+    use tollgate::throttle::{EnterAsyncLock, EnterAsyncLockOwned};
+
+    use super::*;
+
+    table! {
+        //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+        EnterAsyncLock<'static>:                 YES  YES  NO    YES        YES           NO;
+        EnterAsyncLockOwned:                     YES  YES  NO    YES        YES           NO;
+    }
+}
+
+#[cfg(feature = "stream")]
+mod with_streams {
+    use std::future::Ready;
+
+    use futures::stream::Empty;
+    use tollgate::stream::{BufferLimited, ForEachLimited};
+
+    use super::*;
+
+    type Work = fn(()) -> Ready<()>;
+
+    table! {
+        //                                                   Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+        BufferLimited<Empty<Ready<()>>, Shared>:             YES  YES  YES   NO         NO            NO;
+        BufferLimited<Empty<Ready<()>>, BoxThrottle>:        YES  NO   YES   NO         NO            NO;
+        ForEachLimited<Empty<()>, Shared, Work, Ready<()>>:  YES  YES  YES   NO         NO            NO;
+    }
+}
+
 /// Features are additive, so none may take a trait away: the answers are the same with and without
 /// tokio, whose timer is pinned and not unwind safe. Not checked when it is compiled, so that the
 /// other tables are checked in either case.
@@ -109,8 +223,15 @@ fn a_timeout_has_the_same_traits_whatever_the_features() {
 mod with_tokio {
     use tokio_util::sync::CancellationToken;
     use tollgate::CancelOn;
+    use tollgate::throttle::{EnterTokio, EnterTokioOwned};
 
     use super::*;
+
+    table! {
+        //                                                 Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+        EnterTokio<'static>:                               YES  NO   YES   NO         NO            NO;
+        EnterTokioOwned:                                   YES  NO   YES   NO         NO            NO;
+    }
 
     table! {
         //                                                 Send Sync Unpin UnwindSafe RefUnwindSafe Clone
@@ -137,6 +258,11 @@ const _: () = {
     is_static::<AcquireOwned>();
     is_static::<Timeout<AcquireOwned>>();
     is_static::<AcquireError>();
+    is_static::<condvar_semaphore::AcquireOwned>();
+    is_static::<condvar_semaphore::OwnedPermit>();
+    is_static::<EnterAll<(Shared, Shared)>>();
+    is_static::<BoxEnter>();
+    is_static::<BoxPermit>();
     is_error::<AcquireError>();
 };
 
@@ -169,4 +295,47 @@ fn what_borrows_can_be_shortened() {
     let short = Semaphore::new(1);
     both(&permit, &acquire, &idle, &short);
     both(&short.try_acquire().unwrap(), &acquire, &idle, &LONG);
+}
+
+/// The same for what else borrows.
+#[test]
+fn what_borrows_a_condvar_semaphore_can_be_shortened() {
+    fn both<'a>(
+        _: &condvar_semaphore::Permit<'a>,
+        _: &condvar_semaphore::Acquire<'a>,
+        _: &'a CondvarSemaphore,
+    ) {
+    }
+
+    let long: &'static CondvarSemaphore = Box::leak(Box::new(CondvarSemaphore::new(1)));
+    let permit: condvar_semaphore::Permit<'static> = long.try_acquire().unwrap();
+    let acquire: condvar_semaphore::Acquire<'static> = long.acquire();
+    let short = CondvarSemaphore::new(1);
+    both(&permit, &acquire, &short);
+}
+
+#[cfg(feature = "channel")]
+#[test]
+fn what_borrows_a_channel_can_be_shortened() {
+    use tollgate::{ChannelSemaphore, Pool, channel_semaphore, pool};
+
+    fn both<'a, T>(_: &pool::Permit<'a, T>, _: &pool::Acquire<'a, T>, _: &'a Pool<T>) {}
+    fn same<'a>(
+        _: &channel_semaphore::Permit<'a>,
+        _: &channel_semaphore::Acquire<'a>,
+        _: &'a ChannelSemaphore,
+    ) {
+    }
+
+    let long: &'static Pool<()> = Box::leak(Box::new(Pool::new([()])));
+    let permit: pool::Permit<'static, ()> = long.try_acquire().unwrap();
+    let acquire: pool::Acquire<'static, ()> = long.acquire();
+    let short = Pool::new([()]);
+    both(&permit, &acquire, &short);
+
+    let long: &'static ChannelSemaphore = Box::leak(Box::new(ChannelSemaphore::new(1)));
+    let permit: channel_semaphore::Permit<'static> = long.try_acquire().unwrap();
+    let acquire: channel_semaphore::Acquire<'static> = long.acquire();
+    let short = ChannelSemaphore::new(1);
+    same(&permit, &acquire, &short);
 }

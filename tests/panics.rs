@@ -5,7 +5,7 @@ mod support;
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
 
-use tollgate::Semaphore;
+use tollgate::{CondvarSemaphore, Semaphore};
 
 use support::foreign::panic_message;
 use support::{Waiter, assert_at_rest};
@@ -31,6 +31,61 @@ fn a_new_semaphore_above_the_most() {
     row(&over_max(MAX + 1), || Semaphore::new(MAX + 1));
     row(&over_max(usize::MAX), || Semaphore::new(usize::MAX));
     assert_eq!(panic_message(|| Semaphore::new(MAX)), None);
+}
+
+#[test]
+fn a_new_condvar_semaphore_without_permits() {
+    row("a condvar semaphore cannot have 0 permits", || {
+        CondvarSemaphore::new(0)
+    });
+    assert_eq!(panic_message(|| CondvarSemaphore::new(1)), None);
+    // There is no most, since nothing is allocated for a permit.
+    assert_eq!(panic_message(|| CondvarSemaphore::new(usize::MAX)), None);
+}
+
+#[cfg(feature = "channel")]
+mod with_channels {
+    use tollgate::{ChannelSemaphore, Pool};
+
+    use super::*;
+
+    fn no_pool(size: usize) -> String {
+        format!("a pool cannot have {size} items, but 1 to MAX_SIZE")
+    }
+
+    #[test]
+    fn a_new_pool_without_items() {
+        row(&no_pool(0), || Pool::new([(); 0]));
+        row(&no_pool(0), || Pool::new(Vec::<String>::new()));
+        row(&no_pool(0), || Pool::with_factory(0, || "never made"));
+    }
+
+    #[test]
+    fn a_new_pool_above_the_most() {
+        for size in [Pool::<()>::MAX_SIZE + 1, usize::MAX] {
+            row(&no_pool(size), || Pool::with_factory(size, || ()));
+        }
+    }
+
+    #[test]
+    fn a_new_channel_semaphore_without_permits_or_above_the_most() {
+        for permits in [0, ChannelSemaphore::MAX_PERMITS + 1, usize::MAX] {
+            let expected =
+                format!("a channel semaphore cannot have {permits} permits, but 1 to MAX_PERMITS");
+            row(&expected, || ChannelSemaphore::new(permits));
+        }
+    }
+
+    /// What is passed by value is dropped.
+    #[test]
+    fn a_factory_of_a_pool_that_is_refused_is_dropped() {
+        let inside = Arc::new(());
+        let factory = Arc::clone(&inside);
+        row(&no_pool(0), || {
+            Pool::with_factory(0, move || Arc::clone(&factory))
+        });
+        assert_eq!(Arc::strong_count(&inside), 1);
+    }
 }
 
 #[test]
@@ -217,6 +272,14 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| one.set_permits(usize::MAX));
     let _ = panic_message(|| one.add_permits(usize::MAX));
     let _ = panic_message(|| permit.merge(two.try_acquire().unwrap()));
+    let _ = panic_message(|| CondvarSemaphore::new(0));
+    #[cfg(feature = "channel")]
+    {
+        let _ = panic_message(|| tollgate::Pool::new([(); 0]));
+        let _ = panic_message(|| tollgate::Pool::with_factory(0, || ()));
+        let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
+    }
     drop(std::panic::take_hook());
-    assert_eq!(*seen.lock().unwrap(), vec![here; 4]);
+    let expected = if cfg!(feature = "channel") { 8 } else { 5 };
+    assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
 }

@@ -15,7 +15,7 @@ use tokio::task::yield_now;
 use tollgate_bench::condvar::CondvarSemaphore;
 use tollgate_bench::floor::Floor;
 use tollgate_bench::harness::{Contender, Entry, Row};
-use tollgate_bench::peer::{Answer, Ours, Peer};
+use tollgate_bench::peer::{Answer, BlockingPeer, Ours, Peer, TryPeer};
 use tollgate_bench::service::Immediate;
 use tower::limit::ConcurrencyLimit;
 use tower::{Service, ServiceExt};
@@ -28,19 +28,19 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("64 tasks on 2 workers, limit 1", || tasks(1, 0.95)),
 ];
 
-const THREADS: usize = 2;
-const THREAD_LIMIT: usize = 8;
+pub(crate) const THREADS: usize = 2;
+pub(crate) const THREAD_LIMIT: usize = 8;
 const TASKS: usize = 64;
 
 /// Batches of 40 ms: within the usual 4 ms the second worker has hardly begun.
 const STRETCH: u32 = 10;
 
-/// Two threads run `work(times)` at the same time; from the first start to the last end.
-fn abreast(name: &str, work: impl Fn(u64) + Send + Sync + 'static) -> Contender {
-    Contender::batched(name, THREADS as u64, move |times| {
-        let line_up = Barrier::new(THREADS);
+/// So many threads run `work(times)` at the same time; from the first start to the last end.
+fn abreast(threads: usize, name: &str, work: impl Fn(u64) + Send + Sync + 'static) -> Contender {
+    Contender::batched(name, threads as u64, move |times| {
+        let line_up = Barrier::new(threads);
         thread::scope(|scope| {
-            let runners: Vec<_> = (0..THREADS)
+            let runners: Vec<_> = (0..threads)
                 .map(|_| {
                     scope.spawn(|| {
                         line_up.wait();
@@ -72,60 +72,46 @@ fn abreast(name: &str, work: impl Fn(u64) + Send + Sync + 'static) -> Contender 
 
 /// The target is that of the acquire: two bare words that contend take more than half of what tokio's try does.
 fn threads_try() -> Row {
-    fn of<P: Peer>() -> Contender {
-        let semaphore = P::with_permits(THREAD_LIMIT);
-        abreast(P::NAME, move |times| {
-            for _ in 0..times {
-                let permit = black_box(&semaphore).try_acquire();
-                assert!(black_box(permit).is_permit(), "a permit is free");
-            }
-        })
-    }
     let floor = Floor::new(THREAD_LIMIT);
-    let condvar = CondvarSemaphore::new(THREAD_LIMIT);
-    Row::of(of::<Ours>())
-        .beside(of::<Tokio>())
-        .beside(abreast("floor: load, CAS, fetch_add", move |times| {
-            for _ in 0..times {
-                let permit = black_box(&floor).try_take();
-                assert!(black_box(permit).is_some(), "a permit is free");
-            }
-        }))
-        .beside(of::<AsyncLock>())
-        .beside(of::<Intrusive>())
-        .beside(of::<Asyncband>())
-        .beside(abreast("mutex, condvar", move |times| {
-            for _ in 0..times {
-                let permit = black_box(&condvar).try_acquire();
-                assert!(black_box(permit).is_permit(), "a permit is free");
-            }
-        }))
+    Row::of(trying::<Ours>())
+        .beside(trying::<Tokio>())
+        .beside(abreast(
+            THREADS,
+            "floor: load, CAS, fetch_add",
+            move |times| {
+                for _ in 0..times {
+                    let permit = black_box(&floor).try_take();
+                    assert!(black_box(permit).is_some(), "a permit is free");
+                }
+            },
+        ))
+        .beside(trying::<AsyncLock>())
+        .beside(trying::<Intrusive>())
+        .beside(trying::<Asyncband>())
+        .beside(trying::<CondvarSemaphore>())
+}
+
+/// Two threads try, with permits to spare.
+pub(crate) fn trying<P: TryPeer>() -> Contender {
+    let semaphore = P::with_permits(THREAD_LIMIT);
+    abreast(THREADS, P::NAME, move |times| {
+        for _ in 0..times {
+            let permit = black_box(&semaphore).try_acquire();
+            assert!(black_box(permit).is_permit(), "a permit is free");
+            semaphore.give_back();
+        }
+    })
 }
 
 fn threads_acquire() -> Row {
-    fn of<P: Peer>() -> Contender {
-        let semaphore = P::with_permits(THREAD_LIMIT);
-        abreast(P::NAME, move |times| {
-            block_on(async {
-                for _ in 0..times {
-                    drop(black_box(black_box(&semaphore).acquire().await));
-                }
-            });
-        })
-    }
-    let condvar = CondvarSemaphore::new(THREAD_LIMIT);
     let service = ConcurrencyLimit::new(Immediate, THREAD_LIMIT);
-    Row::of(of::<Ours>())
-        .at_most(0.50, of::<Tokio>())
-        .beside(of::<AsyncLock>())
-        .beside(of::<Intrusive>())
-        .beside(of::<Asyncband>())
-        .beside(abreast("mutex, condvar", move |times| {
-            for _ in 0..times {
-                drop(black_box(black_box(&condvar).acquire()));
-            }
-        }))
-        .beside(abreast("tower ConcurrencyLimit", {
+    Row::of(acquiring::<Ours>())
+        .at_most(0.50, acquiring::<Tokio>())
+        .beside(acquiring::<AsyncLock>())
+        .beside(acquiring::<Intrusive>())
+        .beside(acquiring::<Asyncband>())
+        .beside(waiting::<CondvarSemaphore>(THREADS, THREAD_LIMIT))
+        .beside(abreast(THREADS, "tower ConcurrencyLimit", {
             let service = std::sync::Mutex::new(service);
             move |times| {
                 let mut service = service.lock().expect("nobody panics").clone();
@@ -139,6 +125,43 @@ fn threads_acquire() -> Row {
         }))
 }
 
+/// Two threads await at the same time, with permits to spare.
+pub(crate) fn acquiring<P: Peer>() -> Contender {
+    let semaphore = P::with_permits(THREAD_LIMIT);
+    abreast(THREADS, P::NAME, move |times| {
+        block_on(async {
+            for _ in 0..times {
+                drop(black_box(black_box(&semaphore).acquire().await));
+                semaphore.give_back();
+            }
+        });
+    })
+}
+
+/// Threads that block until they have a permit.
+pub(crate) fn waiting<P: BlockingPeer>(threads: usize, limit: usize) -> Contender {
+    let semaphore = P::with_permits(limit);
+    abreast(threads, P::NAME, move |times| {
+        for _ in 0..times {
+            drop(black_box(black_box(&semaphore).wait()));
+            semaphore.give_back();
+        }
+    })
+}
+
+/// The same, and each yields its core while it holds the permit, so that there is a line.
+pub(crate) fn waiting_in_line<P: BlockingPeer>(threads: usize, limit: usize) -> Contender {
+    let semaphore = P::with_permits(limit);
+    abreast(threads, P::NAME, move |times| {
+        for _ in 0..times {
+            let held = black_box(black_box(&semaphore).wait());
+            thread::yield_now();
+            drop(held);
+            semaphore.give_back();
+        }
+    })
+}
+
 static WORKERS: LazyLock<Runtime> = LazyLock::new(|| {
     Builder::new_multi_thread()
         .worker_threads(2)
@@ -149,25 +172,12 @@ static WORKERS: LazyLock<Runtime> = LazyLock::new(|| {
 /// 64 tasks take a permit, yield while they hold it, and give it back. A mutex and condvar cannot take part: it would
 /// block the workers that the holders need.
 fn tasks(limit: usize, target: f64) -> Row {
-    fn of<P: Peer>(limit: usize) -> Contender {
-        let semaphore = Arc::new(P::with_permits(limit));
-        on_workers(P::NAME, move |times| {
-            let semaphore = Arc::clone(&semaphore);
-            async move {
-                for _ in 0..times {
-                    let held = semaphore.acquire().await;
-                    yield_now().await;
-                    drop(held);
-                }
-            }
-        })
-    }
     let service = ConcurrencyLimit::new(Immediate, limit);
-    Row::of(of::<Ours>(limit))
-        .at_most(target, of::<Tokio>(limit))
-        .beside(of::<AsyncLock>(limit))
-        .beside(of::<Intrusive>(limit))
-        .beside(of::<Asyncband>(limit))
+    Row::of(yielding::<Ours>(limit))
+        .at_most(target, yielding::<Tokio>(limit))
+        .beside(yielding::<AsyncLock>(limit))
+        .beside(yielding::<Intrusive>(limit))
+        .beside(yielding::<Asyncband>(limit))
         .beside(on_workers("nothing: the yield alone", async |times| {
             for _ in 0..times {
                 yield_now().await;
@@ -184,6 +194,22 @@ fn tasks(limit: usize, target: f64) -> Row {
                 }
             }
         }))
+}
+
+/// The tasks of one contender.
+pub(crate) fn yielding<P: Peer>(limit: usize) -> Contender {
+    let semaphore = Arc::new(P::with_permits(limit));
+    on_workers(P::NAME, move |times| {
+        let semaphore = Arc::clone(&semaphore);
+        async move {
+            for _ in 0..times {
+                let held = semaphore.acquire().await;
+                yield_now().await;
+                drop(held);
+                semaphore.give_back();
+            }
+        }
+    })
 }
 
 fn on_workers<F>(name: &str, task: impl Fn(u64) -> F + 'static) -> Contender

@@ -5,6 +5,8 @@
 
 mod contended;
 mod ready;
+mod throttles;
+mod throttles_contended;
 mod waiters;
 
 use std::process::ExitCode;
@@ -12,6 +14,13 @@ use std::process::ExitCode;
 use tollgate_bench::harness::{Options, run};
 
 fn main() -> ExitCode {
-    let entries = [ready::ENTRIES, contended::ENTRIES, waiters::ENTRIES].concat();
+    let entries = [
+        ready::ENTRIES,
+        contended::ENTRIES,
+        waiters::ENTRIES,
+        throttles::ENTRIES,
+        throttles_contended::ENTRIES,
+    ]
+    .concat();
     run(&Options::from_args(), &entries)
 }

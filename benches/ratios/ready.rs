@@ -4,8 +4,9 @@ use async_lock::Semaphore as AsyncLock;
 use asyncband::semaphore::Semaphore as Asyncband;
 use futures_intrusive::sync::Semaphore as Intrusive;
 use tokio::sync::Semaphore as Tokio;
+use tollgate_bench::condvar::CondvarSemaphore;
 use tollgate_bench::harness::{Contender, Entry, Row, Stopwatch};
-use tollgate_bench::peer::{Ours, OwnedPeer, Peer};
+use tollgate_bench::peer::{Ours, OwnedPeer, Peer, TryPeer};
 use tollgate_bench::ready;
 
 pub(crate) const ENTRIES: &[Entry] = &[
@@ -15,7 +16,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("owned try + drop", owned),
 ];
 
-fn timed(name: &str, mut batch: impl FnMut(u64) + 'static) -> Contender {
+pub(crate) fn timed(name: &str, mut batch: impl FnMut(u64) + 'static) -> Contender {
     Contender::batched(name, 1, move |times| {
         let watch = Stopwatch::start();
         batch(times);
@@ -24,7 +25,7 @@ fn timed(name: &str, mut batch: impl FnMut(u64) + 'static) -> Contender {
 }
 
 fn try_acquire() -> Row {
-    fn of<P: Peer>() -> Contender {
+    fn of<P: TryPeer>() -> Contender {
         timed(P::NAME, ready::try_acquire::<P>())
     }
     Row::of(of::<Ours>())
@@ -34,7 +35,7 @@ fn try_acquire() -> Row {
         .beside(of::<AsyncLock>())
         .beside(of::<Intrusive>())
         .beside(of::<Asyncband>())
-        .beside(timed("mutex, condvar", ready::condvar_try_acquire()))
+        .beside(of::<CondvarSemaphore>())
 }
 
 fn acquire() -> Row {
@@ -48,7 +49,10 @@ fn acquire() -> Row {
         .beside(of::<AsyncLock>())
         .beside(of::<Intrusive>())
         .beside(of::<Asyncband>())
-        .beside(timed("mutex, condvar", ready::condvar_acquire()))
+        .beside(timed(
+            CondvarSemaphore::NAME,
+            ready::wait::<CondvarSemaphore>(),
+        ))
         .beside(timed("tower ConcurrencyLimit", ready::tower_call()))
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore as Tokio;
 use tollgate_bench::harness::{Contender, Entry, Row};
 use tollgate_bench::line::{self, Line, Order, WAITERS};
-use tollgate_bench::peer::{Ours, Peer};
+use tollgate_bench::peer::{Ours, TryPeer};
 
 pub(crate) const ENTRIES: &[Entry] = &[
     ("10,000 waiters: enqueue", || {
@@ -26,7 +26,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("cancel 10,000: random", || cancel(Order::Random)),
 ];
 
-fn timed<T>(name: &str, mut line: Box<dyn Line>, time: T) -> Contender
+pub(crate) fn timed<T>(name: &str, mut line: Box<dyn Line>, time: T) -> Contender
 where
     T: Fn(&mut dyn Line, u64) -> Duration + 'static,
 {

@@ -13,11 +13,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures::executor::block_on;
+use tollgate::Throttle;
 use tower::ServiceExt;
 use tower::limit::ConcurrencyLimit;
 
 use crate::harness::Stopwatch;
-use crate::peer::{Answer, Ours, Peer};
+use crate::peer::{Answer, Ours, Peer, TryPeer};
 use crate::service::Immediate;
 
 /// How many wait.
@@ -109,20 +111,22 @@ pub trait Line {
     fn future_size(&self) -> usize;
 }
 
-struct Standing<L, Hold, H, Wait> {
+struct Standing<L, Hold, H, Wait, GiveBack> {
     places: L,
     count: usize,
     hold: Hold,
     held: Option<H>,
     wait: Wait,
+    give_back: GiveBack,
 }
 
-impl<L, F, H, Hold, Wait> Line for Standing<L, Hold, H, Wait>
+impl<L, F, H, Hold, Wait, GiveBack> Line for Standing<L, Hold, H, Wait, GiveBack>
 where
     F: Future,
     L: Places<F>,
     Hold: Fn() -> H,
     Wait: Fn() -> F,
+    GiveBack: Fn(),
 {
     fn hold(&mut self) {
         self.held = Some((self.hold)());
@@ -137,8 +141,10 @@ where
 
     fn drain(&mut self) {
         self.held = None;
+        (self.give_back)();
         for place in 0..self.count {
             assert!(self.places.poll(place).is_ready(), "its turn has come");
+            (self.give_back)();
             self.places.clear(place);
         }
     }
@@ -148,6 +154,7 @@ where
             self.places.clear(place);
         }
         self.held = None;
+        (self.give_back)();
     }
 
     fn future_size(&self) -> usize {
@@ -155,11 +162,13 @@ where
     }
 }
 
-/// A line in which nobody has stood yet: only the places are allocated. `hold` takes the permit, `wait` makes a waiter.
+/// A line in which nobody has stood yet: only the places are allocated. `hold` takes the permit,
+/// `wait` makes a waiter, and `give_back` follows when the permit of either has been dropped.
 pub fn stand<L, F, H>(
     count: usize,
     hold: impl Fn() -> H + 'static,
     wait: impl Fn() -> F + 'static,
+    give_back: impl Fn() + 'static,
 ) -> Box<dyn Line>
 where
     F: Future + 'static,
@@ -172,6 +181,7 @@ where
         hold,
         held: None,
         wait,
+        give_back,
     })
 }
 
@@ -185,6 +195,7 @@ pub fn boxed<P: Peer>(count: usize) -> Box<dyn Line> {
         count,
         || semaphore.try_acquire().permit(),
         || semaphore.acquire(),
+        || semaphore.give_back(),
     )
 }
 
@@ -196,6 +207,7 @@ pub fn flat(count: usize) -> Box<dyn Line> {
         count,
         || semaphore.try_acquire().permit(),
         || semaphore.acquire(),
+        || semaphore.give_back(),
     )
 }
 
@@ -208,6 +220,21 @@ pub fn tower(count: usize) -> Box<dyn Line> {
         count,
         move || Arc::clone(&semaphore).try_acquire_owned().permit(),
         move || service.clone().oneshot(()),
+        || {},
+    )
+}
+
+/// The line of a throttle, entered by our trait.
+pub fn entered<T>(count: usize, throttle: T) -> Box<dyn Line>
+where
+    T: Throttle<Enter: 'static, Permit: 'static> + 'static,
+{
+    let same = throttle.clone();
+    stand::<Boxed<_>, _, _>(
+        count,
+        move || block_on(same.enter()).expect("it is not closed"),
+        move || throttle.enter(),
+        || {},
     )
 }
 

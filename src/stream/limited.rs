@@ -34,11 +34,12 @@ pub(super) struct Limited<S: Stream, T: Throttle, W> {
     refused: Option<AcquireError>,
 }
 
-/// Work on an item that was let in, and its permit. The work is dropped first.
+/// Work on an item that was let in, and its permit. The work is dropped first, when it is done as well
+/// as when it is given up. Both are `None` once it is done.
 #[pin_project]
 struct Running<W, P> {
     #[pin]
-    work: W,
+    work: Option<W>,
     permit: Option<P>,
 }
 
@@ -46,8 +47,12 @@ impl<W: Future, P> Future for Running<W, P> {
     type Output = W::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<W::Output> {
-        let this = self.project();
-        let output = ready!(this.work.poll(context));
+        let mut this = self.project();
+        let Some(work) = this.work.as_mut().as_pin_mut() else {
+            panic!("polled again after it was ready");
+        };
+        let output = ready!(work.poll(context));
+        this.work.set(None);
         *this.permit = None;
         Poll::Ready(output)
     }
@@ -115,7 +120,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         match (entered, this.outside.take()) {
             (Ok(permit), Some(item)) => {
                 let permit = Some(permit);
-                let work = make(item);
+                let work = Some(make(item));
                 this.running.push(Running { work, permit });
                 true
             }

@@ -1,26 +1,12 @@
-//! The checks that take one thread and poll by hand.
+//! The checks of one wait, polled by hand.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use tollgate::{ErrorKind, Throttle, TryThrottle};
+use tollgate::{Throttle, TryThrottle};
 
 use super::subject::{Subject, assert_at_rest, assert_no_room, fill, parked};
-use crate::support::{Counter, Waiter, kind};
-
-pub(crate) fn at_the_limit_nobody_is_let_in<S: Subject>() {
-    for limit in 1..5 {
-        let throttle = S::with_limit(limit);
-        let permits = fill::<S>(&throttle, limit);
-        for _ in 0..3 {
-            assert_no_room(throttle.try_enter());
-        }
-        for permit in permits {
-            throttle.undo(permit);
-        }
-        assert_at_rest::<S>(&throttle, limit);
-    }
-}
+use crate::support::{Counter, Waiter};
 
 pub(crate) fn an_entry_is_ready_while_there_is_room<S: Subject>() {
     let throttle = S::with_limit(3);
@@ -43,46 +29,6 @@ pub(crate) fn making_an_entry_takes_nothing<S: Subject>() {
     assert_at_rest::<S>(&throttle, 1);
 }
 
-pub(crate) fn a_clone_shares_the_limit<S: Subject>() {
-    let throttle = S::with_limit(2);
-    let clone = throttle.clone();
-    let permit = throttle.try_enter().unwrap();
-    let other = clone.try_enter().unwrap();
-    assert_no_room(throttle.try_enter());
-    assert_no_room(clone.try_enter());
-    let mut waiting = parked::<S>(&clone);
-    throttle.undo(permit);
-    let third = waiting.granted();
-    // It does not matter by which handle.
-    clone.undo(other);
-    throttle.undo(third);
-    assert_at_rest::<S>(&clone, 2);
-}
-
-pub(crate) fn an_entry_that_is_undone_makes_room<S: Subject>() {
-    let throttle = S::with_limit(1);
-    for _ in 0..10 {
-        let permit = throttle.try_enter().unwrap();
-        assert_no_room(throttle.try_enter());
-        throttle.undo(permit);
-    }
-    assert_at_rest::<S>(&throttle, 1);
-}
-
-pub(crate) fn an_entry_that_is_dropped_makes_room<S: Subject>() {
-    if !S::GUARANTEES.held {
-        return;
-    }
-    let throttle = S::with_limit(1);
-    drop(throttle.try_enter().unwrap());
-    let permit = throttle.try_enter().unwrap();
-    let mut waiting = parked::<S>(&throttle);
-    drop(permit);
-    assert!(waiting.wakes() > 0);
-    drop(waiting.granted());
-    assert_at_rest::<S>(&throttle, 1);
-}
-
 pub(crate) fn who_waits_is_woken_when_there_is_room<S: Subject>() {
     let throttle = S::with_limit(2);
     let mut permits = fill::<S>(&throttle, 2);
@@ -96,56 +42,6 @@ pub(crate) fn who_waits_is_woken_when_there_is_room<S: Subject>() {
         throttle.undo(permit);
     }
     assert_at_rest::<S>(&throttle, 2);
-}
-
-pub(crate) fn several_returns_wake_as_many<S: Subject>() {
-    const CROWD: usize = 40;
-    let throttle = S::with_limit(CROWD);
-    let permits = fill::<S>(&throttle, CROWD);
-    let mut line: Vec<_> = (0..CROWD).map(|_| parked::<S>(&throttle)).collect();
-    // All come back before anybody has run.
-    for permit in permits {
-        throttle.undo(permit);
-    }
-    assert!(line.iter().all(|waiting| waiting.wakes() > 0));
-    let permits: Vec<_> = line.iter_mut().map(Waiter::granted).collect();
-    for permit in permits {
-        throttle.undo(permit);
-    }
-    assert_at_rest::<S>(&throttle, CROWD);
-}
-
-pub(crate) fn waiters_are_let_in_in_the_order_in_which_they_joined<S: Subject>() {
-    if !S::GUARANTEES.order {
-        return;
-    }
-    let throttle = S::with_limit(1);
-    let mut permit = throttle.try_enter().unwrap();
-    let mut line: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
-    for next in 0..line.len() {
-        throttle.undo(permit);
-        assert!(line[next + 1..].iter_mut().all(Waiter::is_pending));
-        permit = line[next].granted();
-    }
-    throttle.undo(permit);
-    assert_at_rest::<S>(&throttle, 1);
-}
-
-pub(crate) fn newcomers_do_not_overtake<S: Subject>() {
-    if !S::GUARANTEES.no_overtaking {
-        return;
-    }
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
-    let mut woken = parked::<S>(&throttle);
-    throttle.undo(permit);
-    assert_no_room(throttle.try_enter());
-    let mut newcomer = parked::<S>(&throttle);
-    let permit = woken.granted();
-    assert!(newcomer.is_pending());
-    throttle.undo(permit);
-    throttle.undo(newcomer.granted());
-    assert_at_rest::<S>(&throttle, 1);
 }
 
 pub(crate) fn who_gives_up_holds_nobody_back<S: Subject>() {
@@ -255,23 +151,4 @@ pub(crate) fn no_waker_is_kept<S: Subject>() {
     throttle.undo(served.granted());
     drop((served, waker));
     assert_eq!(Arc::strong_count(&counter), 1);
-}
-
-pub(crate) fn closing_refuses_everybody<S: Subject>() {
-    if !S::GUARANTEES.closes {
-        return;
-    }
-    let throttle = S::with_limit(2);
-    let permits = fill::<S>(&throttle, 2);
-    let mut line: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
-    S::close(&throttle);
-    for waiting in &mut line {
-        assert!(waiting.wakes() > 0);
-        assert_eq!(waiting.refused(), ErrorKind::Closed);
-    }
-    for permit in permits {
-        throttle.undo(permit);
-    }
-    assert_eq!(kind(throttle.try_enter()), ErrorKind::Closed);
-    assert_eq!(Waiter::new(throttle.enter()).refused(), ErrorKind::Closed);
 }

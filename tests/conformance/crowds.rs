@@ -1,113 +1,172 @@
 //! The checks that take many: at random, and on threads.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::thread;
 
-use futures::executor::block_on;
-use tollgate::{Throttle, TryThrottle};
+use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{EnterOf, PermitOf, Subject, assert_at_rest};
+use super::subject::{EnterOf, PermitOf, Subject, assert_at_rest, fill, parked};
 use crate::support::Waiter;
 use crate::support::random::Random;
 
 const LIMIT: usize = 3;
 
-/// Polls whatever was woken, as an executor does, and makes a permit of it if it was let in.
-fn run_woken<S: Subject>(
-    waiting: &mut Vec<(Waiter<EnterOf<S>>, usize)>,
-    inside: &mut Vec<PermitOf<S>>,
-) {
-    let mut at = 0;
-    while at < waiting.len() {
-        let (waiter, seen) = &mut waiting[at];
-        if waiter.wakes() == *seen {
-            at += 1;
-            continue;
+/// Those who wait, and those who are inside.
+struct Crowd<S: Subject> {
+    throttle: S::Throttle,
+    /// With how often each had been woken when it was last polled.
+    waiting: Vec<(Waiter<EnterOf<S>>, usize)>,
+    inside: Vec<PermitOf<S>>,
+}
+
+impl<S: Subject> Crowd<S> {
+    fn new() -> Self {
+        Self {
+            throttle: S::with_limit(LIMIT),
+            waiting: Vec::new(),
+            inside: Vec::new(),
         }
-        *seen = waiter.wakes();
-        match waiter.poll() {
-            Poll::Pending => at += 1,
-            Poll::Ready(entered) => {
-                inside.push(entered.unwrap());
-                waiting.remove(at);
+    }
+
+    /// Does one thing, chosen at random.
+    fn step(&mut self, random: &mut Random) {
+        match random.below(7) {
+            0 => self.inside.extend(self.throttle.try_enter()),
+            1 | 2 => {
+                let mut waiter = Waiter::new(self.throttle.enter());
+                match waiter.poll() {
+                    Poll::Ready(entered) => self.inside.push(entered.unwrap()),
+                    Poll::Pending => self.waiting.push((waiter, 0)),
+                }
+            }
+            3 if !self.waiting.is_empty() => {
+                let gives_up = random.below(self.waiting.len() as u32) as usize;
+                drop(self.waiting.swap_remove(gives_up));
+            }
+            4 | 5 if !self.inside.is_empty() => {
+                let leaves = random.below(self.inside.len() as u32) as usize;
+                self.throttle.undo(self.inside.swap_remove(leaves));
+            }
+            _ => self.run_woken(),
+        }
+        assert!(self.inside.len() <= LIMIT, "too many are inside");
+    }
+
+    /// Polls whoever was woken, as an executor does, until nobody is any more. Then nobody may
+    /// wait while there is room.
+    fn run_woken(&mut self) {
+        let woken = |(waiter, seen): &(Waiter<_>, usize)| waiter.wakes() != *seen;
+        while let Some(at) = self.waiting.iter().position(woken) {
+            let (waiter, seen) = &mut self.waiting[at];
+            *seen = waiter.wakes();
+            if let Poll::Ready(entered) = waiter.poll() {
+                self.inside.push(entered.unwrap());
+                self.waiting.remove(at);
             }
         }
+        let inside = self.inside.len();
+        assert!(
+            self.waiting.is_empty() || inside == LIMIT,
+            "{} wait, and only {inside} are inside",
+            self.waiting.len()
+        );
+    }
+
+    /// Everybody who still waits gets in when those before have left, by being woken alone.
+    fn empty(&mut self) {
+        self.run_woken();
+        while !self.inside.is_empty() {
+            self.throttle.undo(self.inside.swap_remove(0));
+            self.run_woken();
+        }
+        assert_at_rest::<S>(&self.throttle, LIMIT);
     }
 }
 
 pub(crate) fn random_entries_and_exits_lose_nothing<S: Subject>() {
-    for seed in 0..20 {
-        let throttle = S::with_limit(LIMIT);
+    for seed in 0..40 {
         let mut random = Random::new(seed);
-        let mut waiting = Vec::new();
-        let mut inside = Vec::new();
+        let mut crowd = Crowd::<S>::new();
         for _ in 0..200 {
-            match random.below(6) {
-                0 => inside.extend(throttle.try_enter()),
-                1 | 2 => {
-                    let mut waiter = Waiter::new(throttle.enter());
-                    match waiter.poll() {
-                        Poll::Ready(entered) => inside.push(entered.unwrap()),
-                        Poll::Pending => waiting.push((waiter, 0)),
-                    }
-                }
-                3 if !waiting.is_empty() => {
-                    let gives_up = random.below(waiting.len() as u32) as usize;
-                    drop(waiting.swap_remove(gives_up));
-                }
-                4 if !inside.is_empty() => {
-                    let leaves = random.below(inside.len() as u32) as usize;
-                    throttle.undo(inside.swap_remove(leaves));
-                }
-                _ => run_woken::<S>(&mut waiting, &mut inside),
+            crowd.step(&mut random);
+        }
+        crowd.empty();
+    }
+}
+
+pub(crate) fn closing_in_the_midst_of_a_crowd_leaves_nobody_waiting<S: Subject>() {
+    if !S::GUARANTEES.closes {
+        return;
+    }
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let mut crowd = Crowd::<S>::new();
+        for _ in 0..50 {
+            crowd.step(&mut random);
+        }
+        S::close(&crowd.throttle);
+        for (mut waiter, seen) in crowd.waiting {
+            assert!(waiter.wakes() > seen, "not told of the close");
+            match waiter.output() {
+                Ok(permit) => crowd.inside.push(permit),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
             }
-            assert!(inside.len() <= LIMIT, "too many are inside");
         }
-        // Everybody who still waits gets in when those before have left, by being woken alone.
-        while !(waiting.is_empty() && inside.is_empty()) {
-            run_woken::<S>(&mut waiting, &mut inside);
-            assert!(!inside.is_empty(), "somebody waits, and nobody is inside");
-            throttle.undo(inside.swap_remove(0));
+        assert!(crowd.inside.len() <= LIMIT, "too many are inside");
+        for permit in crowd.inside {
+            crowd.throttle.undo(permit);
         }
-        assert_at_rest::<S>(&throttle, LIMIT);
+        let refused = Waiter::new(crowd.throttle.enter()).refused();
+        assert_eq!(refused, ErrorKind::Closed);
     }
 }
 
-fn give_up_after_a_poll<S: Subject>(throttle: &S::Throttle) -> Option<PermitOf<S>> {
-    let mut waiter = Waiter::new(throttle.enter());
-    match waiter.poll() {
-        Poll::Ready(entered) => entered.ok(),
-        Poll::Pending => {
-            thread::yield_now();
-            None
-        }
-    }
-}
-
-pub(crate) fn threads_never_exceed_the_limit<S: Subject>() {
-    let throttle = S::with_limit(LIMIT);
-    let inside = AtomicUsize::new(0);
-    thread::scope(|scope| {
-        for seed in 0..4 {
-            let (throttle, inside) = (&throttle, &inside);
-            scope.spawn(move || {
-                let mut random = Random::new(seed);
-                for _ in 0..300 {
-                    let entered = match random.below(3) {
-                        0 => throttle.try_enter().ok(),
-                        1 => give_up_after_a_poll::<S>(throttle),
-                        _ => Some(block_on(throttle.enter()).unwrap()),
-                    };
-                    let Some(permit) = entered else { continue };
-                    let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
-                    assert!(now <= LIMIT, "too many are inside");
-                    thread::yield_now();
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    throttle.undo(permit);
-                }
+/// Some leave while others run, give up and come, each on a thread of its own. When all of them have
+/// done what they do, nobody who waits may be left asleep while there is room.
+pub(crate) fn threads_leave_nobody_asleep_while_there_is_room<S: Subject>() {
+    for round in 0..300 {
+        let throttle = S::with_limit(LIMIT);
+        let permits = fill::<S>(&throttle, LIMIT);
+        let mut line: Vec<_> = (0..5).map(|_| (parked::<S>(&throttle), 0)).collect();
+        let gives_up = line.remove(round % 5);
+        let mut runs = line.remove(round % 4);
+        let inside = Mutex::new(Vec::new());
+        let ready = AtomicUsize::new(0);
+        // Threads begin together, so that they meet.
+        let together = || {
+            ready.fetch_add(1, Ordering::SeqCst);
+            while ready.load(Ordering::SeqCst) < 4 {
+                thread::yield_now();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                together();
+                permits.into_iter().for_each(|permit| throttle.undo(permit));
             });
-        }
-    });
-    assert_at_rest::<S>(&throttle, LIMIT);
+            scope.spawn(|| {
+                together();
+                drop(gives_up);
+            });
+            scope.spawn(|| {
+                together();
+                let entered = throttle.try_enter();
+                inside.lock().unwrap().extend(entered);
+            });
+            together();
+            runs.1 = runs.0.wakes();
+            match runs.0.poll() {
+                Poll::Ready(entered) => inside.lock().unwrap().push(entered.unwrap()),
+                Poll::Pending => line.push(runs),
+            }
+        });
+        let mut crowd = Crowd::<S> {
+            throttle,
+            waiting: line,
+            inside: inside.into_inner().unwrap(),
+        };
+        crowd.empty();
+    }
 }

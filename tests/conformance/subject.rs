@@ -1,10 +1,36 @@
 //! What a type brings along to be checked.
 
 use std::fmt::Debug;
+use std::task::Poll;
+use std::time::Duration;
 
-use tollgate::{AcquireError, ErrorKind, TryThrottle};
+use tollgate::{AcquireError, ErrorKind, Throttle, Timeout, TryThrottle};
 
 use crate::support::Waiter;
+
+/// Something that lets in so many at once, by whatever means one waits for it.
+pub(crate) trait Limit {
+    type Handle: Clone + Send + Sync + 'static;
+    type Permit: Debug + Send + 'static;
+
+    const GUARANTEES: Guarantees;
+
+    /// Lets in so many, and then nobody until one has gone.
+    fn with_limit(limit: usize) -> Self::Handle;
+
+    /// Not called unless closing is guaranteed.
+    fn close(handle: &Self::Handle);
+
+    fn try_enter(handle: &Self::Handle) -> Result<Self::Permit, AcquireError>;
+
+    /// Blocks the thread.
+    fn wait(handle: &Self::Handle) -> Result<Self::Permit, AcquireError>;
+
+    /// Begins to wait, and gives up as soon as it would have to.
+    fn wait_briefly(handle: &Self::Handle) -> Option<Self::Permit>;
+
+    fn undo(handle: &Self::Handle, permit: Self::Permit);
+}
 
 /// A kind of throttle, and how to make one.
 pub(crate) trait Subject {
@@ -22,12 +48,58 @@ pub(crate) trait Subject {
     fn close(throttle: &Self::Throttle);
 }
 
-/// What a kind of throttle guarantees beyond the trait. A check of what is not guaranteed passes.
+/// What has futures can do without.
+impl<S: Subject> Limit for S {
+    type Handle = S::Throttle;
+    type Permit = PermitOf<S>;
+
+    const GUARANTEES: Guarantees = S::GUARANTEES;
+
+    fn with_limit(limit: usize) -> Self::Handle {
+        S::with_limit(limit)
+    }
+
+    fn close(throttle: &Self::Handle) {
+        S::close(throttle);
+    }
+
+    fn try_enter(throttle: &Self::Handle) -> Result<Self::Permit, AcquireError> {
+        throttle.try_enter()
+    }
+
+    /// By way of a timeout, since a wait that is not known has no `wait` of its own.
+    fn wait(throttle: &Self::Handle) -> Result<Self::Permit, AcquireError> {
+        Timeout::new(throttle.enter(), Duration::MAX).wait()
+    }
+
+    fn wait_briefly(throttle: &Self::Handle) -> Option<Self::Permit> {
+        let mut waiter = Waiter::new(throttle.enter());
+        match waiter.poll() {
+            Poll::Ready(entered) => entered.ok(),
+            Poll::Pending => {
+                // So that it is in line for a while.
+                std::thread::yield_now();
+                None
+            }
+        }
+    }
+
+    fn undo(throttle: &Self::Handle, permit: Self::Permit) {
+        throttle.undo(permit);
+    }
+}
+
+/// What a kind of throttle guarantees beyond the trait, as the table in `tollgate::guarantees` has
+/// it. A check of what is not guaranteed passes.
+#[derive(Clone, Copy)]
 pub(crate) struct Guarantees {
-    /// Waiters are let in in the order in which they joined.
+    /// Waiters are let in in the order in which they joined, whoever is polled first.
     pub(crate) order: bool,
     /// What was given to a waiter that has not run yet cannot be taken by a newcomer.
     pub(crate) no_overtaking: bool,
+    /// Two that come back at once wake two; otherwise the second one is woken when the first has
+    /// run.
+    pub(crate) wakes_each: bool,
     /// A permit is held, and makes room when it is dropped; otherwise only `undo` does.
     pub(crate) held: bool,
     /// It can be closed, and then tells everybody.
@@ -38,27 +110,28 @@ impl Guarantees {
     pub(crate) const ALL: Self = Self {
         order: true,
         no_overtaking: true,
+        wakes_each: true,
         held: true,
         closes: true,
     };
 }
 
 /// The permit of a subject.
-pub(crate) type PermitOf<S> = <<S as Subject>::Throttle as tollgate::Throttle>::Permit;
+pub(crate) type PermitOf<S> = <<S as Subject>::Throttle as Throttle>::Permit;
 
 /// The wait of a subject.
-pub(crate) type EnterOf<S> = <<S as Subject>::Throttle as tollgate::Throttle>::Enter;
+pub(crate) type EnterOf<S> = <<S as Subject>::Throttle as Throttle>::Enter;
 
 /// Somebody in line.
 #[track_caller]
 pub(crate) fn parked<S: Subject>(throttle: &S::Throttle) -> Waiter<EnterOf<S>> {
-    Waiter::parked(tollgate::Throttle::enter(throttle))
+    Waiter::parked(throttle.enter())
 }
 
 /// Everything that there is to be had.
 #[track_caller]
-pub(crate) fn fill<S: Subject>(throttle: &S::Throttle, limit: usize) -> Vec<PermitOf<S>> {
-    let permits = (0..limit).map(|_| throttle.try_enter().expect("there is room"));
+pub(crate) fn fill<L: Limit>(handle: &L::Handle, limit: usize) -> Vec<L::Permit> {
+    let permits = (0..limit).map(|_| L::try_enter(handle).expect("there is room"));
     permits.collect()
 }
 
@@ -74,10 +147,10 @@ pub(crate) fn assert_no_room<P: Debug>(tried: Result<P, AcquireError>) {
 
 /// Nobody is in, nobody waits, and the whole limit can be had, and no more.
 #[track_caller]
-pub(crate) fn assert_at_rest<S: Subject>(throttle: &S::Throttle, limit: usize) {
-    let permits = fill::<S>(throttle, limit);
-    assert_no_room(throttle.try_enter());
+pub(crate) fn assert_at_rest<L: Limit>(handle: &L::Handle, limit: usize) {
+    let permits = fill::<L>(handle, limit);
+    assert_no_room(L::try_enter(handle));
     for permit in permits {
-        tollgate::Throttle::undo(throttle, permit);
+        L::undo(handle, permit);
     }
 }

@@ -9,6 +9,7 @@
 
 pub(crate) mod foreign;
 pub(crate) mod random;
+pub(crate) mod scripted;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -135,4 +136,17 @@ pub(crate) fn assert_at_rest(semaphore: &Semaphore, permits: usize) {
         drop(semaphore.try_acquire_many(all).expect("the line is open"));
     }
     assert!(poll_once(&mut semaphore.wait_idle()).is_ready());
+}
+
+/// Lets others run, whatever the executor.
+pub(crate) async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -18,10 +18,10 @@ use crate::error::AcquireError;
 
 /// At most N threads at once: a semaphore of a mutex and a condition variable, which blocks.
 ///
-/// It has the higher throughput when threads come back often: a thread that gives its permit back and
-/// wants another has it at once, while the others sleep. For the same reason a thread can starve.
-/// [`Semaphore::acquire`](crate::Semaphore::acquire)`().wait()` is the fair one for threads.
-/// [The table](crate::guarantees) has what each type guarantees.
+/// [`Semaphore::acquire`](crate::Semaphore::acquire)`().wait()` is the fair one for threads. This one has
+/// somewhat more throughput where threads queue: one that gives its permit back and wants another
+/// has it at once, while the others sleep. For the same reason a thread can starve. [The
+/// table](crate::guarantees) has what each type guarantees.
 ///
 /// A wait can be ended from outside, by a `CancellationToken` and by a timeout. If the thread had been
 /// woken for a permit just then, another one is woken for it.

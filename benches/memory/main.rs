@@ -4,6 +4,8 @@
 //! places that are allocated before the counting starts, as they would lie in their tasks: what is counted is what the
 //! semaphore itself allocates, and the size of the future is shown beside it.
 
+mod throttles;
+
 use std::alloc::System;
 use std::process::ExitCode;
 
@@ -14,7 +16,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, Stats, StatsAlloc};
 use tokio::sync::Semaphore as Tokio;
 use tollgate_bench::harness::{Options, Table};
 use tollgate_bench::line::{self, Line, Order, WAITERS};
-use tollgate_bench::peer::{Ours, Peer};
+use tollgate_bench::peer::{Ours, TryPeer};
 
 #[global_allocator]
 static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -23,6 +25,9 @@ static COUNTING: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const FUTURE: usize = 64;
 const ARENA: f64 = 48.0;
 const WARM_ALLOCATIONS: usize = 0;
+
+/// How many wait while [`ask`] counts what is asked of a warm line.
+const WAITS_WARM: usize = 4 * WAITERS;
 
 /// What a line asked of the allocator.
 struct Asked {
@@ -38,6 +43,18 @@ struct Asked {
 
 fn main() -> ExitCode {
     let options = Options::from_args();
+    let semaphores = semaphores(&options);
+    println!();
+    let throttles = throttles::table(&options);
+    if options.check && !(semaphores && throttles) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// The table of the semaphores; whether ours keeps within its limits.
+fn semaphores(options: &Options) -> bool {
     let contenders: [(&str, Box<dyn Line>); 6] = [
         (Ours::NAME, line::boxed::<Ours>(WAITERS)),
         (Tokio::NAME, line::boxed::<Tokio>(WAITERS)),
@@ -78,11 +95,7 @@ fn main() -> ExitCode {
         "tollgate: future <= {FUTURE} bytes, arena <= {ARENA} bytes a waiter, {WARM_ALLOCATIONS} allocations once warm: {}",
         if missed { "MISS" } else { "PASS" }
     );
-    if options.check && missed {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    !missed
 }
 
 /// Fills the line once cold; then once warm, handed on and given up in every order.

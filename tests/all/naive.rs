@@ -1,0 +1,167 @@
+//! The most obvious model of compositions: a count and a vector of waiters for each semaphore.
+
+use tollgate::ErrorKind;
+
+pub(super) const PARTS: usize = 4;
+
+/// What an entry asks for: in this order, so many permits of that semaphore, or nothing.
+pub(super) type Asks = [Option<(usize, u32)>; PARTS];
+
+/// A semaphore.
+pub(super) struct Count {
+    pub(super) free: usize,
+    pub(super) limit: usize,
+    pub(super) closed: bool,
+    /// Names, and what they ask for.
+    pub(super) line: Vec<(usize, usize)>,
+    /// Names of those who were refused, and have not heard it yet.
+    pub(super) refused: Vec<usize>,
+}
+
+/// Where somebody is on the way through its parts.
+pub(super) struct Entry {
+    name: usize,
+    pub(super) asks: Asks,
+    /// How many parts it has entered.
+    entered: usize,
+    /// Whether it has a place in line for the next one, or was granted what it waited for.
+    asked: bool,
+}
+
+/// What happened.
+#[derive(Debug, PartialEq)]
+pub(super) enum Answer {
+    In,
+    Waits,
+    Refused(ErrorKind, usize),
+}
+
+#[derive(Default)]
+pub(super) struct Model {
+    pub(super) counts: Vec<Count>,
+    names: usize,
+}
+
+impl Count {
+    /// `Ok(false)` if one has to wait.
+    fn ask(&mut self, permits: usize) -> Result<bool, ErrorKind> {
+        if self.closed {
+            return Err(ErrorKind::Closed);
+        }
+        if permits > self.limit {
+            return Err(ErrorKind::ExceedsCapacity);
+        }
+        let takes = permits == 0 || (self.line.is_empty() && permits <= self.free);
+        if takes {
+            self.free -= permits;
+        }
+        Ok(takes)
+    }
+
+    pub(super) fn give(&mut self, permits: usize) {
+        self.free += permits;
+        while let Some(&(_, asked)) = self.line.first() {
+            if asked > self.free {
+                break;
+            }
+            self.free -= asked;
+            self.line.remove(0);
+        }
+    }
+
+    /// Takes somebody out, who asked for so many.
+    fn leave(&mut self, name: usize, permits: usize) {
+        if let Some(at) = self.line.iter().position(|&(other, _)| other == name) {
+            self.line.remove(at);
+            self.give(0);
+        } else if let Some(at) = self.refused.iter().position(|&other| other == name) {
+            self.refused.remove(at);
+        } else {
+            self.give(permits);
+        }
+    }
+}
+
+impl Model {
+    pub(super) fn new_entry(&mut self, asks: Asks) -> Entry {
+        self.names += 1;
+        Entry {
+            name: self.names,
+            asks,
+            entered: 0,
+            asked: false,
+        }
+    }
+
+    /// Gives back the first so many parts, the last first.
+    pub(super) fn undo(&mut self, asks: &Asks, parts: usize) {
+        for (semaphore, permits) in asks[..parts].iter().rev().flatten() {
+            self.counts[*semaphore].give(*permits as usize);
+        }
+    }
+
+    pub(super) fn try_enter(&mut self, asks: &Asks) -> Answer {
+        for (part, ask) in asks.iter().enumerate() {
+            let Some((semaphore, permits)) = *ask else {
+                continue;
+            };
+            let refused = match self.counts[semaphore].ask(permits as usize) {
+                Ok(true) => continue,
+                Ok(false) => ErrorKind::NoPermits,
+                Err(kind) => kind,
+            };
+            self.undo(asks, part);
+            return Answer::Refused(refused, part);
+        }
+        Answer::In
+    }
+
+    pub(super) fn poll(&mut self, entry: &mut Entry) -> Answer {
+        while entry.entered < PARTS {
+            let Some((semaphore, permits)) = entry.asks[entry.entered] else {
+                entry.entered += 1;
+                continue;
+            };
+            let count = &mut self.counts[semaphore];
+            let refused = if !entry.asked {
+                match count.ask(permits as usize) {
+                    Ok(true) => None,
+                    Ok(false) => {
+                        count.line.push((entry.name, permits as usize));
+                        entry.asked = true;
+                        return Answer::Waits;
+                    }
+                    Err(kind) => Some(kind),
+                }
+            } else if count.line.iter().any(|&(name, _)| name == entry.name) {
+                return Answer::Waits;
+            } else if let Some(at) = count.refused.iter().position(|&name| name == entry.name) {
+                count.refused.remove(at);
+                Some(ErrorKind::Closed)
+            } else {
+                None
+            };
+            if let Some(kind) = refused {
+                self.undo(&entry.asks, entry.entered);
+                return Answer::Refused(kind, entry.entered);
+            }
+            entry.asked = false;
+            entry.entered += 1;
+        }
+        Answer::In
+    }
+
+    pub(super) fn give_up(&mut self, entry: &Entry) {
+        if let (true, Some((semaphore, permits))) = (entry.asked, entry.asks[entry.entered]) {
+            self.counts[semaphore].leave(entry.name, permits as usize);
+        }
+        self.undo(&entry.asks, entry.entered);
+    }
+
+    pub(super) fn close(&mut self, semaphore: usize) {
+        let count = &mut self.counts[semaphore];
+        count.closed = true;
+        let line = std::mem::take(&mut count.line);
+        count.refused.extend(line.into_iter().map(|(name, _)| name));
+    }
+}

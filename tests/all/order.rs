@@ -1,0 +1,78 @@
+//! From left to right: a part is asked when those before it have let in, and not before.
+
+use tollgate::{Throttle, TryThrottle, all};
+
+use super::given_back::{each_part, entered};
+use super::shapes::NAMES;
+use crate::support::Waiter;
+use crate::support::scripted::{Lingers, Log, Script};
+
+#[test]
+fn a_part_is_not_asked_before_those_on_its_left_have_let_in() {
+    each_part(|shape, part| {
+        shape.parts[part].now(Script::Wait);
+        let mut waiter = Waiter::parked(shape.enter());
+        for _ in 0..3 {
+            assert!(waiter.is_pending());
+        }
+        let mut expected = entered(part);
+        expected.push(format!("enter {}", NAMES[part]));
+        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        // Then the others are, in the same poll.
+        shape.parts[part].now(Script::Admit);
+        drop(waiter.output().expect("let in"));
+        let everything = entered(shape.parts.len());
+        let asked: Vec<_> = expected.into_iter().chain(shape.log.take()).collect();
+        assert_eq!(
+            asked[..everything.len()],
+            everything,
+            "{}",
+            shape.description
+        );
+    });
+}
+
+#[test]
+fn a_part_that_has_let_in_is_not_polled_again() {
+    let log = Log::default();
+    let (first, second) = (log.part("a"), log.part("b"));
+    second.now(Script::Wait);
+    let mut waiter = Waiter::parked(all((first.clone(), second.clone())).enter());
+    // Would count as a refusal, or panic, if the first were asked again.
+    first.now(Script::PanicWhenPolled);
+    assert!(waiter.is_pending());
+    second.now(Script::Admit);
+    let (a, b) = waiter.output().expect("let in");
+    assert_eq!((a.name(), b.name()), ("a0".into(), "b0".into()));
+}
+
+#[test]
+fn the_wait_of_a_part_is_over_before_the_next_one_is_asked() {
+    let log = Log::default();
+    let (first, second) = (Lingers::admits(&log), log.part("b"));
+    second.now(Script::Wait);
+    let waiter = Waiter::parked(all((first, second)).enter());
+    assert_eq!(log.take(), ["over", "enter b"]);
+    drop(waiter);
+}
+
+#[test]
+fn the_wait_of_a_part_that_refused_is_over_before_others_are_undone() {
+    let log = Log::default();
+    let (first, second) = (log.part("a"), Lingers::refuses(&log));
+    let mut waiter = Waiter::new(all((first, second)).enter());
+    assert!(waiter.output().is_err());
+    assert_eq!(log.take(), ["enter a", "in a0", "over", "undo a0"]);
+}
+
+#[test]
+fn a_try_asks_no_further_than_the_part_that_refuses() {
+    let log = Log::default();
+    let parts = NAMES.map(|name| log.part(name));
+    parts[2].now(Script::Wait);
+    let [a, b, c, d, e, f] = parts;
+    assert!(all((a, b, c, d, e, f)).try_enter().is_err());
+    let tried: Vec<_> = log.take();
+    assert!(tried.iter().all(|event| !event.ends_with(['d', 'e', 'f'])));
+    assert!(tried.contains(&"try c".to_owned()));
+}

@@ -1,0 +1,197 @@
+//! Compositions of each size and of some nestings, as values of one type.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::vec::IntoIter;
+
+use tollgate::{AcquireError, Throttle, TryThrottle, all};
+
+use crate::support::scripted::{Log, Scripted, ScriptedPermit};
+
+/// The permits of a composition, from left to right, or why it refused.
+pub(super) type Entered = Result<Vec<ScriptedPermit>, AcquireError>;
+
+/// A composition whose permits are flattened.
+pub(super) struct Shape {
+    pub(super) description: &'static str,
+    pub(super) log: Log,
+    /// From left to right.
+    pub(super) parts: Vec<Scripted>,
+    /// For each of these, which part of the outermost composition it is in.
+    pub(super) outermost: Vec<usize>,
+    inner: Rc<dyn Flattened>,
+}
+
+/// The names of the parts.
+pub(super) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+trait Flattened {
+    fn enter(&self) -> Pin<Box<dyn Future<Output = Entered>>>;
+    fn try_enter(&self) -> Entered;
+    fn undo(&self, permits: Vec<ScriptedPermit>);
+}
+
+impl Shape {
+    fn new<T>(description: &'static str, composition: impl FnOnce(&[Scripted]) -> T) -> Self
+    where
+        T: TryThrottle<Permit: Leaves> + 'static,
+    {
+        let log = Log::default();
+        let parts: Vec<_> = NAMES.iter().map(|name| log.part(name)).collect();
+        let inner = Rc::new(composition(&parts));
+        let mut outermost = Vec::new();
+        let mut depth = 0;
+        let mut part = 0;
+        for character in description.chars() {
+            match character {
+                '(' => depth += 1,
+                ')' => depth -= 1,
+                ' ' if depth == 1 => part += 1,
+                'a'..='f' => outermost.push(part),
+                _ => {}
+            }
+        }
+        Self {
+            description,
+            parts: parts[..outermost.len()].to_vec(),
+            log,
+            outermost,
+            inner,
+        }
+    }
+
+    pub(super) fn enter(&self) -> Pin<Box<dyn Future<Output = Entered>>> {
+        self.inner.enter()
+    }
+
+    pub(super) fn try_enter(&self) -> Entered {
+        self.inner.try_enter()
+    }
+
+    pub(super) fn undo(&self, permits: Vec<ScriptedPermit>) {
+        self.inner.undo(permits);
+    }
+}
+
+impl<T: TryThrottle<Permit: Leaves> + 'static> Flattened for T {
+    fn enter(&self) -> Pin<Box<dyn Future<Output = Entered>>> {
+        let enter = Throttle::enter(self);
+        Box::pin(async move { Ok(flat(enter.await?)) })
+    }
+
+    fn try_enter(&self) -> Entered {
+        Ok(flat(TryThrottle::try_enter(self)?))
+    }
+
+    fn undo(&self, permits: Vec<ScriptedPermit>) {
+        Throttle::undo(self, T::Permit::of(&mut permits.into_iter()));
+    }
+}
+
+/// A permit, or a tuple of such.
+trait Leaves {
+    fn put(self, into: &mut Vec<ScriptedPermit>);
+    fn of(permits: &mut IntoIter<ScriptedPermit>) -> Self;
+}
+
+fn flat(permits: impl Leaves) -> Vec<ScriptedPermit> {
+    let mut leaves = Vec::new();
+    permits.put(&mut leaves);
+    leaves
+}
+
+impl Leaves for ScriptedPermit {
+    fn put(self, into: &mut Vec<ScriptedPermit>) {
+        into.push(self);
+    }
+
+    fn of(permits: &mut IntoIter<ScriptedPermit>) -> Self {
+        permits.next().expect("as many as there are parts")
+    }
+}
+
+impl<L: Leaves> Leaves for Option<L> {
+    fn put(self, into: &mut Vec<ScriptedPermit>) {
+        if let Some(permit) = self {
+            permit.put(into);
+        }
+    }
+
+    fn of(permits: &mut IntoIter<ScriptedPermit>) -> Self {
+        (!permits.as_slice().is_empty()).then(|| L::of(permits))
+    }
+}
+
+macro_rules! leaves {
+    ($($leaf:ident $value:ident)+) => {
+        impl<$($leaf: Leaves),+> Leaves for ($($leaf,)+) {
+            fn put(self, into: &mut Vec<ScriptedPermit>) {
+                let ($($value,)+) = self;
+                $($value.put(into);)+
+            }
+
+            fn of(permits: &mut IntoIter<ScriptedPermit>) -> Self {
+                ($($leaf::of(permits),)+)
+            }
+        }
+    };
+}
+
+leaves!(A a B b);
+leaves!(A a B b C c);
+leaves!(A a B b C c D d);
+leaves!(A a B b C c D d E e);
+leaves!(A a B b C c D d E e F f);
+
+/// Clones of the parts, as a tuple.
+fn cloned<const N: usize>(parts: &[Scripted]) -> [Scripted; N] {
+    std::array::from_fn(|at| parts[at].clone())
+}
+
+/// Every size, and nestings on the left, on the right, on both sides, in the middle, and twice.
+pub(super) fn shapes() -> Vec<Shape> {
+    vec![
+        Shape::new("(a b)", |parts| {
+            let [a, b] = cloned(parts);
+            all((a, b))
+        }),
+        Shape::new("(a b c)", |parts| {
+            let [a, b, c] = cloned(parts);
+            all((a, b, c))
+        }),
+        Shape::new("(a b c d)", |parts| {
+            let [a, b, c, d] = cloned(parts);
+            all((a, b, c, d))
+        }),
+        Shape::new("(a b c d e)", |parts| {
+            let [a, b, c, d, e] = cloned(parts);
+            all((a, b, c, d, e))
+        }),
+        Shape::new("(a b c d e f)", |parts| {
+            let [a, b, c, d, e, f] = cloned(parts);
+            all((a, b, c, d, e, f))
+        }),
+        Shape::new("((a b) c)", |parts| {
+            let [a, b, c] = cloned(parts);
+            all((all((a, b)), c))
+        }),
+        Shape::new("(a (b c))", |parts| {
+            let [a, b, c] = cloned(parts);
+            all((a, all((b, c))))
+        }),
+        Shape::new("((a b c) (d e f))", |parts| {
+            let [a, b, c, d, e, f] = cloned(parts);
+            all((all((a, b, c)), all((d, e, f))))
+        }),
+        Shape::new("(a ((b c) d) e)", |parts| {
+            let [a, b, c, d, e] = cloned(parts);
+            all((a, all((all((b, c)), d)), e))
+        }),
+        // A part that is there, of which there might be none.
+        Shape::new("(a (b) c)", |parts| {
+            let [a, b, c] = cloned(parts);
+            all((a, Some(b), c))
+        }),
+    ]
+}

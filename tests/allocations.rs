@@ -1,0 +1,136 @@
+//! How often each throttle allocates to wait, as the table in `tollgate::guarantees` has it.
+//!
+//! One test alone, since it counts what the whole process allocates.
+
+use std::alloc::System;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tollgate::{CondvarSemaphore, Semaphore, Throttle, TryThrottle};
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+fn allocations(run: impl FnOnce()) -> usize {
+    let region = Region::new(COUNTED);
+    run();
+    let change = region.change();
+    change.allocations + change.reallocations
+}
+
+/// The least of several times: what else the process does can only add to it, and so can what is
+/// allocated once for all.
+fn least<N: Ord>(count: impl Fn() -> N) -> N {
+    let counts = (0..10).map(|_| count());
+    counts.min().expect("there are ten")
+}
+
+/// How often it allocates to enter at once, and to wait until another one has gone.
+fn to_enter_and_to_wait<T: TryThrottle>(throttle: &T) -> (usize, usize) {
+    let context = || Context::from_waker(Waker::noop());
+    let enter = || {
+        let entered = pin!(throttle.enter()).poll(&mut context());
+        assert!(entered.is_ready());
+    };
+    let wait = || {
+        let permit = throttle.try_enter().ok();
+        assert!(permit.is_some() && throttle.try_enter().is_err());
+        let mut waiting = pin!(throttle.enter());
+        assert!(waiting.as_mut().poll(&mut context()).is_pending());
+        drop(permit);
+        assert!(waiting.as_mut().poll(&mut context()).is_ready());
+    };
+    (least(|| allocations(enter)), least(|| allocations(wait)))
+}
+
+/// How often it allocates to block until another thread has let go.
+fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
+    let semaphore = CondvarSemaphore::new(1);
+    least(|| {
+        let held = semaphore.try_acquire().unwrap();
+        let begun = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                begun.store(true, Ordering::SeqCst);
+                while semaphore.waiting() == 0 {
+                    thread::yield_now();
+                }
+                drop(held);
+            });
+            while !begun.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            allocations(|| wait(&semaphore))
+        })
+    })
+}
+
+#[test]
+fn waiting_allocates_as_often_as_the_table_says() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 0));
+    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 0));
+
+    let wait = |semaphore: &CondvarSemaphore| drop(semaphore.acquire().wait().unwrap());
+    assert_eq!(to_block(wait), 0);
+    let wait = |semaphore: &CondvarSemaphore| {
+        let timeout = semaphore.acquire().timeout(Duration::MAX);
+        drop(timeout.wait().unwrap());
+    };
+    assert_eq!(to_block(wait), 0);
+
+    // A box is for the wait, another one for the permit.
+    let boxed = Arc::clone(&semaphore).boxed();
+    let enter = || drop(boxed.acquire().wait().unwrap());
+    assert_eq!(least(|| allocations(enter)), 2);
+
+    #[cfg(feature = "channel")]
+    channels();
+    #[cfg(feature = "tokio")]
+    with_tokio();
+    #[cfg(feature = "async-lock")]
+    with_async_lock();
+}
+
+#[cfg(feature = "channel")]
+fn channels() {
+    let pool = Arc::new(tollgate::Pool::new([()]));
+    assert_eq!(to_enter_and_to_wait(&&*pool), (0, 1));
+    assert_eq!(to_enter_and_to_wait(&pool), (0, 2));
+    let semaphore = Arc::new(tollgate::ChannelSemaphore::new(1));
+    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
+    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 2));
+}
+
+#[cfg(feature = "tokio")]
+fn with_tokio() {
+    let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
+    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
+    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 1));
+
+    // A registration for each token at the most, besides two lists that they are in.
+    let tokens = [(); 4].map(|()| tokio_util::sync::CancellationToken::new());
+    for count in 1..=tokens.len() {
+        let wait = |semaphore: &CondvarSemaphore| {
+            let tokens = tokens[..count].iter();
+            let request = tokens.fold(semaphore.acquire(), |request, token| {
+                request.cancel_on(token)
+            });
+            drop(request.wait().unwrap());
+        };
+        let allocated = to_block(wait);
+        assert!((1..=2 + count).contains(&allocated), "{allocated}");
+    }
+}
+
+#[cfg(feature = "async-lock")]
+fn with_async_lock() {
+    let semaphore = Arc::new(async_lock::Semaphore::new(1));
+    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
+    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 1));
+}

@@ -1,0 +1,163 @@
+//! What is made of throttles.
+//!
+//! One of several parts has all parts at the same limit, so that it lets in as many as each of them.
+
+use std::sync::Arc;
+
+use tollgate::{
+    AcquireError, All, BoxEnter, BoxPermit, BoxThrottle, Cost, Semaphore, Throttle, TryThrottle,
+    all,
+};
+
+use super::subject::{Guarantees, Subject};
+use crate::support::poll_once;
+
+type Shared = Arc<Semaphore>;
+
+fn shared(limit: usize) -> Shared {
+    Arc::new(Semaphore::new(limit))
+}
+
+/// A throttle, and a semaphore to close.
+///
+/// What is composed cannot be closed itself; its parts can. It is the first one, since that is the
+/// one that one waits for when all have the same limit.
+#[derive(Clone)]
+pub(crate) struct Closable<T> {
+    throttle: T,
+    part: Shared,
+}
+
+impl<T: Throttle> Throttle for Closable<T> {
+    type Permit = T::Permit;
+    type Enter = T::Enter;
+
+    fn enter(&self) -> T::Enter {
+        self.throttle.enter()
+    }
+
+    fn undo(&self, permit: T::Permit) {
+        self.throttle.undo(permit);
+    }
+}
+
+impl<T: TryThrottle> TryThrottle for Closable<T> {
+    fn try_enter(&self) -> Result<T::Permit, AcquireError> {
+        self.throttle.try_enter()
+    }
+}
+
+/// A subject of which one part is shared with who closes it.
+macro_rules! subject {
+    ($(#[$attribute:meta])* $subject:ident, $throttle:ty, |$limit:ident| $part:expr, |$shared:ident| $make:expr) => {
+        $(#[$attribute])*
+        pub(crate) struct $subject;
+
+        impl Subject for $subject {
+            type Throttle = Closable<$throttle>;
+
+            const GUARANTEES: Guarantees = Guarantees::ALL;
+
+            fn with_limit($limit: usize) -> Self::Throttle {
+                let part = $part;
+                let $shared = Arc::clone(&part);
+                Closable { throttle: $make, part }
+            }
+
+            fn close(throttle: &Self::Throttle) {
+                throttle.part.close();
+            }
+        }
+    };
+}
+
+subject!(CostOfOne, Cost<Shared>, |limit| shared(limit), |part| part
+    .cost_owned(1));
+
+subject!(CostOfTwo, Cost<Shared>, |limit| shared(2 * limit), |part| {
+    part.cost_owned(2)
+});
+
+subject!(
+    /// The one permit that is left over is of no use.
+    CostOfTwoAndOneOver,
+    Cost<Shared>,
+    |limit| shared(2 * limit + 1),
+    |part| part.cost_owned(2)
+);
+
+subject!(
+    Optional,
+    Option<Shared>,
+    |limit| shared(limit),
+    |part| Some(part)
+);
+
+subject!(
+    AllOfTwo,
+    All<(Shared, Shared)>,
+    |limit| shared(limit),
+    |part| {
+        let other = shared(part.permits());
+        all((part, other))
+    }
+);
+
+subject!(
+    AllOfThree,
+    All<(Shared, Cost<Shared>, Option<Shared>)>,
+    |limit| shared(limit),
+    |part| {
+        let twice = shared(2 * part.permits());
+        all((part, twice.cost_owned(2), None))
+    }
+);
+
+subject!(
+    Nested,
+    All<(All<(Shared, Shared)>, All<(Shared, Shared)>)>,
+    |limit| shared(limit),
+    |part| {
+        let limit = part.permits();
+        let other = || shared(limit);
+        let others = (other(), other(), other());
+        all((all((part, others.0)), all((others.1, others.2))))
+    }
+);
+
+subject!(Boxed, TriesByPolling, |limit| shared(limit), |part| {
+    TriesByPolling(part.boxed())
+});
+
+subject!(BoxedAll, TriesByPolling, |limit| shared(limit), |part| {
+    let other = shared(part.permits());
+    let both = all((part, other));
+    TriesByPolling(both.boxed().boxed())
+});
+
+/// A boxed throttle has no way to try, so a wait is polled once and dropped if it is not over.
+#[derive(Clone)]
+pub(crate) struct TriesByPolling(BoxThrottle);
+
+impl Throttle for TriesByPolling {
+    type Permit = BoxPermit;
+    type Enter = BoxEnter;
+
+    fn enter(&self) -> BoxEnter {
+        self.0.enter()
+    }
+
+    fn undo(&self, permit: BoxPermit) {
+        self.0.undo(permit);
+    }
+}
+
+impl TryThrottle for TriesByPolling {
+    fn try_enter(&self) -> Result<BoxPermit, AcquireError> {
+        match poll_once(&mut self.0.enter()) {
+            std::task::Poll::Ready(entered) => entered,
+            // Nobody but the crate can make an error, so this is another one's.
+            std::task::Poll::Pending => Err(Semaphore::new(0).try_acquire().unwrap_err()),
+        }
+    }
+}

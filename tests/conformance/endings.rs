@@ -1,0 +1,159 @@
+//! The checks of how a wait ends other than by a permit: the combinators, on a wait that is not
+//! known.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{ErrorKind, Throttle, Timeout};
+
+use super::subject::{Limit, Subject, assert_at_rest, fill, parked};
+use crate::support::Waiter;
+
+pub(crate) fn a_wait_of_no_time_takes_what_there_is<S: Subject>() {
+    let throttle = S::with_limit(1);
+    let permit = Waiter::new(Timeout::new(throttle.enter(), Duration::ZERO)).granted();
+    let mut late = Waiter::new(Timeout::new(throttle.enter(), Duration::ZERO));
+    assert_eq!(late.refused(), ErrorKind::TimedOut);
+    // It holds no place, although it is still there.
+    let mut waiting = parked::<S>(&throttle);
+    throttle.undo(permit);
+    throttle.undo(waiting.granted());
+    assert_at_rest::<S>(&throttle, 1);
+    drop(late);
+}
+
+pub(crate) fn blocked_threads_are_let_in_as_others_leave<S: Subject>() {
+    let throttle = S::with_limit(2);
+    let mut permits = fill::<S>(&throttle, 2);
+    let (enters, entered) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let (throttle, enters) = (throttle.clone(), enters.clone());
+            scope.spawn(move || enters.send(S::wait(&throttle).unwrap()).unwrap());
+        }
+        // One of them is let in for each that leaves, whichever it is.
+        for _ in 0..4 {
+            throttle.undo(permits.remove(0));
+            permits.push(entered.recv().unwrap());
+        }
+    });
+    for permit in permits {
+        throttle.undo(permit);
+    }
+    assert_at_rest::<S>(&throttle, 2);
+}
+
+#[cfg(feature = "tokio")]
+mod with_tokio {
+    use tokio_util::sync::CancellationToken;
+    use tollgate::{CancelOn, TryThrottle};
+
+    use super::*;
+
+    pub(crate) fn a_cancelled_token_takes_nothing<S: Subject>() {
+        let throttle = S::with_limit(1);
+        let token = CancellationToken::new();
+        let made_before = CancelOn::new(throttle.enter(), &token);
+        token.cancel();
+        let made_after = CancelOn::new(throttle.enter(), &token);
+        for wait in [made_before, made_after] {
+            let mut cancelled = Waiter::new(wait);
+            assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
+            assert_at_rest::<S>(&throttle, 1);
+        }
+    }
+
+    pub(crate) fn a_token_ends_a_wait<S: Subject>() {
+        let throttle = S::with_limit(1);
+        let token = CancellationToken::new();
+        let permit = throttle.try_enter().unwrap();
+        let mut cancelled = Waiter::parked(CancelOn::new(throttle.enter(), &token));
+        let mut behind = parked::<S>(&throttle);
+        token.cancel();
+        assert!(cancelled.wakes() > 0);
+        assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
+        throttle.undo(permit);
+        assert!(behind.wakes() > 0);
+        throttle.undo(behind.granted());
+        assert_at_rest::<S>(&throttle, 1);
+        drop(cancelled);
+    }
+
+    pub(crate) fn cancelled_after_the_wake_is_passed_on<S: Subject>() {
+        let throttle = S::with_limit(1);
+        let token = CancellationToken::new();
+        let permit = throttle.try_enter().unwrap();
+        let mut cancelled = Waiter::parked(CancelOn::new(throttle.enter(), &token));
+        let mut behind = parked::<S>(&throttle);
+        throttle.undo(permit);
+        assert!(cancelled.wakes() > 0);
+        token.cancel();
+        assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
+        // Although the future that was cancelled is still there.
+        assert!(behind.wakes() > 0);
+        throttle.undo(behind.granted());
+        assert_at_rest::<S>(&throttle, 1);
+        drop(cancelled);
+    }
+
+    pub(crate) fn a_token_ends_the_wait_of_a_thread<S: Subject>() {
+        let throttle = S::with_limit(1);
+        let token = CancellationToken::new();
+        let permit = throttle.try_enter().unwrap();
+        thread::scope(|scope| {
+            let wait = || CancelOn::new(throttle.enter(), &token).wait();
+            let blocked: Vec<_> = (0..3).map(|_| scope.spawn(wait)).collect();
+            token.cancel();
+            for thread in blocked {
+                let refused = thread.join().unwrap().unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::Cancelled);
+            }
+        });
+        throttle.undo(permit);
+        assert_at_rest::<S>(&throttle, 1);
+    }
+
+    /// Runs in time that stands still until everybody waits for it.
+    fn with_paused_time(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.unwrap().block_on(test);
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    pub(crate) fn a_deadline_ends_a_wait<S: Subject>() {
+        with_paused_time(async {
+            let throttle = S::with_limit(1);
+            let permit = throttle.try_enter().unwrap();
+            let mut late = Waiter::parked(Timeout::new(throttle.enter(), SECOND));
+            let mut behind = parked::<S>(&throttle);
+            tokio::time::advance(SECOND - Duration::from_millis(1)).await;
+            assert!(late.is_pending());
+            tokio::time::advance(Duration::from_millis(1)).await;
+            assert!(late.wakes() > 0);
+            assert_eq!(late.refused(), ErrorKind::TimedOut);
+            throttle.undo(permit);
+            throttle.undo(behind.granted());
+            assert_at_rest::<S>(&throttle, 1);
+            drop(late);
+        });
+    }
+
+    pub(crate) fn a_permit_comes_before_the_deadline<S: Subject>() {
+        with_paused_time(async {
+            let throttle = S::with_limit(1);
+            let permit = throttle.try_enter().unwrap();
+            let mut waiting = Waiter::parked(Timeout::new(throttle.enter(), SECOND));
+            throttle.undo(permit);
+            tokio::time::advance(SECOND).await;
+            throttle.undo(waiting.granted());
+            assert_at_rest::<S>(&throttle, 1);
+        });
+    }
+}
+#[cfg(feature = "tokio")]
+pub(crate) use with_tokio::*;

@@ -1,0 +1,122 @@
+//! Our own types, borrowed for as long as the test lasts, and shared.
+
+use std::sync::Arc;
+
+use tollgate::{AcquireError, CondvarSemaphore, Semaphore};
+
+use super::subject::{Guarantees, Limit, Subject};
+
+/// A subject of a type that has a `close`.
+macro_rules! subject {
+    ($subject:ident, $throttle:ty, $guarantees:expr, |$limit:ident| $make:expr) => {
+        pub(crate) struct $subject;
+
+        impl Subject for $subject {
+            type Throttle = $throttle;
+
+            const GUARANTEES: Guarantees = $guarantees;
+
+            fn with_limit($limit: usize) -> Self::Throttle {
+                $make
+            }
+
+            fn close(throttle: &Self::Throttle) {
+                throttle.close();
+            }
+        }
+    };
+}
+
+subject!(
+    BorrowedSemaphore,
+    &'static Semaphore,
+    Guarantees::ALL,
+    |limit| Box::leak(Box::new(Semaphore::new(limit)))
+);
+
+subject!(SharedSemaphore, Arc<Semaphore>, Guarantees::ALL, |limit| {
+    Arc::new(Semaphore::new(limit))
+});
+
+#[cfg(feature = "channel")]
+pub(crate) mod channels {
+    use std::iter::repeat_n;
+
+    use tollgate::{ChannelSemaphore, Pool};
+
+    use super::*;
+
+    /// Whoever runs first takes what there is.
+    const OF_A_CHANNEL: Guarantees = Guarantees {
+        order: false,
+        no_overtaking: false,
+        ..Guarantees::ALL
+    };
+
+    subject!(BorrowedPool, &'static Pool<()>, OF_A_CHANNEL, |limit| {
+        Box::leak(Box::new(Pool::new(repeat_n((), limit))))
+    });
+
+    subject!(SharedPool, Arc<Pool<()>>, OF_A_CHANNEL, |limit| Arc::new(
+        Pool::new(repeat_n((), limit))
+    ));
+
+    subject!(FactoryPool, Arc<Pool<String>>, OF_A_CHANNEL, |limit| {
+        Arc::new(Pool::with_factory(limit, || "an item".to_owned()))
+    });
+
+    subject!(
+        BorrowedChannelSemaphore,
+        &'static ChannelSemaphore,
+        OF_A_CHANNEL,
+        |limit| Box::leak(Box::new(ChannelSemaphore::new(limit)))
+    );
+
+    subject!(
+        SharedChannelSemaphore,
+        Arc<ChannelSemaphore>,
+        OF_A_CHANNEL,
+        |limit| Arc::new(ChannelSemaphore::new(limit))
+    );
+}
+
+/// It has no futures, so it is no throttle.
+pub(crate) struct Condvar;
+
+impl Limit for Condvar {
+    type Handle = Arc<CondvarSemaphore>;
+    type Permit = tollgate::condvar_semaphore::OwnedPermit;
+
+    const GUARANTEES: Guarantees = Guarantees {
+        order: false,
+        no_overtaking: false,
+        ..Guarantees::ALL
+    };
+
+    fn with_limit(limit: usize) -> Self::Handle {
+        Arc::new(CondvarSemaphore::new(limit))
+    }
+
+    fn close(handle: &Self::Handle) {
+        handle.close();
+    }
+
+    fn try_enter(handle: &Self::Handle) -> Result<Self::Permit, AcquireError> {
+        Arc::clone(handle).try_acquire_owned()
+    }
+
+    fn wait(handle: &Self::Handle) -> Result<Self::Permit, AcquireError> {
+        Arc::clone(handle).acquire_owned().wait()
+    }
+
+    fn wait_briefly(handle: &Self::Handle) -> Option<Self::Permit> {
+        // Too short to be let in, and long enough to have waited.
+        let nanosecond = std::time::Duration::from_nanos(1);
+        let request = Arc::clone(handle).acquire_owned();
+        request.timeout(nanosecond).wait().ok()
+    }
+
+    fn undo(_: &Self::Handle, permit: Self::Permit) {
+        drop(permit);
+    }
+}

@@ -1,0 +1,18 @@
+//! What a pool promises, a sentence a test.
+//!
+//! What it has in common with every throttle is in `conformance.rs`.
+
+#![cfg(feature = "channel")]
+
+mod support;
+
+mod pool {
+    mod close;
+    mod factory;
+    mod items;
+    mod panicking;
+    mod threads;
+    mod tracked;
+    mod waits;
+    mod wakers;
+}

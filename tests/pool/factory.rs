@@ -1,0 +1,205 @@
+//! Items that are made when they are needed.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use tollgate::{ErrorKind, Pool};
+
+use super::tracked::{Item, Tally, made_to_order};
+use crate::support::foreign::panic_message;
+use crate::support::{Waiter, kind};
+
+#[test]
+fn nothing_is_made_before_it_is_needed() {
+    let (pool, tally) = made_to_order(3);
+    assert_eq!((pool.size(), pool.idle(), tally.made()), (3, 3, 0));
+    let not_polled = pool.acquire();
+    assert_eq!(tally.made(), 0);
+    let one = pool.try_acquire().unwrap();
+    assert_eq!((one.number, tally.made()), (0, 1));
+    let two = Waiter::new(not_polled).granted();
+    assert_eq!((two.number, tally.made()), (1, 2));
+    let three = Waiter::new(Arc::clone(&pool).acquire_owned()).granted();
+    assert_eq!((three.number, tally.made()), (2, 3));
+    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
+    let mut waiter = Waiter::parked(pool.acquire());
+    drop((one, two, three));
+    drop(waiter.granted());
+    // There are as many as it is large, and they go round.
+    for _ in 0..10 {
+        drop(pool.try_acquire().unwrap());
+    }
+    assert_eq!((tally.made(), tally.dropped()), (3, 0));
+}
+
+#[test]
+fn what_was_never_needed_is_never_made() {
+    let (pool, tally) = made_to_order(3);
+    drop(pool.try_acquire().unwrap());
+    pool.close();
+    assert_eq!((tally.made(), tally.dropped()), (1, 1));
+    let (pool, tally) = made_to_order(3);
+    drop(pool);
+    assert_eq!(tally.made(), 0);
+}
+
+#[test]
+fn an_item_is_made_by_who_needs_it() {
+    let makers = Arc::new(Mutex::new(Vec::new()));
+    let pool = Pool::with_factory(2, {
+        let makers = Arc::clone(&makers);
+        move || makers.lock().unwrap().push(thread::current().id())
+    });
+    let here = pool.try_acquire().unwrap();
+    let there = thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let _permit = pool.acquire().wait().unwrap();
+            thread::current().id()
+        });
+        other.join().unwrap()
+    });
+    drop(here);
+    assert_eq!(*makers.lock().unwrap(), [thread::current().id(), there]);
+}
+
+/// A pool whose factory panics as long as it is told to.
+struct Moody {
+    pool: Arc<Pool<Item>>,
+    tally: Arc<Tally>,
+    panics: Arc<AtomicBool>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Moody {
+    fn new(size: usize) -> Self {
+        let tally = Arc::<Tally>::default();
+        let panics = Arc::new(AtomicBool::new(true));
+        let calls = Arc::<AtomicUsize>::default();
+        let make = {
+            let (tally, panics, calls) = (tally.clone(), panics.clone(), calls.clone());
+            move || {
+                calls.fetch_add(1, Ordering::SeqCst);
+                assert!(!panics.load(Ordering::SeqCst), "out of items");
+                tally.make()
+            }
+        };
+        let pool = Arc::new(Pool::with_factory(size, make));
+        Self {
+            pool,
+            tally,
+            panics,
+            calls,
+        }
+    }
+
+    fn shared(&self) -> Arc<Pool<Item>> {
+        Arc::clone(&self.pool)
+    }
+}
+
+#[track_caller]
+fn out_of_items<R>(run: impl FnOnce() -> R) {
+    assert_eq!(panic_message(run).as_deref(), Some("out of items"));
+}
+
+#[test]
+fn a_factory_that_panics_leaves_the_vacancy_to_the_next() {
+    let moody = Moody::new(1);
+    let mut waiter = Waiter::new(moody.pool.acquire());
+    let mut owned_waiter = Waiter::new(moody.shared().acquire_owned());
+    out_of_items(|| moody.pool.try_acquire());
+    assert_eq!(moody.pool.idle(), 1);
+    out_of_items(|| moody.shared().try_acquire_owned());
+    assert_eq!(moody.pool.idle(), 1);
+    out_of_items(|| waiter.poll());
+    assert_eq!(moody.pool.idle(), 1);
+    out_of_items(|| owned_waiter.poll());
+    assert_eq!(moody.pool.idle(), 1);
+    assert_eq!(moody.calls.load(Ordering::SeqCst), 4);
+    // Those two waits are over.
+    for message in [
+        panic_message(|| waiter.poll().is_ready()),
+        panic_message(|| owned_waiter.poll().is_ready()),
+    ] {
+        assert_eq!(message.as_deref(), Some("polled again after it was ready"));
+    }
+    // Nobody holds on to the pool.
+    assert_eq!(Arc::strong_count(&moody.pool), 1);
+    moody.panics.store(false, Ordering::SeqCst);
+    assert_eq!(moody.pool.try_acquire().unwrap().number, 0);
+    assert_eq!((moody.tally.made(), moody.tally.dropped()), (1, 0));
+}
+
+/// The item of this holder is spoilt, so a vacancy comes back.
+fn hold_and_panic(pool: &Pool<Item>) {
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _permit = pool.try_acquire().unwrap();
+        panic!("a holder that panics on purpose");
+    }));
+    assert!(panicked.is_err());
+}
+
+#[test]
+fn a_factory_that_panics_in_a_wait_wakes_the_next_one() {
+    let moody = Moody::new(1);
+    moody.panics.store(false, Ordering::SeqCst);
+    let (mut borrowed, mut owned, mut last) = (
+        Waiter::new(moody.pool.acquire()),
+        Waiter::new(moody.shared().acquire_owned()),
+        Waiter::new(moody.pool.acquire()),
+    );
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _permit = moody.pool.try_acquire().unwrap();
+        assert!(borrowed.is_pending() && owned.is_pending() && last.is_pending());
+        panic!("a holder that panics on purpose");
+    }));
+    assert!(panicked.is_err());
+    moody.panics.store(true, Ordering::SeqCst);
+    assert!(borrowed.wakes() > 0);
+    out_of_items(|| borrowed.poll());
+    assert!(owned.wakes() > 0);
+    out_of_items(|| owned.poll());
+    assert!(last.wakes() > 0);
+    moody.panics.store(false, Ordering::SeqCst);
+    assert_eq!(last.granted().number, 1);
+    assert_eq!((moody.pool.idle(), moody.tally.dropped()), (1, 1));
+    hold_and_panic(&moody.pool);
+    assert_eq!((moody.pool.idle(), moody.tally.dropped()), (1, 2));
+}
+
+#[test]
+fn a_factory_that_panics_after_the_close_does_not_matter() {
+    let moody = Moody::new(2);
+    moody.pool.close();
+    assert_eq!(kind(moody.pool.try_acquire()), ErrorKind::Closed);
+    assert_eq!(
+        Waiter::new(moody.pool.acquire()).refused(),
+        ErrorKind::Closed
+    );
+    assert_eq!(moody.calls.load(Ordering::SeqCst), 0);
+}
+
+/// No lock is held while an item is made.
+#[test]
+fn a_factory_may_use_the_pool() {
+    let pool = Arc::new_cyclic(|weak: &std::sync::Weak<Pool<usize>>| {
+        let weak = weak.clone();
+        Pool::with_factory(3, move || {
+            let pool = weak.upgrade().expect("it is in use");
+            let left = pool.idle();
+            // Makes all the others first, each by the one before it.
+            if left > 0 {
+                drop(pool.try_acquire().unwrap());
+            }
+            left
+        })
+    });
+    let permit = pool.try_acquire().unwrap();
+    assert_eq!((*permit, pool.idle()), (2, 2));
+    drop(permit);
+    let permits: Vec<_> = (0..3).map(|_| pool.try_acquire().unwrap()).collect();
+    let made: Vec<_> = permits.iter().map(|permit| **permit).collect();
+    assert_eq!(made, [0, 1, 2]);
+}

@@ -1,0 +1,18 @@
+//! Streams behind a throttle: what is taken, what is started, what is told, and what is given back.
+
+#![cfg(feature = "stream")]
+
+mod support;
+
+mod stream {
+    mod dropped;
+    #[cfg(feature = "tokio")]
+    mod ended;
+    mod executor;
+    mod order;
+    mod panicking;
+    mod refused;
+    mod throttles;
+    mod wakeups;
+    mod workshop;
+}

@@ -1,0 +1,177 @@
+//! Any throttle will do.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use tollgate::stream::LimitStreamExt;
+use tollgate::{ErrorKind, Semaphore, Throttle, all};
+
+use super::workshop::{Polled, Workshop};
+use crate::support::{assert_at_rest, kind, yield_now};
+
+/// Runs through a stream, and says how many worked at once, at most.
+fn most_at_once<T: Throttle>(throttle: T) -> usize {
+    let (inside, most) = (Cell::new(0), Cell::new(0));
+    let each = stream::iter(0..20).for_each_limited(throttle, |_| async {
+        inside.set(inside.get() + 1);
+        most.set(most.get().max(inside.get()));
+        for _ in 0..100 {
+            yield_now().await;
+        }
+        inside.set(inside.get() - 1);
+    });
+    futures::executor::block_on(each).expect("it is open");
+    assert_eq!(inside.get(), 0);
+    most.get()
+}
+
+#[test]
+fn each_kind_lets_in_as_many_as_it_should() {
+    let semaphore = Arc::new(Semaphore::new(6));
+    let narrow = Semaphore::new(2);
+    assert_eq!(most_at_once(&*semaphore), 6);
+    assert_eq!(most_at_once(Arc::clone(&semaphore)), 6);
+    assert_eq!(most_at_once(semaphore.cost(2)), 3);
+    assert_eq!(most_at_once(Some(&*semaphore)), 6);
+    assert_eq!(most_at_once(None::<&Semaphore>), 20);
+    assert_eq!(most_at_once(all((&narrow, &*semaphore))), 2);
+    assert_eq!(most_at_once(all((&*semaphore, semaphore.cost(1)))), 3);
+    assert_eq!(most_at_once(Arc::clone(&semaphore).boxed()), 6);
+    assert_at_rest(&semaphore, 6);
+    assert_at_rest(&narrow, 2);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn tokios_semaphore() {
+    use crate::support::Waiter;
+
+    let semaphore = Arc::new(tokio::sync::Semaphore::new(4));
+    assert_eq!(most_at_once(&*semaphore), 4);
+    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
+    assert_eq!(semaphore.available_permits(), 4);
+    semaphore.close();
+    let each = stream::iter(0..3).for_each_limited(&*semaphore, |_| async {});
+    assert_eq!(Waiter::new(each).refused(), ErrorKind::Closed);
+}
+
+#[cfg(feature = "async-lock")]
+#[test]
+fn async_locks_semaphore() {
+    let semaphore = Arc::new(async_lock::Semaphore::new(4));
+    assert_eq!(most_at_once(&*semaphore), 4);
+    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
+    assert_eq!(semaphore.available_permits(), 4);
+}
+
+#[cfg(feature = "channel")]
+#[test]
+fn channels() {
+    let pool = Arc::new(tollgate::Pool::new([(); 4]));
+    assert_eq!(most_at_once(&*pool), 4);
+    assert_eq!(most_at_once(Arc::clone(&pool)), 4);
+    assert_eq!(pool.idle(), 4);
+    let semaphore = Arc::new(tollgate::ChannelSemaphore::new(4));
+    assert_eq!(most_at_once(&*semaphore), 4);
+    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
+    assert_eq!(semaphore.available_permits(), 4);
+}
+
+/// A stream without an end, of futures without a wait.
+#[test]
+fn what_never_ends_and_never_waits_is_told_one_by_one() {
+    let endless = || stream::iter(0..).map(std::future::ready);
+    let mut results = Polled::new(endless().buffer_limited(None::<&Semaphore>));
+    for item in 0..1000 {
+        assert_eq!(results.next(), Some(Ok(item)));
+    }
+    let slots = Semaphore::new(3);
+    let mut results = Polled::new(endless().buffer_limited(&slots));
+    for item in 0..1000 {
+        assert_eq!(results.next(), Some(Ok(item)));
+        assert_eq!(slots.available_permits(), 3);
+    }
+}
+
+/// What never ends does not keep what runs from being told.
+#[test]
+fn an_endless_stream_does_not_starve_what_runs() {
+    let shop = Workshop::default();
+    let slots = Semaphore::new(2);
+    let futures = stream::iter(0..).map(|item| {
+        let work = shop.work(0);
+        async move {
+            if item == 0 {
+                work.await;
+            }
+            item
+        }
+    });
+    let mut results = Polled::new(futures.buffer_limited(&slots));
+    assert_eq!(results.next(), Some(Ok(1)));
+    shop.finish(0);
+    let told: Vec<_> = (0..2).map(|_| results.next().unwrap().unwrap()).collect();
+    assert!(told.contains(&0), "{told:?}");
+}
+
+#[test]
+fn parts_of_a_composition_come_back_when_one_refuses() {
+    let (shop, narrow, wide) = (Workshop::default(), Semaphore::new(3), Semaphore::new(2));
+    let futures = shop.source(1..=9).map(|item| shop.work(item));
+    let mut results = Polled::new(futures.buffer_limited(all((&narrow, &wide))));
+    results.assert_pending();
+    assert_eq!((narrow.available_permits(), wide.waiting()), (0, 1));
+    wide.close();
+    results.assert_pending();
+    assert_eq!(narrow.available_permits(), 1);
+    shop.finish(1);
+    shop.finish(2);
+    assert!(results.next().is_some() && results.next().is_some());
+    let error = results.next().unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.part()), (ErrorKind::Closed, Some(1)));
+    assert_eq!(results.next(), None);
+    assert_at_rest(&narrow, 3);
+}
+
+#[test]
+fn two_streams_can_share_a_throttle() {
+    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
+    let futures = |items| stream::iter(items).map(|item| shop.work(item));
+    let mut one = Polled::new(futures(0..5).buffer_limited(&slots));
+    let mut other = Polled::new(futures(5..10).buffer_limited(&slots));
+    one.assert_pending();
+    other.assert_pending();
+    assert_eq!(slots.waiting(), 2);
+    shop.finish(0);
+    assert_eq!(one.next(), Some(Ok(0)));
+    shop.finish(1);
+    assert_eq!(one.next(), Some(Ok(1)));
+    // In turns, as they stand in line.
+    one.assert_pending();
+    assert_eq!(other.wakes(), 1);
+    other.assert_pending();
+    let log = shop.log.take();
+    assert!(log.contains(&"run 2".to_owned()) && log.contains(&"run 5".to_owned()));
+    drop((one, other));
+    assert_at_rest(&slots, 2);
+}
+
+#[test]
+fn a_thread_can_wait_for_it() {
+    let slots = Semaphore::new(2);
+    let sum = Cell::new(0);
+    let sum_up = |item| {
+        let sum = &sum;
+        async move { sum.set(sum.get() + item) }
+    };
+    stream::iter(1..=10)
+        .for_each_limited(&slots, sum_up)
+        .wait()
+        .unwrap();
+    assert_eq!(sum.get(), 55);
+    slots.close();
+    let refused = stream::iter(1..=10).for_each_limited(&slots, sum_up).wait();
+    assert_eq!(kind(refused), ErrorKind::Closed);
+    assert_eq!(sum.get(), 55);
+}

@@ -1,0 +1,202 @@
+//! A throttle of a type that is erased.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::{BoxThrottle, ErrorKind, Semaphore, Throttle, all};
+
+use crate::support::scripted::{Log, Script};
+use crate::support::{Waiter, assert_at_rest, kind};
+
+/// Does not mind what it is throttled by.
+struct Client {
+    throttle: BoxThrottle,
+}
+
+#[test]
+fn a_permit_that_is_dropped_comes_back() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let client = Client {
+        throttle: Arc::clone(&semaphore).boxed(),
+    };
+    let permit = Waiter::new(client.throttle.acquire()).granted();
+    assert_eq!(semaphore.available_permits(), 0);
+    let mut waiter = Waiter::parked(client.throttle.acquire());
+    assert_eq!(semaphore.waiting(), 1);
+    drop(permit);
+    assert_eq!(waiter.wakes(), 1);
+    drop(waiter.granted());
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn making_a_wait_takes_nothing_and_dropping_it_loses_nothing() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let throttle = Arc::clone(&semaphore).boxed();
+    let unpolled = throttle.acquire();
+    let held = semaphore.try_acquire().unwrap();
+    let gives_up = Waiter::parked(throttle.acquire());
+    let granted = Waiter::parked(throttle.acquire());
+    drop(gives_up);
+    drop(held);
+    assert_eq!(granted.wakes(), 1);
+    drop((granted, unpolled));
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn undo_reaches_the_throttle_with_its_permit() {
+    let log = Log::default();
+    let throttle = log.part("a").boxed();
+    let permits = [(); 3].map(|()| Waiter::new(throttle.enter()).granted());
+    log.take();
+    let [first, second, third] = permits;
+    throttle.undo(second);
+    throttle.clone().undo(third);
+    drop(first);
+    assert_eq!(log.take(), ["undo a1", "undo a2", "drop a0"]);
+}
+
+/// The permit inside has another type, so there is no throttle to give it to.
+#[test]
+fn a_permit_of_another_throttle_is_dropped() {
+    let log = Log::default();
+    let semaphore = Arc::new(Semaphore::new(1));
+    let (scripted, other) = (log.part("a").boxed(), Arc::clone(&semaphore).boxed());
+    let (permit, of_other) = (
+        Waiter::new(scripted.enter()).granted(),
+        Waiter::new(other.enter()).granted(),
+    );
+    log.take();
+    other.undo(permit);
+    assert_eq!(log.take(), ["drop a0"]);
+    scripted.undo(of_other);
+    assert!(log.take().is_empty());
+    assert_at_rest(&semaphore, 1);
+    // Both are as before.
+    drop(Waiter::new(other.enter()).granted());
+    scripted.undo(Waiter::new(scripted.enter()).granted());
+    assert_eq!(log.take(), ["enter a", "in a1", "undo a1"]);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn clones_share_the_throttle_and_the_last_one_lets_go_of_it() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let throttle = Arc::clone(&semaphore).boxed();
+    let clone = throttle.clone();
+    let permit = Waiter::new(throttle.acquire()).granted();
+    let mut waiter = Waiter::parked(clone.acquire());
+    drop((throttle, clone));
+    // A wait and a permit need no throttle.
+    drop(permit);
+    drop(waiter.granted());
+    drop(waiter);
+    assert_eq!(Arc::strong_count(&semaphore), 1);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn refusals_are_those_of_the_throttle() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let large = Arc::clone(&semaphore).cost_owned(2).boxed();
+    let refused = Waiter::new(large.acquire()).output().unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.capacity()),
+        (ErrorKind::ExceedsCapacity, Some(1))
+    );
+    let throttle = all((Arc::clone(&semaphore), Arc::clone(&semaphore).cost_owned(2))).boxed();
+    let refused = Waiter::new(throttle.acquire()).output().unwrap_err();
+    assert_eq!((refused.part(), refused.capacity()), (Some(1), Some(1)));
+    semaphore.close();
+    let refused = Waiter::new(throttle.acquire()).output().unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.part()),
+        (ErrorKind::Closed, Some(0))
+    );
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn in_a_composition_and_around_one() {
+    let log = Log::default();
+    let [a, b, c] = ["a", "b", "c"].map(|name| log.part(name));
+    let inside = all((a.boxed(), all((b, c.clone())).boxed())).boxed();
+    inside.undo(Waiter::new(inside.enter()).granted());
+    let entered = ["enter a", "in a0", "enter b", "in b0", "enter c", "in c0"];
+    let events = log.take();
+    assert_eq!(events[..6], entered);
+    assert_eq!(events[6..], ["undo c0", "undo b0", "undo a0"]);
+
+    c.now(Script::Refuse(ErrorKind::QueueFull));
+    let refused = Waiter::new(inside.enter()).output().unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.part()),
+        (ErrorKind::QueueFull, Some(1))
+    );
+    let events = log.take();
+    assert_eq!(
+        events[events.len() - 3..],
+        ["refuse c", "undo b1", "undo a1"]
+    );
+}
+
+#[test]
+fn boxed_twice_is_the_same() {
+    let log = Log::default();
+    let throttle = log.part("a").boxed().boxed();
+    throttle.undo(Waiter::new(throttle.enter()).granted());
+    drop(Waiter::new(throttle.enter()).granted());
+    let events = ["enter a", "in a0", "undo a0", "enter a", "in a1", "drop a1"];
+    assert_eq!(log.take(), events);
+}
+
+#[test]
+fn its_waits_can_be_ended_and_block_threads() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let throttle = Arc::clone(&semaphore).boxed();
+    let held = throttle.acquire().wait().unwrap();
+    let refused = throttle.acquire().timeout(Duration::from_millis(2)).wait();
+    assert_eq!(kind(refused), ErrorKind::TimedOut);
+    let in_a_thread = throttle.clone();
+    let waiting = std::thread::spawn(move || in_a_thread.acquire().wait().map(drop));
+    while semaphore.waiting() == 0 {
+        std::thread::yield_now();
+    }
+    drop(held);
+    waiting.join().unwrap().unwrap();
+    assert_at_rest(&semaphore, 1);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn its_waits_can_be_cancelled() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let throttle = Arc::clone(&semaphore).boxed();
+    let held = semaphore.try_acquire().unwrap();
+    let token = tokio_util::sync::CancellationToken::new();
+    let mut waiters = [
+        Waiter::parked(throttle.acquire_cancellable(&token)),
+        Waiter::parked(throttle.acquire().cancel_on(&token)),
+    ];
+    token.cancel();
+    for waiter in &mut waiters {
+        assert_eq!(waiter.refused(), ErrorKind::Cancelled);
+    }
+    assert_eq!(semaphore.waiting(), 0);
+    drop(held);
+    let already = Waiter::new(throttle.acquire_cancellable(&token)).refused();
+    assert_eq!(already, ErrorKind::Cancelled);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn it_can_be_shared_and_its_waits_spawned() {
+    fn is_shareable<T: Clone + Send + Sync + 'static>(_: &T) {}
+    fn can_be_spawned<T: Send + Unpin + 'static>(_: &T) {}
+    let throttle = Arc::new(Semaphore::new(1)).boxed();
+    is_shareable(&throttle);
+    can_be_spawned(&throttle.acquire());
+    can_be_spawned(&Waiter::new(throttle.acquire()).granted());
+    assert_eq!(format!("{throttle:?}"), "BoxThrottle { .. }");
+}

@@ -1,0 +1,142 @@
+//! `Option`: `None` lets everybody in.
+
+use std::sync::Arc;
+
+use tollgate::{ErrorKind, Semaphore, Throttle, TryThrottle, all};
+
+use crate::support::scripted::{Log, Script, Scripted};
+use crate::support::{Waiter, assert_at_rest, kind};
+
+#[test]
+fn none_lets_everybody_in_at_once() {
+    let nothing: Option<&Semaphore> = None;
+    for _ in 0..1000 {
+        let mut waiter = Waiter::new(nothing.enter());
+        assert!(waiter.granted().is_none());
+        assert_eq!(waiter.wakes(), 0);
+        assert!(nothing.try_enter().unwrap().is_none());
+    }
+    nothing.undo(None);
+}
+
+#[test]
+fn some_is_the_throttle_itself() {
+    let semaphore = Semaphore::new(1);
+    let throttle = Some(&semaphore);
+    let permit = throttle.try_enter().unwrap();
+    assert_eq!(permit.as_ref().unwrap().count(), 1);
+    assert_eq!(kind(throttle.try_enter()), ErrorKind::NoPermits);
+    let mut waiter = Waiter::parked(throttle.enter());
+    let gives_up = Waiter::parked(throttle.enter());
+    assert_eq!(semaphore.waiting(), 2);
+    drop(gives_up);
+    drop(permit);
+    assert_eq!(waiter.wakes(), 1);
+    let permit = waiter.granted();
+    let mut waiter = Waiter::parked(throttle.enter());
+    semaphore.close();
+    assert_eq!(waiter.refused(), ErrorKind::Closed);
+    throttle.undo(permit);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn undo_reaches_the_throttle_with_its_permit() {
+    let log = Log::default();
+    let throttle = Some(log.part("a"));
+    let permits = [throttle.try_enter().unwrap(), throttle.try_enter().unwrap()];
+    log.take();
+    for permit in permits {
+        throttle.undo(permit);
+    }
+    assert_eq!(log.take(), ["undo a0", "undo a1"]);
+    // There is nothing to undo, and no harm in it.
+    throttle.undo(None);
+    assert!(log.take().is_empty());
+}
+
+/// As when a configuration has changed between two calls, and both have the same type.
+#[test]
+fn none_drops_the_permit_of_some() {
+    let log = Log::default();
+    let permit = Some(log.part("a")).try_enter().unwrap();
+    log.take();
+    None::<Scripted>.undo(permit);
+    assert_eq!(log.take(), ["drop a0"]);
+}
+
+#[test]
+fn a_part_of_a_composition_may_be_missing() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    for quota in [None, Some(Arc::clone(&semaphore))] {
+        let slots = Semaphore::new(2);
+        let throttle = all((quota.clone(), &slots));
+        let (of_quota, slot) = throttle.try_acquire().unwrap();
+        assert_eq!(of_quota.is_some(), quota.is_some());
+        match &quota {
+            None => drop(throttle.try_acquire().unwrap()),
+            Some(_) => {
+                let refused = throttle.try_acquire().unwrap_err();
+                assert_eq!(
+                    (refused.kind(), refused.part()),
+                    (ErrorKind::NoPermits, Some(0))
+                );
+            }
+        }
+        drop((of_quota, slot));
+        assert_at_rest(&slots, 2);
+    }
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn options_nest_and_can_be_waited_for() {
+    let log = Log::default();
+    let part = log.part("a");
+    part.now(Script::Wait);
+    let throttle = Some(Some(part.clone()));
+    let mut waiter = Waiter::parked(throttle.enter());
+    part.now(Script::Admit);
+    assert_eq!(waiter.wakes(), 1);
+    let permit = waiter.granted();
+    assert_eq!(permit.as_ref().unwrap().as_ref().unwrap().name(), "a0");
+    throttle.undo(permit);
+    assert_eq!(log.take(), ["enter a", "in a0", "undo a0"]);
+}
+
+#[test]
+fn its_waits_can_be_ended_and_block_threads() {
+    let semaphore = Semaphore::new(1);
+    for throttle in [Some(&semaphore), None] {
+        assert_eq!(
+            throttle.enter().wait().unwrap().is_some(),
+            throttle.is_some()
+        );
+    }
+    let _held = semaphore.try_acquire().unwrap();
+    let zero = std::time::Duration::ZERO;
+    let refused = Some(&semaphore).enter().timeout(zero).wait();
+    assert_eq!(kind(refused), ErrorKind::TimedOut);
+    assert!(
+        None::<&Semaphore>
+            .enter()
+            .timeout(zero)
+            .wait()
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(semaphore.waiting(), 0);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn its_waits_can_be_cancelled() {
+    let semaphore = Semaphore::new(0);
+    let token = tokio_util::sync::CancellationToken::new();
+    let mut waiter = Waiter::parked(Some(&semaphore).enter().cancel_on(&token));
+    token.cancel();
+    assert_eq!(waiter.refused(), ErrorKind::Cancelled);
+    let already = None::<&Semaphore>.enter().cancel_on(&token);
+    assert_eq!(Waiter::new(already).refused(), ErrorKind::Cancelled);
+    assert_at_rest(&semaphore, 0);
+}

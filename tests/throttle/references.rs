@@ -1,0 +1,73 @@
+//! A reference to a throttle, and an `Arc` of one, is a throttle.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use tollgate::{ErrorKind, Semaphore, Throttle, TryThrottle, all};
+
+use crate::support::scripted::{Log, Script};
+use crate::support::{Waiter, assert_at_rest};
+
+/// Enters by trying and by waiting, and undoes and drops what it got.
+fn go_through<T: TryThrottle<Permit: Debug>>(throttle: T) {
+    throttle.undo(throttle.try_enter().unwrap());
+    let mut waiter = Waiter::new(throttle.enter());
+    throttle.undo(waiter.granted());
+    drop(throttle.try_enter());
+    drop(Waiter::new(throttle.clone().enter()));
+}
+
+/// The permits of one throttle are numbered from its first to its last.
+fn without_numbers(events: Vec<String>) -> Vec<String> {
+    let events = events.iter();
+    events
+        .map(|event| event.trim_end_matches(char::is_numeric).to_owned())
+        .collect()
+}
+
+#[test]
+fn everything_reaches_the_throttle() {
+    let log = Log::default();
+    let throttle = log.part("a");
+    go_through(throttle.clone());
+    let expected = without_numbers(log.take());
+    go_through(&throttle);
+    assert_eq!(without_numbers(log.take()), expected);
+    go_through(Arc::new(throttle.clone()));
+    assert_eq!(without_numbers(log.take()), expected);
+    let lent = &Arc::new(&throttle);
+    go_through(lent);
+    assert_eq!(without_numbers(log.take()), expected);
+    go_through(&lent);
+    assert_eq!(without_numbers(log.take()), expected);
+}
+
+#[test]
+fn a_shared_semaphore_can_be_lent() {
+    let semaphore = Arc::new(Semaphore::new(4));
+    go_through(&semaphore);
+    go_through(all((&semaphore, &*semaphore, Arc::clone(&semaphore))));
+    let both = all((&semaphore, semaphore.cost(2)));
+    go_through(&both);
+    go_through(Arc::new(Some(&semaphore)));
+    assert_eq!(Arc::strong_count(&semaphore), 1);
+    assert_at_rest(&semaphore, 4);
+}
+
+#[test]
+fn undo_is_that_of_the_throttle_in_a_composition_too() {
+    let log = Log::default();
+    let (first, second) = (log.part("a"), log.part("b"));
+    second.now(Script::Refuse(ErrorKind::Closed));
+    let both = all((&first, &second));
+    assert!(both.try_enter().is_err());
+    assert_eq!(
+        log.take(),
+        ["try a", "in a0", "try b", "refuse b", "undo a0"]
+    );
+    assert_eq!(Waiter::new(both.enter()).refused(), ErrorKind::Closed);
+    assert_eq!(
+        log.take(),
+        ["enter a", "in a1", "enter b", "refuse b", "undo a1"]
+    );
+}
