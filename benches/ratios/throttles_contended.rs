@@ -61,7 +61,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
 
 fn threads_try() -> Row {
     Row::of(trying::<Pool<()>>())
-        .beside(trying::<IdleAsyncChannel>())
+        .at_most(1.15, trying::<IdleAsyncChannel>())
         .beside(trying::<IdleFlume>())
         .beside(trying::<IdleQueue>())
         .beside(trying::<ChannelSemaphore>())
@@ -77,7 +77,7 @@ fn threads_try() -> Row {
 /// channel".
 fn threads_acquire() -> Row {
     Row::of(acquiring::<Pool<()>>())
-        .beside(acquiring::<IdleAsyncChannel>())
+        .at_most(1.15, acquiring::<IdleAsyncChannel>())
         .beside(acquiring::<IdleFlume>())
         .beside(acquiring::<ChannelSemaphore>())
         .beside(acquiring::<BusyAsyncChannel>())
@@ -87,7 +87,7 @@ fn threads_acquire() -> Row {
 
 fn tasks() -> Row {
     Row::of(yielding::<Pool<()>>(THREAD_LIMIT))
-        .beside(yielding::<IdleAsyncChannel>(THREAD_LIMIT))
+        .at_most(1.15, yielding::<IdleAsyncChannel>(THREAD_LIMIT))
         .beside(yielding::<IdleFlume>(THREAD_LIMIT))
         .beside(yielding::<ChannelSemaphore>(THREAD_LIMIT))
         .beside(yielding::<BusyAsyncChannel>(THREAD_LIMIT))

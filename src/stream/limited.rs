@@ -107,8 +107,10 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
             let Poll::Ready(Some(item)) = this.stream.as_mut().poll_next(context) else {
                 return false;
             };
+            // Made before the item is kept: if it panics, nobody waits outside.
+            let enter = this.throttle.enter();
             *this.outside = Some(item);
-            this.enter.set(Some(this.throttle.enter()));
+            this.enter.set(Some(enter));
         }
         let Some(enter) = this.enter.as_mut().as_pin_mut() else {
             return false;

@@ -8,7 +8,9 @@
 //! - *Back-pressure*: the next item is taken from the stream when the one before it has been let in,
 //!   so one item at most waits outside.
 //! - Everything happens in the task that polls. While nobody polls, nothing is taken from the stream,
-//!   and what has been started stands still, and keeps its permits.
+//!   and what has been started stands still, and keeps its permits. The item that waits can be given
+//!   its permit meanwhile, and keeps it too. So a task that waits for the same throttle between two
+//!   results may wait for itself.
 //! - When the throttle refuses, for example because it was closed, the item that was refused is
 //!   dropped and no other is taken; what has been started is finished; then the error comes. Only an
 //!   item can be refused: that a throttle was closed is noticed when there is one to be let in, and

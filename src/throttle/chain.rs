@@ -99,8 +99,9 @@ impl<A: Throttle, R: Link> Link for Chain<A, R> {
 
     #[inline(always)]
     fn undo(&self, (first, rest): Self::Permit) {
+        // Undone when it is dropped, so also if that of the rest panics.
+        let _first = Entered::new(&self.0, first);
         self.1.undo(rest);
-        self.0.undo(first);
     }
 }
 

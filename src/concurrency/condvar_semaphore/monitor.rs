@@ -1,13 +1,14 @@
 //! What is under the lock, and how a thread waits for it.
 //!
 //! 1. Whoever gives a permit back wakes one of those who wait, if anybody does.
-//! 2. Whoever leaves without a permit while one is free wakes another: it may have been woken for
-//!    that permit.
-//! 3. A token that is cancelled changes `interruptions` under the lock. A waiter looks at its tokens
+//! 2. A token that is cancelled changes `interruptions` under the lock. A waiter looks at its tokens
 //!    after it has read that number, and sleeps only while the number is the one that it read. So no
 //!    cancellation is missed between looking and sleeping.
-//! 4. A token notifies only if somebody sleeps who has not been notified by a token before it: those
+//! 3. A token notifies only if somebody sleeps who has not been notified by a token before it: those
 //!    who have will look at all their tokens anyway. So a crowd of tokens costs few notifications.
+//! 4. Whoever is woken for a permit takes it, unless a token has interrupted it since it went to
+//!    sleep. Then that token has woken everybody, so whoever leaves need not hand on what it was
+//!    woken for. Deadlines are looked at after the permits.
 //! 5. Tokens are looked at without the lock.
 
 use std::sync::{Arc, PoisonError};
@@ -147,13 +148,7 @@ impl Monitor {
 
         self.lock().waiting += 1;
         let taken = self.wait(tokens, deadline);
-        let mut state = self.lock();
-        state.waiting -= 1;
-        let hand_on = taken.is_err() && state.free > 0 && state.waiting > 0;
-        drop(state);
-        if hand_on {
-            self.changed.notify_one();
-        }
+        self.lock().waiting -= 1;
         taken
     }
 
