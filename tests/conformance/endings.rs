@@ -46,10 +46,13 @@ pub(crate) fn blocked_threads_are_let_in_as_others_leave<S: Subject>() {
 
 #[cfg(feature = "tokio")]
 mod with_tokio {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use tokio_util::sync::CancellationToken;
     use tollgate::{CancelOn, TryThrottle};
 
     use super::*;
+    use crate::support::kind;
 
     pub(crate) fn a_cancelled_token_takes_nothing<S: Subject>() {
         let throttle = S::with_limit(1);
@@ -98,20 +101,29 @@ mod with_tokio {
     }
 
     pub(crate) fn a_token_ends_the_wait_of_a_thread<S: Subject>() {
-        let throttle = S::with_limit(1);
-        let token = CancellationToken::new();
-        let permit = throttle.try_enter().unwrap();
-        thread::scope(|scope| {
-            let wait = || CancelOn::new(throttle.enter(), &token).wait();
-            let blocked: Vec<_> = (0..3).map(|_| scope.spawn(wait)).collect();
-            token.cancel();
-            for thread in blocked {
-                let refused = thread.join().unwrap().unwrap_err();
-                assert_eq!(refused.kind(), ErrorKind::Cancelled);
-            }
-        });
-        throttle.undo(permit);
-        assert_at_rest::<S>(&throttle, 1);
+        // Often enough that now and then all of them are asleep.
+        for _ in 0..20 {
+            let throttle = S::with_limit(1);
+            let token = CancellationToken::new();
+            let permit = throttle.try_enter().unwrap();
+            let begun = AtomicUsize::new(0);
+            let wait = || {
+                begun.fetch_add(1, Ordering::SeqCst);
+                kind(CancelOn::new(throttle.enter(), &token).wait())
+            };
+            thread::scope(|scope| {
+                let blocked: Vec<_> = (0..3).map(|_| scope.spawn(wait)).collect();
+                while begun.load(Ordering::SeqCst) < 3 {
+                    thread::yield_now();
+                }
+                token.cancel();
+                for thread in blocked {
+                    assert_eq!(thread.join().unwrap(), ErrorKind::Cancelled);
+                }
+            });
+            throttle.undo(permit);
+            assert_at_rest::<S>(&throttle, 1);
+        }
     }
 
     /// Runs in time that stands still until everybody waits for it.

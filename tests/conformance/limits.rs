@@ -115,17 +115,27 @@ pub(crate) fn closing_ends_the_waits_of_threads<L: Limit>() {
     if !L::GUARANTEES.closes {
         return;
     }
-    let handle = L::with_limit(1);
-    let permit = L::try_enter(&handle).unwrap();
-    thread::scope(|scope| {
-        let wait = || kind(L::wait(&handle));
-        let blocked: Vec<_> = (0..3).map(|_| scope.spawn(wait)).collect();
-        L::close(&handle);
-        for thread in blocked {
-            assert_eq!(thread.join().unwrap(), ErrorKind::Closed);
-        }
-    });
-    L::undo(&handle, permit);
+    // Often enough that now and then all of them are asleep.
+    for _ in 0..20 {
+        let handle = L::with_limit(1);
+        let permit = L::try_enter(&handle).unwrap();
+        let begun = AtomicUsize::new(0);
+        let wait = || {
+            begun.fetch_add(1, Ordering::SeqCst);
+            kind(L::wait(&handle))
+        };
+        thread::scope(|scope| {
+            let blocked: Vec<_> = (0..3).map(|_| scope.spawn(wait)).collect();
+            while begun.load(Ordering::SeqCst) < 3 {
+                thread::yield_now();
+            }
+            L::close(&handle);
+            for thread in blocked {
+                assert_eq!(thread.join().unwrap(), ErrorKind::Closed);
+            }
+        });
+        L::undo(&handle, permit);
+    }
 }
 
 const LIMIT: usize = 3;

@@ -6,9 +6,6 @@
 //! 2. Nothing can be put into a closed channel, and what is in it can be taken out.
 
 mod acquire;
-#[cfg(feature = "tokio")]
-mod cancellable;
-mod permit;
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +13,7 @@ use std::sync::Arc;
 use async_channel::{Receiver, Sender, TrySendError};
 
 pub use self::acquire::{Acquire, AcquireOwned};
-pub use self::permit::{OwnedPermit, Permit};
+use super::permits::permits;
 use crate::error::{AcquireError, ErrorKind};
 use crate::foreign::contain;
 
@@ -271,6 +268,15 @@ impl ChannelSemaphore {
         });
     }
 }
+
+permits!(ChannelSemaphore, take_out);
+
+#[cfg(feature = "tokio")]
+super::cancellable::cancellable!(
+    [] ChannelSemaphore,
+    what: "a permit", name: "ChannelSemaphore", new: "ChannelSemaphore::new(1)",
+    Acquire<'a>, AcquireOwned
+);
 
 impl fmt::Debug for ChannelSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

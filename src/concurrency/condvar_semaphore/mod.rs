@@ -4,7 +4,6 @@
 
 mod acquire;
 mod monitor;
-mod permit;
 #[cfg_attr(not(feature = "tokio"), path = "no_tokens.rs")]
 mod tokens;
 
@@ -13,7 +12,7 @@ use std::sync::Arc;
 
 pub use self::acquire::{Acquire, AcquireOwned};
 use self::monitor::Monitor;
-pub use self::permit::{OwnedPermit, Permit};
+use super::permits::permits;
 use crate::error::AcquireError;
 
 /// At most N threads at once: a semaphore of a mutex and a condition variable, which blocks.
@@ -228,6 +227,16 @@ impl CondvarSemaphore {
         self.monitor.is_closed()
     }
 }
+
+/// What permits need.
+impl CondvarSemaphore {
+    #[inline]
+    fn give_back(&self) {
+        self.monitor.give();
+    }
+}
+
+permits!(CondvarSemaphore, give_back);
 
 impl fmt::Debug for CondvarSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

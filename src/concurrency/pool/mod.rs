@@ -7,8 +7,6 @@
 //!    received is looked at again for that.
 
 mod acquire;
-#[cfg(feature = "tokio")]
-mod cancellable;
 mod permit;
 
 use std::fmt;
@@ -388,6 +386,13 @@ impl<T> Pool<T> {
         contain(|| returned = self.returns.try_send(slot));
     }
 }
+
+#[cfg(feature = "tokio")]
+super::cancellable::cancellable!(
+    [T] Pool<T> where [T: Send + 'static],
+    what: "an item", name: "Pool", new: "Pool::new([\"the only one\"])",
+    Acquire<'a, T>, AcquireOwned<T>
+);
 
 impl<T> fmt::Debug for Pool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

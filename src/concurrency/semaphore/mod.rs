@@ -3,8 +3,6 @@
 //! The verbs are in [`verbs`], the ready paths in [`word`], and everything else in [`protocol`].
 
 mod acquire;
-#[cfg(feature = "tokio")]
-mod cancellable;
 mod idle;
 mod permit;
 mod protocol;
@@ -368,6 +366,13 @@ impl Semaphore {
         WaitIdle::new(self)
     }
 }
+
+#[cfg(feature = "tokio")]
+super::cancellable::cancellable!(
+    [] Semaphore,
+    what: "a permit", name: "Semaphore", new: "Semaphore::new(1)",
+    Acquire<'a>, AcquireOwned
+);
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
