@@ -27,9 +27,11 @@ use std::time::Duration;
 pub struct AcquireError {
     kind: ErrorKind,
     part: Option<u8>,
-    /// Nanoseconds for `Limited`, the capacity for `ExceedsCapacity`, otherwise unused.
+    /// Nanoseconds for `Limited`, the capacity for `ExceedsCapacity`, otherwise [`UNKNOWN`].
     number: u64,
 }
+
+const UNKNOWN: u64 = u64::MAX;
 
 /// What went wrong, as plain data.
 ///
@@ -58,7 +60,7 @@ pub enum ErrorKind {
 
 /// Making one, for a [`Throttle`](crate::Throttle) of one's own.
 impl AcquireError {
-    /// An error of this kind. Of those that go with a number, the number is 0.
+    /// An error of this kind, without the number that goes with some.
     ///
     /// # Examples
     ///
@@ -90,7 +92,7 @@ impl AcquireError {
         Self {
             kind,
             part: None,
-            number: 0,
+            number: UNKNOWN,
         }
     }
 
@@ -109,7 +111,8 @@ impl AcquireError {
         Self {
             kind: ErrorKind::Limited,
             part: None,
-            number: u64::try_from(retry_after.as_nanos()).unwrap_or(u64::MAX),
+            number: u64::try_from(retry_after.as_nanos())
+                .map_or(UNKNOWN - 1, |n| n.min(UNKNOWN - 1)),
         }
     }
 
@@ -170,13 +173,18 @@ impl AcquireError {
     /// How long to wait before trying again, when the throttle knows: for
     /// [`Limited`](ErrorKind::Limited). A concurrency throttle never knows.
     pub fn retry_after(&self) -> Option<Duration> {
-        (self.kind == ErrorKind::Limited).then(|| Duration::from_nanos(self.number))
+        let number = self.number_of(ErrorKind::Limited);
+        number.map(Duration::from_nanos)
     }
 
     /// The most that the throttle can give at once: for
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity).
     pub fn capacity(&self) -> Option<u64> {
-        (self.kind == ErrorKind::ExceedsCapacity).then_some(self.number)
+        self.number_of(ErrorKind::ExceedsCapacity)
+    }
+
+    fn number_of(&self, kind: ErrorKind) -> Option<u64> {
+        (self.kind == kind && self.number != UNKNOWN).then_some(self.number)
     }
 
     /// Which part of [`all`](crate::all) refused, counted from 0; of nested ones, which part of the
@@ -195,13 +203,14 @@ impl fmt::Display for AcquireError {
             ErrorKind::TimedOut => f.write_str("timed out while waiting"),
             ErrorKind::QueueFull => f.write_str("too many callers are waiting already"),
             ErrorKind::NoPermits => f.write_str("no permits are available"),
-            ErrorKind::Limited => {
-                let after = Duration::from_nanos(self.number);
-                write!(f, "over the rate, try again in {after:?}")
-            }
-            ErrorKind::ExceedsCapacity => {
-                write!(f, "asked for more than the capacity of {}", self.number)
-            }
+            ErrorKind::Limited => match self.retry_after() {
+                Some(after) => write!(f, "over the rate, try again in {after:?}"),
+                None => f.write_str("over the rate"),
+            },
+            ErrorKind::ExceedsCapacity => match self.capacity() {
+                Some(capacity) => write!(f, "asked for more than the capacity of {capacity}"),
+                None => f.write_str("asked for more than the capacity"),
+            },
             ErrorKind::Store => f.write_str("the store failed"),
         }?;
         match self.part {

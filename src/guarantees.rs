@@ -16,7 +16,7 @@
 //!
 //! | | `Semaphore` | `Pool<T>` | `ChannelSemaphore` | `CondvarSemaphore` | tokio's | async-lock's |
 //! |---|---|---|---|---|---|---|
-//! | order of waiters | first-in first-out | first-in first-out, but for overtaking | first-in first-out, but for overtaking | none | first-in first-out | first-in first-out, but for overtaking |
+//! | order of waiters | first-in first-out | roughly: each that is let in wakes the next, and who is woken in vain goes to the end | as `Pool` | none | first-in first-out | as `Pool` |
 //! | overtaking: a newcomer can get ahead of those who wait | never | when an item comes back | when a permit comes back | when a permit comes back | never | when a permit comes back |
 //! | weight: permits at once | any number; large requests do not starve | 1 | 1 | 1 | 1 | 1 |
 //! | the limit can be changed | yes, both ways | no | no | no | by its own methods | by its own methods |
@@ -31,7 +31,7 @@
 //! | in a `static` without `LazyLock` | yes | no | no | no | yes | yes |
 //! | a [`Throttle`](crate::Throttle), for [`all`](crate::all) and streams | yes | yes | yes | no | yes | yes |
 //! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | owned only | owned only | no future | yes | no |
-//! | allocations of a wait | none, but to lengthen the line | 1; owned 2 | 1; owned 2 | none; with tokens, some | 1 | 1 |
+//! | allocations of a wait | none, but to lengthen the line | 1; owned 2; and 1 each time it is woken in vain | as `Pool` | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
 //! | the holder panics | the permit comes back | the item comes back, or with `with_factory` a new one is made | the permit comes back | the permit comes back | the permit comes back | the permit comes back |
 //! | a waker panics when it is called | contained; all others are woken | contained; but of those whom `close` wakes, the ones behind it are not | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
 //! | feature | | `channel`, a default | `channel`, a default | | `tokio`, a default | `async-lock` |

@@ -1,5 +1,5 @@
-//! Async throttle primitives: a task waits its turn, first-in first-out, and can be cancelled at
-//! any time.
+//! Async throttle primitives: a task waits its turn, and can be cancelled at any time. A
+//! [`Semaphore`] is strictly first-in first-out.
 //!
 //! This version answers *how many at once*: with a [`Semaphore`], and beside it with throttles made of
 //! channels and of a condition variable; [this table](guarantees) has what each guarantees. Rate

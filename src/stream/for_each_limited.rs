@@ -13,6 +13,10 @@ use crate::error::AcquireError;
 use crate::throttle::Throttle;
 use crate::wait::combinators;
 
+/// After so many items in one poll it lets others go on, so that a token or a timeout is noticed even
+/// while all that it has to do is ready.
+const IN_ONE_POLL: usize = 64;
+
 /// The future of [`LimitStreamExt::for_each_limited`](super::LimitStreamExt::for_each_limited).
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
@@ -42,13 +46,15 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        loop {
+        for _ in 0..IN_ONE_POLL {
             match ready!(this.limited.as_mut().poll_next(context, this.work)) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Poll::Ready(Err(error)),
                 None => return Poll::Ready(Ok(())),
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

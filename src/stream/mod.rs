@@ -11,6 +11,8 @@
 //!   and what has been started stands still, and keeps its permits. The item that waits can be given
 //!   its permit meanwhile, and keeps it too. So a task that waits for the same throttle between two
 //!   results may wait for itself.
+//! - `for_each_limited` lets other tasks go on after 64 items in one poll; `buffer_limited` is polled by
+//!   others, once for each result.
 //! - When the throttle refuses, for example because it was closed, the item that was refused is
 //!   dropped and no other is taken; what has been started is finished; then the error comes. Only an
 //!   item can be refused: that a throttle was closed is noticed when there is one to be let in, and

@@ -74,7 +74,7 @@ where
     }
 
     fn undo(&self, permit: Box<dyn Any + Send>) {
-        // One of another throttle is dropped, which is what can be done for it.
+        // One of a throttle of another type is dropped, which is what can be done for it.
         if let Ok(permit) = permit.downcast::<T::Permit>() {
             Throttle::undo(self, *permit);
         }

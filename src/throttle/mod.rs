@@ -38,7 +38,8 @@ use crate::error::AcquireError;
 ///
 /// Where the type of the throttle is a parameter, `throttle.enter()` has no `cancel_on` and no
 /// `timeout` of its own. `CancelOn::new` and [`Timeout::new`](crate::Timeout::new) add them. To spawn
-/// a task that waits, ask for `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
+/// a task that waits, ask for `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`. To block a
+/// thread instead, write `Timeout::new(throttle.enter(), Duration::MAX).wait()`.
 ///
 /// # Examples
 ///

@@ -3,6 +3,9 @@
 //!
 //! Its futures cannot be named, so a wait is boxed. Trying first does not let a newcomer overtake:
 //! while somebody waits, tokio's semaphore has no free permits.
+//!
+//! Like our own, it does not take part in tokio's cooperative budget. Otherwise a task that has used
+//! its budget up and then blocks its thread for a permit, by `wait`, would never be woken.
 
 use std::fmt;
 use std::future::Future;
@@ -11,12 +14,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use ::tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError};
+use ::tokio::task::unconstrained;
 
 use super::{Throttle, TryThrottle};
 use crate::error::{AcquireError, ErrorKind};
 use crate::wait::{BoxedWhenWaiting, combinators};
 
 /// The wait of a borrowed `tokio::sync::Semaphore`; boxed only when it has to wait.
+/// It does not take part in tokio's cooperative budget.
 ///
 /// # Panics
 ///
@@ -25,6 +30,7 @@ use crate::wait::{BoxedWhenWaiting, combinators};
 pub struct EnterTokio<'a>(BoxedWhenWaiting<'a, &'a Semaphore, SemaphorePermit<'a>>);
 
 /// The wait of a shared `tokio::sync::Semaphore`; boxed only when it has to wait.
+/// It does not take part in tokio's cooperative budget.
 ///
 /// # Panics
 ///
@@ -80,7 +86,7 @@ impl<'a> Future for EnterTokio<'a> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.poll(context, TryThrottle::try_enter, |semaphore| {
-            Box::pin(async { semaphore.acquire().await.map_err(closed) })
+            Box::pin(async { unconstrained(semaphore.acquire()).await.map_err(closed) })
         })
     }
 }
@@ -90,7 +96,11 @@ impl Future for EnterTokioOwned {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.poll(context, TryThrottle::try_enter, |semaphore| {
-            Box::pin(async { semaphore.acquire_owned().await.map_err(closed) })
+            Box::pin(async {
+                unconstrained(semaphore.acquire_owned())
+                    .await
+                    .map_err(closed)
+            })
         })
     }
 }

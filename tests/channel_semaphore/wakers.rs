@@ -69,3 +69,32 @@ fn a_close_wakes_those_in_front_of_it() {
     assert_eq!(kind(semaphore.try_acquire()), ErrorKind::Closed);
     drop(held);
 }
+
+/// The end of a wait tells the next one, whether it was let in or gives up.
+#[test]
+fn a_wait_that_ends_may_wake_one() {
+    for gives_up in [false, true] {
+        let semaphore = Arc::new(ChannelSemaphore::new(1));
+        let held = semaphore.try_acquire().unwrap();
+        let mut woken = Waiter::parked(semaphore.acquire());
+        park_one_that_panics(&semaphore);
+        drop(held);
+        if gives_up {
+            drop(woken);
+        } else {
+            drop(woken.granted());
+        }
+        assert_eq!(semaphore.available_permits(), 1);
+
+        let held = semaphore.try_acquire().unwrap();
+        let mut woken = Waiter::parked(Arc::clone(&semaphore).acquire_owned());
+        park_one_that_panics(&semaphore);
+        drop(held);
+        if gives_up {
+            drop(woken);
+        } else {
+            drop(woken.granted());
+        }
+        assert_eq!(semaphore.available_permits(), 1);
+    }
+}

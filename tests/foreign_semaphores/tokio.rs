@@ -308,3 +308,17 @@ async fn tasks_are_let_in_one_by_one() {
     }
     assert_eq!(semaphore.available_permits(), 1);
 }
+
+/// A thread that blocks drives no runtime, so it must not wait for a budget that only the runtime
+/// renews.
+#[::tokio::test]
+async fn a_task_without_budget_can_block_for_a_permit() {
+    let semaphore = Semaphore::new(1);
+    let held = (&semaphore).try_enter().unwrap();
+    let mut enter = Box::pin((&semaphore).enter());
+    assert!(futures::poll!(&mut enter).is_pending());
+    drop(held);
+    let other = Semaphore::new(1);
+    while futures::poll!(Box::pin(other.acquire())).is_ready() {}
+    assert!(futures::executor::block_on(enter).is_ok());
+}

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use tollgate::Semaphore;
 use tollgate::stream::LimitStreamExt;
 
@@ -118,4 +118,14 @@ fn a_waker_that_changes_is_the_one_that_is_woken() {
         assert_eq!((old.count(), results.wakes()), (seen.0, seen.1 + 1));
     }
     assert_eq!(results.next(), Some(Ok(1)));
+}
+
+#[test]
+fn work_that_is_always_ready_does_not_keep_its_task_for_ever() {
+    let endless = stream::repeat(()).for_each_limited(None::<&Semaphore>, async |()| {});
+    let mut endless = Waiter::new(endless);
+    for polls in 1..4 {
+        assert!(endless.is_pending());
+        assert_eq!(endless.wakes(), polls);
+    }
 }

@@ -11,7 +11,7 @@ use pin_project::pin_project;
 
 use super::{ChannelSemaphore, OwnedPermit, Permit};
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{BoxedWhenWaiting, combinators};
+use crate::wait::{BoxedWhenWaiting, Contained, combinators};
 
 /// The future of [`ChannelSemaphore::acquire`].
 ///
@@ -25,9 +25,8 @@ use crate::wait::{BoxedWhenWaiting, combinators};
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a> {
     semaphore: &'a ChannelSemaphore,
-    /// `None` once it is over.
     #[pin]
-    send: Option<Send<'a, ()>>,
+    send: Contained<Send<'a, ()>>,
 }
 
 impl<'a> Acquire<'a> {
@@ -35,7 +34,7 @@ impl<'a> Acquire<'a> {
     pub(super) fn new(semaphore: &'a ChannelSemaphore) -> Self {
         Self {
             semaphore,
-            send: Some(semaphore.enter.send(())),
+            send: Contained::new(semaphore.enter.send(())),
         }
     }
 }
@@ -45,13 +44,8 @@ impl<'a> Future for Acquire<'a> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let Some(send) = this.send.as_mut().as_pin_mut() else {
-            panic!("polled again after it was ready");
-        };
-        let sent = ready!(send.poll(context));
-        this.send.set(None);
-        Poll::Ready(match sent {
+        let this = self.project();
+        Poll::Ready(match ready!(this.send.poll(context)) {
             Ok(()) => Ok(Permit::new(this.semaphore)),
             Err(_) => Err(AcquireError::new(ErrorKind::Closed)),
         })
@@ -83,7 +77,7 @@ impl Future for AcquireOwned {
             |semaphore| Arc::clone(semaphore).try_acquire_owned(),
             |semaphore| {
                 Box::pin(async move {
-                    let sent = semaphore.enter.send(()).await;
+                    let sent = Contained::new(semaphore.enter.send(())).await;
                     sent.map_err(|_| AcquireError::new(ErrorKind::Closed))?;
                     Ok(OwnedPermit::new(semaphore))
                 })

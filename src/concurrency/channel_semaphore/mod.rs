@@ -26,9 +26,10 @@ use crate::foreign::contain;
 ///
 /// # Fairness
 ///
-/// The order is the channel's: those who wait are woken in the order in which they came, but a place
-/// that became free can be taken by a newcomer before the one who was woken for it has run; that
-/// one then waits again, behind all others. Each waits for one permit.
+/// Roughly in the order in which they came, and no more: the order is the channel's. A permit that
+/// comes back can be taken by a newcomer before the one who was woken for it has run. Whoever is let
+/// in wakes the next one as well, mostly in vain, and who is woken in vain waits again behind all
+/// others. Each waits for one.
 ///
 /// # Cancel safety
 ///

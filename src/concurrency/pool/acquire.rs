@@ -11,7 +11,7 @@ use pin_project::pin_project;
 
 use super::{OwnedPermit, Permit, Pool, Slot};
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{BoxedWhenWaiting, combinators};
+use crate::wait::{BoxedWhenWaiting, Contained, combinators};
 
 /// The future of [`Pool::acquire`].
 ///
@@ -25,9 +25,8 @@ use crate::wait::{BoxedWhenWaiting, combinators};
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a, T> {
     pool: &'a Pool<T>,
-    /// `None` once it is over.
     #[pin]
-    recv: Option<Recv<'a, Slot<T>>>,
+    recv: Contained<Recv<'a, Slot<T>>>,
 }
 
 impl<'a, T> Acquire<'a, T> {
@@ -35,7 +34,7 @@ impl<'a, T> Acquire<'a, T> {
     pub(super) fn new(pool: &'a Pool<T>) -> Self {
         Self {
             pool,
-            recv: Some(pool.idle.recv()),
+            recv: Contained::new(pool.idle.recv()),
         }
     }
 }
@@ -45,13 +44,8 @@ impl<'a, T> Future for Acquire<'a, T> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let Some(recv) = this.recv.as_mut().as_pin_mut() else {
-            panic!("polled again after it was ready");
-        };
-        let received = ready!(recv.poll(context));
-        this.recv.set(None);
-        Poll::Ready(match received {
+        let this = self.project();
+        Poll::Ready(match ready!(this.recv.poll(context)) {
             Ok(slot) => this
                 .pool
                 .unless_closed(slot)
@@ -86,7 +80,7 @@ impl<T: Send + 'static> Future for AcquireOwned<T> {
             |pool| Arc::clone(pool).try_acquire_owned(),
             |pool| {
                 Box::pin(async move {
-                    let received = pool.idle.recv().await;
+                    let received = Contained::new(pool.idle.recv()).await;
                     let slot = received.map_err(|_| AcquireError::new(ErrorKind::Closed))?;
                     let slot = pool.unless_closed(slot)?;
                     Ok(OwnedPermit::new(pool, slot))

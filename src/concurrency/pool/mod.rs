@@ -33,9 +33,10 @@ type Slot<T> = Option<T>;
 ///
 /// # Fairness
 ///
-/// The order is the channel's: those who wait are woken in the order in which they came, but an item
-/// that came back can be taken by a newcomer before the one who was woken for it has run; that one
-/// then waits again, behind all others. Each waits for one item.
+/// Roughly in the order in which they came, and no more: the order is the channel's. An item that
+/// comes back can be taken by a newcomer before the one who was woken for it has run. Whoever is let
+/// in wakes the next one as well, mostly in vain, and who is woken in vain waits again behind all
+/// others. Each waits for one.
 ///
 /// # Cancel safety
 ///
@@ -50,7 +51,9 @@ type Slot<T> = Option<T>;
 ///
 /// What counts is that the permit is dropped while its thread unwinds, as it is when a spawned task
 /// panics that has it. Where a panic is caught and the permit is not dropped by it, for example by
-/// `catch_unwind` around a borrow of the item, the item goes back later as any other.
+/// `catch_unwind` around a borrow of the item, the item goes back later as any other. So does that of
+/// a holder that is cancelled while it uses it. To exchange an item that is broken, assign to the
+/// permit: `*permit = another`.
 ///
 /// # Memory ordering
 ///
