@@ -33,5 +33,5 @@
 //! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | owned only | owned only | no future | yes | no |
 //! | allocations of a wait | none, but to lengthen the line | 1; owned 2; and 1 each time it is woken in vain | as `Pool` | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
 //! | the holder panics | the permit comes back | the item comes back, or with `with_factory` a new one is made | the permit comes back | the permit comes back | the permit comes back | the permit comes back |
-//! | a waker panics when it is called | contained; all others are woken | contained; but of those whom `close` wakes, the ones behind it are not | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
+//! | a waker panics when it is called | contained; all others are woken | contained when a permit is given back and by `close`, which wakes none behind it; else it comes out of the poll or the drop of the wait before it | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
 //! | feature | | `channel`, a default | `channel`, a default | | `tokio`, a default | `async-lock` |

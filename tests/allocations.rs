@@ -48,6 +48,21 @@ fn to_enter_and_to_wait<T: TryThrottle>(throttle: &T) -> (usize, usize) {
     (least(|| allocations(enter)), least(|| allocations(wait)))
 }
 
+/// How often it allocates to be woken, to find that a newcomer has overtaken, and to wait again.
+#[cfg(any(feature = "channel", feature = "async-lock"))]
+fn to_be_woken_in_vain<T: TryThrottle>(throttle: &T) -> usize {
+    least(|| {
+        let mut context = Context::from_waker(Waker::noop());
+        let permit = throttle.try_enter().ok();
+        let mut waiting = pin!(throttle.enter());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        drop(permit);
+        let newcomer = throttle.try_enter().ok();
+        assert!(newcomer.is_some());
+        allocations(|| assert!(waiting.as_mut().poll(&mut context).is_pending()))
+    })
+}
+
 /// How often it allocates to block until another thread has let go.
 fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
     let semaphore = CondvarSemaphore::new(1);
@@ -102,9 +117,13 @@ fn channels() {
     let pool = Arc::new(tollgate::Pool::new([()]));
     assert_eq!(to_enter_and_to_wait(&&*pool), (0, 1));
     assert_eq!(to_enter_and_to_wait(&pool), (0, 2));
+    assert_eq!(to_be_woken_in_vain(&&*pool), 1);
+    assert_eq!(to_be_woken_in_vain(&pool), 1);
     let semaphore = Arc::new(tollgate::ChannelSemaphore::new(1));
     assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
     assert_eq!(to_enter_and_to_wait(&semaphore), (0, 2));
+    assert_eq!(to_be_woken_in_vain(&&*semaphore), 1);
+    assert_eq!(to_be_woken_in_vain(&semaphore), 1);
 }
 
 #[cfg(feature = "tokio")]
@@ -133,4 +152,6 @@ fn with_async_lock() {
     let semaphore = Arc::new(async_lock::Semaphore::new(1));
     assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
     assert_eq!(to_enter_and_to_wait(&semaphore), (0, 1));
+    assert_eq!(to_be_woken_in_vain(&&*semaphore), 1);
+    assert_eq!(to_be_woken_in_vain(&semaphore), 1);
 }

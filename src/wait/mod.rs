@@ -15,8 +15,6 @@ mod block;
 mod boxed_when_waiting;
 #[cfg(feature = "tokio")]
 mod cancel_on;
-#[cfg(feature = "channel")]
-mod contained;
 mod outcome;
 mod timeout;
 
@@ -25,8 +23,6 @@ pub(crate) use self::block::{block_on, is_blocking};
 pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;
 #[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;
-#[cfg(feature = "channel")]
-pub(crate) use self::contained::Contained;
 pub use self::outcome::Outcome;
 pub use self::timeout::Timeout;
 

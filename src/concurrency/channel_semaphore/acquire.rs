@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -11,7 +11,7 @@ use pin_project::pin_project;
 
 use super::{ChannelSemaphore, OwnedPermit, Permit};
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{BoxedWhenWaiting, Contained, combinators};
+use crate::wait::{BoxedWhenWaiting, combinators};
 
 /// The future of [`ChannelSemaphore::acquire`].
 ///
@@ -25,8 +25,9 @@ use crate::wait::{BoxedWhenWaiting, Contained, combinators};
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a> {
     semaphore: &'a ChannelSemaphore,
+    /// `None` once it is over.
     #[pin]
-    send: Contained<Send<'a, ()>>,
+    send: Option<Send<'a, ()>>,
 }
 
 impl<'a> Acquire<'a> {
@@ -34,7 +35,7 @@ impl<'a> Acquire<'a> {
     pub(super) fn new(semaphore: &'a ChannelSemaphore) -> Self {
         Self {
             semaphore,
-            send: Contained::new(semaphore.enter.send(())),
+            send: Some(semaphore.enter.send(())),
         }
     }
 }
@@ -44,11 +45,18 @@ impl<'a> Future for Acquire<'a> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        Poll::Ready(match ready!(this.send.poll(context)) {
+        let mut this = self.project();
+        let Some(send) = this.send.as_mut().as_pin_mut() else {
+            panic!("polled again after it was ready");
+        };
+        // Its end may call the waker of the next one, which is foreign: there is a permit before, so
+        // that the place is not lost if that panics.
+        let acquired = match ready!(send.poll(context)) {
             Ok(()) => Ok(Permit::new(this.semaphore)),
             Err(_) => Err(AcquireError::new(ErrorKind::Closed)),
-        })
+        };
+        this.send.set(None);
+        Poll::Ready(acquired)
     }
 }
 
@@ -77,9 +85,16 @@ impl Future for AcquireOwned {
             |semaphore| Arc::clone(semaphore).try_acquire_owned(),
             |semaphore| {
                 Box::pin(async move {
-                    let sent = Contained::new(semaphore.enter.send(())).await;
+                    // The wait ends after the permit has been made, as above.
+                    let mut send = pin!(Some(semaphore.enter.send(())));
+                    let sent = match send.as_mut().as_pin_mut() {
+                        Some(send) => send.await,
+                        None => unreachable!("it has not ended"),
+                    };
                     sent.map_err(|_| AcquireError::new(ErrorKind::Closed))?;
-                    Ok(OwnedPermit::new(semaphore))
+                    let permit = OwnedPermit::new(Arc::clone(&semaphore));
+                    send.set(None);
+                    Ok(permit)
                 })
             },
         )

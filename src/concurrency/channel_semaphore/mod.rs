@@ -29,7 +29,10 @@ use crate::foreign::contain;
 /// Roughly in the order in which they came, and no more: the order is the channel's. A permit that
 /// comes back can be taken by a newcomer before the one who was woken for it has run. Whoever is let
 /// in wakes the next one as well, mostly in vain, and who is woken in vain waits again behind all
-/// others. Each waits for one.
+/// others, so a task can starve while others come back again and again. Each waits for one.
+///
+/// Wakers are called under a lock of the channel: one that itself calls the throttle, instead of
+/// scheduling a task that does, waits for itself.
 ///
 /// # Cancel safety
 ///

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -11,7 +11,7 @@ use pin_project::pin_project;
 
 use super::{OwnedPermit, Permit, Pool, Slot};
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{BoxedWhenWaiting, Contained, combinators};
+use crate::wait::{BoxedWhenWaiting, combinators};
 
 /// The future of [`Pool::acquire`].
 ///
@@ -25,8 +25,9 @@ use crate::wait::{BoxedWhenWaiting, Contained, combinators};
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a, T> {
     pool: &'a Pool<T>,
+    /// `None` once it is over.
     #[pin]
-    recv: Contained<Recv<'a, Slot<T>>>,
+    recv: Option<Recv<'a, Slot<T>>>,
 }
 
 impl<'a, T> Acquire<'a, T> {
@@ -34,7 +35,7 @@ impl<'a, T> Acquire<'a, T> {
     pub(super) fn new(pool: &'a Pool<T>) -> Self {
         Self {
             pool,
-            recv: Contained::new(pool.idle.recv()),
+            recv: Some(pool.idle.recv()),
         }
     }
 }
@@ -44,14 +45,22 @@ impl<'a, T> Future for Acquire<'a, T> {
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        Poll::Ready(match ready!(this.recv.poll(context)) {
+        let mut this = self.project();
+        let Some(recv) = this.recv.as_mut().as_pin_mut() else {
+            panic!("polled again after it was ready");
+        };
+        let received = ready!(recv.poll(context));
+        // Its end may call the waker of the next one, which is foreign: what was received is in a permit
+        // before, so that it is not lost if that panics.
+        let acquired = match received {
             Ok(slot) => this
                 .pool
                 .unless_closed(slot)
-                .map(|slot| Permit::new(this.pool, slot)),
+                .map(|slot| Permit::holding(this.pool, slot)),
             Err(_) => Err(AcquireError::new(ErrorKind::Closed)),
-        })
+        };
+        this.recv.set(None);
+        Poll::Ready(acquired.map(Permit::filled))
     }
 }
 
@@ -80,10 +89,17 @@ impl<T: Send + 'static> Future for AcquireOwned<T> {
             |pool| Arc::clone(pool).try_acquire_owned(),
             |pool| {
                 Box::pin(async move {
-                    let received = Contained::new(pool.idle.recv()).await;
+                    // The wait ends after the permit has been made, as above.
+                    let mut recv = pin!(Some(pool.idle.recv()));
+                    let received = match recv.as_mut().as_pin_mut() {
+                        Some(recv) => recv.await,
+                        None => unreachable!("it has not ended"),
+                    };
                     let slot = received.map_err(|_| AcquireError::new(ErrorKind::Closed))?;
                     let slot = pool.unless_closed(slot)?;
-                    Ok(OwnedPermit::new(pool, slot))
+                    let permit = OwnedPermit::holding(Arc::clone(&pool), slot);
+                    recv.set(None);
+                    Ok(permit.filled())
                 })
             },
         )

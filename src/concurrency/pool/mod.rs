@@ -11,6 +11,7 @@ mod permit;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use async_channel::{Receiver, Sender, TryRecvError};
@@ -36,7 +37,10 @@ type Slot<T> = Option<T>;
 /// Roughly in the order in which they came, and no more: the order is the channel's. An item that
 /// comes back can be taken by a newcomer before the one who was woken for it has run. Whoever is let
 /// in wakes the next one as well, mostly in vain, and who is woken in vain waits again behind all
-/// others. Each waits for one.
+/// others, so a task can starve while others come back again and again. Each waits for one.
+///
+/// Wakers are called under a lock of the channel: one that itself calls the throttle, instead of
+/// scheduling a task that does, waits for itself.
 ///
 /// # Cancel safety
 ///
@@ -93,6 +97,8 @@ pub struct Pool<T> {
     idle: Receiver<Slot<T>>,
     returns: Sender<Slot<T>>,
     size: usize,
+    /// Set before the channel is closed; asking the channel takes longer.
+    closed: AtomicBool,
     make: Option<Box<dyn Fn() -> T + Send + Sync>>,
 }
 
@@ -113,8 +119,8 @@ impl<T> Pool<T> {
         Self::with_slots(items.len(), items, None)
     }
 
-    /// A pool of `size` items, which are made when they are first needed, each by the caller who
-    /// needs it. An item whose [holder panicked](Self#panics-of-holders) is dropped, and another one
+    /// A pool of `size` items, which are made one by one by the first callers, each by the caller who
+    /// gets it. An item whose [holder panicked](Self#panics-of-holders) is dropped, and another one
     /// made in its place.
     ///
     /// If `make` panics, the panic is that of the `try_acquire` or of the poll that called it; the
@@ -170,6 +176,7 @@ impl<T> Pool<T> {
             idle,
             returns,
             size,
+            closed: AtomicBool::new(false),
             make,
         }
     }
@@ -330,6 +337,8 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn close(&self) {
+        // Pairs with the load of who receives an item that came back after this.
+        self.closed.store(true, Ordering::SeqCst);
         contain(|| {
             self.idle.close();
         });
@@ -345,7 +354,7 @@ impl<T> Pool<T> {
     /// assert!(!pool.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.idle.is_closed()
+        self.closed.load(Ordering::SeqCst)
     }
 }
 
@@ -384,9 +393,8 @@ impl<T> Pool<T> {
             slot = None;
         }
         // The waker that it calls is foreign. It fails when the pool has been closed; then the item is
-        // dropped, but not in there, since its panics are its holder's.
-        let mut returned = Ok(());
-        contain(|| returned = self.returns.try_send(slot));
+        // dropped.
+        contain(|| drop(self.returns.try_send(slot)));
     }
 }
 

@@ -28,12 +28,11 @@ struct Held<S: Deref<Target = Pool<T>>, T> {
 }
 
 impl<S: Deref<Target = Pool<T>>, T> Held<S, T> {
+    /// A vacancy is filled. It is held before, so that it goes back if nothing can be made of it.
     #[inline]
-    fn new(pool: S, slot: Slot<T>) -> Self {
-        // The vacancy is held first, so that it goes back if nothing can be made of it.
-        let mut held = Self { pool, slot };
-        held.pool.fill(&mut held.slot);
-        held
+    fn filled(mut self) -> Self {
+        self.pool.fill(&mut self.slot);
+        self
     }
 
     #[inline]
@@ -66,7 +65,18 @@ macro_rules! permit {
         impl<$($generics)* T> $permit {
             #[inline]
             pub(super) fn new(pool: $source, slot: Slot<T>) -> Self {
-                Self(Held::new(pool, slot))
+                Self::holding(pool, slot).filled()
+            }
+
+            /// Holds what may be a vacancy, which is to be [filled](Self::filled).
+            #[inline]
+            pub(super) fn holding(pool: $source, slot: Slot<T>) -> Self {
+                Self(Held { pool, slot })
+            }
+
+            #[inline]
+            pub(super) fn filled(self) -> Self {
+                Self(self.0.filled())
             }
 
             /// The pool that the item belongs to.
