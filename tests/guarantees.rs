@@ -3,6 +3,7 @@
 //! | row | held true by |
 //! |---|---|
 //! | overtaking, `close`, how a wait ends, two at once, blocking a thread, the holder panics | `conformance.rs` |
+//! | two at once, of `CondvarSemaphore` | `failures/handed_on.rs` |
 //! | weight, the limit, bounded line, `wait_idle` | `semaphore.rs`, `foreign_semaphores.rs` |
 //! | a limit of 0 | `panics.rs`, `semaphore.rs`, `foreign_semaphores.rs` |
 //! | idle items, items of holders that panicked | `pool.rs` |
