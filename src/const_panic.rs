@@ -1,40 +1,76 @@
-//! A panic that carries a number, for constructors that are `const fn`, where formatting is not to
+//! A panic that carries numbers, for constructors that are `const fn`, where formatting is not to
 //! be had.
 
 /// Panics with `before`, the number in decimal, and `after`.
 #[track_caller]
 pub(crate) const fn panic_with(before: &str, number: usize, after: &str) -> ! {
-    let mut text = [0; 160];
-    let mut len = copy(&mut text, 0, before.as_bytes());
-    let mut divisor = 1;
-    while number / divisor >= 10 {
-        divisor *= 10;
-    }
-    while divisor > 0 {
-        len = copy(&mut text, len, &[b'0' + (number / divisor % 10) as u8]);
-        divisor /= 10;
-    }
-    len = copy(&mut text, len, after.as_bytes());
-    match std::str::from_utf8(text.split_at(len).0) {
-        Ok(text) => panic!("{}", text),
-        Err(_) => panic!("{}", before),
-    }
+    let text = Text::new(before).number(number as u128).and(after);
+    text.panic()
 }
 
-/// Copies as much as fits, and says where the text ends then.
-const fn copy(to: &mut [u8], mut at: usize, from: &[u8]) -> usize {
-    let mut next = 0;
-    while next < from.len() && at < to.len() {
-        to[at] = from[next];
-        at += 1;
-        next += 1;
+/// A text of ASCII that is put together piece by piece, without an allocation. What does not fit
+/// is left out.
+#[derive(Clone, Copy)]
+pub(crate) struct Text {
+    bytes: [u8; 192],
+    len: usize,
+}
+
+impl Text {
+    pub(crate) const fn new(text: &str) -> Self {
+        let empty = Self {
+            bytes: [0; 192],
+            len: 0,
+        };
+        empty.and(text)
     }
-    at
+
+    /// The same, and then this.
+    pub(crate) const fn and(self, text: &str) -> Self {
+        self.bytes(text.as_bytes())
+    }
+
+    /// The same, and then the number in decimal.
+    pub(crate) const fn number(mut self, number: u128) -> Self {
+        let mut divisor = 1;
+        while number / divisor >= 10 {
+            divisor *= 10;
+        }
+        while divisor > 0 {
+            self = self.bytes(&[b'0' + (number / divisor % 10) as u8]);
+            divisor /= 10;
+        }
+        self
+    }
+
+    const fn bytes(mut self, from: &[u8]) -> Self {
+        let mut next = 0;
+        while next < from.len() && self.len < self.bytes.len() {
+            self.bytes[self.len] = from[next];
+            self.len += 1;
+            next += 1;
+        }
+        self
+    }
+
+    pub(crate) const fn as_str(&self) -> &str {
+        match std::str::from_utf8(self.bytes.split_at(self.len).0) {
+            Ok(text) => text,
+            // Not for ASCII, and nothing else is written here.
+            Err(_) => "",
+        }
+    }
+
+    /// Panics with the text as its message.
+    #[track_caller]
+    pub(crate) const fn panic(&self) -> ! {
+        panic!("{}", self.as_str())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::panic_with;
+    use super::{Text, panic_with};
 
     #[test]
     #[should_panic(expected = "between 18446744073709551615 and more")]
@@ -47,5 +83,17 @@ mod tests {
     #[should_panic(expected = "exactly 0.")]
     fn zero_is_a_digit() {
         panic_with("exactly ", 0, ".");
+    }
+
+    #[test]
+    fn several_numbers_are_in_one_text() {
+        let text = Text::new("").number(10).and(" of ").number(u128::MAX);
+        assert_eq!(text.as_str(), format!("10 of {}", u128::MAX));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out() {
+        let text = Text::new(&"x".repeat(190)).number(12345).and("more");
+        assert_eq!(text.as_str(), "x".repeat(190) + "12");
     }
 }

@@ -49,8 +49,7 @@ pub enum ErrorKind {
     QueueFull,
     /// Fewer permits are free than were asked for, or others wait for them; only from `try_` calls.
     NoPermits,
-    /// The rate does not allow it now; only from `try_` calls. For rate limiters, which are not in
-    /// this version.
+    /// The rate does not allow it now; only from `try_` calls and reservations of rate limiters.
     Limited,
     /// More was asked for than the limit, as it is now. Waiting does not help; a higher limit does.
     ExceedsCapacity,
@@ -107,12 +106,21 @@ impl AcquireError {
     /// let error = AcquireError::limited(Duration::from_millis(20));
     /// assert_eq!(error.to_string(), "over the rate, try again in 20ms");
     /// ```
+    #[inline]
     pub fn limited(retry_after: Duration) -> Self {
         Self {
             kind: ErrorKind::Limited,
             part: None,
-            number: u64::try_from(retry_after.as_nanos())
-                .map_or(UNKNOWN - 1, |n| n.min(UNKNOWN - 1)),
+            number: nanos(retry_after),
+        }
+    }
+
+    /// [`QueueFull`](ErrorKind::QueueFull), until a place is free in `retry_after`.
+    pub(crate) fn queue_full(retry_after: Duration) -> Self {
+        Self {
+            kind: ErrorKind::QueueFull,
+            part: None,
+            number: nanos(retry_after),
         }
     }
 
@@ -171,9 +179,12 @@ impl AcquireError {
     }
 
     /// How long to wait before trying again, when the throttle knows: for
-    /// [`Limited`](ErrorKind::Limited). A concurrency throttle never knows.
+    /// [`Limited`](ErrorKind::Limited), and for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, whose
+    /// line then has a place again. A concurrency throttle never knows.
     pub fn retry_after(&self) -> Option<Duration> {
-        let number = self.number_of(ErrorKind::Limited);
+        let number = self
+            .number_of(ErrorKind::Limited)
+            .or(self.number_of(ErrorKind::QueueFull));
         number.map(Duration::from_nanos)
     }
 
@@ -193,6 +204,14 @@ impl AcquireError {
     pub fn part(&self) -> Option<usize> {
         self.part.map(usize::from)
     }
+}
+
+/// In nanoseconds, which are not [`UNKNOWN`].
+#[inline]
+fn nanos(duration: Duration) -> u64 {
+    let seconds = duration.as_secs().checked_mul(1_000_000_000);
+    let nanos = seconds.and_then(|nanos| nanos.checked_add(duration.subsec_nanos().into()));
+    nanos.map_or(UNKNOWN - 1, |nanos| nanos.min(UNKNOWN - 1))
 }
 
 impl fmt::Display for AcquireError {

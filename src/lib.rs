@@ -77,6 +77,7 @@
 //! - `channel` (default): `Pool` and `ChannelSemaphore`.
 //! - `async-lock`: async-lock's semaphore as a throttle.
 //! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`.
+//! - `tower`: a layer for services that answer over HTTP, such as axum's, in the module `tower`.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -86,17 +87,23 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod algorithm;
 mod concurrency;
 mod const_panic;
+mod decision;
 mod error;
 mod foreign;
 pub mod guarantees;
 mod line;
+mod quota;
+pub mod rate;
 #[cfg(feature = "stream")]
 pub mod stream;
 mod sync;
 pub mod throttle;
 mod time;
+#[cfg(feature = "tower")]
+pub mod tower;
 mod wait;
 
 /// The permits and futures of a [`Pool`].
@@ -126,10 +133,14 @@ pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
 #[cfg(feature = "channel")]
 pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
+pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
+pub use crate::quota::{Quota, QuotaError};
+pub use crate::rate::{Carry, Charge, LeakyBucket, MissedTick, Oversize, RateLimiter, Reservation};
 pub use crate::throttle::{
     All, BoxEnter, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all,
 };
+pub use crate::time::{Clock, ManualClock, Tick};
 #[cfg(feature = "tokio")]
 pub use crate::wait::CancelOn;
 pub use crate::wait::{Outcome, Timeout};

@@ -6,7 +6,7 @@
 
 #[cfg(not(tollgate_loom))]
 mod switch {
-    pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize};
+    pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
     /// A `const fn`, where the primitives can be built in a constant.
@@ -20,7 +20,7 @@ mod switch {
 
 #[cfg(tollgate_loom)]
 mod switch {
-    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize};
+    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// A plain `fn`: loom's primitives register themselves with the running model.

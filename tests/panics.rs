@@ -4,8 +4,9 @@ mod support;
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tollgate::{CondvarSemaphore, Semaphore};
+use tollgate::{CondvarSemaphore, Quota, Semaphore};
 
 use support::foreign::panic_message;
 use support::{Waiter, assert_at_rest};
@@ -41,6 +42,80 @@ fn a_new_condvar_semaphore_without_permits() {
     assert_eq!(panic_message(|| CondvarSemaphore::new(1)), None);
     // There is no most, since nothing is allocated for a permit.
     assert_eq!(panic_message(|| CondvarSemaphore::new(usize::MAX)), None);
+}
+
+fn no_quota(what: impl std::fmt::Display) -> String {
+    format!("a quota cannot have {what}")
+}
+
+#[test]
+fn a_quota_of_nothing() {
+    let none = no_quota("a count of 0");
+    row(&none, || Quota::per_second(0));
+    row(&none, || Quota::per_minute(0));
+    row(&none, || Quota::per_hour(0));
+    row(&none, || Quota::per_day(0));
+    row(&none, || Quota::new(0, Duration::MAX));
+    row(&no_quota("a period of 0ns"), || {
+        Quota::new(1, Duration::ZERO)
+    });
+    row(&no_quota("a burst of 0"), || Quota::per_second(1).burst(0));
+}
+
+#[test]
+fn a_quota_of_more_than_one_per_nanosecond() {
+    type PerUnit = fn(u64) -> Quota;
+    let units: [(PerUnit, u64); 4] = [
+        (Quota::per_second, 1),
+        (Quota::per_minute, 60),
+        (Quota::per_hour, 60 * 60),
+        (Quota::per_day, 24 * 60 * 60),
+    ];
+    for (quota, seconds) in units {
+        let most = seconds * 1_000_000_000;
+        for count in [most + 1, u64::MAX] {
+            let expected = format!("{count} in {most}ns, but at most one per nanosecond");
+            row(&no_quota(expected), || quota(count));
+        }
+        assert_eq!(panic_message(|| quota(most)), None);
+    }
+    row(&no_quota("3 in 2ns"), || {
+        Quota::new(3, Duration::from_nanos(2))
+    });
+}
+
+#[test]
+fn a_quota_with_a_period_that_does_not_fit() {
+    let period = format!("a period of {}ns", Duration::MAX.as_nanos());
+    row(&no_quota(period), || Quota::new(1, Duration::MAX));
+}
+
+#[test]
+fn a_quota_that_takes_too_long_to_come_back() {
+    let longest = 1 << 58;
+    let one = format!("a burst of 1 at 1 in {}ns", longest + 1);
+    row(&no_quota(one), || {
+        Quota::new(1, Duration::from_nanos(longest + 1))
+    });
+    let quota = Quota::new(7, Duration::from_nanos(7));
+    for burst in [longest + 1, u64::MAX] {
+        let expected = format!("a burst of {burst} at 7 in 7ns");
+        row(&no_quota(expected), || quota.burst(burst));
+    }
+    assert_eq!(panic_message(|| quota.burst(longest)), None);
+}
+
+#[test]
+fn a_quota_that_cannot_be_split() {
+    let no_split =
+        |quota: &str, nodes: u32| format!("a quota{quota} cannot be split among {nodes} nodes");
+    row(&no_split("", 0), || Quota::per_second(1).split(0));
+    let quota = Quota::new(1, Duration::from_nanos((1 << 58) / 3));
+    for nodes in [4, u32::MAX] {
+        let expected = no_split(" of 1 in 96076792050570581ns", nodes);
+        row(&expected, || quota.split(nodes));
+    }
+    assert_eq!(panic_message(|| quota.split(3)), None);
 }
 
 #[cfg(feature = "channel")]
@@ -273,6 +348,14 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| one.add_permits(usize::MAX));
     let _ = panic_message(|| permit.merge(two.try_acquire().unwrap()));
     let _ = panic_message(|| CondvarSemaphore::new(0));
+    let _ = panic_message(|| Quota::per_second(0));
+    let _ = panic_message(|| Quota::per_minute(0));
+    let _ = panic_message(|| Quota::per_hour(0));
+    let _ = panic_message(|| Quota::per_day(0));
+    let _ = panic_message(|| Quota::new(1, Duration::MAX));
+    let _ = panic_message(|| Quota::per_second(1).burst(0));
+    let _ = panic_message(|| Quota::per_second(1).split(0));
+    let _ = panic_message(|| Quota::per_day(1).split(u32::MAX));
     #[cfg(feature = "channel")]
     {
         let _ = panic_message(|| tollgate::Pool::new([(); 0]));
@@ -280,6 +363,6 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
     }
     drop(std::panic::take_hook());
-    let expected = if cfg!(feature = "channel") { 8 } else { 5 };
+    let expected = if cfg!(feature = "channel") { 16 } else { 13 };
     assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
 }

@@ -6,15 +6,19 @@
 //! ones when nobody waits in it any more; so a waiter costs 22 bytes in a line that is served from
 //! the front, and at the worst a whole chunk, when the 31 others of its chunk have left.
 //!
+//! What a waiter got may be [kept](Chunks::keep_first) where it waited, until it collects. A second
+//! bit says so, and the chunk is not used again before that.
+//!
 //! The heads of the chunks lie together, apart from the places: of ten thousand waiters they stay
 //! in the nearest cache, whoever leaves. Chunks instead of one vector: growing moves no waiter.
 //!
 //! Invariants:
 //!
 //! 1. Chunks are linked from `head` to `tail`, in the order of their numbers; every one of them but
-//!    the tail has a waiter.
-//! 2. When nobody waits, none is linked, and the next one to be used is number 0: memory is used
-//!    from the front, and a shrink has only to cut off the end.
+//!    the tail has a waiter. One in which nobody waits, but something is kept, is in no chain, or
+//!    is the tail.
+//! 2. When nobody waits and nothing is kept, none is linked, and the next one to be used is number
+//!    0: memory is used from the front, and a shrink has only to cut off the end.
 //! 3. A place is not filled a second time before its chunk has got another `base`; so a place and
 //!    a number together name one waiter, for ever.
 
@@ -27,6 +31,8 @@ use super::Served;
 const SIZE: usize = 32;
 /// No chunk: the end of a chain.
 const NONE: u32 = u32::MAX;
+/// Instead of the previous one, of a chunk that is in no chain because something is kept in it.
+const DETACHED: u32 = u32::MAX - 1;
 /// The most chunks, so that the index of a place fits: it is that of the chunk, times `SIZE`, plus
 /// that of the place in it.
 const MOST: u32 = u32::MAX / SIZE as u32;
@@ -37,6 +43,8 @@ struct Chunk<C> {
     base: u64,
     /// Where somebody waits.
     waiting: u32,
+    /// Where something is kept.
+    kept: u32,
     previous: u32,
     next: u32,
     places: Box<Places<C>>,
@@ -53,6 +61,8 @@ pub(super) struct Chunks<C> {
     head: u32,
     tail: u32,
     len: u32,
+    /// In how many places something is kept.
+    kept: u32,
     /// Chunks below this have been used since the line was last empty.
     fresh: u32,
     /// The chain of those that are not used any more.
@@ -68,6 +78,7 @@ impl<C: Copy + Default> Chunks<C> {
             head: NONE,
             tail: NONE,
             len: 0,
+            kept: 0,
             fresh: 0,
             spare: NONE,
             recent: 0,
@@ -139,6 +150,7 @@ impl<C: Copy + Default> Chunks<C> {
         self.chunks.push(Chunk {
             base: 0,
             waiting: 0,
+            kept: 0,
             previous: NONE,
             next: NONE,
             places: Box::new(Places {
@@ -148,14 +160,18 @@ impl<C: Copy + Default> Chunks<C> {
         });
     }
 
-    /// Takes a chunk out of the chain.
+    /// Takes a chunk out of the chain, to be used again when nothing is kept in it.
     #[inline(never)]
     fn unlink(&mut self, index: u32) {
         let spare = self.spare;
         let chunk = &mut self.chunks[index as usize];
         let (previous, next) = (chunk.previous, chunk.next);
-        chunk.next = spare;
-        self.spare = index;
+        if chunk.kept == 0 {
+            chunk.next = spare;
+            self.spare = index;
+        } else {
+            chunk.previous = DETACHED;
+        }
         match previous {
             NONE => self.head = next,
             _ => self.chunks[previous as usize].next = next,
@@ -178,7 +194,8 @@ impl<C: Copy + Default> Chunks<C> {
     #[inline]
     pub(super) fn first_number(&self) -> Option<u64> {
         let chunk = self.chunks.get(self.head as usize)?;
-        Some(chunk.base + u64::from(chunk.waiting.trailing_zeros()))
+        let place = u64::from(chunk.waiting.trailing_zeros());
+        (chunk.waiting != 0).then_some(chunk.base + place)
     }
 
     /// Takes the first waiter out.
@@ -198,10 +215,77 @@ impl<C: Copy + Default> Chunks<C> {
         Some(Served { number, waker })
     }
 
+    /// Takes the first waiter out, and keeps something in its place until it is
+    /// [collected](Self::collect).
+    pub(super) fn keep_first(&mut self, what: C) -> Option<Served> {
+        let head = self.head;
+        let chunk = self.chunks.get_mut(head as usize)?;
+        let place = chunk.waiting.trailing_zeros();
+        let waker = chunk.places.wakers.get_mut(place as usize)?.take()?;
+        let number = NonZeroU64::new(chunk.base + u64::from(place))?;
+        chunk.places.costs[place as usize] = what;
+        chunk.kept |= 1 << place;
+        chunk.waiting &= chunk.waiting.wrapping_sub(1);
+        let left = chunk.waiting;
+        self.kept += 1;
+        self.len -= 1;
+        if left == 0 {
+            self.emptied(head);
+        }
+        Some(Served { number, waker })
+    }
+
+    /// What is kept for a waiter that was served.
+    pub(super) fn collect(&mut self, index: u32, number: NonZeroU64) -> Option<C> {
+        let (at, place) = (index as usize / SIZE, index as usize % SIZE);
+        let chunk = self.chunks.get_mut(at)?;
+        let same = chunk.base.wrapping_add(place as u64) == number.get();
+        if !same || chunk.kept & 1 << place == 0 {
+            return None;
+        }
+        chunk.kept &= !(1 << place);
+        self.kept -= 1;
+        let what = chunk.places.costs[place];
+        if chunk.kept == 0 && chunk.previous == DETACHED {
+            chunk.previous = NONE;
+            chunk.next = self.spare;
+            self.spare = at as u32;
+        }
+        if self.len == 0 && self.kept == 0 {
+            self.reset();
+        }
+        Some(what)
+    }
+
+    /// What those ask for who wait and whose numbers are below this one, in their order.
+    pub(super) fn before(&self, number: NonZeroU64) -> impl Iterator<Item = C> {
+        let mut next = self.head;
+        let chunks = std::iter::from_fn(move || {
+            let chunk = self.chunks.get(next as usize)?;
+            next = chunk.next;
+            Some(chunk)
+        });
+        chunks
+            .take_while(move |chunk| chunk.base < number.get())
+            .flat_map(move |chunk| {
+                let before = usize::try_from(number.get() - chunk.base).unwrap_or(SIZE);
+                let waits = |place: &usize| chunk.waiting & 1 << place != 0;
+                (0..SIZE.min(before))
+                    .filter(waits)
+                    .map(|place| chunk.places.costs[place])
+            })
+    }
+
+    /// Changes what a waiter asks for, if it still waits.
+    pub(super) fn cost_mut(&mut self, index: u32, number: NonZeroU64) -> Option<&mut C> {
+        let (chunk, place) = self.place(index, number)?;
+        self.chunks[chunk].places.costs.get_mut(place)
+    }
+
     /// The last one has left a chunk.
     #[inline(never)]
     fn emptied(&mut self, chunk: u32) {
-        if self.len == 0 {
+        if self.len == 0 && self.kept == 0 {
             self.reset();
         } else if chunk != self.tail {
             self.unlink(chunk);

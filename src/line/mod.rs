@@ -11,8 +11,9 @@
 //! 2. Only the head is served, so numbers are served in rising order, whatever they ask for: to
 //!    know the last number served is to know, of every waiter, whether it has been. A throttle
 //!    may publish it, so that a waiter finds out without the lock.
-//! 3. A waiter that is [granted](Line::grant_head) leaves no trace. What one was
-//!    [told](Line::tell_head) is kept until its ticket collects it.
+//! 3. A waiter that is [granted](Line::grant_head) leaves no trace. What is
+//!    [kept](Line::keep_head) for one, or what one was [told](Line::tell_head), stays until its
+//!    ticket collects it.
 //! 4. A ticket names a place and the number that waited there. Places are reused and numbers are
 //!    not, so a ticket cannot be taken for a later one.
 //! 5. No waker is called, cloned or dropped in here: they come in by value and go out by value, so
@@ -128,6 +129,28 @@ impl<C: Copy + Default, T> Line<C, T> {
     #[inline]
     pub(crate) fn grant_head(&mut self) -> Option<Served> {
         self.waiting.pop_first()
+    }
+
+    /// Takes the first waiter out of the line, and keeps `what` in its place, until it
+    /// [collects](Self::collect_kept) that. Where everybody gets something, this is what it is for: no
+    /// memory is needed beyond that of the place.
+    pub(crate) fn keep_head(&mut self, what: C) -> Option<Served> {
+        self.waiting.keep_first(what)
+    }
+
+    /// Takes what was kept for a waiter that has been served.
+    pub(crate) fn collect_kept(&mut self, ticket: &Ticket) -> Option<C> {
+        self.waiting.collect(ticket.index, ticket.number)
+    }
+
+    /// What those ask for who wait before this waiter, in their order.
+    pub(crate) fn before(&self, ticket: &Ticket) -> impl Iterator<Item = C> {
+        self.waiting.before(ticket.number)
+    }
+
+    /// What a waiter asks for, if it still waits; to be changed.
+    pub(crate) fn cost_mut(&mut self, ticket: &Ticket) -> Option<&mut C> {
+        self.waiting.cost_mut(ticket.index, ticket.number)
     }
 
     /// Tells the first waiter an outcome, and takes it out of the line.

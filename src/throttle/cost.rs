@@ -1,15 +1,17 @@
-//! A semaphore as a throttle of which each entry takes the same number of permits, other than one.
+//! A semaphore or a rate limiter as a throttle of which each entry costs the same, other than one.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Throttle, TryThrottle};
 use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
+use crate::rate::{self, Charge, RateLimiter};
 
-/// A semaphore with a weight: whoever enters takes this many permits. For [`all`](super::all), streams
-/// and other generic code, which cannot say how many.
+/// A semaphore or a rate limiter with a weight: whoever enters takes this many permits, or is charged
+/// this much. For [`all`](super::all), streams and other generic code, which cannot say how many.
 ///
-/// Made by [`Semaphore::cost`] and, to move into a task, [`Semaphore::cost_owned`].
+/// Made by [`Semaphore::cost`] and [`RateLimiter::cost`], and, to move into a task, by their `cost_owned`.
 ///
 /// # Examples
 ///
@@ -27,7 +29,7 @@ use crate::error::AcquireError;
 #[derive(Clone, Debug)]
 pub struct Cost<T> {
     throttle: T,
-    cost: u32,
+    cost: u64,
 }
 
 /// As a part of something else.
@@ -48,7 +50,7 @@ impl Semaphore {
     pub fn cost(&self, n: u32) -> Cost<&Self> {
         Cost {
             throttle: self,
-            cost: n,
+            cost: n.into(),
         }
     }
 
@@ -71,6 +73,48 @@ impl Semaphore {
     pub fn cost_owned(self: Arc<Self>, n: u32) -> Cost<Arc<Self>> {
         Cost {
             throttle: self,
+            cost: n.into(),
+        }
+    }
+}
+
+/// As a part of something else.
+impl RateLimiter {
+    /// This limiter as a [`Throttle`] of which each entry is charged `n`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter, Semaphore, all};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let slots = Semaphore::new(8);
+    /// let requests = RateLimiter::new(Quota::per_second(50).burst(5));
+    /// let bytes = RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000));
+    ///
+    /// let part = [0; 4096];
+    /// let (slot, request, volume) =
+    ///     all((&slots, &requests, bytes.cost(part.len() as u64))).acquire().await?;
+    /// assert_eq!((request.cost(), volume.cost()), (1, 4096));
+    /// # drop(slot);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn cost(&self, n: u64) -> Cost<&Self> {
+        Cost {
+            throttle: self,
+            cost: n,
+        }
+    }
+
+    /// This limiter as a [`Throttle`] of which each entry is charged `n`, and which shares the limiter and so
+    /// may move into a task.
+    #[inline]
+    pub fn cost_owned(self: Arc<Self>, n: u64) -> Cost<Arc<Self>> {
+        Cost {
+            throttle: self,
             cost: n,
         }
     }
@@ -80,7 +124,7 @@ impl<T> Cost<T>
 where
     Self: TryThrottle,
 {
-    /// Waits for as many permits as this costs.
+    /// Waits for as much as this costs.
     ///
     /// # Cancel safety
     ///
@@ -88,7 +132,7 @@ where
     ///
     /// # Errors
     ///
-    /// As [`Semaphore::acquire_many`].
+    /// As [`Semaphore::acquire_many`] or [`RateLimiter::acquire_many`].
     ///
     /// # Examples
     ///
@@ -107,11 +151,11 @@ where
         self.enter()
     }
 
-    /// Takes as many permits as this costs now, or none.
+    /// Takes as much as this costs now, or nothing.
     ///
     /// # Errors
     ///
-    /// As [`Semaphore::try_acquire_many`].
+    /// As [`Semaphore::try_acquire_many`] or [`RateLimiter::try_acquire_many`].
     ///
     /// # Examples
     ///
@@ -127,15 +171,23 @@ where
 }
 
 impl<T> Cost<T> {
-    /// How many permits each entry takes.
+    /// How many permits each entry takes, or how much it is charged.
     ///
     /// # Examples
     ///
     /// ```
     /// assert_eq!(tollgate::Semaphore::new(1024).cost(64).cost(), 64);
     /// ```
-    pub fn cost(&self) -> u32 {
+    pub fn cost(&self) -> u64 {
         self.cost
+    }
+}
+
+impl<T: Deref<Target = Semaphore>> Cost<T> {
+    /// The cost, which is one of permits.
+    fn permits(&self) -> u32 {
+        // It was made of a `u32`.
+        u32::try_from(self.cost).unwrap_or(u32::MAX)
     }
 }
 
@@ -145,14 +197,14 @@ impl<'a> Throttle for Cost<&'a Semaphore> {
 
     #[inline]
     fn enter(&self) -> Acquire<'a> {
-        self.throttle.acquire_many(self.cost)
+        self.throttle.acquire_many(self.permits())
     }
 }
 
 impl<'a> TryThrottle for Cost<&'a Semaphore> {
     #[inline]
     fn try_enter(&self) -> Result<Permit<'a>, AcquireError> {
-        self.throttle.try_acquire_many(self.cost)
+        self.throttle.try_acquire_many(self.permits())
     }
 }
 
@@ -162,13 +214,55 @@ impl Throttle for Cost<Arc<Semaphore>> {
 
     #[inline]
     fn enter(&self) -> AcquireOwned {
-        Arc::clone(&self.throttle).acquire_many_owned(self.cost)
+        Arc::clone(&self.throttle).acquire_many_owned(self.permits())
     }
 }
 
 impl TryThrottle for Cost<Arc<Semaphore>> {
     #[inline]
     fn try_enter(&self) -> Result<OwnedPermit, AcquireError> {
-        Arc::clone(&self.throttle).try_acquire_many_owned(self.cost)
+        Arc::clone(&self.throttle).try_acquire_many_owned(self.permits())
+    }
+}
+
+impl<'a> Throttle for Cost<&'a RateLimiter> {
+    type Permit = Charge;
+    type Enter = rate::Acquire<'a>;
+
+    #[inline]
+    fn enter(&self) -> rate::Acquire<'a> {
+        self.throttle.acquire_many(self.cost)
+    }
+
+    fn undo(&self, charge: Charge) {
+        self.throttle.refund(charge);
+    }
+}
+
+impl TryThrottle for Cost<&RateLimiter> {
+    #[inline]
+    fn try_enter(&self) -> Result<Charge, AcquireError> {
+        self.throttle.try_acquire_many(self.cost)
+    }
+}
+
+impl Throttle for Cost<Arc<RateLimiter>> {
+    type Permit = Charge;
+    type Enter = rate::AcquireOwned;
+
+    #[inline]
+    fn enter(&self) -> rate::AcquireOwned {
+        Arc::clone(&self.throttle).acquire_many_owned(self.cost)
+    }
+
+    fn undo(&self, charge: Charge) {
+        self.throttle.refund(charge);
+    }
+}
+
+impl TryThrottle for Cost<Arc<RateLimiter>> {
+    #[inline]
+    fn try_enter(&self) -> Result<Charge, AcquireError> {
+        self.throttle.try_acquire_many(self.cost)
     }
 }

@@ -10,11 +10,13 @@ use crate::concurrency::{
     pool::{self, Pool},
 };
 use crate::error::AcquireError;
+use crate::rate::{self, Charge, LeakyBucket, RateLimiter};
 
 macro_rules! throttle {
     (
         [$($generics:tt)*] $type:ty $(where [$($bounds:tt)*])?,
-        $permit:ty, $acquire:ty, $owned_permit:ty, $acquire_owned:ty
+        $permit:ty, $acquire:ty, $owned_permit:ty, $acquire_owned:ty, $try_owned:ident
+        $(, undo: $undo:ident)?
     ) => {
         impl<'a, $($generics)*> Throttle for &'a $type {
             type Permit = $permit;
@@ -24,6 +26,12 @@ macro_rules! throttle {
             fn enter(&self) -> $acquire {
                 self.acquire()
             }
+
+            $(
+                fn undo(&self, permit: $permit) {
+                    self.$undo(permit);
+                }
+            )?
         }
 
         impl<'a, $($generics)*> TryThrottle for &'a $type {
@@ -41,18 +49,24 @@ macro_rules! throttle {
             fn enter(&self) -> $acquire_owned {
                 Arc::clone(self).acquire_owned()
             }
+
+            $(
+                fn undo(&self, permit: $permit) {
+                    self.$undo(permit);
+                }
+            )?
         }
 
         impl<$($generics)*> TryThrottle for Arc<$type> $(where $($bounds)*)? {
             #[inline]
             fn try_enter(&self) -> Result<$owned_permit, AcquireError> {
-                Arc::clone(self).try_acquire_owned()
+                Arc::clone(self).$try_owned()
             }
         }
     };
 }
 
-throttle!([] Semaphore, Permit<'a>, Acquire<'a>, OwnedPermit, AcquireOwned);
+throttle!([] Semaphore, Permit<'a>, Acquire<'a>, OwnedPermit, AcquireOwned, try_acquire_owned);
 
 #[cfg(feature = "channel")]
 throttle!(
@@ -60,7 +74,8 @@ throttle!(
     channel_semaphore::Permit<'a>,
     channel_semaphore::Acquire<'a>,
     channel_semaphore::OwnedPermit,
-    channel_semaphore::AcquireOwned
+    channel_semaphore::AcquireOwned,
+    try_acquire_owned
 );
 
 #[cfg(feature = "channel")]
@@ -69,5 +84,26 @@ throttle!(
     pool::Permit<'a, T>,
     pool::Acquire<'a, T>,
     pool::OwnedPermit<T>,
-    pool::AcquireOwned<T>
+    pool::AcquireOwned<T>,
+    try_acquire_owned
+);
+
+throttle!(
+    [] RateLimiter,
+    Charge,
+    rate::Acquire<'a>,
+    Charge,
+    rate::AcquireOwned,
+    try_acquire,
+    undo: refund
+);
+
+throttle!(
+    [] LeakyBucket,
+    Charge,
+    rate::Acquire<'a>,
+    Charge,
+    rate::AcquireOwned,
+    try_acquire,
+    undo: refund
 );

@@ -1,27 +1,201 @@
-//! Where ticks come from.
+//! Where ticks come from, and who calls when one is due.
 
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
 
+use super::manual::{Manual, ManualClock};
+use super::queue::Key;
+use super::runtime;
+use super::system;
 use super::tick::Tick;
+use super::timer::TIMER;
 
-/// A source of ticks.
+/// What a rate limiter tells the time by, and is woken by.
 ///
-/// One concrete type, never a type parameter. So far there is one kind, that of the system.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(());
+/// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the whole process, started
+///   when somebody first has to wait. It runs on any executor, wakes within a fraction of a millisecond,
+///   and does not depend on a runtime that is being driven.
+/// - `tokio` (feature `tokio`): tokio's time and timer, so that a test may pause and advance it. Its timer counts in
+///   milliseconds.
+/// - [`manual`](Self::manual): time that moves only when it is told to. No runtime is needed.
+///
+/// With the feature `test-util`, a limiter for which no clock was chosen, and which is first used
+/// inside a tokio runtime, runs on tokio's time.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Clock, Quota, RateLimiter};
+///
+/// let clock = Clock::manual();
+/// let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
+/// limiter.try_acquire()?;
+/// assert!(limiter.try_acquire().is_err());
+///
+/// clock.advance(Duration::from_millis(100));
+/// limiter.try_acquire()?;
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+#[derive(Clone)]
+pub struct Clock(Kind);
 
-/// What the ticks of the system clock count from: the first time that it was asked.
-static EPOCH: OnceLock<Instant> = OnceLock::new();
+#[derive(Clone)]
+enum Kind {
+    /// Not chosen: to be [resolved](Clock::resolved) at the first use.
+    Default,
+    System,
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "there is none"))]
+    Runtime(runtime::Time),
+    Manual(Arc<Manual>),
+}
+
+/// An alarm that was set, to be unset.
+pub(super) enum Alarm {
+    System(Key),
+    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "there is none"))]
+    Runtime(runtime::Alarm),
+    Manual(Arc<Manual>, Key),
+}
 
 impl Clock {
-    /// The clock of the operating system that only goes forward.
-    pub(crate) const fn system() -> Self {
-        Self(())
+    /// The time of the machine, which only goes forward, and the timer thread of the process.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let clock = tollgate::Clock::system();
+    /// let earlier = clock.now();
+    /// assert!(clock.now() >= earlier);
+    /// ```
+    pub const fn system() -> Self {
+        Self(Kind::System)
     }
 
-    /// Now. Never earlier than an answer that happened before.
-    pub(crate) fn now(self) -> Tick {
-        Tick::after_epoch(EPOCH.get_or_init(Instant::now).elapsed())
+    /// Time that stands still until it is [advanced](ManualClock::advance).
+    ///
+    /// # Examples
+    ///
+    /// See [`ManualClock`].
+    pub fn manual() -> ManualClock {
+        ManualClock::new()
+    }
+
+    /// The one that is used when none was chosen.
+    pub(crate) const fn unchosen() -> Self {
+        Self(Kind::Default)
+    }
+
+    #[cfg(feature = "tokio")]
+    pub(super) const fn of_runtime(time: runtime::Time) -> Self {
+        Self(Kind::Runtime(time))
+    }
+
+    /// The one that this stands for, if it was not chosen.
+    pub(crate) fn resolved(&self) -> Self {
+        match self.0 {
+            Kind::Default => runtime::unchosen(),
+            _ => self.clone(),
+        }
+    }
+
+    /// Whether it is the time of tokio.
+    pub(crate) fn is_of_runtime(&self) -> bool {
+        matches!(self.0, Kind::Runtime(_))
+    }
+
+    /// Now. Never earlier than an answer that happened before, on one and the same runtime if it is
+    /// tokio's.
+    #[inline]
+    pub fn now(&self) -> Tick {
+        match &self.0 {
+            Kind::System | Kind::Default => system::now(),
+            other => other.now_elsewhere(),
+        }
+    }
+
+    /// Has `waker` called once it is `due`. To be followed by [`catch_up`](Self::catch_up).
+    ///
+    /// # Panics
+    ///
+    /// If the timer thread cannot be started, or the runtime has no timer.
+    pub(super) fn set_alarm(&self, due: Tick, waker: Waker) -> Alarm {
+        match &self.0 {
+            Kind::System | Kind::Default => Alarm::System(TIMER.set(due, waker)),
+            Kind::Runtime(time) => time.set_alarm(due, waker),
+            Kind::Manual(manual) => Alarm::Manual(Arc::clone(manual), manual.set(due, waker)),
+        }
+    }
+}
+
+impl Clock {
+    /// Calls whoever is due already, where nobody else does: on a clock that is moved by hand. Not under a
+    /// lock.
+    pub(super) fn catch_up(&self) {
+        if let Kind::Manual(manual) = &self.0 {
+            manual.catch_up();
+        }
+    }
+}
+
+impl Kind {
+    #[cold]
+    fn now_elsewhere(&self) -> Tick {
+        match self {
+            Self::System | Self::Default => system::now(),
+            Self::Runtime(time) => time.now(),
+            Self::Manual(manual) => manual.now(),
+        }
+    }
+}
+
+impl Alarm {
+    /// Sees to it that it calls `waker`; it may be set anew for that.
+    pub(super) fn set_waker(&self, waker: &Waker) {
+        match self {
+            Self::System(key) => TIMER.set_waker(*key, waker),
+            // Only lines set these, and their wakers do not change.
+            Self::Runtime(_) => {}
+            Self::Manual(manual, key) => manual.set_waker(*key, waker),
+        }
+    }
+
+    /// Takes it back. Harmless if it has gone off.
+    pub(super) fn unset(self) {
+        match self {
+            Self::System(key) => TIMER.unset(key),
+            Self::Runtime(alarm) => alarm.unset(),
+            Self::Manual(manual, key) => manual.unset(key),
+        }
+    }
+}
+
+impl From<ManualClock> for Clock {
+    fn from(clock: ManualClock) -> Self {
+        Self(Kind::Manual(clock.0))
+    }
+}
+
+impl From<&ManualClock> for Clock {
+    fn from(clock: &ManualClock) -> Self {
+        clock.clone().into()
+    }
+}
+
+impl From<&Clock> for Clock {
+    fn from(clock: &Clock) -> Self {
+        clock.clone()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Kind::Default => "Clock(system, unless in a test)",
+            Kind::System => "Clock(system)",
+            Kind::Runtime(_) => "Clock(tokio)",
+            Kind::Manual(_) => "Clock(manual)",
+        })
     }
 }

@@ -1,15 +1,31 @@
 //! The only place that reads a clock or owns a timer.
 
 mod alarm;
-mod alarm_sleep;
 mod clock;
+mod clock_sleep;
+mod manual;
+mod queue;
 #[cfg(feature = "tokio")]
-mod either_sleep;
-mod tick;
-
+mod runtime;
 #[cfg(not(feature = "tokio"))]
-pub(crate) use self::alarm_sleep::AlarmSleep as Sleep;
-pub(crate) use self::clock::Clock;
+#[path = "no_runtime.rs"]
+mod runtime;
 #[cfg(feature = "tokio")]
-pub(crate) use self::either_sleep::Sleep;
-pub(crate) use self::tick::Tick;
+mod sleep;
+#[cfg(not(feature = "tokio"))]
+#[path = "sleep_without_runtime.rs"]
+mod sleep;
+#[cfg(feature = "tsc")]
+mod system;
+#[cfg(not(feature = "tsc"))]
+#[path = "system_without_tsc.rs"]
+mod system;
+mod tick;
+mod timer;
+
+pub(crate) use self::alarm::Alarm;
+pub use self::clock::Clock;
+pub use self::manual::ManualClock;
+pub(crate) use self::runtime::Runtimes;
+pub(crate) use self::sleep::Sleep;
+pub use self::tick::Tick;

@@ -2,23 +2,51 @@
 
 use std::time::Duration;
 
-/// Nanoseconds since the epoch of a clock. Saturates: the last tick, 584 years on, is never
-/// reached and so means never.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tick(u64);
+/// A point in time: nanoseconds since the epoch of a [`Clock`](crate::Clock).
+///
+/// Ticks of one clock can be compared, ticks of different clocks cannot. Saturates: the last tick,
+/// 584 years on, is never reached and so means never.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Clock;
+///
+/// let clock = Clock::manual();
+/// let earlier = clock.now();
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(clock.now().saturating_since(earlier), Duration::from_secs(1));
+/// assert_eq!(clock.now().as_nanos(), 1_000_000_000);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tick(u64);
 
 impl Tick {
+    pub(crate) const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
     /// The tick that is `duration` after the epoch.
     pub(crate) fn after_epoch(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    pub(crate) fn saturating_add(self, duration: Duration) -> Self {
+    /// Nanoseconds since the epoch of the clock.
+    #[inline]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The tick that is `duration` later, or the last there is.
+    #[must_use]
+    pub fn saturating_add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(Self::after_epoch(duration).0))
     }
 
     /// How long it is from `earlier` to this; zero if it is not later.
-    pub(crate) const fn saturating_since(self, earlier: Self) -> Duration {
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }

@@ -10,6 +10,7 @@ use std::pin::Pin;
 
 use crate::error::AcquireError;
 
+mod asked;
 mod block;
 #[cfg(any(feature = "channel", feature = "tokio"))]
 mod boxed_when_waiting;
@@ -18,6 +19,7 @@ mod cancel_on;
 mod outcome;
 mod timeout;
 
+pub(crate) use self::asked::{budget, tell_clock};
 pub(crate) use self::block::{block_on, is_blocking};
 #[cfg(any(feature = "channel", feature = "tokio"))]
 pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pin_project::pin_project;
 
-use super::{Outcome, combinators, is_blocking};
+use super::{Outcome, asked, combinators, is_blocking};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Sleep;
 
@@ -78,7 +78,12 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
         let Some(future) = this.future.as_mut().as_pin_mut() else {
             panic!("polled again after it was ready");
         };
-        let result = if let Poll::Ready(output) = future.poll(context) {
+        let polled = if this.sleep.is_none() {
+            asked::within(*this.duration, || future.poll(context))
+        } else {
+            future.poll(context)
+        };
+        let result = if let Poll::Ready(output) = polled {
             output.into_result()
         } else if this.duration.is_zero() {
             Err(AcquireError::new(ErrorKind::TimedOut))
@@ -86,7 +91,8 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
             // A thread that blocks drives no runtime while it waits.
             let blocking = is_blocking(context.waker());
             if this.sleep.is_none() {
-                this.sleep.set(Some(Sleep::new(*this.duration, blocking)));
+                let sleep = Sleep::new(asked::told_clock(), *this.duration, blocking);
+                this.sleep.set(Some(sleep));
             }
             let sleep = this.sleep.as_mut().as_pin_mut();
             if !sleep.is_some_and(|sleep| sleep.poll_sleep(context, blocking).is_ready()) {

@@ -1,4 +1,5 @@
-//! Sleeping on tokio's timer inside a runtime, and on the timer of the process elsewhere.
+//! Sleeping on the clock of whoever one waits for; if that has none, on tokio's timer inside a
+//! runtime, and on the timer of the process elsewhere.
 //!
 //! A sleep that finds itself polled outside of the runtime that it began in goes over to what is
 //! there, for the time that is left: the first runtime may be gone, and its timer with it.
@@ -9,10 +10,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project::pin_project;
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Id;
 use tokio::time::Instant;
 
-use super::alarm_sleep::AlarmSleep;
+use super::clock::Clock;
+use super::clock_sleep::ClockSleep;
+use super::runtime::current;
 
 /// Ready after a time.
 #[pin_project(project = Projection)]
@@ -22,19 +25,22 @@ pub(crate) enum Sleep {
         sleep: tokio::time::Sleep,
         runtime: Id,
     },
-    Alarm(#[pin] AlarmSleep),
+    Clock(#[pin] ClockSleep),
 }
 
 impl Sleep {
-    /// Ready after `duration`. `blocking` says that the poller blocks its thread: then tokio's
-    /// timer might be the one that it keeps from being driven, and is not used.
-    pub(crate) fn new(duration: Duration, blocking: bool) -> Self {
-        match current() {
-            Some(runtime) if !blocking => Self::Tokio {
+    /// Ready after `duration` on this clock, if there is one. `blocking` says that the poller blocks
+    /// its thread: then tokio's timer might be the one that it keeps from being driven, and is not
+    /// used.
+    pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
+        let clock = clock.filter(|clock| !clock.is_of_runtime());
+        match (clock, current()) {
+            (Some(clock), _) => Self::Clock(ClockSleep::new(clock, duration)),
+            (None, Some(runtime)) if !blocking => Self::Tokio {
                 sleep: tokio::time::sleep(duration),
                 runtime,
             },
-            _ => Self::Alarm(AlarmSleep::new(duration, blocking)),
+            (None, _) => Self::Clock(ClockSleep::new(Clock::system(), duration)),
         }
     }
 
@@ -56,16 +62,11 @@ impl Sleep {
         blocking: bool,
     ) -> Poll<()> {
         if let Some(left) = self.left_elsewhere(blocking) {
-            self.set(Self::new(left, blocking));
+            self.set(Self::new(None, left, blocking));
         }
         match self.project() {
             Projection::Tokio { sleep, .. } => sleep.poll(context),
-            Projection::Alarm(sleep) => sleep.poll_sleep(context, blocking),
+            Projection::Clock(sleep) => sleep.poll_sleep(context),
         }
     }
-}
-
-/// The runtime that polls.
-fn current() -> Option<Id> {
-    Handle::try_current().ok().map(|handle| handle.id())
 }

@@ -1,0 +1,72 @@
+//! The generic cell rate algorithm, in its form with a virtual schedule: ITU-T recommendation I.371,
+//! annex A; also known as a leaky bucket used as a meter.
+//!
+//! The state is one number, the unit at which everything that was charged is paid off: the *theoretical
+//! arrival time* of the recommendation, here the end of the debt. Time pays off one unit at a time, and no
+//! more can be owed than the tolerance, which is the burst.
+//!
+//! 1. A charge starts at the end of the debt or now, whichever is later: so however long nobody
+//!    came, no more than a burst is to be had.
+//! 2. A charge that ends after now plus the tolerance is not admitted. So those that were admitted
+//!    from unit `a` to unit `b` amount to at most `b - a` and the tolerance.
+//! 3. An earlier `now` than one that was seen admits less, never more.
+
+use super::units::Limits;
+
+/// The most that can be owed: what does not fit in the 60 bits of a state is not added.
+pub(crate) const MOST_DEBT: u64 = (1 << 60) - 1;
+
+/// Until which unit something is owed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Debt(u64);
+
+impl Debt {
+    pub(crate) const fn until(unit: u64) -> Self {
+        Self(if unit > MOST_DEBT { MOST_DEBT } else { unit })
+    }
+
+    #[inline]
+    pub(crate) const fn end(self) -> u64 {
+        self.0
+    }
+
+    /// What is owed at a unit.
+    pub(crate) const fn at(self, now: u64) -> u64 {
+        self.0.saturating_sub(now)
+    }
+
+    /// Takes so many units now; otherwise says from which unit on it could. Not for more than the
+    /// tolerance.
+    #[inline]
+    pub(crate) const fn take(self, limits: &Limits, now: u64, price: u64) -> Result<Self, u64> {
+        let start = if self.0 > now { self.0 } else { now };
+        // At most 2^60 and 2^59, so it does not wrap.
+        let end = start + price;
+        if end <= now + limits.tolerance {
+            Ok(Self(end))
+        } else {
+            Err(end - limits.tolerance)
+        }
+    }
+
+    /// Takes more than the tolerance if nothing is owed, and leaves a debt; otherwise says from which
+    /// unit on it could.
+    pub(crate) const fn take_alone(self, now: u64, price: u64) -> Result<Self, u64> {
+        if self.0 <= now {
+            Ok(self.charge(now, price))
+        } else {
+            Err(self.0)
+        }
+    }
+
+    /// Takes so many units, whatever is owed.
+    pub(crate) const fn charge(self, now: u64, price: u64) -> Self {
+        let start = if self.0 > now { self.0 } else { now };
+        Self::until(start.saturating_add(price))
+    }
+
+    /// Owes so many units less.
+    pub(crate) const fn give(self, units: u64) -> Self {
+        Self(self.0.saturating_sub(units))
+    }
+}

@@ -1,0 +1,198 @@
+//! A quota in units, in which nothing has to be rounded or divided.
+//!
+//! A token takes `period / count` nanoseconds, seldom a whole number. Rounded up, 700,000,000 a second
+//! become 500,000,000, and the third call of 3 a second with a burst of 3 comes too early. So time is
+//! counted in units, of which a token takes the whole number `K = ⌈period / count⌉`, and a nanosecond has
+//! `K * count / period`, which is at least 1 and below 2.
+//!
+//! 1. [`at`](Limits::at) is the exact `⌊tick * K * count / period⌋`. The fraction is kept with 128 bits,
+//!    rounded up, so it is off by less than a 2^128th; times a tick that is less than a 2^64th, and
+//!    the exact product is a multiple of a `period`th, which is more. So rounding cannot reach the
+//!    next whole number.
+//! 2. [`tick_at`](Limits::tick_at) is the exact inverse: the first tick at which so many units have
+//!    passed.
+//! 3. Nothing is divided but where limits are made, and where tokens are counted for people to read.
+
+use std::time::Duration;
+
+use crate::quota::Quota;
+use crate::time::Tick;
+
+/// The last tick that is told apart from later ones: nine years after the epoch of the clock. Time
+/// stands still for limiters then.
+pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
+
+/// A quota in units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Units of one token.
+    pub(crate) interval: u64,
+    /// Units of the whole burst.
+    pub(crate) tolerance: u64,
+    /// The units that a nanosecond has beyond one: a fraction of 2^128, in two halves.
+    pub(crate) surplus: [u64; 2],
+    /// The nanoseconds that a unit has, a fraction of 2^64 rounded down; a whole one as the largest.
+    pub(crate) inverse: u64,
+}
+
+impl Limits {
+    pub(crate) const fn new(quota: Quota) -> Self {
+        let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
+        let interval = period.div_ceil(count);
+        let units = interval * count;
+        let rest = (units - period) << 64;
+        let high = rest / period;
+        let low = ((rest % period) << 64).div_ceil(period);
+        let inverse = (period << 64) / units;
+        Self {
+            interval: interval as u64,
+            // A burst is at most 2^58 nanoseconds, so fewer than 2^59 units.
+            tolerance: interval as u64 * quota.max_burst(),
+            surplus: [high as u64, low as u64],
+            inverse: if inverse > u64::MAX as u128 {
+                u64::MAX
+            } else {
+                inverse as u64
+            },
+        }
+    }
+
+    /// The units that have passed at a tick.
+    #[inline]
+    pub(crate) const fn at(&self, tick: Tick) -> u64 {
+        let nanos = tick.as_nanos();
+        let nanos = if nanos > LAST_TICK { LAST_TICK } else { nanos };
+        let wide = nanos as u128;
+        let low = (wide * self.surplus[1] as u128) >> 64;
+        let extra = (wide * self.surplus[0] as u128 + low) >> 64;
+        nanos + extra as u64
+    }
+
+    /// The first tick at which so many units have passed. Never, if that is after the
+    /// [last](LAST_TICK).
+    #[inline]
+    pub(crate) const fn tick_at(&self, units: u64) -> Tick {
+        // Too early by at most two: one for rounding the inverse, one for rounding the product.
+        let mut nanos = ((units as u128 * self.inverse as u128) >> 64) as u64;
+        while self.at(Tick::from_nanos(nanos)) < units {
+            if nanos >= LAST_TICK {
+                return Tick::from_nanos(u64::MAX);
+            }
+            nanos += 1;
+        }
+        Tick::from_nanos(nanos)
+    }
+
+    /// How long so many units take, rounded up.
+    pub(crate) fn lasting(&self, units: u64) -> Duration {
+        let nanos = self.tick_at(units).as_nanos();
+        if nanos != u64::MAX {
+            return Duration::from_nanos(nanos);
+        }
+        // Beyond the last tick, where only debts lead: a little too long does no harm.
+        Duration::from_nanos(units)
+    }
+
+    /// The units that take so many nanoseconds, rounded up.
+    pub(crate) fn during(&self, nanos: u64) -> u64 {
+        let nanos = nanos.min(LAST_TICK - 1);
+        self.at(Tick::from_nanos(nanos)) + u64::from(self.surplus != [0, 0] && nanos > 0)
+    }
+
+    /// The units of so many tokens; saturating.
+    #[inline]
+    pub(crate) const fn of(&self, tokens: u64) -> u64 {
+        self.interval.saturating_mul(tokens)
+    }
+
+    /// The whole tokens in so many units.
+    pub(crate) const fn tokens(&self, units: u64) -> u64 {
+        units / self.interval
+    }
+
+    /// The most tokens at once.
+    pub(crate) const fn burst(&self) -> u64 {
+        self.tolerance / self.interval
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use num_bigint::BigUint;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn quota() -> impl Strategy<Value = Quota> {
+        let period = prop_oneof![
+            1..=100_u64,
+            Just(1_000_000_000),
+            1..=1_u64 << 58,
+            (0..58_u32).prop_map(|shift| 1_u64 << shift),
+        ];
+        let count = prop_oneof![1..=100_u64, 1..=u64::MAX];
+        (period, count, 1..=u64::MAX).prop_map(|(period, count, burst)| {
+            let count = count.min(period);
+            let most = (u128::from(count) << 58) / u128::from(period);
+            let burst = u128::from(burst).min(most).max(1);
+            Quota::try_new(count, Duration::from_nanos(period), burst as u64).unwrap()
+        })
+    }
+
+    fn tick() -> impl Strategy<Value = u64> {
+        prop_oneof![0..=1000_u64, 0..=LAST_TICK, LAST_TICK - 1000..=LAST_TICK]
+    }
+
+    /// The units at a tick, as one would write it down.
+    fn naive(quota: Quota, tick: u64) -> u64 {
+        let (count, period) = (quota.count(), quota.period_nanos());
+        let units = BigUint::from(period.div_ceil(count)) * count;
+        u64::try_from(BigUint::from(tick) * units / period).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+
+        #[test]
+        fn units_are_exact(quota in quota(), tick in tick()) {
+            let limits = Limits::new(quota);
+            prop_assert_eq!(limits.at(Tick::from_nanos(tick)), naive(quota, tick));
+        }
+
+        #[test]
+        fn the_tick_of_some_units_is_the_first(quota in quota(), tick in tick(), more in 0..3_u64) {
+            let limits = Limits::new(quota);
+            let units = naive(quota, tick) + more;
+            let first = limits.tick_at(units).as_nanos();
+            if first == u64::MAX {
+                prop_assert!(naive(quota, LAST_TICK) < units);
+            } else {
+                prop_assert!(naive(quota, first) >= units);
+                prop_assert!(first == 0 || naive(quota, first - 1) < units);
+            }
+        }
+
+        #[test]
+        fn a_burst_fits(quota in quota()) {
+            let limits = Limits::new(quota);
+            prop_assert_eq!(limits.burst(), quota.max_burst());
+            prop_assert!(limits.tolerance < 1 << 60);
+        }
+    }
+
+    #[test]
+    fn a_period_has_as_many_units_as_its_tokens() {
+        for (count, period) in [
+            (700_000_000, 1_000_000_000),
+            (3, 10),
+            (3, 1_000_000_000),
+            (1, 1),
+        ] {
+            let limits = Limits::new(Quota::new(count, Duration::from_nanos(period)));
+            for times in [1, 2, 1000, 1_000_003] {
+                let tick = Tick::from_nanos(period * times);
+                assert_eq!(limits.at(tick), limits.of(count * times));
+            }
+        }
+    }
+}

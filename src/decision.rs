@@ -1,0 +1,53 @@
+//! What a rate limiter says about a call: plain data.
+
+use std::time::Duration;
+
+use crate::algorithm::Limits;
+use crate::time::Tick;
+
+/// How a limiter stands, as seen by one call: what goes into the headers of an answer.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Clock, Quota, RateLimiter};
+///
+/// let clock = Clock::manual();
+/// let limiter = RateLimiter::new(Quota::per_second(10).burst(5)).clock(&clock);
+/// let charge = limiter.try_acquire_many(3)?;
+///
+/// let decision = charge.decision();
+/// assert_eq!((decision.limit, decision.remaining), (5, 2));
+/// assert_eq!(decision.retry_after, Duration::ZERO);
+/// assert_eq!(decision.reset_after, Duration::from_millis(300));
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// The most that can be had at once: the burst.
+    pub limit: u64,
+    /// What could be had at once after this call.
+    pub remaining: u64,
+    /// In how much time the call would be admitted, if nobody else came; zero if it is. Never early:
+    /// one nanosecond before, it would be refused.
+    pub retry_after: Duration,
+    /// In how much time the whole burst would be there again, if nobody else came.
+    pub reset_after: Duration,
+    /// The tick of the limiter's clock for which this holds.
+    pub at: Tick,
+}
+
+impl Decision {
+    /// With so many units of the tolerance left.
+    pub(crate) fn new(limits: &Limits, owed: u64, at: Tick, retry_after: Duration) -> Self {
+        Self {
+            limit: limits.burst(),
+            remaining: limits.tokens(limits.tolerance.saturating_sub(owed)),
+            retry_after,
+            reset_after: limits.lasting(owed),
+            at,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! How many per time: what a rate limiter is made from.
+//!
+//! A quota is checked once, when it is made, so that nothing which is computed from it later
+//! overflows or is rounded to zero:
+//!
+//! 1. `count`, `period` and `burst` are each at least 1;
+//! 2. there is at most one token per nanosecond: `count <= period`;
+//! 3. a whole burst comes back within [`LONGEST`]: `burst * period / count <= LONGEST`.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::const_panic::Text;
+
+mod error;
+mod parse;
+#[cfg(feature = "serde")]
+mod serde;
+
+pub use self::error::QuotaError;
+use self::error::Reason;
+
+/// How many nanoseconds it may take for a whole burst to come back: 2^58, some nine years. It
+/// leaves a limiter's arithmetic in `u64` room for the time of its clock.
+const LONGEST: u64 = 1 << 58;
+
+const MICROSECOND: u64 = 1_000;
+const MILLISECOND: u64 = 1_000 * MICROSECOND;
+const SECOND: u64 = 1_000 * MILLISECOND;
+const MINUTE: u64 = 60 * SECOND;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+
+/// The units that a period is written in, the largest first.
+const UNITS: [(&str, u64); 7] = [
+    ("d", DAY),
+    ("h", HOUR),
+    ("min", MINUTE),
+    ("s", SECOND),
+    ("ms", MILLISECOND),
+    ("us", MICROSECOND),
+    ("ns", 1),
+];
+
+/// So many per period, evenly paced: the default burst is 1, and [`burst`](Self::burst) allows more
+/// at once.
+///
+/// `Quota::per_second(100)` lets one through every 10 ms, and after any pause still only one at
+/// once. With `.burst(20)` up to 20 go at once after a pause of 200 ms or more.
+///
+/// Two quotas are equal if they are written alike: 60 per minute is not 1 per second, though the
+/// rate is the same.
+///
+/// # What is refused
+///
+/// A quota that is too extreme to be counted exactly cannot be made:
+///
+/// - a count, a period or a burst of 0;
+/// - a period of more than `u64::MAX` nanoseconds, some 584 years;
+/// - more than one per nanosecond;
+/// - a burst that takes longer to come back than 2^58 nanoseconds, some nine years. That is
+///   `burst * period / count`; so one alone may not take longer either.
+///
+/// The constructors panic then, which in a `const` or a `static` is an error of the compiler, and
+/// [`try_new`](Self::try_new) and parsing return a [`QuotaError`].
+///
+/// # As text
+///
+/// A quota is written as the count, a slash, and the exact period in the largest unit that divides
+/// it; and the burst, if it is not 1: `100/s`, `5/min`, `7/1500ms`, `1000/10s burst 50`.
+///
+/// What is written so can be parsed. Units are `d`, `h`, `min`, `s`, `ms`, `us` and `ns`; parsing
+/// also takes `m`, `µs`, `sec`, and `second`, `minute`, `hour` and `day` with or without an `s`.
+/// There may be spaces between the parts, or none, and a comma before `burst`. Units and `burst`
+/// are in lower case; numbers are whole, without a sign. With the feature `serde` a quota is
+/// serialized as that text.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::Quota;
+///
+/// // A refused quota in a `static` would not compile.
+/// static UPLOADS: Quota = Quota::per_second(50).burst(10);
+///
+/// assert_eq!(UPLOADS.to_string(), "50/s burst 10");
+/// assert_eq!("50/s burst 10".parse(), Ok(UPLOADS));
+/// assert_eq!(Quota::new(3, Duration::from_millis(1500)).to_string(), "3/1500ms");
+/// ```
+///
+/// ```compile_fail
+/// static NOTHING: tollgate::Quota = tollgate::Quota::per_second(0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quota {
+    count: u64,
+    /// In nanoseconds.
+    period: u64,
+    burst: u64,
+}
+
+/// Making one.
+impl Quota {
+    /// So many per second, evenly paced.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0 or above 1,000,000,000, which is one per nanosecond.
+    #[track_caller]
+    pub const fn per_second(count: u64) -> Self {
+        or_panic(Self::checked(count, SECOND as u128, 1))
+    }
+
+    /// So many per minute, evenly paced.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0 or above 60,000,000,000, which is one per nanosecond.
+    #[track_caller]
+    pub const fn per_minute(count: u64) -> Self {
+        or_panic(Self::checked(count, MINUTE as u128, 1))
+    }
+
+    /// So many per hour, evenly paced.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0 or above 3,600,000,000,000, which is one per nanosecond.
+    #[track_caller]
+    pub const fn per_hour(count: u64) -> Self {
+        or_panic(Self::checked(count, HOUR as u128, 1))
+    }
+
+    /// So many per 24 hours, evenly paced.
+    ///
+    /// # Panics
+    ///
+    /// If `count` is 0 or above 86,400,000,000,000, which is one per nanosecond.
+    #[track_caller]
+    pub const fn per_day(count: u64) -> Self {
+        or_panic(Self::checked(count, DAY as u128, 1))
+    }
+
+    /// So many per period, evenly paced.
+    ///
+    /// # Panics
+    ///
+    /// If the quota is too extreme: see [what is refused](Self#what-is-refused).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    ///
+    /// const LOGINS: Quota = Quota::new(5, Duration::from_secs(90));
+    /// assert_eq!(LOGINS.to_string(), "5/90s");
+    /// ```
+    #[track_caller]
+    pub const fn new(count: u64, period: Duration) -> Self {
+        or_panic(Self::checked(count, period.as_nanos(), 1))
+    }
+
+    /// So many per period, and so many of them at once, for numbers that are not known to be
+    /// sensible.
+    ///
+    /// # Errors
+    ///
+    /// If the quota is too extreme: see [what is refused](Self#what-is-refused).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    ///
+    /// # fn main() -> Result<(), tollgate::QuotaError> {
+    /// let quota = Quota::try_new(100, Duration::from_secs(1), 20)?;
+    /// assert_eq!(quota, Quota::per_second(100).burst(20));
+    ///
+    /// let refused = Quota::try_new(100, Duration::from_secs(1), 0).unwrap_err();
+    /// assert_eq!(refused.to_string(), "a quota cannot have a burst of 0");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn try_new(count: u64, period: Duration, burst: u64) -> Result<Self, QuotaError> {
+        Self::checked(count, period.as_nanos(), burst)
+    }
+
+    /// The same rate, with up to `burst` at once after a pause.
+    ///
+    /// Over any time `t` at most the burst plus `t` times the rate are let through. After the whole
+    /// burst was used it is all back after `burst * period / count`.
+    ///
+    /// # Panics
+    ///
+    /// If `burst` is 0, or takes longer to come back than 2^58 nanoseconds, some nine years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    ///
+    /// let quota = Quota::per_minute(30).burst(5);
+    /// assert_eq!(quota.max_burst(), 5);
+    /// assert_eq!(quota.to_string(), "30/min burst 5");
+    /// ```
+    #[track_caller]
+    pub const fn burst(self, burst: u64) -> Self {
+        or_panic(Self::checked(self.count, self.period as u128, burst))
+    }
+
+    const fn checked(count: u64, period: u128, burst: u64) -> Result<Self, QuotaError> {
+        let reason = if count == 0 {
+            Reason::NoCount
+        } else if period == 0 {
+            Reason::NoPeriod
+        } else if period > u64::MAX as u128 {
+            Reason::PeriodTooLong { period }
+        } else if count as u128 > period {
+            Reason::TooMany { count, period }
+        } else if burst == 0 {
+            Reason::NoBurst
+        } else if burst as u128 * period > LONGEST as u128 * count as u128 {
+            Reason::TooSlow {
+                burst,
+                count,
+                period,
+            }
+        } else {
+            let period = period as u64;
+            return Ok(Self {
+                count,
+                period,
+                burst,
+            });
+        };
+        Err(QuotaError { reason })
+    }
+}
+
+impl Quota {
+    /// How many there are in a [`period`](Self::period).
+    pub const fn count(self) -> u64 {
+        self.count
+    }
+
+    /// In what time there are [`count`](Self::count).
+    pub const fn period(self) -> Duration {
+        Duration::from_nanos(self.period_nanos())
+    }
+
+    /// The period in nanoseconds, at least 1.
+    pub(crate) const fn period_nanos(self) -> u64 {
+        self.period
+    }
+
+    /// How many may go at once after a pause: what was set by [`burst`](Self::burst), otherwise 1.
+    pub const fn max_burst(self) -> u64 {
+        self.burst
+    }
+
+    /// The equal share of each of `nodes` machines that know nothing of each other: the same count
+    /// over `nodes` times the period, and the burst divided by `nodes`, rounded down, but at least
+    /// 1.
+    ///
+    /// The shares add up to the rate, so that all of them together let through, over any time `t`,
+    /// at most `max(burst, nodes)` plus `t` times the rate. They let through less if the load is
+    /// uneven, since nobody gets what another leaves unused, and if the burst is no multiple of
+    /// `nodes`.
+    ///
+    /// A period that would be above `u64::MAX` nanoseconds, some 584 years, is shortened together
+    /// with the count. The rate is then rounded down by at most one part in 2^63, and the burst may
+    /// be one less.
+    ///
+    /// # Panics
+    ///
+    /// If `nodes` is 0, or if the share is less than one in 2^58 nanoseconds, some nine years.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    ///
+    /// let share = Quota::per_second(100).burst(20).split(6);
+    /// assert_eq!(share.to_string(), "100/6s burst 3");
+    /// ```
+    #[track_caller]
+    pub const fn split(self, nodes: u32) -> Self {
+        if nodes == 0 {
+            Text::new("a quota cannot be split among 0 nodes").panic();
+        }
+        let (mut count, mut period) = (self.count as u128, self.period as u128 * nodes as u128);
+        if LONGEST as u128 * count < period {
+            self.cannot_be_split(nodes);
+        }
+        if period > u64::MAX as u128 {
+            // The most tokens whose time fits, and their time rounded up. That time is above 2^63,
+            // since one token takes at most 2^58; so it is by less than 2^-63 too long.
+            let fits = count * u64::MAX as u128 / period;
+            period = (fits * period).div_ceil(count);
+            count = fits;
+        }
+        // A period that was rounded up can take the burst of the share above the limit, and by less
+        // than one token. It does not take one token above the limit: its time in 2^58 is whole.
+        let most = LONGEST as u128 * count / period;
+        let share = (self.burst / nodes as u64) as u128;
+        let burst = if share == 0 {
+            1
+        } else if share > most {
+            most
+        } else {
+            share
+        };
+        or_panic(Self::checked(count as u64, period, burst as u64))
+    }
+
+    #[track_caller]
+    const fn cannot_be_split(self, nodes: u32) -> ! {
+        let text = Text::new("a quota of ").number(self.count as u128);
+        let text = text.and(" in ").number(self.period as u128).and("ns");
+        let text = text.and(" cannot be split among ").number(nodes as u128);
+        let text = text.and(" nodes: a share would be less than one in 2^58ns");
+        text.panic()
+    }
+
+    fn text(self) -> Text {
+        let divides = |&(_, nanos): &(&str, u64)| self.period.is_multiple_of(nanos);
+        let (unit, nanos) = UNITS.into_iter().find(divides).unwrap_or(("ns", 1));
+        let mut text = Text::new("").number(self.count.into()).and("/");
+        if self.period != nanos {
+            text = text.number((self.period / nanos).into());
+        }
+        text = text.and(unit);
+        if self.burst != 1 {
+            text = text.and(" burst ").number(self.burst.into());
+        }
+        text
+    }
+}
+
+/// In a `const fn` there is neither `unwrap` with the error's text nor `?`.
+#[track_caller]
+const fn or_panic(quota: Result<Quota, QuotaError>) -> Quota {
+    match quota {
+        Ok(quota) => quota,
+        Err(error) => error.text().panic(),
+    }
+}
+
+/// [As text](Quota#as-text); a width and an alignment are heeded.
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text().as_str())
+    }
+}

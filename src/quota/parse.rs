@@ -1,0 +1,140 @@
+//! Reading a quota, from left to right and without an allocation. Each part is either there, or
+//! the error says what was expected and where.
+
+use std::str::FromStr;
+
+use super::error::Reason;
+use super::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, Quota, QuotaError, SECOND};
+
+/// [As text](Quota#as-text).
+impl FromStr for Quota {
+    type Err = QuotaError;
+
+    /// # Errors
+    ///
+    /// If the text is no quota, or a quota that is [refused](Quota#what-is-refused).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    ///
+    /// # fn main() -> Result<(), tollgate::QuotaError> {
+    /// let quota: Quota = "1000 / 10 seconds, burst 50".parse()?;
+    /// assert_eq!(quota.to_string(), "1000/10s burst 50");
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn from_str(text: &str) -> Result<Self, QuotaError> {
+        let mut reader = Reader {
+            rest: text,
+            len: text.len(),
+        };
+        reader.skip_spaces();
+        if reader.rest.is_empty() {
+            return Err(failed(Reason::Empty));
+        }
+        let count = reader.expected_number("a count")?;
+        if !reader.skip("/") {
+            return Err(reader.expected("a slash"));
+        }
+        let times = reader.number()?.unwrap_or(1);
+        let unit = reader.unit()?;
+        let burst = reader.burst()?;
+        Self::checked(count, u128::from(times) * u128::from(unit), burst)
+    }
+}
+
+fn failed(reason: Reason) -> QuotaError {
+    QuotaError { reason }
+}
+
+/// The rest of a text; between two calls it does not begin with a space.
+struct Reader<'a> {
+    rest: &'a str,
+    len: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn at(&self) -> usize {
+        self.len - self.rest.len()
+    }
+
+    fn expected(&self, what: &'static str) -> QuotaError {
+        let at = self.at();
+        failed(Reason::Expected { what, at })
+    }
+
+    fn skip_spaces(&mut self) {
+        self.rest = self.rest.trim_start();
+    }
+
+    /// Whether it was there.
+    fn skip(&mut self, text: &str) -> bool {
+        let rest = self.rest.strip_prefix(text);
+        self.rest = rest.unwrap_or(self.rest);
+        self.skip_spaces();
+        rest.is_some()
+    }
+
+    /// Everything up to the first character that is not of this kind.
+    fn take(&mut self, kind: fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !kind(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        self.skip_spaces();
+        taken
+    }
+
+    fn number(&mut self) -> Result<Option<u64>, QuotaError> {
+        let at = self.at();
+        match self.take(|c| c.is_ascii_digit()) {
+            "" => Ok(None),
+            // Of digits alone there is nothing else that can be wrong.
+            digits => match digits.parse() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(failed(Reason::NumberTooLarge { at })),
+            },
+        }
+    }
+
+    fn expected_number(&mut self, what: &'static str) -> Result<u64, QuotaError> {
+        self.number()?.ok_or_else(|| self.expected(what))
+    }
+
+    /// The nanoseconds of the unit.
+    fn unit(&mut self) -> Result<u64, QuotaError> {
+        let at = self.at();
+        match self.take(char::is_alphabetic) {
+            "d" | "day" | "days" => Ok(DAY),
+            "h" | "hour" | "hours" => Ok(HOUR),
+            "m" | "min" | "minute" | "minutes" => Ok(MINUTE),
+            "s" | "sec" | "second" | "seconds" => Ok(SECOND),
+            "ms" => Ok(MILLISECOND),
+            // The micro sign, and the Greek letter that looks like it.
+            "us" | "\u{b5}s" | "\u{3bc}s" => Ok(MICROSECOND),
+            "ns" => Ok(1),
+            "" => Err(self.expected("a unit of time (d, h, min, s, ms, us or ns)")),
+            _ => Err(failed(Reason::UnknownUnit { at })),
+        }
+    }
+
+    /// The burst up to the end, which is 1 if there is only the end.
+    fn burst(&mut self) -> Result<u64, QuotaError> {
+        let what = if self.skip(",") {
+            "\"burst\""
+        } else if self.rest.is_empty() {
+            return Ok(1);
+        } else {
+            "\"burst\" or the end"
+        };
+        if !self.skip("burst") {
+            return Err(self.expected(what));
+        }
+        let burst = self.expected_number("a number for the burst")?;
+        if !self.rest.is_empty() {
+            return Err(self.expected("the end"));
+        }
+        Ok(burst)
+    }
+}

@@ -1,0 +1,202 @@
+//! The state of a limiter, and deciding without its lock.
+//!
+//! It is shared with the alarm, which outlives a borrow and so needs an `Arc`; it is made at the first use, so that
+//! a limiter can be made in a constant.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64 as StdAtomicU64;
+use std::time::Duration;
+
+use super::cell::{Cell, SharedLimits};
+use super::charge::Charge;
+use super::config::Config;
+use super::protocol::Lines;
+use crate::algorithm::{Debt, Limits};
+use crate::error::AcquireError;
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::time::{Alarm, Clock, Runtimes, Tick};
+
+/// A limiter, without its quota as it was when it was made.
+pub(super) struct Core {
+    pub(super) cell: Cell,
+    pub(super) limits: SharedLimits,
+    /// Units that were refunded. Written under the lock while the word is held.
+    pub(super) refunded: AtomicU64,
+    pub(super) config: Config,
+    pub(super) lines: Mutex<Lines>,
+    pub(super) alarm: Alarm,
+    pub(super) counts: Option<Box<Counts>>,
+    /// The runtimes in which it was used, if it lives on their time.
+    runtimes: Mutex<Runtimes>,
+}
+
+/// What can be told without the lock.
+enum Decided {
+    Charged(Charge),
+    Limited {
+        due: Tick,
+        now: Tick,
+    },
+    /// Only under the lock.
+    Held,
+}
+
+/// Calls, counted. Nothing depends on them, so they are not the atomics of a modelled protocol.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) admitted: StdAtomicU64,
+    pub(super) denied: StdAtomicU64,
+    pub(super) cancelled: StdAtomicU64,
+}
+
+/// Counts one more.
+pub(super) fn count(counter: &StdAtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Core {
+    pub(super) fn new(config: Config) -> Arc<Self> {
+        let clock = config.clock.resolved();
+        Arc::new(Self {
+            cell: Cell::new(),
+            limits: SharedLimits::new(Limits::new(config.quota)),
+            refunded: AtomicU64::new(0),
+            lines: Mutex::new(Lines::new(config.quota)),
+            alarm: Alarm::new(),
+            counts: config.statistics.then(Box::default),
+            runtimes: Mutex::new(Runtimes::default()),
+            config: Config { clock, ..config },
+        })
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.config.clock
+    }
+
+    /// To be called before the lock is taken, or the clock is read without it: starts fresh in a
+    /// runtime in which it was not used before, if it was in another, and lives on their time. The
+    /// times of two runtimes need not agree.
+    #[inline]
+    pub(super) fn meet(&self) {
+        if self.config.clock.is_of_runtime() {
+            self.meet_runtime();
+        }
+    }
+
+    #[cold]
+    fn meet_runtime(&self) {
+        let mut met = lock(&self.runtimes);
+        let (first, new) = (met.is_empty(), met.meet());
+        drop(met);
+        if new && !first {
+            self.restart();
+        }
+    }
+
+    /// Takes so much now, or not at all.
+    #[inline]
+    pub(super) fn try_take(&self, cost: u64) -> Result<Charge, AcquireError> {
+        let result = match self.decide(cost) {
+            Decided::Charged(charge) => Ok(charge),
+            Decided::Limited { due, now } => Err(self.limited(due, now)),
+            Decided::Held => self.try_held(cost),
+        };
+        if let Some(counts) = &self.counts {
+            count(match result {
+                Ok(_) => &counts.admitted,
+                Err(_) => &counts.denied,
+            });
+        }
+        result
+    }
+
+    /// Takes so much now, if there is nothing to wait for and the lock is not needed.
+    #[inline]
+    pub(super) fn take_free(&self, cost: u64) -> Option<Charge> {
+        let Decided::Charged(charge) = self.decide(cost) else {
+            return None;
+        };
+        if let Some(counts) = &self.counts {
+            count(&counts.admitted);
+        }
+        Some(charge)
+    }
+
+    #[inline]
+    fn decide(&self, cost: u64) -> Decided {
+        self.meet();
+        let mut now = self.clock().now();
+        let mut stale = false;
+        loop {
+            let seen = self.cell.load();
+            let limits = self.limits.load();
+            let price = limits.of(cost);
+            if seen.is_held() || price > limits.tolerance || cost == 0 {
+                return Decided::Held;
+            }
+            let unit = limits.at(now);
+            match seen.debt().take(&limits, unit, price) {
+                Ok(debt) => {
+                    let charge = self.charge_until(debt, unit, now, cost, limits);
+                    if self.cell.exchange(seen, debt) {
+                        return Decided::Charged(charge);
+                    }
+                    // To be refused after this takes another look at the clock.
+                    stale = true;
+                }
+                Err(due) if !stale && self.cell.confirms(seen) => {
+                    let due = limits.tick_at(due);
+                    return Decided::Limited { due, now };
+                }
+                Err(_) => {
+                    now = self.clock().now();
+                    stale = false;
+                }
+            }
+        }
+    }
+
+    /// The charge that ends where the debt now ends.
+    #[inline]
+    pub(super) fn charge_until(
+        &self,
+        debt: Debt,
+        unit: u64,
+        at: Tick,
+        cost: u64,
+        limits: Limits,
+    ) -> Charge {
+        Charge {
+            ticket: debt.end() + self.refunded.load(Ordering::Relaxed),
+            generation: self.limits.generation(),
+            cost,
+            at,
+            owed: debt.at(unit),
+            limits,
+        }
+    }
+
+    /// Refused until `due`.
+    #[inline]
+    pub(super) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
+        let after = due.saturating_since(now);
+        if self.config.jitter.is_zero() {
+            AcquireError::limited(after)
+        } else {
+            AcquireError::limited(self.jittered(after))
+        }
+    }
+
+    /// Somewhat longer, if that was asked for.
+    pub(super) fn jittered(&self, after: Duration) -> Duration {
+        after.saturating_add(self.config.jitter.mul_f64(fraction()))
+    }
+}
+
+/// Something from 0 to 1, different each time.
+#[cold]
+fn fraction() -> f64 {
+    use std::hash::{BuildHasher, RandomState};
+    let random = RandomState::new().hash_one(0);
+    (random >> 11) as f64 / (1_u64 << 53) as f64
+}

@@ -1,0 +1,321 @@
+//! [`RateLimiter`]: its configuration, and what can be changed.
+//!
+//! The verbs are in [`verbs`](super::verbs), what can be observed in [`observe`](super::observe), the ready paths in
+//! [`core`](super::core), and everything else in [`protocol`](super::protocol).
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use super::config::Config;
+use super::core::Core;
+use super::options::{Carry, MissedTick, Oversize};
+use crate::quota::Quota;
+use crate::time::Clock;
+
+/// So many per time: a fair asynchronous rate limiter.
+///
+/// A call is *charged* its cost, usually 1, and time pays the charges off at the rate of the
+/// [`Quota`]. What may be owed is the burst, 1 unless the quota says otherwise. [`try_acquire`](Self::try_acquire) charges now
+/// or not at all; [`acquire`](Self::acquire) waits in line.
+///
+/// # The promise
+///
+/// In any interval of `t`, no more is charged than the burst, and the rate times `t` (and one
+/// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at), exactly, for every quota.
+/// The time at which a waiting task really goes on is somewhat later, see [`MissedTick`]. The algorithm is the generic cell rate
+/// algorithm of ITU-T I.371, with a single word of state.
+///
+/// # Fairness
+///
+/// Strictly first-in first-out, whatever is asked for: while somebody waits, newcomers are
+/// refused or join at the end. So many small calls do not starve a large one, and a small one does not
+/// pass a large one. A future joins the line at its first poll, not when it is made.
+///
+/// When there is nothing to wait for, acquiring never yields to the executor; a loop that does nothing
+/// else should yield, for example with `tokio::task::consume_budget`.
+///
+/// # Cancel safety
+///
+/// A waiter has been charged nothing until its turn has come. Dropping a future that has not
+/// finished takes it out of the line in constant time, and everybody behind it is due earlier by
+/// what it asked for, at once. If it had been charged and not noticed yet, that is refunded.
+///
+/// The line is moved by a timer, not by those who wait in it: a future that was polled and then put aside keeps its
+/// place, is charged when its turn has come, and delays nobody any more than it would otherwise. That holds
+/// also for one that is leaked, for example with [`mem::forget`](std::mem::forget).
+///
+/// # Clocks
+///
+/// By default, and independent of any runtime, it uses the [system's clock](Clock::system). See
+/// [`clock`](Self::clock), and [testing](crate#testing).
+///
+/// # Wakers
+///
+/// As for the [semaphore](crate::Semaphore#wakers).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Quota, RateLimiter};
+///
+/// static API: RateLimiter = RateLimiter::new(Quota::per_second(1000).burst(10));
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// for _ in 0..20 {
+///     API.acquire().await?;
+///     // Ten at once, and then one each millisecond.
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// With a deadline and a token, as everywhere in this crate. A wait that will not fit is refused at once:
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// use std::time::Duration;
+/// use tokio_util::sync::CancellationToken;
+/// use tollgate::{ErrorKind, Quota, RateLimiter};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let limiter = RateLimiter::new(Quota::per_hour(1));
+/// let token = CancellationToken::new();
+/// limiter.acquire().cancel_on(&token).timeout(Duration::from_secs(5)).await?;
+///
+/// let refused = limiter.acquire().timeout(Duration::from_secs(5)).await;
+/// assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+/// # Ok(())
+/// # }
+/// ```
+pub struct RateLimiter {
+    config: Config,
+    core: OnceLock<Arc<Core>>,
+}
+
+/// Making one.
+impl RateLimiter {
+    /// A limiter with this quota, to which nothing is owed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(50).burst(5));
+    /// assert_eq!(limiter.available(), 5);
+    /// ```
+    pub const fn new(quota: Quota) -> Self {
+        Self {
+            config: Config::new(quota),
+            core: OnceLock::new(),
+        }
+    }
+
+    /// Bounds the line: whoever would be one more is refused with
+    /// [`QueueFull`](crate::ErrorKind::QueueFull). There is no bound by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_hour(1)).max_waiters(0);
+    /// limiter.acquire().wait()?;
+    /// let refused = limiter.acquire().wait().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.config.max_waiters = max_waiters;
+        self
+    }
+
+    /// What happens when the timer is late. By default [`MissedTick::Burst`], with what the quota
+    /// gives in 10 ms, and at least 1, as the most that is made up for.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{MissedTick, Quota, RateLimiter};
+    ///
+    /// let strict = RateLimiter::new(Quota::per_second(50)).missed_tick(MissedTick::Delay);
+    /// # assert!(strict.try_acquire().is_ok());
+    /// ```
+    #[must_use]
+    pub const fn missed_tick(mut self, missed_tick: MissedTick) -> Self {
+        self.config.missed_tick = Some(missed_tick);
+        self
+    }
+
+    /// What happens to a call that asks for more than the burst. By default it is
+    /// [refused](Oversize::Refuse).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Oversize, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let bytes = RateLimiter::new(Quota::per_second(1000).burst(1000))
+    ///     .oversize(Oversize::Debt)
+    ///     .clock(&clock);
+    /// bytes.try_acquire_many(5000)?;
+    /// // Four thousand are beyond the burst, and one more.
+    /// let refused = bytes.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_millis(4001)));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub const fn oversize(mut self, oversize: Oversize) -> Self {
+        self.config.oversize = oversize;
+        self
+    }
+
+    /// Adds up to `most`, at random, to what those are told who are to come again: the `retry_after` of a refusal
+    /// and the delay of a [confirmed](super::Reservation::confirm) reservation. So a crowd that was refused
+    /// at once does not come back at once. Never earlier than without. None by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10))
+    ///     .jitter(Duration::from_millis(50))
+    ///     .clock(Clock::manual());
+    /// limiter.try_acquire()?;
+    /// let after = limiter.try_acquire().unwrap_err().retry_after();
+    /// assert!(after >= Some(Duration::from_millis(100)));
+    /// assert!(after <= Some(Duration::from_millis(150)));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub const fn jitter(mut self, most: Duration) -> Self {
+        self.config.jitter = most;
+        self
+    }
+
+    /// Counts calls, to be seen in a [snapshot](Self::snapshot). Without this nothing is counted, and
+    /// nothing is spent on it.
+    ///
+    /// # Examples
+    ///
+    /// See [`snapshot`](Self::snapshot).
+    #[must_use]
+    pub const fn statistics(mut self) -> Self {
+        self.config.statistics = true;
+        self
+    }
+
+    /// The clock that it lives by: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a reference to one. By
+    /// default that of the [system](Clock::system), or, with the feature `test-util` and if it is first used inside a
+    /// tokio runtime, tokio's.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
+    /// assert_eq!(limiter.try_acquire()?.at(), clock.now());
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.config.clock = clock.into();
+        self
+    }
+
+    #[inline]
+    pub(super) fn core(&self) -> &Arc<Core> {
+        match self.core.get() {
+            Some(core) => core,
+            None => self.begin(),
+        }
+    }
+
+    #[cold]
+    fn begin(&self) -> &Arc<Core> {
+        self.core.get_or_init(|| Core::new(self.config.clone()))
+    }
+}
+
+/// Changing it.
+impl RateLimiter {
+    /// Changes the quota at once, and lets everybody in line be due by the new one. What was spent stays spent in proportion.
+    ///
+    /// Nothing that was charged before is forgotten, and no decision under the old quota is made after
+    /// this returns. Charges that were made before cannot be refunded any more. A waiter that now asks for more than the burst is
+    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
+    /// [`Oversize::Debt`] was chosen.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_hour(1)).clock(&clock);
+    /// limiter.try_acquire()?;
+    ///
+    /// limiter.set_quota(Quota::per_second(1000));
+    /// clock.advance(Duration::from_millis(1));
+    /// limiter.try_acquire()?;
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn set_quota(&self, quota: Quota) {
+        self.set_quota_with(quota, Carry::default());
+    }
+
+    /// Changes the quota, and says what becomes of what was spent. See
+    /// [`set_quota`](Self::set_quota).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Carry, Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(10)).clock(Clock::manual());
+    /// limiter.try_acquire_many(4)?;
+    /// limiter.set_quota_with(Quota::per_second(10).burst(20), Carry::Additive);
+    /// assert_eq!(limiter.available(), 16);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
+        self.core().reconfigure(quota, carry);
+    }
+
+    /// Admits nobody any more. Everybody in line gets [`Closed`](crate::ErrorKind::Closed), and so
+    /// does everybody who comes later.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{ErrorKind, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10));
+    /// limiter.close();
+    /// assert_eq!(limiter.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
+    /// ```
+    pub fn close(&self) {
+        self.core().close();
+    }
+}
+
+impl fmt::Debug for RateLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimiter")
+            .field("quota", &format_args!("{}", self.quota()))
+            .field("waiting", &self.waiting())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}

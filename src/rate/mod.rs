@@ -1,0 +1,23 @@
+//! How many per time.
+
+mod acquire;
+mod cell;
+mod charge;
+mod config;
+mod core;
+mod leaky_bucket;
+mod limiter;
+mod observe;
+mod options;
+mod protocol;
+mod refunds;
+mod reservation;
+mod verbs;
+
+pub use self::acquire::{Acquire, AcquireOwned};
+pub use self::charge::Charge;
+pub use self::leaky_bucket::LeakyBucket;
+pub use self::limiter::RateLimiter;
+pub use self::observe::{Calls, Snapshot, State};
+pub use self::options::{Carry, MissedTick, Oversize};
+pub use self::reservation::Reservation;

@@ -1,0 +1,175 @@
+//! What can be seen of a [`RateLimiter`], and taken from one process to the next.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::limiter::RateLimiter;
+use crate::algorithm::Limits;
+use crate::decision::Decision;
+use crate::quota::Quota;
+
+/// How a limiter stands, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// What could be had at once, if nobody waited.
+    pub available: u64,
+    /// How many are in line.
+    pub waiting: usize,
+    /// For how long the first of them has been waiting.
+    pub oldest_wait: Option<Duration>,
+    /// The calls so far, if they are [counted](RateLimiter::statistics).
+    pub calls: Option<Calls>,
+}
+
+/// How many calls came to what, since the limiter was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Calls {
+    /// Were charged, at once or after a wait.
+    pub admitted: u64,
+    /// Were refused at once: tries, and waits that could not begin.
+    pub denied: u64,
+    /// Gave up while they waited.
+    pub cancelled: u64,
+}
+
+/// What a limiter is owed, to be [restored](RateLimiter::restore) in another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct State {
+    quota: Quota,
+    /// Nanoseconds until it is paid off.
+    owed: u64,
+}
+
+/// Observing.
+impl RateLimiter {
+    /// How the limiter stands for a call that costs 1, which is not made.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(3)).clock(Clock::manual());
+    /// limiter.try_acquire_many(3)?;
+    /// let decision = limiter.peek();
+    /// assert_eq!((decision.limit, decision.remaining), (3, 0));
+    /// assert_eq!(decision.retry_after, Duration::from_millis(100));
+    /// assert_eq!(decision.reset_after, Duration::from_millis(300));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn peek(&self) -> Decision {
+        self.peek_many(1)
+    }
+
+    /// How the limiter stands for a call that costs `n`, which is not made. Its
+    /// [`retry_after`](Decision::retry_after) is [`Duration::MAX`] when it would never be admitted: more is asked for than the
+    /// burst, or the limiter is closed.
+    pub fn peek_many(&self, n: u64) -> Decision {
+        let ahead = self.core().look_ahead(n);
+        let retry_after = ahead
+            .due
+            .map_or(Duration::MAX, |due| due.saturating_since(ahead.now));
+        Decision::new(&ahead.limits, ahead.owed, ahead.now, retry_after)
+    }
+
+    /// What could be had at once, if nobody waited.
+    pub fn available(&self) -> u64 {
+        self.peek().remaining
+    }
+
+    /// The quota, as it is now.
+    pub fn quota(&self) -> Quota {
+        self.core().lock().quota()
+    }
+
+    /// How many are in line.
+    pub fn waiting(&self) -> usize {
+        self.core().lock().len()
+    }
+
+    /// Whether it was [closed](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.core().lock().is_closed()
+    }
+
+    /// How the limiter stands.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10))
+    ///     .statistics()
+    ///     .clock(Clock::manual());
+    /// limiter.try_acquire()?;
+    /// assert!(limiter.try_acquire().is_err());
+    ///
+    /// let snapshot = limiter.snapshot();
+    /// assert_eq!((snapshot.available, snapshot.waiting), (0, 0));
+    /// let calls = snapshot.calls.unwrap();
+    /// assert_eq!((calls.admitted, calls.denied, calls.cancelled), (1, 1, 0));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        let core = self.core();
+        let decision = self.peek();
+        let lines = core.lock();
+        let oldest = lines.oldest();
+        Snapshot {
+            available: decision.remaining,
+            waiting: lines.len(),
+            oldest_wait: oldest.map(|oldest| decision.at.saturating_since(oldest)),
+            calls: core.counts.as_ref().map(|counts| Calls {
+                admitted: counts.admitted.load(Ordering::Relaxed),
+                denied: counts.denied.load(Ordering::Relaxed),
+                cancelled: counts.cancelled.load(Ordering::Relaxed),
+            }),
+        }
+    }
+
+    /// What is owed, to be given to [`restore`](Self::restore) when the process has been restarted. Those in line are
+    /// not part of it. With the feature `serde` it can be written to a file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let quota = Quota::per_hour(100).burst(100);
+    /// let before = RateLimiter::new(quota).clock(Clock::manual());
+    /// before.try_acquire_many(60)?;
+    /// let state = before.export();
+    ///
+    /// // Six minutes later, in another process.
+    /// let after = RateLimiter::new(quota).clock(Clock::manual());
+    /// after.restore(state, Duration::from_secs(360));
+    /// assert_eq!(after.available(), 50);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn export(&self) -> State {
+        let core = self.core();
+        let ahead = core.look_ahead(0);
+        let owed = ahead.limits.lasting(ahead.owed);
+        State {
+            quota: ahead.quota,
+            owed: u64::try_from(owed.as_nanos()).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Adds what was owed when the state was [exported](Self::export), less what has been paid off in the time
+    /// `since` then. If the quota is another one, what was spent stays spent in proportion.
+    ///
+    /// How much time has passed is for the caller to say, as the clocks of processes have nothing in
+    /// common but the time of day, which may be set. To say less is safe.
+    pub fn restore(&self, state: State, since: Duration) {
+        let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
+        let owed = Limits::new(state.quota).during(state.owed.saturating_sub(since));
+        self.core().owe(owed, state.quota);
+    }
+}

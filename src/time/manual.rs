@@ -1,0 +1,145 @@
+//! Time that moves when it is told to.
+//!
+//! 1. `now` and the alarms are under one lock, which is never held while a waker is called, cloned
+//!    or dropped.
+//! 2. Time moves from one due alarm to the next, and stands still at each while its waker runs: what
+//!    is done there is done at that tick, and what it sets is waited for if it is due before the end.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use super::queue::{Key, Queue};
+use super::tick::Tick;
+use crate::foreign::contain;
+use crate::sync::{Mutex, MutexGuard, lock};
+
+/// Time that stands still until it is [advanced](Self::advance), for tests and simulations. Made by
+/// [`Clock::manual`](crate::Clock::manual).
+///
+/// Clones share one time. It needs no runtime.
+///
+/// # Examples
+///
+/// ```
+/// use std::future::Future;
+/// use std::pin::pin;
+/// use std::task::{Context, Waker};
+/// use std::time::Duration;
+/// use tollgate::{Clock, Quota, RateLimiter};
+///
+/// let clock = Clock::manual();
+/// let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
+/// limiter.try_acquire()?;
+///
+/// let mut context = Context::from_waker(Waker::noop());
+/// let mut waiting = pin!(limiter.acquire());
+/// assert!(waiting.as_mut().poll(&mut context).is_pending());
+///
+/// clock.advance(Duration::from_nanos(99_999_999));
+/// assert!(waiting.as_mut().poll(&mut context).is_pending());
+/// clock.advance(Duration::from_nanos(1));
+/// assert!(waiting.as_mut().poll(&mut context).is_ready());
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+#[derive(Clone)]
+pub struct ManualClock(pub(super) Arc<Manual>);
+
+pub(super) struct Manual(Mutex<State>);
+
+struct State {
+    now: Tick,
+    /// Where the callers of `advance` together want it to be.
+    target: Tick,
+    queue: Queue,
+}
+
+impl ManualClock {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Manual(Mutex::new(State {
+            now: Tick::default(),
+            target: Tick::default(),
+            queue: Queue::new(),
+        }))))
+    }
+
+    /// Now.
+    pub fn now(&self) -> Tick {
+        self.0.now()
+    }
+
+    /// Moves time on by `duration`, from one due time to the next.
+    ///
+    /// At each it stands still while those who are due are woken, in the order of their ticks and,
+    /// at one tick, in the order in which they began to wait. They are only woken: a task runs when
+    /// its executor runs it, which may be after this returns. Limiters, however, charge whom they let
+    /// go at its due tick.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let clock = tollgate::Clock::manual();
+    /// clock.advance(Duration::from_secs(3600));
+    /// assert_eq!(clock.now().as_nanos(), 3_600_000_000_000);
+    /// ```
+    pub fn advance(&self, duration: Duration) {
+        let mut state = lock(&self.0.0);
+        state.target = state.target.saturating_add(duration);
+        let target = state.target;
+        self.0.run_to(state, target);
+    }
+}
+
+impl Manual {
+    fn run_to<'a>(&'a self, mut state: MutexGuard<'a, State>, target: Tick) {
+        while let Some((due, waker)) = state.queue.pop_due(target) {
+            state.now = state.now.max(due);
+            drop(state);
+            contain(|| waker.wake());
+            state = lock(&self.0);
+        }
+        state.now = state.now.max(target);
+    }
+
+    /// Calls whoever is due already: time may have moved past an alarm before it was set.
+    pub(super) fn catch_up(&self) {
+        let state = lock(&self.0);
+        let now = state.now;
+        self.run_to(state, now);
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        lock(&self.0).now
+    }
+
+    pub(super) fn set(&self, due: Tick, waker: Waker) -> Key {
+        let mut state = lock(&self.0);
+        let key = state.queue.key(due);
+        state.queue.put(key, waker);
+        key
+    }
+
+    pub(super) fn set_waker(&self, key: Key, waker: &Waker) {
+        if lock(&self.0).queue.will_wake(key, waker) {
+            return;
+        }
+        let waker = waker.clone();
+        // The lock was a temporary, so the old waker is dropped after it.
+        let old = lock(&self.0).queue.put(key, waker);
+        drop(old);
+    }
+
+    pub(super) fn unset(&self, key: Key) {
+        let waker = lock(&self.0).queue.remove(key);
+        drop(waker);
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ManualClock").field(&self.now()).finish()
+    }
+}

@@ -1,0 +1,147 @@
+//! Tokio's time and timer.
+//!
+//! 1. Inside a runtime, time is that of the runtime, which may be paused; outside, that of the
+//!    machine, and alarms are those of the process.
+//! 2. An alarm is a task of the runtime in which it was set. It is not polled by whoever waits, so it
+//!    goes off as long as the runtime is driven.
+
+use std::sync::OnceLock;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, Id};
+use tokio::task::AbortHandle;
+
+use super::clock::{self, Clock};
+use super::queue::Key;
+use super::system;
+use super::tick::Tick;
+use super::timer::TIMER;
+
+/// What tokio's ticks are counted from, or rather [`BEFORE`] it: a runtime may have been paused
+/// before this was first asked for.
+static EPOCH: OnceLock<Instant> = OnceLock::new();
+
+/// A year.
+const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+impl Clock {
+    /// Tokio's time, and its timer: inside of a runtime, that of the runtime, which a test may pause
+    /// and advance; elsewhere, that of the machine.
+    ///
+    /// A limiter that is first used in a runtime, and then in another, starts fresh there, once:
+    /// their times need not agree. Tokio's timer counts in milliseconds, so waits end at whole ones,
+    /// also in paused time. Needs the feature `tokio`, a default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let limiter = RateLimiter::new(Quota::per_hour(2)).clock(Clock::tokio());
+    /// let start = Instant::now();
+    /// for _ in 0..3 {
+    ///     limiter.acquire().await?;
+    /// }
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3600));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub const fn tokio() -> Self {
+        Self::of_runtime(Time(()))
+    }
+}
+
+/// The time of the runtime.
+#[derive(Clone, Copy)]
+pub(super) struct Time(());
+
+/// An alarm that was set.
+pub(super) enum Alarm {
+    Task(AbortHandle),
+    System(Key),
+}
+
+/// The runtime that one is in.
+pub(super) fn current() -> Option<Id> {
+    Handle::try_current().ok().map(|handle| handle.id())
+}
+
+/// Runtimes, and the outside of all.
+#[derive(Default)]
+pub(crate) struct Runtimes(Vec<Option<Id>>);
+
+impl Runtimes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds the one that one is in; `false` if it was there.
+    pub(crate) fn meet(&mut self) -> bool {
+        let current = current();
+        let new = !self.0.contains(&current);
+        if new {
+            self.0.push(current);
+        }
+        new
+    }
+}
+
+/// The clock of a limiter for which none was chosen.
+#[cfg(feature = "test-util")]
+pub(super) fn unchosen() -> Clock {
+    match current() {
+        Some(_) => Clock::tokio(),
+        None => Clock::system(),
+    }
+}
+
+/// The clock of a limiter for which none was chosen.
+#[cfg(not(feature = "test-util"))]
+pub(super) fn unchosen() -> Clock {
+    Clock::system()
+}
+
+impl Time {
+    pub(super) fn now(self) -> Tick {
+        let epoch = *EPOCH.get_or_init(Instant::now);
+        let now = tokio::time::Instant::now().into_std();
+        let after = now.saturating_duration_since(epoch);
+        let before = epoch.saturating_duration_since(now);
+        Tick::after_epoch((BEFORE + after).saturating_sub(before))
+    }
+
+    /// Has `waker` called once it is `due`.
+    ///
+    /// # Panics
+    ///
+    /// If the runtime has no timer.
+    pub(super) fn set_alarm(self, due: Tick, waker: Waker) -> clock::Alarm {
+        let away = due.saturating_since(self.now());
+        clock::Alarm::Runtime(match Handle::try_current() {
+            Ok(runtime) => {
+                // Made here, where its panic finds whoever waits, and not in the task.
+                let sleep = tokio::time::sleep(away);
+                let task = runtime.spawn(async move {
+                    sleep.await;
+                    waker.wake();
+                });
+                Alarm::Task(task.abort_handle())
+            }
+            Err(_) => Alarm::System(TIMER.set(system::now().saturating_add(away), waker)),
+        })
+    }
+}
+
+impl Alarm {
+    pub(super) fn unset(self) {
+        match self {
+            Self::Task(task) => task.abort(),
+            Self::System(key) => TIMER.unset(key),
+        }
+    }
+}

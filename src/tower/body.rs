@@ -1,0 +1,140 @@
+//! The body of an answer, with the permit of its request.
+//!
+//! 1. The permit is there for as long as the body is, and is dropped after it.
+//! 2. Both are dropped as soon as it is known that the body is over.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use http_body::{Body, Frame, SizeHint};
+use pin_project::pin_project;
+
+/// The body of an answer that went through a throttle: it is that of the service, and holds the permit
+/// until it is over, fails, or is dropped. That of a refusal is empty.
+///
+/// After a failure it yields nothing more.
+///
+/// # Examples
+///
+/// What a handler has to say in the end, it says while it has its permit:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use axum::Router;
+/// use axum::body::Body;
+/// use axum::http::Request;
+/// use axum::routing::get;
+/// use http_body_util::BodyExt;
+/// use tollgate::Semaphore;
+/// use tollgate::tower::ThrottleLayer;
+/// use tower::ServiceExt;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let slots = Arc::new(Semaphore::new(1));
+/// let lines = async || {
+///     let lines = [Ok::<_, axum::Error>("1\n"), Ok("2\n")];
+///     Body::from_stream(futures::stream::iter(lines))
+/// };
+/// let app = Router::new()
+///     .route("/", get(lines))
+///     .layer(ThrottleLayer::new(Arc::clone(&slots)));
+///
+/// let mut body = app.oneshot(Request::new(Body::empty())).await?.into_body();
+/// for _ in 0..2 {
+///     assert!(body.frame().await.is_some());
+///     assert_eq!(slots.available_permits(), 0);
+/// }
+/// assert!(body.frame().await.is_none());
+/// assert_eq!(slots.available_permits(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[pin_project]
+pub struct ThrottledBody<B, P>(#[pin] State<B, P>);
+
+#[pin_project(project = StateProjection)]
+enum State<B, P> {
+    /// Dropped in this order.
+    Sending {
+        #[pin]
+        body: B,
+        _permit: P,
+    },
+    /// What it would have said of its size; a body may be over from the beginning and tell it still,
+    /// as that of an answer to `HEAD`.
+    Over(SizeHint),
+}
+
+impl<B, P> ThrottledBody<B, P> {
+    /// That of a refusal.
+    pub(super) fn empty() -> Self {
+        Self(State::Over(SizeHint::with_exact(0)))
+    }
+}
+
+impl<B: Body, P> ThrottledBody<B, P> {
+    pub(super) fn holding(body: B, permit: P) -> Self {
+        // In a body, so that a panic of the questions below drops the permit last as well.
+        let sending = Self(State::Sending {
+            body,
+            _permit: permit,
+        });
+        if sending.is_end_stream() {
+            Self(State::Over(sending.size_hint()))
+        } else {
+            sending
+        }
+    }
+}
+
+impl<B: Body, P> Body for ThrottledBody<B, P> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        let mut state = self.project().0;
+        let StateProjection::Sending { mut body, .. } = state.as_mut().project() else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(body.as_mut().poll_frame(context));
+        let over = match &frame {
+            Some(Ok(_)) => body.is_end_stream(),
+            Some(Err(_)) | None => true,
+        };
+        if over {
+            state.set(State::Over(SizeHint::with_exact(0)));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            State::Sending { body, .. } => body.is_end_stream(),
+            State::Over(_) => true,
+        }
+    }
+
+    #[allow(clippy::clone_on_copy, reason = "it is `Copy` from http-body 1.1")]
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            State::Sending { body, .. } => body.size_hint(),
+            State::Over(size) => size.clone(),
+        }
+    }
+}
+
+impl<B: fmt::Debug, P> fmt::Debug for ThrottledBody<B, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body = match &self.0 {
+            State::Sending { body, .. } => Some(body),
+            State::Over(_) => None,
+        };
+        f.debug_tuple("ThrottledBody").field(&body).finish()
+    }
+}

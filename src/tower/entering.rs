@@ -1,0 +1,71 @@
+//! How a request enters the throttle: it waits, it waits for so long, or it does not wait.
+//!
+//! Only who refuses at once needs a [`TryThrottle`], so its method is kept as a value, and the types of
+//! the layer and the service are the same in all three cases.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project::pin_project;
+
+use crate::error::AcquireError;
+use crate::throttle::{Throttle, TryThrottle};
+use crate::wait::Timeout;
+
+/// [`TryThrottle::try_enter`] of the throttle.
+type TryEnter<T> = fn(&T) -> Result<<T as Throttle>::Permit, AcquireError>;
+
+/// What a request does if it cannot enter at once.
+#[derive(Clone)]
+pub(super) enum Patience<T: Throttle> {
+    Waits,
+    WaitsFor(Duration),
+    Leaves(TryEnter<T>),
+}
+
+impl<T: TryThrottle> Patience<T> {
+    pub(super) fn leaves() -> Self {
+        Self::Leaves(T::try_enter)
+    }
+}
+
+impl<T: Throttle> Patience<T> {
+    /// Nothing is asked of the throttle until this is polled, as far as the throttle keeps to that.
+    pub(super) fn enter(&self, throttle: &T) -> Entering<T> {
+        match *self {
+            Self::Waits => Entering::Waits(throttle.enter()),
+            Self::WaitsFor(duration) => {
+                Entering::WaitsFor(Timeout::new(throttle.enter(), duration))
+            }
+            Self::Leaves(try_enter) => Entering::Leaves {
+                throttle: throttle.clone(),
+                try_enter,
+            },
+        }
+    }
+}
+
+/// A request that enters. Not to be polled again after it was ready.
+#[pin_project(project = EnteringProjection)]
+pub(super) enum Entering<T: Throttle> {
+    Waits(#[pin] T::Enter),
+    WaitsFor(#[pin] Timeout<T::Enter>),
+    Leaves { throttle: T, try_enter: TryEnter<T> },
+}
+
+impl<T: Throttle> Future for Entering<T> {
+    type Output = Result<T::Permit, AcquireError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project() {
+            EnteringProjection::Waits(enter) => enter.poll(context),
+            EnteringProjection::WaitsFor(enter) => enter.poll(context),
+            EnteringProjection::Leaves {
+                throttle,
+                try_enter,
+            } => Poll::Ready(try_enter(throttle)),
+        }
+    }
+}

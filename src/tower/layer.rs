@@ -1,0 +1,184 @@
+//! The layer, and its options.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+use tower_layer::Layer;
+
+use super::ThrottleService;
+use super::entering::Patience;
+use crate::throttle::{Throttle, TryThrottle};
+
+/// Puts services behind a throttle. See [the module](crate::tower) for what it does.
+///
+/// Take a throttle that owns what it needs, such as an `Arc<Semaphore>`, something in a `static`, an
+/// [`all`](crate::all) of such, or a [`BoxThrottle`](crate::BoxThrottle): servers want services that
+/// are `'static`. To clone the layer is to share the throttle.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use axum::Router;
+/// use axum::routing::get;
+/// use tollgate::tower::ThrottleLayer;
+/// use tollgate::{Semaphore, all};
+///
+/// // 64 requests at once, of which 8 are reports; 256 more may wait.
+/// let everything = Arc::new(Semaphore::new(64).max_waiters(256));
+/// let reports = Arc::new(Semaphore::new(8));
+/// let app: Router = Router::new()
+///     .route("/users", get(async || "users"))
+///     .layer(ThrottleLayer::new(Arc::clone(&everything)))
+///     .merge(
+///         Router::new()
+///             .route("/report", get(async || "a report"))
+///             .layer(ThrottleLayer::new(all((reports, everything)))),
+///     );
+/// ```
+#[derive(Clone)]
+#[must_use = "a layer does nothing unless it is put around a service"]
+pub struct ThrottleLayer<T: Throttle> {
+    pub(super) throttle: T,
+    pub(super) patience: Patience<T>,
+    /// Of a refusal after which the client may try again.
+    pub(super) status: StatusCode,
+}
+
+impl<T: Throttle> ThrottleLayer<T> {
+    /// Requests wait until the throttle lets them in. To limit how many wait, limit that of the
+    /// throttle, for example with [`max_waiters`](crate::Semaphore::max_waiters); to limit how long,
+    /// add a [`timeout`](Self::timeout).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate::tower::ThrottleLayer;
+    ///
+    /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(64).max_waiters(256)));
+    /// ```
+    pub fn new(throttle: T) -> Self {
+        Self::with(throttle, Patience::Waits)
+    }
+
+    /// No request waits: what the throttle does not let in at once is refused.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate::tower::ThrottleLayer;
+    ///
+    /// let layer = ThrottleLayer::refusing(Arc::new(Semaphore::new(64)));
+    /// ```
+    pub fn refusing(throttle: T) -> Self
+    where
+        T: TryThrottle,
+    {
+        Self::with(throttle, Patience::leaves())
+    }
+
+    fn with(throttle: T, patience: Patience<T>) -> Self {
+        Self {
+            throttle,
+            patience,
+            status: StatusCode::TOO_MANY_REQUESTS,
+        }
+    }
+
+    /// A request waits no longer than this, and is then refused, or earlier by a throttle that knows
+    /// that it would have to wait longer; one that can enter at once needs no timer. It makes no
+    /// difference to a layer that refuses at once.
+    ///
+    /// The time is that of the `timeout` of a throttle's own futures: tokio's inside a tokio runtime,
+    /// so that a test with paused time just works.
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::Request;
+    /// use tokio::time::Instant;
+    /// use tollgate::Semaphore;
+    /// use tollgate::tower::ThrottleLayer;
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), std::convert::Infallible> {
+    /// let nobody = Arc::new(Semaphore::new(0));
+    /// let patient = ThrottleLayer::new(nobody).timeout(Duration::from_secs(2));
+    /// let app: Router = Router::new().layer(patient);
+    ///
+    /// let begun = Instant::now();
+    /// let refused = app.oneshot(Request::new(Body::empty())).await?;
+    /// assert_eq!(refused.status(), 429);
+    /// assert_eq!(begun.elapsed(), Duration::from_secs(2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timeout(mut self, duration: Duration) -> Self {
+        if !matches!(self.patience, Patience::Leaves(_)) {
+            self.patience = Patience::WaitsFor(duration);
+        }
+        self
+    }
+
+    /// The status of a refusal after which the client may try again, in place of 429. The others
+    /// [stay at 503](crate::tower#refusals).
+    ///
+    /// 429 tells a client that it did too much, which is right for a throttle of its own; 503 tells it
+    /// that all did, which is right for one that is shared.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::{Request, StatusCode};
+    /// use tollgate::Semaphore;
+    /// use tollgate::tower::ThrottleLayer;
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), std::convert::Infallible> {
+    /// let full = ThrottleLayer::refusing(Arc::new(Semaphore::new(0)));
+    /// let app: Router = Router::new().layer(full.status(StatusCode::SERVICE_UNAVAILABLE));
+    /// let refused = app.oneshot(Request::new(Body::empty())).await?;
+    /// assert_eq!(refused.status(), 503);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+}
+
+impl<S, T: Throttle> Layer<S> for ThrottleLayer<T> {
+    type Service = ThrottleService<S, T>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        ThrottleService::new(inner, self.clone())
+    }
+}
+
+impl<T: Throttle + fmt::Debug> fmt::Debug for ThrottleLayer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThrottleLayer")
+            .field("throttle", &self.throttle)
+            .field("status", &self.status)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,60 @@
+//! The service behind the throttle.
+
+use std::fmt;
+use std::mem;
+use std::task::{Context, Poll};
+
+use http::Response;
+use http_body::Body;
+use tower_service::Service;
+
+use super::{ResponseFuture, ThrottleLayer, ThrottledBody};
+use crate::throttle::Throttle;
+
+/// A service behind a throttle, made by a [`ThrottleLayer`]. To clone it is to share the throttle.
+///
+/// It is ready when the service inside is. The throttle is entered by the future of the answer, so a
+/// service that is ready, and one whose future was never polled, hold nothing.
+#[derive(Clone)]
+pub struct ThrottleService<S, T: Throttle> {
+    inner: S,
+    layer: ThrottleLayer<T>,
+}
+
+impl<S, T: Throttle> ThrottleService<S, T> {
+    pub(super) fn new(inner: S, layer: ThrottleLayer<T>) -> Self {
+        Self { inner, layer }
+    }
+}
+
+impl<S, T, R, B> Service<R> for ThrottleService<S, T>
+where
+    S: Service<R, Response = Response<B>> + Clone,
+    T: Throttle,
+    B: Body,
+{
+    type Response = Response<ThrottledBody<B, T::Permit>>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S, T, R>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        // The one that is ready goes along with the request; the clone need not be.
+        let clone = self.inner.clone();
+        let inner = mem::replace(&mut self.inner, clone);
+        let entering = self.layer.patience.enter(&self.layer.throttle);
+        ResponseFuture::new(entering, inner, request, self.layer.status)
+    }
+}
+
+impl<S: fmt::Debug, T: Throttle + fmt::Debug> fmt::Debug for ThrottleService<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThrottleService")
+            .field("inner", &self.inner)
+            .field("layer", &self.layer)
+            .finish()
+    }
+}

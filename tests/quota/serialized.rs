@@ -1,0 +1,48 @@
+//! As a string, in a configuration.
+
+use proptest::prelude::*;
+use tollgate::Quota;
+
+use super::edges::{config, quotas};
+
+#[test]
+fn a_quota_is_a_string() {
+    let quota = Quota::per_second(100).burst(20);
+    assert_eq!(serde_json::to_string(&quota).unwrap(), "\"100/s burst 20\"");
+    let read: Quota = serde_json::from_str("\"100/s, burst 20\"").unwrap();
+    assert_eq!(read, quota);
+    // From a value, and with an escape in it, the text is handed over otherwise.
+    assert_eq!(
+        serde_json::from_value::<Quota>("100/s burst 20".into()).unwrap(),
+        quota
+    );
+    let read: Quota = serde_json::from_str("\"100\\u002fs burst 20\"").unwrap();
+    assert_eq!(read, quota);
+}
+
+#[test]
+fn an_error_says_which_text_it_was() {
+    let error = serde_json::from_str::<Vec<Quota>>("[\"100/s\", \"5/week\"]").unwrap_err();
+    let error = error.to_string();
+    let expected = "\"5/week\" is no quota: unknown unit of time at byte 2, expected d";
+    assert!(error.starts_with(expected), "{error}");
+}
+
+#[test]
+fn a_number_is_no_quota() {
+    let error = serde_json::from_str::<Quota>("100")
+        .unwrap_err()
+        .to_string();
+    let expected = "expected a quota such as \"100/s burst 20\"";
+    assert!(error.contains(expected), "{error}");
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_is_serialized_is_read(quota in quotas()) {
+        let text = serde_json::to_string(&quota).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Quota>(&text).unwrap(), quota);
+    }
+}

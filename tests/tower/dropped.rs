@@ -1,0 +1,136 @@
+//! The future of an answer is dropped, at each stage, or comes to an end: what was taken comes back,
+//! the work first and the permit then.
+
+use tollgate::Semaphore;
+use tollgate::tower::ThrottleLayer;
+use tower::{Layer, Service};
+
+use super::desk::{Desk, Page};
+use super::office::{Office, Reader, text};
+use crate::support::scripted::{Lingers, Log, Script};
+use crate::support::{Waiter, assert_at_rest};
+
+#[test]
+fn in_line_it_leaves_the_line() {
+    let mut office = Office::new();
+    office.throttle.now(Script::Wait);
+    let request = office.called("a");
+    office.log.take();
+    drop(request);
+    assert_eq!(office.log.take(), ["leave t"]);
+}
+
+#[test]
+fn while_it_is_answered_the_work_is_dropped_before_the_permit() {
+    let mut office = Office::new();
+    let request = office.called("a");
+    assert_eq!(office.log.take(), ["enter t", "in t0", "call a"]);
+    drop(request);
+    assert_eq!(office.log.take(), ["drop work a", "drop t0"]);
+}
+
+#[test]
+fn the_wait_is_dropped_as_soon_as_it_is_over() {
+    let log = Log::default();
+    let desk = Desk::new(&log);
+    let call = |throttle| {
+        let mut service = ThrottleLayer::new(throttle).layer(desk.clone());
+        let ready = std::future::poll_fn(|context| service.poll_ready(context));
+        Waiter::new(ready).output().unwrap();
+        Waiter::new(service.call("a"))
+    };
+    let mut admitted = call(Lingers::admits(&log));
+    assert!(admitted.is_pending());
+    assert_eq!(log.take(), ["over", "call a"]);
+    let mut refused = call(Lingers::refuses(&log));
+    assert!(refused.output().is_ok());
+    // Though the future is still there.
+    assert_eq!(log.take(), ["over"]);
+}
+
+#[test]
+fn when_it_was_answered_the_permit_is_in_the_answer() {
+    let mut office = Office::new();
+    let mut request = office.called("a");
+    office.desk.send([Page::Text("1")]);
+    let answer = request.output();
+    // Though the future is still there.
+    let log = ["enter t", "in t0", "call a", "drop work a"];
+    assert_eq!(office.log.take(), log);
+    drop(request);
+    assert!(office.log.take().is_empty());
+    drop(answer);
+    assert_eq!(office.log.take(), ["drop body", "drop t0"]);
+}
+
+#[test]
+fn an_error_of_the_service_goes_through_and_gives_the_permit_back() {
+    let mut office = Office::new();
+    let mut request = office.called("a");
+    office.log.take();
+    office.desk.answer(Err("no answer"));
+    assert_eq!(request.output().err(), Some("no answer"));
+    // Though the future is still there.
+    assert_eq!(office.log.take(), ["drop work a", "drop t0"]);
+}
+
+#[test]
+fn whoever_is_next_moves_up() {
+    let slots = Semaphore::new(1);
+    let mut office = Office::behind(&slots);
+    let first = office.called("a");
+    let second = office.called("b");
+    let mut third = office.called("c");
+    let fourth = office.called("d");
+    let mut fifth = office.called("e");
+    assert_eq!(
+        (office.log.take(), slots.waiting()),
+        (vec!["call a".into()], 4)
+    );
+    // Out of the line.
+    drop(second);
+    assert_eq!(third.wakes(), 0);
+    // While it is answered.
+    drop(first);
+    assert_eq!(third.wakes(), 1);
+    assert!(third.is_pending());
+    assert_eq!(office.log.take(), ["drop work a", "call c"]);
+    // Let in, and dropped before it noticed.
+    office
+        .desk
+        .answer(Err("nobody reads it: the request is gone"));
+    office.desk.answer(Err("no answer"));
+    assert!(third.output().is_err());
+    assert_eq!(fourth.wakes(), 1);
+    drop(fourth);
+    assert_eq!(fifth.wakes(), 1);
+    assert!(fifth.is_pending());
+    office.desk.send([Page::Text("1"), Page::Text("2")]);
+    let answer = fifth.output().unwrap();
+    drop(fifth);
+    assert_eq!(slots.available_permits(), 0);
+    // With the body half read.
+    let mut body = Reader(Box::pin(answer.into_body()));
+    assert_eq!(body.read(), text("1"));
+    assert_eq!(slots.available_permits(), 0);
+    drop(body);
+    assert_at_rest(&slots, 1);
+}
+
+/// A future that waits for its slot can be polled by one task and then by another.
+#[test]
+fn the_waker_that_came_last_is_woken() {
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    use crate::support::Counter;
+
+    let slots = Semaphore::new(0);
+    let mut office = Office::behind(&slots);
+    let mut request = office.called("a");
+    let last = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&last));
+    assert!(request.poll_with(&waker).is_pending());
+    slots.set_permits(1);
+    assert_eq!((request.wakes(), last.count()), (0, 1));
+}

@@ -1,0 +1,119 @@
+//! In paused time: the scenario of a leaky bucket as middleware, without a connection and over
+//! connections in memory. Every time is exact.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::routing::get;
+use tollgate::tower::ThrottleLayer;
+use tollgate::{AcquireError, Clock, LeakyBucket, MissedTick, Quota, Semaphore, Throttle};
+use tower::ServiceExt;
+
+use super::crowd::{Received, crowd, crowd_over};
+use super::peers::{self, Server};
+use crate::support::assert_at_rest;
+
+const SECOND: Duration = Duration::from_secs(1);
+const CAPACITY: usize = 10;
+const CLIENTS: usize = 20;
+const LASTING: Duration = Duration::from_secs(20);
+/// A client comes back after this.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Lets in one a second.
+fn bucket(capacity: usize) -> Arc<LeakyBucket> {
+    let bucket = LeakyBucket::new(Quota::per_second(1), capacity)
+        .missed_tick(MissedTick::Delay)
+        .clock(Clock::tokio());
+    Arc::new(bucket)
+}
+
+/// A server that answers at once.
+fn app<T>(layer: ThrottleLayer<T>) -> Router
+where
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    Router::new().route("/", get(async || "done")).layer(layer)
+}
+
+/// One at once, ten in line, each a second after the one before; everything else is refused.
+#[track_caller]
+fn assert_drips(received: &[Received]) {
+    let released: Vec<_> = received
+        .iter()
+        .filter(|(_, status)| status.is_success())
+        .map(|(at, _)| *at)
+        .collect();
+    let refused = received.iter().filter(|(_, status)| *status == 429).count();
+    assert_eq!(released.len() + refused, received.len());
+    // The line is full all the time, and the last who wait are let in after the clients have stopped.
+    let seconds: Vec<_> = (0..).map(|n| n * SECOND).take(released.len()).collect();
+    assert_eq!(released, seconds);
+    let in_time = released.iter().filter(|at| **at <= LASTING).count();
+    assert_eq!(in_time, 21);
+    // Nobody who was refused has waited for that: the first nine at once.
+    let at_once = received.iter().filter(|(at, _)| at.is_zero()).count();
+    assert_eq!(at_once, CLIENTS - CAPACITY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn twenty_clients_are_let_in_one_a_second() {
+    let app = app(ThrottleLayer::new(bucket(CAPACITY)));
+    assert_drips(&crowd(&app, CLIENTS, LASTING, PAUSE).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn twenty_connections_are_let_in_one_a_second() {
+    let server = Server::in_memory(app(ThrottleLayer::new(bucket(CAPACITY))));
+    assert_drips(&crowd_over(&server, CLIENTS, LASTING, PAUSE).await);
+    server.stop().await;
+}
+
+/// Each of these is refused when less than a second is left.
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_after_what_it_was_told_is_let_in() {
+    let no_line = app(ThrottleLayer::new(bucket(0)));
+    let at_once = app(ThrottleLayer::refusing(bucket(CAPACITY)));
+    for app in [no_line, at_once] {
+        let get = || app.clone().oneshot(peers::get());
+        for _ in 0..3 {
+            assert_eq!(get().await.unwrap().status(), StatusCode::OK);
+            tokio::time::sleep(PAUSE).await;
+            let refused = get().await.unwrap();
+            assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+            let error = refused.extensions().get::<AcquireError>().unwrap();
+            assert_eq!(error.retry_after(), Some(SECOND - PAUSE));
+            assert_eq!(refused.headers()[RETRY_AFTER], "1");
+            tokio::time::sleep(SECOND).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_waited_too_long_is_refused_and_leaves_the_line() {
+    let slots = Arc::new(Semaphore::new(1));
+    let app = app(ThrottleLayer::new(Arc::clone(&slots)).timeout(2 * SECOND));
+    let permit = slots.acquire().await.unwrap();
+    let received = crowd(&app, 3, SECOND, SECOND).await;
+    assert_eq!(received, [(2 * SECOND, StatusCode::TOO_MANY_REQUESTS); 3]);
+    drop(permit);
+    assert_at_rest(&slots, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_timeout_is_for_the_wait_and_not_for_the_work() {
+    let slots = Arc::new(Semaphore::new(1));
+    let layer = ThrottleLayer::new(Arc::clone(&slots)).timeout(2 * SECOND);
+    let work = async || tokio::time::sleep(3 * SECOND / 2).await;
+    let app = Router::new().route("/", get(work)).layer(layer);
+    let received: Vec<_> = crowd(&app, 3, SECOND, SECOND)
+        .await
+        .iter()
+        .map(|(at, status)| (at.as_millis(), status.as_u16()))
+        .collect();
+    assert_eq!(received, [(1500, 200), (2000, 429), (3000, 200)]);
+    assert_at_rest(&slots, 1);
+}

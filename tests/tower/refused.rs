@@ -1,0 +1,217 @@
+//! What is answered to a request that was not let in.
+
+use std::future::{Ready, ready};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use hyper::body::Body;
+use tollgate::tower::ThrottleLayer;
+use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle};
+use tower::{Layer, Service};
+
+use super::desk::Desk;
+use super::office::{Office, Read, Reader};
+use crate::support::scripted::{Log, Script};
+use crate::support::{Waiter, assert_at_rest};
+
+/// As issue 793 of tower: there, whoever finds no slot has to wait.
+#[test]
+fn it_can_refuse_and_not_wait() {
+    let slots = Semaphore::new(1);
+    let desk = Desk::new(&Log::default());
+    let mut service = ThrottleLayer::refusing(&slots).layer(desk.clone());
+    let mut call = |request| {
+        let ready = std::future::poll_fn(|context| service.poll_ready(context));
+        Waiter::new(ready).output().unwrap();
+        Waiter::new(service.call(request))
+    };
+    let mut first = call("a");
+    assert!(first.is_pending());
+    let refused = call("b").output().unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(slots.waiting(), 0);
+    // The refusal holds nothing, and neither does the first once it was read.
+    desk.send([]);
+    drop(first.output());
+    assert!(call("c").is_pending());
+    drop((first, refused));
+    assert_at_rest(&slots, 1);
+}
+
+/// Refuses for a reason of its own.
+#[derive(Clone)]
+struct Refuses(AcquireError);
+
+impl Throttle for Refuses {
+    type Permit = ();
+    type Enter = Ready<Result<(), AcquireError>>;
+
+    fn enter(&self) -> Self::Enter {
+        ready(self.try_enter())
+    }
+}
+
+impl TryThrottle for Refuses {
+    fn try_enter(&self) -> Result<(), AcquireError> {
+        Err(self.0.clone())
+    }
+}
+
+/// The status and `Retry-After` of what a layer answers, which is checked to be a refusal.
+#[track_caller]
+fn refusal<T: Throttle>(layer: ThrottleLayer<T>) -> (u16, Option<String>) {
+    let log = Log::default();
+    let answer = Waiter::new({
+        let mut service = layer.layer(Desk::new(&log));
+        let ready = std::future::poll_fn(|context| service.poll_ready(context));
+        Waiter::new(ready).output().unwrap();
+        service.call("a")
+    })
+    .output()
+    .unwrap();
+    assert!(log.take().is_empty(), "the service was called");
+    assert!(answer.extensions().get::<AcquireError>().is_some());
+    let after = answer.headers().get(RETRY_AFTER);
+    let after = after.map(|value| value.to_str().unwrap().to_owned());
+    assert_eq!(answer.headers().len(), usize::from(after.is_some()));
+    let status = answer.status().as_u16();
+    let mut body = Reader(Box::pin(answer.into_body()));
+    assert!(body.0.is_end_stream());
+    assert_eq!(body.0.size_hint().exact(), Some(0));
+    assert_eq!(body.read(), Read::End);
+    (status, after)
+}
+
+/// By waiting and at once, as it is and with 418 for what can be changed.
+#[track_caller]
+fn refusals(error: &AcquireError) -> [(u16, Option<String>); 4] {
+    let throttle = Refuses(error.clone());
+    let wait = ThrottleLayer::new(throttle.clone());
+    let at_once = ThrottleLayer::refusing(throttle);
+    let teapot = StatusCode::IM_A_TEAPOT;
+    [
+        refusal(wait.clone()),
+        refusal(at_once.clone()),
+        refusal(wait.status(teapot)),
+        refusal(at_once.status(teapot)),
+    ]
+}
+
+#[test]
+fn each_kind_has_its_status() {
+    let table = [
+        (ErrorKind::Limited, [429, 418]),
+        (ErrorKind::QueueFull, [429, 418]),
+        (ErrorKind::NoPermits, [429, 418]),
+        (ErrorKind::TimedOut, [429, 418]),
+        (ErrorKind::Closed, [503, 503]),
+        (ErrorKind::Cancelled, [503, 503]),
+        (ErrorKind::ExceedsCapacity, [503, 503]),
+        (ErrorKind::Store, [503, 503]),
+    ];
+    for (kind, [usual, changed]) in table {
+        let answers = refusals(&AcquireError::new(kind)).map(|(status, after)| {
+            assert_eq!(after, None, "{kind:?}");
+            status
+        });
+        assert_eq!(answers, [usual, usual, changed, changed], "{kind:?}");
+    }
+}
+
+#[test]
+fn it_says_when_to_try_again_if_it_knows() {
+    let table = [
+        (Duration::ZERO, "1"),
+        (Duration::from_millis(20), "1"),
+        (Duration::from_secs(1), "1"),
+        (Duration::from_millis(1001), "2"),
+        (Duration::from_secs(3600), "3600"),
+        // 584 years, of which the error knows.
+        (Duration::MAX, "18446744074"),
+    ];
+    for (duration, seconds) in table {
+        let answers = refusals(&AcquireError::limited(duration));
+        let after = Some(seconds.to_owned());
+        let [usual, changed] = [429, 418].map(|status| (status, after.clone()));
+        let expected = [usual.clone(), usual, changed.clone(), changed];
+        assert_eq!(answers, expected, "{duration:?}");
+    }
+    let too_much = AcquireError::exceeds_capacity(8);
+    assert!(refusals(&too_much).iter().all(|(_, after)| after.is_none()));
+}
+
+#[test]
+fn it_tells_why_to_layers_further_out() {
+    let error = AcquireError::limited(Duration::from_millis(20));
+    let log = Log::default();
+    let mut service = ThrottleLayer::new(Refuses(error.clone())).layer(Desk::new(&log));
+    let answer = Waiter::new(service.call("a")).output().unwrap();
+    assert_eq!(answer.extensions().get(), Some(&error));
+}
+
+#[test]
+fn the_wait_is_over_and_the_work_gone_when_it_is_told() {
+    let mut office = Office::new();
+    office.throttle.now(Script::Wait);
+    let mut request = office.called("a");
+    office.throttle.now(Script::Refuse(ErrorKind::Closed));
+    assert_eq!(request.wakes(), 1);
+    let answer = request.output().unwrap();
+    assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(office.log.take(), ["enter t", "refuse t"]);
+}
+
+#[test]
+fn a_line_that_is_full_refuses_who_comes_then() {
+    let slots = Semaphore::new(1).max_waiters(2);
+    let mut office = Office::behind(&slots);
+    let inside = ["a", "b", "c"].map(|name| office.called(name));
+    let answer = office.request("d").output().unwrap();
+    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
+    let error = answer.extensions().get::<AcquireError>().unwrap();
+    assert_eq!(error.kind(), ErrorKind::QueueFull);
+    drop(inside);
+    assert_at_rest(&slots, 1);
+}
+
+#[test]
+fn a_throttle_that_is_closed_refuses_who_waits() {
+    let slots = Semaphore::new(1);
+    let mut office = Office::behind(&slots);
+    let mut first = office.called("a");
+    let mut second = office.called("b");
+    slots.close();
+    assert_eq!(second.wakes(), 1);
+    assert_eq!(second.output().unwrap().status(), 503);
+    // Who is inside is answered.
+    office.desk.send([]);
+    assert_eq!(first.output().unwrap().status(), 200);
+    assert_at_rest(&slots, 1);
+}
+
+/// A refusal is no matter of the timeout.
+#[test]
+fn one_that_refuses_at_once_does_so_with_a_timeout_as_well() {
+    let mut office = Office::with(|throttle| {
+        ThrottleLayer::refusing(throttle).timeout(Duration::from_secs(3600))
+    });
+    office.throttle.now(Script::Wait);
+    let answer = office.request("a").output().unwrap();
+    let error = answer.extensions().get::<AcquireError>().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NoPermits);
+    assert_eq!(office.log.take(), ["try t", "refuse t"]);
+}
+
+#[test]
+fn a_timeout_of_zero_lets_in_who_need_not_wait() {
+    let mut office = Office::with(|throttle| ThrottleLayer::new(throttle).timeout(Duration::ZERO));
+    let inside = office.called("a");
+    office.throttle.now(Script::Wait);
+    let answer = office.request("b").output().unwrap();
+    let error = answer.extensions().get::<AcquireError>().unwrap();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    let log = ["enter t", "in t0", "call a", "enter t", "leave t"];
+    assert_eq!(office.log.take(), log);
+    drop(inside);
+}
