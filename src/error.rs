@@ -115,6 +115,16 @@ impl AcquireError {
         }
     }
 
+    /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed.
+    #[inline]
+    pub(crate) const fn limited_nanos(nanos: u64) -> Self {
+        Self {
+            kind: ErrorKind::Limited,
+            part: None,
+            number: if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
+        }
+    }
+
     /// [`QueueFull`](ErrorKind::QueueFull), until a place is free in `retry_after`.
     pub(crate) fn queue_full(retry_after: Duration) -> Self {
         Self {

@@ -9,8 +9,9 @@
 //!    rounded up, so it is off by less than a 2^128th; times a tick that is less than a 2^64th, and
 //!    the exact product is a multiple of a `period`th, which is more. So rounding cannot reach the
 //!    next whole number.
-//! 2. [`tick_at`](Limits::tick_at) is the exact inverse: the first tick at which so many units have
-//!    passed.
+//! 2. [`tick_at`](Inverse::tick_at) is the exact inverse, the first tick at which so many units have
+//!    passed: `⌈units * period / (K * count)⌉`, as `units - ⌊units * (1 - period / (K * count))⌋`. The same
+//!    holds for its fraction, of which the exact product is a multiple of a `K * count`th.
 //! 3. Nothing is divided but where limits are made, and where tokens are counted for people to read.
 
 use std::time::Duration;
@@ -22,6 +23,12 @@ use crate::time::Tick;
 /// stands still for limiters then.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
 
+/// Whether limiters cannot tell a tick from later ones.
+#[inline]
+pub(crate) const fn is_last(tick: Tick) -> bool {
+    tick.as_nanos() >= LAST_TICK
+}
+
 /// A quota in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {
@@ -31,29 +38,23 @@ pub(crate) struct Limits {
     pub(crate) tolerance: u64,
     /// The units that a nanosecond has beyond one: a fraction of 2^128, in two halves.
     pub(crate) surplus: [u64; 2],
-    /// The nanoseconds that a unit has, a fraction of 2^64 rounded down; a whole one as the largest.
-    pub(crate) inverse: u64,
 }
+
+/// The way back from units to ticks: what a unit lacks of a nanosecond, a fraction of 2^128 in two
+/// halves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Inverse(pub(crate) [u64; 2]);
 
 impl Limits {
     pub(crate) const fn new(quota: Quota) -> Self {
         let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
         let interval = period.div_ceil(count);
         let units = interval * count;
-        let rest = (units - period) << 64;
-        let high = rest / period;
-        let low = ((rest % period) << 64).div_ceil(period);
-        let inverse = (period << 64) / units;
         Self {
             interval: interval as u64,
             // A burst is at most 2^58 nanoseconds, so fewer than 2^59 units.
             tolerance: interval as u64 * quota.max_burst(),
-            surplus: [high as u64, low as u64],
-            inverse: if inverse > u64::MAX as u128 {
-                u64::MAX
-            } else {
-                inverse as u64
-            },
+            surplus: fraction(units - period, period),
         }
     }
 
@@ -62,35 +63,19 @@ impl Limits {
     pub(crate) const fn at(&self, tick: Tick) -> u64 {
         let nanos = tick.as_nanos();
         let nanos = if nanos > LAST_TICK { LAST_TICK } else { nanos };
-        let wide = nanos as u128;
-        let low = (wide * self.surplus[1] as u128) >> 64;
-        let extra = (wide * self.surplus[0] as u128 + low) >> 64;
-        nanos + extra as u64
+        nanos + part(nanos, self.surplus)
     }
 
-    /// The first tick at which so many units have passed. Never, if that is after the
-    /// [last](LAST_TICK).
-    #[inline]
-    pub(crate) const fn tick_at(&self, units: u64) -> Tick {
-        // Too early by at most two: one for rounding the inverse, one for rounding the product.
-        let mut nanos = ((units as u128 * self.inverse as u128) >> 64) as u64;
-        while self.at(Tick::from_nanos(nanos)) < units {
-            if nanos >= LAST_TICK {
-                return Tick::from_nanos(u64::MAX);
-            }
+    /// How long so many units take, rounded up. For people to read: it divides.
+    pub(crate) fn lasting(&self, units: u64) -> Duration {
+        let mut nanos =
+            ((u128::from(units) << 64) / ((1 << 64) + u128::from(self.surplus[0]))) as u64;
+        // With the fraction cut off this is too long by at most one.
+        nanos = nanos.saturating_sub(1);
+        while nanos < LAST_TICK && self.at(Tick::from_nanos(nanos)) < units {
             nanos += 1;
         }
-        Tick::from_nanos(nanos)
-    }
-
-    /// How long so many units take, rounded up.
-    pub(crate) fn lasting(&self, units: u64) -> Duration {
-        let nanos = self.tick_at(units).as_nanos();
-        if nanos != u64::MAX {
-            return Duration::from_nanos(nanos);
-        }
-        // Beyond the last tick, where only debts lead: a little too long does no harm.
-        Duration::from_nanos(units)
+        Duration::from_nanos(nanos)
     }
 
     /// The units that take so many nanoseconds, rounded up.
@@ -114,6 +99,43 @@ impl Limits {
     pub(crate) const fn burst(&self) -> u64 {
         self.tolerance / self.interval
     }
+}
+
+impl Inverse {
+    pub(crate) const fn new(quota: Quota) -> Self {
+        let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
+        let units = period.div_ceil(count) * count;
+        Self(fraction(units - period, units))
+    }
+
+    /// The first tick at which so many units have passed. Never, if that is after the
+    /// [last](LAST_TICK).
+    #[inline]
+    pub(crate) const fn tick_at(self, units: u64) -> Tick {
+        let nanos = units - part(units, self.0);
+        Tick::from_nanos(if nanos > LAST_TICK { u64::MAX } else { nanos })
+    }
+}
+
+/// `numerator / denominator`, which is below 1, as a fraction of 2^128, rounded up.
+const fn fraction(numerator: u128, denominator: u128) -> [u64; 2] {
+    // Both are below 2^65, so 32 bits at a time are what fits.
+    let high = (numerator << 32) / denominator;
+    let rest = (numerator << 32) % denominator;
+    let high = (high << 32) + (rest << 32) / denominator;
+    let rest = (rest << 32) % denominator;
+    let low = (rest << 32) / denominator;
+    let rest = (rest << 32) % denominator;
+    let low = (low << 32) + (rest << 32).div_ceil(denominator);
+    [high as u64 + (low >> 64) as u64, low as u64]
+}
+
+/// `number` times a fraction of 2^128, rounded down.
+#[inline(always)]
+const fn part(number: u64, fraction: [u64; 2]) -> u64 {
+    let number = number as u128;
+    let low = (number * fraction[1] as u128) >> 64;
+    ((number * fraction[0] as u128 + low) >> 64) as u64
 }
 
 #[cfg(test)]
@@ -163,10 +185,11 @@ mod tests {
         fn the_tick_of_some_units_is_the_first(quota in quota(), tick in tick(), more in 0..3_u64) {
             let limits = Limits::new(quota);
             let units = naive(quota, tick) + more;
-            let first = limits.tick_at(units).as_nanos();
+            let first = Inverse::new(quota).tick_at(units).as_nanos();
             if first == u64::MAX {
                 prop_assert!(naive(quota, LAST_TICK) < units);
             } else {
+                prop_assert_eq!(limits.lasting(units), Duration::from_nanos(first));
                 prop_assert!(naive(quota, first) >= units);
                 prop_assert!(first == 0 || naive(quota, first - 1) < units);
             }

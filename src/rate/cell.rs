@@ -17,7 +17,8 @@
 //!    have to be the same number as well.
 //! 4. A refusal changes nothing, so nothing proves it: it looks at the word once more.
 
-use crate::algorithm::{Debt, Limits, MOST_DEBT};
+use crate::algorithm::{Debt, Inverse, Limits, MOST_DEBT};
+use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering, fence};
 
 const HELD: u64 = 1 << 63;
@@ -44,7 +45,8 @@ impl Seen {
 
     #[inline]
     fn with(self, debt: Debt) -> u64 {
-        self.0 & !MOST_DEBT | debt.end()
+        // What is not debt stays.
+        self.0 - self.debt().end() + debt.end()
     }
 }
 
@@ -104,18 +106,19 @@ pub(super) struct SharedLimits {
     interval: AtomicU64,
     tolerance: AtomicU64,
     surplus: [AtomicU64; 2],
-    inverse: AtomicU64,
+    inverse: [AtomicU64; 2],
     /// How often they were changed.
     generation: AtomicU64,
 }
 
 impl SharedLimits {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(quota: Quota) -> Self {
+        let limits = Limits::new(quota);
         Self {
             interval: AtomicU64::new(limits.interval),
             tolerance: AtomicU64::new(limits.tolerance),
             surplus: limits.surplus.map(AtomicU64::new),
-            inverse: AtomicU64::new(limits.inverse),
+            inverse: Inverse::new(quota).0.map(AtomicU64::new),
             generation: AtomicU64::new(0),
         }
     }
@@ -130,8 +133,16 @@ impl SharedLimits {
                 self.surplus[0].load(Ordering::Relaxed),
                 self.surplus[1].load(Ordering::Relaxed),
             ],
-            inverse: self.inverse.load(Ordering::Relaxed),
         }
+    }
+
+    /// As [`load`](Self::load).
+    #[inline]
+    pub(super) fn inverse(&self) -> Inverse {
+        Inverse([
+            self.inverse[0].load(Ordering::Relaxed),
+            self.inverse[1].load(Ordering::Relaxed),
+        ])
     }
 
     #[inline]
@@ -140,14 +151,21 @@ impl SharedLimits {
     }
 
     /// Only under the lock and held.
-    pub(super) fn store(&self, limits: Limits) {
+    pub(super) fn store(&self, quota: Quota) {
+        let (limits, inverse) = (Limits::new(quota), Inverse::new(quota));
         // After `HELD`, for those who confirm what they have read.
         fence(Ordering::Release);
         self.interval.store(limits.interval, Ordering::Relaxed);
         self.tolerance.store(limits.tolerance, Ordering::Relaxed);
         self.surplus[0].store(limits.surplus[0], Ordering::Relaxed);
         self.surplus[1].store(limits.surplus[1], Ordering::Relaxed);
-        self.inverse.store(limits.inverse, Ordering::Relaxed);
+        self.inverse[0].store(inverse.0[0], Ordering::Relaxed);
+        self.inverse[1].store(inverse.0[1], Ordering::Relaxed);
+        self.begin_generation();
+    }
+
+    /// Lets charges from before be told from later ones. Only under the lock and held.
+    pub(super) fn begin_generation(&self) {
         let generation = self.generation.load(Ordering::Relaxed);
         self.generation.store(generation + 1, Ordering::Relaxed);
     }

@@ -3,29 +3,38 @@
 //! It is shared with the alarm, which outlives a borrow and so needs an `Arc`; it is made at the first use, so that
 //! a limiter can be made in a constant.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::cell::{Cell, SharedLimits};
 use super::charge::Charge;
 use super::config::Config;
 use super::protocol::Lines;
-use crate::algorithm::{Debt, Limits};
+use crate::algorithm::{Debt, Limits, is_last};
 use crate::error::AcquireError;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
-use crate::time::{Alarm, Clock, Runtimes, Tick};
+use crate::quota::Quota;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::time::{Alarm, Clock, Counter, Runtimes, Tick};
 
-/// A limiter, without its quota as it was when it was made.
+/// A limiter.
 pub(super) struct Core {
     pub(super) cell: Cell,
     pub(super) limits: SharedLimits,
     /// Units that were refunded. Written under the lock while the word is held.
     pub(super) refunded: AtomicU64,
+    /// If it lives by the clock of the system, and there is nothing to count or to be added at random.
+    plain: Option<Counter>,
     pub(super) config: Config,
-    pub(super) lines: Mutex<Lines>,
-    pub(super) alarm: Alarm,
     pub(super) counts: Option<Box<Counts>>,
+    /// What only those need who wait, or change something.
+    slow: OnceLock<Box<Slow>>,
+}
+
+/// What the deciding paths do without.
+struct Slow {
+    lines: Mutex<Lines>,
+    alarm: Alarm,
     /// The runtimes in which it was used, if it lives on their time.
     runtimes: Mutex<Runtimes>,
 }
@@ -55,18 +64,36 @@ pub(super) fn count(counter: &StdAtomicU64) {
 }
 
 impl Core {
-    pub(super) fn new(config: Config) -> Arc<Self> {
-        let clock = config.clock.resolved();
+    pub(super) fn new(quota: Quota, mut config: Config) -> Arc<Self> {
+        config.clock = config.clock.resolved();
+        let plain = !config.statistics && config.jitter().is_zero();
         Arc::new(Self {
             cell: Cell::new(),
-            limits: SharedLimits::new(Limits::new(config.quota)),
+            limits: SharedLimits::new(quota),
             refunded: AtomicU64::new(0),
-            lines: Mutex::new(Lines::new(config.quota)),
-            alarm: Alarm::new(),
+            plain: config.clock.counter().filter(|_| plain),
             counts: config.statistics.then(Box::default),
-            runtimes: Mutex::new(Runtimes::default()),
-            config: Config { clock, ..config },
+            config,
+            slow: OnceLock::new(),
         })
+    }
+
+    fn slow(&self) -> &Slow {
+        self.slow.get_or_init(|| {
+            Box::new(Slow {
+                lines: Mutex::new(Lines::new()),
+                alarm: Alarm::new(),
+                runtimes: Mutex::new(Runtimes::default()),
+            })
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Lines> {
+        lock(&self.slow().lines)
+    }
+
+    pub(super) fn alarm(&self) -> &Alarm {
+        &self.slow().alarm
     }
 
     pub(super) fn clock(&self) -> &Clock {
@@ -85,7 +112,7 @@ impl Core {
 
     #[cold]
     fn meet_runtime(&self) {
-        let mut met = lock(&self.runtimes);
+        let mut met = lock(&self.slow().runtimes);
         let (first, new) = (met.is_empty(), met.meet());
         drop(met);
         if new && !first {
@@ -94,8 +121,46 @@ impl Core {
     }
 
     /// Takes so much now, or not at all.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_take(&self, cost: u64) -> Result<Charge, AcquireError> {
+        match self.try_plainly(cost) {
+            Some(result) => result,
+            None => self.try_slowly(cost),
+        }
+    }
+
+    /// What nearly everybody needs, to be inlined into the caller: one look at the counter, one
+    /// compare-exchange. `None` if there is more to it; then nothing has happened.
+    #[inline(always)]
+    fn try_plainly(&self, cost: u64) -> Option<Result<Charge, AcquireError>> {
+        let counter = self.plain.filter(|_| cost != 0)?;
+        let now = counter.now();
+        let seen = self.cell.load();
+        if seen.is_held() || is_last(now) {
+            return None;
+        }
+        let limits = self.limits.load();
+        let (unit, price) = (limits.at(now), limits.of(cost));
+        match seen.debt().take(&limits, unit, price) {
+            Ok(debt) => {
+                let charge = self.charge_until(debt, unit, now, cost, limits);
+                self.cell.exchange(seen, debt).then_some(Ok(charge))
+            }
+            Err(due) => {
+                let due = self.tick_at(due).as_nanos();
+                if price > limits.tolerance || !self.cell.confirms(seen) {
+                    return None;
+                }
+                let after = due.saturating_sub(now.as_nanos());
+                Some(Err(AcquireError::limited_nanos(after)))
+            }
+        }
+    }
+
+    /// Takes so much now, or not at all, whatever is to be heeded.
+    #[cold]
+    #[inline(never)]
+    fn try_slowly(&self, cost: u64) -> Result<Charge, AcquireError> {
         let result = match self.decide(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.limited(due, now)),
@@ -113,6 +178,9 @@ impl Core {
     /// Takes so much now, if there is nothing to wait for and the lock is not needed.
     #[inline]
     pub(super) fn take_free(&self, cost: u64) -> Option<Charge> {
+        if self.plain.is_some() {
+            return self.try_plainly(cost)?.ok();
+        }
         let Decided::Charged(charge) = self.decide(cost) else {
             return None;
         };
@@ -122,7 +190,6 @@ impl Core {
         Some(charge)
     }
 
-    #[inline]
     fn decide(&self, cost: u64) -> Decided {
         self.meet();
         let mut now = self.clock().now();
@@ -144,16 +211,22 @@ impl Core {
                     // To be refused after this takes another look at the clock.
                     stale = true;
                 }
-                Err(due) if !stale && self.cell.confirms(seen) => {
-                    let due = limits.tick_at(due);
-                    return Decided::Limited { due, now };
-                }
-                Err(_) => {
+                Err(due) => {
+                    let due = self.tick_at(due);
+                    if !stale && self.cell.confirms(seen) {
+                        return Decided::Limited { due, now };
+                    }
                     now = self.clock().now();
                     stale = false;
                 }
             }
         }
+    }
+
+    /// The first tick at which so many units have passed.
+    #[inline]
+    pub(super) fn tick_at(&self, units: u64) -> Tick {
+        self.limits.inverse().tick_at(units)
     }
 
     /// The charge that ends where the debt now ends.
@@ -180,7 +253,7 @@ impl Core {
     #[inline]
     pub(super) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
         let after = due.saturating_since(now);
-        if self.config.jitter.is_zero() {
+        if self.config.jitter().is_zero() {
             AcquireError::limited(after)
         } else {
             AcquireError::limited(self.jittered(after))
@@ -189,7 +262,7 @@ impl Core {
 
     /// Somewhat longer, if that was asked for.
     pub(super) fn jittered(&self, after: Duration) -> Duration {
-        after.saturating_add(self.config.jitter.mul_f64(fraction()))
+        after.saturating_add(self.config.jitter().mul_f64(fraction()))
     }
 }
 

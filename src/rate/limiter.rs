@@ -91,6 +91,7 @@ use crate::time::Clock;
 /// # }
 /// ```
 pub struct RateLimiter {
+    quota: Quota,
     config: Config,
     core: OnceLock<Arc<Core>>,
 }
@@ -109,7 +110,8 @@ impl RateLimiter {
     /// ```
     pub const fn new(quota: Quota) -> Self {
         Self {
-            config: Config::new(quota),
+            quota,
+            config: Config::new(),
             core: OnceLock::new(),
         }
     }
@@ -130,7 +132,7 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.config.max_waiters = max_waiters;
+        self.config.set_max_waiters(max_waiters);
         self
     }
 
@@ -147,7 +149,7 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub const fn missed_tick(mut self, missed_tick: MissedTick) -> Self {
-        self.config.missed_tick = Some(missed_tick);
+        self.config.set_missed_tick(missed_tick);
         self
     }
 
@@ -197,7 +199,7 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub const fn jitter(mut self, most: Duration) -> Self {
-        self.config.jitter = most;
+        self.config.set_jitter(most);
         self
     }
 
@@ -241,9 +243,15 @@ impl RateLimiter {
         }
     }
 
+    /// The quota that it was made with.
+    pub(super) fn first_quota(&self) -> Quota {
+        self.quota
+    }
+
     #[cold]
     fn begin(&self) -> &Arc<Core> {
-        self.core.get_or_init(|| Core::new(self.config.clone()))
+        self.core
+            .get_or_init(|| Core::new(self.quota, self.config.clone()))
     }
 }
 

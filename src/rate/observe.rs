@@ -83,7 +83,7 @@ impl RateLimiter {
 
     /// The quota, as it is now.
     pub fn quota(&self) -> Quota {
-        self.core().lock().quota()
+        self.core().lock().quota().unwrap_or(self.first_quota())
     }
 
     /// How many are in line.
@@ -157,7 +157,7 @@ impl RateLimiter {
         let ahead = core.look_ahead(0);
         let owed = ahead.limits.lasting(ahead.owed);
         State {
-            quota: ahead.quota,
+            quota: ahead.quota.unwrap_or(self.first_quota()),
             owed: u64::try_from(owed.as_nanos()).unwrap_or(u64::MAX),
         }
     }

@@ -18,13 +18,13 @@ use std::task::{Poll, Wake, Waker};
 
 use super::charge::Charge;
 use super::core::{Core, count};
-use super::options::{Carry, MissedTick, Oversize};
+use super::options::{Carry, Oversize};
 use super::refunds::Refunds;
 use crate::algorithm::{Debt, Limits};
 use crate::error::{AcquireError, ErrorKind};
 use crate::line::{Line, Look, Ticket, WakeBatch};
 use crate::quota::Quota;
-use crate::sync::{MutexGuard, Ordering, lock};
+use crate::sync::{MutexGuard, Ordering};
 use crate::time::Tick;
 use crate::wait::{budget, tell_clock};
 
@@ -38,7 +38,8 @@ pub(super) struct Lines {
     /// When the line was last timed anew: nobody was due before that who is due only by it.
     timed: Tick,
     refunds: Refunds,
-    quota: Quota,
+    /// The quota, if it is not the first any more.
+    quota: Option<Quota>,
     /// Calls the alarm's attention to the line; made for the first waiter.
     bell: Option<Waker>,
 }
@@ -78,7 +79,7 @@ pub(super) struct Ahead {
     /// What is owed now, in units of the limits.
     pub(super) owed: u64,
     pub(super) limits: Limits,
-    pub(super) quota: Quota,
+    pub(super) quota: Option<Quota>,
     pub(super) now: Tick,
 }
 
@@ -94,14 +95,14 @@ impl Wake for Bell {
 }
 
 impl Lines {
-    pub(super) fn new(quota: Quota) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             line: Line::new(),
             asked: 0,
             closed_from: None,
             timed: Tick::default(),
             refunds: Refunds::default(),
-            quota,
+            quota: None,
             bell: None,
         }
     }
@@ -110,7 +111,8 @@ impl Lines {
         self.line.len()
     }
 
-    pub(super) fn quota(&self) -> Quota {
+    /// The quota, if it is not the first any more.
+    pub(super) fn quota(&self) -> Option<Quota> {
         self.quota
     }
 
@@ -121,6 +123,14 @@ impl Lines {
     /// When the head joined.
     pub(super) fn oldest(&self) -> Option<Tick> {
         self.line.head().map(Place::joined)
+    }
+
+    /// How much of what is overdue is made up for.
+    fn catch_up(&self, core: &Core, limits: &Limits) -> u64 {
+        core.config.catch_up().unwrap_or_else(|| {
+            let units = limits.at(Tick::from_nanos(10_000_000));
+            limits.tokens(units).max(1)
+        })
     }
 
     /// From which unit on somebody could be admitted who comes after `before` others of this debt.
@@ -139,10 +149,6 @@ impl Lines {
 
 /// Deciding.
 impl Core {
-    pub(super) fn lock(&self) -> MutexGuard<'_, Lines> {
-        lock(&self.lines)
-    }
-
     /// Admits somebody now, if nobody is in line and time allows it. Only held.
     fn admit(&self, lines: &Lines, cost: u64, now: Tick) -> Result<Charge, Refusal> {
         if lines.is_closed() {
@@ -161,7 +167,7 @@ impl Core {
         }
         if !lines.line.is_empty() {
             let due = lines.due(self, &limits, debt, lines.asked, cost);
-            return Err(Refusal::Until(limits.tick_at(due)));
+            return Err(Refusal::Until(self.tick_at(due)));
         }
         let taken = if oversize {
             debt.take_alone(unit, price)
@@ -173,7 +179,7 @@ impl Core {
                 self.cell.store(seen, debt, true);
                 Ok(self.charge_until(debt, unit, now, cost, limits))
             }
-            Err(due) => Err(Refusal::Until(limits.tick_at(due))),
+            Err(due) => Err(Refusal::Until(self.tick_at(due))),
         }
     }
 
@@ -216,7 +222,7 @@ impl Core {
             Some(now)
         } else {
             let due = lines.due(self, &limits, debt, lines.asked, cost);
-            Some(limits.tick_at(due))
+            Some(self.tick_at(due))
         };
         Ahead {
             due,
@@ -248,7 +254,7 @@ impl Core {
             Err(Refusal::Never(error)) => Err(error),
             Err(Refusal::Until(due)) => {
                 let after = due.saturating_since(now);
-                if lines.len() >= self.config.max_waiters || lines.line.is_full() {
+                if lines.len() >= self.config.max_waiters() || lines.line.is_full() {
                     Err(self.queue_full(&lines, now))
                 } else if budget().is_some_and(|budget| after > budget) {
                     Err(AcquireError::new(ErrorKind::TimedOut))
@@ -292,7 +298,7 @@ impl Core {
     /// Has the line looked at when it is due. Not under the lock.
     pub(super) fn arm(&self, arm: Arm) {
         if let Some((due, bell)) = arm {
-            self.alarm.arm(self.clock(), due, bell);
+            self.alarm().arm(self.clock(), due, bell);
         }
     }
 
@@ -301,7 +307,7 @@ impl Core {
         let limits = self.limits.load();
         let debt = self.cell.load().debt();
         let head = lines.line.head().map_or(1, |head| head.units);
-        let due = limits.tick_at(lines.due(self, &limits, debt, 0, head));
+        let due = self.tick_at(lines.due(self, &limits, debt, 0, head));
         AcquireError::queue_full(self.jittered(due.saturating_since(now)))
     }
 
@@ -416,7 +422,7 @@ impl Core {
         let before = lines.line.before(ticket);
         let before = before.map(|place| u128::from(place.units)).sum();
         let (limits, debt) = (self.limits.load(), self.cell.load().debt());
-        Some(limits.tick_at(lines.due(self, &limits, debt, before, cost)))
+        Some(self.tick_at(lines.due(self, &limits, debt, before, cost)))
     }
 }
 
@@ -446,7 +452,7 @@ impl Core {
             // Older charges cannot be told from newer ones any more.
             self.refunded.store(0, Ordering::Relaxed);
             lines.refunds.clear();
-            self.limits.store(limits);
+            self.limits.begin_generation();
         }
         lines.timed = now;
         self.settle(lines);
@@ -496,11 +502,11 @@ impl Core {
             [old.tolerance, new.tolerance],
             [old.interval, new.interval],
         );
-        lines.quota = quota;
+        lines.quota = Some(quota);
         lines.timed = now;
         lines.refunds.clear();
         self.refunded.store(0, Ordering::Relaxed);
-        self.limits.store(new);
+        self.limits.store(quota);
         let debt = Debt::until(new.at(now).saturating_add(owed));
         self.cell.begin_epoch(seen, debt);
         self.settle(lines);
@@ -513,10 +519,10 @@ impl Core {
         lines.refunds.clear();
         self.refunded.store(0, Ordering::Relaxed);
         lines.timed = self.clock().now();
-        self.limits.store(self.limits.load());
+        self.limits.begin_generation();
         self.cell.begin_epoch(seen, Debt::until(0));
         // It was set in another runtime.
-        self.alarm.take_off();
+        self.alarm().take_off();
         self.settle(lines);
     }
 
@@ -538,7 +544,7 @@ impl Core {
     /// The alarm has gone off.
     fn ring(&self) {
         // First, so that what is armed from now on is armed anew.
-        self.alarm.take_off();
+        self.alarm().take_off();
         self.meet();
         self.settle(self.lock());
     }
@@ -617,18 +623,13 @@ impl Core {
         let due = lines.due(self, limits, debt, 0, head.units);
         let unit = limits.at(now);
         if due > unit {
-            return Err(limits.tick_at(due));
+            return Err(self.tick_at(due));
         }
-        let (start, at) = match self.missed_tick(limits) {
-            MissedTick::Delay => (unit, now),
-            MissedTick::Burst { max } => {
-                // Not before it came or was made due, nor longer ago than may be made up for.
-                let known = head.joined().max(lines.timed);
-                let earliest = unit.saturating_sub(limits.of(max)).max(limits.at(known));
-                let start = due.max(earliest).min(unit);
-                (start, limits.tick_at(start).max(known).min(now))
-            }
-        };
+        // Not before it came or was made due, nor longer ago than may be made up for.
+        let known = head.joined().max(lines.timed);
+        let earliest = unit.saturating_sub(limits.of(lines.catch_up(self, limits)));
+        let start = due.max(earliest).max(limits.at(known)).min(unit);
+        let at = self.tick_at(start).max(known).min(now);
         let after = debt.charge(start, price);
         if let Some(counts) = &self.counts {
             count(&counts.admitted);
@@ -638,13 +639,5 @@ impl Core {
             tick: at.as_nanos(),
         };
         Ok((after, attended.then_some(granted)))
-    }
-
-    /// What was chosen, or what a hundredth of a second is worth, and at least one.
-    fn missed_tick(&self, limits: &Limits) -> MissedTick {
-        self.config.missed_tick.unwrap_or_else(|| {
-            let max = limits.tokens(limits.at(Tick::from_nanos(10_000_000)));
-            MissedTick::Burst { max: max.max(1) }
-        })
     }
 }

@@ -127,7 +127,7 @@ impl RateLimiter {
     /// limiter.try_acquire()?;
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn try_acquire(&self) -> Result<Charge, AcquireError> {
         self.try_acquire_many(1)
     }
@@ -137,7 +137,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// As [`try_acquire`](Self::try_acquire).
-    #[inline]
+    #[inline(always)]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
         self.core().try_take(n)
     }

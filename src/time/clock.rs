@@ -51,6 +51,18 @@ enum Kind {
     Manual(Arc<Manual>),
 }
 
+/// What the clock of the system reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Counter(&'static system::Counter);
+
+impl Counter {
+    /// Now.
+    #[inline(always)]
+    pub(crate) fn now(self) -> Tick {
+        self.0.now()
+    }
+}
+
 /// An alarm that was set, to be unset.
 pub(super) enum Alarm {
     System(Key),
@@ -98,6 +110,11 @@ impl Clock {
             Kind::Default => runtime::unchosen(),
             _ => self.clone(),
         }
+    }
+
+    /// What the clock of the system reads, if it is that: to be kept by whoever asks often.
+    pub(crate) fn counter(&self) -> Option<Counter> {
+        matches!(self.0, Kind::System).then(|| Counter(system::counter()))
     }
 
     /// Whether it is the time of tokio.

@@ -1,11 +1,11 @@
 //! The clock of the system: the counter of the processor, which takes a third of the time that it takes to
 //! ask the operating system, held to the clock of the operating system.
 //!
-//! 1. A tick is what the counter says since the first time that it was asked, and a correction.
-//! 2. The timer thread [corrects](correct) it, when it has something to do, if the two have come apart by more
-//!    than 10 ms: the counter may be off by some 50 millionths, and a machine that was suspended or
-//!    moved may have another one.
-//! 3. A counter that is behind where it began was set back. It is not used any more.
+//! 1. A tick is what the counter has counted since its *start*.
+//! 2. The timer thread [moves the start](correct), when it has something to do, if the two clocks have come
+//!    apart by more than 10 ms: the counter may be off by some 50 millionths, and a machine that was
+//!    suspended or moved may have another one.
+//! 3. A counter that is behind its start was set back. The operating system is asked instead.
 //!
 //! Two threads may disagree by a microsecond, as a processor may read its counter ahead of what comes before
 //! it. Limiters mint nothing from an older time.
@@ -16,84 +16,117 @@ use std::time::{Duration, Instant};
 
 use super::tick::Tick;
 
-/// When it was first asked.
-static EPOCH: OnceLock<Epoch> = OnceLock::new();
+/// The counter, since it was first asked.
+static COUNTER: OnceLock<Counter> = OnceLock::new();
 
-struct Epoch {
-    counter: quanta::Clock,
-    start: u64,
+/// The counter of the processor.
+pub(super) struct Counter {
+    clock: quanta::Clock,
+    /// When it was first asked.
     instant: Instant,
+    /// What it counted at tick 0; or [`UNFIT`].
+    start: AtomicU64,
+    scale: Scale,
 }
 
-/// What has to be added to the counter's nanoseconds, wrapping; or [`UNFIT`].
-static CORRECTION: AtomicU64 = AtomicU64::new(0);
+/// How long a count is.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// Whole nanoseconds, none for a counter that is faster.
+    whole: u64,
+    /// The rest: a fraction of 2^64.
+    fraction: u64,
+}
 
-/// The counter is not to be used.
-const UNFIT: u64 = 1 << 63;
+/// In place of the start of a counter that is not to be used.
+const UNFIT: u64 = u64::MAX;
 
 /// How far the two may come apart.
 const APART: Duration = Duration::from_millis(10);
 
-impl Epoch {
-    #[cold]
-    fn new() -> Self {
-        let counter = quanta::Clock::new();
+impl Scale {
+    /// So many nanoseconds in 2^40 counts.
+    const fn new(nanos: u64) -> Self {
         Self {
-            start: counter.raw(),
-            instant: Instant::now(),
-            counter,
+            whole: nanos >> 40,
+            fraction: nanos << 24,
         }
     }
 
-    /// What the counter says; 0 if it was set back.
-    #[inline]
-    fn counted(&self) -> u64 {
-        self.counter.delta_as_nanos(self.start, self.counter.raw())
+    #[inline(always)]
+    fn nanos(self, counts: u64) -> u64 {
+        let part = (u128::from(counts) * u128::from(self.fraction)) >> 64;
+        counts.wrapping_mul(self.whole).wrapping_add(part as u64)
+    }
+
+    fn counts(self, nanos: u64) -> Option<u64> {
+        let count = u128::from(self.whole) << 64 | u128::from(self.fraction);
+        u64::try_from((u128::from(nanos) << 64).checked_div(count)?).ok()
+    }
+}
+
+impl Counter {
+    fn new() -> Self {
+        let clock = quanta::Clock::new();
+        Self {
+            instant: Instant::now(),
+            start: AtomicU64::new(clock.raw()),
+            scale: Scale::new(clock.delta_as_nanos(0, 1 << 40)),
+            clock,
+        }
+    }
+
+    /// Now.
+    #[inline(always)]
+    pub(super) fn now(&self) -> Tick {
+        let start = self.start.load(Ordering::Relaxed);
+        match self.clock.raw().checked_sub(start) {
+            Some(counts) => Tick::from_nanos(self.scale.nanos(counts)),
+            None => self.elapsed(),
+        }
     }
 
     /// What the operating system says.
     #[cold]
+    #[inline(never)]
     fn elapsed(&self) -> Tick {
         Tick::after_epoch(self.instant.elapsed())
     }
 }
 
+/// The counter, to be kept by whoever asks often.
+pub(super) fn counter() -> &'static Counter {
+    COUNTER.get_or_init(Counter::new)
+}
+
 /// Now.
 #[inline]
 pub(super) fn now() -> Tick {
-    let epoch = EPOCH.get_or_init(Epoch::new);
-    let counted = epoch.counted();
-    let correction = CORRECTION.load(Ordering::Relaxed);
-    if counted == 0 || correction == UNFIT {
-        return epoch.elapsed();
-    }
-    Tick::from_nanos(counted.wrapping_add(correction))
+    counter().now()
 }
 
 /// Sees to it that the counter agrees with the clock of the operating system.
 pub(super) fn correct() {
-    let epoch = EPOCH.get_or_init(Epoch::new);
-    let truth = epoch.elapsed().as_nanos();
-    let counted = epoch.counted();
-    let correction = CORRECTION.load(Ordering::Relaxed);
-    if let Some(correction) = corrected(counted, correction, truth) {
-        CORRECTION.store(correction, Ordering::Relaxed);
+    let counter = counter();
+    let truth = counter.elapsed().as_nanos();
+    let start = counter.start.load(Ordering::Relaxed);
+    if let Some(start) = corrected(start, counter.clock.raw(), counter.scale, truth) {
+        counter.start.store(start, Ordering::Relaxed);
     }
 }
 
-/// The correction that is needed, if the one that there is does not do.
-fn corrected(counted: u64, correction: u64, truth: u64) -> Option<u64> {
-    // One that was just begun is behind nothing.
-    let began = u128::from(truth) < APART.as_nanos();
-    if correction == UNFIT || began {
-        return None;
+/// The start that is needed, if the one that there is does not do.
+fn corrected(start: u64, raw: u64, scale: Scale, truth: u64) -> Option<u64> {
+    let counted = raw.checked_sub(start).map(|counts| scale.nanos(counts));
+    match counted {
+        Some(counted) if u128::from(counted.abs_diff(truth)) <= APART.as_nanos() => None,
+        None if start == UNFIT => None,
+        _ => {
+            let counts = scale.counts(truth);
+            let start = counts.and_then(|counts| raw.checked_sub(counts));
+            Some(start.unwrap_or(UNFIT))
+        }
     }
-    if counted == 0 {
-        return Some(UNFIT);
-    }
-    let apart = counted.wrapping_add(correction).abs_diff(truth);
-    // A correction that happened to be the mark would be 292 years.
-    (u128::from(apart) > APART.as_nanos()).then(|| truth.wrapping_sub(counted))
 }
 
 #[cfg(test)]
@@ -101,29 +134,55 @@ mod tests {
     use super::*;
 
     const MILLI: u64 = 1_000_000;
+    /// Two and a half counts a nanosecond.
+    const SCALE: Scale = Scale::new((1 << 40) * 2 / 5);
+
+    fn counts(millis: u64) -> u64 {
+        millis * MILLI * 5 / 2
+    }
+
+    #[test]
+    fn a_slow_counter_is_scaled_as_well() {
+        // 41 and two thirds nanoseconds a count.
+        let scale = Scale::new((1 << 40) / 24 * 1000);
+        let nanos = scale.nanos(24_000_000);
+        assert!(nanos.abs_diff(1_000_000_000) <= 1, "{nanos}");
+        assert_eq!(scale.counts(1_000_000_000), Some(24_000_000));
+    }
 
     #[test]
     fn what_is_near_enough_is_left_alone() {
-        assert_eq!(corrected(1000 * MILLI, 0, 1010 * MILLI), None);
-        assert_eq!(corrected(1010 * MILLI, 0, 1000 * MILLI), None);
-        assert_eq!(corrected(0, 0, MILLI), None);
+        let raw = 7 + counts(1000);
+        assert_eq!(corrected(7, raw, SCALE, 1009 * MILLI), None);
+        assert_eq!(corrected(7, raw, SCALE, 991 * MILLI), None);
+        assert_eq!(corrected(UNFIT, raw, SCALE, 5000 * MILLI), None);
     }
 
     #[test]
     fn what_has_come_apart_is_set_right() {
-        for (counted, truth) in [(1000, 1011), (1011, 1000), (1, 5_000_000)] {
-            let (counted, truth) = (counted * MILLI, truth * MILLI);
-            let correction = corrected(counted, 0, truth).unwrap();
-            assert_eq!(counted.wrapping_add(correction), truth);
-            assert_eq!(corrected(counted, correction, truth), None);
+        for (counted, truth) in [(1000, 1011), (1011, 1000), (5_000_000, 10)] {
+            let began = counts(20);
+            let raw = began + counts(counted);
+            let start = corrected(began, raw, SCALE, truth * MILLI).unwrap();
+            let now = SCALE.nanos(raw - start);
+            assert!(now.abs_diff(truth * MILLI) <= 1, "{now}");
+            assert_eq!(corrected(start, raw, SCALE, truth * MILLI), None);
         }
     }
 
     #[test]
-    fn a_counter_that_was_set_back_is_not_used_any_more() {
-        let unfit = corrected(0, 0, 1000 * MILLI);
-        assert_eq!(unfit, Some(UNFIT));
-        assert_eq!(corrected(1000 * MILLI, UNFIT, 2000 * MILLI), None);
+    fn a_counter_that_was_set_back_is_not_used_unless_it_can_be_set_right() {
+        let truth = 1000 * MILLI;
+        assert_eq!(corrected(counts(10), counts(5), SCALE, truth), Some(UNFIT));
+        let start = corrected(counts(9000), counts(5000), SCALE, truth);
+        assert!(start.is_some_and(|start| start.abs_diff(counts(4000)) < 10));
+    }
+
+    #[test]
+    fn a_counter_that_is_behind_its_start_asks_the_operating_system() {
+        let counter = Counter::new();
+        counter.start.store(UNFIT, Ordering::Relaxed);
+        assert!(counter.now() <= Tick::after_epoch(counter.instant.elapsed()));
     }
 
     #[test]

@@ -5,13 +5,29 @@ use std::time::Instant;
 
 use super::tick::Tick;
 
-/// What the ticks of the system clock count from: the first time that it was asked.
-static EPOCH: OnceLock<Instant> = OnceLock::new();
+/// The clock, since it was first asked.
+static COUNTER: OnceLock<Counter> = OnceLock::new();
+
+/// The clock of the operating system.
+pub(super) struct Counter(Instant);
+
+impl Counter {
+    /// Now.
+    #[inline]
+    pub(super) fn now(&self) -> Tick {
+        Tick::after_epoch(self.0.elapsed())
+    }
+}
+
+/// The clock, to be kept by whoever asks often.
+pub(super) fn counter() -> &'static Counter {
+    COUNTER.get_or_init(|| Counter(Instant::now()))
+}
 
 /// Now.
 #[inline]
 pub(super) fn now() -> Tick {
-    Tick::after_epoch(EPOCH.get_or_init(Instant::now).elapsed())
+    counter().now()
 }
 
 /// It needs no correction.
