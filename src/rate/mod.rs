@@ -1,4 +1,6 @@
-//! How many per time.
+//! How many per time: the [`RateLimiter`] and the [`LeakyBucket`], their futures and options.
+//!
+//! What one usually needs is in the crate's root as well.
 
 mod acquire;
 mod cell;
