@@ -1,4 +1,6 @@
-//! What each concurrency throttle guarantees.
+//! What each throttle guarantees.
+//!
+//! # How many at once
 //!
 //! - [`Semaphore`](crate::Semaphore) is the one to begin with: fair, resizable, with weights, for tasks
 //!   and for threads.
@@ -10,9 +12,7 @@
 //! - The semaphores of tokio and async-lock can be used as they are where a
 //!   [`Throttle`](crate::Throttle) is taken. The last two columns are about that.
 //!
-//! # The table
-//!
-//! It is held true by the tests, most of it by a conformance suite that all types go through.
+//! This is held true by the tests, most of it by a conformance suite that all types go through.
 //!
 //! | | `Semaphore` | `Pool<T>` | `ChannelSemaphore` | `CondvarSemaphore` | tokio's | async-lock's |
 //! |---|---|---|---|---|---|---|
@@ -35,3 +35,25 @@
 //! | the holder panics | the permit comes back | the item comes back, or with `with_factory` a new one is made | the permit comes back | the permit comes back | the permit comes back | the permit comes back |
 //! | a waker panics when it is called | contained; all others are woken | contained when a permit is given back and by `close`, which wakes none behind it; else it comes out of the poll or the drop of the wait before it | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
 //! | feature | | `channel`, a default | `channel`, a default | | `tokio`, a default | `async-lock` |
+//!
+//! # How many per time
+//!
+//! | | [`RateLimiter`](crate::RateLimiter) | [`LeakyBucket`](crate::LeakyBucket) |
+//! |---|---|---|
+//! | the promise | in any interval of `t`, by the ticks of the charges, at most the burst and rate × (`t` + 1 ns) | as with a burst of 1 |
+//! | measured when tasks go on | the same, and [`MissedTick::Burst`](crate::MissedTick) more; with `Delay`, the same, but for how late tasks run | likewise |
+//! | order of waiters | first-in first-out, whatever they ask for | first-in first-out |
+//! | overtaking | never | never |
+//! | cost | any number; beyond the burst it is refused, or [leaves a debt](crate::Oversize) | 1 |
+//! | a waiter leaves | has been charged nothing; everybody behind it is due earlier, at once | likewise |
+//! | a waiter that is not polled | is charged when its turn has come, and delays nobody otherwise | likewise |
+//! | the quota can be changed | yes, and those in line are timed anew | yes |
+//! | `close`, bounded line | yes, [`max_waiters`](crate::RateLimiter::max_waiters) | yes, the capacity |
+//! | ended by a token, ended by a timeout | yes; a wait that is known not to fit is refused at once | likewise |
+//! | what was not needed | [`refund`](crate::RateLimiter::refund), [`settle`](crate::RateLimiter::settle): what time has not paid off | `refund` |
+//! | depends on a runtime that is being driven | no; on tokio's clock, yes | likewise |
+//! | blocks a thread | with `.wait()` | with `.wait()` |
+//! | in a `static` without `LazyLock` | yes | yes |
+//! | `acquire()` is `Unpin` | yes | yes |
+//! | allocations | its state, at the first use; the line, for the first waiter and to lengthen it | likewise |
+//! | a waker panics when it is called | contained; all others are woken | likewise |
