@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tollgate::{CondvarSemaphore, Semaphore, Throttle, TryThrottle};
+use tollgate::{Clock, CondvarSemaphore, Quota, RateLimiter, Semaphore, Throttle, TryThrottle};
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -85,6 +85,68 @@ fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
     })
 }
 
+/// How often a rate limiter allocates to let somebody in, to refuse in any way, and to have a line
+/// of so many go one by one.
+fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -> [usize; 3] {
+    let context = || Context::from_waker(Waker::noop());
+    let second = Duration::from_secs(1);
+    let enter = || {
+        advance(100 * second);
+        limiter.try_acquire().unwrap();
+        limiter.refund(limiter.try_acquire_many(0).unwrap());
+        assert!(pin!(limiter.acquire()).poll(&mut context()).is_ready());
+    };
+    let refuse = || {
+        limiter.charge(10);
+        assert!(limiter.try_acquire().is_err());
+        assert!(limiter.try_acquire_many(u64::MAX).is_err());
+        let mut unbounded = pin!(limiter.acquire_many(u64::MAX));
+        assert!(unbounded.as_mut().poll(&mut context()).is_ready());
+        limiter.peek();
+        advance(100 * second);
+    };
+    let wait = || {
+        limiter.charge(10);
+        let mut line: Vec<_> = (0..waiters).map(|_| limiter.acquire()).collect();
+        allocations(|| {
+            for waiting in &mut line {
+                assert!(pin!(waiting).poll(&mut context()).is_pending());
+            }
+            assert!(limiter.try_acquire().is_err());
+            for (place, waiting) in line.iter_mut().enumerate() {
+                advance(if place == 0 { 10 * second } else { second });
+                assert!(pin!(waiting).poll(&mut context()).is_ready());
+            }
+            advance(100 * second);
+        })
+    };
+    [
+        least(|| allocations(enter)),
+        least(|| allocations(refuse)),
+        least(wait),
+    ]
+}
+
+fn rates() {
+    let clock = Clock::manual();
+    let advance = |duration| clock.advance(duration);
+    let quota = Quota::per_second(1).burst(2);
+    let limiter = RateLimiter::new(quota).clock(&clock);
+    assert_eq!(to_limit(&limiter, advance, 1), [0, 0, 0]);
+    assert_eq!(to_limit(&limiter, advance, 500), [0, 0, 0]);
+    // Nor does a reservation that nobody comes back to leave anything behind.
+    let confirm = || {
+        for _ in 0..1000 {
+            limiter.charge(2);
+            limiter.reserve().unwrap().confirm().unwrap();
+            clock.advance(Duration::from_secs(10));
+        }
+    };
+    assert_eq!(least(|| allocations(confirm)), 0);
+    let counting = RateLimiter::new(quota).statistics().clock(&clock);
+    assert_eq!(to_limit(&counting, advance, 20), [0, 0, 0]);
+}
+
 #[test]
 fn waiting_allocates_as_often_as_the_table_says() {
     let semaphore = Arc::new(Semaphore::new(1));
@@ -104,6 +166,7 @@ fn waiting_allocates_as_often_as_the_table_says() {
     let enter = || drop(boxed.acquire().wait().unwrap());
     assert_eq!(least(|| allocations(enter)), 2);
 
+    rates();
     #[cfg(feature = "channel")]
     channels();
     #[cfg(feature = "tokio")]

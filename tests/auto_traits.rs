@@ -5,11 +5,14 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
-    Acquire, AcquireError, AcquireOwned, All, BoxEnter, BoxPermit, BoxThrottle, CondvarSemaphore,
-    Cost, ErrorKind, OwnedPermit, Permit, Semaphore, Timeout, WaitIdle, condvar_semaphore,
+    Acquire, AcquireError, AcquireOwned, All, BoxEnter, BoxPermit, BoxThrottle, Charge, Clock,
+    CondvarSemaphore, Cost, Decision, ErrorKind, LeakyBucket, ManualClock, MissedTick, Oversize,
+    OwnedPermit, Permit, Quota, RateLimiter, Reservation, Semaphore, Tick, Timeout, WaitIdle,
+    condvar_semaphore, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -85,6 +88,28 @@ table! {
     condvar_semaphore::AcquireOwned:         YES  YES  YES   YES        YES           NO;
     condvar_semaphore::Permit<'static>:      YES  YES  YES   YES        YES           NO;
     condvar_semaphore::OwnedPermit:          YES  YES  YES   YES        YES           NO;
+}
+
+// A charge is plain data, and what waits for one is as what waits for a permit.
+table! {
+    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+    RateLimiter:                             YES  YES  YES   YES        YES           NO;
+    LeakyBucket:                             YES  YES  YES   YES        YES           NO;
+    rate::Acquire<'static>:                  YES  YES  YES   YES        YES           NO;
+    rate::AcquireOwned:                      YES  YES  YES   YES        YES           NO;
+    Reservation:                             YES  YES  YES   YES        YES           NO;
+    Charge:                                  YES  YES  YES   YES        YES           NO;
+    Quota:                                   YES  YES  YES   YES        YES           YES;
+    Decision:                                YES  YES  YES   YES        YES           YES;
+    rate::Snapshot:                          YES  YES  YES   YES        YES           YES;
+    rate::State:                             YES  YES  YES   YES        YES           YES;
+    Clock:                                   YES  YES  YES   YES        YES           YES;
+    ManualClock:                             YES  YES  YES   YES        YES           YES;
+    Tick:                                    YES  YES  YES   YES        YES           YES;
+    Cost<&'static RateLimiter>:              YES  YES  YES   YES        YES           YES;
+    Cost<Arc<RateLimiter>>:                  YES  YES  YES   YES        YES           YES;
+    All<(Shared, Cost<Arc<RateLimiter>>)>:   YES  YES  YES   YES        YES           YES;
+    EnterAll<(Shared, Arc<RateLimiter>)>:    YES  YES  YES   YES        YES           NO;
 }
 
 type Shared = Arc<Semaphore>;
@@ -260,6 +285,9 @@ const _: () = {
     is_static::<AcquireError>();
     is_static::<condvar_semaphore::AcquireOwned>();
     is_static::<condvar_semaphore::OwnedPermit>();
+    is_static::<rate::AcquireOwned>();
+    is_static::<Reservation>();
+    is_static::<Charge>();
     is_static::<EnterAll<(Shared, Shared)>>();
     is_static::<BoxEnter>();
     is_static::<BoxPermit>();
@@ -273,6 +301,8 @@ const _: () = {
     assert!(size_of::<Acquire<'static>>() <= 64);
     assert!(size_of::<AcquireOwned>() <= 64);
     assert!(size_of::<WaitIdle<'static>>() <= 64);
+    assert!(size_of::<rate::Acquire<'static>>() <= 64);
+    assert!(size_of::<rate::AcquireOwned>() <= 64);
 };
 
 // A permit is a way to the semaphore and a count; a denial is two words of plain data.
@@ -282,6 +312,27 @@ const _: () = {
     assert!(size_of::<Option<Permit<'static>>>() == size_of::<Permit<'static>>());
     assert!(size_of::<AcquireError>() <= 16);
 };
+
+// They can be made by the compiler: no allocation, no clock is read, no `LazyLock`.
+static LIMITER: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(2))
+    .max_waiters(10)
+    .missed_tick(MissedTick::Delay)
+    .oversize(Oversize::Debt)
+    .jitter(Duration::ZERO)
+    .statistics();
+static BUCKET: LeakyBucket = LeakyBucket::new(Quota::per_second(100), 10);
+
+#[test]
+fn a_limiter_in_a_static_is_used_as_any_other() {
+    let futures: (rate::Acquire<'static>, rate::Acquire<'static>) =
+        (LIMITER.acquire(), BUCKET.acquire());
+    assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
+    assert_eq!(LIMITER.snapshot().calls.unwrap().admitted, 1);
+    let short = RateLimiter::new(Quota::per_second(1));
+    fn both<'a>(_: &rate::Acquire<'a>, _: &'a RateLimiter) {}
+    let long: rate::Acquire<'static> = LIMITER.acquire();
+    both(&long, &short);
+}
 
 /// The shortest lifetime is the semaphore's: what borrows it is covariant, as a reference is.
 #[test]

@@ -6,7 +6,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::{CondvarSemaphore, Quota, Semaphore};
+use tollgate::{Clock, CondvarSemaphore, LeakyBucket, Quota, RateLimiter, Semaphore};
 
 use support::foreign::panic_message;
 use support::{Waiter, assert_at_rest};
@@ -116,6 +116,32 @@ fn a_quota_that_cannot_be_split() {
         row(&expected, || quota.split(nodes));
     }
     assert_eq!(panic_message(|| quota.split(3)), None);
+}
+
+fn no_burst(burst: u64) -> String {
+    format!("a leaky bucket has no burst, but its rate has one of {burst}")
+}
+
+#[test]
+fn a_leaky_bucket_with_a_burst() {
+    for burst in [2, 50, 1 << 40] {
+        let rate = Quota::per_second(1_000_000).burst(burst);
+        row(&no_burst(burst), || LeakyBucket::new(rate, 10));
+    }
+    let rate = Quota::per_second(10).burst(1);
+    assert_eq!(panic_message(|| LeakyBucket::new(rate, usize::MAX)), None);
+}
+
+#[test]
+fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
+    let bucket = LeakyBucket::new(Quota::per_second(10), 2).clock(Clock::manual());
+    bucket.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(bucket.acquire());
+    let rate = Quota::per_second(1000).burst(7);
+    row(&no_burst(7), || bucket.set_rate(rate));
+    assert_eq!(bucket.rate(), Quota::per_second(10));
+    assert_eq!(bucket.waiting(), 1);
+    assert!(waiter.is_pending());
 }
 
 #[cfg(feature = "channel")]
@@ -283,6 +309,36 @@ fn a_future_that_is_polled_again_after_it_was_served_from_the_line() {
     assert_at_rest(&semaphore, 1);
 }
 
+#[test]
+fn a_future_of_a_rate_limiter_that_is_polled_again() {
+    let clock = Clock::manual();
+    let limiter = Arc::new(
+        RateLimiter::new(Quota::per_second(10))
+            .max_waiters(1)
+            .clock(&clock),
+    );
+    polled_again(limiter.acquire_many(2));
+    polled_again(limiter.acquire());
+    polled_again(limiter.acquire_many(0));
+    clock.advance(Duration::from_millis(100));
+    polled_again(limiter.reserve().unwrap());
+    let mut waiter = Waiter::parked(Arc::clone(&limiter).acquire_owned());
+    polled_again(limiter.acquire());
+    clock.advance(Duration::from_millis(100));
+    waiter.granted();
+    row("polled again after it was ready", || {
+        waiter.poll().is_ready()
+    });
+    drop(waiter);
+    let mut reserved = Waiter::parked(limiter.reserve().unwrap());
+    limiter.close();
+    assert!(reserved.output().is_err());
+    row("polled again after it was ready", || {
+        reserved.poll().is_ready()
+    });
+    polled_again(limiter.acquire());
+}
+
 #[cfg(feature = "tokio")]
 mod with_tokio {
     use tokio_util::sync::CancellationToken;
@@ -356,6 +412,9 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| Quota::per_second(1).burst(0));
     let _ = panic_message(|| Quota::per_second(1).split(0));
     let _ = panic_message(|| Quota::per_day(1).split(u32::MAX));
+    let bucket = LeakyBucket::new(Quota::per_second(1), 1);
+    let _ = panic_message(|| LeakyBucket::new(Quota::per_second(1).burst(2), 1));
+    let _ = panic_message(|| bucket.set_rate(Quota::per_second(1).burst(2)));
     #[cfg(feature = "channel")]
     {
         let _ = panic_message(|| tollgate::Pool::new([(); 0]));
@@ -363,6 +422,6 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
     }
     drop(std::panic::take_hook());
-    let expected = if cfg!(feature = "channel") { 16 } else { 13 };
+    let expected = if cfg!(feature = "channel") { 18 } else { 15 };
     assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
 }

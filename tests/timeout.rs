@@ -2,9 +2,11 @@
 
 mod support;
 
-#[cfg(feature = "tokio")]
 mod timeout {
+    mod limiters;
+    #[cfg(feature = "tokio")]
     mod paused;
+    #[cfg(feature = "tokio")]
     mod runtimes;
 }
 

@@ -49,20 +49,19 @@ impl Debt {
         }
     }
 
-    /// Takes more than the tolerance if nothing is owed, and leaves a debt; otherwise says from which
-    /// unit on it could.
-    pub(crate) const fn take_alone(self, now: u64, price: u64) -> Result<Self, u64> {
-        if self.0 <= now {
-            Ok(self.charge(now, price))
-        } else {
-            Err(self.0)
-        }
+    /// Takes so many tokens, whatever is owed, and says how many fitted: all, unless there is no room for
+    /// another.
+    pub(crate) const fn charge(self, limits: &Limits, now: u64, cost: u64) -> (Self, u64) {
+        let start = if self.0 > now { self.0 } else { now };
+        let room = limits.tokens(MOST_DEBT.saturating_sub(start));
+        let fitted = if cost < room { cost } else { room };
+        (Self::until(start + limits.of(fitted)), fitted)
     }
 
-    /// Takes so many units, whatever is owed.
-    pub(crate) const fn charge(self, now: u64, price: u64) -> Self {
+    /// Owes so many units more.
+    pub(crate) const fn owe(self, now: u64, units: u64) -> Self {
         let start = if self.0 > now { self.0 } else { now };
-        Self::until(start.saturating_add(price))
+        Self::until(start.saturating_add(units))
     }
 
     /// Owes so many units less.

@@ -161,7 +161,6 @@ impl SharedLimits {
         self.surplus[1].store(limits.surplus[1], Ordering::Relaxed);
         self.inverse[0].store(inverse.0[0], Ordering::Relaxed);
         self.inverse[1].store(inverse.0[1], Ordering::Relaxed);
-        self.begin_generation();
     }
 
     /// Lets charges from before be told from later ones. Only under the lock and held.

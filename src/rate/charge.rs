@@ -41,7 +41,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// How much was asked for.
+    /// How much was charged: what was asked for, but for debts of more than 30 years, for which there is no room.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.cost

@@ -24,7 +24,8 @@ use crate::time::Clock;
 /// In any interval of `t`, no more is charged than the burst, and the rate times `t` (and one
 /// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at), exactly, for every quota.
 /// The time at which a waiting task really goes on is somewhat later, see [`MissedTick`]. The algorithm is the generic cell rate
-/// algorithm of ITU-T I.371, with a single word of state.
+/// algorithm of ITU-T I.371, with a single word of state. For a limiter time ends nine years (2^58 ns) after the epoch of
+/// its clock: nothing is paid off any more then.
 ///
 /// # Fairness
 ///

@@ -26,9 +26,10 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Calls {
-    /// Were charged, at once or after a wait.
+    /// Were charged, at once or after a wait; not those of [`charge`](RateLimiter::charge).
     pub admitted: u64,
-    /// Were refused at once: tries, and waits that could not begin.
+    /// Were refused at once: tries, and waits that could not begin. Who is refused while it waits, as the limiter is
+    /// closed, is not counted.
     pub denied: u64,
     /// Gave up while they waited.
     pub cancelled: u64,

@@ -38,6 +38,8 @@ pub(super) struct Lines {
     /// When the line was last timed anew: nobody was due before that who is due only by it.
     timed: Tick,
     refunds: Refunds,
+    /// The first number that was not served when charges were last told from earlier ones.
+    generation_from: u64,
     /// The quota, if it is not the first any more.
     quota: Option<Quota>,
     /// Calls the alarm's attention to the line; made for the first waiter.
@@ -102,6 +104,7 @@ impl Lines {
             closed_from: None,
             timed: Tick::default(),
             refunds: Refunds::default(),
+            generation_from: 0,
             quota: None,
             bell: None,
         }
@@ -123,6 +126,12 @@ impl Lines {
     /// When the head joined.
     pub(super) fn oldest(&self) -> Option<Tick> {
         self.line.head().map(Place::joined)
+    }
+
+    /// The first number that was not served.
+    fn unserved(&self) -> u64 {
+        let line = &self.line;
+        line.head_number().unwrap_or(line.last_number() + 1)
     }
 
     /// How much of what is overdue is made up for.
@@ -169,18 +178,18 @@ impl Core {
             let due = lines.due(self, &limits, debt, lines.asked, cost);
             return Err(Refusal::Until(self.tick_at(due)));
         }
-        let taken = if oversize {
-            debt.take_alone(unit, price)
-        } else {
-            debt.take(&limits, unit, price)
-        };
-        match taken {
-            Ok(debt) => {
-                self.cell.store(seen, debt, true);
-                Ok(self.charge_until(debt, unit, now, cost, limits))
+        let (debt, cost) = if !oversize {
+            match debt.take(&limits, unit, price) {
+                Ok(debt) => (debt, cost),
+                Err(due) => return Err(Refusal::Until(self.tick_at(due))),
             }
-            Err(due) => Err(Refusal::Until(self.tick_at(due))),
-        }
+        } else if debt.end() <= unit {
+            debt.charge(&limits, unit, cost)
+        } else {
+            return Err(Refusal::Until(self.tick_at(debt.end())));
+        };
+        self.cell.store(seen, debt, true);
+        Ok(self.charge_until(debt, unit, now, cost, limits))
     }
 
     /// A try that needs the lock.
@@ -255,7 +264,7 @@ impl Core {
             Err(Refusal::Until(due)) => {
                 let after = due.saturating_since(now);
                 if lines.len() >= self.config.max_waiters() || lines.line.is_full() {
-                    Err(self.queue_full(&lines, now))
+                    Err(self.queue_full(&lines, due, now))
                 } else if budget().is_some_and(|budget| after > budget) {
                     Err(AcquireError::new(ErrorKind::TimedOut))
                 } else {
@@ -302,13 +311,14 @@ impl Core {
         }
     }
 
-    /// Nobody can join any more, until the head goes.
-    fn queue_full(&self, lines: &Lines, now: Tick) -> AcquireError {
-        let limits = self.limits.load();
-        let debt = self.cell.load().debt();
-        let head = lines.line.head().map_or(1, |head| head.units);
-        let due = self.tick_at(lines.due(self, &limits, debt, 0, head));
-        AcquireError::queue_full(self.jittered(due.saturating_since(now)))
+    /// Nobody can join any more until the head goes; or, where nobody may wait, until `due`.
+    fn queue_full(&self, lines: &Lines, due: Tick, now: Tick) -> AcquireError {
+        let head = lines.line.head().map(|head| {
+            let (limits, debt) = (self.limits.load(), self.cell.load().debt());
+            self.tick_at(lines.due(self, &limits, debt, 0, head.units))
+        });
+        let after = head.unwrap_or(due).saturating_since(now);
+        AcquireError::queue_full(self.jittered(after))
     }
 
     fn bell(self: &Arc<Self>, lines: &mut Lines) -> Waker {
@@ -329,6 +339,12 @@ impl Core {
         self.meet();
         let mut lines = self.lock();
         let mut look = lines.line.look(ticket, waker);
+        if look != Look::Served {
+            // It may be due, and the alarm late: a deadline that is polled now must not be earlier.
+            self.settle(lines);
+            lines = self.lock();
+            look = lines.line.look(ticket, waker);
+        }
         if look == Look::StaleWaker {
             drop(lines);
             let fresh = waker.clone();
@@ -338,6 +354,8 @@ impl Core {
         }
         // Still stale, perhaps: a clone need not be known as waking the same.
         if matches!(look, Look::Waiting | Look::StaleWaker) {
+            drop(lines);
+            tell_clock(self.clock());
             return Poll::Pending;
         }
         Poll::Ready(match lines.line.collect_kept(ticket) {
@@ -345,23 +363,38 @@ impl Core {
             Some(place) if place.tick == REFUSED => {
                 Err(AcquireError::exceeds_capacity(place.units))
             }
-            Some(place) => Ok(self.charge_of(place, cost)),
+            Some(place) => Ok(self.charge_of(&lines, ticket, place, cost)),
         })
     }
 
     /// The charge of somebody who was granted.
-    fn charge_of(&self, place: Place, cost: u64) -> Charge {
-        let limits = self.limits.load();
-        let at = Tick::from_nanos(place.tick);
-        let end = place
+    fn charge_of(&self, lines: &Lines, ticket: &Ticket, place: Place, cost: u64) -> Charge {
+        let (limits, at) = (self.limits.load(), Tick::from_nanos(place.tick));
+        if ticket.number().get() < lines.generation_from {
+            // Since then what is owed has been carried over, and only that is known.
+            return Charge {
+                ticket: 0,
+                generation: NO_GENERATION,
+                cost,
+                at,
+                owed: self.cell.load().debt().at(limits.at(self.clock().now())),
+                limits,
+            };
+        }
+        let refunded = self.refunded.load(Ordering::Relaxed);
+        let owed = place
             .units
-            .saturating_sub(self.refunded.load(Ordering::Relaxed));
+            .saturating_sub(refunded)
+            .saturating_sub(limits.at(at));
+        // More than the burst begins when nothing is owed, and perhaps did not fit.
+        let oversize = limits.of(cost) > limits.tolerance;
+        let fitted = || cost.min(owed.div_ceil(limits.interval));
         Charge {
             ticket: place.units,
             generation: self.limits.generation(),
-            cost,
+            cost: if oversize { fitted() } else { cost },
             at,
-            owed: end.saturating_sub(limits.at(at)),
+            owed,
             limits,
         }
     }
@@ -370,13 +403,19 @@ impl Core {
     #[inline(never)]
     pub(super) fn leave(&self, ticket: Ticket, cost: u64) {
         let mut lines = self.lock();
-        let head = lines.line.head_number();
+        let first = lines.line.head_number() == Some(ticket.number().get());
         let Some(waker) = lines.line.withdraw(&ticket) else {
             return self.leave_granted(lines, ticket, cost);
         };
         lines.asked -= u128::from(cost);
-        if head == Some(ticket.number().get()) {
-            lines.timed = self.clock().now();
+        if first {
+            let (limits, debt) = (self.limits.load(), self.cell.load().debt());
+            let due = lines.due(self, &limits, debt, 0, cost);
+            let now = self.clock().now();
+            // If it was overdue, it is the alarm that is late, and that is made up for.
+            if due > limits.at(now) {
+                lines.timed = now;
+            }
             self.settle(lines);
         } else {
             drop(lines);
@@ -391,28 +430,30 @@ impl Core {
     fn leave_granted<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, ticket: Ticket, cost: u64) {
         match lines.line.collect_kept(&ticket) {
             Some(place) if place.tick != REFUSED => {
-                let charge = self.charge_of(place, cost);
+                let charge = self.charge_of(&lines, &ticket, place, cost);
                 self.give_back(lines, &charge, cost);
             }
             _ => drop(lines),
         }
     }
 
-    /// Has a place in line granted without anybody to collect.
-    pub(super) fn leave_unattended(&self, ticket: Ticket) {
+    /// Has a place in line granted without anybody to collect; or says why it was refused.
+    pub(super) fn leave_unattended(&self, ticket: &Ticket) -> Result<(), AcquireError> {
         let mut lines = self.lock();
-        let waker = match lines.line.cost_mut(&ticket) {
-            Some(place) => {
-                place.tick |= UNATTENDED;
-                Some(lines.line.set_waker(&ticket, Waker::noop().clone()))
+        if let Some(place) = lines.line.cost_mut(ticket) {
+            place.tick |= UNATTENDED;
+            let waker = lines.line.set_waker(ticket, Waker::noop().clone());
+            drop(lines);
+            drop(waker);
+            return Ok(());
+        }
+        match lines.line.collect_kept(ticket) {
+            None => Err(AcquireError::new(ErrorKind::Closed)),
+            Some(place) if place.tick == REFUSED => {
+                Err(AcquireError::exceeds_capacity(place.units))
             }
-            None => {
-                lines.line.collect_kept(&ticket);
-                None
-            }
-        };
-        drop(lines);
-        drop(waker);
+            Some(_) => Ok(()),
+        }
     }
 
     /// When a waiter is due, as the line stands; `None` if it has been served.
@@ -446,16 +487,23 @@ impl Core {
         let total = self.refunded.load(Ordering::Relaxed);
         let units = limits.of(cost).min(seen.debt().at(unit));
         let given = lines.refunds.give(charge.ticket, units, unit, total);
-        self.cell.store(seen, seen.debt().give(given), true);
-        self.refunded.store(total + given, Ordering::Relaxed);
-        if total + given > MOST_REFUNDED {
-            // Older charges cannot be told from newer ones any more.
-            self.refunded.store(0, Ordering::Relaxed);
-            lines.refunds.clear();
-            self.limits.begin_generation();
+        if given > 0 {
+            lines.timed = now;
+            self.cell.store(seen, seen.debt().give(given), true);
+            self.refunded.store(total + given, Ordering::Relaxed);
         }
-        lines.timed = now;
+        if total + given > MOST_REFUNDED {
+            self.begin_generation(&mut lines);
+        }
         self.settle(lines);
+    }
+
+    /// Charges from before cannot be told from one another any more. Only held.
+    fn begin_generation(&self, lines: &mut Lines) {
+        lines.generation_from = lines.unserved();
+        lines.refunds.clear();
+        self.refunded.store(0, Ordering::Relaxed);
+        self.limits.begin_generation();
     }
 
     /// Takes so much, whatever is owed.
@@ -466,7 +514,7 @@ impl Core {
         let seen = self.cell.hold();
         let limits = self.limits.load();
         let unit = limits.at(now);
-        let debt = seen.debt().charge(unit, limits.of(cost));
+        let (debt, cost) = seen.debt().charge(&limits, unit, cost);
         self.cell.store(seen, debt, true);
         let charge = self.charge_until(debt, unit, now, cost, limits);
         self.let_go(&lines);
@@ -485,7 +533,7 @@ impl Core {
             [old.tolerance, limits.tolerance],
             [old.interval, limits.interval],
         );
-        let debt = seen.debt().charge(limits.at(now), owed);
+        let debt = seen.debt().owe(limits.at(now), owed);
         self.cell.store(seen, debt, true);
         self.let_go(&lines);
     }
@@ -504,9 +552,8 @@ impl Core {
         );
         lines.quota = Some(quota);
         lines.timed = now;
-        lines.refunds.clear();
-        self.refunded.store(0, Ordering::Relaxed);
         self.limits.store(quota);
+        self.begin_generation(&mut lines);
         let debt = Debt::until(new.at(now).saturating_add(owed));
         self.cell.begin_epoch(seen, debt);
         self.settle(lines);
@@ -516,10 +563,8 @@ impl Core {
     pub(super) fn restart(&self) {
         let mut lines = self.lock();
         let seen = self.cell.hold();
-        lines.refunds.clear();
-        self.refunded.store(0, Ordering::Relaxed);
         lines.timed = self.clock().now();
-        self.limits.begin_generation();
+        self.begin_generation(&mut lines);
         self.cell.begin_epoch(seen, Debt::until(0));
         // It was set in another runtime.
         self.alarm().take_off();
@@ -529,12 +574,14 @@ impl Core {
     pub(super) fn close(&self) {
         let mut lines = self.lock();
         self.cell.hold();
-        let line = &lines.line;
-        let first = line.head_number().unwrap_or(line.last_number() + 1);
+        let first = lines.unserved();
         lines.closed_from.get_or_insert(first);
         self.settle(lines);
     }
 }
+
+/// Of a charge that cannot be given back any more.
+const NO_GENERATION: u64 = u64::MAX;
 
 /// The most units that are counted as refunded.
 const MOST_REFUNDED: u64 = 1 << 62;
@@ -545,7 +592,6 @@ impl Core {
     fn ring(&self) {
         // First, so that what is armed from now on is armed anew.
         self.alarm().take_off();
-        self.meet();
         self.settle(self.lock());
     }
 
@@ -630,7 +676,7 @@ impl Core {
         let earliest = unit.saturating_sub(limits.of(lines.catch_up(self, limits)));
         let start = due.max(earliest).max(limits.at(known)).min(unit);
         let at = self.tick_at(start).max(known).min(now);
-        let after = debt.charge(start, price);
+        let (after, _) = debt.charge(limits, start, head.units);
         if let Some(counts) = &self.counts {
             count(&counts.admitted);
         }

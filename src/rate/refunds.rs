@@ -14,7 +14,7 @@
 //!    earlier charge; that makes later refunds smaller, never larger.
 
 /// How many refunds are told apart.
-const MOST: usize = 64;
+const MOST: usize = 1024;
 
 /// The refunds of charges that are not paid off.
 #[derive(Default)]
@@ -47,9 +47,7 @@ impl Refunds {
         if given == 0 {
             return 0;
         }
-        let paid = |(ticket, _): &(u64, u64)| self.end(*ticket, total) <= now;
-        let paid = self.kept.iter().take_while(|kept| paid(kept)).count();
-        self.kept.drain(..paid);
+        self.forget_paid(now, total);
         if self.kept.len() == MOST {
             let (_, units) = self.kept.remove(1);
             self.kept[0].1 += units;
@@ -57,5 +55,16 @@ impl Refunds {
         let at = self.kept.partition_point(|(other, _)| *other < ticket);
         self.kept.insert(at, (ticket, given));
         given
+    }
+
+    /// Forgets those of charges that are paid off, which are the first ones.
+    fn forget_paid(&mut self, now: u64, total: u64) {
+        let mut after: u64 = self.kept.iter().map(|(_, units)| units).sum();
+        let paid = self.kept.iter().take_while(|(ticket, units)| {
+            after -= units;
+            (ticket + after).saturating_sub(total) <= now
+        });
+        let paid = paid.count();
+        self.kept.drain(..paid);
     }
 }

@@ -42,7 +42,7 @@ use crate::wait::combinators;
 ///
 /// let reservation = limiter.reserve()?;
 /// if reservation.delay() < Duration::from_secs(1) {
-///     let delay = reservation.confirm();
+///     let delay = reservation.confirm()?;
 ///     tokio::time::sleep(delay).await;
 /// }
 /// # Ok(())
@@ -70,11 +70,12 @@ impl Reservation {
         }
     }
 
-    /// How long it will be until its turn comes; zero when it has come.
+    /// How long it will be until its turn comes; zero when it has come, or when it was refused, as awaiting it tells.
     ///
-    /// It gets smaller as time passes, and when others in front leave; and longer only by
-    /// [`charge`](super::RateLimiter::charge) and [`set_quota`](super::RateLimiter::set_quota). Takes a number of steps that
-    /// grows with the line.
+    /// It gets smaller as time passes, and when others in front leave; and longer only if more is charged than was
+    /// acquired ([`charge`](super::RateLimiter::charge), [`settle`](super::RateLimiter::settle)), the quota
+    /// [changes](super::RateLimiter::set_quota), or, with [`MissedTick::Delay`](super::MissedTick::Delay), the timer is late. Takes a number of
+    /// steps that grows with the line.
     pub fn delay(&self) -> Duration {
         let core = self.entry.core();
         core.meet();
@@ -88,15 +89,20 @@ impl Reservation {
     ///
     /// The charge is made for good, when its turn comes or at once. The [jitter](super::RateLimiter::jitter), if there
     /// is one, is part of the time.
-    pub fn confirm(mut self) -> Duration {
-        let delay = self.delay();
+    ///
+    /// # Errors
+    ///
+    /// If it was refused while it was in line: [`Closed`](crate::ErrorKind::Closed), or
+    /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) after the quota has changed. Nothing is charged then.
+    pub fn confirm(mut self) -> Result<Duration, AcquireError> {
         if self.charge.take().is_some() {
-            return delay;
+            return Ok(Duration::ZERO);
         }
+        let delay = self.delay();
         if let Some(ticket) = self.entry.take_ticket() {
-            self.entry.core().leave_unattended(ticket);
+            self.entry.core().leave_unattended(&ticket)?;
         }
-        self.entry.core().jittered(delay)
+        Ok(self.entry.core().jittered(delay))
     }
 
     /// How much it asks for.

@@ -74,7 +74,8 @@ impl ManualClock {
     /// At each it stands still while those who are due are woken, in the order of their ticks and,
     /// at one tick, in the order in which they began to wait. They are only woken: a task runs when
     /// its executor runs it, which may be after this returns. Limiters, however, charge whom they let
-    /// go at its due tick.
+    /// go at its due tick. Whoever advances it further while it is being advanced, be it a thread or somebody who is
+    /// woken, moves the end for both.
     ///
     /// # Examples
     ///

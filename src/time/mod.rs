@@ -4,6 +4,7 @@ mod alarm;
 mod clock;
 mod clock_sleep;
 mod manual;
+mod oversleep;
 mod queue;
 #[cfg(feature = "tokio")]
 mod runtime;

@@ -3,9 +3,11 @@
 //! 1. Inside a runtime, time is that of the runtime, which may be paused; outside, that of the
 //!    machine, and alarms are those of the process.
 //! 2. An alarm is a task of the runtime in which it was set. It is not polled by whoever waits, so it
-//!    goes off as long as the runtime is driven.
+//!    goes off as long as the runtime is driven. If the runtime is dropped before, the alarm goes off at
+//!    once, on the timer of the process: somebody elsewhere may wait for it.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -62,8 +64,24 @@ pub(super) struct Time(());
 
 /// An alarm that was set.
 pub(super) enum Alarm {
-    Task(AbortHandle),
+    Task(AbortHandle, Arc<AtomicBool>),
     System(Key),
+}
+
+/// Sees to it that an alarm whose runtime is gone goes off all the same.
+struct Heir {
+    waker: Option<Waker>,
+    unset: Arc<AtomicBool>,
+}
+
+impl Drop for Heir {
+    fn drop(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            if !self.unset.load(Ordering::Relaxed) {
+                TIMER.set(system::now(), waker);
+            }
+        }
+    }
 }
 
 /// The runtime that one is in.
@@ -126,11 +144,18 @@ impl Time {
             Ok(runtime) => {
                 // Made here, where its panic finds whoever waits, and not in the task.
                 let sleep = tokio::time::sleep(away);
+                let unset = Arc::new(AtomicBool::new(false));
+                let mut heir = Heir {
+                    waker: Some(waker),
+                    unset: Arc::clone(&unset),
+                };
                 let task = runtime.spawn(async move {
                     sleep.await;
-                    waker.wake();
+                    if let Some(waker) = heir.waker.take() {
+                        waker.wake();
+                    }
                 });
-                Alarm::Task(task.abort_handle())
+                Alarm::Task(task.abort_handle(), unset)
             }
             Err(_) => Alarm::System(TIMER.set(system::now().saturating_add(away), waker)),
         })
@@ -140,7 +165,10 @@ impl Time {
 impl Alarm {
     pub(super) fn unset(self) {
         match self {
-            Self::Task(task) => task.abort(),
+            Self::Task(task, unset) => {
+                unset.store(true, Ordering::Relaxed);
+                task.abort();
+            }
             Self::System(key) => TIMER.unset(key),
         }
     }

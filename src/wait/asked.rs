@@ -15,32 +15,39 @@ thread_local! {
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
-/// Restores the budget of whoever polls this poller, also when the poll panics.
+/// Restores the budget of whoever polls this poller, and takes what was told, also when the poll panics.
 struct Restore(Option<Duration>);
+
+impl Restore {
+    fn told(&self) -> Option<Clock> {
+        let told = CLOCK.try_with(Cell::take).ok().flatten();
+        if self.0.is_some() {
+            // An outer timeout is told as well.
+            let _ = CLOCK.try_with(|cell| cell.set(told.clone()));
+        }
+        told
+    }
+}
 
 impl Drop for Restore {
     fn drop(&mut self) {
         let _ = BUDGET.try_with(|budget| budget.set(self.0));
+        if self.0.is_none() {
+            let _ = CLOCK.try_with(Cell::take);
+        }
     }
 }
 
-/// Polls within a budget, or within that of an outer timeout if it is smaller.
-pub(super) fn within<R>(budget: Duration, poll: impl FnOnce() -> R) -> R {
+/// Polls within a budget, or within that of an outer timeout if it is smaller, and says what clock the
+/// throttle told that had to wait.
+pub(super) fn within<R>(budget: Duration, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
     let outer = BUDGET.try_with(Cell::get).ok().flatten();
-    let _restore = Restore(outer);
+    let restore = Restore(outer);
     let budget = outer.map_or(budget, |outer| outer.min(budget));
     let _ = BUDGET.try_with(|cell| cell.set(Some(budget)));
-    poll()
-}
-
-/// The clock of the throttle that was polled [within](within) a budget just now. An outer timeout is
-/// told as well.
-pub(super) fn told_clock() -> Option<Clock> {
-    let told = CLOCK.try_with(Cell::take).ok().flatten();
-    if let Some(clock) = told.as_ref().filter(|_| budget().is_some()) {
-        let _ = CLOCK.try_with(|cell| cell.set(Some(clock.clone())));
-    }
-    told
+    let polled = poll();
+    let told = restore.told();
+    (polled, told)
 }
 
 /// How long whoever polls would wait, if it says so.

@@ -15,7 +15,8 @@ use crate::time::Sleep;
 
 /// A wait that ends with [`TimedOut`](ErrorKind::TimedOut) after a time.
 ///
-/// Made by `timeout` of any future of this crate. It is not `Unpin`: to poll it by reference, as
+/// Made by `timeout` of any future of this crate. It runs on the clock of the throttle that it first has to wait for, if that
+/// has one. It is not `Unpin`: to poll it by reference, as
 /// `select!` in a loop does, pin it first, for example with [`pin!`](std::pin::pin).
 ///
 /// # Panics
@@ -78,10 +79,10 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
         let Some(future) = this.future.as_mut().as_pin_mut() else {
             panic!("polled again after it was ready");
         };
-        let polled = if this.sleep.is_none() {
+        let (polled, clock) = if this.sleep.is_none() {
             asked::within(*this.duration, || future.poll(context))
         } else {
-            future.poll(context)
+            (future.poll(context), None)
         };
         let result = if let Poll::Ready(output) = polled {
             output.into_result()
@@ -91,7 +92,7 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
             // A thread that blocks drives no runtime while it waits.
             let blocking = is_blocking(context.waker());
             if this.sleep.is_none() {
-                let sleep = Sleep::new(asked::told_clock(), *this.duration, blocking);
+                let sleep = Sleep::new(clock, *this.duration, blocking);
                 this.sleep.set(Some(sleep));
             }
             let sleep = this.sleep.as_mut().as_pin_mut();

@@ -9,12 +9,14 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{ChannelSemaphore, Pool, Semaphore};
 
 use crate::args::Args;
+use crate::arrivals::{Arrival, Arrivals};
 use crate::condvar::CondvarThrottle;
 use crate::error::Error;
 use crate::gauge::{Gauge, Sample};
 use crate::kind::ThrottleKind;
 use crate::observed::Behaviour;
 use crate::progress::Progress;
+use crate::rates::Rates;
 use crate::report::{CountedBy, Figures, Report};
 use crate::server::Server;
 use crate::source::{self, Listing};
@@ -30,6 +32,8 @@ pub struct Finished {
     pub report: Report,
     /// The uploads under way over time, for a plot; empty unless the arguments ask for one.
     pub samples: Vec<Sample>,
+    /// When the throttled requests began.
+    pub arrivals: Vec<Arrival>,
 }
 
 /// Uploads what the arguments say until the token is cancelled, reads it back and compares.
@@ -80,10 +84,12 @@ where
 
     let job = Arc::new(Job {
         throttle,
+        rates: Rates::new(args.rate, args.bandwidth.as_ref()),
         store: Arc::new(target.store),
         token: token.clone(),
         part_bytes: args.part_bytes(),
-        gauge: Arc::clone(&target.sent),
+        gauge: target.sent.gauge,
+        arrivals: target.sent.arrivals,
         waits: Waits::default(),
         progress: Progress::new(&listing, args.verbose),
     });
@@ -107,6 +113,7 @@ where
     .await;
     job.progress.clear();
 
+    let arrivals = target.counted.arrivals.all();
     let report = Report::new(
         &outcomes,
         listing.failures,
@@ -114,7 +121,10 @@ where
             time,
             max_parallel: args.max_parallel,
             throttle: args.throttle,
-            peak_in_flight: target.counted.counts().peak,
+            rate: args.rate,
+            bandwidth: args.bandwidth.as_ref(),
+            arrivals: &arrivals,
+            peak_in_flight: target.counted.gauge.counts().peak,
             counted_by: target.counted_by,
             waits: &job.waits,
             interrupted: token.is_cancelled(),
@@ -123,7 +133,8 @@ where
     );
     Ok(Finished {
         report,
-        samples: target.counted.samples(),
+        samples: target.counted.gauge.samples(),
+        arrivals,
     })
 }
 
@@ -146,14 +157,31 @@ async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
     .expect("listing does not panic")
 }
 
+/// What one side sees of the requests.
+#[derive(Clone, Debug)]
+struct Seen {
+    gauge: Arc<Gauge>,
+    arrivals: Arc<Arrivals>,
+}
+
+impl Seen {
+    /// Nothing yet. Both begin at the same time, so that they can be drawn side by side.
+    fn new(keep_samples: bool) -> Seen {
+        Seen {
+            gauge: Gauge::new(keep_samples),
+            arrivals: Arrivals::new(),
+        }
+    }
+}
+
 /// Where the objects go, and who counts.
 #[derive(Debug)]
 struct Target {
     store: AmazonS3,
-    /// Counts the uploads that the client has sent.
-    sent: Arc<Gauge>,
-    /// Counts them for the report.
-    counted: Arc<Gauge>,
+    /// What the client has sent.
+    sent: Seen,
+    /// What is in the report.
+    counted: Seen,
     counted_by: CountedBy,
     /// Stops when it is dropped.
     _server: Option<Server>,
@@ -162,10 +190,10 @@ struct Target {
 impl Target {
     async fn open(args: &Args, scratch: &TempDir) -> Result<Target, Error> {
         if let (Some(endpoint), Some(bucket)) = (&args.endpoint, &args.bucket) {
-            let sent = Gauge::new(args.plot.is_some());
+            let sent = Seen::new(args.plot.is_some());
             return Ok(Target {
                 store: store::remote(endpoint, bucket, args).await?,
-                counted: Arc::clone(&sent),
+                counted: sent.clone(),
                 sent,
                 counted_by: CountedBy::Client,
                 _server: None,
@@ -175,9 +203,10 @@ impl Target {
             Some(root) => root.clone(),
             None => scratch.path().join("store"),
         };
-        let counted = Gauge::new(args.plot.is_some());
+        let counted = Seen::new(args.plot.is_some());
         let behaviour = Behaviour {
-            gauge: Arc::clone(&counted),
+            gauge: Arc::clone(&counted.gauge),
+            arrivals: Arc::clone(&counted.arrivals),
             ..Behaviour::default()
         };
         let server = Server::start(&root, behaviour)
@@ -185,7 +214,7 @@ impl Target {
             .map_err(|source| Error::Server { source })?;
         Ok(Target {
             store: store::embedded(&server, args)?,
-            sent: Gauge::new(false),
+            sent: Seen::new(false),
             counted,
             counted_by: CountedBy::Server,
             _server: Some(server),

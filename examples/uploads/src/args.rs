@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use tollgate::Quota;
 
+use crate::bandwidth::Bandwidth;
 use crate::kind::ThrottleKind;
 
 /// Uploads files to S3 with a cap on simultaneous requests, reads every object back and compares.
@@ -34,6 +36,24 @@ pub struct Args {
     /// What decides when a request may go on
     #[arg(long, value_name = "KIND", value_enum, default_value_t = ThrottleKind::Semaphore)]
     pub throttle: ThrottleKind,
+
+    /// How many requests may begin per time, such as 50/s, or '50/s burst 10' if ten may go at once
+    /// after a pause [default: no limit]
+    ///
+    /// Every request counts that has to do with uploading, also those that open, complete or abort a
+    /// multipart upload; not those that read back, and not what is sent again by `--retries`. Nothing
+    /// is made up for when a request goes late, so there are never more.
+    #[arg(long, value_name = "QUOTA")]
+    pub rate: Option<Quota>,
+
+    /// How many bytes of files may be sent per second, such as 20MB/s, 512KiB/s or 100Mbit/s
+    /// [default: no limit]
+    ///
+    /// A request counts with all of its bytes when it begins. A tenth of a second's worth may go at
+    /// once; a larger file or part goes alone, and the next one when it has been made up for. So in
+    /// any second there are at most as many bytes as this and, beyond it, a tenth of it or one part.
+    #[arg(long, value_name = "SIZE/s")]
+    pub bandwidth: Option<Bandwidth>,
 
     /// Files larger than this many MiB are sent in parts of this size; at most `--max-parallel`
     /// parts are in memory at once
@@ -152,6 +172,20 @@ mod tests {
             let expected = format!("at most {most} with '--throttle {kind}'");
             assert!(message.contains(&expected), "{message}");
         }
+    }
+
+    #[test]
+    fn limits_per_second_are_read() {
+        let args = [
+            "uploads",
+            "--rate",
+            "50/s burst 10",
+            "--bandwidth",
+            "20MB/s",
+        ];
+        let args = Args::try_parse_from(args).unwrap();
+        assert_eq!(args.rate, Some(Quota::per_second(50).burst(10)));
+        assert_eq!(args.bandwidth.unwrap().quota().count(), 20_000_000);
     }
 
     #[test]

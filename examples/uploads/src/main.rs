@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uploads::app::Finished;
 use uploads::args::Args;
 use uploads::error::Error;
+use uploads::plot::Plot;
 use uploads::progress::say;
 use uploads::report::Report;
 
@@ -79,9 +80,7 @@ async fn run(args: &Args, token: &CancellationToken) -> u8 {
 fn hand_over(args: &Args, finished: &Finished) -> Result<(), Error> {
     print(args, &finished.report)?;
     match &args.plot {
-        Some(path) => {
-            uploads::plot::write(path, &finished.samples, args.max_parallel, args.throttle)
-        }
+        Some(path) => Plot::new(args, finished).write(path),
         None => Ok(()),
     }
 }

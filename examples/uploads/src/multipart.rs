@@ -7,6 +7,7 @@ use object_store::PutPayload;
 use object_store::multipart::{MultipartStore, PartId};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tollgate::Throttle;
 
 use crate::failure::explain;
 use crate::source::SourceFile;
@@ -20,7 +21,8 @@ where
     T: SharedThrottle,
 {
     pub(crate) async fn upload_in_parts(self: &Arc<Self>, file: &SourceFile) -> Outcome {
-        let permit = self.enter(file, &self.token).await?;
+        let permit = self.enter(file, 0, &self.token).await?;
+        self.arrivals.record(0);
         let opened = self.store.create_multipart(&file.key).await;
         drop(permit);
         let id = opened.map_err(|error| Stop::store(file, &error))?;
@@ -92,9 +94,10 @@ where
         len: u64,
         token: &CancellationToken,
     ) -> Result<PartId, Stop> {
-        let _permit = self.enter(file, token).await?;
+        let _permit = self.enter(file, len, token).await?;
         let bytes = read(file, offset, len).await?;
         let _slot = self.gauge.enter();
+        self.arrivals.record(len);
         self.store
             .put_part(
                 &file.key,
@@ -107,7 +110,8 @@ where
     }
 
     async fn complete(&self, file: &SourceFile, id: &str, parts: Vec<PartId>) -> Outcome {
-        let _permit = self.enter(file, &self.token).await?;
+        let _permit = self.enter(file, 0, &self.token).await?;
+        self.arrivals.record(0);
         self.store
             .complete_multipart(&file.key, &id.to_owned(), parts)
             .await
@@ -115,13 +119,15 @@ where
             .map_err(|error| Stop::store(file, &error))
     }
 
-    /// Tells the server to forget the parts. It waits for its permit whether or not the job was
-    /// cancelled: everybody else in line has left then, and those under way will be done.
+    /// Tells the server to forget the parts. It waits for its turn whether or not the job was
+    /// cancelled: everybody else in line has left then, and those under way will be done. The
+    /// limit of requests holds for it as for any other.
     ///
     /// Returns why the upload stopped, with what went wrong here if anything did.
     async fn abort(&self, file: &SourceFile, id: &str, stop: Stop) -> Stop {
         // A throttle that lets nobody in any more must not keep parts on the server.
-        let _permit = self.throttle.enter().await.ok();
+        let _permit = self.entrance(0).enter().await.ok();
+        self.arrivals.record(0);
         let aborted = self.store.abort_multipart(&file.key, &id.to_owned()).await;
         match (aborted, stop) {
             // Not found: the server has forgotten them by itself.

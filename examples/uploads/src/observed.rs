@@ -2,7 +2,8 @@
 //! demand, and says clearly why it failed.
 //!
 //! An upload is a PUT: `PutObject` or `UploadPart`. It is counted for as long as the server has it,
-//! the delay included.
+//! the delay included. That every request is also written down when it arrives is up to the
+//! [server](crate::server).
 
 use std::io;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
 use tollgate::Semaphore;
 
+use crate::arrivals::Arrivals;
 use crate::gauge::{Gauge, Slot};
 
 /// How the embedded server treats uploads.
@@ -28,6 +30,8 @@ pub struct Behaviour {
     pub delay: Duration,
     /// Counts the uploads that the server has.
     pub gauge: Arc<Gauge>,
+    /// Each request that changes something is written down here when it arrives.
+    pub arrivals: Arc<Arrivals>,
     /// Each upload uses up one permit of it before it goes on, so that a test can hold uploads
     /// where it wants them.
     pub gate: Option<Arc<Semaphore>>,
@@ -53,6 +57,7 @@ impl Default for Behaviour {
         Behaviour {
             delay: Duration::from_millis(20),
             gauge: Gauge::new(false),
+            arrivals: Arrivals::new(),
             gate: None,
             refusals: Vec::new(),
         }

@@ -1,110 +1,205 @@
-//! Draws the number of uploads under way over time.
+//! Draws what happened over time, one picture below the other: the uploads under way, the requests
+//! per second and, if they were limited, the bytes per second.
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
+use plotters::coord::Shift;
 use plotters::prelude::{
-    BLACK, BLUE, ChartBuilder, Color, IntoDrawingArea, LineSeries, PathElement, RED, SVGBackend,
-    SeriesLabelPosition, WHITE,
+    BLACK, BLUE, ChartBuilder, Color, DrawingArea, IntoDrawingArea, LineSeries, PathElement, RED,
+    SVGBackend, SeriesLabelPosition, WHITE,
 };
 use plotters::series::DashedLineSeries;
+use tollgate::Quota;
 
+use crate::app::Finished;
+use crate::args::Args;
+use crate::arrivals::{self, Arrival};
+use crate::bandwidth::Bandwidth;
 use crate::error::Error;
 use crate::gauge::Sample;
 use crate::kind::ThrottleKind;
 
+/// Of each picture.
 const SIZE: (u32, u32) = (960, 420);
 
-/// Writes an SVG file with a line that steps through `samples`, and another one at the cap. The
-/// title has the name of the throttle.
-///
-/// # Errors
-///
-/// When the file cannot be written.
-pub fn write(
-    path: &Path,
-    samples: &[Sample],
+/// What is drawn.
+#[derive(Debug)]
+pub struct Plot<'a> {
+    samples: &'a [Sample],
+    arrivals: &'a [Arrival],
     cap: usize,
     throttle: ThrottleKind,
-) -> Result<(), Error> {
-    // Drawn in memory first: the backend reports a full disk on drop, which is to nobody.
-    let svg = draw(samples, cap, throttle);
-    fs::write(path, svg).map_err(|source| Error::Plot {
-        path: path.to_owned(),
-        source,
-    })
+    rate: Option<Quota>,
+    bandwidth: Option<&'a Bandwidth>,
 }
 
-fn draw(samples: &[Sample], cap: usize, throttle: ThrottleKind) -> String {
-    let mut svg = String::new();
-    draw_into(&mut svg, samples, cap, throttle).expect("drawing into memory does not fail");
-    svg
+/// One of the pictures: a line that steps, and another one at the limit.
+struct Picture {
+    title: String,
+    unit: &'static str,
+    legend: &'static str,
+    /// At each moment the number that holds until the next one.
+    numbers: Vec<(Duration, f64)>,
+    limit: Option<(f64, String)>,
 }
 
-fn draw_into(
-    svg: &mut String,
-    samples: &[Sample],
-    cap: usize,
-    throttle: ThrottleKind,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let start = samples
-        .first()
-        .map_or(0.0, |sample| sample.at.as_secs_f64());
-    let end = samples.last().map_or(1.0, |sample| sample.at.as_secs_f64()) - start;
-    let peak = samples.iter().map(|sample| sample.in_flight).max();
-    // A cap that is far away would make the line flat.
-    let height = peak.unwrap_or(0).max(1) as f64 * 1.25;
-
-    let title = format!("uploads in flight, throttle: {throttle}");
-    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    area.fill(&WHITE)?;
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 20))
-        .margin(12)
-        .x_label_area_size(36)
-        .y_label_area_size(48)
-        .build_cartesian_2d(0.0..end.max(f64::EPSILON), 0.0..height)?;
-    chart
-        .configure_mesh()
-        .x_desc("seconds")
-        .y_desc("uploads")
-        .y_label_formatter(&|uploads| format!("{uploads:.0}"))
-        .light_line_style(WHITE)
-        .draw()?;
-    chart
-        .draw_series(LineSeries::new(steps(samples, start), BLUE))?
-        .label("in flight")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLUE));
-    if cap as f64 <= height {
-        chart
-            .draw_series(DashedLineSeries::new(
-                [(0.0, cap as f64), (end, cap as f64)],
-                6,
-                4,
-                RED.stroke_width(1),
-            ))?
-            .label(format!("cap: {cap}"))
-            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], RED));
+impl<'a> Plot<'a> {
+    /// What became of a job.
+    pub fn new(args: &'a Args, finished: &'a Finished) -> Plot<'a> {
+        Plot {
+            samples: &finished.samples,
+            arrivals: &finished.arrivals,
+            cap: args.max_parallel,
+            throttle: args.throttle,
+            rate: args.rate,
+            bandwidth: args.bandwidth.as_ref(),
+        }
     }
-    chart
-        .configure_series_labels()
-        // The height leaves room there.
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE)
-        .border_style(BLACK)
-        .draw()?;
-    area.present()?;
-    Ok(())
+
+    /// Writes an SVG file. A title has the name of the throttle.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        // Drawn in memory first: the backend reports a full disk on drop, which is to nobody.
+        fs::write(path, self.draw()).map_err(|source| Error::Plot {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn draw(&self) -> String {
+        let mut svg = String::new();
+        self.draw_into(&mut svg)
+            .expect("drawing into memory does not fail");
+        svg
+    }
+
+    fn draw_into(&self, svg: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+        let pictures = self.pictures();
+        let moments = || pictures.iter().flat_map(|picture| &picture.numbers);
+        let start = moments().map(|(at, _)| *at).min().unwrap_or_default();
+        let end = moments().map(|(at, _)| *at).max().unwrap_or_default();
+        let end = end.saturating_sub(start).as_secs_f64();
+
+        let size = (SIZE.0, SIZE.1 * pictures.len() as u32);
+        let area = SVGBackend::with_string(svg, size).into_drawing_area();
+        area.fill(&WHITE)?;
+        for (part, picture) in area.split_evenly((pictures.len(), 1)).iter().zip(&pictures) {
+            picture.draw(part, start, end)?;
+        }
+        area.present()?;
+        Ok(())
+    }
+
+    fn pictures(&self) -> Vec<Picture> {
+        let in_flight = |sample: &Sample| (sample.at, sample.in_flight as f64);
+        let mut pictures = vec![Picture {
+            title: format!("uploads in flight, throttle: {}", self.throttle),
+            unit: "uploads",
+            legend: "in flight",
+            numbers: self.samples.iter().map(in_flight).collect(),
+            limit: Some((self.cap as f64, format!("cap: {}", self.cap))),
+        }];
+        let per_second = |weight, scale| {
+            let numbers = arrivals::over_time(self.arrivals, weight).into_iter();
+            let scaled = numbers.map(|(at, number)| (at, number as f64 * scale));
+            scaled.collect()
+        };
+        pictures.push(Picture {
+            title: "requests per second".to_owned(),
+            unit: "requests",
+            legend: "in the last second",
+            numbers: per_second(Arrival::request, 1.0),
+            limit: self
+                .rate
+                .map(|rate| (in_a_second(rate), format!("limit: {rate}"))),
+        });
+        if let Some(bandwidth) = self.bandwidth {
+            let limit = bandwidth.quota().count() as f64 * 1e-6;
+            pictures.push(Picture {
+                title: "bytes per second, of requests when they begin".to_owned(),
+                unit: "MB",
+                legend: "in the last second",
+                numbers: per_second(Arrival::bytes, 1e-6),
+                limit: Some((limit, format!("limit: {bandwidth}"))),
+            });
+        }
+        pictures
+    }
+}
+
+/// How many a quota allows in a second at most: its rate, and its burst but for the one with which
+/// the second begins.
+fn in_a_second(quota: Quota) -> f64 {
+    quota.count() as f64 / quota.period().as_secs_f64() + (quota.max_burst() - 1) as f64
+}
+
+impl Picture {
+    fn draw(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, Shift>,
+        start: Duration,
+        end: f64,
+    ) -> Result<(), Box<dyn std::error::Error>> {
+        let peak = self.numbers.iter().map(|&(_, number)| number);
+        let peak = peak.fold(0.0, f64::max);
+        // A limit that is far away would make the line flat.
+        let height = if peak > 0.0 { peak * 1.25 } else { 1.25 };
+
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(48)
+            .build_cartesian_2d(0.0..end.max(f64::EPSILON), 0.0..height)?;
+        let digits = usize::from(height < 10.0 && self.unit == "MB");
+        chart
+            .configure_mesh()
+            .x_desc("seconds")
+            .y_desc(self.unit)
+            .y_label_formatter(&|number| format!("{number:.digits$}"))
+            .light_line_style(WHITE)
+            .draw()?;
+        chart
+            .draw_series(LineSeries::new(steps(&self.numbers, start), BLUE))?
+            .label(self.legend)
+            .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], BLUE));
+        if let Some((limit, label)) = &self.limit
+            && *limit <= height
+        {
+            chart
+                .draw_series(DashedLineSeries::new(
+                    [(0.0, *limit), (end, *limit)],
+                    6,
+                    4,
+                    RED.stroke_width(1),
+                ))?
+                .label(label)
+                .legend(|(x, y)| PathElement::new([(x, y), (x + 16, y)], RED));
+        }
+        chart
+            .configure_series_labels()
+            // The height leaves room there.
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE)
+            .border_style(BLACK)
+            .draw()?;
+        Ok(())
+    }
 }
 
 /// The corners of the line: each number holds until the next one.
-fn steps(samples: &[Sample], start: f64) -> Vec<(f64, f64)> {
-    let mut corners = Vec::with_capacity(2 * samples.len());
+fn steps(numbers: &[(Duration, f64)], start: Duration) -> Vec<(f64, f64)> {
+    let mut corners = Vec::with_capacity(2 * numbers.len());
     let mut before = 0.0;
-    for sample in samples {
-        let at = sample.at.as_secs_f64() - start;
+    for &(at, number) in numbers {
+        let at = at.saturating_sub(start).as_secs_f64();
         corners.push((at, before));
-        before = sample.in_flight as f64;
+        before = number;
         corners.push((at, before));
     }
     corners
@@ -113,7 +208,6 @@ fn steps(samples: &[Sample], start: f64) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn samples(numbers: &[usize]) -> Vec<Sample> {
         let at = |second| Duration::from_secs(second as u64);
@@ -124,10 +218,31 @@ mod tests {
         numbers.iter().enumerate().map(sample).collect()
     }
 
+    fn arrivals(count: u64) -> Vec<Arrival> {
+        let arrival = |n| Arrival {
+            at: Duration::from_millis(20 * n),
+            bytes: 1_000_000,
+        };
+        (0..count).map(arrival).collect()
+    }
+
+    fn plot<'a>(samples: &'a [Sample], arrivals: &'a [Arrival], cap: usize) -> Plot<'a> {
+        Plot {
+            samples,
+            arrivals,
+            cap,
+            throttle: ThrottleKind::Pool,
+            rate: None,
+            bandwidth: None,
+        }
+    }
+
     #[test]
     fn line_steps_at_every_change() {
+        let numbers = [(7, 1.0), (8, 2.0), (9, 0.0)];
+        let numbers = numbers.map(|(second, number)| (Duration::from_secs(second), number));
         assert_eq!(
-            steps(&samples(&[1, 2, 0]), 0.0),
+            steps(&numbers, Duration::from_secs(7)),
             [
                 (0.0, 0.0),
                 (0.0, 1.0),
@@ -141,20 +256,43 @@ mod tests {
 
     #[test]
     fn cap_is_drawn_unless_it_is_out_of_sight() {
-        assert!(draw(&samples(&[1, 2, 0]), 2, ThrottleKind::Pool).contains("cap: 2"));
-        assert!(!draw(&samples(&[1, 2, 0]), 1000, ThrottleKind::Pool).contains("cap: 1000"));
+        let samples = samples(&[1, 2, 0]);
+        assert!(plot(&samples, &[], 2).draw().contains("cap: 2"));
+        assert!(!plot(&samples, &[], 1000).draw().contains("cap: 1000"));
+    }
+
+    #[test]
+    fn limits_per_second_are_drawn_if_there_are_any() {
+        let (samples, arrivals) = (samples(&[1, 2, 0]), arrivals(100));
+        let mut plot = plot(&samples, &arrivals, 2);
+        let without = plot.draw();
+        assert!(without.contains("requests per second"));
+        assert!(!without.contains("limit: ") && !without.contains("bytes per second"));
+
+        let bandwidth = "50MB/s".parse().unwrap();
+        plot.rate = Some(Quota::per_second(50));
+        plot.bandwidth = Some(&bandwidth);
+        let with = plot.draw();
+        assert!(with.contains("limit: 50/s") && with.contains("limit: 50MB/s"));
+        assert!(with.contains("bytes per second"));
+    }
+
+    #[test]
+    fn limit_is_what_fits_into_a_second() {
+        assert_eq!(in_a_second(Quota::per_second(50)), 50.0);
+        assert_eq!(in_a_second(Quota::per_minute(300).burst(11)), 15.0);
     }
 
     #[test]
     fn nothing_at_all_can_be_drawn() {
-        assert!(draw(&[], 4, ThrottleKind::Pool).contains("</svg>"));
-        assert!(draw(&samples(&[0]), 4, ThrottleKind::Pool).contains("</svg>"));
+        assert!(plot(&[], &[], 4).draw().contains("</svg>"));
+        assert!(plot(&samples(&[0]), &[], 4).draw().contains("</svg>"));
     }
 
     #[test]
     fn a_place_that_cannot_be_written_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("no/plot.svg");
-        assert!(write(&path, &[], 1, ThrottleKind::Pool).is_err());
+        assert!(plot(&[], &[], 1).write(&path).is_err());
     }
 }

@@ -5,8 +5,12 @@
 use std::fmt::{self, Write as _};
 use std::time::Duration;
 
+use bytesize::ByteSize;
 use serde::Serialize;
+use tollgate::Quota;
 
+use crate::arrivals::{self, Arrival};
+use crate::bandwidth::Bandwidth;
 use crate::failure::{Failure, Group, group};
 use crate::kind::ThrottleKind;
 use crate::progress::shown;
@@ -39,9 +43,23 @@ pub struct Report {
     pub throttle: ThrottleKind,
     /// The highest number of simultaneous uploads.
     pub peak_in_flight: usize,
-    /// Who counted them.
+    /// Who counted them, and the requests below.
     pub counted_by: CountedBy,
-    /// The median of how long a request waited for its permit, in milliseconds.
+    /// How many requests were allowed per time.
+    pub rate: Option<Quota>,
+    /// How many requests there were, reading back not included.
+    pub requests: usize,
+    /// How many of them began per second of the time that the uploads took.
+    pub mean_requests_per_second: f64,
+    /// How many of them began in any [second](crate::arrivals), at most.
+    pub peak_requests_per_second: u64,
+    /// How many bytes of files were allowed per second.
+    pub bandwidth: Option<Bandwidth>,
+    /// How many bytes the requests brought per second of the time that the uploads took.
+    pub mean_bytes_per_second: f64,
+    /// How many bytes they brought that began in any [second](crate::arrivals), at most.
+    pub peak_bytes_per_second: u64,
+    /// The median of how long a request waited until it could go, in milliseconds.
     pub wait_p50_ms: Option<f64>,
     /// What 99 of 100 requests did not exceed, in milliseconds.
     pub wait_p99_ms: Option<f64>,
@@ -67,6 +85,9 @@ pub(crate) struct Figures<'a> {
     pub(crate) throttle: ThrottleKind,
     pub(crate) peak_in_flight: usize,
     pub(crate) counted_by: CountedBy,
+    pub(crate) rate: Option<Quota>,
+    pub(crate) bandwidth: Option<&'a Bandwidth>,
+    pub(crate) arrivals: &'a [Arrival],
     pub(crate) waits: &'a Waits,
     pub(crate) interrupted: bool,
     pub(crate) skipped: usize,
@@ -79,6 +100,8 @@ impl Report {
         mut failures: Vec<Failure>,
         figures: Figures<'_>,
     ) -> Report {
+        let arrivals = figures.arrivals;
+        let sent: u64 = arrivals.iter().map(Arrival::bytes).sum();
         let mut report = Report {
             files: outcomes.len() + failures.len(),
             bytes: 0,
@@ -87,6 +110,13 @@ impl Report {
             throttle: figures.throttle,
             peak_in_flight: figures.peak_in_flight,
             counted_by: figures.counted_by,
+            rate: figures.rate,
+            requests: arrivals.len(),
+            mean_requests_per_second: per_second(arrivals.len() as f64, figures.time),
+            peak_requests_per_second: arrivals::peak(arrivals, Arrival::request),
+            bandwidth: figures.bandwidth.cloned(),
+            mean_bytes_per_second: per_second(sent as f64, figures.time),
+            peak_bytes_per_second: arrivals::peak(arrivals, Arrival::bytes),
             wait_p50_ms: figures.waits.percentile(50).map(milliseconds),
             wait_p99_ms: figures.waits.percentile(99).map(milliseconds),
             verified: 0,
@@ -151,8 +181,23 @@ impl fmt::Display for Report {
             "uploads at once: {} at most, as counted by the {by}; {} allowed ({})",
             self.peak_in_flight, self.max_parallel, self.throttle
         )?;
+        writeln!(
+            f,
+            "requests: {}, {:.1} per second, {} at most in any second; allowed: {}",
+            self.requests,
+            self.mean_requests_per_second,
+            self.peak_requests_per_second,
+            allowed(self.rate.as_ref())
+        )?;
+        writeln!(
+            f,
+            "sent: {} per second, {} at most in any second; allowed: {}",
+            ByteSize(self.mean_bytes_per_second as u64).display().si(),
+            ByteSize(self.peak_bytes_per_second).display().si(),
+            allowed(self.bandwidth.as_ref())
+        )?;
         if let (Some(p50), Some(p99)) = (self.wait_p50_ms, self.wait_p99_ms) {
-            writeln!(f, "wait for a permit: p50 {p50:.1} ms, p99 {p99:.1} ms")?;
+            writeln!(f, "wait: p50 {p50:.1} ms, p99 {p99:.1} ms")?;
         }
         write!(
             f,
@@ -169,4 +214,14 @@ impl fmt::Display for Report {
 /// To the microsecond, which is finer than anything that is waited for here.
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
+}
+
+/// To a thousandth.
+fn per_second(number: f64, time: Duration) -> f64 {
+    let seconds = time.as_secs_f64().max(f64::MIN_POSITIVE);
+    (number / seconds * 1000.0).round() / 1000.0
+}
+
+fn allowed(limit: Option<&impl ToString>) -> String {
+    limit.map_or_else(|| "any number".to_owned(), ToString::to_string)
 }

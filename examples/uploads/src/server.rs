@@ -4,8 +4,13 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Incoming;
+use hyper::header::CONTENT_LENGTH;
+use hyper::service::{Service, service_fn};
+use hyper::{Method, Request};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use s3s::auth::SimpleAuth;
@@ -14,6 +19,7 @@ use s3s_fs::FileSystem;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::arrivals::Arrivals;
 use crate::observed::{Behaviour, Observed};
 
 /// The access key that the server knows.
@@ -48,13 +54,14 @@ impl Server {
         let root = root.canonicalize()?;
         let files =
             FileSystem::new(&root).map_err(|error| io::Error::other(format!("{error:?}")))?;
+        let arrivals = Arc::clone(&behaviour.arrivals);
         let mut service = S3ServiceBuilder::new(Observed::new(files, root.clone(), behaviour));
         service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         Ok(Server {
             address: listener.local_addr()?,
             root,
-            accepting: tokio::spawn(accept(listener, service.build())),
+            accepting: tokio::spawn(accept(listener, service.build(), arrivals)),
         })
     }
 
@@ -76,11 +83,15 @@ impl Drop for Server {
 }
 
 /// Serves every connection until the task is aborted.
-async fn accept(listener: TcpListener, service: S3Service) {
+async fn accept(listener: TcpListener, service: S3Service, arrivals: Arc<Arrivals>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let service = service.clone();
+                let (service, arrivals) = (service.clone(), Arc::clone(&arrivals));
+                let service = service_fn(move |request| {
+                    note(&arrivals, &request);
+                    Service::call(&service, request)
+                });
                 tokio::spawn(async move {
                     // A connection that breaks off is the client's to notice.
                     let _ = Builder::new(TokioExecutor::new())
@@ -93,4 +104,17 @@ async fn accept(listener: TcpListener, service: S3Service) {
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
     }
+}
+
+/// Writes a request down that has just arrived, unless it only reads.
+fn note(arrivals: &Arrivals, request: &Request<Incoming>) {
+    let method = request.method();
+    if method == Method::GET || method == Method::HEAD {
+        return;
+    }
+    // What a POST brings are not bytes of a file.
+    let length = request.headers().get(CONTENT_LENGTH);
+    let length = length.filter(|_| method == Method::PUT);
+    let bytes = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    arrivals.record(bytes.unwrap_or(0));
 }

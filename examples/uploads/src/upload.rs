@@ -3,6 +3,8 @@
 //! 1. **Every request holds one permit while it runs**: PutObject, UploadPart, and also the ones
 //!    that open, complete and abort a multipart upload. So the server never has more of them than
 //!    there are permits.
+//!    If there are limits per second, it enters [them](crate::rates) under its permit, and is charged
+//!    for itself and its bytes, before it goes.
 //! 2. **Nobody holds a permit while waiting for another.** A multipart upload as a whole holds
 //!    none; so a single permit is enough for everything to end.
 //! 3. **Bytes are read only while holding the permit that they are sent under.** So at most as many
@@ -20,11 +22,13 @@ use object_store::aws::AmazonS3;
 use object_store::{ObjectStoreExt, PutPayload};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tollgate::{CancelOn, ErrorKind, Throttle};
+use tollgate::{All, CancelOn, Cost, ErrorKind, RateLimiter, Throttle, all};
 
+use crate::arrivals::Arrivals;
 use crate::failure::Failure;
 use crate::gauge::Gauge;
 use crate::progress::Progress;
+use crate::rates::Rates;
 use crate::source::SourceFile;
 use crate::waits::Waits;
 
@@ -33,11 +37,16 @@ pub trait SharedThrottle: Throttle<Permit: Send, Enter: Send> + Send + Sync + 's
 
 impl<T> SharedThrottle for T where T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static {}
 
+/// What a request enters: the throttle, then the rates.
+pub(crate) type Entrance<'a, T> = All<(T, Option<&'a RateLimiter>, Option<Cost<&'a RateLimiter>>)>;
+
 /// Everything that the tasks share.
 #[derive(Debug)]
 pub struct Job<T> {
     /// What each request has to get past.
     pub throttle: T,
+    /// What else it has to get past then.
+    pub rates: Rates,
     /// Where the objects go.
     pub store: Arc<AmazonS3>,
     /// Cancels what waits.
@@ -46,7 +55,9 @@ pub struct Job<T> {
     pub part_bytes: u64,
     /// Counts the uploads under way, as the client sees them.
     pub gauge: Arc<Gauge>,
-    /// How long the requests waited for their permits.
+    /// When the requests begin, as the client sees them.
+    pub arrivals: Arc<Arrivals>,
+    /// How long the requests waited until they could go.
     pub waits: Waits,
     /// Shows how far it is.
     pub progress: Progress,
@@ -93,10 +104,11 @@ where
     }
 
     async fn upload_whole(&self, file: &SourceFile) -> Outcome {
-        let permit = self.enter(file, &self.token).await?;
+        let permit = self.enter(file, file.len, &self.token).await?;
         let bytes = read(file, 0, file.len).await?;
         let put = {
             let _slot = self.gauge.enter();
+            self.arrivals.record(file.len);
             self.store.put(&file.key, PutPayload::from(bytes)).await
         };
         drop(permit);
@@ -105,15 +117,26 @@ where
         Ok(())
     }
 
-    /// Waits for a permit until the token is cancelled.
+    /// Everything that a request with so many bytes of a file has to get past, in this order.
+    pub(crate) fn entrance(&self, bytes: u64) -> Entrance<'_, T> {
+        all((
+            self.throttle.clone(),
+            self.rates.requests(),
+            self.rates.bytes(bytes),
+        ))
+    }
+
+    /// Waits until a request with so many bytes may go, or the token is cancelled.
     pub(crate) async fn enter(
         &self,
         file: &SourceFile,
+        bytes: u64,
         token: &CancellationToken,
     ) -> Result<T::Permit, Stop> {
         let asked = Instant::now();
-        match CancelOn::new(self.throttle.enter(), token).await {
-            Ok(permit) => {
+        match CancelOn::new(self.entrance(bytes).enter(), token).await {
+            // What the rates charged is not to be given back.
+            Ok((permit, _, _)) => {
                 self.waits.record(asked.elapsed());
                 Ok(permit)
             }

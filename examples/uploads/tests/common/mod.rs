@@ -12,6 +12,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tempfile::TempDir;
 use tollgate::Semaphore;
+use uploads::arrivals::Arrivals;
 use uploads::gauge::Gauge;
 use uploads::observed::{Behaviour, Refusal};
 use uploads::server::{ACCESS_KEY, BUCKET, SECRET_KEY, Server};
@@ -125,6 +126,8 @@ impl Drop for Running {
 pub(crate) struct TestServer {
     pub(crate) server: Server,
     pub(crate) gauge: Arc<Gauge>,
+    /// The server's own log of the requests that change something.
+    pub(crate) arrivals: Arc<Arrivals>,
     /// Each upload that the server goes on with uses up a permit of it.
     pub(crate) gate: Arc<Semaphore>,
     root: TempDir,
@@ -134,10 +137,11 @@ impl TestServer {
     /// A server that goes on with `open` uploads and keeps the others waiting, and refuses some.
     pub(crate) async fn start(open: usize, refusals: Vec<Refusal>) -> TestServer {
         let root = tempfile::tempdir().unwrap();
-        let gauge = Gauge::new(false);
+        let (gauge, arrivals) = (Gauge::new(false), Arrivals::new());
         let gate = Arc::new(Semaphore::new(open));
         let behaviour = Behaviour {
             gauge: Arc::clone(&gauge),
+            arrivals: Arc::clone(&arrivals),
             gate: Some(Arc::clone(&gate)),
             refusals,
             ..Behaviour::default()
@@ -145,6 +149,7 @@ impl TestServer {
         TestServer {
             server: Server::start(root.path(), behaviour).await.unwrap(),
             gauge,
+            arrivals,
             gate,
             root,
         }
@@ -216,6 +221,16 @@ pub(crate) fn small_files(count: usize) -> TempDir {
     let directory = tempfile::tempdir().unwrap();
     for index in 0..count {
         let content = vec![index as u8; 37 * index];
+        fs::write(directory.path().join(format!("file-{index:03}")), content).unwrap();
+    }
+    directory
+}
+
+/// A directory with so many files of this length.
+pub(crate) fn equal_files(count: usize, len: usize) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    for index in 0..count {
+        let content = vec![index as u8; len];
         fs::write(directory.path().join(format!("file-{index:03}")), content).unwrap();
     }
     directory

@@ -1,0 +1,88 @@
+//! Clocks: what a limiter tells the time by, and who wakes those who wait for it.
+//!
+//! Exact on manual and on tokio's paused time. On the time of the machine a test only says that a wait
+//! ends, and in what order, never when.
+
+mod support;
+
+mod clocks {
+    mod alarms;
+    mod chosen;
+    mod manual;
+    mod memory;
+    mod reentrant;
+    mod system;
+    #[cfg(feature = "tokio")]
+    mod tokio_runtimes;
+    #[cfg(feature = "tokio")]
+    mod tokio_time;
+}
+
+use std::alloc::System;
+use std::future::Future;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use tollgate::{Charge, RateLimiter};
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// A second.
+const SECOND: Duration = Duration::from_secs(1);
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// What this comes to; it fails instead of hanging if it does not end.
+///
+/// It ends in milliseconds. How long it may take decides only when the test fails.
+fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, ended) = channel();
+    let thread = thread::spawn(move || sender.send(run()));
+    match ended.recv_timeout(Duration::from_secs(60)) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => panic!("it was stranded"),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(payload) => std::panic::resume_unwind(payload),
+            Ok(_) => unreachable!("it ended without saying so"),
+        },
+    }
+}
+
+/// Waits until so many are in line.
+async fn until_in_line(limiter: &RateLimiter, waiting: usize) {
+    while limiter.waiting() != waiting {
+        thread::yield_now();
+        support::yield_now().await;
+    }
+}
+
+/// So many waits, one after the other.
+async fn acquire_times(limiter: &RateLimiter, times: usize) -> Vec<Charge> {
+    let mut charges = Vec::new();
+    for _ in 0..times {
+        charges.push(limiter.acquire().await.expect("nobody closes it"));
+    }
+    charges
+}
+
+/// With a burst of 1, charges are never closer than this.
+#[track_caller]
+fn assert_apart(charges: Vec<Charge>, by: Duration) {
+    let mut ticks: Vec<_> = charges.iter().map(Charge::at).collect();
+    ticks.sort();
+    for pair in ticks.windows(2) {
+        // The promise is exact to one nanosecond, the resolution of the clock.
+        let apart = pair[1].saturating_since(pair[0]) + Duration::from_nanos(1);
+        assert!(apart >= by, "{pair:?}");
+    }
+}
+
+/// Polls a future to its end on a thread that drives nothing else.
+fn block_on<F: Future>(future: F) -> F::Output {
+    futures::executor::block_on(future)
+}

@@ -1,0 +1,124 @@
+//! Which clock it is when none was chosen: that of the machine, unless a test asked for tokio's with the
+//! feature `test-util`.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate::{Clock, LeakyBucket, Quota, RateLimiter};
+
+use super::super::{SECOND, acquire_times, assert_apart, ends, millis};
+
+const FAST: Quota = Quota::per_second(1000);
+
+/// Runs in paused time. Real time is not stopped by it.
+fn paused<R: Send + 'static>(run: impl Future<Output = R> + Send + 'static) -> R {
+    ends(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build();
+        runtime.unwrap().block_on(run)
+    })
+}
+
+#[test]
+fn first_used_outside_of_a_runtime_it_is_that_of_the_machine() {
+    let limiter = RateLimiter::new(FAST);
+    let before = Clock::system().now();
+    let at = limiter.try_acquire().unwrap().at();
+    assert!(before <= at && at <= Clock::system().now());
+    paused(async move {
+        let begun = Instant::now();
+        assert_apart(acquire_times(&limiter, 3).await, millis(1));
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+    });
+}
+
+#[test]
+fn one_that_was_chosen_stays() {
+    paused(async {
+        let begun = Instant::now();
+        let limiter = RateLimiter::new(FAST).clock(Clock::system());
+        assert_apart(acquire_times(&limiter, 3).await, millis(1));
+        let bucket = LeakyBucket::new(FAST, 10).clock(Clock::system());
+        bucket.acquire().await.unwrap();
+        bucket.acquire().await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+
+        let manual = Clock::manual();
+        let limiter = RateLimiter::new(FAST).clock(&manual);
+        assert_eq!(limiter.try_acquire().unwrap().at(), manual.now());
+        tokio::time::advance(SECOND).await;
+        assert!(limiter.try_acquire().is_err());
+    });
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn the_time_of_tokio_that_was_chosen_stays() {
+    paused(async {
+        let begun = Instant::now();
+        let limiter = RateLimiter::new(Quota::per_day(1)).clock(Clock::tokio());
+        acquire_times(&limiter, 3).await;
+        assert_eq!(begun.elapsed(), 2 * 86_400 * SECOND);
+    });
+    let limiter = RateLimiter::new(Quota::per_day(1)).clock(Clock::tokio());
+    limiter.try_acquire().unwrap();
+    paused(async move {
+        let begun = Instant::now();
+        acquire_times(&limiter, 3).await;
+        assert_eq!(begun.elapsed(), 2 * 86_400 * SECOND);
+    });
+}
+
+#[cfg(feature = "test-util")]
+#[test]
+fn with_test_util_what_is_first_used_in_a_runtime_follows_its_time() {
+    static SHARED: RateLimiter = RateLimiter::new(Quota::per_day(1));
+    paused(async {
+        let begun = Instant::now();
+        acquire_times(&SHARED, 3).await;
+        assert_eq!(begun.elapsed(), 2 * 86_400 * SECOND);
+        let bucket = LeakyBucket::new(Quota::per_day(1), 10);
+        bucket.acquire().await.unwrap();
+        bucket.acquire().await.unwrap();
+        assert_eq!(begun.elapsed(), 3 * 86_400 * SECOND);
+        // Where it is made does not matter.
+        let late = RateLimiter::new(Quota::per_hour(1));
+        tokio::time::advance(SECOND).await;
+        late.try_acquire().unwrap();
+        assert_eq!(late.peek().retry_after, 3600 * SECOND);
+    });
+    // Another test, with the same static: it starts fresh.
+    paused(async {
+        let begun = Instant::now();
+        acquire_times(&SHARED, 2).await;
+        assert_eq!(begun.elapsed(), 86_400 * SECOND);
+    });
+}
+
+#[cfg(not(feature = "test-util"))]
+#[test]
+fn without_test_util_real_time_passes_in_paused_time() {
+    static SHARED: RateLimiter = RateLimiter::new(FAST);
+    for _ in 0..2 {
+        paused(async {
+            let begun = Instant::now();
+            let before = Clock::system().now();
+            let charges = acquire_times(&SHARED, 4).await;
+            assert!(charges[0].at() >= before);
+            assert_apart(charges, millis(1));
+            assert_eq!(begun.elapsed(), Duration::ZERO);
+            let bucket = LeakyBucket::new(FAST, 10);
+            bucket.acquire().await.unwrap();
+            bucket.acquire().await.unwrap();
+            assert_eq!(begun.elapsed(), Duration::ZERO);
+        });
+    }
+    paused(async {
+        let slow = RateLimiter::new(Quota::per_day(1));
+        slow.try_acquire().unwrap();
+        tokio::time::advance(86_400 * SECOND).await;
+        assert!(slow.try_acquire().is_err());
+    });
+}

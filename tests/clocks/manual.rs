@@ -1,0 +1,315 @@
+//! Time that moves when it is told to: step by step, and with nobody behind the scenes.
+
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{Clock, ErrorKind, ManualClock, MissedTick, Quota, RateLimiter, Semaphore, all};
+
+use super::super::{SECOND, ends, millis};
+use crate::support::foreign::calls_when_woken;
+use crate::support::{Counter, Waiter, yield_now};
+
+/// A limiter to which one call is owed, so that whoever comes is due after `interval`.
+fn limiter(clock: &ManualClock, interval: Duration) -> RateLimiter {
+    let limiter = RateLimiter::new(Quota::new(1, interval)).clock(clock);
+    limiter.try_acquire().unwrap();
+    limiter
+}
+
+/// Who was woken, and at which tick.
+type Log = Arc<Mutex<Vec<(usize, u64)>>>;
+
+fn logs(log: &Log, clock: &ManualClock, name: usize) -> Waker {
+    let (log, clock) = (Arc::clone(log), clock.clone());
+    calls_when_woken(move || log.lock().unwrap().push((name, clock.now().as_nanos())))
+}
+
+#[test]
+fn it_begins_at_zero_and_stands_still() {
+    let clock = Clock::manual();
+    assert_eq!(clock.now().as_nanos(), 0);
+    assert_eq!(Clock::from(&clock).now(), clock.now());
+    clock.advance(Duration::ZERO);
+    assert_eq!(clock.now().as_nanos(), 0);
+    let clone = clock.clone();
+    clone.advance(SECOND);
+    assert_eq!(clock.now().as_nanos(), 1_000_000_000);
+    assert_eq!(
+        Clock::manual().now().as_nanos(),
+        0,
+        "another one is another time"
+    );
+}
+
+#[test]
+fn it_steps_through_the_due_times_of_many_limiters_in_their_order() {
+    let clock = Clock::manual();
+    let log = Log::default();
+    let limiters = [7, 3, 11, 5].map(|interval| limiter(&clock, millis(interval)));
+    // Three of each, and from each limiter in turn, so that no order of joining helps.
+    let mut waiters = Vec::new();
+    for _ in 0..3 {
+        for (name, limiter) in limiters.iter().enumerate() {
+            let mut waiter = Waiter::new(limiter.acquire());
+            assert!(waiter.poll_with(&logs(&log, &clock, name)).is_pending());
+            waiters.push(waiter);
+        }
+    }
+    clock.advance(millis(100));
+    let in_millis: Vec<_> = log
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|(name, at)| (*name, at / 1_000_000))
+        .collect();
+    let expected = [
+        (1, 3),
+        (3, 5),
+        (1, 6),
+        (0, 7),
+        (1, 9),
+        (3, 10),
+        (2, 11),
+        (0, 14),
+        (3, 15),
+        (0, 21),
+        (2, 22),
+        (2, 33),
+    ];
+    assert_eq!(in_millis, expected);
+    assert_eq!(clock.now().as_nanos(), 100_000_000);
+    // All were late to collect; each was charged at its own tick.
+    let mut ticks: Vec<_> = waiters
+        .iter_mut()
+        .map(|waiter| waiter.granted().at().as_nanos())
+        .collect();
+    ticks.sort_unstable();
+    assert_eq!(ticks, expected.map(|(_, at)| at * 1_000_000));
+}
+
+#[test]
+fn at_one_tick_they_are_woken_in_the_order_in_which_they_began_to_wait() {
+    let clock = Clock::manual();
+    let log = Log::default();
+    let limiters = [(); 8].map(|()| limiter(&clock, millis(10)));
+    let mut waiters = Vec::new();
+    for name in [5, 2, 7, 0, 1, 6, 3, 4] {
+        let mut waiter = Waiter::new(limiters[name].acquire());
+        assert!(waiter.poll_with(&logs(&log, &clock, name)).is_pending());
+        waiters.push(waiter);
+    }
+    clock.advance(millis(10));
+    let names: Vec<_> = log.lock().unwrap().iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, [5, 2, 7, 0, 1, 6, 3, 4]);
+}
+
+#[test]
+fn those_who_are_due_are_charged_at_their_tick_however_long_the_step() {
+    for missed_tick in [MissedTick::Delay, MissedTick::Burst { max: 1 }] {
+        let clock = Clock::manual();
+        let limiter = limiter(&clock, millis(10));
+        let limiter = RateLimiter::new(limiter.quota())
+            .clock(&clock)
+            .missed_tick(missed_tick);
+        limiter.try_acquire().unwrap();
+        let mut waiters: Vec<_> = (0..20).map(|_| Waiter::parked(limiter.acquire())).collect();
+        clock.advance(SECOND);
+        for (waiter, number) in waiters.iter_mut().zip(1..) {
+            assert_eq!(
+                waiter.granted().at().as_nanos(),
+                number * 10_000_000,
+                "{missed_tick:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_nanosecond_before_it_is_due_nobody_is_woken() {
+    let clock = Clock::manual();
+    let limiter = limiter(&clock, millis(10));
+    let mut waiter = Waiter::parked(limiter.acquire());
+    clock.advance(Duration::from_nanos(9_999_999));
+    assert_eq!(waiter.wakes(), 0);
+    assert!(waiter.is_pending());
+    clock.advance(Duration::ZERO);
+    assert_eq!(waiter.wakes(), 0);
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(waiter.wakes(), 1);
+    assert_eq!(waiter.granted().at(), clock.now());
+}
+
+#[test]
+fn the_end_of_time_is_reached_and_not_passed() {
+    let clock = Clock::manual();
+    let limiter = limiter(&clock, millis(10));
+    let mut waiters = [(); 3].map(|()| Waiter::parked(limiter.acquire()));
+    clock.advance(Duration::MAX);
+    assert_eq!(clock.now().as_nanos(), u64::MAX);
+    let ticks = waiters
+        .each_mut()
+        .map(|waiter| waiter.granted().at().as_nanos());
+    assert_eq!(ticks, [10_000_000, 20_000_000, 30_000_000]);
+    clock.advance(Duration::MAX);
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(clock.now().as_nanos(), u64::MAX);
+}
+
+#[test]
+fn a_timeout_at_the_end_of_time_never_comes_due_before_it() {
+    let clock = Clock::manual();
+    let limiter = limiter(&clock, Duration::from_secs(86_400));
+    let mut waiter = Waiter::parked(limiter.acquire().timeout(Duration::MAX));
+    clock.advance(Duration::from_secs(86_400));
+    waiter.granted();
+}
+
+#[test]
+fn a_waiter_that_is_dropped_leaves_no_waker_behind() {
+    let clock = Clock::manual();
+    let limiter = limiter(&clock, SECOND);
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    let mut waiters: Vec<_> = (0..100)
+        .map(|number| Waiter::new(limiter.acquire().timeout(millis(200_000 + number))))
+        .collect();
+    for waiter in &mut waiters {
+        assert!(waiter.poll_with(&waker).is_pending());
+    }
+    let weak = Arc::downgrade(&counter);
+    drop((counter, waker));
+    assert!(weak.strong_count() >= 200, "the line and the clock know it");
+    waiters.truncate(50);
+    assert_eq!(weak.strong_count(), 100);
+    drop(waiters);
+    assert_eq!(weak.strong_count(), 0);
+    clock.advance(Duration::MAX);
+}
+
+#[test]
+fn a_wait_that_is_over_leaves_no_waker_behind() {
+    let clock = Clock::manual();
+    let limiter = limiter(&clock, SECOND);
+    let counter = Arc::new(Counter::default());
+    let weak = Arc::downgrade(&counter);
+    let waker = Waker::from(counter);
+    let mut granted = Waiter::new(limiter.acquire().timeout(10 * SECOND));
+    assert!(granted.poll_with(&waker).is_pending());
+    clock.advance(SECOND);
+    assert!(granted.poll_with(&waker).is_ready());
+    drop(waker);
+    // The futures are still there.
+    assert_eq!(weak.strong_count(), 0);
+    drop(granted);
+}
+
+/// A moved timeout wakes where it was polled last.
+#[test]
+fn a_timeout_wakes_whoever_polled_last() {
+    let clock = Clock::manual();
+    let semaphore = Semaphore::new(1);
+    let limiter = limiter(&clock, SECOND);
+    let both = all((&limiter, &semaphore));
+    let _held = semaphore.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(both.acquire().timeout(2 * SECOND));
+    clock.advance(SECOND);
+    assert_eq!(waiter.wakes(), 1);
+    assert!(waiter.is_pending());
+    let other = Arc::new(Counter::default());
+    assert!(
+        waiter
+            .poll_with(&Waker::from(Arc::clone(&other)))
+            .is_pending()
+    );
+    clock.advance(SECOND);
+    assert_eq!((waiter.wakes(), other.count()), (1, 1));
+    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+}
+
+#[test]
+fn two_threads_that_advance_reach_the_sum_and_pass_nobody() {
+    for _ in 0..50 {
+        let clock = Clock::manual();
+        // One thread may go past while the other one wakes: then that much is to be made up for.
+        let limiter = RateLimiter::new(Quota::per_second(1000))
+            .missed_tick(MissedTick::Burst { max: 100 })
+            .clock(&clock);
+        limiter.try_acquire().unwrap();
+        let mut waiters: Vec<_> = (0..100)
+            .map(|_| Waiter::parked(limiter.acquire()))
+            .collect();
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let before = clock.now();
+                        clock.advance(millis(1));
+                        assert!(clock.now().saturating_since(before) >= millis(1));
+                    }
+                });
+            }
+        });
+        assert_eq!(clock.now().as_nanos(), 100_000_000);
+        for (waiter, number) in waiters.iter_mut().zip(1..) {
+            assert_eq!(waiter.wakes(), 1);
+            assert_eq!(waiter.granted().at().as_nanos(), number * 1_000_000);
+        }
+    }
+}
+
+/// The wait is in line a moment before its alarm is set; time that moves on in between must not
+/// leave it behind.
+#[test]
+fn a_waiter_that_is_in_line_is_woken_by_a_single_step() {
+    ends(|| {
+        for _ in 0..2_000 {
+            let clock = Clock::manual();
+            let limiter = limiter(&clock, millis(1));
+            thread::scope(|scope| {
+                let waiting = scope.spawn(|| limiter.acquire().wait().unwrap());
+                while limiter.waiting() == 0 {
+                    std::hint::spin_loop();
+                }
+                clock.advance(millis(1));
+                assert!(waiting.join().unwrap().at() >= clock.now());
+            });
+        }
+    });
+}
+
+#[test]
+fn no_runtime_is_needed_to_drive_tasks_by_it() {
+    use futures::executor::LocalPool;
+    use futures::task::LocalSpawnExt;
+
+    let clock = Clock::manual();
+    let limiter = Arc::new(limiter(&clock, millis(10)));
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let mut pool = LocalPool::new();
+    for name in 0..3 {
+        let (limiter, clock, done) = (Arc::clone(&limiter), clock.clone(), Arc::clone(&done));
+        pool.spawner()
+            .spawn_local(async move {
+                for _ in 0..2 {
+                    limiter.acquire().await.unwrap();
+                    done.lock()
+                        .unwrap()
+                        .push((name, clock.now().as_nanos() / 1_000_000));
+                    yield_now().await;
+                }
+            })
+            .unwrap();
+    }
+    pool.run_until_stalled();
+    for _ in 0..6 {
+        clock.advance(millis(10));
+        pool.run_until_stalled();
+    }
+    let done = done.lock().unwrap();
+    assert_eq!(
+        *done,
+        [(0, 10), (1, 20), (2, 30), (0, 40), (1, 50), (2, 60)]
+    );
+}

@@ -1,0 +1,288 @@
+//! `Clock::tokio()` in more than one runtime, and in none.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+use tollgate::{Carry, Charge, Clock, Quota, RateLimiter};
+
+use super::super::{SECOND, acquire_times, assert_apart, ends, millis, until_in_line};
+use crate::support::Waiter;
+
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+fn paused() -> Runtime {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+}
+
+fn limiter(quota: Quota) -> Arc<RateLimiter> {
+    Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
+}
+
+/// How many go at once.
+fn at_once(limiter: &RateLimiter) -> usize {
+    (0..100)
+        .take_while(|_| limiter.try_acquire().is_ok())
+        .count()
+}
+
+#[test]
+fn it_starts_fresh_in_each_runtime_it_meets_once() {
+    let limiter = limiter(Quota::per_day(1).burst(7));
+    let runtimes = [paused(), paused(), paused()];
+    let all = || {
+        runtimes
+            .each_ref()
+            .map(|runtime| runtime.block_on(async { at_once(&limiter) }))
+    };
+    assert_eq!(all(), [7, 7, 7]);
+    // No time has passed in any of them.
+    assert_eq!(all(), [0, 0, 0]);
+    // To be in no runtime is to be in one more.
+    assert_eq!((at_once(&limiter), at_once(&limiter)), (7, 0));
+    assert_eq!(all(), [0, 0, 0]);
+    drop(runtimes);
+    assert_eq!(paused().block_on(async { at_once(&limiter) }), 7);
+    assert_eq!(at_once(&limiter), 0);
+}
+
+#[test]
+fn the_first_runtime_finds_what_was_spent_before_it_was_used() {
+    let limiter = limiter(Quota::per_day(1).burst(7));
+    // Asked for, not taken: it has been used nowhere yet.
+    assert_eq!(limiter.quota().max_burst(), 7);
+    let runtime = paused();
+    let first = runtime.block_on(async { at_once(&limiter) });
+    assert_eq!(
+        (first, runtime.block_on(async { at_once(&limiter) })),
+        (7, 0)
+    );
+}
+
+/// Every verb meets the runtime, not only the tries.
+#[test]
+fn whatever_is_asked_first_starts_fresh() {
+    type Verb = fn(&Arc<RateLimiter>) -> usize;
+    let verbs: [Verb; 6] = [
+        |limiter| usize::try_from(limiter.available()).unwrap(),
+        |limiter| usize::from(limiter.peek().retry_after.is_zero()) * 2,
+        |limiter| usize::from(limiter.reserve().unwrap().delay().is_zero()) * 2,
+        |limiter| Waiter::new(limiter.acquire()).poll().two_if_ready(),
+        |limiter| usize::try_from(limiter.snapshot().available).unwrap(),
+        |limiter| {
+            limiter.set_quota_with(limiter.quota(), Carry::AsIs);
+            usize::try_from(limiter.available()).unwrap()
+        },
+    ];
+    for verb in verbs {
+        let limiter = limiter(Quota::per_day(1).burst(2));
+        assert_eq!(paused().block_on(async { at_once(&limiter) }), 2);
+        assert_eq!(paused().block_on(async { verb(&limiter) }), 2);
+    }
+}
+
+/// Whether it was let in at once.
+trait AtOnce {
+    fn two_if_ready(self) -> usize;
+}
+
+impl<T> AtOnce for std::task::Poll<T> {
+    fn two_if_ready(self) -> usize {
+        usize::from(self.is_ready()) * 2
+    }
+}
+
+#[test]
+fn those_in_line_share_in_a_fresh_start() {
+    let limiter = limiter(Quota::per_day(1));
+    let (first, second) = (paused(), paused());
+    let mut waiters = first.block_on(async {
+        assert_eq!(at_once(&limiter), 1);
+        [(); 2].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()))
+    });
+    second.block_on(async { assert_eq!(at_once(&limiter), 0) });
+    assert_eq!(waiters.each_ref().map(Waiter::wakes), [1, 0]);
+    waiters[0].granted();
+    let [_, waiter] = &mut waiters;
+    second.block_on(async {
+        let wait = std::future::poll_fn(|context| waiter.poll_with(context.waker()));
+        timeout(YEAR, wait)
+            .await
+            .expect("it is not stranded")
+            .unwrap();
+    });
+}
+
+/// The alarm of the one who comes last in line is the one of the first, in a runtime that is gone then.
+#[test]
+fn a_runtime_that_is_dropped_takes_nobody_of_another_with_it() {
+    let limiter = limiter(Quota::per_second(10));
+    let (first, second) = (paused(), paused());
+    second.block_on(async { limiter.available() });
+    let head = first.spawn(Arc::clone(&limiter).acquire_owned());
+    first.block_on(async {
+        at_once(&limiter);
+        until_in_line(&limiter, 1).await;
+    });
+    second.block_on(async {
+        let wait = timeout(YEAR, limiter.acquire());
+        let gone = async {
+            until_in_line(&limiter, 2).await;
+            // A runtime must not be dropped inside of another, but on a thread of its own.
+            thread::spawn(move || drop(first)).join().unwrap();
+            assert!(head.is_finished());
+        };
+        let (ended, ()) = tokio::join!(wait, gone);
+        ended.expect("it is not stranded").unwrap();
+    });
+}
+
+#[test]
+fn a_runtime_that_only_visited_takes_nobody_with_it() {
+    let limiter = limiter(Quota::per_second(10));
+    let home = paused();
+    home.block_on(async {
+        at_once(&limiter);
+        let mut waiters = [(); 3].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()));
+        let visitor = Arc::clone(&limiter);
+        // It starts fresh there, so one of them goes, and the alarm for the next is set there.
+        thread::spawn(move || paused().block_on(async { visitor.available() }))
+            .join()
+            .unwrap();
+        assert_eq!(limiter.waiting(), 2);
+        for waiter in &mut waiters {
+            let wait = std::future::poll_fn(|context| waiter.poll_with(context.waker()));
+            timeout(YEAR, wait)
+                .await
+                .expect("it is not stranded")
+                .unwrap();
+        }
+    });
+}
+
+/// Nobody waits any more, but an alarm was set in the runtime that is gone.
+#[test]
+fn who_comes_after_a_runtime_is_gone_is_woken_by_an_alarm_of_its_own() {
+    let limiter = limiter(Quota::per_second(1000));
+    let before = paused();
+    before.block_on(async { limiter.available() });
+    assert_eq!(at_once(&limiter), 1);
+    let gone = paused();
+    gone.block_on(async {
+        limiter.charge(2);
+        drop(Waiter::parked(limiter.acquire()));
+    });
+    drop(gone);
+    before.block_on(async {
+        limiter.charge(10);
+        let ended = timeout(YEAR, limiter.acquire()).await;
+        ended.expect("it is not stranded").unwrap();
+    });
+}
+
+#[test]
+fn on_a_plain_thread_it_is_the_time_of_the_machine() {
+    let limiter = limiter(Quota::per_second(1000));
+    let charges = ends(move || {
+        let waits = (0..5).map(|_| limiter.acquire().wait().unwrap());
+        waits.collect::<Vec<Charge>>()
+    });
+    assert_apart(charges, millis(1));
+}
+
+#[test]
+fn on_a_plain_thread_after_a_runtime_is_gone_nobody_hangs() {
+    let limiter = limiter(Quota::per_second(1000));
+    let charges = ends(move || {
+        at_once(&limiter);
+        paused().block_on(async {
+            at_once(&limiter);
+            drop(Waiter::parked(limiter.acquire()));
+        });
+        let waits = (0..5).map(|_| limiter.acquire().wait().unwrap());
+        waits.collect::<Vec<Charge>>()
+    });
+    assert_apart(charges, millis(1));
+}
+
+#[test]
+fn an_executor_of_another_kind_is_served() {
+    let limiter = limiter(Quota::per_second(1000));
+    let charges = ends(move || super::super::block_on(acquire_times(&limiter, 5)));
+    assert_apart(charges, millis(1));
+}
+
+#[test]
+fn a_blocking_task_of_a_runtime_that_is_driven_is_served() {
+    ends(|| {
+        let limiter = limiter(Quota::per_second(1000));
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_time()
+            .build()
+            .unwrap();
+        let waits = (0..3).map(|_| {
+            let wait = Arc::clone(&limiter).acquire_owned();
+            runtime.spawn_blocking(move || wait.wait().unwrap())
+        });
+        let waits: Vec<_> = waits.collect();
+        let mut charges = Vec::new();
+        for wait in waits {
+            charges.push(runtime.block_on(wait).unwrap());
+        }
+        assert_apart(charges, millis(1));
+    });
+}
+
+#[test]
+fn many_workers_share_one_limiter() {
+    let charges = ends(|| {
+        let limiter = limiter(Quota::per_second(2000));
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut tasks = tokio::task::JoinSet::new();
+            for _ in 0..4 {
+                let limiter = Arc::clone(&limiter);
+                tasks.spawn(async move { acquire_times(&limiter, 5).await });
+            }
+            tasks
+                .join_all()
+                .await
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+        })
+    });
+    assert_eq!(charges.len(), 20);
+    assert_apart(charges, SECOND / 2000);
+}
+
+#[test]
+fn a_runtime_without_a_timer_fails_whoever_waits_and_nobody_else() {
+    let limiter = limiter(Quota::per_second(10));
+    let runtime = Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        // There is nothing to wait for.
+        limiter.acquire().await.unwrap();
+        let mut waiter = Waiter::new(limiter.acquire());
+        assert!(catch_unwind(AssertUnwindSafe(|| waiter.poll())).is_err());
+        drop(waiter);
+        assert_eq!(limiter.waiting(), 0);
+        assert!(limiter.try_acquire().is_err());
+    });
+    paused().block_on(async {
+        let ended = timeout(YEAR, acquire_times(&limiter, 3)).await;
+        assert_eq!(ended.expect("it is not stranded").len(), 3);
+    });
+}

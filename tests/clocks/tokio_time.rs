@@ -1,0 +1,173 @@
+//! `Clock::tokio()` in one runtime whose time is paused: exact to the tick.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, advance, sleep};
+use tollgate::{Charge, Clock, MissedTick, Quota, RateLimiter, all};
+
+use super::super::{SECOND, acquire_times, millis};
+use crate::support::Waiter;
+
+/// One in `interval`, to which one is owed.
+fn limiter(interval: Duration) -> RateLimiter {
+    let limiter = RateLimiter::new(Quota::new(1, interval)).clock(Clock::tokio());
+    limiter.try_acquire().unwrap();
+    limiter
+}
+
+/// Lets the runtime run what is due, without anything left that could make paused time go on.
+async fn run_what_is_due() {
+    for _ in 0..5 {
+        yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn waits_end_exactly_when_they_are_due() {
+    let day = Duration::from_secs(86_400);
+    for interval in [millis(1), millis(999), SECOND, 7 * day] {
+        let begun = Instant::now();
+        let limiter = limiter(interval);
+        for number in 1..=20 {
+            limiter.acquire().await.unwrap();
+            assert_eq!(begun.elapsed(), number * interval);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn charges_are_exact_and_waits_end_at_the_next_whole_millisecond() {
+    let limiter = RateLimiter::new(Quota::per_second(3).burst(3)).clock(Clock::tokio());
+    let begun = Instant::now();
+    let first = limiter.acquire_many(3).await.unwrap().at();
+    for number in 1..=30_u32 {
+        let charge = limiter.acquire().await.unwrap();
+        let due = (number * SECOND).as_nanos().div_ceil(3);
+        // What is promised is exact to one nanosecond, the resolution of the clock.
+        let after = charge.at().saturating_since(first).as_nanos();
+        assert!(after == due || after + 1 == due, "{after}, not {due}");
+        assert_eq!(begun.elapsed().as_millis(), due.div_ceil(1_000_000));
+    }
+    assert_eq!(begun.elapsed(), 10 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_goes_at_once_and_the_rest_evenly() {
+    let limiter = RateLimiter::new(Quota::per_second(10).burst(4)).clock(Clock::tokio());
+    let begun = Instant::now();
+    acquire_times(&limiter, 4).await;
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    acquire_times(&limiter, 6).await;
+    assert_eq!(begun.elapsed(), millis(600));
+    sleep(SECOND).await;
+    let begun = Instant::now();
+    acquire_times(&limiter, 5).await;
+    assert_eq!(begun.elapsed(), millis(100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_that_is_advanced_is_the_time_of_the_limiter() {
+    let limiter = limiter(millis(100));
+    assert_eq!(limiter.peek().retry_after, millis(100));
+    advance(millis(99)).await;
+    assert_eq!(limiter.peek().retry_after, millis(1));
+    assert!(limiter.try_acquire().is_err());
+    let mut waiter = Waiter::parked(limiter.acquire());
+    run_what_is_due().await;
+    assert_eq!(waiter.wakes(), 0);
+    advance(millis(1)).await;
+    run_what_is_due().await;
+    assert_eq!(waiter.wakes(), 1);
+    waiter.granted();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_is_not_polled_delays_nobody() {
+    let limiter = limiter(millis(100));
+    let first = Clock::tokio().now();
+    let begun = Instant::now();
+    let mut aside = [(); 2].map(|()| Waiter::parked(limiter.acquire()));
+    limiter.acquire().await.unwrap();
+    assert_eq!(begun.elapsed(), millis(300));
+    let ticks = aside
+        .each_mut()
+        .map(|waiter| waiter.granted().at().saturating_since(first));
+    assert_eq!(ticks, [millis(100), millis(200)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_line_moves_while_nobody_polls() {
+    let limiter = limiter(millis(100));
+    let first = Clock::tokio().now();
+    let mut waiters: Vec<_> = (0..5).map(|_| Waiter::parked(limiter.acquire())).collect();
+    sleep(SECOND).await;
+    assert_eq!(limiter.waiting(), 0);
+    for (waiter, number) in waiters.iter_mut().zip(1..) {
+        assert_eq!(waiter.wakes(), 1);
+        assert_eq!(
+            waiter.granted().at().saturating_since(first),
+            number * millis(100)
+        );
+    }
+}
+
+/// A step that is longer than what would be made up for.
+#[tokio::test(start_paused = true)]
+async fn a_long_step_makes_up_for_what_was_chosen_and_no_more() {
+    for (missed_tick, at_once) in [(MissedTick::Delay, 1), (MissedTick::Burst { max: 3 }, 4)] {
+        let limiter = RateLimiter::new(Quota::per_second(10))
+            .missed_tick(missed_tick)
+            .clock(Clock::tokio());
+        limiter.try_acquire().unwrap();
+        let mut waiters: Vec<_> = (0..8).map(|_| Waiter::parked(limiter.acquire())).collect();
+        // So that the alarm has begun to sleep.
+        run_what_is_due().await;
+        advance(Duration::from_secs(10)).await;
+        run_what_is_due().await;
+        assert_eq!(limiter.waiting(), 8 - at_once, "{missed_tick:?}");
+        let woken = waiters.iter_mut().filter(|waiter| waiter.wakes() > 0);
+        assert_eq!(woken.count(), at_once);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_limiters_each_keep_their_own_time() {
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for interval in (1..=100).map(millis) {
+        let limiter = limiter(interval);
+        tasks.spawn(async move {
+            acquire_times(&limiter, 10).await;
+            assert_eq!(begun.elapsed(), 10 * interval);
+        });
+    }
+    let ended = tasks.join_all().await.len();
+    assert_eq!((ended, begun.elapsed()), (100, SECOND));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_tasks_go_in_the_order_in_which_they_came() {
+    let limiter = Arc::new(limiter(millis(10)));
+    let begun = Instant::now();
+    let tasks: Vec<_> = (1..=100)
+        .map(|number| {
+            let wait = Arc::clone(&limiter).acquire_owned();
+            let task = tokio::spawn(async move { wait.await.map(|_| begun.elapsed()) });
+            (task, number * millis(10))
+        })
+        .collect();
+    for (task, due) in tasks {
+        assert_eq!(task.await.unwrap(), Ok(due));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_as_one_wait_for_the_slowest() {
+    let (fast, slow) = (limiter(millis(10)), limiter(millis(250)));
+    let begun = Instant::now();
+    let charges: (Charge, Charge) = all((&slow, &fast)).acquire().await.unwrap();
+    assert_eq!(begun.elapsed(), millis(250));
+    assert_eq!(charges.0.at(), charges.1.at());
+}

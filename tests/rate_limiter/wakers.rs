@@ -1,0 +1,279 @@
+//! Wakers are foreign code: they are called and dropped outside of the lock, and may do there what
+//! they like.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use tollgate::rate::AcquireOwned;
+use tollgate::{Charge, ManualClock, RateLimiter};
+
+use super::scene::{FIFTY, TEN, TICK, assert_due, at, ms, spent};
+use crate::support::foreign::{calls_when_dropped, calls_when_woken};
+use crate::support::{Counter, Waiter};
+
+/// A limiter of which everything has been taken, and wakers that call it back.
+struct Scene {
+    clock: ManualClock,
+    limiter: Arc<RateLimiter>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (clock, limiter) = spent(FIFTY);
+        Self {
+            clock,
+            limiter: Arc::new(limiter),
+            calls: Arc::default(),
+        }
+    }
+
+    /// Uses every entrance of the limiter that takes its lock or might, and counts.
+    fn callback(&self) -> impl Fn() + Send + Sync + 'static {
+        let (clock, limiter) = (self.clock.clone(), Arc::clone(&self.limiter));
+        let calls = Arc::clone(&self.calls);
+        move || {
+            if let Ok(charge) = limiter.try_acquire() {
+                limiter.refund(charge);
+            }
+            drop(limiter.reserve());
+            drop(Waiter::new(limiter.acquire()).poll());
+            let charge = limiter.charge(1);
+            limiter.settle(charge, 0);
+            limiter.set_quota(limiter.quota());
+            limiter.restore(limiter.export(), std::time::Duration::MAX);
+            let seen = (limiter.snapshot(), limiter.waiting(), clock.now());
+            assert!(!format!("{limiter:?} {seen:?}").is_empty());
+            calls.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// A waiter whose waker calls back when it is woken.
+    fn heard(&self, cost: u64) -> Waiter<AcquireOwned> {
+        let waker = calls_when_woken(self.callback());
+        parked_with(self.limiter.clone().acquire_many_owned(cost), &waker)
+    }
+
+    /// A waiter that has the only clone of a waker, which calls back when it is dropped.
+    fn mourned(&self, cost: u64) -> Waiter<AcquireOwned> {
+        let waker = calls_when_dropped(self.callback());
+        parked_with(self.limiter.clone().acquire_many_owned(cost), &waker)
+    }
+
+    #[track_caller]
+    fn assert_calls(&self, expected: usize) {
+        assert_eq!(self.calls.load(Ordering::SeqCst), expected);
+    }
+}
+
+fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
+    let mut waiter = Waiter::new(future);
+    assert!(waiter.poll_with(waker).is_pending());
+    waiter
+}
+
+#[test]
+fn the_alarm_wakes_outside_of_the_lock() {
+    let scene = Scene::new();
+    let mut waiters: Vec<_> = (0..20).map(|_| scene.heard(1)).collect();
+    scene.clock.advance(ms(200));
+    scene.assert_calls(20);
+    for waiter in &mut waiters {
+        waiter.granted();
+    }
+    assert_eq!(scene.limiter.waiting(), 0);
+}
+
+#[test]
+fn a_refund_wakes_outside_of_the_lock() {
+    let scene = Scene::new();
+    let charge = scene.limiter.charge(20);
+    let mut waiter = scene.heard(1);
+    scene.clock.advance(ms(10));
+    scene.assert_calls(0);
+    scene.limiter.refund(charge);
+    scene.assert_calls(1);
+    waiter.granted();
+}
+
+#[test]
+fn a_leaving_head_wakes_outside_of_the_lock() {
+    let scene = Scene::new();
+    let head = scene.heard(50);
+    let mut next = scene.heard(1);
+    scene.clock.advance(ms(20));
+    drop(head);
+    scene.assert_calls(1);
+    next.granted();
+}
+
+#[test]
+fn another_quota_wakes_outside_of_the_lock() {
+    let scene = Scene::new();
+    let mut granted = scene.heard(5);
+    let mut refused = scene.heard(50);
+    scene
+        .limiter
+        .set_quota_with(FIFTY.burst(10), tollgate::Carry::Reset);
+    scene.assert_calls(2);
+    granted.granted();
+    assert!(refused.output().is_err());
+}
+
+#[test]
+fn the_close_wakes_outside_of_the_lock() {
+    let scene = Scene::new();
+    let mut waiters: Vec<_> = (0..40).map(|_| scene.heard(1)).collect();
+    scene.limiter.close();
+    scene.assert_calls(40);
+    assert!(waiters.iter_mut().all(|waiter| waiter.output().is_err()));
+}
+
+#[test]
+fn wakers_are_dropped_outside_of_the_lock() {
+    let scene = Scene::new();
+    let head = scene.mourned(1);
+    let middle = scene.mourned(1);
+    let mut displaced = scene.mourned(1);
+    let mut served = scene.mourned(1);
+    drop(middle);
+    scene.assert_calls(1);
+    drop(head);
+    scene.assert_calls(2);
+    assert!(displaced.is_pending());
+    scene.assert_calls(3);
+    drop(displaced);
+    scene.clock.advance(ms(10));
+    scene.assert_calls(4);
+    served.granted();
+}
+
+#[test]
+fn confirming_a_reservation_drops_its_waker_outside_of_the_lock() {
+    let scene = Scene::new();
+    let mut reservation = scene.limiter.reserve().unwrap();
+    let waker = calls_when_dropped(scene.callback());
+    let mut context = Context::from_waker(&waker);
+    assert!(Pin::new(&mut reservation).poll(&mut context).is_pending());
+    drop(waker);
+    scene.assert_calls(0);
+    assert_eq!(reservation.confirm().unwrap(), ms(10));
+    scene.assert_calls(1);
+    assert_eq!(scene.limiter.waiting(), 1);
+}
+
+#[test]
+fn no_waker_is_kept_longer_than_its_wait() {
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    let (clock, limiter) = spent(TEN);
+    let mut served = parked_with(limiter.acquire(), &waker);
+    let left = parked_with(limiter.acquire(), &waker);
+    let closed = parked_with(limiter.acquire(), &waker);
+    drop(left);
+    clock.advance(ms(100));
+    limiter.close();
+    drop(waker);
+    assert_eq!((counter.count(), Arc::strong_count(&counter)), (2, 1));
+    served.granted();
+    drop(closed);
+}
+
+#[test]
+fn a_waiter_that_is_polled_with_another_waker_wakes_that_one() {
+    let (clock, limiter) = spent(TEN);
+    let (old, new) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
+    let mut waiter = parked_with(limiter.acquire(), &Waker::from(Arc::clone(&old)));
+    let waker = Waker::from(Arc::clone(&new));
+    assert!(waiter.poll_with(&waker).is_pending());
+    assert_eq!(limiter.waiting(), 1);
+    clock.advance(ms(100));
+    assert_eq!((old.count(), new.count()), (0, 1));
+    assert_eq!(at(&waiter.granted()), ms(100));
+}
+
+#[test]
+fn another_waker_is_not_a_new_place_in_line() {
+    let (clock, limiter) = spent(TEN);
+    let mut first = Waiter::parked(limiter.acquire());
+    let mut second = Waiter::parked(limiter.acquire());
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    assert!(first.poll_with(&waker).is_pending());
+    clock.advance(ms(200) - TICK);
+    assert_eq!((counter.count(), second.wakes()), (1, 0));
+    assert_due(&clock, &mut second, TICK);
+    first.granted();
+}
+
+/// As an executor does that runs a task on the spot when it is woken.
+#[test]
+fn a_waker_may_poll_the_future_that_it_wakes() {
+    let (clock, limiter) = spent(TEN);
+    let limiter = Arc::new(limiter);
+    let task: Arc<Mutex<Option<AcquireOwned>>> = Arc::default();
+    let charge: Arc<Mutex<Option<Charge>>> = Arc::default();
+    let waker = calls_when_woken({
+        let (task, charge) = (Arc::clone(&task), Arc::clone(&charge));
+        move || {
+            let mut future = task.lock().unwrap().take().expect("woken once");
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(&mut future).poll(&mut context) {
+                Poll::Ready(granted) => *charge.lock().unwrap() = granted.ok(),
+                Poll::Pending => panic!("woken for nothing"),
+            }
+        }
+    });
+    let mut future = Arc::clone(&limiter).acquire_owned();
+    let mut context = Context::from_waker(&waker);
+    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+    *task.lock().unwrap() = Some(future);
+    clock.advance(ms(100));
+    let charge = charge.lock().unwrap().take().expect("it was granted");
+    assert_eq!(at(&charge), ms(100));
+}
+
+/// The same, with a future that is dropped instead: its charge is given back from inside the wake.
+#[test]
+fn a_waker_may_drop_the_future_that_it_wakes() {
+    let (clock, limiter) = spent(TEN);
+    let limiter = Arc::new(limiter);
+    let task: Arc<Mutex<Option<AcquireOwned>>> = Arc::default();
+    let waker = calls_when_woken({
+        let task = Arc::clone(&task);
+        move || drop(task.lock().unwrap().take())
+    });
+    let mut future = Arc::clone(&limiter).acquire_owned();
+    let mut context = Context::from_waker(&waker);
+    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+    *task.lock().unwrap() = Some(future);
+    let mut next = Waiter::parked(limiter.acquire());
+    assert_due(&clock, &mut next, ms(100));
+}
+
+#[test]
+fn a_waker_may_close_the_limiter_in_the_midst_of_a_batch() {
+    let (clock, limiter) = spent(FIFTY);
+    let limiter = Arc::new(limiter);
+    let large = Waiter::parked(limiter.acquire_many(50));
+    let waker = calls_when_woken({
+        let limiter = Arc::clone(&limiter);
+        move || limiter.close()
+    });
+    let mut first = parked_with(limiter.acquire(), &waker);
+    let mut line: Vec<_> = (0..39).map(|_| Waiter::parked(limiter.acquire())).collect();
+    clock.advance(ms(400));
+    drop(large);
+    // Whoever was granted before the close has its charge; nobody is left waiting.
+    assert!(first.output().is_ok());
+    let outcomes: Vec<_> = line
+        .iter_mut()
+        .map(|waiter| waiter.output().is_ok())
+        .collect();
+    assert!(outcomes.is_sorted_by(|before, after| before >= after));
+    assert!(line.iter().all(|waiter| waiter.wakes() == 1));
+    assert_eq!(limiter.waiting(), 0);
+}

@@ -1,0 +1,375 @@
+//! A limiter tells its timeouts the time, and knows beforehand whether a wait will fit.
+
+use std::fmt::Debug;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tollgate::{
+    AcquireError, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota, RateLimiter,
+    Semaphore, Throttle, Timeout, all,
+};
+
+#[cfg(feature = "tokio")]
+use crate::support::kind;
+use crate::support::{Waiter, poll_once};
+
+const SECOND: Duration = Duration::from_secs(1);
+const NANOSECOND: Duration = Duration::from_nanos(1);
+
+/// One a second, to which one is owed.
+fn owed(clock: &ManualClock) -> Arc<RateLimiter> {
+    let limiter = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(clock));
+    limiter.try_acquire().unwrap();
+    limiter
+}
+
+/// A wait that would fit is made longer, so that only its timeout can end it, after a second.
+#[track_caller]
+fn ends_by_its_clock<F, T>(wait: impl FnOnce(Arc<RateLimiter>) -> F)
+where
+    F: Future<Output = Result<T, AcquireError>>,
+    T: Debug,
+{
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let mut waiter = Waiter::parked(wait(Arc::clone(&limiter)));
+    limiter.charge(5);
+    clock.advance(SECOND - NANOSECOND);
+    assert!(waiter.is_pending());
+    assert_eq!((waiter.wakes(), limiter.waiting()), (0, 1));
+    clock.advance(NANOSECOND);
+    assert_eq!(waiter.wakes(), 1);
+    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+    assert_eq!(limiter.waiting(), 0);
+    // It was charged nothing: what is owed is what was there before, and nothing else.
+    assert_eq!(
+        limiter.try_acquire().unwrap_err().retry_after(),
+        Some(5 * SECOND)
+    );
+}
+
+#[test]
+fn it_ends_by_the_clock_of_the_limiter() {
+    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND));
+}
+
+#[test]
+fn it_ends_by_the_clock_of_the_limiter_whatever_is_in_between() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    ends_by_its_clock(|limiter| limiter.boxed().acquire().timeout(SECOND));
+    ends_by_its_clock(|limiter| limiter.cost_owned(1).acquire().timeout(SECOND));
+    ends_by_its_clock(|limiter| {
+        all((Arc::clone(&semaphore), limiter))
+            .acquire()
+            .timeout(SECOND)
+    });
+    let inner = |limiter| all((Arc::clone(&semaphore), limiter)).boxed();
+    ends_by_its_clock(|limiter| {
+        all((inner(limiter), Some(Arc::clone(&semaphore))))
+            .acquire()
+            .timeout(SECOND)
+    });
+    ends_by_its_clock(|limiter| Timeout::new(async move { limiter.acquire().await }, SECOND));
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+#[test]
+fn of_two_timeouts_the_shorter_one_ends_it_by_the_clock_of_the_limiter() {
+    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND).timeout(9 * SECOND));
+    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(SECOND));
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_token_may_be_inside_and_outside() {
+    let token = tokio_util::sync::CancellationToken::new();
+    let cancel = |limiter: Arc<RateLimiter>| limiter.acquire_owned().cancel_on(&token);
+    ends_by_its_clock(|limiter| cancel(limiter).timeout(SECOND));
+    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND).cancel_on(&token));
+    ends_by_its_clock(|limiter| {
+        cancel(limiter)
+            .timeout(SECOND)
+            .cancel_on(&token)
+            .timeout(9 * SECOND)
+    });
+}
+
+#[test]
+fn a_reservation_ends_by_the_clock_of_the_limiter() {
+    ends_by_its_clock(|limiter| limiter.reserve().unwrap().timeout(SECOND));
+}
+
+/// It has its place already when the timeout is added.
+#[test]
+fn a_wait_that_was_polled_before_ends_by_the_clock_of_the_limiter() {
+    ends_by_its_clock(|limiter| {
+        let mut wait = limiter.acquire_owned();
+        assert!(poll_once(&mut wait).is_pending());
+        wait.timeout(SECOND)
+    });
+}
+
+/// Refused at its first poll, without a trace.
+#[track_caller]
+fn is_refused_at_once<F, T>(wait: impl FnOnce(Arc<RateLimiter>) -> F)
+where
+    F: Future<Output = Result<T, AcquireError>>,
+    T: Debug,
+{
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let mut waiter = Waiter::new(wait(Arc::clone(&limiter)));
+    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+    assert_eq!((limiter.waiting(), waiter.wakes()), (0, 0));
+    assert_eq!(limiter.peek().retry_after, SECOND);
+    clock.advance(SECOND);
+    limiter.try_acquire().unwrap();
+}
+
+#[test]
+fn a_nanosecond_too_little_is_refused_at_once() {
+    let less = SECOND - NANOSECOND;
+    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less));
+    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(Duration::ZERO));
+    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).timeout(9 * SECOND));
+    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(less));
+    is_refused_at_once(|limiter| limiter.boxed().acquire().timeout(less));
+    let semaphore = Arc::new(Semaphore::new(1));
+    is_refused_at_once(|limiter| {
+        all((Arc::clone(&semaphore), limiter))
+            .acquire()
+            .timeout(less)
+    });
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn a_nanosecond_too_little_is_refused_at_once_with_a_token_too() {
+    let less = SECOND - NANOSECOND;
+    let token = tokio_util::sync::CancellationToken::new();
+    is_refused_at_once(|limiter| limiter.acquire_owned().cancel_on(&token).timeout(less));
+    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).cancel_on(&token));
+}
+
+#[test]
+fn those_in_line_count_for_whether_a_wait_will_fit() {
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let mut first = Waiter::parked(limiter.acquire());
+    let less = limiter.acquire().timeout(2 * SECOND - NANOSECOND);
+    assert_eq!(Waiter::new(less).refused(), ErrorKind::TimedOut);
+    let mut second = Waiter::parked(limiter.acquire().timeout(2 * SECOND));
+    clock.advance(2 * SECOND);
+    assert_eq!(first.granted().at().as_nanos(), 1_000_000_000);
+    assert_eq!(second.granted().at().as_nanos(), 2_000_000_000);
+}
+
+#[test]
+fn a_leaky_bucket_refuses_what_will_not_fit() {
+    let clock = Clock::manual();
+    let bucket = LeakyBucket::new(Quota::per_second(1), 5).clock(&clock);
+    let _first = Waiter::new(bucket.acquire()).granted();
+    let less = bucket.acquire().timeout(SECOND - NANOSECOND);
+    assert_eq!(Waiter::new(less).refused(), ErrorKind::TimedOut);
+    let mut fits = Waiter::parked(bucket.acquire().timeout(SECOND));
+    clock.advance(SECOND);
+    fits.granted();
+}
+
+#[test]
+fn why_it_can_never_be_comes_before_when() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(1))
+        .clock(&clock)
+        .max_waiters(0);
+    limiter.try_acquire().unwrap();
+    let wait = |n| Waiter::new(limiter.acquire_many(n).timeout(Duration::ZERO)).refused();
+    assert_eq!(wait(2), ErrorKind::ExceedsCapacity);
+    assert_eq!(wait(1), ErrorKind::QueueFull);
+    limiter.close();
+    assert_eq!(wait(1), ErrorKind::Closed);
+}
+
+type Output = Result<Charge, AcquireError>;
+
+/// An executor that polls right where it is woken.
+struct Inline {
+    future: Mutex<Option<Pin<Box<dyn Future<Output = Output> + Send>>>>,
+    output: Mutex<Option<Output>>,
+}
+
+impl Inline {
+    fn spawn(future: impl Future<Output = Output> + Send + 'static) -> Arc<Self> {
+        let inline = Arc::new(Self {
+            future: Mutex::new(Some(Box::pin(future))),
+            output: Mutex::default(),
+        });
+        Arc::clone(&inline).wake();
+        inline
+    }
+}
+
+impl Wake for Inline {
+    fn wake(self: Arc<Self>) {
+        let waker = Waker::from(Arc::clone(&self));
+        // A wake during the poll is not one that these tests have.
+        let Ok(mut future) = self.future.try_lock() else {
+            return;
+        };
+        let polled = future
+            .as_mut()
+            .map(|future| future.as_mut().poll(&mut Context::from_waker(&waker)));
+        if let Some(Poll::Ready(output)) = polled {
+            *future = None;
+            *self.output.lock().unwrap() = Some(output);
+        }
+    }
+}
+
+/// The timeout of whoever is behind the head is set before the alarm of the limiter is, for the same
+/// tick.
+#[test]
+fn what_fits_exactly_is_granted_wherever_it_is_polled() {
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let tasks = [1, 2, 3].map(|number| {
+        Inline::spawn(
+            Arc::clone(&limiter)
+                .acquire_owned()
+                .timeout(number * SECOND),
+        )
+    });
+    clock.advance(5 * SECOND);
+    for (task, number) in tasks.iter().zip(1..) {
+        let output = task.output.lock().unwrap().take();
+        let charge = output.expect("it is over").expect("it fits");
+        assert_eq!(charge.at().as_nanos(), number * 1_000_000_000);
+    }
+}
+
+#[cfg(feature = "tokio")]
+#[tokio::test(start_paused = true)]
+async fn what_fits_exactly_is_granted_on_the_time_of_tokio() {
+    let limiter = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio()));
+    let begun = tokio::time::Instant::now();
+    limiter.try_acquire().unwrap();
+    let less = limiter
+        .acquire()
+        .timeout(SECOND - Duration::from_millis(1))
+        .await;
+    assert_eq!(kind(less), ErrorKind::TimedOut);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    let tasks = [1, 2, 3].map(|number| {
+        let wait = Arc::clone(&limiter)
+            .acquire_owned()
+            .timeout(number * SECOND);
+        tokio::spawn(async move { wait.await.map(|_| begun.elapsed()) })
+    });
+    for (task, number) in tasks.into_iter().zip(1..) {
+        assert_eq!(task.await.unwrap(), Ok(number * SECOND));
+    }
+}
+
+#[cfg(feature = "tokio")]
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_a_limiter_on_the_time_of_tokio_is_exact() {
+    let limiter = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
+    limiter.try_acquire().unwrap();
+    let begun = tokio::time::Instant::now();
+    let delays = async { limiter.charge(5) };
+    let (refused, _) = tokio::join!(limiter.acquire().timeout(SECOND), delays);
+    assert_eq!(kind(refused), ErrorKind::TimedOut);
+    assert_eq!(begun.elapsed(), SECOND);
+}
+
+/// A wait of an hour on another limiter: one that was given less would be refused.
+#[track_caller]
+fn an_unrelated_limiter_lets_wait(clock: &ManualClock) {
+    let limiter = RateLimiter::new(Quota::per_hour(1)).clock(clock);
+    limiter.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(limiter.acquire());
+    clock.advance(3600 * SECOND);
+    waiter.granted();
+}
+
+#[test]
+fn what_time_one_wait_has_is_nothing_to_another() {
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    for (duration, kept) in [(SECOND, true), (SECOND, false), (NANOSECOND, false)] {
+        let mut waiter = Waiter::new(limiter.acquire().timeout(duration).timeout(2 * duration));
+        let _ = waiter.poll();
+        let waiter = kept.then_some(waiter);
+        an_unrelated_limiter_lets_wait(&clock);
+        drop(waiter);
+        limiter.charge(1);
+    }
+}
+
+#[test]
+fn a_poll_that_panics_leaves_its_time_to_nobody() {
+    let clock = Clock::manual();
+    let panics = poll_fn(|_| -> Poll<()> { panic!("on purpose") });
+    let mut waiter = Waiter::new(Timeout::new(Timeout::new(panics, NANOSECOND), SECOND));
+    assert!(catch_unwind(AssertUnwindSafe(|| waiter.poll())).is_err());
+    drop(waiter);
+    an_unrelated_limiter_lets_wait(&clock);
+}
+
+/// Its timeout has nothing to do with the time of any limiter.
+#[track_caller]
+fn a_semaphore_does_not_wait_by(clock: &ManualClock) {
+    let semaphore = Semaphore::new(0);
+    // By the time of the machine, in which an hour is not over yet.
+    let mut waiter = Waiter::parked(semaphore.acquire().timeout(3600 * SECOND));
+    clock.advance(7200 * SECOND);
+    assert_eq!(waiter.wakes(), 0);
+    assert!(waiter.is_pending());
+}
+
+#[test]
+fn a_semaphore_after_a_limiter_does_not_wait_by_its_clock() {
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let waiter = Waiter::parked(limiter.acquire().timeout(SECOND));
+    a_semaphore_does_not_wait_by(&clock);
+    drop(waiter);
+    let limiter = owed(&clock);
+    let waiter = Waiter::parked(limiter.acquire().timeout(SECOND).timeout(SECOND));
+    a_semaphore_does_not_wait_by(&clock);
+    drop(waiter);
+}
+
+/// As with `select`, where another branch is ready at the same poll.
+#[test]
+fn a_limiter_that_was_not_waited_for_after_all_tells_nobody_else_its_clock() {
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let mut loses = limiter.acquire();
+    let wins = poll_fn(|context| {
+        assert!(Pin::new(&mut loses).poll(context).is_pending());
+        Poll::Ready(())
+    });
+    Waiter::new(Timeout::new(wins, SECOND)).granted();
+    a_semaphore_does_not_wait_by(&clock);
+}
+
+#[test]
+fn a_limiter_whose_wait_panicked_tells_nobody_else_its_clock() {
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let mut loses = limiter.acquire();
+    let panics = poll_fn(|context| -> Poll<()> {
+        assert!(Pin::new(&mut loses).poll(context).is_pending());
+        panic!("on purpose")
+    });
+    let mut waiter = Waiter::new(Timeout::new(panics, SECOND));
+    assert!(catch_unwind(AssertUnwindSafe(|| waiter.poll())).is_err());
+    drop(waiter);
+    a_semaphore_does_not_wait_by(&clock);
+}
