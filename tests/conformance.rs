@@ -115,6 +115,9 @@ mod condvar_semaphore {
 conformance! {
     borrowed_semaphore: ours::BorrowedSemaphore;
     shared_semaphore: ours::SharedSemaphore;
+    borrowed_rate_limiter: ours::rates::BorrowedRateLimiter;
+    shared_rate_limiter: ours::rates::SharedRateLimiter;
+    semaphore_and_rate_limiter: composed::SemaphoreAndRateLimiter;
     cost_of_one: composed::CostOfOne;
     cost_of_two: composed::CostOfTwo;
     cost_of_two_and_one_over: composed::CostOfTwoAndOneOver;

@@ -5,10 +5,11 @@
 use std::sync::Arc;
 
 use tollgate::{
-    AcquireError, All, BoxEnter, BoxPermit, BoxThrottle, Cost, Semaphore, Throttle, TryThrottle,
-    all,
+    AcquireError, All, BoxEnter, BoxPermit, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle,
+    TryThrottle, all,
 };
 
+use super::ours::rates::limiter;
 use super::subject::{Guarantees, Subject};
 use crate::support::poll_once;
 
@@ -134,6 +135,30 @@ subject!(BoxedAll, TriesByPolling, |limit| shared(limit), |part| {
     let both = all((part, other));
     TriesByPolling(both.boxed().boxed())
 });
+
+/// Each entry holds a permit and costs three.
+pub(crate) struct SemaphoreAndRateLimiter;
+
+impl Subject for SemaphoreAndRateLimiter {
+    type Throttle = Closable<All<(Shared, Cost<Arc<RateLimiter>>)>>;
+
+    const GUARANTEES: Guarantees = Guarantees {
+        held: false,
+        ..Guarantees::ALL
+    };
+
+    fn with_limit(limit: usize) -> Self::Throttle {
+        let (part, rate) = (shared(limit), Arc::new(limiter(3 * limit)));
+        Closable {
+            throttle: all((Arc::clone(&part), rate.cost_owned(3))),
+            part,
+        }
+    }
+
+    fn close(throttle: &Self::Throttle) {
+        throttle.part.close();
+    }
+}
 
 /// A boxed throttle has no way to try, so a wait is polled once and dropped if it is not over.
 #[derive(Clone)]

@@ -38,6 +38,35 @@ subject!(SharedSemaphore, Arc<Semaphore>, Guarantees::ALL, |limit| {
     Arc::new(Semaphore::new(limit))
 });
 
+/// Time stands still, so that only what is given back makes room; and that only if it is said to be.
+pub(crate) mod rates {
+    use tollgate::{Clock, Quota, RateLimiter};
+
+    use super::*;
+
+    const GUARANTEES: Guarantees = Guarantees {
+        held: false,
+        knows: true,
+        ..Guarantees::ALL
+    };
+
+    pub(crate) fn limiter(limit: usize) -> RateLimiter {
+        let quota = Quota::per_hour(1).burst(limit as u64);
+        RateLimiter::new(quota).clock(Clock::manual())
+    }
+
+    subject!(
+        BorrowedRateLimiter,
+        &'static RateLimiter,
+        GUARANTEES,
+        |limit| Box::leak(Box::new(limiter(limit)))
+    );
+
+    subject!(SharedRateLimiter, Arc<RateLimiter>, GUARANTEES, |limit| {
+        Arc::new(limiter(limit))
+    });
+}
+
 #[cfg(feature = "channel")]
 pub(crate) mod channels {
     use std::iter::repeat_n;

@@ -102,6 +102,8 @@ pub(crate) struct Guarantees {
     pub(crate) wakes_each: bool,
     /// A permit is held, and makes room when it is dropped; otherwise only `undo` does.
     pub(crate) held: bool,
+    /// It knows how long a wait would be, and refuses at once one that ends after its deadline.
+    pub(crate) knows: bool,
     /// It can be closed, and then tells everybody.
     pub(crate) closes: bool,
 }
@@ -112,6 +114,7 @@ impl Guarantees {
         no_overtaking: true,
         wakes_each: true,
         held: true,
+        knows: false,
         closes: true,
     };
 }
