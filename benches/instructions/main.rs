@@ -2,11 +2,13 @@
 //!
 //! A count does not depend on the machine's load, so it says what a time on a busy machine cannot: which path got
 //! longer. The program runs itself under valgrind, once for N operations and once for 2N; the difference over N is one
-//! operation, without the start of the process and without what the first operations set up.
+//! operation, without what the first operations set up. What comes before them, and one operation to begin with, is
+//! not counted at all: to calibrate a clock never takes as many instructions twice.
 //!
 //! Without valgrind (`apt-get install valgrind`, or the like) it says so and counts nothing; with `--check` that is an
 //! error, and so is a count above its target.
 
+mod rates;
 mod semaphore;
 mod throttles;
 
@@ -70,12 +72,14 @@ const COUNTED: &str = "--counted";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    let all = [semaphore::COUNTED, throttles::COUNTED].concat();
+    let all = [semaphore::COUNTED, throttles::COUNTED, rates::COUNTED].concat();
     if let [_, word, which, times] = &arguments[..]
         && word == COUNTED
     {
         let which: usize = which.parse().expect("an index");
-        (all[which].prepare)()(times.parse().expect("a number"));
+        let mut work = (all[which].prepare)();
+        work(1);
+        operations_that_are_counted(&mut *work, times.parse().expect("a number"));
         return ExitCode::SUCCESS;
     }
 
@@ -138,11 +142,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// callgrind is told this function's name, and counts from its beginning to its end.
+#[inline(never)]
+fn operations_that_are_counted(work: &mut dyn FnMut(u64), times: u64) {
+    work(times);
+}
+
 /// Runs this program under callgrind and reads the total that it reports at the end.
 fn instructions(which: usize, times: u64) -> u64 {
     let this = std::env::current_exe().expect("this program has a path");
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg("--toggle-collect=*operations_that_are_counted*")
         .arg(this)
         .args([COUNTED, &which.to_string(), &times.to_string()])
         .output()

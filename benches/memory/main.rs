@@ -4,6 +4,7 @@
 //! places that are allocated before the counting starts, as they would lie in their tasks: what is counted is what the
 //! semaphore itself allocates, and the size of the future is shown beside it.
 
+mod rates;
 mod throttles;
 
 use std::alloc::System;
@@ -46,7 +47,9 @@ fn main() -> ExitCode {
     let semaphores = semaphores(&options);
     println!();
     let throttles = throttles::table(&options);
-    if options.check && !(semaphores && throttles) {
+    println!();
+    let rates = rates::table(&options);
+    if options.check && !(semaphores && throttles && rates) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

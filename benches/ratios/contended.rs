@@ -36,7 +36,11 @@ const TASKS: usize = 64;
 const STRETCH: u32 = 10;
 
 /// So many threads run `work(times)` at the same time; from the first start to the last end.
-fn abreast(threads: usize, name: &str, work: impl Fn(u64) + Send + Sync + 'static) -> Contender {
+pub(crate) fn abreast(
+    threads: usize,
+    name: &str,
+    work: impl Fn(u64) + Send + Sync + 'static,
+) -> Contender {
     Contender::batched(name, threads as u64, move |times| {
         let line_up = Barrier::new(threads);
         thread::scope(|scope| {

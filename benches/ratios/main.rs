@@ -1,9 +1,12 @@
 //! `cargo bench -p tollgate-bench --bench ratios`: one table, ours over every peer's, all in the same run.
 //!
 //! A part of an operation's name measures only that; `--quick` takes fewer and shorter rounds, `--markdown` prints for a
-//! document, `--check` fails when a target is missed. A new theme is a file of entries and a line here.
+//! document, `--check` fails when a target is missed. A new theme is a file of entries and a line here. Pacing is no
+//! ratio of times, and has tables of its own below.
 
 mod contended;
+mod pacing;
+mod rates;
 mod ready;
 mod throttles;
 mod throttles_contended;
@@ -20,7 +23,15 @@ fn main() -> ExitCode {
         waiters::ENTRIES,
         throttles::ENTRIES,
         throttles_contended::ENTRIES,
+        rates::ENTRIES,
     ]
     .concat();
-    run(&Options::from_args(), &entries)
+    let options = Options::from_args();
+    let ratios = run(&options, &entries);
+    println!();
+    if pacing::run(&options) || !options.check {
+        ratios
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -5,8 +5,13 @@
 //! an addition whose value nobody asks for, which compiles to a mere increment; a semaphore cannot do with that, since
 //! it has to find out what is free, and whether somebody waits.
 
-use std::sync::atomic::AtomicUsize;
+//!
+//! The floor of a rate decision is a reading of the clock, and a compare-exchange of the word that it is
+//! compared with; a refusal writes nothing. It keeps no rate.
+
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::time::Instant;
 
 /// A word that counts free permits, without any of the rest of a semaphore.
 pub struct Floor {
@@ -59,5 +64,88 @@ impl Drop for FloorPermit<'_> {
     fn drop(&mut self) {
         let before = self.0.free.fetch_add(1, Release);
         assert!(before < self.0.limit, "given back twice");
+    }
+}
+
+/// A clock that the floor of a decision reads.
+pub trait Reading: Send + Sync + 'static {
+    /// What the tables call a floor on it.
+    const NAME: &'static str;
+
+    /// Starts it.
+    fn start() -> Self;
+
+    /// How long it has run, in whatever it counts, and never nought.
+    fn read(&self) -> u64;
+}
+
+/// The counter of the processor as it is: not scaled to anything. There is nothing cheaper.
+impl Reading for quanta::Clock {
+    const NAME: &'static str = "floor: counter, CAS";
+
+    fn start() -> Self {
+        quanta::Clock::new()
+    }
+
+    #[inline]
+    fn read(&self) -> u64 {
+        self.raw()
+    }
+}
+
+/// The clock of the standard library, in nanoseconds.
+impl Reading for Instant {
+    const NAME: &'static str = "floor: std Instant, CAS";
+
+    fn start() -> Self {
+        Instant::now()
+    }
+
+    #[inline]
+    fn read(&self) -> u64 {
+        self.elapsed().as_nanos() as u64
+    }
+}
+
+/// A clock, and the word that a decision compares it with.
+pub struct DecisionFloor<C> {
+    clock: C,
+    due: AtomicU64,
+}
+
+impl<C: Reading> DecisionFloor<C> {
+    /// One that allows everything.
+    #[must_use]
+    pub fn allowing() -> DecisionFloor<C> {
+        DecisionFloor {
+            clock: C::start(),
+            due: AtomicU64::new(0),
+        }
+    }
+
+    /// One that refuses everything.
+    #[must_use]
+    pub fn refusing() -> DecisionFloor<C> {
+        DecisionFloor {
+            clock: C::start(),
+            due: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Decides. What is allowed moves the word by one.
+    #[inline]
+    pub fn decide(&self) -> bool {
+        let now = self.clock.read();
+        let mut due = self.due.load(Relaxed);
+        while due <= now {
+            match self
+                .due
+                .compare_exchange_weak(due, due + 1, Relaxed, Relaxed)
+            {
+                Ok(_) => return true,
+                Err(actual) => due = actual,
+            }
+        }
+        false
     }
 }

@@ -8,6 +8,8 @@ pub mod condvar;
 pub mod floor;
 pub mod harness;
 pub mod line;
+pub mod pacing;
 pub mod peer;
+pub mod rates;
 pub mod ready;
 pub mod service;

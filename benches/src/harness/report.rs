@@ -44,7 +44,10 @@ pub fn run(options: &Options, entries: &[Entry]) -> ExitCode {
         }
     }
     eprintln!();
-    table.print(options.markdown);
+    // The filter may be for something else that the program measures.
+    if !wanted.is_empty() {
+        table.print(options.markdown);
+    }
 
     let targets = wanted.len();
     println!("{} of {targets} rows missed a target", missed.len());

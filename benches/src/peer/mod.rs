@@ -6,6 +6,7 @@
 //! [`TryPeer::give_back`].
 
 mod channels;
+mod rates;
 mod semaphores;
 mod throttles;
 
@@ -16,6 +17,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::channels::{
     BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue, SyncChannel,
+};
+pub use self::rates::{
+    Governor, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor,
+    WaitLimiter, tower_rate,
 };
 pub use self::semaphores::Ours;
 pub use self::throttles::{AsThrottle, Item};
@@ -59,6 +64,19 @@ impl<P: Send, E: Send + std::fmt::Debug> Answer for Result<P, E> {
 
     fn permit(self) -> P {
         self.expect("a permit is free")
+    }
+}
+
+impl Answer for bool {
+    type Permit = ();
+
+    #[inline]
+    fn is_permit(&self) -> bool {
+        *self
+    }
+
+    fn permit(self) {
+        assert!(self, "a permit is free");
     }
 }
 
