@@ -1,7 +1,7 @@
-//! How throttles fail elsewhere, and do not here: a test for each row of the table of failures
-//! that concerns concurrency, with a part for each kind of throttle in which it could happen.
+//! How throttles fail elsewhere, and do not here: a test for each row of the table of failures, with a
+//! part for each kind of throttle in which it could happen.
 //!
-//! The rows on rates, keys and clocks belong to types that are not there yet.
+//! The row on keys belongs to types that are not there yet.
 
 mod support;
 
@@ -11,6 +11,8 @@ mod failures {
     mod left_behind;
     mod line;
     mod others;
+    mod rate_lines;
+    mod rates;
     #[cfg(feature = "tokio")]
     mod timer;
 }

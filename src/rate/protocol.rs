@@ -33,6 +33,8 @@ pub(super) struct Lines {
     line: Line<Place, std::convert::Infallible>,
     /// What those in line ask for, together.
     asked: u128,
+    /// The burst has become smaller while somebody waited, so that some may not be admitted any more.
+    shrunk: bool,
     /// Once closed, the first number that was not granted.
     closed_from: Option<u64>,
     /// When the line was last timed anew: nobody was due before that who is due only by it.
@@ -46,17 +48,18 @@ pub(super) struct Lines {
     bell: Option<Waker>,
 }
 
-/// What is known of somebody in line: first what it asks for and when it joined, then where its
-/// charge ends and at which tick it was charged.
+/// What is known of somebody in line: first what it asks for and when it joined; then where its
+/// charge ends, at which tick it was charged, and what was owed then.
 #[derive(Clone, Copy, Default)]
 struct Place {
     units: u64,
     tick: u64,
+    owed: u64,
 }
 
 /// On the tick at which one joined: nobody will collect.
 const UNATTENDED: u64 = 1 << 63;
-/// In place of the tick at which one was charged: it was refused, for it asked for more than `units`.
+/// In place of what was owed: it was refused, for it asked for more than `units`.
 const REFUSED: u64 = u64::MAX;
 
 impl Place {
@@ -101,6 +104,7 @@ impl Lines {
         Self {
             line: Line::new(),
             asked: 0,
+            shrunk: false,
             closed_from: None,
             timed: Tick::default(),
             refunds: Refunds::default(),
@@ -132,6 +136,24 @@ impl Lines {
     fn unserved(&self) -> u64 {
         let line = &self.line;
         line.head_number().unwrap_or(line.last_number() + 1)
+    }
+
+    /// What those in line will be charged, together, before somebody who comes now.
+    fn ahead(&self, core: &Core, limits: &Limits) -> u128 {
+        if self.shrunk {
+            self.charges(core, limits, self.line.iter())
+        } else {
+            self.asked
+        }
+    }
+
+    /// What these will be charged, together: those who ask for too much will be refused.
+    fn charges(&self, core: &Core, limits: &Limits, places: impl Iterator<Item = Place>) -> u128 {
+        let refuses = core.config.oversize == Oversize::Refuse;
+        places
+            .filter(|place| !refuses || limits.of(place.units) <= limits.tolerance)
+            .map(|place| u128::from(place.units))
+            .sum()
     }
 
     /// How much of what is overdue is made up for.
@@ -175,7 +197,7 @@ impl Core {
             return Err(Refusal::Never(error));
         }
         if !lines.line.is_empty() {
-            let due = lines.due(self, &limits, debt, lines.asked, cost);
+            let due = lines.due(self, &limits, debt, lines.ahead(self, &limits), cost);
             return Err(Refusal::Until(self.tick_at(due)));
         }
         let (debt, cost) = if !oversize {
@@ -230,7 +252,7 @@ impl Core {
         } else if cost == 0 {
             Some(now)
         } else {
-            let due = lines.due(self, &limits, debt, lines.asked, cost);
+            let due = lines.due(self, &limits, debt, lines.ahead(self, &limits), cost);
             Some(self.tick_at(due))
         };
         Ahead {
@@ -294,6 +316,7 @@ impl Core {
         let place = Place {
             units: cost,
             tick: now.as_nanos() & !UNATTENDED,
+            owed: 0,
         };
         let first = lines.line.is_empty();
         lines.asked += u128::from(cost);
@@ -360,7 +383,7 @@ impl Core {
         }
         Poll::Ready(match lines.line.collect_kept(ticket) {
             None => Err(AcquireError::new(ErrorKind::Closed)),
-            Some(place) if place.tick == REFUSED => {
+            Some(place) if place.owed == REFUSED => {
                 Err(AcquireError::exceeds_capacity(place.units))
             }
             Some(place) => Ok(self.charge_of(&lines, ticket, place, cost)),
@@ -381,20 +404,15 @@ impl Core {
                 limits,
             };
         }
-        let refunded = self.refunded.load(Ordering::Relaxed);
-        let owed = place
-            .units
-            .saturating_sub(refunded)
-            .saturating_sub(limits.at(at));
         // More than the burst begins when nothing is owed, and perhaps did not fit.
         let oversize = limits.of(cost) > limits.tolerance;
-        let fitted = || cost.min(owed.div_ceil(limits.interval));
+        let fitted = || cost.min(place.owed.div_ceil(limits.interval));
         Charge {
             ticket: place.units,
             generation: self.limits.generation(),
             cost: if oversize { fitted() } else { cost },
             at,
-            owed,
+            owed: place.owed,
             limits,
         }
     }
@@ -429,7 +447,7 @@ impl Core {
     #[cold]
     fn leave_granted<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, ticket: Ticket, cost: u64) {
         match lines.line.collect_kept(&ticket) {
-            Some(place) if place.tick != REFUSED => {
+            Some(place) if place.owed != REFUSED => {
                 let charge = self.charge_of(&lines, &ticket, place, cost);
                 self.give_back(lines, &charge, cost);
             }
@@ -449,7 +467,7 @@ impl Core {
         }
         match lines.line.collect_kept(ticket) {
             None => Err(AcquireError::new(ErrorKind::Closed)),
-            Some(place) if place.tick == REFUSED => {
+            Some(place) if place.owed == REFUSED => {
                 Err(AcquireError::exceeds_capacity(place.units))
             }
             Some(_) => Ok(()),
@@ -460,9 +478,8 @@ impl Core {
     pub(super) fn due_of(&self, ticket: &Ticket) -> Option<Tick> {
         let mut lines = self.lock();
         let cost = lines.line.cost_mut(ticket)?.units;
-        let before = lines.line.before(ticket);
-        let before = before.map(|place| u128::from(place.units)).sum();
         let (limits, debt) = (self.limits.load(), self.cell.load().debt());
+        let before = lines.charges(self, &limits, lines.line.before(ticket));
         Some(self.tick_at(lines.due(self, &limits, debt, before, cost)))
     }
 }
@@ -551,6 +568,7 @@ impl Core {
             [old.interval, new.interval],
         );
         lines.quota = Some(quota);
+        lines.shrunk |= new.burst() < old.burst() && !lines.line.is_empty();
         lines.timed = now;
         self.limits.store(quota);
         self.begin_generation(&mut lines);
@@ -643,6 +661,7 @@ impl Core {
         while lines.is_closed() && !lines.line.is_empty() && !batch.is_full() {
             batch.push(lines.line.grant_head());
         }
+        lines.shrunk &= !lines.line.is_empty();
         let held = !lines.line.is_empty() || lines.is_closed();
         self.cell.store(seen, debt, held);
         next
@@ -662,7 +681,8 @@ impl Core {
         if price > limits.tolerance && self.config.oversize == Oversize::Refuse {
             let refused = Place {
                 units: limits.burst(),
-                tick: REFUSED,
+                tick: 0,
+                owed: REFUSED,
             };
             return Ok((debt, attended.then_some(refused)));
         }
@@ -683,6 +703,7 @@ impl Core {
         let granted = Place {
             units: after.end() + self.refunded.load(Ordering::Relaxed),
             tick: at.as_nanos(),
+            owed: after.at(limits.at(at)),
         };
         Ok((after, attended.then_some(granted)))
     }

@@ -105,7 +105,8 @@ impl RateLimiter {
     /// # Errors
     ///
     /// - [`Limited`](crate::ErrorKind::Limited), with the time after which it would be admitted if nobody else came: exactly,
-    ///   one nanosecond earlier is too early. Also while others wait, who go first;
+    ///   one nanosecond earlier is too early. Also while others wait, who go first; behind a line that goes by
+    ///   [`MissedTick::Delay`](crate::MissedTick::Delay) it is the earliest time;
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
     ///   burst;
     /// - [`Closed`](crate::ErrorKind::Closed).

@@ -74,6 +74,9 @@ pub(super) enum Alarm {
 impl Clock {
     /// The time of the machine, which only goes forward, and the timer thread of the process.
     ///
+    /// With the feature `tsc`, a default, it is read from the processor's counter, where that is fit for it, which may run
+    /// ahead of the time of the operating system by some 50 millionths, and is set right when it is behind.
+    ///
     /// # Examples
     ///
     /// ```
@@ -122,8 +125,8 @@ impl Clock {
         matches!(self.0, Kind::Runtime(_))
     }
 
-    /// Now. Never earlier than an answer that happened before, on one and the same runtime if it is
-    /// tokio's.
+    /// Now. Never earlier than an answer that the same thread had before, in one and the same runtime if it
+    /// is tokio's. On the system's clock, two threads may disagree by a microsecond.
     #[inline]
     pub fn now(&self) -> Tick {
         match &self.0 {

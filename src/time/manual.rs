@@ -52,6 +52,8 @@ struct State {
     now: Tick,
     /// Where the callers of `advance` together want it to be.
     target: Tick,
+    /// How many are moving it: they call also whom others set.
+    movers: usize,
     queue: Queue,
 }
 
@@ -60,6 +62,7 @@ impl ManualClock {
         Self(Arc::new(Manual(Mutex::new(State {
             now: Tick::default(),
             target: Tick::default(),
+            movers: 0,
             queue: Queue::new(),
         }))))
     }
@@ -96,20 +99,30 @@ impl ManualClock {
 
 impl Manual {
     fn run_to<'a>(&'a self, mut state: MutexGuard<'a, State>, target: Tick) {
-        while let Some((due, waker)) = state.queue.pop_due(target) {
+        state.movers += 1;
+        loop {
+            // Somebody who was called may have moved time on, past what was set then.
+            let until = target.max(state.now);
+            let Some((due, waker)) = state.queue.pop_due(until) else {
+                break;
+            };
             state.now = state.now.max(due);
             drop(state);
             contain(|| waker.wake());
             state = lock(&self.0);
         }
         state.now = state.now.max(target);
+        state.movers -= 1;
     }
 
-    /// Calls whoever is due already: time may have moved past an alarm before it was set.
+    /// Calls whoever is due already, unless somebody is at it: time may have moved past an alarm before it
+    /// was set.
     pub(super) fn catch_up(&self) {
         let state = lock(&self.0);
-        let now = state.now;
-        self.run_to(state, now);
+        if state.movers == 0 {
+            let now = state.now;
+            self.run_to(state, now);
+        }
     }
 
     pub(super) fn now(&self) -> Tick {

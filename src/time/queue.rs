@@ -55,11 +55,11 @@ impl Queue {
         self.alarms.first_key_value().map(|(first, _)| *first)
     }
 
-    /// Takes out the earliest alarm, if it is due.
+    /// Takes out the earliest alarm, if it is due. One that is never due is not.
     pub(super) fn pop_due(&mut self, now: Tick) -> Option<(Tick, Waker)> {
         let first = self.alarms.first_entry()?;
         let due = first.key().due;
-        (due <= now).then(|| (due, first.remove()))
+        (due <= now && !due.is_never()).then(|| (due, first.remove()))
     }
 
     /// Takes out everything.

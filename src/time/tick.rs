@@ -38,6 +38,11 @@ impl Tick {
         self.0
     }
 
+    /// Whether it is the last one, which is never reached.
+    pub(crate) const fn is_never(self) -> bool {
+        self.0 == u64::MAX
+    }
+
     /// The tick that is `duration` later, or the last there is.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {

@@ -1,8 +1,9 @@
 //! Whose timer ends a wait.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use tollgate::{ErrorKind, Semaphore, all};
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
 
 use crate::support::{Waiter, kind};
 
@@ -73,4 +74,28 @@ fn runtime_that_drove_the_timer_is_gone() {
         );
         assert_eq!(SLOTS.available_permits(), 1);
     }
+    limiter_in_a_static(runtime);
+}
+
+/// A limiter on the clock of the system, whose line began to wait in a runtime that is gone.
+fn limiter_in_a_static(runtime: impl Fn() -> tokio::runtime::Runtime) {
+    static PACED: LazyLock<RateLimiter> =
+        LazyLock::new(|| RateLimiter::new(Quota::per_second(2000)).clock(Clock::system()));
+    for _ in 0..3 {
+        // Each leaves somebody behind in line, who is never looked at again and delays the next by no
+        // more than its turn.
+        let driver = runtime();
+        let mut waiters: Vec<_> = {
+            let _inside = driver.enter();
+            (0..3).map(|_| Waiter::new(PACED.acquire())).collect()
+        };
+        for waiter in &mut waiters {
+            drop(waiter.poll());
+        }
+        drop(driver);
+        runtime().block_on(PACED.acquire()).unwrap();
+        PACED.acquire().wait().unwrap();
+        drop(waiters);
+    }
+    assert_eq!(PACED.waiting(), 0);
 }

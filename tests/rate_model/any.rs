@@ -1,0 +1,128 @@
+//! Random quotas, costs and pauses, with a liking for edges.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::Quota;
+
+use super::rule::{LAST_TICK, Rule};
+
+/// Whatever is accepted: from one in nine years to one a nanosecond, and any burst.
+pub(crate) fn quota() -> impl Strategy<Value = Quota> {
+    let period = prop_oneof![
+        4 => 1..=100_u64,
+        2 => Just(1_000_000_000),
+        2 => 1..=1_u64 << 58,
+        1 => 1..=u64::MAX,
+        1 => (0..64_u32).prop_map(|shift| 1_u64 << shift),
+        1 => Just(u64::MAX),
+    ];
+    let count = prop_oneof![4 => 1..=100_u64, 2 => 1..=u64::MAX, 1 => Just(u64::MAX)];
+    let burst = prop_oneof![4 => 1..=5_u64, 2 => 1..=u64::MAX, 1 => Just(u64::MAX)];
+    (period, count, burst).prop_map(|(period, count, burst)| {
+        // At least one in 2^58 nanoseconds, at most one in one.
+        let count = count.max(period.div_ceil(1 << 58)).min(period);
+        let most = (u128::from(count) << 58) / u128::from(period);
+        let burst = u64::try_from(u128::from(burst).min(most)).expect("at most the burst");
+        Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")
+    })
+}
+
+/// Quotas whose burst comes back within some days, for long stories that end before time does.
+pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
+    let fixed = |count, period| (Just(count), Just(period));
+    let rate = prop_oneof![
+        3 => (1..=20_u64, 1..=20_u64).prop_map(|(a, b)| (a.min(b), a.max(b))),
+        1 => fixed(700_000_000, 1_000_000_000),
+        1 => fixed(3, 10),
+        1 => fixed(3, 1_000_000_000),
+        1 => fixed(1, 3_600_000_000_000),
+        1 => fixed(1_000, 1_000_000_000),
+        1 => fixed(1, 1),
+        2 => (1..=1_u64 << 30, 1..=1_u64 << 40).prop_map(|(a, b)| (a.min(b), a.max(b))),
+    ];
+    let burst = prop_oneof![3 => 1..=5_u64, 1 => 1..=100_u64];
+    (rate, burst).prop_map(|((count, period), burst)| {
+        Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")
+    })
+}
+
+/// How much to ask for, in relation to the burst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cost {
+    Few(u64),
+    /// In 64ths of the burst.
+    Part(u64),
+    AllBut(u64),
+    TooMuchBy(u64),
+    Most,
+}
+
+impl Cost {
+    pub(crate) fn of(self, rule: &Rule) -> u64 {
+        match self {
+            Self::Few(few) => few,
+            Self::Part(part) => u64::try_from(u128::from(rule.burst) * u128::from(part) / 64)
+                .expect("at most the burst"),
+            Self::AllBut(few) => rule.burst.saturating_sub(few),
+            Self::TooMuchBy(few) => rule.burst.saturating_add(few),
+            Self::Most => u64::MAX,
+        }
+    }
+}
+
+pub(crate) fn cost() -> impl Strategy<Value = Cost> {
+    prop_oneof![
+        8 => (1..4_u64).prop_map(Cost::Few),
+        1 => Just(Cost::Few(0)),
+        6 => (0..=64_u64).prop_map(Cost::Part),
+        3 => (0..3_u64).prop_map(Cost::AllBut),
+        1 => (1..4_u64).prop_map(Cost::TooMuchBy),
+        1 => Just(Cost::Most),
+    ]
+}
+
+/// For how long nothing happens, in relation to the quota.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pause {
+    Nanos(u64),
+    /// In 16ths of the time of a token, and some nanoseconds more.
+    Token(u64, u64),
+    /// In 16ths of the time of the burst, and some nanoseconds more.
+    Burst(u64, u64),
+    /// Until so long before the end of time, or past it.
+    NearTheEnd(u64),
+    Idle(u64),
+}
+
+impl Pause {
+    pub(crate) fn of(self, rule: &Rule, now: u64) -> u64 {
+        let part = |nanos: u64, part: u64| {
+            u64::try_from(u128::from(nanos) * u128::from(part) / 16).expect("at most twice")
+        };
+        match self {
+            Self::Nanos(nanos) | Self::Idle(nanos) => nanos,
+            Self::Token(parts, more) => part(rule.nanos_of(1), parts) + more,
+            Self::Burst(parts, more) => part(rule.nanos_of(rule.burst), parts) + more,
+            Self::NearTheEnd(before) => (LAST_TICK + 10).saturating_sub(before + now),
+        }
+    }
+}
+
+/// Short ones, as a rule.
+pub(crate) fn pause() -> impl Strategy<Value = Pause> {
+    prop_oneof![
+        4 => (0..3_u64).prop_map(Pause::Nanos),
+        6 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Token(part, more)),
+        4 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Burst(part, more)),
+    ]
+}
+
+/// Also such that last for years.
+pub(crate) fn any_pause() -> impl Strategy<Value = Pause> {
+    prop_oneof![
+        20 => pause(),
+        1 => (0..=LAST_TICK).prop_map(Pause::Idle),
+        1 => (0..40_u64).prop_map(Pause::NearTheEnd),
+    ]
+}

@@ -1,0 +1,241 @@
+//! Timers that are late: tokio's paused time jumps past what is due, and only then the alarm rings.
+
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Wake, Waker};
+use std::time::Duration;
+
+use num_bigint::BigInt;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tollgate::rate::Acquire;
+use tollgate::{Charge, Clock, MissedTick, Quota, RateLimiter};
+
+use super::naive::{Choices, Fate, Naive};
+use super::rule::Rule;
+use crate::support::Waiter;
+
+/// Writes down at which tick it was woken.
+#[derive(Default)]
+struct LetGo(Mutex<Option<u64>>);
+
+impl Wake for LetGo {
+    fn wake(self: Arc<Self>) {
+        let now = Clock::tokio().now().as_nanos();
+        let before = self.0.lock().unwrap().replace(now);
+        assert_eq!(before, None, "woken twice");
+    }
+}
+
+struct Asker<'a> {
+    cost: u64,
+    waiter: Waiter<Acquire<'a>>,
+    let_go: Arc<LetGo>,
+}
+
+impl<'a> Asker<'a> {
+    fn new(limiter: &'a RateLimiter, cost: u64) -> Self {
+        let (let_go, mut waiter) = (Arc::default(), Waiter::new(limiter.acquire_many(cost)));
+        let waker = Waker::from(Arc::clone(&let_go));
+        assert!(waiter.poll_with(&waker).is_pending());
+        Self {
+            cost,
+            waiter,
+            let_go,
+        }
+    }
+
+    /// What it was charged, and when it was let go.
+    fn outcome(mut self) -> (Charge, u64) {
+        let let_go = self.let_go.0.lock().unwrap().expect("let go");
+        (self.waiter.granted(), let_go)
+    }
+}
+
+/// Time jumps, and whatever is due then rings.
+async fn jump(nanos: u64) {
+    tokio::time::advance(Duration::from_nanos(nanos)).await;
+    for _ in 0..4 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn paused<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(future)
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    (1..300_u64, 1..60_u64, 1..6_u64).prop_map(|(count, millis, burst)| {
+        Quota::new(count, Duration::from_millis(millis)).burst(burst)
+    })
+}
+
+fn jumps() -> impl Strategy<Value = Vec<u64>> {
+    let jump = prop_oneof![
+        4 => 0..3_000_000_u64,
+        3 => 0..100_000_000_u64,
+        1 => 0..3_000_000_000_u64,
+    ];
+    prop::collection::vec(jump, 1..20)
+}
+
+/// In any interval no more than what the quota allows, and so much beyond it.
+fn assert_promise(rule: &Rule, more: u64, charged: &[(u64, u64)]) {
+    let more = rule.price(more);
+    for (first, (from, _)) in charged.iter().enumerate() {
+        let mut units = BigInt::default();
+        for (to, cost) in &charged[first..] {
+            units += rule.price(*cost);
+            assert!(rule.allows(&(&units - &more), *from, *to));
+        }
+    }
+}
+
+/// What is made up for at most, if nothing was chosen: what the quota gives in 10 ms, and at least 1.
+fn made_up(quota: Quota, missed: Option<MissedTick>) -> u64 {
+    match missed {
+        Some(MissedTick::Burst { max }) => max,
+        Some(_) => 0,
+        None => {
+            let nanos = u64::try_from(quota.period().as_nanos()).unwrap();
+            (quota.count() * 10_000_000 / nanos).max(1)
+        }
+    }
+}
+
+fn missed() -> impl Strategy<Value = Option<MissedTick>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(MissedTick::Delay)),
+        (0..40_u64).prop_map(|max| Some(MissedTick::Burst { max })),
+        Just(Some(MissedTick::Burst { max: u64::MAX })),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn late_alarms_let_go_no_more_than_what_is_made_up_for(
+        quota in quota(),
+        missed in missed(),
+        jumps in jumps(),
+        asked in prop::collection::vec((1..6_u64, 0..4_u8), 1..60),
+        which in any::<Index>(),
+    ) {
+        paused(async {
+            let limiter = RateLimiter::new(quota).clock(Clock::tokio());
+            let limiter = match missed {
+                Some(missed) => limiter.missed_tick(missed),
+                None => limiter,
+            };
+            let (rule, burst) = (Rule::of(quota), quota.max_burst());
+            // By the ticks of the charges, and by the ticks at which they were let go.
+            let (mut by_at, mut by_let_go) = (Vec::new(), Vec::new());
+            let mut line = Vec::new();
+            let mut asked = asked.into_iter();
+            for nanos in jumps.into_iter().cycle() {
+                for (cost, what) in asked.by_ref().take(8) {
+                    let cost = cost.min(burst);
+                    match limiter.try_acquire_many(cost) {
+                        Ok(charge) => {
+                            let at = charge.at().as_nanos();
+                            by_at.push((at, cost));
+                            by_let_go.push((at, cost));
+                        }
+                        Err(_) => line.push(Asker::new(&limiter, cost)),
+                    }
+                    // Some of those behind move up, some of those before are given back.
+                    if what == 0 && !line.is_empty() {
+                        drop(line.remove(which.index(line.len())));
+                    }
+                }
+                if limiter.waiting() == 0 && asked.len() == 0 {
+                    break;
+                }
+                jump(nanos + 1).await;
+            }
+            let mut last = 0;
+            for asker in line {
+                let cost = asker.cost;
+                let (charge, let_go) = asker.outcome();
+                let at = charge.at().as_nanos();
+                prop_assert!(last <= at && at <= let_go);
+                if missed == Some(MissedTick::Delay) {
+                    prop_assert_eq!(at, let_go);
+                }
+                last = at;
+                by_at.push((at, cost));
+                by_let_go.push((let_go, cost));
+            }
+            by_at.sort_unstable();
+            by_let_go.sort_unstable();
+            assert_promise(&rule, 0, &by_at);
+            assert_promise(&rule, made_up(quota, missed), &by_let_go);
+            Ok(())
+        })?;
+    }
+
+    /// If all of it is made up for, it makes no difference by the ticks of the charges that the alarm was
+    /// late.
+    #[test]
+    fn who_is_late_is_charged_when_it_was_due(
+        quota in quota(),
+        jumps in jumps(),
+        costs in prop::collection::vec(1..6_u64, 1..60),
+    ) {
+        paused(async {
+            let limiter = RateLimiter::new(quota)
+                .missed_tick(MissedTick::Burst { max: u64::MAX })
+                .clock(Clock::tokio());
+            let start = Clock::tokio().now().as_nanos();
+            let choices = Choices { delays: false, debts: false };
+            let mut naive = Naive::new(quota, choices, start);
+            let burst = quota.max_burst();
+            naive.try_acquire(burst);
+            limiter.try_acquire_many(burst).unwrap();
+            let line: Vec<_> = costs
+                .into_iter()
+                .map(|cost| cost.min(burst))
+                .map(|cost| (naive.join(cost), Asker::new(&limiter, cost)))
+                .collect();
+            for nanos in jumps.into_iter().cycle() {
+                naive.advance(nanos + 1);
+                jump(nanos + 1).await;
+                if limiter.waiting() == 0 {
+                    break;
+                }
+            }
+            for (name, asker) in line {
+                let (charge, _) = asker.outcome();
+                match naive.fate(name) {
+                    Fate::Granted { at, .. } => prop_assert_eq!(charge.at().as_nanos(), at),
+                    fate => prop_assert!(false, "it was let go, and is {fate:?}"),
+                }
+            }
+            Ok(())
+        })?;
+    }
+}
+
+/// After a machine was suspended for an hour it is not made up for.
+#[test]
+fn a_suspended_machine_makes_up_for_little() {
+    paused(async {
+        let limiter = RateLimiter::new(Quota::per_second(100).burst(5)).clock(Clock::tokio());
+        limiter.try_acquire_many(5).unwrap();
+        let mut line: Vec<_> = (0..1000).map(|_| Asker::new(&limiter, 1)).collect();
+        jump(3_600_000_000_000).await;
+        // The burst, and one that was due within the last 10 ms.
+        assert_eq!(1000 - limiter.waiting(), 5 + 1);
+        assert!(matches!(line[5].waiter.poll(), Poll::Ready(Ok(_))));
+        assert!(line[6].waiter.is_pending());
+    });
+}

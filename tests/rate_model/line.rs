@@ -1,0 +1,176 @@
+//! Whoever waits, and all else that can be done, against the naive queue.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tollgate::{Carry, Clock, MissedTick, Oversize, Quota, RateLimiter};
+
+use super::any::{Cost, any_pause, cost, modest_quota, pause};
+use super::rule::LAST_TICK;
+use super::world::{Step, World};
+use crate::support::Waiter;
+
+fn index() -> impl Strategy<Value = Index> {
+    any::<Index>()
+}
+
+/// All but a change of the quota, and the end.
+fn step() -> impl Strategy<Value = Step> {
+    // More than the burst once in a while, but not more than can be paid off.
+    let cost = || cost().prop_filter("endless", |cost| !matches!(cost, Cost::Most));
+    prop_oneof![
+        4 => cost().prop_map(Step::Try),
+        8 => cost().prop_map(Step::Acquire),
+        3 => cost().prop_map(Step::Reserve),
+        6 => index().prop_map(Step::Poll),
+        4 => index().prop_map(Step::Drop),
+        1 => index().prop_map(Step::Forget),
+        1 => index().prop_map(Step::Confirm),
+        10 => pause().prop_map(Step::Advance),
+        1 => cost().prop_map(Step::Charge),
+        4 => index().prop_map(Step::Refund),
+        2 => (index(), 0..=5_u64).prop_map(|(which, quarters)| Step::Settle(which, quarters)),
+    ]
+}
+
+fn carry() -> impl Strategy<Value = Carry> {
+    prop_oneof![
+        Just(Carry::Proportional),
+        Just(Carry::AsIs),
+        Just(Carry::Additive),
+        Just(Carry::Reset),
+    ]
+}
+
+/// All that can happen.
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => step(),
+        1 => any_pause().prop_map(Step::Advance),
+        2 => (modest_quota(), carry()).prop_map(|(quota, carry)| Step::SetQuota(quota, carry)),
+    ]
+}
+
+fn oversize() -> impl Strategy<Value = Oversize> {
+    prop_oneof![2 => Just(Oversize::Refuse), 1 => Just(Oversize::Debt)]
+}
+
+fn start() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(0), 1 => 0..=LAST_TICK, 1 => LAST_TICK - 100..=LAST_TICK]
+}
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// Looks at everything only after some of the steps: to look takes the lock, and sets right what a step
+/// may have left wrong.
+fn run(mut world: World, steps: Vec<(Step, bool)>) {
+    for (step, looks) in steps {
+        world.step(step);
+        if looks {
+            world.compare();
+        }
+    }
+    world.end();
+}
+
+fn steps(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Vec<(Step, bool)>> {
+    prop::collection::vec((step, any::<bool>()), 1..80)
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn the_line_agrees_with_a_queue(
+        quota in modest_quota(),
+        oversize in oversize(),
+        start in start(),
+        steps in steps(step()),
+    ) {
+        run(World::new(quota, None, oversize, start), steps);
+    }
+
+    /// If nobody is ever late it makes no difference how much would be made up for.
+    #[test]
+    fn the_line_agrees_whatever_is_made_up_for(
+        quota in modest_quota(),
+        max in 1..=u64::MAX,
+        steps in steps(step()),
+    ) {
+        let missed = Some(MissedTick::Burst { max });
+        run(World::new(quota, missed, Oversize::Refuse, 0), steps);
+    }
+
+    #[test]
+    fn the_line_agrees_when_the_quota_changes(
+        quota in modest_quota(),
+        oversize in oversize(),
+        mut steps in steps(any_step()),
+        close in prop::option::of(index()),
+    ) {
+        if let Some(when) = close {
+            steps.insert(when.index(steps.len()), (Step::Close, true));
+        }
+        run(World::new(quota, None, oversize, 0), steps);
+    }
+
+    /// Where a nanosecond is a whole number of units, waiters go at the same ticks.
+    #[test]
+    fn the_line_agrees_when_whoever_is_late_is_charged_late(
+        period in 1..2_000_000_u64,
+        burst in 1..6_u64,
+        steps in steps(step()),
+    ) {
+        let quota = Quota::new(1, Duration::from_nanos(period)).burst(burst);
+        run(World::new(quota, Some(MissedTick::Delay), Oversize::Refuse, 0), steps);
+    }
+
+    #[test]
+    fn everything_given_back_at_once_leaves_no_trace(
+        quota in modest_quota(),
+        before in prop::collection::vec((pause(), cost()), 0..10),
+        costs in prop::collection::vec((cost(), any::<bool>(), index()), 1..60),
+    ) {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota).clock(&clock);
+        let rule = super::rule::Rule::of(quota);
+        for (pause, cost) in before {
+            clock.advance(Duration::from_nanos(pause.of(&rule, clock.now().as_nanos())));
+            let _ = limiter.try_acquire_many(cost.of(&rule));
+        }
+        let burst = quota.max_burst();
+        let state = || (limiter.peek(), limiter.peek_many(burst), limiter.waiting());
+        let untouched = state();
+
+        let (mut charges, mut line) = (Vec::new(), Vec::new());
+        for (cost, forced, _) in &costs {
+            let cost = cost.of(&rule).min(burst);
+            if *forced {
+                charges.push(limiter.charge(cost));
+            } else if let Ok(charge) = limiter.try_acquire_many(cost) {
+                charges.push(charge);
+            } else {
+                line.push(Waiter::parked(limiter.acquire_many(cost)));
+            }
+        }
+        // In any order; those who get in meanwhile are given back like the others.
+        for (_, _, which) in &costs {
+            let all = charges.len() + line.len();
+            if all == 0 {
+                break;
+            }
+            match which.index(all).checked_sub(charges.len()) {
+                None => limiter.refund(charges.remove(which.index(all))),
+                Some(place) => drop(line.remove(place)),
+            }
+        }
+        prop_assert_eq!(state(), untouched);
+    }
+}

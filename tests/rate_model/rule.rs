@@ -1,0 +1,72 @@
+//! A quota as one would write it down: integers of any size, nothing clever.
+
+use num_bigint::BigInt;
+use tollgate::Quota;
+
+/// The last tick that a limiter tells apart from later ones.
+pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
+
+/// A quota, and what follows from it.
+///
+/// Time is counted in units, of which a token takes a whole number, [`interval`](Self::interval), and
+/// of which `interval * count` pass in a period.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    count: u64,
+    period: u64,
+    pub(crate) burst: u64,
+}
+
+impl Rule {
+    pub(crate) fn of(quota: Quota) -> Self {
+        Self {
+            count: quota.count(),
+            period: u64::try_from(quota.period().as_nanos()).expect("a quota's period fits"),
+            burst: quota.max_burst(),
+        }
+    }
+
+    /// Units of one token.
+    pub(crate) fn interval(&self) -> BigInt {
+        BigInt::from(self.period.div_ceil(self.count))
+    }
+
+    /// Units of so many tokens.
+    pub(crate) fn price(&self, cost: u64) -> BigInt {
+        self.interval() * cost
+    }
+
+    /// Units of the burst.
+    pub(crate) fn tolerance(&self) -> BigInt {
+        self.price(self.burst)
+    }
+
+    /// Whole units that have passed at a tick.
+    pub(crate) fn units(&self, tick: u64) -> BigInt {
+        self.interval() * self.count * tick.min(LAST_TICK) / self.period
+    }
+
+    /// The first tick from `now` on at which so many units have passed; `None` for never.
+    pub(crate) fn tick_of(&self, units: &BigInt, now: u64) -> Option<u64> {
+        if self.units(now) >= *units {
+            return Some(now);
+        }
+        let pace = self.interval() * self.count;
+        let tick: BigInt = (units * self.period + &pace - 1) / pace;
+        u64::try_from(tick).ok().filter(|tick| *tick <= LAST_TICK)
+    }
+
+    /// The promise: from tick `from` to tick `to` no more than the burst, and the rate times the time
+    /// and one nanosecond. Both sides are multiplied by the period and counted in units, so that
+    /// nothing is divided and a part of a token counts as a part.
+    pub(crate) fn allows(&self, units: &BigInt, from: u64, to: u64) -> bool {
+        let time = BigInt::from(to) - from + 1;
+        units * self.period <= self.tolerance() * self.period + self.interval() * self.count * time
+    }
+
+    /// About how long so many tokens take.
+    pub(crate) fn nanos_of(&self, tokens: u64) -> u64 {
+        let nanos = u128::from(self.period) * u128::from(tokens) / u128::from(self.count);
+        u64::try_from(nanos).unwrap_or(LAST_TICK).min(LAST_TICK)
+    }
+}

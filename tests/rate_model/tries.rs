@@ -1,0 +1,164 @@
+//! Tries against the list of all charges.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Clock, ErrorKind, ManualClock, Quota, RateLimiter};
+
+use super::any::{Cost, Pause, any_pause, cost, quota};
+use super::charges::Charges;
+use super::rule::{LAST_TICK, Rule};
+
+/// A limiter, and the list of what it has charged.
+struct Pair {
+    clock: ManualClock,
+    limiter: RateLimiter,
+    charges: Charges,
+}
+
+impl Pair {
+    fn new(quota: Quota) -> Self {
+        let clock = Clock::manual();
+        Self {
+            limiter: RateLimiter::new(quota).clock(&clock),
+            charges: Charges::new(Rule::of(quota)),
+            clock,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.now().as_nanos()
+    }
+
+    fn pause(&self, nanos: u64) {
+        self.clock.advance(Duration::from_nanos(nanos));
+    }
+
+    /// Tries, and compares; says what a denial gave as the time to come again.
+    fn try_acquire(&mut self, cost: u64) -> Option<u64> {
+        let (now, burst) = (self.now(), self.charges.rule.burst);
+        let expected = self.charges.earliest(now, cost);
+        let peeked = self.limiter.peek_many(cost).retry_after;
+        match self.limiter.try_acquire_many(cost) {
+            Ok(charge) => {
+                assert_eq!(expected, Some(now));
+                assert_eq!((charge.at().as_nanos(), charge.cost()), (now, cost));
+                assert_eq!(peeked, Duration::ZERO);
+                self.charges.list.push((now, cost));
+                let decision = charge.decision();
+                assert_eq!(decision.remaining, self.limiter.available());
+                assert_eq!(decision.retry_after, Duration::ZERO);
+                None
+            }
+            Err(error) if cost > burst => {
+                assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
+                assert_eq!(error.capacity(), Some(burst));
+                assert_eq!(peeked, Duration::MAX);
+                None
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Limited);
+                let after = error.retry_after().expect("it knows").as_nanos();
+                let Some(expected) = expected else {
+                    // Never: not before the end of time.
+                    assert!(after >= u128::from(u64::MAX - now - 1));
+                    return None;
+                };
+                assert_eq!(after, u128::from(expected - now));
+                assert_eq!(peeked.as_nanos(), after);
+                Some(expected - now)
+            }
+        }
+    }
+
+    /// What is left, and when it is all there again.
+    fn look(&self) {
+        let now = self.now();
+        let decision = self.limiter.peek();
+        let (left, burst) = (decision.remaining, self.charges.rule.burst);
+        assert_eq!((decision.limit, decision.at.as_nanos()), (burst, now));
+        assert!(self.charges.fits(now, left));
+        assert!(left == burst || !self.charges.fits(now, left + 1));
+        if let Some(full) = self.charges.earliest(now, burst) {
+            // It is counted from a whole unit, so it may be one nanosecond too long, never too short.
+            let reset = u64::try_from(decision.reset_after.as_nanos()).unwrap();
+            assert!((full - now..=full - now + 1).contains(&reset));
+        }
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<(Pause, Cost, bool)>> {
+    prop::collection::vec((any_pause(), cost(), any::<bool>()), 1..40)
+}
+
+fn start() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        3 => Just(0),
+        2 => 0..=LAST_TICK,
+        1 => LAST_TICK - 100..=LAST_TICK + 100,
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn tries_agree_with_a_list_of_all_charges(
+        quota in quota(),
+        start in start(),
+        steps in steps(),
+    ) {
+        let mut pair = Pair::new(quota);
+        pair.pause(start);
+        for (pause, cost, comes_again) in steps {
+            let rule = pair.charges.rule;
+            pair.pause(pause.of(&rule, pair.now()));
+            let cost = cost.of(&rule);
+            pair.look();
+            if let Some(after) = pair.try_acquire(cost).filter(|_| comes_again) {
+                // One nanosecond earlier is too early, and then it is not.
+                pair.pause(after - 1);
+                assert_eq!(pair.try_acquire(cost), Some(1));
+                pair.pause(1);
+                assert_eq!(pair.try_acquire(cost), None);
+            }
+        }
+        pair.look();
+        pair.charges.assert_promise();
+    }
+
+    #[test]
+    fn after_any_idle_time_at_most_the_burst_goes_at_once(
+        quota in quota(),
+        start in start(),
+        spent in cost(),
+        idle in any_pause(),
+        costs in prop::collection::vec(cost(), 1..20),
+    ) {
+        let mut pair = Pair::new(quota);
+        let rule = pair.charges.rule;
+        pair.pause(start);
+        pair.try_acquire(spent.of(&rule).min(rule.burst));
+        pair.pause(idle.of(&rule, pair.now()));
+        let at_once = |pair: &Pair| {
+            let now = pair.now();
+            let here = pair.charges.list.iter().filter(|(tick, _)| *tick == now);
+            here.map(|(_, cost)| u128::from(*cost)).sum::<u128>()
+        };
+        for cost in costs {
+            pair.try_acquire(cost.of(&rule));
+        }
+        // What is left goes, and then nothing does.
+        pair.try_acquire(pair.limiter.available());
+        prop_assert_eq!(pair.limiter.available(), 0);
+        prop_assert!(at_once(&pair) <= u128::from(rule.burst));
+        if pair.limiter.try_acquire().is_ok() {
+            prop_assert!(false, "one more than the burst");
+        }
+        pair.charges.assert_promise();
+    }
+}
