@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::algorithm::Limits;
 use crate::time::Tick;
 
-/// How a limiter stands, as seen by one call: what goes into the headers of an answer.
+/// How a limiter stands, as seen by one call: what goes into the headers of an answer. Made by
+/// [`RateLimiter::decision`](crate::RateLimiter::decision) and [`peek`](crate::RateLimiter::peek).
 ///
 /// # Examples
 ///
@@ -17,7 +18,7 @@ use crate::time::Tick;
 /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5)).clock(&clock);
 /// let charge = limiter.try_acquire_many(3)?;
 ///
-/// let decision = charge.decision();
+/// let decision = limiter.decision(&charge);
 /// assert_eq!((decision.limit, decision.remaining), (5, 2));
 /// assert_eq!(decision.retry_after, Duration::ZERO);
 /// assert_eq!(decision.reset_after, Duration::from_millis(300));

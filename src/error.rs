@@ -115,13 +115,13 @@ impl AcquireError {
         }
     }
 
-    /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed.
+    /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed, fewer than there are.
     #[inline]
     pub(crate) const fn limited_nanos(nanos: u64) -> Self {
         Self {
             kind: ErrorKind::Limited,
             part: None,
-            number: if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
+            number: nanos,
         }
     }
 

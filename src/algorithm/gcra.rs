@@ -35,17 +35,17 @@ impl Debt {
         self.0.saturating_sub(now)
     }
 
-    /// Takes so many units now; otherwise says from which unit on it could, if it is not more than the
+    /// Takes so many units now; otherwise says from which unit on it could. Not for more than the
     /// tolerance.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn take(self, limits: &Limits, now: u64, price: u64) -> Result<Self, u64> {
         let start = if self.0 > now { self.0 } else { now };
-        // Neither sum wraps: both are at most 2^60 and 2^59.
-        let most = now + limits.tolerance;
-        if price <= most.saturating_sub(start) {
-            Ok(Self(start + price))
+        // No sum wraps: they are of less than 2^60, 2^59 and 2^59.
+        let end = start + price;
+        if end <= now + limits.tolerance {
+            Ok(Self(end))
         } else {
-            Err(start.saturating_add(price).saturating_sub(limits.tolerance))
+            Err(end - limits.tolerance)
         }
     }
 

@@ -1,16 +1,15 @@
 //! [`Charge`]: what a limiter took.
+//!
+//! As small as can be: what is written just before the next compare-exchange, that has to wait for.
 
-use std::time::Duration;
-
-use crate::algorithm::Limits;
-use crate::decision::Decision;
 use crate::time::Tick;
 
 /// What a rate limiter took for a call.
 ///
 /// Plain data: to drop it keeps the charge, time pays it off. If the call was not made after all, hand it to
 /// [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
-/// [`settle`](super::RateLimiter::settle), of the limiter that it came from.
+/// [`settle`](super::RateLimiter::settle), of the limiter that it came from. How that stood just after is what its
+/// [`decision`](super::RateLimiter::decision) says.
 ///
 /// # Examples
 ///
@@ -37,7 +36,6 @@ pub struct Charge {
     pub(super) at: Tick,
     /// What is owed since, in units.
     pub(super) owed: u64,
-    pub(super) limits: Limits,
 }
 
 impl Charge {
@@ -55,10 +53,5 @@ impl Charge {
     #[inline]
     pub fn at(&self) -> Tick {
         self.at
-    }
-
-    /// How the limiter stood just after.
-    pub fn decision(&self) -> Decision {
-        Decision::new(&self.limits, self.owed, self.at, Duration::ZERO)
     }
 }

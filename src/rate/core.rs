@@ -11,7 +11,7 @@ use super::cell::{Cell, SharedLimits};
 use super::charge::Charge;
 use super::config::Config;
 use super::protocol::Lines;
-use crate::algorithm::{Debt, Limits, is_last};
+use crate::algorithm::{Debt, is_last};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -141,17 +141,21 @@ impl Core {
         }
         let limits = self.limits.load();
         let (unit, price) = (limits.at(now), limits.of(cost));
+        if price > limits.tolerance {
+            return None;
+        }
         match seen.debt().take(&limits, unit, price) {
             Ok(debt) => {
-                let charge = self.charge_until(debt, unit, now, cost, limits);
+                let charge = self.charge_until(debt, unit, now, cost);
                 self.cell.exchange(seen, debt).then_some(Ok(charge))
             }
             Err(due) => {
-                let due = self.tick_at(due).as_nanos();
-                if price > limits.tolerance || !self.cell.confirms(seen) {
+                let due = self.tick_at(due);
+                if is_last(due) || !self.cell.confirms(seen) {
                     return None;
                 }
-                let after = due.saturating_sub(now.as_nanos());
+                // It is later than now, as more units have passed by then.
+                let after = due.as_nanos() - now.as_nanos();
                 Some(Err(AcquireError::limited_nanos(after)))
             }
         }
@@ -204,7 +208,7 @@ impl Core {
             let unit = limits.at(now);
             match seen.debt().take(&limits, unit, price) {
                 Ok(debt) => {
-                    let charge = self.charge_until(debt, unit, now, cost, limits);
+                    let charge = self.charge_until(debt, unit, now, cost);
                     if self.cell.exchange(seen, debt) {
                         return Decided::Charged(charge);
                     }
@@ -231,21 +235,13 @@ impl Core {
 
     /// The charge that ends where the debt now ends.
     #[inline]
-    pub(super) fn charge_until(
-        &self,
-        debt: Debt,
-        unit: u64,
-        at: Tick,
-        cost: u64,
-        limits: Limits,
-    ) -> Charge {
+    pub(super) fn charge_until(&self, debt: Debt, unit: u64, at: Tick, cost: u64) -> Charge {
         Charge {
             ticket: debt.end() + self.refunded.load(Ordering::Relaxed),
             generation: self.limits.generation(),
             cost,
             at,
             owed: debt.at(unit),
-            limits,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::charge::Charge;
 use super::limiter::RateLimiter;
 use crate::algorithm::Limits;
 use crate::decision::Decision;
@@ -75,6 +76,28 @@ impl RateLimiter {
             .due
             .map_or(Duration::MAX, |due| due.saturating_since(ahead.now));
         Decision::new(&ahead.limits, ahead.owed, ahead.now, retry_after)
+    }
+
+    /// How the limiter stood just after a charge, which is one of its own: what goes into the headers of an answer. For a charge of before a
+    /// [`set_quota`](Self::set_quota), how it stands now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5)).clock(Clock::manual());
+    /// let charge = limiter.try_acquire_many(3)?;
+    ///
+    /// let decision = limiter.decision(&charge);
+    /// assert_eq!((decision.limit, decision.remaining), (5, 2));
+    /// assert_eq!(decision.reset_after, Duration::from_millis(300));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn decision(&self, charge: &Charge) -> Decision {
+        let stood = self.core().stood(charge);
+        Decision::new(&stood.limits, stood.owed, stood.now, Duration::ZERO)
     }
 
     /// What could be had at once, if nobody waited.

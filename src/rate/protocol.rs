@@ -85,6 +85,7 @@ pub(super) struct Ahead {
     pub(super) owed: u64,
     pub(super) limits: Limits,
     pub(super) quota: Option<Quota>,
+    generation: u64,
     pub(super) now: Tick,
 }
 
@@ -189,7 +190,7 @@ impl Core {
         let limits = self.limits.load();
         let (unit, price, debt) = (limits.at(now), limits.of(cost), seen.debt());
         if cost == 0 {
-            return Ok(self.charge_until(debt, unit, now, cost, limits));
+            return Ok(self.charge_until(debt, unit, now, cost));
         }
         let oversize = price > limits.tolerance;
         if oversize && self.config.oversize == Oversize::Refuse {
@@ -211,7 +212,7 @@ impl Core {
             return Err(Refusal::Until(self.tick_at(debt.end())));
         };
         self.cell.store(seen, debt, true);
-        Ok(self.charge_until(debt, unit, now, cost, limits))
+        Ok(self.charge_until(debt, unit, now, cost))
     }
 
     /// A try that needs the lock.
@@ -239,6 +240,19 @@ impl Core {
         );
     }
 
+    /// How things stood just after a charge; or how they stand now, if that is not known any more.
+    pub(super) fn stood(&self, charge: &Charge) -> Ahead {
+        let ahead = self.look_ahead(0);
+        if charge.generation != ahead.generation {
+            return ahead;
+        }
+        Ahead {
+            owed: charge.owed,
+            now: charge.at,
+            ..ahead
+        }
+    }
+
     /// How things stand for somebody who asks for so much now.
     pub(super) fn look_ahead(&self, cost: u64) -> Ahead {
         self.meet();
@@ -260,6 +274,7 @@ impl Core {
             owed: debt.at(limits.at(now)),
             limits,
             quota: lines.quota,
+            generation: self.limits.generation(),
             now,
         }
     }
@@ -400,8 +415,7 @@ impl Core {
                 generation: NO_GENERATION,
                 cost,
                 at,
-                owed: self.cell.load().debt().at(limits.at(self.clock().now())),
-                limits,
+                owed: 0,
             };
         }
         // More than the burst begins when nothing is owed, and perhaps did not fit.
@@ -413,7 +427,6 @@ impl Core {
             cost: if oversize { fitted() } else { cost },
             at,
             owed: place.owed,
-            limits,
         }
     }
 
@@ -533,7 +546,7 @@ impl Core {
         let unit = limits.at(now);
         let (debt, cost) = seen.debt().charge(&limits, unit, cost);
         self.cell.store(seen, debt, true);
-        let charge = self.charge_until(debt, unit, now, cost, limits);
+        let charge = self.charge_until(debt, unit, now, cost);
         self.let_go(&lines);
         charge
     }

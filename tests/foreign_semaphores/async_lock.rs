@@ -60,7 +60,7 @@ fn two_that_come_back_while_an_overtaken_one_runs_let_two_in() {
     let meet = || {
         together.fetch_add(1, Ordering::SeqCst);
         for spins in 0.. {
-            if together.load(Ordering::SeqCst) % 2 == 0 {
+            if together.load(Ordering::SeqCst).is_multiple_of(2) {
                 break;
             }
             // Most often the other one is about to come.

@@ -95,7 +95,7 @@ fn a_charge_says_how_the_limiter_stood_just_after() {
     let charge = limiter.try_acquire_many(30).unwrap();
     limiter.try_acquire().unwrap();
     clock.advance(ms(1000));
-    let decision = charge.decision();
+    let decision = limiter.decision(&charge);
     assert_eq!((decision.limit, decision.remaining), (50, 10));
     assert_eq!(decision.retry_after, Duration::ZERO);
     assert_eq!(decision.reset_after, ms(395));
@@ -109,7 +109,7 @@ fn the_charge_of_a_waiter_says_how_the_limiter_stood_at_its_turn() {
     let mut waiter = Waiter::parked(limiter.acquire_many(20));
     let _next = Waiter::parked(limiter.acquire_many(30));
     clock.advance(ms(210));
-    let decision = waiter.granted().decision();
+    let decision = limiter.decision(&waiter.granted());
     assert_eq!((decision.limit, decision.remaining), (50, 0));
     assert_eq!(decision.reset_after, ms(500));
     assert_eq!(decision.at.as_nanos(), 200_000_000);

@@ -21,7 +21,7 @@ fn one_is_admitted_when_the_whole_burst_is_there() {
     let (clock, limiter) = lenient(0);
     let charge = limiter.try_acquire_many(200).unwrap();
     assert_eq!((charge.cost(), limiter.available()), (200, 0));
-    assert_eq!(charge.decision().reset_after, ms(2000));
+    assert_eq!(limiter.decision(&charge).reset_after, ms(2000));
     // What is beyond the burst is paid off first.
     assert_limited(&limiter, 1, ms(1510));
     clock.advance(ms(1510) - TICK);

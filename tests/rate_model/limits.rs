@@ -44,7 +44,7 @@ fn a_late_look_shows_how_it_stood_then() {
     clock.advance(Duration::from_secs(3));
     let later = limiter.try_acquire_many(3).unwrap();
     limiter.refund(later);
-    let decision = granted.granted().decision();
+    let decision = limiter.decision(&granted.granted());
     assert_eq!((decision.limit, decision.remaining), (10, 0));
     assert_eq!(decision.reset_after, Duration::from_secs(10));
 }

@@ -45,7 +45,7 @@ impl Pair {
                 assert_eq!((charge.at().as_nanos(), charge.cost()), (now, cost));
                 assert_eq!(peeked, Duration::ZERO);
                 self.charges.list.push((now, cost));
-                let decision = charge.decision();
+                let decision = self.limiter.decision(&charge);
                 assert_eq!(decision.remaining, self.limiter.available());
                 assert_eq!(decision.retry_after, Duration::ZERO);
                 None

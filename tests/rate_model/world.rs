@@ -204,7 +204,7 @@ impl World {
                 assert_eq!(charge.at().as_nanos(), self.naive.now);
                 assert_eq!(charge.cost(), booked.cost);
                 let left = self.naive.schedule().available(self.naive.now);
-                assert_eq!(BigInt::from(charge.decision().remaining), left);
+                assert_eq!(BigInt::from(self.limiter.decision(&charge).remaining), left);
                 self.charges.push((charge, booked));
             }
             (Told::Closed, Err(error)) => assert_eq!(error.kind(), ErrorKind::Closed),
