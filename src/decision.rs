@@ -31,8 +31,8 @@ pub struct Decision {
     pub limit: u64,
     /// What could be had at once after this call.
     pub remaining: u64,
-    /// In how much time the call would be admitted, if nobody else came; zero if it is. Never early:
-    /// one nanosecond before, it would be refused.
+    /// In how much time the call would be admitted, if nobody else came; zero if it is. Never
+    /// early: one nanosecond before, it would be refused.
     pub retry_after: Duration,
     /// In how much time the whole burst would be there again, if nobody else came.
     pub reset_after: Duration,

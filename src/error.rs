@@ -115,7 +115,8 @@ impl AcquireError {
         }
     }
 
-    /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed, fewer than there are.
+    /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed, fewer than there
+    /// are.
     #[inline]
     pub(crate) const fn limited_nanos(nanos: u64) -> Self {
         Self {
@@ -189,8 +190,8 @@ impl AcquireError {
     }
 
     /// How long to wait before trying again, when the throttle knows: for
-    /// [`Limited`](ErrorKind::Limited), and for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, whose
-    /// line then has a place again. A concurrency throttle never knows.
+    /// [`Limited`](ErrorKind::Limited), and for [`QueueFull`](ErrorKind::QueueFull) of a rate
+    /// limiter, whose line then has a place again. A concurrency throttle never knows.
     pub fn retry_after(&self) -> Option<Duration> {
         let number = self
             .number_of(ErrorKind::Limited)

@@ -1,35 +1,28 @@
-//! Async throttle primitives: a task waits its turn, first-in first-out, and can be cancelled at any
-//! time.
+//! Async throttle primitives: a task waits its turn, first-in first-out, and can be cancelled at
+//! any time.
 //!
-//! - *How many at once?* A [`Semaphore`]: a permit is held, and comes back when it is dropped. Beside it
-//!   there are throttles made of channels and of a condition variable; [this table](guarantees) has what
-//!   each guarantees.
-//! - *How many per time?* A [`RateLimiter`]: a charge is made, and time pays it off. As a queue that is
-//!   let through at a fixed rate, a [`LeakyBucket`].
+//! - *How many at once?* A [`Semaphore`]: a permit is held, and comes back when it is dropped.
+//!   Beside it there are throttles made of channels and of a condition variable; [this
+//!   table](guarantees) has what each guarantees.
+//! - *How many per time?* A [`RateLimiter`]: a charge is made, and time pays it off. As a queue
+//!   that is let through at a fixed rate, a [`LeakyBucket`].
 //!
-//! Both are tried, awaited, cancelled, timed out, closed, changed, observed and composed in the same way.
+//! Both are tried, awaited, cancelled, timed out, closed, changed, observed and composed in the
+//! same way.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::sync::Arc;
-//! use std::time::Duration;
+//! use std::sync::Arc; use std::time::Duration;
 //!
-//! use tokio_util::sync::CancellationToken;
-//! use tollgate::{ErrorKind, Semaphore};
+//! use tokio_util::sync::CancellationToken; use tollgate::{ErrorKind, Semaphore};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
-//! let uploads = Semaphore::new(8);
-//! let shutdown = CancellationToken::new();
+//! let uploads = Semaphore::new(8); let shutdown = CancellationToken::new();
 //!
-//! // A permit is held until it is dropped.
-//! let permit = uploads.acquire().await?;
-//! // Several at once, all or nothing; cancelled by a token; not for longer than two seconds.
-//! let three = uploads
-//!     .acquire_many(3)
-//!     .cancel_on(&shutdown)
-//!     .timeout(Duration::from_secs(2))
-//!     .await?;
+//! // A permit is held until it is dropped. let permit = uploads.acquire().await?; // Several at
+//! once, all or nothing; cancelled by a token; not for longer than two seconds. let three = uploads
+//! .acquire_many(3) .cancel_on(&shutdown) .timeout(Duration::from_secs(2)) .await?;
 //! assert_eq!(uploads.available_permits(), 4);
 //!
 //! let refused = uploads.acquire_many(8).timeout(Duration::from_secs(2)).await;
@@ -41,17 +34,15 @@
 //! ```
 //! use tollgate::{Quota, RateLimiter, Semaphore, all};
 //!
-//! // 50 a second, evenly; and 20 MB a second, of which a megabyte may go at once.
-//! static REQUESTS: RateLimiter = RateLimiter::new(Quota::per_second(50));
-//! static BYTES: RateLimiter = RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000));
-//! static SLOTS: Semaphore = Semaphore::new(8);
+//! // 50 a second, evenly; and 20 MB a second, of which a megabyte may go at once. static REQUESTS:
+//! RateLimiter = RateLimiter::new(Quota::per_second(50)); static BYTES: RateLimiter =
+//! RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000)); static SLOTS: Semaphore =
+//! Semaphore::new(8);
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
-//! REQUESTS.acquire().await?;
-//! // All three, or none.
-//! let part = vec![0; 64 * 1024];
-//! let (slot, _, _) = all((&SLOTS, &REQUESTS, BYTES.cost(part.len() as u64))).acquire().await?;
+//! REQUESTS.acquire().await?; // All three, or none. let part = vec![0; 64 * 1024]; let (slot, _,
+//! _) = all((&SLOTS, &REQUESTS, BYTES.cost(part.len() as u64))).acquire().await?;
 //! # drop(slot);
 //! # Ok(())
 //! # }
@@ -92,19 +83,14 @@
 //! goes on, and needs no runtime:
 //!
 //! ```
-//! use std::time::Duration;
-//! use tollgate::{Clock, Quota, RateLimiter};
+//! use std::time::Duration; use tollgate::{Clock, Quota, RateLimiter};
 //!
-//! /// What is to be tested: it answers at most ten times a second.
-//! fn answer(limiter: &RateLimiter) -> Option<&'static str> {
-//!     limiter.try_acquire().ok().map(|_| "hello")
-//! }
+//! /// What is to be tested: it answers at most ten times a second. fn answer(limiter:
+//! &RateLimiter) -> Option<&'static str> { limiter.try_acquire().ok().map(|_| "hello") }
 //!
-//! let clock = Clock::manual();
-//! let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
-//! assert_eq!(answer(&limiter), Some("hello"));
-//! assert_eq!(answer(&limiter), None);
-//! clock.advance(Duration::from_millis(100));
+//! let clock = Clock::manual(); let limiter =
+//! RateLimiter::new(Quota::per_second(10)).clock(&clock); assert_eq!(answer(&limiter),
+//! Some("hello")); assert_eq!(answer(&limiter), None); clock.advance(Duration::from_millis(100));
 //! assert_eq!(answer(&limiter), Some("hello"));
 //! ```
 //!
@@ -113,8 +99,7 @@
 //! was chosen, and which is first used inside a runtime, follows that.
 //!
 //! ```toml
-//! [dev-dependencies]
-//! tollgate = { version = "0.1", features = ["test-util"] }
+//! [dev-dependencies] tollgate = { version = "0.1", features = ["test-util"] }
 //! ```
 //!
 //! **Without either, a limiter waits in real time, also where tokio's time is paused.** Tokio's timer
@@ -122,25 +107,16 @@
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::time::Duration;
-//! use tokio::time::Instant;
-//! use tollgate::{Clock, Quota, RateLimiter};
+//! use std::time::Duration; use tokio::time::Instant; use tollgate::{Clock, Quota, RateLimiter};
 //!
-//! /// What is to be tested: three requests, one a second.
-//! async fn fetch(limiter: &RateLimiter) -> Result<(), tollgate::AcquireError> {
-//!     for _ in 0..3 {
-//!         limiter.acquire().await?;
-//!     }
-//!     Ok(())
-//! }
+//! /// What is to be tested: three requests, one a second. async fn fetch(limiter: &RateLimiter) ->
+//! Result<(), tollgate::AcquireError> { for _ in 0..3 { limiter.acquire().await?; } Ok(()) }
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
-//! // In a test: `#[tokio::test(start_paused = true)]`.
-//! let limiter = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
-//! let start = Instant::now();
-//! fetch(&limiter).await?;
-//! assert_eq!(start.elapsed(), Duration::from_secs(2));
+//! // In a test: `#[tokio::test(start_paused = true)]`. let limiter =
+//! RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio()); let start = Instant::now();
+//! fetch(&limiter).await?; assert_eq!(start.elapsed(), Duration::from_secs(2));
 //! # Ok(())
 //! # }
 //! ```

@@ -2,7 +2,8 @@
 //! [`model`], on a manual clock.
 //!
 //! Time moves only where a model moves it, so each can say exactly what must be admitted by then.
-//! Whoever waits counts its wakes: whoever is due must have been woken, or have found out by itself.
+//! Whoever waits counts its wakes: whoever is due must have been woken, or have found out by
+//! itself.
 
 #![cfg(tollgate_loom)]
 // The threads of a model are not threads: loom asks for no `Send`.

@@ -1,9 +1,9 @@
-//! The generic cell rate algorithm, in its form with a virtual schedule: ITU-T recommendation I.371,
-//! annex A; also known as a leaky bucket used as a meter.
+//! The generic cell rate algorithm, in its form with a virtual schedule: ITU-T recommendation
+//! I.371, annex A; also known as a leaky bucket used as a meter.
 //!
-//! The state is one number, the unit at which everything that was charged is paid off: the *theoretical
-//! arrival time* of the recommendation, here the end of the debt. Time pays off one unit at a time, and no
-//! more can be owed than the tolerance, which is the burst.
+//! The state is one number, the unit at which everything that was charged is paid off: the
+//! *theoretical arrival time* of the recommendation, here the end of the debt. Time pays off one
+//! unit at a time, and no more can be owed than the tolerance, which is the burst.
 //!
 //! 1. A charge starts at the end of the debt or now, whichever is later: so however long nobody
 //!    came, no more than a burst is to be had.
@@ -49,8 +49,8 @@ impl Debt {
         }
     }
 
-    /// Takes so many tokens, whatever is owed, and says how many fitted: all, unless there is no room for
-    /// another.
+    /// Takes so many tokens, whatever is owed, and says how many fitted: all, unless there is no
+    /// room for another.
     pub(crate) const fn charge(self, limits: &Limits, now: u64, cost: u64) -> (Self, u64) {
         let start = if self.0 > now { self.0 } else { now };
         let room = limits.tokens(MOST_DEBT.saturating_sub(start));

@@ -1,18 +1,20 @@
 //! A quota in units, in which nothing has to be rounded or divided.
 //!
-//! A token takes `period / count` nanoseconds, seldom a whole number. Rounded up, 700,000,000 a second
-//! become 500,000,000, and the third call of 3 a second with a burst of 3 comes too early. So time is
-//! counted in units, of which a token takes the whole number `K = ⌈period / count⌉`, and a nanosecond has
-//! `K * count / period`, which is at least 1 and below 2.
+//! A token takes `period / count` nanoseconds, seldom a whole number. Rounded up, 700,000,000 a
+//! second become 500,000,000, and the third call of 3 a second with a burst of 3 comes too early.
+//! So time is counted in units, of which a token takes the whole number `K = ⌈period / count⌉`, and
+//! a nanosecond has `K * count / period`, which is at least 1 and below 2.
 //!
-//! 1. [`at`](Limits::at) is the exact `⌊tick * K * count / period⌋`. The fraction is kept with 128 bits,
-//!    rounded up, so it is off by less than a 2^128th; times a tick that is less than a 2^64th, and
-//!    the exact product is a multiple of a `period`th, which is more. So rounding cannot reach the
-//!    next whole number.
-//! 2. [`tick_at`](Inverse::tick_at) is the exact inverse, the first tick at which so many units have
-//!    passed: `⌈units * period / (K * count)⌉`, as `units - ⌊units * (1 - period / (K * count))⌋`. The same
-//!    holds for its fraction, of which the exact product is a multiple of a `K * count`th.
-//! 3. Nothing is divided but where limits are made, and where tokens are counted for people to read.
+//! 1. [`at`](Limits::at) is the exact `⌊tick * K * count / period⌋`. The fraction is kept with 128
+//!    bits, rounded up, so it is off by less than a 2^128th; times a tick that is less than a
+//!    2^64th, and the exact product is a multiple of a `period`th, which is more. So rounding
+//!    cannot reach the next whole number.
+//! 2. [`tick_at`](Inverse::tick_at) is the exact inverse, the first tick at which so many units
+//!    have passed: `⌈units / ratio⌉`, as `units - ⌊units * (1 - 1 / ratio)⌋`, where the ratio is
+//!    that of units to nanoseconds. The same holds for its fraction, of which the exact product is
+//!    a multiple of one part in `K * count`.
+//! 3. Nothing is divided but where limits are made, and where tokens are counted for people to
+//!    read.
 
 use std::time::Duration;
 

@@ -292,10 +292,10 @@ impl<C: Copy + Default> Chunks<C> {
         }
     }
 
-    /// Starts again at the front, and gives memory back when the recent fillings needed less than
-    /// a quarter of it. The maximum decays by an eighth a filling: one small filling after a large
-    /// one frees nothing, a dozen of them do. Twice the recent need is kept, so that the next filling
-    /// does not allocate what this one freed.
+    /// Starts again at the front, and gives memory back when the recent fillings needed less than a
+    /// quarter of it. The maximum decays by an eighth a filling: one small filling after a large
+    /// one frees nothing, a dozen of them do. Twice the recent need is kept, so that the next
+    /// filling does not allocate what this one freed.
     fn reset(&mut self) {
         self.head = NONE;
         self.tail = NONE;

@@ -132,8 +132,8 @@ impl<C: Copy + Default, T> Line<C, T> {
     }
 
     /// Takes the first waiter out of the line, and keeps `what` in its place, until it
-    /// [collects](Self::collect_kept) that. Where everybody gets something, this is what it is for: no
-    /// memory is needed beyond that of the place.
+    /// [collects](Self::collect_kept) that. Where everybody gets something, this is what it is for:
+    /// no memory is needed beyond that of the place.
     pub(crate) fn keep_head(&mut self, what: C) -> Option<Served> {
         self.waiting.keep_first(what)
     }

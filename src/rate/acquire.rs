@@ -15,8 +15,8 @@ use crate::wait::combinators;
 
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket.
 ///
-/// It joins the line when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety) for
-/// what dropping it does.
+/// It joins the line when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety)
+/// for what dropping it does.
 ///
 /// # Panics
 ///
@@ -26,8 +26,8 @@ pub struct Acquire<'a>(Entry<&'a Arc<Core>>);
 
 /// The future of `acquire_owned` and `acquire_many_owned` of a rate limiter or a leaky bucket.
 ///
-/// It joins the line when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety) for
-/// what dropping it does.
+/// It joins the line when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety)
+/// for what dropping it does.
 ///
 /// # Panics
 ///

@@ -6,10 +6,10 @@ use crate::time::Tick;
 
 /// What a rate limiter took for a call.
 ///
-/// Plain data: to drop it keeps the charge, time pays it off. If the call was not made after all, hand it to
-/// [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
-/// [`settle`](super::RateLimiter::settle), of the limiter that it came from. How that stood just after is what its
-/// [`decision`](super::RateLimiter::decision) says.
+/// Plain data: to drop it keeps the charge, time pays it off. If the call was not made after all,
+/// hand it to [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
+/// [`settle`](super::RateLimiter::settle), of the limiter that it came from. How that stood just
+/// after is what its [`decision`](super::RateLimiter::decision) says.
 ///
 /// # Examples
 ///
@@ -39,7 +39,8 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// How much was charged: what was asked for, but for debts of more than 30 years, for which there is no room.
+    /// How much was charged: what was asked for, but for debts of more than 30 years, for which
+    /// there is no room.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.cost

@@ -1,4 +1,5 @@
-//! What is chosen when a limiter is made, in few bytes: it is there twice, in the limiter and in its state.
+//! What is chosen when a limiter is made, in few bytes: it is there twice, in the limiter and in
+//! its state.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use crate::time::Clock;
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) clock: Clock,
-    /// How much of what is overdue is made up for: none for [`MissedTick::Delay`]. [`BY_QUOTA`] until it is
-    /// chosen.
+    /// How much of what is overdue is made up for: none for [`MissedTick::Delay`]. [`BY_QUOTA`]
+    /// until it is chosen.
     catch_up: u64,
     /// In nanoseconds.
     jitter: u64,

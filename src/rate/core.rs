@@ -1,7 +1,7 @@
 //! The state of a limiter, and deciding without its lock.
 //!
-//! It is shared with the alarm, which outlives a borrow and so needs an `Arc`; it is made at the first use, so that
-//! a limiter can be made in a constant.
+//! It is shared with the alarm, which outlives a borrow and so needs an `Arc`; it is made at the
+//! first use, so that a limiter can be made in a constant.
 
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 use std::sync::{Arc, OnceLock};
@@ -23,7 +23,8 @@ pub(super) struct Core {
     pub(super) limits: SharedLimits,
     /// Units that were refunded. Written under the lock while the word is held.
     pub(super) refunded: AtomicU64,
-    /// If it lives by the clock of the system, and there is nothing to count or to be added at random.
+    /// If it lives by the clock of the system, and there is nothing to count or to be added at
+    /// random.
     plain: Option<Counter>,
     pub(super) config: Config,
     pub(super) counts: Option<Box<Counts>>,

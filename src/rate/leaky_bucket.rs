@@ -15,9 +15,10 @@ use crate::time::Clock;
 
 /// A queue of bounded length, out of which one is released at a time, evenly spaced.
 ///
-/// A call joins the queue, or is refused at once when that is full. A timer releases those in it one by one, in the
-/// order in which they came. When the queue is empty and has been for as long as one takes, the next call goes at once; however long it has been
-/// idle, there is never a burst. This is the leaky bucket as a queue, as in traffic shaping; as a meter it is the
+/// A call joins the queue, or is refused at once when that is full. A timer releases those in it
+/// one by one, in the order in which they came. When the queue is empty and has been for as long as
+/// one takes, the next call goes at once; however long it has been idle, there is never a burst.
+/// This is the leaky bucket as a queue, as in traffic shaping; as a meter it is the
 /// [`RateLimiter`], and this is one with a burst of 1 whose line is the point.
 ///
 /// # Fairness and cancel safety
@@ -111,8 +112,8 @@ impl LeakyBucket {
     ///
     /// # Errors
     ///
-    /// [`QueueFull`](crate::ErrorKind::QueueFull) at once, with the time until the next is released, and
-    /// [`Closed`](crate::ErrorKind::Closed).
+    /// [`QueueFull`](crate::ErrorKind::QueueFull) at once, with the time until the next is
+    /// released, and [`Closed`](crate::ErrorKind::Closed).
     ///
     /// # Examples
     ///
@@ -132,8 +133,8 @@ impl LeakyBucket {
     ///
     /// # Errors
     ///
-    /// [`Limited`](crate::ErrorKind::Limited), with the time after which the queue would be empty, and
-    /// [`Closed`](crate::ErrorKind::Closed).
+    /// [`Limited`](crate::ErrorKind::Limited), with the time after which the queue would be empty,
+    /// and [`Closed`](crate::ErrorKind::Closed).
     ///
     /// # Examples
     ///
@@ -193,8 +194,8 @@ impl LeakyBucket {
         self.limiter.snapshot()
     }
 
-    /// Releases nobody any more. Everybody who waits gets [`Closed`](crate::ErrorKind::Closed), and so
-    /// does everybody who comes later.
+    /// Releases nobody any more. Everybody who waits gets [`Closed`](crate::ErrorKind::Closed), and
+    /// so does everybody who comes later.
     pub fn close(&self) {
         self.limiter.close();
     }

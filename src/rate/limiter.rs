@@ -1,7 +1,7 @@
 //! [`RateLimiter`]: its configuration, and what can be changed.
 //!
-//! The verbs are in [`verbs`](super::verbs), what can be observed in [`observe`](super::observe), the ready paths in
-//! [`core`](super::core), and everything else in [`protocol`](super::protocol).
+//! The verbs are in [`verbs`](super::verbs), what can be observed in [`observe`](super::observe),
+//! the ready paths in [`core`](super::core), and everything else in [`protocol`](super::protocol).
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -16,25 +16,27 @@ use crate::time::Clock;
 /// So many per time: a fair asynchronous rate limiter.
 ///
 /// A call is *charged* its cost, usually 1, and time pays the charges off at the rate of the
-/// [`Quota`]. What may be owed is the burst, 1 unless the quota says otherwise. [`try_acquire`](Self::try_acquire) charges now
-/// or not at all; [`acquire`](Self::acquire) waits in line.
+/// [`Quota`]. What may be owed is the burst, 1 unless the quota says otherwise.
+/// [`try_acquire`](Self::try_acquire) charges now or not at all; [`acquire`](Self::acquire) waits
+/// in line.
 ///
 /// # The promise
 ///
 /// In any interval of `t`, no more is charged than the burst, and the rate times `t` (and one
-/// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at), exactly, for every quota.
-/// The time at which a waiting task really goes on is somewhat later, see [`MissedTick`]. The algorithm is the generic cell rate
-/// algorithm of ITU-T I.371, with a single word of state. For a limiter time ends nine years (2^58 ns) after the epoch of
-/// its clock: nothing is paid off any more then.
+/// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at),
+/// exactly, for every quota. The time at which a waiting task really goes on is somewhat later, see
+/// [`MissedTick`]. The algorithm is the generic cell rate algorithm of ITU-T I.371, with a single
+/// word of state. For a limiter time ends nine years (2^58 ns) after the epoch of its clock:
+/// nothing is paid off any more then.
 ///
 /// # Fairness
 ///
-/// Strictly first-in first-out, whatever is asked for: while somebody waits, newcomers are
-/// refused or join at the end. So many small calls do not starve a large one, and a small one does not
-/// pass a large one. A future joins the line at its first poll, not when it is made.
+/// Strictly first-in first-out, whatever is asked for: while somebody waits, newcomers are refused
+/// or join at the end. So many small calls do not starve a large one, and a small one does not pass
+/// a large one. A future joins the line at its first poll, not when it is made.
 ///
-/// When there is nothing to wait for, acquiring never yields to the executor; a loop that does nothing
-/// else should yield, for example with `tokio::task::consume_budget`.
+/// When there is nothing to wait for, acquiring never yields to the executor; a loop that does
+/// nothing else should yield, for example with `tokio::task::consume_budget`.
 ///
 /// # Cancel safety
 ///
@@ -42,9 +44,10 @@ use crate::time::Clock;
 /// finished takes it out of the line in constant time, and everybody behind it is due earlier by
 /// what it asked for, at once. If it had been charged and not noticed yet, that is refunded.
 ///
-/// The line is moved by a timer, not by those who wait in it: a future that was polled and then put aside keeps its
-/// place, is charged when its turn has come, and delays nobody any more than it would otherwise. That holds
-/// also for one that is leaked, for example with [`mem::forget`](std::mem::forget).
+/// The line is moved by a timer, not by those who wait in it: a future that was polled and then put
+/// aside keeps its place, is charged when its turn has come, and delays nobody any more than it
+/// would otherwise. That holds also for one that is leaked, for example with
+/// [`mem::forget`](std::mem::forget).
 ///
 /// # Clocks
 ///
@@ -72,7 +75,8 @@ use crate::time::Clock;
 /// # }
 /// ```
 ///
-/// With a deadline and a token, as everywhere in this crate. A wait that will not fit is refused at once:
+/// With a deadline and a token, as everywhere in this crate. A wait that will not fit is refused at
+/// once:
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -179,9 +183,10 @@ impl RateLimiter {
         self
     }
 
-    /// Adds up to `most`, at random, to what those are told who are to come again: the `retry_after` of a refusal
-    /// and the delay of a [confirmed](super::Reservation::confirm) reservation. So a crowd that was refused
-    /// at once does not come back at once. Never earlier than without. None by default.
+    /// Adds up to `most`, at random, to what those are told who are to come again: the
+    /// `retry_after` of a refusal and the delay of a [confirmed](super::Reservation::confirm)
+    /// reservation. So a crowd that was refused at once does not come back at once. Never earlier
+    /// than without. None by default.
     ///
     /// # Examples
     ///
@@ -204,8 +209,8 @@ impl RateLimiter {
         self
     }
 
-    /// Counts calls, to be seen in a [snapshot](Self::snapshot). Without this nothing is counted, and
-    /// nothing is spent on it.
+    /// Counts calls, to be seen in a [snapshot](Self::snapshot). Without this nothing is counted,
+    /// and nothing is spent on it.
     ///
     /// # Examples
     ///
@@ -216,9 +221,9 @@ impl RateLimiter {
         self
     }
 
-    /// The clock that it lives by: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a reference to one. By
-    /// default that of the [system](Clock::system), or, with the feature `test-util` and if it is first used inside a
-    /// tokio runtime, tokio's.
+    /// The clock that it lives by: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a
+    /// reference to one. By default that of the [system](Clock::system), or, with the feature
+    /// `test-util` and if it is first used inside a tokio runtime, tokio's.
     ///
     /// # Examples
     ///
@@ -258,11 +263,13 @@ impl RateLimiter {
 
 /// Changing it.
 impl RateLimiter {
-    /// Changes the quota at once, and lets everybody in line be due by the new one. What was spent stays spent in proportion.
+    /// Changes the quota at once, and lets everybody in line be due by the new one. What was spent
+    /// stays spent in proportion.
     ///
-    /// Nothing that was charged before is forgotten, and no decision under the old quota is made after
-    /// this returns. Charges that were made before cannot be refunded any more. A waiter that now asks for more than the burst is
-    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
+    /// Nothing that was charged before is forgotten, and no decision under the old quota is made
+    /// after this returns. Charges that were made before cannot be refunded any more. A waiter that
+    /// now asks for more than the burst is refused with
+    /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
     /// [`Oversize::Debt`] was chosen.
     ///
     /// # Examples

@@ -29,8 +29,8 @@ pub struct Snapshot {
 pub struct Calls {
     /// Were charged, at once or after a wait; not those of [`charge`](RateLimiter::charge).
     pub admitted: u64,
-    /// Were refused at once: tries, and waits that could not begin. Who is refused while it waits, as the limiter is
-    /// closed, is not counted.
+    /// Were refused at once: tries, and waits that could not begin. Who is refused while it waits,
+    /// as the limiter is closed, is not counted.
     pub denied: u64,
     /// Gave up while they waited.
     pub cancelled: u64,
@@ -68,8 +68,8 @@ impl RateLimiter {
     }
 
     /// How the limiter stands for a call that costs `n`, which is not made. Its
-    /// [`retry_after`](Decision::retry_after) is [`Duration::MAX`] when it would never be admitted: more is asked for than the
-    /// burst, or the limiter is closed.
+    /// [`retry_after`](Decision::retry_after) is [`Duration::MAX`] when it would never be admitted:
+    /// more is asked for than the burst, or the limiter is closed.
     pub fn peek_many(&self, n: u64) -> Decision {
         let ahead = self.core().look_ahead(n);
         let retry_after = ahead
@@ -78,8 +78,9 @@ impl RateLimiter {
         Decision::new(&ahead.limits, ahead.owed, ahead.now, retry_after)
     }
 
-    /// How the limiter stood just after a charge, which is one of its own: what goes into the headers of an answer. For a charge of before a
-    /// [`set_quota`](Self::set_quota), how it stands now.
+    /// How the limiter stood just after a charge, which is one of its own: what goes into the
+    /// headers of an answer. For a charge of before a [`set_quota`](Self::set_quota), how it stands
+    /// now.
     ///
     /// # Examples
     ///
@@ -156,8 +157,8 @@ impl RateLimiter {
         }
     }
 
-    /// What is owed, to be given to [`restore`](Self::restore) when the process has been restarted. Those in line are
-    /// not part of it. With the feature `serde` it can be written to a file.
+    /// What is owed, to be given to [`restore`](Self::restore) when the process has been restarted.
+    /// Those in line are not part of it. With the feature `serde` it can be written to a file.
     ///
     /// # Examples
     ///
@@ -186,11 +187,12 @@ impl RateLimiter {
         }
     }
 
-    /// Adds what was owed when the state was [exported](Self::export), less what has been paid off in the time
-    /// `since` then. If the quota is another one, what was spent stays spent in proportion.
+    /// Adds what was owed when the state was [exported](Self::export), less what has been paid off
+    /// in the time `since` then. If the quota is another one, what was spent stays spent in
+    /// proportion.
     ///
-    /// How much time has passed is for the caller to say, as the clocks of processes have nothing in
-    /// common but the time of day, which may be set. To say less is safe.
+    /// How much time has passed is for the caller to say, as the clocks of processes have nothing
+    /// in common but the time of day, which may be set. To say less is safe.
     pub fn restore(&self, state: State, since: Duration) {
         let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let owed = Limits::new(state.quota).during(state.owed.saturating_sub(since));

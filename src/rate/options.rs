@@ -6,13 +6,14 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissedTick {
-    /// Waiters are charged when they are let go. They are never closer together than the quota says, but each
-    /// delay of the timer is lost, so the rate stays somewhat below the quota, and the more so the
-    /// higher it is.
+    /// Waiters are charged when they are let go. They are never closer together than the quota
+    /// says, but each delay of the timer is lost, so the rate stays somewhat below the quota, and
+    /// the more so the higher it is.
     Delay,
-    /// Waiters are charged when they were due, so the rate holds over time. After a late tick those who are
-    /// overdue go at once: in any interval there may be `max` more than the quota allows, measured
-    /// when they are let go, and none more by the ticks at which they are [charged](super::Charge::at).
+    /// Waiters are charged when they were due, so the rate holds over time. After a late tick those
+    /// who are overdue go at once: in any interval there may be `max` more than the quota allows,
+    /// measured when they are let go, and none more by the ticks at which they are
+    /// [charged](super::Charge::at).
     Burst {
         /// How much of what is overdue goes at once; what exceeds it is lost. In units of cost.
         max: u64,
@@ -26,8 +27,8 @@ pub enum Oversize {
     /// It is refused at once, with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
     #[default]
     Refuse,
-    /// It is admitted alone, when nothing is owed and so the whole burst is there, and leaves a debt: nobody else is
-    /// admitted until time has paid off what is beyond the burst.
+    /// It is admitted alone, when nothing is owed and so the whole burst is there, and leaves a
+    /// debt: nobody else is admitted until time has paid off what is beyond the burst.
     Debt,
 }
 
@@ -40,15 +41,16 @@ pub enum Carry {
     Proportional,
     /// What is available stays as it is, at most the new burst.
     AsIs,
-    /// What was spent stays spent: the difference of the bursts becomes available, or is taken away.
+    /// What was spent stays spent: the difference of the bursts becomes available, or is taken
+    /// away.
     Additive,
     /// Nothing is owed any more, and the whole new burst is available.
     Reset,
 }
 
 impl Carry {
-    /// What is owed under the new limits, in their units, rounded up: `owed` and the first of each pair are in
-    /// old units, the others in new ones.
+    /// What is owed under the new limits, in their units, rounded up: `owed` and the first of each
+    /// pair are in old units, the others in new ones.
     pub(super) fn owed(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {
         let scaled = |units: u64, [old, new]: [u64; 2]| {
             (u128::from(units) * u128::from(new)).div_ceil(u128::from(old))

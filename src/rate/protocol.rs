@@ -4,13 +4,14 @@
 //! [alarm](crate::time::Alarm):
 //!
 //! 1. When the lock is free, `HELD` is set exactly while somebody waits or the limiter is closed.
-//! 2. A waiter has charged nothing until it is granted, so one that leaves moves everybody behind it
-//!    up. What it is granted is kept in its place until it collects; one that leaves with it
+//! 2. A waiter has charged nothing until it is granted, so one that leaves moves everybody behind
+//!    it up. What it is granted is kept in its place until it collects; one that leaves with it
 //!    gives it back like any refund.
-//! 3. [`advance`](Core::advance) is the only place where a waiter is settled, and only the head ever is: a
-//!    1 never passes a 50.
-//! 4. Whatever may make the head due earlier ends in [`settle`](Core::settle), which grants what is due, and arms the
-//!    alarm for the next. So does the alarm. Nobody else has to be polled for the line to move.
+//! 3. [`advance`](Core::advance) is the only place where a waiter is settled, and only the head
+//!    ever is: a 1 never passes a 50.
+//! 4. Whatever may make the head due earlier ends in [`settle`](Core::settle), which grants what is
+//!    due, and arms the alarm for the next. So does the alarm. Nobody else has to be polled for the
+//!    line to move.
 //! 5. Wakers are called and the alarm is armed after the lock.
 
 use std::sync::{Arc, Weak};
@@ -33,7 +34,8 @@ pub(super) struct Lines {
     line: Line<Place, std::convert::Infallible>,
     /// What those in line ask for, together.
     asked: u128,
-    /// The burst has become smaller while somebody waited, so that some may not be admitted any more.
+    /// The burst has become smaller while somebody waited, so that some may not be admitted any
+    /// more.
     shrunk: bool,
     /// Once closed, the first number that was not granted.
     closed_from: Option<u64>,
@@ -642,8 +644,8 @@ impl Core {
         }
     }
 
-    /// Settles waiters from the head until one is not due or the batch is full; says when the head is
-    /// due.
+    /// Settles waiters from the head until one is not due or the batch is full; says when the head
+    /// is due.
     fn advance(&self, lines: &mut Lines, batch: &mut WakeBatch) -> Option<Tick> {
         let seen = self.cell.hold();
         let limits = self.limits.load();

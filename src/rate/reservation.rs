@@ -15,15 +15,16 @@ use crate::wait::combinators;
 
 /// A place in the line of a rate limiter, made by [`reserve`](super::RateLimiter::reserve).
 ///
-/// - Await it, as one awaits [`acquire`](super::RateLimiter::acquire), with all that can be added to that. The
-///   difference is that it is in line already.
-/// - [`confirm`](Self::confirm) it to come back after the delay by one's own means: to be charged now and come then.
+/// - Await it, as one awaits [`acquire`](super::RateLimiter::acquire), with all that can be added
+///   to that. The difference is that it is in line already.
+/// - [`confirm`](Self::confirm) it to come back after the delay by one's own means: to be charged
+///   now and come then.
 /// - Drop it to give the place up.
 ///
 /// # Cancel safety
 ///
-/// Dropped before it was awaited to its end or confirmed, it leaves the line, or is refunded what it was charged. Those
-/// behind it are due earlier at once.
+/// Dropped before it was awaited to its end or confirmed, it leaves the line, or is refunded what
+/// it was charged. Those behind it are due earlier at once.
 ///
 /// # Panics
 ///
@@ -70,12 +71,14 @@ impl Reservation {
         }
     }
 
-    /// How long it will be until its turn comes; zero when it has come, or when it was refused, as awaiting it tells.
+    /// How long it will be until its turn comes; zero when it has come, or when it was refused, as
+    /// awaiting it tells.
     ///
-    /// It gets smaller as time passes, and when others in front leave; and longer only if more is charged than was
-    /// acquired ([`charge`](super::RateLimiter::charge), [`settle`](super::RateLimiter::settle)), the quota
-    /// [changes](super::RateLimiter::set_quota), or, with [`MissedTick::Delay`](super::MissedTick::Delay), the timer is late. Takes a number of
-    /// steps that grows with the line.
+    /// It gets smaller as time passes, and when others in front leave; and longer only if more is
+    /// charged than was acquired ([`charge`](super::RateLimiter::charge),
+    /// [`settle`](super::RateLimiter::settle)), the quota [changes](super::RateLimiter::set_quota),
+    /// or, with [`MissedTick::Delay`](super::MissedTick::Delay), the timer is late. Takes a number
+    /// of steps that grows with the line.
     pub fn delay(&self) -> Duration {
         let core = self.entry.core();
         core.meet();
@@ -87,13 +90,14 @@ impl Reservation {
 
     /// Keeps the place, and says after what time to go on, without asking again.
     ///
-    /// The charge is made for good, when its turn comes or at once. The [jitter](super::RateLimiter::jitter), if there
-    /// is one, is part of the time.
+    /// The charge is made for good, when its turn comes or at once. The
+    /// [jitter](super::RateLimiter::jitter), if there is one, is part of the time.
     ///
     /// # Errors
     ///
     /// If it was refused while it was in line: [`Closed`](crate::ErrorKind::Closed), or
-    /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) after the quota has changed. Nothing is charged then.
+    /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) after the quota has changed. Nothing
+    /// is charged then.
     pub fn confirm(mut self) -> Result<Duration, AcquireError> {
         if self.charge.take().is_some() {
             return Ok(Duration::ZERO);

@@ -13,7 +13,8 @@ use crate::error::AcquireError;
 ///
 /// The verbs differ in how much they ask for (`_many`), and in whether they wait (`try_` does not).
 /// All else is added to the future: `cancel_on`, [`timeout`](Acquire::timeout),
-/// [`wait`](Acquire::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never does.
+/// [`wait`](Acquire::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never
+/// does.
 ///
 /// To ask for 0 never waits, and fails only if the limiter is closed.
 impl RateLimiter {
@@ -28,8 +29,8 @@ impl RateLimiter {
     /// - [`Closed`](crate::ErrorKind::Closed), when the limiter is or gets closed;
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
-    ///   burst, unless [`oversize`](Self::oversize) says otherwise: at once for a newcomer, and at the head of the
-    ///   line for one who was there when the quota changed.
+    ///   burst, unless [`oversize`](Self::oversize) says otherwise: at once for a newcomer, and at
+    ///   the head of the line for one who was there when the quota changed.
     ///
     /// # Examples
     ///
@@ -104,9 +105,10 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// - [`Limited`](crate::ErrorKind::Limited), with the time after which it would be admitted if nobody else came: exactly,
-    ///   one nanosecond earlier is too early. Also while others wait, who go first; behind a line that goes by
-    ///   [`MissedTick::Delay`](crate::MissedTick::Delay) it is the earliest time;
+    /// - [`Limited`](crate::ErrorKind::Limited), with the time after which it would be admitted if
+    ///   nobody else came: exactly, one nanosecond earlier is too early. Also while others wait,
+    ///   who go first; behind a line that goes by [`MissedTick::Delay`](crate::MissedTick::Delay)
+    ///   it is the earliest time;
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
     ///   burst;
     /// - [`Closed`](crate::ErrorKind::Closed).
@@ -145,8 +147,8 @@ impl RateLimiter {
 
     /// Takes a place in line now, to be waited for, or only to know how long it would take.
     ///
-    /// See [`Reservation`]. This is *wait time reserved*; to be told when to try again, without a place
-    /// in line, is what [`try_acquire`](Self::try_acquire) does.
+    /// See [`Reservation`]. This is *wait time reserved*; to be told when to try again, without a
+    /// place in line, is what [`try_acquire`](Self::try_acquire) does.
     ///
     /// # Errors
     ///
@@ -189,8 +191,9 @@ impl RateLimiter {
 
 /// Charging otherwise.
 impl RateLimiter {
-    /// Charges `n` at once, whatever is owed: for a cost that is known only afterwards. Nobody is refused for it, but
-    /// everybody who comes next waits until it has been paid off, also those in line.
+    /// Charges `n` at once, whatever is owed: for a cost that is known only afterwards. Nobody is
+    /// refused for it, but everybody who comes next waits until it has been paid off, also those in
+    /// line.
     ///
     /// What is owed saturates after some 30 years.
     ///
@@ -210,11 +213,11 @@ impl RateLimiter {
 
     /// Gives a charge back: the call was not made after all.
     ///
-    /// Charges are paid off by time in the order in which they were made, and what has been paid off of
-    /// this one is not given back; so at once it is all of it, and later perhaps a part, and those who
-    /// have been admitted since and the promise of the quota are never harmed. Charges may be given back in any order. Whoever
-    /// waits is due that much earlier. A charge from before a [`set_quota`](Self::set_quota) is not given back; a charge of
-    /// another limiter must not be.
+    /// Charges are paid off by time in the order in which they were made, and what has been paid
+    /// off of this one is not given back; so at once it is all of it, and later perhaps a part, and
+    /// those who have been admitted since and the promise of the quota are never harmed. Charges
+    /// may be given back in any order. Whoever waits is due that much earlier. A charge from before
+    /// a [`set_quota`](Self::set_quota) is not given back; a charge of another limiter must not be.
     ///
     /// # Examples
     ///

@@ -8,10 +8,12 @@ use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::rate::{self, Charge, RateLimiter};
 
-/// A semaphore or a rate limiter with a weight: whoever enters takes this many permits, or is charged
-/// this much. For [`all`](super::all), streams and other generic code, which cannot say how many.
+/// A semaphore or a rate limiter with a weight: whoever enters takes this many permits, or is
+/// charged this much. For [`all`](super::all), streams and other generic code, which cannot say how
+/// many.
 ///
-/// Made by [`Semaphore::cost`] and [`RateLimiter::cost`], and, to move into a task, by their `cost_owned`.
+/// Made by [`Semaphore::cost`] and [`RateLimiter::cost`], and, to move into a task, by their
+/// `cost_owned`.
 ///
 /// # Examples
 ///
@@ -54,8 +56,8 @@ impl Semaphore {
         }
     }
 
-    /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once, and which
-    /// shares the semaphore and so may move into a task.
+    /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once, and
+    /// which shares the semaphore and so may move into a task.
     ///
     /// # Examples
     ///
@@ -109,8 +111,8 @@ impl RateLimiter {
         }
     }
 
-    /// This limiter as a [`Throttle`] of which each entry is charged `n`, and which shares the limiter and so
-    /// may move into a task.
+    /// This limiter as a [`Throttle`] of which each entry is charged `n`, and which shares the
+    /// limiter and so may move into a task.
     #[inline]
     pub fn cost_owned(self: Arc<Self>, n: u64) -> Cost<Arc<Self>> {
         Cost {

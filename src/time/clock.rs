@@ -13,11 +13,11 @@ use super::timer::TIMER;
 
 /// What a rate limiter tells the time by, and is woken by.
 ///
-/// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the whole process, started
-///   when somebody first has to wait. It runs on any executor, wakes within a fraction of a millisecond,
-///   and does not depend on a runtime that is being driven.
-/// - `tokio` (feature `tokio`): tokio's time and timer, so that a test may pause and advance it. Its timer counts in
-///   milliseconds.
+/// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the
+///   whole process, started when somebody first has to wait. It runs on any executor, wakes within
+///   a fraction of a millisecond, and does not depend on a runtime that is being driven.
+/// - `tokio` (feature `tokio`): tokio's time and timer, so that a test may pause and advance it.
+///   Its timer counts in milliseconds.
 /// - [`manual`](Self::manual): time that moves only when it is told to. No runtime is needed.
 ///
 /// With the feature `test-util`, a limiter for which no clock was chosen, and which is first used
@@ -74,8 +74,9 @@ pub(super) enum Alarm {
 impl Clock {
     /// The time of the machine, which only goes forward, and the timer thread of the process.
     ///
-    /// With the feature `tsc`, a default, it is read from the processor's counter, where that is fit for it, which may run
-    /// ahead of the time of the operating system by some 50 millionths, and is set right when it is behind.
+    /// With the feature `tsc`, a default, it is read from the processor's counter, where that is
+    /// fit for it, which may run ahead of the time of the operating system by some 50 millionths,
+    /// and is set right when it is behind.
     ///
     /// # Examples
     ///
@@ -125,8 +126,8 @@ impl Clock {
         matches!(self.0, Kind::Runtime(_))
     }
 
-    /// Now. Never earlier than an answer that the same thread had before, in one and the same runtime if it
-    /// is tokio's. On the system's clock, two threads may disagree by a microsecond.
+    /// Now. Never earlier than an answer that the same thread had before, in one and the same
+    /// runtime if it is tokio's. On the system's clock, two threads may disagree by a microsecond.
     #[inline]
     pub fn now(&self) -> Tick {
         match &self.0 {
@@ -150,8 +151,8 @@ impl Clock {
 }
 
 impl Clock {
-    /// Calls whoever is due already, where nobody else does: on a clock that is moved by hand. Not under a
-    /// lock.
+    /// Calls whoever is due already, where nobody else does: on a clock that is moved by hand. Not
+    /// under a lock.
     pub(super) fn catch_up(&self) {
         if let Kind::Manual(manual) = &self.0 {
             manual.catch_up();

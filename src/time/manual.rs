@@ -2,8 +2,9 @@
 //!
 //! 1. `now` and the alarms are under one lock, which is never held while a waker is called, cloned
 //!    or dropped.
-//! 2. Time moves from one due alarm to the next, and stands still at each while its waker runs: what
-//!    is done there is done at that tick, and what it sets is waited for if it is due before the end.
+//! 2. Time moves from one due alarm to the next, and stands still at each while its waker runs:
+//!    what is done there is done at that tick, and what it sets is waited for if it is due before
+//!    the end.
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,9 +77,9 @@ impl ManualClock {
     ///
     /// At each it stands still while those who are due are woken, in the order of their ticks and,
     /// at one tick, in the order in which they began to wait. They are only woken: a task runs when
-    /// its executor runs it, which may be after this returns. Limiters, however, charge whom they let
-    /// go at its due tick. Whoever advances it further while it is being advanced, be it a thread or somebody who is
-    /// woken, moves the end for both.
+    /// its executor runs it, which may be after this returns. Limiters, however, charge whom they
+    /// let go at its due tick. Whoever advances it further while it is being advanced, be it a
+    /// thread or somebody who is woken, moves the end for both.
     ///
     /// # Examples
     ///
@@ -115,8 +116,8 @@ impl Manual {
         state.movers -= 1;
     }
 
-    /// Calls whoever is due already, unless somebody is at it: time may have moved past an alarm before it
-    /// was set.
+    /// Calls whoever is due already, unless somebody is at it: time may have moved past an alarm
+    /// before it was set.
     pub(super) fn catch_up(&self) {
         let state = lock(&self.0);
         if state.movers == 0 {

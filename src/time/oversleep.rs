@@ -1,10 +1,10 @@
 //! How long the timer thread sleeps.
 //!
-//! Sleeps end late, and mostly by about the same. So for something that is far away the thread sleeps
-//! that much shorter, and gives way to others until it is time. How late sleeps are is learned from
-//! those that were: the estimate follows the third quartile, up by three steps when a sleep was later than
-//! that, and down by one when it was not. So single outliers, as when the thread lost its processor,
-//! move it no more than any other.
+//! Sleeps end late, and mostly by about the same. So for something that is far away the thread
+//! sleeps that much shorter, and gives way to others until it is time. How late sleeps are is
+//! learned from those that were: the estimate follows the third quartile, up by three steps when a
+//! sleep was later than that, and down by one when it was not. So single outliers, as when the
+//! thread lost its processor, move it no more than any other.
 //!
 //! What is due in quick succession is let go together, at most every [`TOGETHER`]: a thread that is
 //! woken for each of a hundred thousand a second does nothing but sleep and wake.
@@ -35,8 +35,8 @@ impl Oversleep {
         }
     }
 
-    /// How long to sleep for something that is so far away, if the last was let go `since` then; `None`
-    /// to stay awake.
+    /// How long to sleep for something that is so far away, if the last was let go `since` then;
+    /// `None` to stay awake.
     pub(super) fn nap(&mut self, away: Duration, since: Duration) -> Option<Duration> {
         let early = Duration::from_nanos(self.nanos);
         if self.awake && away <= early {

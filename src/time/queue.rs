@@ -1,5 +1,5 @@
-//! Wakers in the order in which they are due. No lock and no clock: a timer keeps one under its lock,
-//! and calls and drops what it takes out of it after the lock.
+//! Wakers in the order in which they are due. No lock and no clock: a timer keeps one under its
+//! lock, and calls and drops what it takes out of it after the lock.
 
 use std::collections::BTreeMap;
 use std::task::Waker;

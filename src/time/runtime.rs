@@ -2,9 +2,9 @@
 //!
 //! 1. Inside a runtime, time is that of the runtime, which may be paused; outside, that of the
 //!    machine, and alarms are those of the process.
-//! 2. An alarm is a task of the runtime in which it was set. It is not polled by whoever waits, so it
-//!    goes off as long as the runtime is driven. If the runtime is dropped before, the alarm goes off at
-//!    once, on the timer of the process: somebody elsewhere may wait for it.
+//! 2. An alarm is a task of the runtime in which it was set. It is not polled by whoever waits, so
+//!    it goes off as long as the runtime is driven. If the runtime is dropped before, the alarm
+//!    goes off at once, on the timer of the process: somebody elsewhere may wait for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -28,12 +28,12 @@ static EPOCH: OnceLock<Instant> = OnceLock::new();
 const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Clock {
-    /// Tokio's time, and its timer: inside of a runtime, that of the runtime, which a test may pause
-    /// and advance; elsewhere, that of the machine.
+    /// Tokio's time, and its timer: inside of a runtime, that of the runtime, which a test may
+    /// pause and advance; elsewhere, that of the machine.
     ///
     /// A limiter that is first used in a runtime, and then in another, starts fresh there, once:
-    /// their times need not agree. Tokio's timer counts in milliseconds, so waits end at whole ones,
-    /// also in paused time. Needs the feature `tokio`, a default.
+    /// their times need not agree. Tokio's timer counts in milliseconds, so waits end at whole
+    /// ones, also in paused time. Needs the feature `tokio`, a default.
     ///
     /// # Examples
     ///

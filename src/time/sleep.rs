@@ -29,9 +29,9 @@ pub(crate) enum Sleep {
 }
 
 impl Sleep {
-    /// Ready after `duration` on this clock, if there is one. `blocking` says that the poller blocks
-    /// its thread: then tokio's timer might be the one that it keeps from being driven, and is not
-    /// used.
+    /// Ready after `duration` on this clock, if there is one. `blocking` says that the poller
+    /// blocks its thread: then tokio's timer might be the one that it keeps from being driven, and
+    /// is not used.
     pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
         let clock = clock.filter(|clock| !clock.is_of_runtime());
         match (clock, current()) {

@@ -1,4 +1,5 @@
-//! Sleeping, where no runtime is known: on the clock of whoever one waits for, or that of the system.
+//! Sleeping, where no runtime is known: on the clock of whoever one waits for, or that of the
+//! system.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,15 +1,15 @@
-//! The clock of the system: the counter of the processor, which takes a third of the time that it takes to
-//! ask the operating system, held to the clock of the operating system.
+//! The clock of the system: the counter of the processor, which takes a third of the time that it
+//! takes to ask the operating system, held to the clock of the operating system.
 //!
 //! 1. A tick is what the counter has counted since its *start*.
-//! 2. The timer thread [moves the start](correct), when it has something to do, if the counter is behind by more
-//!    than 10 ms: it may be off by some 50 millionths, and a machine that was suspended or moved may have
-//!    another one. If it is ahead, nothing is done: a rate that is off by so little is no harm, and time
-//!    that goes back would be.
+//! 2. The timer thread [moves the start](correct), when it has something to do, if the counter is
+//!    behind by more than 10 ms: it may be off by some 50 millionths, and a machine that was
+//!    suspended or moved may have another one. If it is ahead, nothing is done: a rate that is off
+//!    by so little is no harm, and time that goes back would be.
 //! 3. A counter that is behind its start was set back. The operating system is asked instead.
 //!
-//! Two threads may disagree by a microsecond, as a processor may read its counter ahead of what comes before
-//! it. Limiters mint nothing from an older time.
+//! Two threads may disagree by a microsecond, as a processor may read its counter ahead of what
+//! comes before it. Limiters mint nothing from an older time.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

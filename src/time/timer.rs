@@ -11,8 +11,8 @@
 //! 3. An alarm that becomes the earliest notifies the thread under the lock, so the thread cannot
 //!    miss it between looking and sleeping. With nothing due it sleeps until then.
 //! 4. A waker that panics does not end the thread.
-//! 5. Sleeps end late. So the thread sleeps somewhat [shorter](super::oversleep), and gives way to others
-//!    until it is time.
+//! 5. Sleeps end late. So the thread sleeps somewhat [shorter](super::oversleep), and gives way to
+//!    others until it is time.
 //!
 //! The lock is a plain monitor, with nothing beside it that could be observed without it.
 
@@ -183,8 +183,8 @@ impl Timer {
     }
 }
 
-/// Asks the system not to let this thread sleep longer than it said, so as to wake it together with others: on
-/// Linux that is up to 50 us. Where it cannot be asked, sleeps are as late as they are.
+/// Asks the system not to let this thread sleep longer than it said, so as to wake it together with
+/// others: on Linux that is up to 50 us. Where it cannot be asked, sleeps are as late as they are.
 fn precise_sleeps() {
     // The file is there for each thread, but listed only for the first.
     let own = std::fs::read_link("/proc/thread-self").ok();

@@ -1,9 +1,9 @@
-//! What a [`Timeout`](super::Timeout) and the throttle that it polls tell each other, past whatever is between
-//! them: how long it would wait, and on what clock the throttle lives.
+//! What a [`Timeout`](super::Timeout) and the throttle that it polls tell each other, past whatever
+//! is between them: how long it would wait, and on what clock the throttle lives.
 //!
-//! It goes by a thread-local that is set only around the poll, as the context of a poll cannot carry it.
-//! A throttle that knows that the wait will not fit refuses at once; one that has a clock says which,
-//! so that the timeout runs on it.
+//! It goes by a thread-local that is set only around the poll, as the context of a poll cannot
+//! carry it. A throttle that knows that the wait will not fit refuses at once; one that has a clock
+//! says which, so that the timeout runs on it.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,7 +15,8 @@ thread_local! {
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
-/// Restores the budget of whoever polls this poller, and takes what was told, also when the poll panics.
+/// Restores the budget of whoever polls this poller, and takes what was told, also when the poll
+/// panics.
 struct Restore(Option<Duration>);
 
 impl Restore {
@@ -38,8 +39,8 @@ impl Drop for Restore {
     }
 }
 
-/// Polls within a budget, or within that of an outer timeout if it is smaller, and says what clock the
-/// throttle told that had to wait.
+/// Polls within a budget, or within that of an outer timeout if it is smaller, and says what clock
+/// the throttle told that had to wait.
 pub(super) fn within<R>(budget: Duration, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
     let outer = BUDGET.try_with(Cell::get).ok().flatten();
     let restore = Restore(outer);

@@ -44,8 +44,8 @@ macro_rules! combinators {
             /// looked at; one registers with it only to wait. If a permit and a cancellation come
             /// at once, exactly one is observed, and a permit that is not goes to the next.
             ///
-            /// Takes `&token`, or the token itself where the future must be `'static`. A token needs
-            /// no runtime. Needs the feature `tokio`, a default.
+            /// Takes `&token`, or the token itself where the future must be `'static`. A token
+            /// needs no runtime. Needs the feature `tokio`, a default.
             ///
             /// # Examples
             ///
@@ -76,18 +76,19 @@ macro_rules! combinators {
                 crate::wait::CancelOn::new(self, token)
             }
 
-            /// Gives up, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`: the future
-            /// is dropped then.
+            /// Gives up, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`: the
+            /// future is dropped then.
             ///
             /// The time runs from the first poll that has to wait; when there is nothing to wait
             /// for, no clock is read. With a duration of zero it is over as soon as it would have
             /// to wait.
             ///
-            /// To wait for a rate limiter, it is the time of the limiter's [clock](crate::Clock); and if the
-            /// limiter knows that the wait will not fit, it is refused at once, and takes no place in line.
-            /// For other throttles it is tokio's time inside a tokio runtime, rounded up to
-            /// milliseconds, so that paused tests just work; elsewhere, and under [`wait`](Self::wait), it is
-            /// the system's, on a timer thread that serves the whole process.
+            /// To wait for a rate limiter, it is the time of the limiter's [clock](crate::Clock);
+            /// and if the limiter knows that the wait will not fit, it is refused at once, and
+            /// takes no place in line. For other throttles it is tokio's time inside a tokio
+            /// runtime, rounded up to milliseconds, so that paused tests just work; elsewhere, and
+            /// under [`wait`](Self::wait), it is the system's, on a timer thread that serves the
+            /// whole process.
             ///
             /// # Examples
             ///

@@ -15,9 +15,9 @@ use crate::time::Sleep;
 
 /// A wait that ends with [`TimedOut`](ErrorKind::TimedOut) after a time.
 ///
-/// Made by `timeout` of any future of this crate. It runs on the clock of the throttle that it first has to wait for, if that
-/// has one. It is not `Unpin`: to poll it by reference, as
-/// `select!` in a loop does, pin it first, for example with [`pin!`](std::pin::pin).
+/// Made by `timeout` of any future of this crate. It runs on the clock of the throttle that it
+/// first has to wait for, if that has one. It is not `Unpin`: to poll it by reference, as `select!`
+/// in a loop does, pin it first, for example with [`pin!`](std::pin::pin).
 ///
 /// # Panics
 ///

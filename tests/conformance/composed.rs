@@ -1,6 +1,7 @@
 //! What is made of throttles.
 //!
-//! One of several parts has all parts at the same limit, so that it lets in as many as each of them.
+//! One of several parts has all parts at the same limit, so that it lets in as many as each of
+//! them.
 
 use std::sync::Arc;
 

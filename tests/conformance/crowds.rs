@@ -123,8 +123,8 @@ pub(crate) fn closing_in_the_midst_of_a_crowd_leaves_nobody_waiting<S: Subject>(
     }
 }
 
-/// Some leave while others run, give up and come, each on a thread of its own. When all of them have
-/// done what they do, nobody who waits may be left asleep while there is room.
+/// Some leave while others run, give up and come, each on a thread of its own. When all of them
+/// have done what they do, nobody who waits may be left asleep while there is room.
 pub(crate) fn threads_leave_nobody_asleep_while_there_is_room<S: Subject>() {
     for round in 0..300 {
         let throttle = S::with_limit(LIMIT);

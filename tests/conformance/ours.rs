@@ -38,7 +38,8 @@ subject!(SharedSemaphore, Arc<Semaphore>, Guarantees::ALL, |limit| {
     Arc::new(Semaphore::new(limit))
 });
 
-/// Time stands still, so that only what is given back makes room; and that only if it is said to be.
+/// Time stands still, so that only what is given back makes room; and that only if it is said to
+/// be.
 pub(crate) mod rates {
     use tollgate::{Clock, Quota, RateLimiter};
 

@@ -1,8 +1,8 @@
 //! Alarms that go off late.
 //!
-//! Time that is moved by hand is never late by itself. Here a waker takes its time: it moves the clock on
-//! while it runs, and only after it the limiter can see to the next alarm, which is overdue by then. That
-//! is how a busy thread makes an alarm late.
+//! Time that is moved by hand is never late by itself. Here a waker takes its time: it moves the
+//! clock on while it runs, and only after it the limiter can see to the next alarm, which is
+//! overdue by then. That is how a busy thread makes an alarm late.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -176,7 +176,8 @@ fn nobody_is_charged_before_the_quota_that_made_it_due() {
     assert_due(&scene.clock, &mut waiters[1], ms(100));
 }
 
-/// A refund that gives nothing back makes nobody due, so it takes nothing from those who are overdue.
+/// A refund that gives nothing back makes nobody due, so it takes nothing from those who are
+/// overdue.
 #[test]
 fn a_refund_of_nothing_does_not_change_when_anybody_is_charged() {
     let scene = Scene::new(TEN, Some(MissedTick::Burst { max: 5 }));

@@ -1,4 +1,5 @@
-//! Calls that ask for more than the burst, where they may: alone, when nothing is owed, and into debt.
+//! Calls that ask for more than the burst, where they may: alone, when nothing is owed, and into
+//! debt.
 
 use std::time::Duration;
 

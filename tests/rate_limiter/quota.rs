@@ -171,7 +171,8 @@ fn the_same_quota_again_changes_nothing() {
     }
 }
 
-/// Those who wait are counted while the quota goes from one an hour to a thousand a second and back.
+/// Those who wait are counted while the quota goes from one an hour to a thousand a second and
+/// back.
 fn up_and_down(limiter: &RateLimiter, carry: Carry, advance: impl Fn(Duration)) {
     let mut random = Random::new(5);
     let mut waiters: Vec<_> = line(limiter, &[1; 1000]);

@@ -18,11 +18,11 @@ impl Charges {
         }
     }
 
-    /// The first tick from `now` on at which so much more would fit, if nobody else came; `None` for
-    /// never.
+    /// The first tick from `now` on at which so much more would fit, if nobody else came; `None`
+    /// for never.
     ///
-    /// It fits when, from each earlier charge until then, no more is charged than the burst and what
-    /// time has given since that charge; and it alone is at most the burst.
+    /// It fits when, from each earlier charge until then, no more is charged than the burst and
+    /// what time has given since that charge; and it alone is at most the burst.
     pub(crate) fn earliest(&self, now: u64, cost: u64) -> Option<u64> {
         if cost > self.rule.burst {
             return None;

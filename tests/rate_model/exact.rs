@@ -80,7 +80,8 @@ fn waiters_go_at_the_exact_rate_without_a_burst() {
     }
 }
 
-/// Charged when they go, a fraction of a nanosecond is lost each time; never is one too many let go.
+/// Charged when they go, a fraction of a nanosecond is lost each time; never is one too many let
+/// go.
 #[test]
 fn delayed_waiters_are_never_too_many() {
     let clock = Clock::manual();

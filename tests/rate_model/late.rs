@@ -94,7 +94,8 @@ fn assert_promise(rule: &Rule, more: u64, charged: &[(u64, u64)]) {
     }
 }
 
-/// What is made up for at most, if nothing was chosen: what the quota gives in 10 ms, and at least 1.
+/// What is made up for at most, if nothing was chosen: what the quota gives in 10 ms, and at least
+/// 1.
 fn made_up(quota: Quota, missed: Option<MissedTick>) -> u64 {
     match missed {
         Some(MissedTick::Burst { max }) => max,
@@ -183,8 +184,8 @@ proptest! {
         })?;
     }
 
-    /// If all of it is made up for, it makes no difference by the ticks of the charges that the alarm was
-    /// late.
+    /// If all of it is made up for, it makes no difference by the ticks of the charges that the
+    /// alarm was late.
     #[test]
     fn who_is_late_is_charged_when_it_was_due(
         quota in quota(),

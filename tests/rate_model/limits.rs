@@ -6,8 +6,8 @@ use tollgate::{Carry, Clock, ErrorKind, MissedTick, Oversize, Quota, RateLimiter
 
 use crate::support::{Waiter, kind};
 
-/// Nothing that was charged under the old quota is given back under the new one: its units are others,
-/// and what it took was carried over.
+/// Nothing that was charged under the old quota is given back under the new one: its units are
+/// others, and what it took was carried over.
 #[test]
 fn granted_before_a_change_and_dropped_after_it_mints_nothing() {
     for collects in [false, true] {
@@ -33,7 +33,8 @@ fn granted_before_a_change_and_dropped_after_it_mints_nothing() {
     }
 }
 
-/// The decision says how the limiter stood just after the charge, whatever has been given back since.
+/// The decision says how the limiter stood just after the charge, whatever has been given back
+/// since.
 #[test]
 fn a_late_look_shows_how_it_stood_then() {
     let clock = Clock::manual();
@@ -89,8 +90,8 @@ fn the_second_charge_beyond_counting_took_nothing() {
     assert_eq!(limiter.peek_many(10).reset_after, before);
 }
 
-/// Whoever joins a line of no places is told when it would be admitted, as a try is, and not to come
-/// again at once.
+/// Whoever joins a line of no places is told when it would be admitted, as a try is, and not to
+/// come again at once.
 #[test]
 fn without_a_line_one_is_told_when_to_come_again() {
     let limiter = RateLimiter::new(Quota::per_second(1).burst(5))
@@ -159,8 +160,8 @@ fn granted_at_the_last_tick_of_all_is_granted() {
     assert_eq!(waiter.granted().cost(), 1);
 }
 
-/// Many limiters on one clock are due at one tick, and each sets its alarm anew: one after the other, and
-/// not one inside the other.
+/// Many limiters on one clock are due at one tick, and each sets its alarm anew: one after the
+/// other, and not one inside the other.
 #[test]
 fn many_limiters_that_are_due_at_one_tick_do_not_nest() {
     let clock = Clock::manual();
@@ -180,8 +181,8 @@ fn many_limiters_that_are_due_at_one_tick_do_not_nest() {
     }
 }
 
-/// Those in line lose a fraction of a nanosecond each when they are charged as they go, so that they are
-/// later than what one is told, and never earlier.
+/// Those in line lose a fraction of a nanosecond each when they are charged as they go, so that
+/// they are later than what one is told, and never earlier.
 #[test]
 fn behind_a_line_that_delays_one_is_told_the_earliest_time() {
     let clock = Clock::manual();

@@ -68,8 +68,8 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Looks at everything only after some of the steps: to look takes the lock, and sets right what a step
-/// may have left wrong.
+/// Looks at everything only after some of the steps: to look takes the lock, and sets right what a
+/// step may have left wrong.
 fn run(mut world: World, steps: Vec<(Step, bool)>) {
     for (step, looks) in steps {
         world.step(step);

@@ -109,7 +109,8 @@ impl Naive {
         self.schedules.iter().for_each(Schedule::assert_promise);
     }
 
-    /// From which unit on so much is admitted, at the head of the line, if what is owed ends at `end`.
+    /// From which unit on so much is admitted, at the head of the line, if what is owed ends at
+    /// `end`.
     fn due_after(&self, end: BigInt, cost: u64) -> BigInt {
         if cost > self.rule().burst {
             end
@@ -119,7 +120,8 @@ impl Naive {
     }
 
     /// At which tick somebody is admitted with so many in front, if all goes on as it is: each is
-    /// charged when it is due, and so the debt grows by what it asks for, unless it will be refused.
+    /// charged when it is due, and so the debt grows by what it asks for, unless it will be
+    /// refused.
     fn foresee(&self, ahead: usize, cost: u64) -> Option<u64> {
         let rule = self.rule();
         let before: BigInt = self
@@ -215,7 +217,8 @@ impl Naive {
         self.change();
     }
 
-    /// What was available, spent or owed before is so still, in the sense of `carry`; in doubt more is owed.
+    /// What was available, spent or owed before is so still, in the sense of `carry`; in doubt more
+    /// is owed.
     pub(crate) fn set_quota(&mut self, quota: Quota, carry: Carry) {
         let (old, new) = (self.rule(), Rule::of(quota));
         let owed = self.schedule().owed(self.now);

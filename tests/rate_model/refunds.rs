@@ -1,5 +1,5 @@
-//! What may be given back: never more than was owed without a break since the charge, so that nobody
-//! was, or will be, admitted on the strength of it twice.
+//! What may be given back: never more than was owed without a break since the charge, so that
+//! nobody was, or will be, admitted on the strength of it twice.
 
 use std::time::Duration;
 
@@ -208,8 +208,8 @@ proptest! {
     }
 }
 
-/// As many as are told apart, in an order in which hardly any two are of one stretch; beyond that some of
-/// it stays charged, until time has paid it off.
+/// As many as are told apart, in an order in which hardly any two are of one stretch; beyond that
+/// some of it stays charged, until time has paid it off.
 #[test]
 fn at_one_tick_all_of_many_charges_is_given_back_in_any_order() {
     for (count, all_of_it) in [(64, true), (1000, true), (4000, false)] {

@@ -8,8 +8,8 @@ pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
 
 /// A quota, and what follows from it.
 ///
-/// Time is counted in units, of which a token takes a whole number, [`interval`](Self::interval), and
-/// of which `interval * count` pass in a period.
+/// Time is counted in units, of which a token takes a whole number, [`interval`](Self::interval),
+/// and of which `interval * count` pass in a period.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     count: u64,
@@ -56,9 +56,9 @@ impl Rule {
         u64::try_from(tick).ok().filter(|tick| *tick <= LAST_TICK)
     }
 
-    /// The promise: from tick `from` to tick `to` no more than the burst, and the rate times the time
-    /// and one nanosecond. Both sides are multiplied by the period and counted in units, so that
-    /// nothing is divided and a part of a token counts as a part.
+    /// The promise: from tick `from` to tick `to` no more than the burst, and the rate times the
+    /// time and one nanosecond. Both sides are multiplied by the period and counted in units, so
+    /// that nothing is divided and a part of a token counts as a part.
     pub(crate) fn allows(&self, units: &BigInt, from: u64, to: u64) -> bool {
         let time = BigInt::from(to) - from + 1;
         units * self.period <= self.tolerance() * self.period + self.interval() * self.count * time

@@ -69,7 +69,8 @@ impl Schedule {
         charge
     }
 
-    /// Gives back up to so many units of a charge, as far as time has not paid them off; says how many.
+    /// Gives back up to so many units of a charge, as far as time has not paid them off; says how
+    /// many.
     pub(crate) fn refund(&mut self, charge: usize, units: &BigInt, now: u64) -> BigInt {
         let now = self.rule.units(now);
         let found = self.owed.iter().position(|owed| owed.charge == charge);
@@ -88,8 +89,8 @@ impl Schedule {
         given
     }
 
-    /// The promise, over every pair of charges of which the later one was asked whether it fits, by what
-    /// was kept of each.
+    /// The promise, over every pair of charges of which the later one was asked whether it fits, by
+    /// what was kept of each.
     pub(crate) fn assert_promise(&self) {
         for first in 0..self.all.len() {
             let mut units = BigInt::default();

@@ -80,7 +80,8 @@ impl Pair {
         assert!(self.charges.fits(now, left));
         assert!(left == burst || !self.charges.fits(now, left + 1));
         if let Some(full) = self.charges.earliest(now, burst) {
-            // It is counted from a whole unit, so it may be one nanosecond too long, never too short.
+            // It is counted from a whole unit, so it may be one nanosecond too long, never too
+            // short.
             let reset = u64::try_from(decision.reset_after.as_nanos()).unwrap();
             assert!((full - now..=full - now + 1).contains(&reset));
         }
