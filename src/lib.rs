@@ -12,17 +12,25 @@
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::sync::Arc; use std::time::Duration;
+//! use std::sync::Arc;
+//! use std::time::Duration;
 //!
-//! use tokio_util::sync::CancellationToken; use tollgate::{ErrorKind, Semaphore};
+//! use tokio_util::sync::CancellationToken;
+//! use tollgate::{ErrorKind, Semaphore};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
-//! let uploads = Semaphore::new(8); let shutdown = CancellationToken::new();
+//! let uploads = Semaphore::new(8);
+//! let shutdown = CancellationToken::new();
 //!
-//! // A permit is held until it is dropped. let permit = uploads.acquire().await?; // Several at
-//! once, all or nothing; cancelled by a token; not for longer than two seconds. let three = uploads
-//! .acquire_many(3) .cancel_on(&shutdown) .timeout(Duration::from_secs(2)) .await?;
+//! // A permit is held until it is dropped.
+//! let permit = uploads.acquire().await?;
+//! // Several at once, all or nothing; cancelled by a token; not for longer than two seconds.
+//! let three = uploads
+//!     .acquire_many(3)
+//!     .cancel_on(&shutdown)
+//!     .timeout(Duration::from_secs(2))
+//!     .await?;
 //! assert_eq!(uploads.available_permits(), 4);
 //!
 //! let refused = uploads.acquire_many(8).timeout(Duration::from_secs(2)).await;
@@ -34,15 +42,17 @@
 //! ```
 //! use tollgate::{Quota, RateLimiter, Semaphore, all};
 //!
-//! // 50 a second, evenly; and 20 MB a second, of which a megabyte may go at once. static REQUESTS:
-//! RateLimiter = RateLimiter::new(Quota::per_second(50)); static BYTES: RateLimiter =
-//! RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000)); static SLOTS: Semaphore =
-//! Semaphore::new(8);
+//! // 50 a second, evenly; and 20 MB a second, of which a megabyte may go at once.
+//! static REQUESTS: RateLimiter = RateLimiter::new(Quota::per_second(50));
+//! static BYTES: RateLimiter = RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000));
+//! static SLOTS: Semaphore = Semaphore::new(8);
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
-//! REQUESTS.acquire().await?; // All three, or none. let part = vec![0; 64 * 1024]; let (slot, _,
-//! _) = all((&SLOTS, &REQUESTS, BYTES.cost(part.len() as u64))).acquire().await?;
+//! REQUESTS.acquire().await?;
+//! // All three, or none.
+//! let part = vec![0; 64 * 1024];
+//! let (slot, _, _) = all((&SLOTS, &REQUESTS, BYTES.cost(part.len() as u64))).acquire().await?;
 //! # drop(slot);
 //! # Ok(())
 //! # }
@@ -51,10 +61,9 @@
 //! # Waiting
 //!
 //! Every acquire is a future, of a type with a name, and has the same three methods:
-//! `cancel_on(&token)`, `timeout(duration)` and `wait()`, which blocks the thread. They stack. (Those
-//! of [`CondvarSemaphore`] have the three methods and are no futures.) If a
-//! cancelled token, a permit and a deadline come together, the token wins, and the permit comes
-//! before the deadline.
+//! `cancel_on(&token)`, `timeout(duration)` and `wait()`, which blocks the thread. They stack.
+//! (Those of [`CondvarSemaphore`] have the three methods and are no futures.) If a cancelled token,
+//! a permit and a deadline come together, the token wins, and the permit comes before the deadline.
 //! A future joins the line when it is first polled, and leaves it when it is dropped; what it had
 //! been granted goes to the next in line.
 //!
@@ -65,10 +74,11 @@
 //!
 //! # Several at once
 //!
-//! [`all`]`((&user, &everyone, memory.cost(64)))` enters one after the other, and gives back what it
-//! has when one refuses: permits are dropped, charges refunded. [`semaphore.cost(n)`](Semaphore::cost) and
-//! [`limiter.cost(n)`](RateLimiter::cost) are parts that take `n`, an `Option` is a part that may be
-//! missing. Put the narrow scope first, and permits before rates.
+//! [`all`]`((&user, &everyone, memory.cost(64)))` enters one after the other, and gives back what
+//! it has when one refuses: permits are dropped, charges refunded.
+//! [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost) are parts that
+//! take `n`, an `Option` is a part that may be missing. Put the narrow scope first, and permits
+//! before rates.
 //!
 //! # Generic code
 //!
@@ -79,51 +89,66 @@
 //!
 //! # Testing
 //!
-//! A rate limiter can be given a clock. With a [manual](Clock::manual) one a test says itself how time
-//! goes on, and needs no runtime:
+//! A rate limiter can be given a clock. With a [manual](Clock::manual) one a test says itself how
+//! time goes on, and needs no runtime:
 //!
 //! ```
-//! use std::time::Duration; use tollgate::{Clock, Quota, RateLimiter};
+//! use std::time::Duration;
+//! use tollgate::{Clock, Quota, RateLimiter};
 //!
-//! /// What is to be tested: it answers at most ten times a second. fn answer(limiter:
-//! &RateLimiter) -> Option<&'static str> { limiter.try_acquire().ok().map(|_| "hello") }
+//! /// What is to be tested: it answers at most ten times a second.
+//! fn answer(limiter: &RateLimiter) -> Option<&'static str> {
+//!     limiter.try_acquire().ok().map(|_| "hello")
+//! }
 //!
-//! let clock = Clock::manual(); let limiter =
-//! RateLimiter::new(Quota::per_second(10)).clock(&clock); assert_eq!(answer(&limiter),
-//! Some("hello")); assert_eq!(answer(&limiter), None); clock.advance(Duration::from_millis(100));
+//! let clock = Clock::manual();
+//! let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
+//! assert_eq!(answer(&limiter), Some("hello"));
+//! assert_eq!(answer(&limiter), None);
+//! clock.advance(Duration::from_millis(100));
 //! assert_eq!(answer(&limiter), Some("hello"));
 //! ```
 //!
 //! To run on tokio's time, which `start_paused = true` stops and moves on by itself, either choose
-//! `Clock::tokio()`, or turn on the feature `test-util` for the tests: then a limiter for which no clock
-//! was chosen, and which is first used inside a runtime, follows that.
+//! `Clock::tokio()`, or turn on the feature `test-util` for the tests: then a limiter for which no
+//! clock was chosen, and which is first used inside a runtime, follows that.
 //!
 //! ```toml
-//! [dev-dependencies] tollgate = { version = "0.1", features = ["test-util"] }
+//! [dev-dependencies]
+//! tollgate = { version = "0.1", features = ["test-util"] }
 //! ```
 //!
-//! **Without either, a limiter waits in real time, also where tokio's time is paused.** Tokio's timer
-//! counts in milliseconds, so in paused time a wait ends at the next whole one.
+//! **Without either, a limiter waits in real time, also where tokio's time is paused.** Tokio's
+//! timer counts in milliseconds, so in paused time a wait ends at the next whole one.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::time::Duration; use tokio::time::Instant; use tollgate::{Clock, Quota, RateLimiter};
+//! use std::time::Duration;
+//! use tokio::time::Instant;
+//! use tollgate::{Clock, Quota, RateLimiter};
 //!
-//! /// What is to be tested: three requests, one a second. async fn fetch(limiter: &RateLimiter) ->
-//! Result<(), tollgate::AcquireError> { for _ in 0..3 { limiter.acquire().await?; } Ok(()) }
+//! /// What is to be tested: three requests, one a second.
+//! async fn fetch(limiter: &RateLimiter) -> Result<(), tollgate::AcquireError> {
+//!     for _ in 0..3 {
+//!         limiter.acquire().await?;
+//!     }
+//!     Ok(())
+//! }
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
-//! // In a test: `#[tokio::test(start_paused = true)]`. let limiter =
-//! RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio()); let start = Instant::now();
-//! fetch(&limiter).await?; assert_eq!(start.elapsed(), Duration::from_secs(2));
+//! // In a test: `#[tokio::test(start_paused = true)]`.
+//! let limiter = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
+//! let start = Instant::now();
+//! fetch(&limiter).await?;
+//! assert_eq!(start.elapsed(), Duration::from_secs(2));
 //! # Ok(())
 //! # }
 //! ```
 //!
 //! A semaphore knows no time. Its timeouts run on tokio's time inside a runtime, so a test with
-//! paused time waits for nothing; elsewhere, and under `wait()`, they wait in real time. The timeouts of a
-//! limiter run on its own clock.
+//! paused time waits for nothing; elsewhere, and under `wait()`, they wait in real time. The
+//! timeouts of a limiter run on its own clock.
 //!
 //! # Features
 //!
@@ -132,8 +157,8 @@
 //!   throttle. Without it the crate runs on any executor all the same; timeouts are then served by
 //!   a timer thread.
 //! - `channel` (default): `Pool` and `ChannelSemaphore`.
-//! - `tsc` (default): rate limiters read the processor's counter, where it is fit for that, which takes a
-//!   third of the time that it takes to ask the operating system.
+//! - `tsc` (default): rate limiters read the processor's counter, where it is fit for that, which
+//!   takes a third of the time that it takes to ask the operating system.
 //! - `async-lock`: async-lock's semaphore as a throttle.
 //! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`.
 //! - `serde`: [`Quota`] and [`rate::State`] can be written and read.
