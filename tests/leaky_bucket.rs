@@ -119,6 +119,23 @@ fn a_place_that_is_given_up_is_taken_by_the_next_one_at_once() {
     }
 }
 
+#[cfg(feature = "tokio")]
+#[test]
+fn a_place_is_given_up_by_a_token() {
+    let token = tokio_util::sync::CancellationToken::new();
+    let (clock, bucket) = bucket(3);
+    let bucket = Arc::new(bucket);
+    Waiter::new(bucket.acquire()).granted();
+    let mut borrowed = Waiter::parked(bucket.acquire_cancellable(&token));
+    let owned = Arc::clone(&bucket).acquire_owned_cancellable(token.clone());
+    let mut owned = Waiter::parked(owned);
+    let mut next = Waiter::parked(bucket.acquire());
+    token.cancel();
+    assert_eq!(borrowed.refused(), ErrorKind::Cancelled);
+    assert_eq!(owned.refused(), ErrorKind::Cancelled);
+    assert_due(&clock, &mut next, ms(100));
+}
+
 #[test]
 fn a_newcomer_may_join_when_somebody_has_left_a_full_bucket() {
     for left in 0..3 {

@@ -1,7 +1,5 @@
 //! How many at once: permits that are held, and come back when they are dropped.
 
-#[cfg(feature = "tokio")]
-mod cancellable;
 #[cfg(feature = "channel")]
 pub(crate) mod channel_semaphore;
 pub(crate) mod condvar_semaphore;

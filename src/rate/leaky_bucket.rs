@@ -21,14 +21,19 @@ use crate::time::Clock;
 /// This is the leaky bucket as a queue, as in traffic shaping; as a meter it is the
 /// [`RateLimiter`], and this is one with a burst of 1 whose line is the point.
 ///
-/// # Fairness and cancel safety
+/// # Fairness
 ///
-/// Those of the [`RateLimiter`]: strictly first-in first-out; dropping a waiting future frees its
+/// Strictly first-in first-out, as with the [`RateLimiter`](RateLimiter#fairness).
+///
+/// # Cancel safety
+///
+/// As with the [`RateLimiter`](RateLimiter#cancel-safety): dropping a waiting future frees its
 /// place at once, and everybody behind it moves up by one.
 ///
 /// # Examples
 ///
-/// ```
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
 /// use std::time::Duration;
 /// use tokio::time::Instant;
 /// use tollgate::{Clock, ErrorKind, LeakyBucket, Quota};
@@ -108,7 +113,7 @@ impl LeakyBucket {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#fairness-and-cancel-safety).
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
@@ -205,6 +210,14 @@ impl LeakyBucket {
         self.limiter.is_closed()
     }
 }
+
+#[cfg(feature = "tokio")]
+crate::wait::cancellable!(
+    [] LeakyBucket,
+    what: "its turn", name: "LeakyBucket, Quota",
+    new: "LeakyBucket::new(Quota::per_hour(1), 10)",
+    Acquire<'a>, AcquireOwned
+);
 
 impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -261,3 +261,10 @@ impl RateLimiter {
         }
     }
 }
+
+#[cfg(feature = "tokio")]
+crate::wait::cancellable!(
+    [] RateLimiter,
+    what: "its turn", name: "Quota, RateLimiter", new: "RateLimiter::new(Quota::per_hour(1))",
+    Acquire<'a>, AcquireOwned
+);

@@ -16,6 +16,8 @@ mod block;
 mod boxed_when_waiting;
 #[cfg(feature = "tokio")]
 mod cancel_on;
+#[cfg(feature = "tokio")]
+mod cancellable;
 mod outcome;
 mod timeout;
 
@@ -25,6 +27,8 @@ pub(crate) use self::block::{block_on, is_blocking};
 pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;
 #[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;
+#[cfg(feature = "tokio")]
+pub(crate) use self::cancellable::cancellable;
 pub use self::outcome::Outcome;
 pub use self::timeout::Timeout;
 

@@ -276,7 +276,7 @@ impl ChannelSemaphore {
 permits!(ChannelSemaphore, take_out);
 
 #[cfg(feature = "tokio")]
-super::cancellable::cancellable!(
+crate::wait::cancellable!(
     [] ChannelSemaphore,
     what: "a permit", name: "ChannelSemaphore", new: "ChannelSemaphore::new(1)",
     Acquire<'a>, AcquireOwned

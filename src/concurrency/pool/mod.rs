@@ -399,7 +399,7 @@ impl<T> Pool<T> {
 }
 
 #[cfg(feature = "tokio")]
-super::cancellable::cancellable!(
+crate::wait::cancellable!(
     [T] Pool<T> where [T: Send + 'static],
     what: "an item", name: "Pool", new: "Pool::new([\"the only one\"])",
     Acquire<'a, T>, AcquireOwned<T>

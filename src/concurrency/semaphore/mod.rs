@@ -368,7 +368,7 @@ impl Semaphore {
 }
 
 #[cfg(feature = "tokio")]
-super::cancellable::cancellable!(
+crate::wait::cancellable!(
     [] Semaphore,
     what: "a permit", name: "Semaphore", new: "Semaphore::new(1)",
     Acquire<'a>, AcquireOwned

@@ -1,7 +1,8 @@
 //! Acquiring with a token, the same for every type: shorthands for `cancel_on`.
 
-/// Gives `acquire_cancellable` and `acquire_owned_cancellable` to a type. `what` is what it hands out,
-/// and `new` an expression that makes one with a single one of it, both for the documentation.
+/// Gives `acquire_cancellable` and `acquire_owned_cancellable` to a type. For the documentation:
+/// `what` one waits for, the `name` to be imported, and an expression that makes a `new` one, which
+/// lets in one and no more.
 macro_rules! cancellable {
     (
         [$($generics:tt)*] $type:ty $(where [$($bounds:tt)*])?,
@@ -12,6 +13,7 @@ macro_rules! cancellable {
         /// default.
         impl<$($generics)*> $type {
             #[doc = concat!("Waits for ", $what, ", or until `token` is cancelled.")]
+            ///
             /// Short for `acquire().cancel_on(token)`.
             ///
             /// # Cancel safety
@@ -49,7 +51,8 @@ macro_rules! cancellable {
                 self.acquire().cancel_on(token)
             }
 
-            #[doc = concat!("Waits for ", $what, ", to be moved into a task, or until `token` is cancelled.")]
+            #[doc = concat!("Waits for ", $what, ", or until `token` is cancelled, in a task of its own.")]
+            ///
             /// Short for `acquire_owned().cancel_on(token)`.
             ///
             /// # Cancel safety
@@ -92,4 +95,4 @@ macro_rules! cancellable {
         }
     };
 }
-pub(super) use cancellable;
+pub(crate) use cancellable;
