@@ -29,12 +29,13 @@ use crate::time::Tick;
 pub struct Decision {
     /// The most that can be had at once: the burst.
     pub limit: u64,
-    /// What could be had at once after this call.
+    /// What could be had at once after this call, if nobody waited; 0 for a
+    /// [peek](crate::RateLimiter::peek) while somebody waits.
     pub remaining: u64,
     /// In how much time the call would be admitted, if nobody else came; zero if it is. Never
-    /// early: one nanosecond before, it would be refused.
+    /// early: one nanosecond before, it would be refused. [`Duration::MAX`] if it never would be.
     pub retry_after: Duration,
-    /// In how much time the whole burst would be there again, if nobody else came.
+    /// In how much time the whole burst would be there again, if nobody waited or came.
     pub reset_after: Duration,
     /// The tick of the limiter's clock for which this holds.
     pub at: Tick,

@@ -27,7 +27,8 @@ use std::time::Duration;
 pub struct AcquireError {
     kind: ErrorKind,
     part: Option<u8>,
-    /// Nanoseconds for `Limited`, the capacity for `ExceedsCapacity`, otherwise [`UNKNOWN`].
+    /// Nanoseconds for `Limited`, `QueueFull` and `TimedOut`, the capacity for `ExceedsCapacity`; or
+    /// [`UNKNOWN`].
     number: u64,
 }
 
@@ -49,7 +50,7 @@ pub enum ErrorKind {
     QueueFull,
     /// Fewer permits are free than were asked for, or others wait for them; only from `try_` calls.
     NoPermits,
-    /// The rate does not allow it now; only from `try_` calls and reservations of rate limiters.
+    /// The rate does not allow it now; only from `try_` calls of rate limiters.
     Limited,
     /// More was asked for than the limit, as it is now. Waiting does not help; a higher limit does.
     ExceedsCapacity,
@@ -135,6 +136,15 @@ impl AcquireError {
         }
     }
 
+    /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
+    pub(crate) fn would_take(wait: Duration) -> Self {
+        Self {
+            kind: ErrorKind::TimedOut,
+            part: None,
+            number: nanos(wait),
+        }
+    }
+
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity), of a throttle that can give so much.
     ///
     /// # Examples
@@ -189,24 +199,27 @@ impl AcquireError {
         self.kind
     }
 
-    /// How long to wait before trying again, when the throttle knows: for
-    /// [`Limited`](ErrorKind::Limited), and for [`QueueFull`](ErrorKind::QueueFull) of a rate
-    /// limiter, whose line then has a place again. A concurrency throttle never knows.
+    /// How long to wait before trying again, when the throttle knows:
+    ///
+    /// - for [`Limited`](ErrorKind::Limited), until it would be admitted if nobody else came;
+    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place;
+    /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter that refused at once, as the wait
+    ///   would not have fitted: how long that would have been.
+    ///
+    /// A concurrency throttle never knows.
     pub fn retry_after(&self) -> Option<Duration> {
-        let number = self
-            .number_of(ErrorKind::Limited)
-            .or(self.number_of(ErrorKind::QueueFull));
-        number.map(Duration::from_nanos)
+        let knows = matches!(
+            self.kind,
+            ErrorKind::Limited | ErrorKind::QueueFull | ErrorKind::TimedOut
+        );
+        (knows && self.number != UNKNOWN).then(|| Duration::from_nanos(self.number))
     }
 
     /// The most that the throttle can give at once: for
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity).
     pub fn capacity(&self) -> Option<u64> {
-        self.number_of(ErrorKind::ExceedsCapacity)
-    }
-
-    fn number_of(&self, kind: ErrorKind) -> Option<u64> {
-        (self.kind == kind && self.number != UNKNOWN).then_some(self.number)
+        let knows = self.kind == ErrorKind::ExceedsCapacity && self.number != UNKNOWN;
+        knows.then_some(self.number)
     }
 
     /// Which part of [`all`](crate::all) refused, counted from 0; of nested ones, which part of the
@@ -230,8 +243,19 @@ impl fmt::Display for AcquireError {
         match self.kind {
             ErrorKind::Closed => f.write_str("the throttle is closed"),
             ErrorKind::Cancelled => f.write_str("cancelled while waiting"),
-            ErrorKind::TimedOut => f.write_str("timed out while waiting"),
-            ErrorKind::QueueFull => f.write_str("too many callers are waiting already"),
+            ErrorKind::TimedOut => match self.retry_after() {
+                Some(wait) => write!(f, "would have to wait {wait:?}, longer than the timeout"),
+                None => f.write_str("timed out while waiting"),
+            },
+            ErrorKind::QueueFull => match self.retry_after() {
+                Some(after) => {
+                    write!(
+                        f,
+                        "too many callers are waiting already, try again in {after:?}"
+                    )
+                }
+                None => f.write_str("too many callers are waiting already"),
+            },
             ErrorKind::NoPermits => f.write_str("no permits are available"),
             ErrorKind::Limited => match self.retry_after() {
                 Some(after) => write!(f, "over the rate, try again in {after:?}"),

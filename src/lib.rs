@@ -75,7 +75,8 @@
 //! # Several at once
 //!
 //! [`all`]`((&user, &everyone, memory.cost(64)))` enters one after the other, and gives back what
-//! it has when one refuses: permits are dropped, charges refunded.
+//! it has when one refuses: permits are dropped, charges refunded. (What was let in by all stays
+//! charged, whatever becomes of the work, unless you [refund](RateLimiter::refund) it.)
 //! [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost) are parts that
 //! take `n`, an `Option` is a part that may be missing. Put the narrow scope first, and permits
 //! before rates.
@@ -120,6 +121,9 @@
 //!
 //! **Without either, a limiter waits in real time, also where tokio's time is paused.** Tokio's
 //! timer counts in milliseconds, so in paused time a wait ends at the next whole one.
+//!
+//! Tests that share a limiter in a `static` share what it is owed, and each has a time of its own;
+//! hand the limiter in, as here, or let them run one after the other.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]

@@ -36,7 +36,7 @@ impl FromStr for Quota {
         }
         let count = reader.expected_number("a count")?;
         if !reader.skip("/") {
-            return Err(reader.expected("a slash"));
+            return Err(reader.expected("a slash after a whole number"));
         }
         let times = reader.number()?.unwrap_or(1);
         let unit = reader.unit()?;

@@ -103,6 +103,14 @@ impl<S: Borrow<Arc<Core>>> Entry<S> {
         }
     }
 
+    /// Gives up its place, or what it was granted there.
+    #[inline]
+    pub(super) fn leave(&mut self) {
+        if let Some(ticket) = self.take_ticket() {
+            self.core.borrow().leave(ticket, self.cost);
+        }
+    }
+
     /// Gives up the right to its place.
     pub(super) fn take_ticket(&mut self) -> Option<Ticket> {
         match std::mem::replace(&mut self.state, State::Over) {
@@ -123,9 +131,7 @@ impl<S: Borrow<Arc<Core>>> Entry<S> {
 impl<S: Borrow<Arc<Core>>> Drop for Entry<S> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(ticket) = self.take_ticket() {
-            self.core.borrow().leave(ticket, self.cost);
-        }
+        self.leave();
     }
 }
 

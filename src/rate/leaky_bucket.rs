@@ -19,7 +19,9 @@ use crate::time::Clock;
 /// one by one, in the order in which they came. When the queue is empty and has been for as long as
 /// one takes, the next call goes at once; however long it has been idle, there is never a burst.
 /// This is the leaky bucket as a queue, as in traffic shaping; as a meter it is the
-/// [`RateLimiter`], and this is one with a burst of 1 whose line is the point.
+/// [`RateLimiter`], and this is one with a burst of 1 whose line is the point. For costs,
+/// reservations, or headers about how it stands, take a `RateLimiter` with a burst of 1 and
+/// [`max_waiters`](RateLimiter::max_waiters).
 ///
 /// # Fairness
 ///

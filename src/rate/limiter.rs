@@ -272,6 +272,9 @@ impl RateLimiter {
     /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
     /// [`Oversize::Debt`] was chosen.
     ///
+    /// There is no quota of 0. To be able to pause, put a [`Semaphore`](crate::Semaphore) in front
+    /// by [`all`](crate::all), of which [`set_permits(0)`](crate::Semaphore::set_permits) stops it.
+    ///
     /// # Examples
     ///
     /// ```

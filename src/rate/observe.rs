@@ -36,7 +36,7 @@ pub struct Calls {
     pub cancelled: u64,
 }
 
-/// What a limiter is owed, to be [restored](RateLimiter::restore) in another process.
+/// What is owed to a limiter, to be [restored](RateLimiter::restore) in another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct State {
@@ -67,15 +67,22 @@ impl RateLimiter {
         self.peek_many(1)
     }
 
-    /// How the limiter stands for a call that costs `n`, which is not made. Its
+    /// How the limiter stands for a call that costs `n`, which is not made.
+    ///
+    /// While somebody waits nothing [remains](Decision::remaining). Its
     /// [`retry_after`](Decision::retry_after) is [`Duration::MAX`] when it would never be admitted:
-    /// more is asked for than the burst, or the limiter is closed.
+    /// more is asked for than the burst, or the limiter is closed. [Jitter](Self::jitter) is not
+    /// part of it.
     pub fn peek_many(&self, n: u64) -> Decision {
         let ahead = self.core().look_ahead(n);
         let retry_after = ahead
             .due
             .map_or(Duration::MAX, |due| due.saturating_since(ahead.now));
-        Decision::new(&ahead.limits, ahead.owed, ahead.now, retry_after)
+        let mut decision = Decision::new(&ahead.limits, ahead.owed, ahead.now, retry_after);
+        if ahead.waited_for {
+            decision.remaining = 0;
+        }
+        decision
     }
 
     /// How the limiter stood just after a charge, which is one of its own: what goes into the
@@ -103,7 +110,8 @@ impl RateLimiter {
 
     /// What could be had at once, if nobody waited.
     pub fn available(&self) -> u64 {
-        self.peek().remaining
+        let ahead = self.core().look_ahead(0);
+        Decision::new(&ahead.limits, ahead.owed, ahead.now, Duration::ZERO).remaining
     }
 
     /// The quota, as it is now.
@@ -142,13 +150,14 @@ impl RateLimiter {
     /// ```
     pub fn snapshot(&self) -> Snapshot {
         let core = self.core();
-        let decision = self.peek();
+        let ahead = core.look_ahead(0);
+        let stands = Decision::new(&ahead.limits, ahead.owed, ahead.now, Duration::ZERO);
         let lines = core.lock();
         let oldest = lines.oldest();
         Snapshot {
-            available: decision.remaining,
+            available: stands.remaining,
             waiting: lines.len(),
-            oldest_wait: oldest.map(|oldest| decision.at.saturating_since(oldest)),
+            oldest_wait: oldest.map(|oldest| ahead.now.saturating_since(oldest)),
             calls: core.counts.as_ref().map(|counts| Calls {
                 admitted: counts.admitted.load(Ordering::Relaxed),
                 denied: counts.denied.load(Ordering::Relaxed),
@@ -189,7 +198,7 @@ impl RateLimiter {
 
     /// Adds what was owed when the state was [exported](Self::export), less what has been paid off
     /// in the time `since` then. If the quota is another one, what was spent stays spent in
-    /// proportion.
+    /// proportion. To be called once, of a limiter that is new: what it is owed already stays.
     ///
     /// How much time has passed is for the caller to say, as the clocks of processes have nothing
     /// in common but the time of day, which may be set. To say less is safe.

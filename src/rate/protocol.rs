@@ -87,6 +87,8 @@ pub(super) struct Ahead {
     pub(super) owed: u64,
     pub(super) limits: Limits,
     pub(super) quota: Option<Quota>,
+    /// Somebody is in line, so that nothing can be had at once.
+    pub(super) waited_for: bool,
     generation: u64,
     pub(super) now: Tick,
 }
@@ -276,6 +278,7 @@ impl Core {
             owed: debt.at(limits.at(now)),
             limits,
             quota: lines.quota,
+            waited_for: !lines.line.is_empty(),
             generation: self.limits.generation(),
             now,
         }
@@ -305,7 +308,7 @@ impl Core {
                 if lines.len() >= self.config.max_waiters() || lines.line.is_full() {
                     Err(self.queue_full(&lines, due, now))
                 } else if budget().is_some_and(|budget| after > budget) {
-                    Err(AcquireError::new(ErrorKind::TimedOut))
+                    Err(AcquireError::would_take(after))
                 } else {
                     return Err(self.push(lines, cost, due, now, waker));
                 }

@@ -10,15 +10,16 @@ use std::time::Duration;
 use super::acquire::Entry;
 use super::charge::Charge;
 use super::core::Core;
-use crate::error::AcquireError;
-use crate::wait::combinators;
+use crate::error::{AcquireError, ErrorKind};
+use crate::wait::{budget, combinators};
 
 /// A place in the line of a rate limiter, made by [`reserve`](super::RateLimiter::reserve).
 ///
 /// - Await it, as one awaits [`acquire`](super::RateLimiter::acquire), with all that can be added
-///   to that. The difference is that it is in line already.
+///   to that. The difference is that it is in line already. A timeout that is shorter than the
+///   delay ends it at once.
 /// - [`confirm`](Self::confirm) it to come back after the delay by one's own means: to be charged
-///   now and come then.
+///   in any case and come then.
 /// - Drop it to give the place up.
 ///
 /// # Cancel safety
@@ -90,7 +91,10 @@ impl Reservation {
 
     /// Keeps the place, and says after what time to go on, without asking again.
     ///
-    /// The charge is made for good, when its turn comes or at once. The
+    /// The charge is made for good, when its turn comes or at once, and cannot be refunded. Until
+    /// then the place counts as [waiting](super::RateLimiter::waiting). Nobody is told any more what
+    /// happens to it: whether the limiter is closed meanwhile, or a quota that changes makes it due
+    /// later than was said. To hear of that, await the reservation. The
     /// [jitter](super::RateLimiter::jitter), if there is one, is part of the time.
     ///
     /// # Errors
@@ -119,10 +123,15 @@ impl Future for Reservation {
     type Output = Result<Charge, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.charge.take() {
-            Some(charge) => Poll::Ready(Ok(charge)),
-            None => self.entry.poll(context),
+        if let Some(charge) = self.charge.take() {
+            return Poll::Ready(Ok(charge));
         }
+        if budget().is_some_and(|budget| self.delay() > budget) {
+            // It would not fit. What is left to do is what dropping it does.
+            self.entry.leave();
+            return Poll::Ready(Err(AcquireError::new(ErrorKind::TimedOut)));
+        }
+        self.entry.poll(context)
     }
 }
 

@@ -238,6 +238,9 @@ impl RateLimiter {
     /// Corrects the cost of a charge to what it turned out to be: gives back what was too much, as
     /// [`refund`](Self::refund) does, or charges what is missing, as [`charge`](Self::charge) does.
     ///
+    /// So settle soon: what time has paid off meanwhile is not given back. After a
+    /// [`set_quota`](Self::set_quota) nothing is given back, but what is missing is charged.
+    ///
     /// # Examples
     ///
     /// ```

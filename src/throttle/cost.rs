@@ -36,7 +36,8 @@ pub struct Cost<T> {
 
 /// As a part of something else.
 impl Semaphore {
-    /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once.
+    /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once. To
+    /// move it into a task, see [`cost_owned`](Self::cost_owned).
     ///
     /// # Examples
     ///
@@ -82,7 +83,8 @@ impl Semaphore {
 
 /// As a part of something else.
 impl RateLimiter {
-    /// This limiter as a [`Throttle`] of which each entry is charged `n`.
+    /// This limiter as a [`Throttle`] of which each entry is charged `n`. To move it into a task,
+    /// see [`cost_owned`](Self::cost_owned).
     ///
     /// # Examples
     ///

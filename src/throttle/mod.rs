@@ -88,7 +88,8 @@ use crate::error::AcquireError;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a throttle",
-    note = "a semaphore or a pool is taken by reference or in an `Arc`, for example `&semaphore`"
+    note = "throttles are taken by reference or in an `Arc`, for example `&limiter` or \
+            `Arc::clone(&semaphore)`; where `'static` is asked for, as in tasks and services, in an `Arc`"
 )]
 pub trait Throttle: Clone {
     /// What the caller has when it was let in.
@@ -105,8 +106,9 @@ pub trait Throttle: Clone {
     fn enter(&self) -> Self::Enter;
 
     /// Takes back a permit that was not made use of, for example because the next throttle on the
-    /// way refused. By default it is dropped. Code that composes throttles calls it; after the work
-    /// that the permit was for, drop the permit instead.
+    /// way refused: the charge of a rate limiter is refunded. By default the permit is dropped. Code
+    /// that composes throttles calls it, and a throttle that wraps another one must forward it;
+    /// after the work that the permit was for, drop the permit instead.
     fn undo(&self, permit: Self::Permit) {
         drop(permit);
     }

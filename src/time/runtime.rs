@@ -31,8 +31,9 @@ impl Clock {
     /// Tokio's time, and its timer: inside of a runtime, that of the runtime, which a test may
     /// pause and advance; elsewhere, that of the machine.
     ///
-    /// A limiter that is first used in a runtime, and then in another, starts fresh there, once:
-    /// their times need not agree. Tokio's timer counts in milliseconds, so waits end at whole
+    /// A limiter that was used in a runtime starts fresh when it is first used in another, as their
+    /// times need not agree; so one in a `static` must not serve tests that run at the same time.
+    /// (To give one in a `static` a clock, put it in a [`LazyLock`](std::sync::LazyLock).) Tokio's timer counts in milliseconds, so waits end at whole
     /// ones, also in paused time. Needs the feature `tokio`, a default.
     ///
     /// # Examples

@@ -95,8 +95,8 @@ impl<T: Throttle> ThrottleLayer<T> {
     /// that it would have to wait longer; one that can enter at once needs no timer. It makes no
     /// difference to a layer that refuses at once.
     ///
-    /// The time is that of the `timeout` of a throttle's own futures: tokio's inside a tokio runtime,
-    /// so that a test with paused time just works.
+    /// The time is that of the `timeout` of a throttle's own futures: that of the limiter's
+    /// [clock](crate::Clock) before a rate limiter, otherwise tokio's inside a tokio runtime.
     ///
     /// # Examples
     ///

@@ -10,7 +10,8 @@
 //! - *The permit is held to the end of the body*: until its last frame was taken, or it failed, or it
 //!   was dropped. An answer without a body gives it back at once, which is also when a connection is
 //!   upgraded. What the service works with is dropped before the permit, on every way out, a panic
-//!   included.
+//!   included. The charge of a rate limiter is kept once the request has been let in, also when the
+//!   client goes away.
 //! - The service inside is made ready first, and kept ready while the request waits. If it takes
 //!   something when it is made ready, as a concurrency limit of tower does, it has that meanwhile.
 //!
@@ -22,8 +23,9 @@
 //! | `Closed`, `Cancelled`, `ExceedsCapacity`, `Store`, and kinds to come | 503 Service Unavailable | it is not the doing of the client |
 //!
 //! If the throttle knows when to [try again](crate::AcquireError::retry_after), `Retry-After` says so:
-//! in whole seconds, rounded up, at least 1. A rate limiter knows when it refuses at once, and when its
-//! line is full; a concurrency throttle never does.
+//! in whole seconds, rounded up, at least 1. A rate limiter knows when it refuses at once, also because
+//! the wait would be longer than the [timeout](ThrottleLayer::timeout), and when its line is full; a
+//! concurrency throttle never does.
 //!
 //! The [`AcquireError`](crate::AcquireError) is among the extensions of the answer, and only of one
 //! that is a refusal. Whoever wants to count refusals, or to answer differently, finds it there from a

@@ -121,7 +121,8 @@ macro_rules! combinators {
 
             /// Blocks the thread until the future is ready. The thread is parked meanwhile.
             ///
-            /// Not for use inside asynchronous code: it would block the executor.
+            /// Not for use inside asynchronous code: it would block the executor. What waits on a
+            /// [manual clock](crate::ManualClock) waits for another thread to advance it.
             ///
             /// # Examples
             ///

@@ -132,7 +132,10 @@ fn a_part_that_is_missing_is_named() {
         ("1_0/s", 1),
         ("1 0/s", 2),
     ] {
-        is_refused(text, &format!("expected a slash at byte {at}"));
+        is_refused(
+            text,
+            &format!("expected a slash after a whole number at byte {at}"),
+        );
     }
     let unit = "expected a unit of time (d, h, min, s, ms, us or ns) at byte";
     is_refused("100/", &format!("{unit} 4"));

@@ -54,6 +54,10 @@ fn a_snapshot_shows_the_line() {
     let snapshot = limiter.snapshot();
     assert_eq!((snapshot.available, snapshot.waiting), (39, 3));
     assert_eq!(snapshot.oldest_wait, Some(ms(400) - TICK));
+    // Which nobody gets who comes now.
+    let decision = limiter.peek();
+    assert_eq!((limiter.available(), decision.remaining), (39, 0));
+    assert!(!decision.retry_after.is_zero());
 
     clock.advance(TICK);
     first.granted();

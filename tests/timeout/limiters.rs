@@ -157,6 +157,41 @@ fn a_nanosecond_too_little_is_refused_at_once_with_a_token_too() {
 }
 
 #[test]
+fn a_reservation_that_does_not_fit_is_given_up_at_once() {
+    let less = SECOND - NANOSECOND;
+    is_refused_at_once(|limiter| limiter.reserve().unwrap().timeout(less));
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let reservation = limiter.reserve().unwrap();
+    let mut behind = Waiter::parked(limiter.acquire());
+    let refused = reservation.timeout(less).wait().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TimedOut);
+    clock.advance(SECOND);
+    behind.granted();
+}
+
+#[test]
+fn who_is_refused_at_once_is_told_how_long_it_would_have_been() {
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    let _waiting = Waiter::parked(limiter.acquire());
+    let refused = limiter.acquire().timeout(SECOND).wait().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TimedOut);
+    assert_eq!(refused.retry_after(), Some(2 * SECOND));
+    assert_eq!(
+        refused.to_string(),
+        "would have to wait 2s, longer than the timeout"
+    );
+    // One that has waited knows nothing more.
+    let mut waiter = Waiter::parked(limiter.acquire().timeout(3 * SECOND));
+    limiter.charge(5);
+    clock.advance(3 * SECOND);
+    let refused = waiter.output().unwrap_err();
+    assert_eq!(refused.retry_after(), None);
+    assert_eq!(refused.to_string(), "timed out while waiting");
+}
+
+#[test]
 fn those_in_line_count_for_whether_a_wait_will_fit() {
     let clock = Clock::manual();
     let limiter = owed(&clock);

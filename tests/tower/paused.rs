@@ -77,7 +77,8 @@ async fn twenty_connections_are_let_in_one_a_second() {
 async fn who_comes_back_after_what_it_was_told_is_let_in() {
     let no_line = app(ThrottleLayer::new(bucket(0)));
     let at_once = app(ThrottleLayer::refusing(bucket(CAPACITY)));
-    for app in [no_line, at_once] {
+    let impatient = app(ThrottleLayer::new(bucket(CAPACITY)).timeout(SECOND / 100));
+    for app in [no_line, at_once, impatient] {
         let get = || app.clone().oneshot(peers::get());
         for _ in 0..3 {
             assert_eq!(get().await.unwrap().status(), StatusCode::OK);
