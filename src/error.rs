@@ -116,14 +116,13 @@ impl AcquireError {
         }
     }
 
-    /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed, fewer than there
-    /// are.
+    /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed.
     #[inline]
     pub(crate) const fn limited_nanos(nanos: u64) -> Self {
         Self {
             kind: ErrorKind::Limited,
             part: None,
-            number: nanos,
+            number: if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
         }
     }
 

@@ -4,4 +4,4 @@ mod gcra;
 mod units;
 
 pub(crate) use self::gcra::{Debt, MOST_DEBT};
-pub(crate) use self::units::{Inverse, Limits, is_last};
+pub(crate) use self::units::{Inverse, Limits};

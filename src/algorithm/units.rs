@@ -25,12 +25,6 @@ use crate::time::Tick;
 /// stands still for limiters then.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
 
-/// Whether limiters cannot tell a tick from later ones.
-#[inline]
-pub(crate) const fn is_last(tick: Tick) -> bool {
-    tick.as_nanos() >= LAST_TICK
-}
-
 /// A quota in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limits {

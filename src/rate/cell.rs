@@ -1,7 +1,7 @@
 //! The word of a limiter, and the limits beside it.
 //!
 //! The word is a [debt](Debt) in 60 bits, with four on top: three of the epoch, which counts
-//! reconfigurations, and `HELD`, which says that the lock has to be taken: somebody waits, the
+//! reconfigurations and refunds, and `HELD`, which says that the lock has to be taken: somebody waits, the
 //! limiter is closed, or it is being changed.
 //!
 //! 1. While `HELD` is set, only the holder of the lock writes the word, so a try need not fear to
@@ -11,10 +11,11 @@
 //!    word: they are written only while `HELD` is set, and `HELD` is set by a read-modify-write of
 //!    the same word. A decision that read a limit which was written later would have exchanged the
 //!    word before `HELD` was set, and so would have read what was not written yet.
-//! 3. A reconfiguration publishes the next epoch together with its debt (release), so whoever loads
-//!    that (acquire) finds the limits that belong to it, and an exchange that was prepared under
-//!    older ones fails. After eight reconfigurations epochs repeat; then the debt, in new units at
-//!    a new time, would have to be the same number as well.
+//! 3. A reconfiguration and a refund begin the next epoch. What they wrote is published by the word
+//!    that lets others decide again (release), so whoever loads that (acquire) finds the limits and
+//!    the refunds that belong to it, and an exchange that was prepared under older ones fails.
+//!    After eight of them epochs repeat; then the debt would have to be the same number as well, in
+//!    new units at a new time, or after just as much was taken as was refunded.
 //! 4. A refusal changes nothing, so nothing proves it: it looks at the word once more.
 
 use crate::algorithm::{Debt, Inverse, Limits, MOST_DEBT};

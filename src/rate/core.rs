@@ -11,7 +11,7 @@ use super::cell::{Cell, SharedLimits};
 use super::charge::Charge;
 use super::config::Config;
 use super::protocol::Lines;
-use crate::algorithm::{Debt, is_last};
+use crate::algorithm::Debt;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
@@ -49,6 +49,8 @@ enum Decided {
     },
     /// Only under the lock.
     Held,
+    /// Somebody else was faster; or there is more to it than a [first try](Core::first_try) does.
+    Lost,
 }
 
 /// Calls, counted. Nothing depends on them, so they are not the atomics of a modelled protocol.
@@ -121,44 +123,18 @@ impl Core {
         }
     }
 
-    /// Takes so much now, or not at all.
+    /// Takes so much now, or not at all. What nearly everybody needs is inlined into the caller: one
+    /// look at the counter, one compare-exchange.
     #[inline(always)]
     pub(super) fn try_take(&self, cost: u64) -> Result<Charge, AcquireError> {
-        match self.try_plainly(cost) {
-            Some(result) => result,
-            None => self.try_slowly(cost),
-        }
-    }
-
-    /// What nearly everybody needs, to be inlined into the caller: one look at the counter, one
-    /// compare-exchange. `None` if there is more to it; then nothing has happened.
-    #[inline(always)]
-    fn try_plainly(&self, cost: u64) -> Option<Result<Charge, AcquireError>> {
-        let counter = self.plain.filter(|_| cost != 0)?;
-        let now = counter.now();
-        let seen = self.cell.load();
-        if seen.is_held() || is_last(now) {
-            return None;
-        }
-        let limits = self.limits.load();
-        let (unit, price) = (limits.at(now), limits.of(cost));
-        if price > limits.tolerance {
-            return None;
-        }
-        match seen.debt().take(&limits, unit, price) {
-            Ok(debt) => {
-                let charge = self.charge_until(debt, unit, now, cost);
-                self.cell.exchange(seen, debt).then_some(Ok(charge))
+        match self.first_try(cost) {
+            Decided::Charged(charge) => Ok(charge),
+            Decided::Limited { due, now } => {
+                let after = due.as_nanos().saturating_sub(now.as_nanos());
+                Err(AcquireError::limited_nanos(after))
             }
-            Err(due) => {
-                let due = self.tick_at(due);
-                if is_last(due) || !self.cell.confirms(seen) {
-                    return None;
-                }
-                // It is later than now, as more units have passed by then.
-                let after = due.as_nanos() - now.as_nanos();
-                Some(Err(AcquireError::limited_nanos(after)))
-            }
+            Decided::Held => self.try_held(cost),
+            Decided::Lost => self.try_slowly(cost),
         }
     }
 
@@ -166,10 +142,10 @@ impl Core {
     #[cold]
     #[inline(never)]
     fn try_slowly(&self, cost: u64) -> Result<Charge, AcquireError> {
-        let result = match self.decide(cost) {
+        let result = match self.try_again(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.limited(due, now)),
-            Decided::Held => self.try_held(cost),
+            Decided::Held | Decided::Lost => self.try_held(cost),
         };
         if let Some(counts) = &self.counts {
             count(match result {
@@ -183,10 +159,17 @@ impl Core {
     /// Takes so much now, if there is nothing to wait for and the lock is not needed.
     #[inline]
     pub(super) fn take_free(&self, cost: u64) -> Option<Charge> {
-        if self.plain.is_some() {
-            return self.try_plainly(cost)?.ok();
+        match self.first_try(cost) {
+            Decided::Charged(charge) => Some(charge),
+            Decided::Limited { .. } | Decided::Held => None,
+            Decided::Lost => self.take_slowly(cost),
         }
-        let Decided::Charged(charge) = self.decide(cost) else {
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_slowly(&self, cost: u64) -> Option<Charge> {
+        let Decided::Charged(charge) = self.try_again(cost) else {
             return None;
         };
         if let Some(counts) = &self.counts {
@@ -195,34 +178,55 @@ impl Core {
         Some(charge)
     }
 
-    fn decide(&self, cost: u64) -> Decided {
+    #[inline(always)]
+    fn first_try(&self, cost: u64) -> Decided {
+        match self.plain {
+            Some(counter) => self.decide(cost, counter.now()),
+            None => Decided::Lost,
+        }
+    }
+
+    /// Until nobody else is faster. That is waited for a little longer each time: threads that
+    /// take turns at the word are slower than one that has it for a while.
+    fn try_again(&self, cost: u64) -> Decided {
         self.meet();
-        let mut now = self.clock().now();
-        let mut stale = false;
+        let mut lost = u32::from(self.plain.is_some());
         loop {
-            let seen = self.cell.load();
-            let limits = self.limits.load();
-            let price = limits.of(cost);
-            if seen.is_held() || price > limits.tolerance || cost == 0 {
-                return Decided::Held;
+            back_off(lost);
+            match self.decide(cost, self.clock().now()) {
+                Decided::Lost => lost += 1,
+                decided => return decided,
             }
-            let unit = limits.at(now);
-            match seen.debt().take(&limits, unit, price) {
-                Ok(debt) => {
-                    let charge = self.charge_until(debt, unit, now, cost);
-                    if self.cell.exchange(seen, debt) {
-                        return Decided::Charged(charge);
-                    }
-                    // To be refused after this takes another look at the clock.
-                    stale = true;
+        }
+    }
+
+    /// Decides at a tick that was read just before.
+    #[inline(always)]
+    fn decide(&self, cost: u64, now: Tick) -> Decided {
+        let seen = self.cell.load();
+        let limits = self.limits.load();
+        let price = limits.of(cost);
+        if seen.is_held() || price > limits.tolerance || cost == 0 {
+            return Decided::Held;
+        }
+        let unit = limits.at(now);
+        match seen.debt().take(&limits, unit, price) {
+            Ok(debt) => {
+                let charge = self.charge_until(debt, unit, now, cost);
+                if self.cell.exchange(seen, debt) {
+                    Decided::Charged(charge)
+                } else {
+                    Decided::Lost
                 }
-                Err(due) => {
-                    let due = self.tick_at(due);
-                    if !stale && self.cell.confirms(seen) {
-                        return Decided::Limited { due, now };
-                    }
-                    now = self.clock().now();
-                    stale = false;
+            }
+            // Only by a charge beyond the burst; or the clock was set back.
+            Err(_) if seen.debt().at(unit) > limits.tolerance => Decided::Held,
+            Err(due) => {
+                let due = self.tick_at(due);
+                if self.cell.confirms(seen) {
+                    Decided::Limited { due, now }
+                } else {
+                    Decided::Lost
                 }
             }
         }
@@ -260,6 +264,15 @@ impl Core {
     /// Somewhat longer, if that was asked for.
     pub(super) fn jittered(&self, after: Duration) -> Duration {
         after.saturating_add(self.config.jitter().mul_f64(fraction()))
+    }
+}
+
+/// Waits a moment, if somebody else was faster so often.
+fn back_off(lost: u32) {
+    if lost > 0 && cfg!(not(tollgate_loom)) {
+        for _ in 0..8_u32 << lost.min(3) {
+            std::hint::spin_loop();
+        }
     }
 }
 

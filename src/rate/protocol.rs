@@ -37,8 +37,7 @@ pub(super) struct Lines {
     /// The burst has become smaller while somebody waited, so that some may not be admitted any
     /// more.
     shrunk: bool,
-    /// Once closed, the first number that was not granted.
-    closed_from: Option<u64>,
+    closed: bool,
     /// When the line was last timed anew: nobody was due before that who is due only by it.
     timed: Tick,
     refunds: Refunds,
@@ -110,7 +109,7 @@ impl Lines {
             line: Line::new(),
             asked: 0,
             shrunk: false,
-            closed_from: None,
+            closed: false,
             timed: Tick::default(),
             refunds: Refunds::default(),
             generation_from: 0,
@@ -129,7 +128,7 @@ impl Lines {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.closed_from.is_some()
+        self.closed
     }
 
     /// When the head joined.
@@ -219,12 +218,36 @@ impl Core {
         Ok(self.charge_until(debt, unit, now, cost))
     }
 
+    /// Locks, and tells the time, when nobody is left in line who is due: the alarm may be late.
+    /// Whoever comes must not be told to come again at once, nor be charged before them.
+    fn lock_on_time(&self) -> (MutexGuard<'_, Lines>, Tick) {
+        loop {
+            let lines = self.lock();
+            let mut now = self.clock().now();
+            let (limits, debt) = (self.limits.load(), self.cell.load().debt());
+            if debt.at(limits.at(now)) > limits.tolerance {
+                // So much is seldom owed, and also when the clock was set back.
+                self.clock().correct();
+                now = self.clock().now();
+            }
+            match lines.line.head() {
+                Some(head) if !lines.is_closed() => {
+                    let due = lines.due(self, &limits, debt, 0, head.units);
+                    if due > limits.at(now) {
+                        return (lines, now);
+                    }
+                    self.settle(lines);
+                }
+                _ => return (lines, now),
+            }
+        }
+    }
+
     /// A try that needs the lock.
     #[cold]
     pub(super) fn try_held(&self, cost: u64) -> Result<Charge, AcquireError> {
         self.meet();
-        let lines = self.lock();
-        let now = self.clock().now();
+        let (lines, now) = self.lock_on_time();
         let admitted = self.admit(&lines, cost, now);
         self.let_go(&lines);
         drop(lines);
@@ -260,8 +283,7 @@ impl Core {
     /// How things stand for somebody who asks for so much now.
     pub(super) fn look_ahead(&self, cost: u64) -> Ahead {
         self.meet();
-        let lines = self.lock();
-        let now = self.clock().now();
+        let (lines, now) = self.lock_on_time();
         let (limits, debt) = (self.limits.load(), self.cell.hold().debt());
         self.let_go(&lines);
         let refuses = self.config.oversize == Oversize::Refuse;
@@ -298,8 +320,7 @@ impl Core {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         self.meet();
-        let lines = self.lock();
-        let now = self.clock().now();
+        let (lines, now) = self.lock_on_time();
         let refused = match self.admit(&lines, cost, now) {
             Ok(charge) => Ok(charge),
             Err(Refusal::Never(error)) => Err(error),
@@ -520,11 +541,14 @@ impl Core {
         let now = self.clock().now();
         let unit = limits.at(now);
         let total = self.refunded.load(Ordering::Relaxed);
+        // No more than is owed: it may be of another limiter.
         let units = limits.of(cost).min(seen.debt().at(unit));
         let given = lines.refunds.give(charge.ticket, units, unit, total);
         if given > 0 {
             lines.timed = now;
-            self.cell.store(seen, seen.debt().give(given), true);
+            // A decision that has seen what was refunded before must not take place now, not even
+            // when the debt has become the same again.
+            self.cell.begin_epoch(seen, seen.debt().give(given));
             self.refunded.store(total + given, Ordering::Relaxed);
         }
         if total + given > MOST_REFUNDED {
@@ -544,8 +568,7 @@ impl Core {
     /// Takes so much, whatever is owed.
     pub(super) fn charge(&self, cost: u64) -> Charge {
         self.meet();
-        let lines = self.lock();
-        let now = self.clock().now();
+        let (lines, now) = self.lock_on_time();
         let seen = self.cell.hold();
         let limits = self.limits.load();
         let unit = limits.at(now);
@@ -559,8 +582,7 @@ impl Core {
     /// Owes this much, for as long as `quota` would take to pay it off, in addition.
     pub(super) fn owe(&self, owed: u64, quota: Quota) {
         self.meet();
-        let lines = self.lock();
-        let now = self.clock().now();
+        let (lines, now) = self.lock_on_time();
         let seen = self.cell.hold();
         let (old, limits) = (Limits::new(quota), self.limits.load());
         let owed = Carry::Proportional.owed(
@@ -576,10 +598,9 @@ impl Core {
     /// Changes the quota, and times the line anew.
     pub(super) fn reconfigure(&self, quota: Quota, carry: Carry) {
         self.meet();
-        let mut lines = self.lock();
+        let (mut lines, now) = self.lock_on_time();
         let seen = self.cell.hold();
         let (old, new) = (self.limits.load(), Limits::new(quota));
-        let now = self.clock().now();
         let owed = carry.owed(
             seen.debt().at(old.at(now)),
             [old.tolerance, new.tolerance],
@@ -610,8 +631,7 @@ impl Core {
     pub(super) fn close(&self) {
         let mut lines = self.lock();
         self.cell.hold();
-        let first = lines.unserved();
-        lines.closed_from.get_or_insert(first);
+        lines.closed = true;
         self.settle(lines);
     }
 }

@@ -8,6 +8,7 @@ use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
 use crate::error::AcquireError;
+use crate::wait::without_budget;
 
 /// Acquiring.
 ///
@@ -182,7 +183,8 @@ impl RateLimiter {
     /// As [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Reservation, AcquireError> {
         let mut entry = super::acquire::Entry::new(Arc::clone(self.core()), n);
-        match entry.poll(&Context::from_waker(Waker::noop())) {
+        // Nobody waits for it yet, not even where a timeout polls whoever calls this.
+        match without_budget(|| entry.poll(&Context::from_waker(Waker::noop()))) {
             Poll::Ready(charge) => Ok(Reservation::charged(entry, charge?)),
             Poll::Pending => Ok(Reservation::in_line(entry)),
         }

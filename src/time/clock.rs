@@ -72,11 +72,17 @@ pub(super) enum Alarm {
 }
 
 impl Clock {
-    /// The time of the machine, which only goes forward, and the timer thread of the process.
+    /// The time of the machine, and the timer thread of the process.
     ///
     /// With the feature `tsc`, a default, it is read from the processor's counter, where that is
-    /// fit for it, which may run ahead of the time of the operating system by some 50 millionths,
-    /// and is set right when it is behind.
+    /// fit for it. That may run ahead of the time of the operating system by some 50 millionths,
+    /// and is set right when it is 10 ms behind, as after a suspension. It goes forward, unless the
+    /// machine sets its counter back: then it may go back by as much as it had been ahead.
+    ///
+    /// The first call in a process measures the counter, which takes some milliseconds, more on a
+    /// busy machine; to have that over with, call `Clock::system().now()` at the start.
+    ///
+    /// The thread calls wakers one after the other: one that blocks delays all limiters.
     ///
     /// # Examples
     ///
@@ -151,6 +157,13 @@ impl Clock {
 }
 
 impl Clock {
+    /// Sees to it that it agrees with the operating system's, if it is the system's.
+    pub(crate) fn correct(&self) {
+        if matches!(self.0, Kind::System | Kind::Default) {
+            system::correct();
+        }
+    }
+
     /// Calls whoever is due already, where nobody else does: on a clock that is moved by hand. Not
     /// under a lock.
     pub(super) fn catch_up(&self) {

@@ -6,7 +6,9 @@
 //!    behind by more than 10 ms: it may be off by some 50 millionths, and a machine that was
 //!    suspended or moved may have another one. If it is ahead, nothing is done: a rate that is off
 //!    by so little is no harm, and time that goes back would be.
-//! 3. A counter that is behind its start was set back. The operating system is asked instead.
+//! 3. A counter that is behind its start was set back. It is corrected at once, and if that cannot
+//!    be done, the operating system is asked from then on. One that was set back by less is noticed
+//!    by a limiter to which more is owed than can be, which has it corrected.
 //!
 //! Two threads may disagree by a microsecond, as a processor may read its counter ahead of what
 //! comes before it. Limiters mint nothing from an older time.
@@ -91,7 +93,20 @@ impl Counter {
     #[cold]
     #[inline(never)]
     fn elapsed(&self) -> Tick {
-        Tick::after_epoch(self.instant.elapsed())
+        let truth = Tick::after_epoch(self.instant.elapsed());
+        self.correct(truth);
+        truth
+    }
+
+    /// Sees to it that it agrees with the clock of the operating system.
+    fn correct(&self, truth: Tick) {
+        let start = self.start.load(Ordering::Relaxed);
+        if start == UNFIT {
+            return;
+        }
+        if let Some(start) = corrected(start, self.clock.raw(), self.scale, truth.as_nanos()) {
+            self.start.store(start, Ordering::Relaxed);
+        }
     }
 }
 
@@ -108,12 +123,7 @@ pub(super) fn now() -> Tick {
 
 /// Sees to it that the counter agrees with the clock of the operating system.
 pub(super) fn correct() {
-    let counter = counter();
-    let truth = counter.elapsed().as_nanos();
-    let start = counter.start.load(Ordering::Relaxed);
-    if let Some(start) = corrected(start, counter.clock.raw(), counter.scale, truth) {
-        counter.start.store(start, Ordering::Relaxed);
-    }
+    counter().elapsed();
 }
 
 /// The start that is needed, if the one that there is does not do.
@@ -121,7 +131,6 @@ fn corrected(start: u64, raw: u64, scale: Scale, truth: u64) -> Option<u64> {
     let counted = raw.checked_sub(start).map(|counts| scale.nanos(counts));
     match counted {
         Some(counted) if u128::from(truth.saturating_sub(counted)) <= APART.as_nanos() => None,
-        None if start == UNFIT => None,
         _ => {
             let counts = scale.counts(truth);
             let start = counts.and_then(|counts| raw.checked_sub(counts));
@@ -157,7 +166,6 @@ mod tests {
         assert_eq!(corrected(7, raw, SCALE, 1009 * MILLI), None);
         assert_eq!(corrected(7, raw, SCALE, 991 * MILLI), None);
         assert_eq!(corrected(7, raw, SCALE, 10 * MILLI), None);
-        assert_eq!(corrected(UNFIT, raw, SCALE, 5000 * MILLI), None);
     }
 
     #[test]

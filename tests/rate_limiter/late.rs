@@ -152,7 +152,7 @@ fn nobody_is_charged_before_it_came() {
         let late = Arc::clone(&late);
         move || {
             clock.advance(ms(350));
-            let waiter = Waiter::parked(Arc::clone(&limiter).acquire_owned());
+            let waiter = Waiter::new(Arc::clone(&limiter).acquire_owned());
             *late.lock().unwrap() = Some(waiter);
         }
     });
