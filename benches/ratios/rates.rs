@@ -24,6 +24,14 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("rate: acquire ready", ready),
     ("two threads, rate: decision allowed", threads_allowed),
     ("two threads, rate: decision denied", threads_denied),
+    (
+        "two threads, rate: decision allowed, by reference",
+        threads_allowed_by_reference,
+    ),
+    (
+        "two threads, rate: decision denied, by reference",
+        threads_denied_by_reference,
+    ),
 ];
 
 /// On one thread.
@@ -79,6 +87,14 @@ fn threads_allowed() -> Row {
 
 fn threads_denied() -> Row {
     decisions!(together, denied, denied_floor)
+}
+
+fn threads_allowed_by_reference() -> Row {
+    decisions!(together, allowed_by_reference, allowed_floor)
+}
+
+fn threads_denied_by_reference() -> Row {
+    decisions!(together, denied_by_reference, denied_floor)
 }
 
 fn ready() -> Row {

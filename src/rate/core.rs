@@ -270,7 +270,7 @@ impl Core {
 /// Waits a moment, if somebody else was faster so often.
 fn back_off(lost: u32) {
     if lost > 0 && cfg!(not(tollgate_loom)) {
-        for _ in 0..8_u32 << lost.min(3) {
+        for _ in 0..16_u32 << lost.min(2) {
             std::hint::spin_loop();
         }
     }

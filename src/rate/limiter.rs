@@ -24,7 +24,8 @@ use crate::time::Clock;
 ///
 /// In any interval of `t`, no more is charged than the burst, and the rate times `t` (and one
 /// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at),
-/// exactly, for every quota. The time at which a waiting task really goes on is somewhat later, see
+/// exactly, for every quota; but for what asks for more by its name: [`Oversize::Debt`],
+/// [`charge`](Self::charge), [`Carry::Reset`]. The time at which a waiting task really goes on is somewhat later, see
 /// [`MissedTick`]. The algorithm is the generic cell rate algorithm of ITU-T I.371, with a single
 /// word of state. For a limiter time ends nine years (2^58 ns) after the epoch of its clock:
 /// nothing is paid off any more then.
@@ -102,6 +103,9 @@ pub struct RateLimiter {
 }
 
 /// Making one.
+///
+/// What is chosen here is settled by the first use: an option that is set after a call has been
+/// made changes nothing.
 impl RateLimiter {
     /// A limiter with this quota, to which nothing is owed.
     ///
@@ -331,10 +335,16 @@ impl RateLimiter {
 
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimiter")
-            .field("quota", &format_args!("{}", self.quota()))
-            .field("waiting", &self.waiting())
-            .field("closed", &self.is_closed())
-            .finish_non_exhaustive()
+        let mut debug = f.debug_struct("RateLimiter");
+        // To look at one is not to use it, which would settle its options.
+        if self.core.get().is_some() {
+            debug
+                .field("quota", &format_args!("{}", self.quota()))
+                .field("waiting", &self.waiting())
+                .field("closed", &self.is_closed());
+        } else {
+            debug.field("quota", &format_args!("{}", self.quota));
+        }
+        debug.finish_non_exhaustive()
     }
 }

@@ -71,7 +71,8 @@ pub trait Limiter: Send + Sync + 'static {
     fn with_rate(rate: Rate) -> Self;
 }
 
-/// One that can be asked.
+/// One that can be asked. Each is inlined here as far as its crate has it: left to the compiler, a long
+/// one would be measured with a call around it, and a short one without.
 pub trait TryLimiter: Limiter {
     /// Goes if it may.
     fn try_take(&self) -> impl Answer + '_;
@@ -96,14 +97,14 @@ impl Limiter for OurLimiter {
 }
 
 impl TryLimiter for OurLimiter {
-    #[inline]
+    #[inline(always)]
     fn try_take(&self) -> impl Answer + '_ {
         self.try_acquire()
     }
 }
 
 impl WaitLimiter for OurLimiter {
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> impl Future<Output: Send> + Send {
         self.acquire()
     }
@@ -128,14 +129,14 @@ impl Limiter for Governor {
 }
 
 impl TryLimiter for Governor {
-    #[inline]
+    #[inline(always)]
     fn try_take(&self) -> impl Answer + '_ {
         self.check()
     }
 }
 
 impl WaitLimiter for Governor {
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> impl Future<Output: Send> + Send {
         self.until_ready()
     }
@@ -161,7 +162,7 @@ impl Limiter for UpkeptGovernor {
 }
 
 impl TryLimiter for UpkeptGovernor {
-    #[inline]
+    #[inline(always)]
     fn try_take(&self) -> impl Answer + '_ {
         self.check()
     }
@@ -185,14 +186,14 @@ impl Limiter for LeakyBucket {
 }
 
 impl TryLimiter for LeakyBucket {
-    #[inline]
+    #[inline(always)]
     fn try_take(&self) -> impl Answer + '_ {
         self.try_acquire(1)
     }
 }
 
 impl WaitLimiter for LeakyBucket {
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> impl Future<Output: Send> + Send {
         self.acquire_one()
     }
@@ -212,7 +213,7 @@ impl Limiter for ratelimit::Ratelimiter {
 }
 
 impl TryLimiter for ratelimit::Ratelimiter {
-    #[inline]
+    #[inline(always)]
     fn try_take(&self) -> impl Answer + '_ {
         self.try_wait()
     }
@@ -241,14 +242,14 @@ impl Limiter for throttle_net::Throttle {
 }
 
 impl TryLimiter for throttle_net::Throttle {
-    #[inline]
+    #[inline(always)]
     fn try_take(&self) -> impl Answer + '_ {
         self.try_acquire()
     }
 }
 
 impl WaitLimiter for throttle_net::Throttle {
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> impl Future<Output: Send> + Send {
         self.acquire()
     }
