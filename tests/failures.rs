@@ -7,6 +7,7 @@ mod support;
 
 mod failures {
     mod chained;
+    mod clocks;
     mod handed_on;
     mod left_behind;
     mod line;

@@ -15,6 +15,7 @@ mod rate_limiter {
     mod late;
     mod observed;
     mod order;
+    mod overdue;
     mod oversize;
     mod panicking;
     mod quota;

@@ -13,6 +13,7 @@ mod tower {
     mod crowd;
     mod desk;
     mod dropped;
+    mod loopback;
     mod office;
     mod panicking;
     #[cfg(feature = "tokio")]

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use loom::thread;
 use tollgate::rate::AcquireOwned;
-use tollgate::{AcquireError, Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
+use tollgate::{AcquireError, Carry, Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 /// Switches where a thread waits or ends are not counted.
@@ -198,6 +198,25 @@ fn a_refund_and_a_try_lose_nothing() {
     });
 }
 
+/// The debt is the same number again when as much was taken as was given back, but what was given
+/// back before is not.
+#[test]
+fn a_take_beside_a_refund_can_be_given_back_in_full() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(3));
+        let first = limiter.try_acquire().unwrap();
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire().unwrap())
+        };
+        limiter.refund(first);
+        let mine = limiter.try_acquire().unwrap();
+        limiter.refund(other.join().unwrap());
+        limiter.refund(mine);
+        assert_eq!(limiter.available(), 3);
+    });
+}
+
 #[test]
 fn a_head_that_leaves_lets_the_next_go_whenever_the_alarm_rings() {
     model(|| {
@@ -245,21 +264,42 @@ fn a_decision_under_an_old_quota_is_not_written_over_a_new_one() {
     });
 }
 
+/// Nothing is owed before and after the change, so only the epoch tells them apart.
+#[test]
+fn a_decision_under_an_old_quota_takes_nothing_although_as_much_is_owed() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1));
+        limiter.set_quota_with(Quota::per_hour(1), Carry::Reset);
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire().is_ok())
+        };
+        limiter.set_quota_with(Quota::per_second(1000), Carry::Reset);
+        assert!(other.join().unwrap());
+        // It was charged before, and that was forgotten, or by the quota of now.
+        let after = limiter.peek().retry_after;
+        assert!(
+            after.is_zero() || after == Duration::from_millis(1),
+            "{after:?}"
+        );
+    });
+}
+
 #[test]
 fn a_refusal_is_by_one_quota_or_the_other() {
     model(|| {
-        let (limiter, _clock) = limiter(Quota::per_hour(1));
+        let (limiter, clock) = limiter(Quota::per_hour(1));
         limiter.try_acquire().unwrap();
+        clock.advance(HOUR / 2);
         let other = {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || limiter.try_acquire().unwrap_err().retry_after().unwrap())
         };
-        limiter.set_quota(Quota::new(1000, Duration::from_secs(1)));
+        // One call takes three quarters of an hour then, and half of that is owed. With the burst of
+        // before it would be refused for a quarter of an hour.
+        limiter.set_quota(Quota::new(1, HOUR * 3 / 4));
         let after = other.join().unwrap();
-        assert!(
-            after == HOUR || after == Duration::from_millis(1),
-            "{after:?}"
-        );
+        assert!(after == HOUR / 2 || after == HOUR * 3 / 8, "{after:?}");
     });
 }
 

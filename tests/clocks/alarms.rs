@@ -3,12 +3,13 @@
 //!
 //! Each case says after how many milliseconds whom it let go was charged.
 
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{Carry, Charge, Clock, ErrorKind, Quota, RateLimiter};
+use tollgate::{AcquireError, Carry, Charge, Clock, ErrorKind, Quota, RateLimiter};
 
 use super::super::{SECOND, block_on, ends, millis};
 use crate::support::{Counter, Waiter};
@@ -23,6 +24,21 @@ fn owed(clock: &Clock, quota: Quota) -> (RateLimiter, Charge) {
     (limiter, charge)
 }
 
+/// Somebody in line, who is `due` so many milliseconds after `since`. On the time of the machine it may
+/// be that late already when it comes: then it is charged, and has not come before its time.
+fn joined<F>(wait: F, since: &Charge, due: u64) -> Waiter<F>
+where
+    F: Future<Output = Result<Charge, AcquireError>>,
+{
+    let mut waiter = Waiter::new(wait);
+    if let Poll::Ready(result) = waiter.poll() {
+        // What is promised is exact to one nanosecond, the resolution of the clock.
+        let after = result.unwrap().at().saturating_since(since.at());
+        assert!(after + Duration::from_nanos(1) >= millis(due), "{after:?}");
+    }
+    waiter
+}
+
 /// How long after that it was charged, in milliseconds.
 fn after(first: &Charge, charge: &Charge) -> u128 {
     charge.at().saturating_since(first.at()).as_millis()
@@ -30,14 +46,14 @@ fn after(first: &Charge, charge: &Charge) -> u128 {
 
 async fn a_newcomer_is_due_before_the_alarm_of_one_who_left(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA.burst(5));
-    drop(Waiter::parked(limiter.acquire_many(5)));
+    drop(joined(limiter.acquire_many(5), &first, 50));
     let charge = limiter.acquire().await.unwrap();
     vec![after(&first, &charge)]
 }
 
 async fn the_next_is_due_earlier_when_the_head_leaves(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA.burst(5));
-    let head = Waiter::parked(limiter.acquire_many(5));
+    let head = joined(limiter.acquire_many(5), &first, 50);
     let next = async { limiter.acquire().await.unwrap() };
     let last = async { limiter.acquire().await.unwrap() };
     let leaves = async { drop(head) };
@@ -94,11 +110,11 @@ async fn a_charge_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
 
 async fn an_alarm_that_nobody_waits_for_any_more_hinders_nobody(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
-    drop(Waiter::parked(limiter.acquire()));
+    drop(joined(limiter.acquire(), &first, 10));
     limiter.charge(1);
     // In line when the alarm of the one who left goes off.
     let charge = limiter.acquire().await.unwrap();
-    drop(Waiter::parked(limiter.acquire()));
+    drop(joined(limiter.acquire(), &charge, 10));
     let last = limiter.acquire().await.unwrap();
     vec![after(&first, &charge), after(&first, &last)]
 }

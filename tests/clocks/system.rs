@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use futures::executor::LocalPool;
 use futures::future::join_all;
@@ -176,7 +177,7 @@ fn a_runtime_whose_time_is_paused_does_not_concern_it() {
             let limiter = RateLimiter::new(FAST).clock(Clock::system());
             let begun = tokio::time::Instant::now();
             assert_apart(acquire_times(&limiter, 4).await, millis(1));
-            assert_eq!(begun.elapsed(), std::time::Duration::ZERO);
+            assert_eq!(begun.elapsed(), Duration::ZERO);
             let slow = RateLimiter::new(NEVER).clock(Clock::system());
             slow.try_acquire().unwrap();
             tokio::time::advance(86_400 * SECOND).await;
@@ -189,12 +190,13 @@ fn a_runtime_whose_time_is_paused_does_not_concern_it() {
 fn a_waker_that_panics_ends_no_timer() {
     ends(|| {
         for waker in [panics_when_woken(), throws_a_bomb_when_woken()] {
-            let limiter = RateLimiter::new(FAST).clock(Clock::system());
+            let limiter = RateLimiter::new(NEVER).clock(Clock::system());
             let other = RateLimiter::new(FAST).clock(Clock::system());
-            // Owed enough that both are in line before the first is due, or at least one is.
-            limiter.charge(3);
+            limiter.try_acquire().unwrap();
             let mut bad = Waiter::new(limiter.acquire());
-            let _ = bad.poll_with(&waker);
+            assert!(bad.poll_with(&waker).is_pending());
+            // In line before it is due, however slow the machine is.
+            limiter.set_quota(FAST);
             limiter.acquire().wait().unwrap();
             let charges = (0..3).map(|_| other.acquire().wait().unwrap()).collect();
             assert_apart(charges, millis(1));
@@ -244,8 +246,11 @@ fn a_timeout_of_a_blocked_thread_ends() {
     });
 }
 
+/// By so much two threads may disagree.
+const MICROSECOND: Duration = Duration::from_micros(1);
+
 #[test]
-fn it_never_goes_back_from_one_thread_to_another() {
+fn from_one_thread_to_another_it_goes_back_by_a_microsecond_at_most() {
     let latest = Mutex::new(Tick::default());
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -254,8 +259,9 @@ fn it_never_goes_back_from_one_thread_to_another() {
                 for _ in 0..20_000 {
                     let mut latest = latest.lock().unwrap();
                     let now = clock.now();
-                    assert!(now >= *latest, "{now:?} after {latest:?}");
-                    *latest = now;
+                    let back = latest.saturating_since(now);
+                    assert!(back <= MICROSECOND, "{now:?} after {latest:?}");
+                    *latest = now.max(*latest);
                 }
             });
         }
@@ -265,10 +271,12 @@ fn it_never_goes_back_from_one_thread_to_another() {
 
 #[test]
 fn all_of_the_process_have_the_same_time() {
-    let earlier = Clock::system().now();
+    let before = Clock::system().now();
     let limiter = RateLimiter::new(FAST).clock(Clock::system());
     let at = thread::spawn(move || limiter.try_acquire().unwrap().at())
         .join()
         .unwrap();
-    assert!(earlier <= at && at <= Clock::system().now());
+    let after = Clock::system().now();
+    assert!(before.saturating_since(at) <= MICROSECOND);
+    assert!(at.saturating_since(after) <= MICROSECOND);
 }

@@ -171,3 +171,30 @@ async fn several_as_one_wait_for_the_slowest() {
     assert_eq!(begun.elapsed(), millis(250));
     assert_eq!(charges.0.at(), charges.1.at());
 }
+
+/// The timer of tokio runs only when the runtime does, which a task that is busy keeps it from.
+/// Time goes on nevertheless, as it does here before there is another chance for the timer.
+#[tokio::test(start_paused = true)]
+async fn whoever_is_due_in_a_busy_runtime_goes_before_whoever_comes() {
+    type Verb = fn(&RateLimiter) -> u64;
+    let verbs: [(Verb, u64); 4] = [
+        (|limiter| limiter.try_acquire().unwrap().cost(), 2),
+        (|limiter| Waiter::new(limiter.acquire()).granted().cost(), 2),
+        (|limiter| limiter.peek().remaining - 2, 3),
+        (|limiter| limiter.available() - 2, 3),
+    ];
+    for (verb, left) in verbs {
+        let quota = Quota::new(1, millis(20)).burst(3);
+        let limiter = RateLimiter::new(quota).clock(Clock::tokio());
+        limiter.try_acquire_many(3).unwrap();
+        let mut waiter = Waiter::parked(limiter.acquire());
+        run_what_is_due().await;
+        // Time moves at the first poll, and the timer runs after it.
+        let mut moved = Waiter::parked(advance(millis(300)));
+        assert_eq!((verb(&limiter), waiter.wakes()), (1, 1));
+        // It was due long ago, but only one is made up for.
+        waiter.granted();
+        assert_eq!(limiter.available(), left);
+        moved.output();
+    }
+}

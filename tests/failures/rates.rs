@@ -1,4 +1,4 @@
-//! How rates go wrong by arithmetic and by clocks.
+//! How rates go wrong by arithmetic and by timers.
 
 use std::sync::Mutex;
 use std::thread;
@@ -138,62 +138,6 @@ fn overflow_at_extreme_quotas_and_an_interval_rounded_to_zero() {
         admitted += at_once(&limiter);
     }
     assert_eq!(admitted, 2 + 7000);
-}
-
-/// The clock goes back, the time stamp counter drifts, the machine suspends.
-///
-/// Seen in tikv/minstant#23, tokio-rs/tokio#2784.
-#[test]
-fn clock_goes_back_or_leaps() {
-    // For one thread it never goes back.
-    let clock = Clock::system();
-    thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                let mut last = clock.now();
-                for _ in 0..10_000 {
-                    let now = clock.now();
-                    assert!(now >= last);
-                    last = now;
-                }
-            });
-        }
-    });
-    // Suspended for ten minutes while three waited: each is charged in its turn, nobody twice, and
-    // afterwards at most the burst goes.
-    let (clock, limiter) = limiter(Quota::per_second(1).burst(2));
-    limiter.try_acquire_many(2).unwrap();
-    let mut line: Vec<_> = (0..3).map(|_| Waiter::parked(limiter.acquire())).collect();
-    clock.advance(Duration::from_secs(600));
-    for (seconds, waiter) in (1..).zip(&mut line) {
-        assert_eq!(waiter.granted().at().as_nanos(), seconds * 1_000_000_000);
-    }
-    assert_eq!(at_once(&limiter), 2);
-}
-
-/// A restart of time: in another runtime it may be earlier than it was.
-#[cfg(feature = "tokio")]
-#[test]
-fn clock_of_another_runtime_is_behind() {
-    let limiter = RateLimiter::new(Quota::per_hour(1).burst(3)).clock(Clock::tokio());
-    let paused = || {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap()
-    };
-    let (ahead, behind) = (paused(), paused());
-    ahead.block_on(async {
-        tokio::time::advance(Duration::from_secs(10 * 3600)).await;
-        assert_eq!(at_once(&limiter), 3);
-    });
-    // Nobody waits for ten hours that have not passed here.
-    behind.block_on(async {
-        assert_eq!(at_once(&limiter), 3);
-        limiter.acquire().await.unwrap();
-        assert_eq!(at_once(&limiter), 0);
-    });
 }
 
 /// Timers of 1 ms cap the rate.

@@ -119,6 +119,24 @@ fn one_beyond_all_bounds_is_admitted_and_can_be_given_back() {
     assert_limited(&limiter, 50, ms(10));
 }
 
+/// What fits depends on the tick alone, when nothing is owed.
+#[test]
+fn one_beyond_all_bounds_that_waits_costs_what_fitted_when_its_turn_came() {
+    let (clock, limiter) = lenient(50);
+    let other = RateLimiter::new(FIFTY)
+        .oversize(Oversize::Debt)
+        .clock(&clock);
+    let mut waiter = Waiter::parked(limiter.acquire_many(u64::MAX));
+    let charge = assert_due(&clock, &mut waiter, ms(500));
+    let fits = other.try_acquire_many(u64::MAX).unwrap();
+    assert_eq!((charge.at(), charge.cost()), (fits.at(), fits.cost()));
+    // So to settle for it changes nothing, and for one less gives one back.
+    let before = limiter.peek();
+    let cost = charge.cost();
+    limiter.settle(charge, cost - 1);
+    assert_eq!(limiter.peek().reset_after, before.reset_after - ms(10));
+}
+
 #[test]
 fn a_smaller_burst_refuses_nobody_in_line() {
     let (clock, limiter) = lenient(50);

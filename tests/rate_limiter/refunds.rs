@@ -122,6 +122,40 @@ fn two_hundred_in_any_order_give_everything_back() {
     }
 }
 
+/// Only so many refunds are told apart. Those of charges that have been paid off are none of them.
+#[test]
+fn refunds_of_what_was_paid_off_do_not_make_later_ones_smaller() {
+    let (clock, limiter) = limiter(Quota::per_second(100).burst(1025));
+    for _ in 0..3000 {
+        limiter.refund(limiter.try_acquire().unwrap());
+        clock.advance(ms(1));
+    }
+    let first = limiter.try_acquire().unwrap();
+    let others: Vec<_> = (0..1024).map(|_| limiter.try_acquire().unwrap()).collect();
+    for charge in others {
+        limiter.refund(charge);
+    }
+    assert_eq!(owed(&limiter), ms(10));
+    limiter.refund(first);
+    assert_eq!(owed(&limiter), ms(0));
+}
+
+/// In units that are nanoseconds, these are many times what fits in 64 bits.
+#[test]
+fn however_much_was_given_back_the_next_charge_is_given_back_in_full() {
+    let (clock, limiter) = spent(FIFTY);
+    let mut waiter = Waiter::parked(limiter.acquire_many(50));
+    for _ in 0..100 {
+        let charge = limiter.charge(u64::MAX);
+        assert!(charge.cost() > 100_000_000_000);
+        limiter.refund(charge);
+        assert_eq!(owed(&limiter), ms(500));
+    }
+    let charge = assert_due(&clock, &mut waiter, ms(500));
+    limiter.refund(charge);
+    assert_available(&limiter, 50);
+}
+
 #[test]
 fn whoever_waits_is_due_that_much_earlier() {
     let (clock, limiter) = limiter(FIFTY);

@@ -107,6 +107,41 @@ fn a_quota_without_whole_nanoseconds_loses_no_more_than_a_tick() {
     }
 }
 
+/// A token takes four units, and ten nanoseconds have twelve: what is left is rounded up to a whole
+/// unit, for the one that is rounded down here may be just what another token lacks.
+#[test]
+fn what_is_left_after_a_part_was_paid_off_is_never_less_than_it_was() {
+    let quota = Quota::new(3, Duration::from_nanos(10)).burst(5);
+    let (clock, before) = limiter(quota);
+    before.charge(2);
+    let state = before.export();
+    clock.advance(3 * TICK);
+    assert_eq!(before.available(), 3);
+    assert_available(&restored(quota, state, 3 * TICK), 3);
+
+    for quota in [quota, Quota::per_second(3).burst(5)] {
+        for (taken, parts) in [(1, 7_u32), (2, 7), (5, 11), (9, 13)] {
+            let (clock, before) = limiter(quota);
+            before.charge(taken);
+            let state = before.export();
+            let part = before.peek().reset_after / parts;
+            for since in (0..parts).map(|number| number * part) {
+                let after = restored(quota, state, since);
+                assert!(
+                    after.available() <= before.available(),
+                    "{quota}: {since:?}"
+                );
+                let (again, owed) = (after.peek().reset_after, before.peek().reset_after);
+                assert!(
+                    again + TICK >= owed && again <= owed + 2 * TICK,
+                    "{quota}: {again:?}"
+                );
+                clock.advance(part);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_saturated_is_restored() {
     let (_clock, limiter) = limiter(FIFTY);

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Quota, RateLimiter};
+use tollgate::{Carry, Clock, ErrorKind, Quota, RateLimiter};
 
 use super::audit::Allowance;
 use super::tries::on_threads;
@@ -92,4 +93,33 @@ fn tries_while_the_quota_changes_keep_the_promise() {
     });
     assert!(!charged.is_empty());
     assert_eq!(allowance.audit(&charged), Ok(()));
+}
+
+/// Time stands still, and nothing is owed after each change, so that what is owed is the same number
+/// under both quotas. A try that was begun under one of them must not succeed under the other, where
+/// it would have taken what takes an hour.
+#[test]
+fn a_try_of_before_a_change_takes_nothing_although_as_much_is_owed_after_it() {
+    let (slow, fast) = (Quota::per_hour(1), Quota::per_second(1000));
+    let clock = Clock::manual();
+    clock.advance(Duration::from_secs(100));
+    let limiter = RateLimiter::new(slow).clock(&clock);
+    let enough = AtomicBool::new(false);
+    let taken_too_much = thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !enough.load(Ordering::SeqCst) {
+                    let _ = limiter.try_acquire();
+                }
+            });
+        }
+        let taken_too_much = (0..200_000).any(|_| {
+            limiter.set_quota_with(slow, Carry::Reset);
+            limiter.set_quota_with(fast, Carry::Reset);
+            limiter.peek().reset_after > Duration::from_millis(1)
+        });
+        enough.store(true, Ordering::SeqCst);
+        taken_too_much
+    });
+    assert!(!taken_too_much);
 }

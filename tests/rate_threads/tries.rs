@@ -94,7 +94,9 @@ fn waiting_threads_keep_the_promise_and_all_get_through() {
                 let cost = u64::from(1 + random.below(most));
                 let charge = limiter.acquire_many(cost).wait().unwrap();
                 let at = charge.at().as_nanos();
-                assert!(at >= last, "one thread's charges go forward");
+                // One thread's charges go forward; but another one may grant, and two may disagree by
+                // a microsecond.
+                assert!(at + 1_000 >= last, "{at} after {last}");
                 last = at;
                 charged.push((at, cost));
             }

@@ -103,6 +103,22 @@ fn a_reservation_ends_by_the_clock_of_the_limiter() {
     ends_by_its_clock(|limiter| limiter.reserve().unwrap().timeout(SECOND));
 }
 
+/// Nothing waits while a reservation is made, so no timeout around it can be too short for that.
+#[test]
+fn a_reservation_that_is_made_inside_a_timeout_is_not_refused_by_it() {
+    let clock = Clock::manual();
+    let limiter = owed(&clock);
+    for duration in [Duration::ZERO, NANOSECOND, SECOND] {
+        let makes = async { limiter.reserve() };
+        let reservation = Waiter::new(Timeout::new(makes, duration)).granted();
+        assert_eq!((reservation.delay(), limiter.waiting()), (SECOND, 1));
+        // And it is as good as any: awaited elsewhere it has all the time that it needs.
+        let mut waiter = Waiter::parked(reservation);
+        clock.advance(SECOND);
+        waiter.granted();
+    }
+}
+
 /// It has its place already when the timeout is added.
 #[test]
 fn a_wait_that_was_polled_before_ends_by_the_clock_of_the_limiter() {

@@ -1,0 +1,213 @@
+//! How rates go wrong by clocks that go back, leap, or do not agree.
+//!
+//! The clocks of the crate do not go back for one thread. But two runtimes whose time is paused may have
+//! different times, and a limiter that is used in both, in turn or at once, is told a later time and
+//! then an earlier one, by any amount.
+
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{Clock, Quota, RateLimiter};
+
+use crate::support::Waiter;
+
+/// As many as go at once, one by one.
+fn at_once(limiter: &RateLimiter) -> usize {
+    (0..).take_while(|_| limiter.try_acquire().is_ok()).count()
+}
+
+/// The clock goes back, the time stamp counter drifts, the machine suspends.
+///
+/// Seen in tikv/minstant#23, tokio-rs/tokio#2784. Here, a suspension.
+#[test]
+fn clock_leaps() {
+    // For ten minutes while three waited: each is charged in its turn, nobody twice, and afterwards at
+    // most the burst goes.
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock);
+    limiter.try_acquire_many(2).unwrap();
+    let mut line: Vec<_> = (0..3).map(|_| Waiter::parked(limiter.acquire())).collect();
+    clock.advance(Duration::from_secs(600));
+    for (seconds, waiter) in (1..).zip(&mut line) {
+        assert_eq!(waiter.granted().at().as_nanos(), seconds * 1_000_000_000);
+    }
+    assert_eq!(at_once(&limiter), 2);
+}
+
+/// The same, of the clock of the system.
+#[test]
+fn clock_goes_back_for_one_thread() {
+    let clock = Clock::system();
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut last = clock.now();
+                for _ in 0..10_000 {
+                    let now = clock.now();
+                    assert!(now >= last);
+                    last = now;
+                }
+            });
+        }
+    });
+}
+
+#[cfg(feature = "tokio")]
+mod of_runtimes {
+    use std::sync::{Arc, Mutex};
+    use std::task::Poll;
+
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::time::advance;
+    use tollgate::Tick;
+
+    use super::*;
+    use crate::support::random::Random;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+    const BURST: usize = 3;
+
+    /// One an hour.
+    fn limiter() -> Arc<RateLimiter> {
+        let quota = Quota::per_hour(1).burst(BURST as u64);
+        Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
+    }
+
+    fn paused() -> Runtime {
+        Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap()
+    }
+
+    /// Runtimes of which each is ahead of the one before, and all of which the limiter has met, so that
+    /// it starts fresh in none of them any more.
+    fn met<const N: usize>(limiter: &RateLimiter, apart: Duration) -> [Runtime; N] {
+        let mut ahead = Duration::ZERO;
+        [(); N].map(|()| {
+            let runtime = paused();
+            runtime.block_on(async {
+                advance(ahead).await;
+                limiter.available();
+            });
+            ahead += apart;
+            runtime
+        })
+    }
+
+    /// In every interval, by the ticks of the charges, whatever the order in which they were made.
+    #[track_caller]
+    fn assert_none_minted(mut ticks: Vec<Tick>) {
+        ticks.sort_unstable();
+        for (from, first) in ticks.iter().enumerate() {
+            for (to, last) in ticks.iter().enumerate().skip(from) {
+                let given = last.as_nanos() - first.as_nanos() + 1;
+                let beyond = (to - from + 1).saturating_sub(BURST) as u128;
+                assert!(beyond * HOUR.as_nanos() <= u128::from(given), "{ticks:?}");
+            }
+        }
+    }
+
+    /// A restart of time: in another runtime it may be earlier than it was.
+    #[test]
+    fn clock_of_another_runtime_is_behind() {
+        let limiter = limiter();
+        let (ahead, behind) = (paused(), paused());
+        ahead.block_on(async {
+            advance(10 * HOUR).await;
+            assert_eq!(at_once(&limiter), 3);
+        });
+        // Nobody waits for ten hours that have not passed here.
+        behind.block_on(async {
+            assert_eq!(at_once(&limiter), 3);
+            limiter.acquire().await.unwrap();
+            assert_eq!(at_once(&limiter), 0);
+        });
+    }
+
+    /// What was charged at a later time is owed at an earlier one too, and time that has passed is not
+    /// paid out again.
+    #[test]
+    fn clock_goes_back() {
+        let limiter = limiter();
+        let [behind, ahead] = met(&limiter, 10 * HOUR);
+        let after = |runtime: &Runtime, halves: u32| {
+            runtime.block_on(async {
+                advance(halves * HOUR / 2).await;
+                at_once(&limiter)
+            })
+        };
+        assert_eq!(after(&ahead, 0), 3);
+        for _ in 0..3 {
+            assert_eq!(after(&behind, 0), 0);
+            assert_eq!(after(&ahead, 0), 0);
+        }
+        // Two hours are given in the time that is ahead. Those that lead there in the other one give
+        // nothing, but those that lead beyond do. (It is ahead by a moment more, in which it was made;
+        // so the last step is longer by half an hour.)
+        assert_eq!(after(&ahead, 4), 2);
+        assert_eq!(after(&behind, 22), 0);
+        assert_eq!(after(&behind, 7), 2);
+        assert_eq!(after(&ahead, 0), 0);
+    }
+
+    /// By random steps forward and changes between three runtimes, with tries, and with waits that are
+    /// polled now here and now there.
+    #[test]
+    fn clock_goes_back_and_forth() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let limiter = limiter();
+            let runtimes: [Runtime; 3] = met(&limiter, 2 * HOUR);
+            let (mut ticks, mut line) = (Vec::new(), Vec::new());
+            for _ in 0..60 {
+                let runtime = &runtimes[random.below(3) as usize];
+                runtime.block_on(async {
+                    advance(HOUR / 4 * random.below(5)).await;
+                    if random.below(3) == 0 {
+                        line.push(Waiter::new(Arc::clone(&limiter).acquire_owned()));
+                    } else if let Ok(charge) = limiter.try_acquire() {
+                        ticks.push(charge.at());
+                    }
+                    line.retain_mut(|waiter| match waiter.poll() {
+                        Poll::Pending => true,
+                        Poll::Ready(charge) => {
+                            ticks.push(charge.unwrap().at());
+                            false
+                        }
+                    });
+                });
+            }
+            assert!(ticks.len() > BURST, "{}", ticks.len());
+            assert_none_minted(ticks);
+        }
+    }
+
+    /// Each thread has a time of its own, and all decide at once.
+    #[test]
+    fn clocks_of_threads_do_not_agree() {
+        let limiter = limiter();
+        let runtimes: [Runtime; 3] = met(&limiter, HOUR / 2);
+        let all = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for runtime in runtimes {
+                let (limiter, all) = (&limiter, &all);
+                scope.spawn(move || {
+                    let mut ticks = Vec::new();
+                    runtime.block_on(async {
+                        for _ in 0..400 {
+                            ticks.extend(limiter.try_acquire().map(|charge| charge.at()));
+                            advance(HOUR / 8).await;
+                        }
+                    });
+                    all.lock().unwrap().extend(ticks);
+                });
+            }
+        });
+        let ticks = all.into_inner().unwrap();
+        // In fifty hours.
+        assert!((50..=55).contains(&ticks.len()), "{}", ticks.len());
+        assert_none_minted(ticks);
+    }
+}
