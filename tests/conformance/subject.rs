@@ -103,6 +103,10 @@ pub(crate) struct Guarantees {
     /// A permit is held, and makes room when it is dropped; otherwise only `undo` does.
     pub(crate) held: bool,
     /// It knows how long a wait would be, and refuses at once one that ends after its deadline.
+    #[cfg_attr(
+        not(feature = "tokio"),
+        expect(dead_code, reason = "deadlines are checked on tokio's time")
+    )]
     pub(crate) knows: bool,
     /// It can be closed, and then tells everybody.
     pub(crate) closes: bool,
