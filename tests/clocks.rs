@@ -9,7 +9,6 @@ mod clocks {
     mod alarms;
     mod chosen;
     mod manual;
-    mod memory;
     mod reentrant;
     mod system;
     #[cfg(feature = "tokio")]
@@ -18,17 +17,12 @@ mod clocks {
     mod tokio_time;
 }
 
-use std::alloc::System;
 use std::future::Future;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use tollgate::{Charge, RateLimiter};
-
-#[global_allocator]
-static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// A second.
 const SECOND: Duration = Duration::from_secs(1);

@@ -82,7 +82,8 @@ impl Clock {
     /// The first call in a process measures the counter, which takes some milliseconds, more on a
     /// busy machine; to have that over with, call `Clock::system().now()` at the start.
     ///
-    /// The thread calls wakers one after the other: one that blocks delays all limiters.
+    /// The thread calls wakers one after the other: one that blocks delays all limiters. A process
+    /// that was forked, and runs no other program, has no such thread, and must not wait.
     ///
     /// # Examples
     ///

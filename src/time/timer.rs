@@ -96,10 +96,11 @@ impl Timer {
         }
         let running = std::mem::replace(&mut state.running, true);
         drop(state);
-        drop(old);
         if !running {
             self.start(key);
         }
+        // Foreign code, which may panic.
+        drop(old);
     }
 
     #[cold]

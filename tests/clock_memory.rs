@@ -1,14 +1,21 @@
 //! What a clock keeps: no more alarms than there are lines and timeouts, however often those change.
 //!
-//! Counted in bytes that the process holds. Other tests run beside these, but they hold little.
+//! Counted in bytes that the process holds, so no other tests run beside these.
 
+mod support;
+
+use std::alloc::System;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use stats_alloc::Region;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use support::Waiter;
 use tollgate::{Clock, Quota, RateLimiter};
 
-use super::super::{COUNTED, SECOND};
-use crate::support::Waiter;
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 const TIMES: usize = 20_000;
 
@@ -120,7 +127,7 @@ fn on_the_time_of_tokio_nothing_is_left_once_the_runtime_has_run() {
         runtime.block_on(async {
             drop(Waiter::parked(limiter.acquire_many(2)));
             drop(Waiter::parked(limiter.acquire()));
-            let other = self::limiter(&Clock::tokio());
+            let other = crate::limiter(&Clock::tokio());
             other.reserve().unwrap().confirm().unwrap();
             drop(other);
             tokio::task::yield_now().await;
