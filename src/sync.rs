@@ -9,6 +9,13 @@ mod switch {
     pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
+    /// Lets so many moments pass.
+    pub(crate) fn spin(times: u32) {
+        for _ in 0..times {
+            std::hint::spin_loop();
+        }
+    }
+
     /// A `const fn`, where the primitives can be built in a constant.
     macro_rules! const_fn {
         ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
@@ -22,6 +29,9 @@ mod switch {
 mod switch {
     pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+
+    /// Time does not pass in a model, in which every order is tried anyway.
+    pub(crate) fn spin(_times: u32) {}
 
     /// A plain `fn`: loom's primitives register themselves with the running model.
     macro_rules! const_fn {

@@ -1,8 +1,8 @@
 //! The word of a limiter, and the limits beside it.
 //!
 //! The word is a [debt](Debt) in 60 bits, with four on top: three of the epoch, which counts
-//! reconfigurations and refunds, and `HELD`, which says that the lock has to be taken: somebody waits, the
-//! limiter is closed, or it is being changed.
+//! reconfigurations and refunds, and `HELD`, which says that the lock has to be taken: somebody
+//! waits, the limiter is closed, or it is being changed.
 //!
 //! 1. While `HELD` is set, only the holder of the lock writes the word, so a try need not fear to
 //!    pass somebody who waits, nor the holder to be overtaken by a try.

@@ -14,7 +14,7 @@ use super::protocol::Lines;
 use crate::algorithm::Debt;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, spin};
 use crate::time::{Alarm, Clock, Counter, Runtimes, Tick};
 
 /// A limiter.
@@ -269,10 +269,8 @@ impl Core {
 
 /// Waits a moment, if somebody else was faster so often.
 fn back_off(lost: u32) {
-    if lost > 0 && cfg!(not(tollgate_loom)) {
-        for _ in 0..16_u32 << lost.min(2) {
-            std::hint::spin_loop();
-        }
+    if lost > 0 {
+        spin(16 << lost.min(2));
     }
 }
 

@@ -25,10 +25,10 @@ use crate::time::Clock;
 /// In any interval of `t`, no more is charged than the burst, and the rate times `t` (and one
 /// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at),
 /// exactly, for every quota; but for what asks for more by its name: [`Oversize::Debt`],
-/// [`charge`](Self::charge), [`Carry::Reset`]. The time at which a waiting task really goes on is somewhat later, see
-/// [`MissedTick`]. The algorithm is the generic cell rate algorithm of ITU-T I.371, with a single
-/// word of state. For a limiter time ends nine years (2^58 ns) after the epoch of its clock:
-/// nothing is paid off any more then.
+/// [`charge`](Self::charge), [`Carry::Reset`]. The time at which a waiting task really goes on is
+/// somewhat later, see [`MissedTick`]. The algorithm is the generic cell rate algorithm of ITU-T
+/// I.371, with a single word of state. For a limiter time ends nine years (2^58 ns) after the epoch
+/// of its clock: nothing is paid off any more then.
 ///
 /// # Fairness
 ///

@@ -78,8 +78,8 @@ impl RateLimiter {
         let retry_after = ahead
             .due
             .map_or(Duration::MAX, |due| due.saturating_since(ahead.now));
-        let mut decision = Decision::new(&ahead.limits, ahead.owed, ahead.now, retry_after);
-        if ahead.waited_for {
+        let mut decision = ahead.decision(retry_after);
+        if ahead.waiting > 0 {
             decision.remaining = 0;
         }
         decision
@@ -104,14 +104,13 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn decision(&self, charge: &Charge) -> Decision {
-        let stood = self.core().stood(charge);
-        Decision::new(&stood.limits, stood.owed, stood.now, Duration::ZERO)
+        self.core().stood(charge)
     }
 
     /// What could be had at once, if nobody waited.
     pub fn available(&self) -> u64 {
         let ahead = self.core().look_ahead(0);
-        Decision::new(&ahead.limits, ahead.owed, ahead.now, Duration::ZERO).remaining
+        ahead.decision(Duration::ZERO).remaining
     }
 
     /// The quota, as it is now.
@@ -151,13 +150,11 @@ impl RateLimiter {
     pub fn snapshot(&self) -> Snapshot {
         let core = self.core();
         let ahead = core.look_ahead(0);
-        let stands = Decision::new(&ahead.limits, ahead.owed, ahead.now, Duration::ZERO);
-        let lines = core.lock();
-        let oldest = lines.oldest();
+        let since = |joined| ahead.now.saturating_since(joined);
         Snapshot {
-            available: stands.remaining,
-            waiting: lines.len(),
-            oldest_wait: oldest.map(|oldest| ahead.now.saturating_since(oldest)),
+            available: ahead.decision(Duration::ZERO).remaining,
+            waiting: ahead.waiting,
+            oldest_wait: ahead.oldest.map(since),
             calls: core.counts.as_ref().map(|counts| Calls {
                 admitted: counts.admitted.load(Ordering::Relaxed),
                 denied: counts.denied.load(Ordering::Relaxed),

@@ -19,12 +19,14 @@ mod waiting;
 
 use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use super::charge::Charge;
 use super::core::{Core, count};
 use super::options::Oversize;
 use super::refunds::Refunds;
 use crate::algorithm::{Debt, Limits};
+use crate::decision::Decision;
 use crate::error::{AcquireError, ErrorKind};
 use crate::line::{Line, WakeBatch};
 use crate::quota::Quota;
@@ -88,10 +90,17 @@ pub(super) struct Ahead {
     pub(super) owed: u64,
     pub(super) limits: Limits,
     pub(super) quota: Option<Quota>,
-    /// Somebody is in line, so that nothing can be had at once.
-    pub(super) waited_for: bool,
-    generation: u64,
+    /// How many are in line. If there is one, nothing can be had at once.
+    pub(super) waiting: usize,
+    /// When the head joined.
+    pub(super) oldest: Option<Tick>,
     pub(super) now: Tick,
+}
+
+impl Ahead {
+    pub(super) fn decision(&self, retry_after: Duration) -> Decision {
+        Decision::new(&self.limits, self.owed, self.now, retry_after)
+    }
 }
 
 /// Rings when a line is to be looked at.
@@ -134,7 +143,7 @@ impl Lines {
     }
 
     /// When the head joined.
-    pub(super) fn oldest(&self) -> Option<Tick> {
+    fn oldest(&self) -> Option<Tick> {
         self.line.head().map(Place::joined)
     }
 
@@ -270,24 +279,22 @@ impl Core {
     }
 
     /// How things stood just after a charge; or how they stand now, if that is not known any more.
-    pub(super) fn stood(&self, charge: &Charge) -> Ahead {
-        let ahead = self.look_ahead(0);
-        if charge.generation != ahead.generation {
-            return ahead;
-        }
-        Ahead {
-            owed: charge.owed,
-            now: charge.at,
-            ..ahead
+    pub(super) fn stood(&self, charge: &Charge) -> Decision {
+        let lines = self.lock();
+        let (limits, generation) = (self.limits.load(), self.limits.generation());
+        drop(lines);
+        if charge.generation == generation {
+            Decision::new(&limits, charge.owed, charge.at, Duration::ZERO)
+        } else {
+            self.look_ahead(0).decision(Duration::ZERO)
         }
     }
 
-    /// How things stand for somebody who asks for so much now.
+    /// How things stand for somebody who asks for so much now. Others go on deciding meanwhile.
     pub(super) fn look_ahead(&self, cost: u64) -> Ahead {
         self.meet();
         let (lines, now) = self.lock_on_time();
-        let (limits, debt) = (self.limits.load(), self.cell.hold().debt());
-        self.let_go(&lines);
+        let (limits, debt) = (self.limits.load(), self.cell.load().debt());
         let refuses = self.config.oversize == Oversize::Refuse;
         let due = if lines.is_closed() || limits.of(cost) > limits.tolerance && refuses {
             None
@@ -302,8 +309,8 @@ impl Core {
             owed: debt.at(limits.at(now)),
             limits,
             quota: lines.quota,
-            waited_for: !lines.line.is_empty(),
-            generation: self.limits.generation(),
+            waiting: lines.len(),
+            oldest: lines.oldest(),
             now,
         }
     }

@@ -218,8 +218,9 @@ impl RateLimiter {
     /// Charges are paid off by time in the order in which they were made, and what has been paid
     /// off of this one is not given back; so at once it is all of it, and later perhaps a part, and
     /// those who have been admitted since and the promise of the quota are not harmed (but for the
-    /// microsecond by which the clocks of two threads may disagree). Charges may be given back in any order. Whoever waits is due that much earlier. A charge from before
-    /// a [`set_quota`](Self::set_quota) is not given back; a charge of another limiter must not be.
+    /// microsecond by which the clocks of two threads may disagree). Charges may be given back in
+    /// any order. Whoever waits is due that much earlier. A charge from before a
+    /// [`set_quota`](Self::set_quota) is not given back; a charge of another limiter must not be.
     ///
     /// # Examples
     ///

@@ -33,8 +33,9 @@ impl Clock {
     ///
     /// A limiter that was used in a runtime starts fresh when it is first used in another, as their
     /// times need not agree; so one in a `static` must not serve tests that run at the same time.
-    /// (To give one in a `static` a clock, put it in a [`LazyLock`](std::sync::LazyLock).) Tokio's timer counts in milliseconds, so waits end at whole
-    /// ones, also in paused time. Needs the feature `tokio`, a default.
+    /// (To give one in a `static` a clock, put it in a [`LazyLock`](std::sync::LazyLock).) Tokio's
+    /// timer counts in milliseconds, so waits end at whole ones, also in paused time. Needs the
+    /// feature `tokio`, a default.
     ///
     /// # Examples
     ///
