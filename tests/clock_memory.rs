@@ -117,11 +117,7 @@ fn limiters_that_are_dropped_while_somebody_is_in_line_leave_nothing() {
 #[cfg(feature = "tokio")]
 #[test]
 fn on_the_time_of_tokio_nothing_is_left_once_the_runtime_has_run() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
+    let runtime = support::paused_runtime();
     let limiter = runtime.block_on(async { limiter(&Clock::tokio()) });
     let held = held_after(|| {
         runtime.block_on(async {

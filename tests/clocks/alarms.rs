@@ -148,11 +148,7 @@ fn on_manual_time(run: impl AsyncFnOnce(Clock) -> Vec<u128>) -> Vec<u128> {
 
 #[cfg(feature = "tokio")]
 fn on_tokio_time(run: impl AsyncFnOnce(Clock) -> Vec<u128>) -> Vec<u128> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    runtime.unwrap().block_on(async {
+    crate::support::paused_runtime().block_on(async {
         let ended = tokio::time::timeout(86_400 * SECOND, run(Clock::tokio())).await;
         ended.expect("it is not stranded")
     })

@@ -7,18 +7,13 @@ use tokio::time::Instant;
 use tollgate::{Clock, LeakyBucket, Quota, RateLimiter};
 
 use super::super::{SECOND, acquire_times, assert_apart, ends, millis};
+use crate::support::paused_runtime;
 
 const FAST: Quota = Quota::per_second(1000);
 
 /// Runs in paused time. Real time is not stopped by it.
 fn paused<R: Send + 'static>(run: impl Future<Output = R> + Send + 'static) -> R {
-    ends(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
-        runtime.unwrap().block_on(run)
-    })
+    ends(|| paused_runtime().block_on(run))
 }
 
 #[test]

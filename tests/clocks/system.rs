@@ -11,9 +11,8 @@ use tokio::runtime::{Builder, Runtime};
 use tollgate::{Charge, Clock, ErrorKind, Quota, RateLimiter, Tick};
 
 use super::super::{SECOND, acquire_times, assert_apart, block_on, ends, millis, until_in_line};
-use crate::support::Waiter;
 use crate::support::foreign::{panics_when_woken, throws_a_bomb_when_woken};
-use crate::support::kind;
+use crate::support::{Waiter, kind, paused_runtime};
 
 const FAST: Quota = Quota::per_second(1000);
 const NEVER: Quota = Quota::per_day(1);
@@ -169,11 +168,7 @@ fn an_executor_without_a_timer_is_woken() {
 #[test]
 fn a_runtime_whose_time_is_paused_does_not_concern_it() {
     ends(|| {
-        let paused = Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
-        paused.unwrap().block_on(async {
+        paused_runtime().block_on(async {
             let limiter = RateLimiter::new(FAST).clock(Clock::system());
             let begun = tokio::time::Instant::now();
             assert_apart(acquire_times(&limiter, 4).await, millis(1));

@@ -5,22 +5,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 use tollgate::{Carry, Charge, Clock, Quota, RateLimiter};
 
 use super::super::{SECOND, acquire_times, assert_apart, ends, millis, until_in_line};
-use crate::support::Waiter;
+use crate::support::{Waiter, paused_runtime};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
-
-fn paused() -> Runtime {
-    Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap()
-}
 
 fn limiter(quota: Quota) -> Arc<RateLimiter> {
     Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
@@ -36,7 +28,7 @@ fn at_once(limiter: &RateLimiter) -> usize {
 #[test]
 fn it_starts_fresh_in_each_runtime_it_meets_once() {
     let limiter = limiter(Quota::per_day(1).burst(7));
-    let runtimes = [paused(), paused(), paused()];
+    let runtimes = [paused_runtime(), paused_runtime(), paused_runtime()];
     let all = || {
         runtimes
             .each_ref()
@@ -49,7 +41,7 @@ fn it_starts_fresh_in_each_runtime_it_meets_once() {
     assert_eq!((at_once(&limiter), at_once(&limiter)), (7, 0));
     assert_eq!(all(), [0, 0, 0]);
     drop(runtimes);
-    assert_eq!(paused().block_on(async { at_once(&limiter) }), 7);
+    assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 7);
     assert_eq!(at_once(&limiter), 0);
 }
 
@@ -58,7 +50,7 @@ fn the_first_runtime_finds_what_was_spent_before_it_was_used() {
     let limiter = limiter(Quota::per_day(1).burst(7));
     // Asked for, not taken: it has been used nowhere yet.
     assert_eq!(limiter.quota().max_burst(), 7);
-    let runtime = paused();
+    let runtime = paused_runtime();
     let first = runtime.block_on(async { at_once(&limiter) });
     assert_eq!(
         (first, runtime.block_on(async { at_once(&limiter) })),
@@ -83,8 +75,8 @@ fn whatever_is_asked_first_starts_fresh() {
     ];
     for verb in verbs {
         let limiter = limiter(Quota::per_day(1).burst(2));
-        assert_eq!(paused().block_on(async { at_once(&limiter) }), 2);
-        assert_eq!(paused().block_on(async { verb(&limiter) }), 2);
+        assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 2);
+        assert_eq!(paused_runtime().block_on(async { verb(&limiter) }), 2);
     }
 }
 
@@ -102,7 +94,7 @@ impl<T> AtOnce for std::task::Poll<T> {
 #[test]
 fn those_in_line_share_in_a_fresh_start() {
     let limiter = limiter(Quota::per_day(1));
-    let (first, second) = (paused(), paused());
+    let (first, second) = (paused_runtime(), paused_runtime());
     let mut waiters = first.block_on(async {
         assert_eq!(at_once(&limiter), 1);
         [(); 2].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()))
@@ -125,7 +117,7 @@ fn those_in_line_share_in_a_fresh_start() {
 fn those_in_line_are_woken_by_an_alarm_of_the_runtime_that_was_met_last() {
     let day = Duration::from_secs(86_400);
     let limiter = limiter(Quota::per_day(1));
-    let (left, driven) = (paused(), paused());
+    let (left, driven) = (paused_runtime(), paused_runtime());
     let mut waiters = left.block_on(async {
         assert_eq!(at_once(&limiter), 1);
         [(); 3].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()))
@@ -154,7 +146,7 @@ fn those_in_line_are_woken_by_an_alarm_of_the_runtime_that_was_met_last() {
 #[test]
 fn a_runtime_that_is_dropped_takes_nobody_of_another_with_it() {
     let limiter = limiter(Quota::per_second(10));
-    let (first, second) = (paused(), paused());
+    let (first, second) = (paused_runtime(), paused_runtime());
     second.block_on(async { limiter.available() });
     let head = first.spawn(Arc::clone(&limiter).acquire_owned());
     first.block_on(async {
@@ -177,13 +169,13 @@ fn a_runtime_that_is_dropped_takes_nobody_of_another_with_it() {
 #[test]
 fn a_runtime_that_only_visited_takes_nobody_with_it() {
     let limiter = limiter(Quota::per_second(10));
-    let home = paused();
+    let home = paused_runtime();
     home.block_on(async {
         at_once(&limiter);
         let mut waiters = [(); 3].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()));
         let visitor = Arc::clone(&limiter);
         // It starts fresh there, so one of them goes, and the alarm for the next is set there.
-        thread::spawn(move || paused().block_on(async { visitor.available() }))
+        thread::spawn(move || paused_runtime().block_on(async { visitor.available() }))
             .join()
             .unwrap();
         assert_eq!(limiter.waiting(), 2);
@@ -201,11 +193,11 @@ fn a_runtime_that_only_visited_takes_nobody_with_it() {
 #[test]
 fn who_comes_after_a_runtime_is_gone_is_woken_by_an_alarm_of_its_own() {
     let limiter = limiter(Quota::per_second(1000));
-    let before = paused();
+    let before = paused_runtime();
     before.block_on(async { limiter.available() });
     // Outside of all runtimes time is not paused: only the first is sure.
     limiter.try_acquire().unwrap();
-    let gone = paused();
+    let gone = paused_runtime();
     gone.block_on(async {
         limiter.charge(2);
         drop(Waiter::parked(limiter.acquire()));
@@ -233,7 +225,7 @@ fn on_a_plain_thread_after_a_runtime_is_gone_nobody_hangs() {
     let limiter = limiter(Quota::per_second(1000));
     let charges = ends(move || {
         at_once(&limiter);
-        paused().block_on(async {
+        paused_runtime().block_on(async {
             at_once(&limiter);
             drop(Waiter::parked(limiter.acquire()));
         });
@@ -312,7 +304,7 @@ fn a_runtime_without_a_timer_fails_whoever_waits_and_nobody_else() {
         assert_eq!(limiter.waiting(), 0);
         assert!(limiter.try_acquire().is_err());
     });
-    paused().block_on(async {
+    paused_runtime().block_on(async {
         let ended = timeout(YEAR, acquire_times(&limiter, 3)).await;
         assert_eq!(ended.expect("it is not stranded").len(), 3);
     });

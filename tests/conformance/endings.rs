@@ -52,7 +52,7 @@ mod with_tokio {
     use tollgate::{CancelOn, TryThrottle};
 
     use super::*;
-    use crate::support::kind;
+    use crate::support::{kind, paused_runtime};
 
     pub(crate) fn a_cancelled_token_takes_nothing<S: Subject>() {
         let throttle = S::with_limit(1);
@@ -128,11 +128,7 @@ mod with_tokio {
 
     /// Runs in time that stands still until everybody waits for it.
     fn with_paused_time(test: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build();
-        runtime.unwrap().block_on(test);
+        paused_runtime().block_on(test);
     }
 
     const SECOND: Duration = Duration::from_secs(1);

@@ -57,11 +57,12 @@ mod of_runtimes {
     use std::sync::{Arc, Mutex};
     use std::task::Poll;
 
-    use tokio::runtime::{Builder, Runtime};
+    use tokio::runtime::Runtime;
     use tokio::time::advance;
     use tollgate::Tick;
 
     use super::*;
+    use crate::support::paused_runtime;
     use crate::support::random::Random;
 
     const HOUR: Duration = Duration::from_secs(3600);
@@ -73,20 +74,12 @@ mod of_runtimes {
         Arc::new(RateLimiter::new(quota).clock(Clock::tokio()))
     }
 
-    fn paused() -> Runtime {
-        Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .unwrap()
-    }
-
     /// Runtimes of which each is ahead of the one before, and all of which the limiter has met, so that
     /// it starts fresh in none of them any more.
     fn met<const N: usize>(limiter: &RateLimiter, apart: Duration) -> [Runtime; N] {
         let mut ahead = Duration::ZERO;
         [(); N].map(|()| {
-            let runtime = paused();
+            let runtime = paused_runtime();
             runtime.block_on(async {
                 advance(ahead).await;
                 limiter.available();
@@ -113,7 +106,7 @@ mod of_runtimes {
     #[test]
     fn clock_of_another_runtime_is_behind() {
         let limiter = limiter();
-        let (ahead, behind) = (paused(), paused());
+        let (ahead, behind) = (paused_runtime(), paused_runtime());
         ahead.block_on(async {
             advance(10 * HOUR).await;
             assert_eq!(at_once(&limiter), 3);

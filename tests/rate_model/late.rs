@@ -12,7 +12,7 @@ use tollgate::{Charge, Clock, MissedTick, Quota, RateLimiter};
 
 use super::naive::{Choices, Fate, Naive};
 use super::rule::Rule;
-use crate::support::Waiter;
+use crate::support::{Waiter, paused_runtime};
 
 /// Writes down at which tick it was woken.
 #[derive(Default)]
@@ -60,11 +60,7 @@ async fn jump(nanos: u64) {
 }
 
 fn paused<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build();
-    runtime.unwrap().block_on(future)
+    paused_runtime().block_on(future)
 }
 
 fn quota() -> impl Strategy<Value = Quota> {

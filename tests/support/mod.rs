@@ -20,6 +20,15 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use tollgate::{AcquireError, ErrorKind, Semaphore};
 
+/// A runtime on this thread, whose time stands still until everybody waits for it.
+pub(crate) fn paused_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap()
+}
+
 /// Counts how often it was woken.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicUsize);
