@@ -134,7 +134,7 @@ impl Clock {
     }
 
     /// Now. Never earlier than an answer that the same thread had before, in one and the same
-    /// runtime if it is tokio's. On the system's clock, two threads may disagree by a microsecond.
+    /// runtime if it is tokio's. On the system's clock, two threads may disagree by a microsecond or two.
     #[inline]
     pub fn now(&self) -> Tick {
         match &self.0 {

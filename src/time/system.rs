@@ -10,8 +10,8 @@
 //!    be done, the operating system is asked from then on. One that was set back by less is noticed
 //!    by a limiter to which more is owed than can be, which has it corrected.
 //!
-//! Two threads may disagree by a microsecond, as a processor may read its counter ahead of what
-//! comes before it. Limiters mint nothing from an older time.
+//! Two threads may disagree by a microsecond or two, as a processor may read its counter ahead of
+//! what comes before it; after a lock was taken it was less than one. Limiters mint nothing from an older time.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

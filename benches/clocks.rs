@@ -1,0 +1,147 @@
+//! `cargo bench -p tollgate-bench --bench clocks`: what limiters could read the time from.
+//!
+//! - *reading*: the median of rounds in which the clocks take turns, by the time of the thread.
+//! - *first*: the first reading of the process, with what it takes to set up. fastant and minstant do
+//!   that before `main`, where it is not seen.
+//! - *behind*: the most that one thread read less than another one had read and published before.
+//! - *off*: how far it went from the clock of the standard library, over some seconds.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate_bench::harness::{Options, Stopwatch, Table};
+
+/// Nanoseconds since the first reading, or since some other moment.
+type Read = fn() -> u64;
+
+const CLOCKS: [(&str, Read); 5] = [
+    ("std::time::Instant", standard),
+    ("tollgate (quanta 0.13)", ours),
+    ("quanta 0.12", by_quanta),
+    ("fastant", by_fastant),
+    ("minstant", by_minstant),
+];
+
+const READINGS: u32 = 10_000;
+const RACED: usize = 2_000_000;
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).expect("less than 584 years")
+}
+
+fn standard() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    nanos(START.get_or_init(Instant::now).elapsed())
+}
+
+fn ours() -> u64 {
+    tollgate::Clock::system().now().as_nanos()
+}
+
+fn by_quanta() -> u64 {
+    static START: OnceLock<quanta::Instant> = OnceLock::new();
+    nanos(START.get_or_init(quanta::Instant::now).elapsed())
+}
+
+fn by_fastant() -> u64 {
+    static ANCHOR: OnceLock<fastant::Anchor> = OnceLock::new();
+    fastant::Instant::now().as_unix_nanos(ANCHOR.get_or_init(fastant::Anchor::new))
+}
+
+fn by_minstant() -> u64 {
+    static ANCHOR: OnceLock<minstant::Anchor> = OnceLock::new();
+    minstant::Instant::now().as_unix_nanos(ANCHOR.get_or_init(minstant::Anchor::new))
+}
+
+/// Nanoseconds a reading, of each clock.
+fn readings(rounds: usize) -> Vec<f64> {
+    let mut taken = vec![Vec::new(); CLOCKS.len()];
+    for round in 0..rounds {
+        for at in 0..CLOCKS.len() {
+            let at = (at + round) % CLOCKS.len();
+            let (_, read) = CLOCKS[at];
+            let watch = Stopwatch::start();
+            for _ in 0..READINGS {
+                black_box(black_box(read)());
+            }
+            taken[at].push(watch.elapsed().as_nanos() as f64 / f64::from(READINGS));
+        }
+    }
+    let median = |mut taken: Vec<f64>| {
+        taken.sort_by(f64::total_cmp);
+        taken[taken.len() / 2]
+    };
+    taken.into_iter().map(median).collect()
+}
+
+fn first(read: Read) -> Duration {
+    let begun = Instant::now();
+    black_box(read());
+    begun.elapsed()
+}
+
+/// The most that one of two threads was behind what the other one had published.
+fn behind(read: Read) -> u64 {
+    let latest = AtomicU64::new(0);
+    let race = || {
+        let mut most = 0;
+        for _ in 0..RACED {
+            let before = latest.load(Ordering::Acquire);
+            let now = read();
+            most = most.max(before.saturating_sub(now));
+            latest.fetch_max(now, Ordering::AcqRel);
+        }
+        most
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(race);
+        race().max(other.join().expect("it does not panic"))
+    })
+}
+
+/// What a clock shows, and what the standard one does at the same time: of many attempts, the one
+/// between whose ends the least time passed.
+fn beside_standard(read: Read) -> (i128, i128) {
+    let attempts = (0..2000).map(|_| {
+        let (before, shown, after) = (standard(), read(), standard());
+        (
+            after - before,
+            (i128::from(shown), i128::from(before.midpoint(after))),
+        )
+    });
+    let closest = attempts.min_by_key(|&(apart, _)| apart);
+    closest.expect("there were some").1
+}
+
+fn main() {
+    let options = Options::from_args();
+    let firsts = CLOCKS.map(|(_, read)| first(read));
+    let began = CLOCKS.map(|(_, read)| beside_standard(read));
+    // The time that all of them run has to be long, as what they are off by is little.
+    let (rounds, long) = match options.rounds {
+        0..=10 => (10, Duration::from_millis(100)),
+        _ => (400, Duration::from_secs(20)),
+    };
+    let begun = Instant::now();
+    let readings = readings(rounds);
+    let behind = CLOCKS.map(|(_, read)| behind(read));
+    thread::sleep(long.saturating_sub(begun.elapsed()));
+
+    let mut table = Table::new(&["clock", "reading ns", "first ms", "behind ns", "off ppm"]);
+    for (at, (name, read)) in CLOCKS.into_iter().enumerate() {
+        let (shown, truth) = beside_standard(read);
+        let (shown, truth) = (shown - began[at].0, truth - began[at].1);
+        let off = (shown - truth) as f64 / truth as f64 * 1e6;
+        table.push(vec![
+            name.to_owned(),
+            format!("{:.1}", readings[at]),
+            format!("{:.3}", firsts[at].as_secs_f64() * 1e3),
+            behind[at].to_string(),
+            format!("{off:+.1}"),
+        ]);
+    }
+    table.print(options.markdown);
+}
