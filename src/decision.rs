@@ -42,13 +42,19 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// With so many units of the tolerance left.
-    pub(crate) fn new(limits: &Limits, owed: u64, at: Tick, retry_after: Duration) -> Self {
+    /// With so many units owed, until `reset`.
+    pub(crate) fn new(
+        limits: &Limits,
+        owed: u64,
+        reset: Tick,
+        at: Tick,
+        retry_after: Duration,
+    ) -> Self {
         Self {
             limit: limits.burst(),
             remaining: limits.tokens(limits.tolerance.saturating_sub(owed)),
             retry_after,
-            reset_after: limits.lasting(owed),
+            reset_after: reset.saturating_since(at),
             at,
         }
     }

@@ -217,6 +217,7 @@ pub mod condvar_semaphore {
     };
 }
 
+pub use crate::algorithm::{Algorithm, AlgorithmError};
 #[cfg(feature = "channel")]
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
 pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;

@@ -15,6 +15,14 @@
 //!    a multiple of one part in `K * count`.
 //! 3. Nothing is divided but where limits are made, and where tokens are counted for people to
 //!    read.
+//!
+//! A rule that gives whole batches has a clock that goes in [steps](Limits::stepped): a token is
+//! one unit, and `count` units pass at once, at every multiple of the period. So the units at a
+//! tick are `⌊tick / period⌋ * count`, and the first tick of some units is `⌈units / count⌉ *
+//! period`. The quotients are those of 1 and 2, with `1 / period` and `1 / count` as the fractions.
+//!
+//! A rule that remembers [times](Limits::timed) has ticks for units of time; only the number of
+//! tokens is in its limits.
 
 use std::time::Duration;
 
@@ -32,14 +40,21 @@ pub(crate) struct Limits {
     pub(crate) interval: u64,
     /// Units of the whole burst.
     pub(crate) tolerance: u64,
-    /// The units that a nanosecond has beyond one: a fraction of 2^128, in two halves.
+    /// The units that a nanosecond has beyond one; in steps, the steps that it has: a fraction of
+    /// 2^128, in two halves.
     pub(crate) surplus: [u64; 2],
+    /// Units of a step; 0 if time does not go in steps.
+    pub(crate) step: u64,
 }
 
-/// The way back from units to ticks: what a unit lacks of a nanosecond, a fraction of 2^128 in two
-/// halves.
+/// The way back from units to ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inverse(pub(crate) [u64; 2]);
+pub(crate) struct Inverse {
+    /// What a unit lacks of a nanosecond; in steps, of a step: a fraction of 2^128 in two halves.
+    pub(crate) lack: [u64; 2],
+    /// Nanoseconds of a step; 1 if time does not go in steps.
+    pub(crate) stride: u64,
+}
 
 impl Limits {
     pub(crate) const fn new(quota: Quota) -> Self {
@@ -51,6 +66,33 @@ impl Limits {
             // A burst is at most 2^58 nanoseconds, so fewer than 2^59 units.
             tolerance: interval as u64 * quota.max_burst(),
             surplus: fraction(units - period, period),
+            step: 0,
+        }
+    }
+
+    /// So many at every multiple of so many nanoseconds, which are at least as many, and at most
+    /// so many at once.
+    pub(crate) const fn stepped(count: u64, period: u64, capacity: u64) -> Self {
+        // At one in each nanosecond time does go on evenly.
+        let (surplus, step) = match period {
+            1 => ([0, 0], 0),
+            _ => (fraction(1, period as u128), count),
+        };
+        Self {
+            interval: 1,
+            tolerance: capacity,
+            surplus,
+            step,
+        }
+    }
+
+    /// At most so many, by times that are remembered.
+    pub(crate) const fn timed(most: u64) -> Self {
+        Self {
+            interval: 1,
+            tolerance: most,
+            surplus: [0, 0],
+            step: 0,
         }
     }
 
@@ -59,7 +101,12 @@ impl Limits {
     pub(crate) const fn at(&self, tick: Tick) -> u64 {
         let nanos = tick.as_nanos();
         let nanos = if nanos > LAST_TICK { LAST_TICK } else { nanos };
-        nanos + part(nanos, self.surplus)
+        let part = part(nanos, self.surplus);
+        if self.step == 0 {
+            nanos + part
+        } else {
+            part * self.step
+        }
     }
 
     /// How long so many units take, rounded up. For people to read: it divides.
@@ -101,14 +148,33 @@ impl Inverse {
     pub(crate) const fn new(quota: Quota) -> Self {
         let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
         let units = period.div_ceil(count) * count;
-        Self(fraction(units - period, units))
+        Self {
+            lack: fraction(units - period, units),
+            stride: 1,
+        }
+    }
+
+    /// Of limits in [steps](Limits::stepped).
+    pub(crate) const fn stepped(count: u64, period: u64) -> Self {
+        Self {
+            lack: fraction(count as u128 - 1, count as u128),
+            stride: period,
+        }
+    }
+
+    /// Of limits by [times](Limits::timed).
+    pub(crate) const fn timed() -> Self {
+        Self {
+            lack: [0, 0],
+            stride: 1,
+        }
     }
 
     /// The first tick at which so many units have passed. Never, if that is after the
     /// [last](LAST_TICK).
     #[inline]
     pub(crate) const fn tick_at(self, units: u64) -> Tick {
-        let nanos = units - part(units, self.0);
+        let nanos = (units - part(units, self.lack)).saturating_mul(self.stride);
         Tick::from_nanos(if nanos > LAST_TICK { u64::MAX } else { nanos })
     }
 }
@@ -189,6 +255,19 @@ mod tests {
                 prop_assert!(naive(quota, first) >= units);
                 prop_assert!(first == 0 || naive(quota, first - 1) < units);
             }
+        }
+
+        #[test]
+        fn steps_are_exact(quota in quota(), tick in tick(), more in 0..3_u64) {
+            let (count, period) = (quota.count(), quota.period_nanos());
+            let limits = Limits::stepped(count, period, count);
+            let units = tick / period * count;
+            prop_assert_eq!(limits.at(Tick::from_nanos(tick)), units);
+            let units = units + more;
+            let first = u128::from(units.div_ceil(count)) * u128::from(period);
+            let first = u64::try_from(first).ok().filter(|first| *first <= LAST_TICK);
+            let found = Inverse::stepped(count, period).tick_at(units);
+            prop_assert_eq!(found.as_nanos(), first.unwrap_or(u64::MAX));
         }
 
         #[test]

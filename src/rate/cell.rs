@@ -1,7 +1,8 @@
 //! The word of a limiter, and the limits beside it.
 //!
-//! The word is a [debt](Debt) in 60 bits, with four on top: three of the epoch, which counts
-//! reconfigurations and refunds, and `HELD`, which says that the lock has to be taken: somebody
+//! The word is a value in 60 bits, a [debt](Debt) or what else the rule [counts](super::rule), with
+//! four bits on top: three of the epoch, which counts reconfigurations, refunds and whatever else
+//! changes what the value means, and `HELD`, which says that the lock has to be taken: somebody
 //! waits, the limiter is closed, or it is being changed.
 //!
 //! 1. While `HELD` is set, only the holder of the lock writes the word, so a try need not fear to
@@ -18,7 +19,7 @@
 //!    new units at a new time, or after just as much was taken as was refunded.
 //! 4. A refusal changes nothing, so nothing proves it: it looks at the word once more.
 
-use crate::algorithm::{Debt, Inverse, Limits, MOST_DEBT};
+use crate::algorithm::{Algorithm, Debt, Inverse, Limits, MOST_DEBT};
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -40,14 +41,26 @@ impl Seen {
     }
 
     #[inline]
-    pub(super) fn debt(self) -> Debt {
-        Debt::until(self.0 & MOST_DEBT)
+    pub(super) fn value(self) -> u64 {
+        self.0 & MOST_DEBT
     }
 
     #[inline]
-    fn with(self, debt: Debt) -> u64 {
-        // What is not debt stays.
-        self.0 - self.debt().end() + debt.end()
+    pub(super) fn debt(self) -> Debt {
+        Debt::until(self.value())
+    }
+
+    /// With another value, of at most 60 bits.
+    #[inline]
+    pub(super) fn with(self, value: u64) -> Self {
+        // What is not the value stays.
+        Self(self.0 - self.value() + value)
+    }
+
+    /// In the next epoch.
+    pub(super) fn next_epoch(self) -> Self {
+        let epoch = self.0.wrapping_add(1 << EPOCH_SHIFT) & EPOCHS;
+        Self(self.0 & !EPOCHS | epoch)
     }
 }
 
@@ -62,13 +75,14 @@ impl Cell {
         Seen(self.0.load(Ordering::Acquire))
     }
 
-    /// Changes the debt, if nothing has changed since it was seen.
+    /// Changes the value, if nothing has changed since it was seen.
     #[inline]
-    pub(super) fn exchange(&self, seen: Seen, debt: Debt) -> bool {
+    pub(super) fn exchange(&self, seen: Seen, value: u64) -> bool {
         // Release: what was read of the limits was read before. Pairs with the acquire of `hold`,
         // which comes before they are written.
+        let next = seen.with(value);
         self.0
-            .compare_exchange(seen.0, seen.with(debt), Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
@@ -81,24 +95,22 @@ impl Cell {
         (now ^ seen.0) & (HELD | EPOCHS) == 0
     }
 
+    /// As [`confirms`](Self::confirms), and whether the value is the same.
+    #[inline]
+    pub(super) fn is_still(&self, seen: Seen) -> bool {
+        fence(Ordering::Acquire);
+        self.0.load(Ordering::Relaxed) == seen.0
+    }
+
     /// Keeps everybody from deciding without the lock. Only under the lock.
     pub(super) fn hold(&self) -> Seen {
         Seen(self.0.fetch_or(HELD, Ordering::AcqRel) | HELD)
     }
 
-    /// Writes the debt, and lets others decide or not. Only under the lock and held.
-    pub(super) fn store(&self, seen: Seen, debt: Debt, held: bool) {
-        let word = seen.with(debt);
-        let word = if held { word | HELD } else { word & !HELD };
+    /// Writes the value, and lets others decide or not. Only under the lock and held.
+    pub(super) fn store(&self, seen: Seen, held: bool) {
+        let word = if held { seen.0 | HELD } else { seen.0 & !HELD };
         self.0.store(word, Ordering::Release);
-    }
-
-    /// Writes the debt of the next epoch. Only under the lock and held.
-    pub(super) fn begin_epoch(&self, seen: Seen, debt: Debt) -> Seen {
-        let epoch = seen.0.wrapping_add(1 << EPOCH_SHIFT) & EPOCHS;
-        let next = Seen(HELD | epoch | debt.end());
-        self.0.store(next.0, Ordering::Release);
-        next
     }
 }
 
@@ -107,26 +119,31 @@ pub(super) struct SharedLimits {
     interval: AtomicU64,
     tolerance: AtomicU64,
     surplus: [AtomicU64; 2],
-    inverse: [AtomicU64; 2],
+    lack: [AtomicU64; 2],
     /// How often they were changed.
     generation: AtomicU64,
+    step: AtomicU64,
+    stride: AtomicU64,
 }
 
 impl SharedLimits {
-    pub(super) fn new(quota: Quota) -> Self {
-        let limits = Limits::new(quota);
+    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
+        let (limits, inverse) = algorithm.limits(quota);
         Self {
             interval: AtomicU64::new(limits.interval),
             tolerance: AtomicU64::new(limits.tolerance),
             surplus: limits.surplus.map(AtomicU64::new),
-            inverse: Inverse::new(quota).0.map(AtomicU64::new),
+            lack: inverse.lack.map(AtomicU64::new),
             generation: AtomicU64::new(0),
+            step: AtomicU64::new(limits.step),
+            stride: AtomicU64::new(inverse.stride),
         }
     }
 
-    /// Whether they belong together is for the [cell](Cell) to prove.
-    #[inline]
-    pub(super) fn load(&self) -> Limits {
+    /// Whether they belong together is for the [cell](Cell) to prove. Without `STEPS` they are of a
+    /// rule whose time does not go in steps.
+    #[inline(always)]
+    pub(super) fn load<const STEPS: bool>(&self) -> Limits {
         Limits {
             interval: self.interval.load(Ordering::Relaxed),
             tolerance: self.tolerance.load(Ordering::Relaxed),
@@ -134,16 +151,28 @@ impl SharedLimits {
                 self.surplus[0].load(Ordering::Relaxed),
                 self.surplus[1].load(Ordering::Relaxed),
             ],
+            step: if STEPS {
+                self.step.load(Ordering::Relaxed)
+            } else {
+                0
+            },
         }
     }
 
     /// As [`load`](Self::load).
-    #[inline]
-    pub(super) fn inverse(&self) -> Inverse {
-        Inverse([
-            self.inverse[0].load(Ordering::Relaxed),
-            self.inverse[1].load(Ordering::Relaxed),
-        ])
+    #[inline(always)]
+    pub(super) fn inverse<const STEPS: bool>(&self) -> Inverse {
+        Inverse {
+            lack: [
+                self.lack[0].load(Ordering::Relaxed),
+                self.lack[1].load(Ordering::Relaxed),
+            ],
+            stride: if STEPS {
+                self.stride.load(Ordering::Relaxed)
+            } else {
+                1
+            },
+        }
     }
 
     #[inline]
@@ -152,16 +181,17 @@ impl SharedLimits {
     }
 
     /// Only under the lock and held.
-    pub(super) fn store(&self, quota: Quota) {
-        let (limits, inverse) = (Limits::new(quota), Inverse::new(quota));
+    pub(super) fn store(&self, limits: Limits, inverse: Inverse) {
         // After `HELD`, for those who confirm what they have read.
         fence(Ordering::Release);
         self.interval.store(limits.interval, Ordering::Relaxed);
         self.tolerance.store(limits.tolerance, Ordering::Relaxed);
         self.surplus[0].store(limits.surplus[0], Ordering::Relaxed);
         self.surplus[1].store(limits.surplus[1], Ordering::Relaxed);
-        self.inverse[0].store(inverse.0[0], Ordering::Relaxed);
-        self.inverse[1].store(inverse.0[1], Ordering::Relaxed);
+        self.lack[0].store(inverse.lack[0], Ordering::Relaxed);
+        self.lack[1].store(inverse.lack[1], Ordering::Relaxed);
+        self.step.store(limits.step, Ordering::Relaxed);
+        self.stride.store(inverse.stride, Ordering::Relaxed);
     }
 
     /// Lets charges from before be told from later ones. Only under the lock and held.

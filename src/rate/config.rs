@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::options::{MissedTick, Oversize};
+use crate::algorithm::Algorithm;
 use crate::time::Clock;
 
 /// All but the quota.
@@ -18,6 +19,7 @@ pub(super) struct Config {
     /// The line holds fewer.
     max_waiters: u32,
     pub(super) oversize: Oversize,
+    pub(super) algorithm: Algorithm,
     pub(super) statistics: bool,
 }
 
@@ -31,6 +33,7 @@ impl Config {
             jitter: 0,
             max_waiters: u32::MAX,
             oversize: Oversize::Refuse,
+            algorithm: Algorithm::Gcra,
             statistics: false,
         }
     }

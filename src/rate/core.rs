@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicU64 as StdAtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use super::cell::{Cell, SharedLimits};
+use super::cell::{Cell, Seen, SharedLimits};
 use super::charge::Charge;
 use super::config::Config;
 use super::protocol::Lines;
-use crate::algorithm::Debt;
+use super::rule::Rule;
+use crate::algorithm::{Algorithm, Debt};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, spin};
@@ -23,8 +24,9 @@ pub(super) struct Core {
     pub(super) limits: SharedLimits,
     /// Units that were refunded. Written under the lock while the word is held.
     pub(super) refunded: AtomicU64,
-    /// If it lives by the clock of the system, and there is nothing to count or to be added at
-    /// random.
+    pub(super) rule: Rule,
+    /// If it lives by the clock of the system and the default rule, and there is nothing to count
+    /// or to be added at random.
     plain: Option<Counter>,
     pub(super) config: Config,
     pub(super) counts: Option<Box<Counts>>,
@@ -41,7 +43,7 @@ struct Slow {
 }
 
 /// What can be told without the lock.
-enum Decided {
+pub(super) enum Decided {
     Charged(Charge),
     Limited {
         due: Tick,
@@ -69,11 +71,13 @@ pub(super) fn count(counter: &StdAtomicU64) {
 impl Core {
     pub(super) fn new(quota: Quota, mut config: Config) -> Arc<Self> {
         config.clock = config.clock.resolved();
-        let plain = !config.statistics && config.jitter().is_zero();
+        let algorithm = config.algorithm;
+        let plain = algorithm == Algorithm::Gcra && !config.statistics && config.jitter().is_zero();
         Arc::new(Self {
             cell: Cell::new(),
-            limits: SharedLimits::new(quota),
+            limits: SharedLimits::new(algorithm, quota),
             refunded: AtomicU64::new(0),
+            rule: Rule::new(algorithm, quota),
             plain: config.clock.counter().filter(|_| plain),
             counts: config.statistics.then(Box::default),
             config,
@@ -181,7 +185,7 @@ impl Core {
     #[inline(always)]
     fn first_try(&self, cost: u64) -> Decided {
         match self.plain {
-            Some(counter) => self.decide(cost, counter.now()),
+            Some(counter) => self.decide::<false>(cost, counter.now()),
             None => Decided::Lost,
         }
     }
@@ -193,18 +197,19 @@ impl Core {
         let mut lost = u32::from(self.plain.is_some());
         loop {
             back_off(lost);
-            match self.decide(cost, self.clock().now()) {
+            match self.decide_by_rule(cost, self.clock().now()) {
                 Decided::Lost => lost += 1,
                 decided => return decided,
             }
         }
     }
 
-    /// Decides at a tick that was read just before.
+    /// Decides by what is owed, at a tick that was read just before. Without `STEPS` the time of
+    /// the rule goes on evenly.
     #[inline(always)]
-    fn decide(&self, cost: u64, now: Tick) -> Decided {
+    pub(super) fn decide<const STEPS: bool>(&self, cost: u64, now: Tick) -> Decided {
         let seen = self.cell.load();
-        let limits = self.limits.load();
+        let limits = self.limits.load::<STEPS>();
         let price = limits.of(cost);
         if seen.is_held() || price > limits.tolerance || cost == 0 {
             return Decided::Held;
@@ -213,7 +218,7 @@ impl Core {
         match seen.debt().take(&limits, unit, price) {
             Ok(debt) => {
                 let charge = self.charge_until(debt, unit, now, cost);
-                if self.cell.exchange(seen, debt) {
+                if self.cell.exchange(seen, debt.end()) {
                     Decided::Charged(charge)
                 } else {
                     Decided::Lost
@@ -222,7 +227,7 @@ impl Core {
             // Only by a charge beyond the burst; or the clock was set back.
             Err(_) if seen.debt().at(unit) > limits.tolerance => Decided::Held,
             Err(due) => {
-                let due = self.tick_at(due);
+                let due = self.limits.inverse::<STEPS>().tick_at(due);
                 if self.cell.confirms(seen) {
                     Decided::Limited { due, now }
                 } else {
@@ -235,18 +240,38 @@ impl Core {
     /// The first tick at which so many units have passed.
     #[inline]
     pub(super) fn tick_at(&self, units: u64) -> Tick {
-        self.limits.inverse().tick_at(units)
+        self.limits.inverse::<true>().tick_at(units)
     }
 
     /// The charge that ends where the debt now ends.
     #[inline]
-    pub(super) fn charge_until(&self, debt: Debt, unit: u64, at: Tick, cost: u64) -> Charge {
+    fn charge_until(&self, debt: Debt, unit: u64, at: Tick, cost: u64) -> Charge {
         Charge {
             ticket: debt.end() + self.refunded.load(Ordering::Relaxed),
             generation: self.limits.generation(),
             cost,
             at,
             owed: debt.at(unit),
+        }
+    }
+
+    /// A charge by a rule that remembers when it was made.
+    #[inline]
+    pub(super) fn remembered(&self, at: Tick, cost: u64) -> Charge {
+        Charge {
+            ticket: 0,
+            generation: self.limits.generation(),
+            cost,
+            at,
+            owed: 0,
+        }
+    }
+
+    /// The charge that led to this.
+    pub(super) fn receipt(&self, seen: Seen, unit: u64, at: Tick, cost: u64) -> Charge {
+        match self.rule {
+            Rule::Debt => self.charge_until(seen.debt(), unit, at, cost),
+            Rule::Window(_) | Rule::Log(_) => self.remembered(at, cost),
         }
     }
 

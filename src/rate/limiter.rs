@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::config::Config;
 use super::core::Core;
 use super::options::{Carry, MissedTick, Oversize};
+use crate::algorithm::Algorithm;
 use crate::quota::Quota;
 use crate::time::Clock;
 
@@ -123,6 +124,38 @@ impl RateLimiter {
             config: Config::new(),
             core: OnceLock::new(),
         }
+    }
+
+    /// By which rule it decides. By default [`Gcra`](Algorithm::Gcra).
+    ///
+    /// # Panics
+    ///
+    /// If the quota does not fit the algorithm, as [`check`](Algorithm::check) tells.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Algorithm, Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_second(3))
+    ///     .algorithm(Algorithm::SlidingLog)
+    ///     .clock(&clock);
+    /// limiter.try_acquire_many(2)?;
+    /// clock.advance(Duration::from_millis(600));
+    /// limiter.try_acquire()?;
+    /// // The first two are a second old in 400 ms.
+    /// let refused = limiter.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_millis(400)));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub const fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        algorithm.check_or_panic(self.quota);
+        self.config.algorithm = algorithm;
+        self
     }
 
     /// Bounds the line: whoever would be one more is refused with
@@ -276,6 +309,13 @@ impl RateLimiter {
     /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
     /// [`Oversize::Debt`] was chosen.
     ///
+    /// # Panics
+    ///
+    /// If the quota does not fit the [algorithm](Self::algorithm), as
+    /// [`check`](Algorithm::check) tells.
+    ///
+    /// # Pausing
+    ///
     /// There is no quota of 0. To be able to pause, put a [`Semaphore`](crate::Semaphore) in front
     /// by [`all`](crate::all), of which [`set_permits(0)`](crate::Semaphore::set_permits) stops it.
     ///
@@ -294,6 +334,7 @@ impl RateLimiter {
     /// limiter.try_acquire()?;
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         self.set_quota_with(quota, Carry::default());
     }
@@ -312,7 +353,9 @@ impl RateLimiter {
     /// assert_eq!(limiter.available(), 16);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[track_caller]
     pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
+        self.config.algorithm.check_or_panic(quota);
         self.core().reconfigure(quota, carry);
     }
 

@@ -14,6 +14,7 @@ mod options;
 mod protocol;
 mod refunds;
 mod reservation;
+mod rule;
 mod verbs;
 
 pub use self::acquire::{Acquire, AcquireOwned};

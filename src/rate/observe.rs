@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use crate::algorithm::Limits;
 use crate::decision::Decision;
 use crate::quota::Quota;
 
@@ -78,7 +77,8 @@ impl RateLimiter {
         let retry_after = ahead
             .due
             .map_or(Duration::MAX, |due| due.saturating_since(ahead.now));
-        let mut decision = ahead.decision(retry_after);
+        let mut decision = ahead.decision;
+        decision.retry_after = retry_after;
         if ahead.waiting > 0 {
             decision.remaining = 0;
         }
@@ -109,8 +109,7 @@ impl RateLimiter {
 
     /// What could be had at once, if nobody waited.
     pub fn available(&self) -> u64 {
-        let ahead = self.core().look_ahead(0);
-        ahead.decision(Duration::ZERO).remaining
+        self.core().look_ahead(0).decision.remaining
     }
 
     /// The quota, as it is now.
@@ -152,7 +151,7 @@ impl RateLimiter {
         let ahead = core.look_ahead(0);
         let since = |joined| ahead.now.saturating_since(joined);
         Snapshot {
-            available: ahead.decision(Duration::ZERO).remaining,
+            available: ahead.decision.remaining,
             waiting: ahead.waiting,
             oldest_wait: ahead.oldest.map(since),
             calls: core.counts.as_ref().map(|counts| Calls {
@@ -186,10 +185,10 @@ impl RateLimiter {
     pub fn export(&self) -> State {
         let core = self.core();
         let ahead = core.look_ahead(0);
-        let owed = ahead.limits.lasting(ahead.owed);
+        let quota = ahead.quota.unwrap_or(self.first_quota());
         State {
-            quota: ahead.quota.unwrap_or(self.first_quota()),
-            owed: u64::try_from(owed.as_nanos()).unwrap_or(u64::MAX),
+            quota,
+            owed: core.config.algorithm.lasting(quota, ahead.owed),
         }
     }
 
@@ -201,7 +200,9 @@ impl RateLimiter {
     /// in common but the time of day, which may be set. To say less is safe.
     pub fn restore(&self, state: State, since: Duration) {
         let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        let owed = Limits::new(state.quota).during(state.owed.saturating_sub(since));
-        self.core().owe(owed, state.quota);
+        let core = self.core();
+        let owed = state.owed.saturating_sub(since);
+        let owed = core.config.algorithm.during(state.quota, owed);
+        core.owe(owed, state.quota);
     }
 }

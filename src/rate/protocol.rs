@@ -21,16 +21,18 @@ use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
+use super::cell::Seen;
 use super::charge::Charge;
 use super::core::{Core, count};
 use super::options::Oversize;
 use super::refunds::Refunds;
-use crate::algorithm::{Debt, Limits};
+use super::rule::Rule;
+use crate::algorithm::{Limits, MOST_DEBT};
 use crate::decision::Decision;
 use crate::error::{AcquireError, ErrorKind};
 use crate::line::{Line, WakeBatch};
 use crate::quota::Quota;
-use crate::sync::{MutexGuard, Ordering};
+use crate::sync::MutexGuard;
 use crate::time::Tick;
 
 /// What the lock guards.
@@ -88,19 +90,14 @@ pub(super) struct Ahead {
     pub(super) due: Option<Tick>,
     /// What is owed now, in units of the limits.
     pub(super) owed: u64,
-    pub(super) limits: Limits,
+    /// How things stand for who asks for nothing.
+    pub(super) decision: Decision,
     pub(super) quota: Option<Quota>,
     /// How many are in line. If there is one, nothing can be had at once.
     pub(super) waiting: usize,
     /// When the head joined.
     pub(super) oldest: Option<Tick>,
     pub(super) now: Tick,
-}
-
-impl Ahead {
-    pub(super) fn decision(&self, retry_after: Duration) -> Decision {
-        Decision::new(&self.limits, self.owed, self.now, retry_after)
-    }
 }
 
 /// Rings when a line is to be looked at.
@@ -156,40 +153,43 @@ impl Lines {
     /// What those in line will be charged, together, before somebody who comes now.
     fn ahead(&self, core: &Core, limits: &Limits) -> u128 {
         if self.shrunk {
-            self.charges(core, limits, self.line.iter())
+            let places = self.charged(core, limits, self.line.iter());
+            places.map(u128::from).sum()
         } else {
             self.asked
         }
     }
 
-    /// What these will be charged, together: those who ask for too much will be refused.
-    fn charges(&self, core: &Core, limits: &Limits, places: impl Iterator<Item = Place>) -> u128 {
+    /// What these will be charged: those who ask for too much will be refused.
+    fn charged(
+        &self,
+        core: &Core,
+        limits: &Limits,
+        places: impl Iterator<Item = Place>,
+    ) -> impl Iterator<Item = u64> {
         let refuses = core.config.oversize == Oversize::Refuse;
-        places
-            .filter(|place| !refuses || limits.of(place.units) <= limits.tolerance)
-            .map(|place| u128::from(place.units))
-            .sum()
+        let limits = *limits;
+        let costs = places.map(|place| place.units);
+        costs.filter(move |cost| !refuses || limits.of(*cost) <= limits.tolerance)
     }
 
     /// How much of what is overdue is made up for.
     fn catch_up(&self, core: &Core, limits: &Limits) -> u64 {
-        core.config.catch_up().unwrap_or_else(|| {
-            let units = limits.at(Tick::from_nanos(10_000_000));
-            limits.tokens(units).max(1)
-        })
+        let in_time = || core.tokens_in(limits, 10_000_000).max(1);
+        core.config.catch_up().unwrap_or_else(in_time)
     }
 
-    /// From which unit on somebody could be admitted who comes after `before` others of this debt.
-    fn due(&self, core: &Core, limits: &Limits, debt: Debt, before: u128, cost: u64) -> u64 {
-        let price = limits.of(cost);
-        let before = before.saturating_mul(u128::from(limits.interval));
-        let before = u64::try_from(before).unwrap_or(u64::MAX);
-        let start = debt.end().saturating_add(before);
-        if price > limits.tolerance && core.config.oversize == Oversize::Debt {
-            start
-        } else {
-            start.saturating_add(price).saturating_sub(limits.tolerance)
-        }
+    /// From which unit on the head could be admitted.
+    fn due_of_head(&self, core: &Core, limits: &Limits, seen: Seen) -> Option<u64> {
+        let head = self.line.head()?;
+        Some(core.due(limits, seen, 0, head.units))
+    }
+
+    /// From which unit on somebody could be admitted who comes now.
+    fn due_of_next(&self, core: &Core, limits: &Limits, seen: Seen, cost: u64) -> u64 {
+        let due = core.due(limits, seen, self.ahead(core, limits), cost);
+        // Not before the head, which perhaps asks for more.
+        due.max(self.due_of_head(core, limits, seen).unwrap_or(0))
     }
 }
 
@@ -201,32 +201,22 @@ impl Core {
             return Err(Refusal::Never(AcquireError::new(ErrorKind::Closed)));
         }
         let seen = self.cell.hold();
-        let limits = self.limits.load();
-        let (unit, price, debt) = (limits.at(now), limits.of(cost), seen.debt());
+        let limits = self.limits.load::<true>();
+        let unit = limits.at(now);
         if cost == 0 {
-            return Ok(self.charge_until(debt, unit, now, cost));
+            return Ok(self.receipt(seen, unit, now, cost));
         }
-        let oversize = price > limits.tolerance;
-        if oversize && self.config.oversize == Oversize::Refuse {
+        if limits.of(cost) > limits.tolerance && self.config.oversize == Oversize::Refuse {
             let error = AcquireError::exceeds_capacity(limits.burst());
             return Err(Refusal::Never(error));
         }
-        if !lines.line.is_empty() {
-            let due = lines.due(self, &limits, debt, lines.ahead(self, &limits), cost);
+        let due = lines.due_of_next(self, &limits, seen, cost);
+        if due > unit || !lines.line.is_empty() {
             return Err(Refusal::Until(self.tick_at(due)));
         }
-        let (debt, cost) = if !oversize {
-            match debt.take(&limits, unit, price) {
-                Ok(debt) => (debt, cost),
-                Err(due) => return Err(Refusal::Until(self.tick_at(due))),
-            }
-        } else if debt.end() <= unit {
-            debt.charge(&limits, unit, cost)
-        } else {
-            return Err(Refusal::Until(self.tick_at(debt.end())));
-        };
-        self.cell.store(seen, debt, true);
-        Ok(self.charge_until(debt, unit, now, cost))
+        let (seen, fitted) = self.book(&limits, seen, unit, cost);
+        self.cell.store(seen, true);
+        Ok(self.receipt(seen, unit, now, fitted))
     }
 
     /// Locks, and tells the time, when nobody is left in line who is due: the alarm may be late.
@@ -235,20 +225,13 @@ impl Core {
         loop {
             let lines = self.lock();
             let mut now = self.clock().now();
-            let (limits, debt) = (self.limits.load(), self.cell.load().debt());
-            if debt.at(limits.at(now)) > limits.tolerance {
-                // So much is seldom owed, and also when the clock was set back.
+            let (limits, seen) = (self.limits.load::<true>(), self.cell.load());
+            if self.looks_behind(&limits, seen, now) {
                 self.clock().correct();
                 now = self.clock().now();
             }
-            match lines.line.head() {
-                Some(head) if !lines.is_closed() => {
-                    let due = lines.due(self, &limits, debt, 0, head.units);
-                    if due > limits.at(now) {
-                        return (lines, now);
-                    }
-                    self.settle(lines);
-                }
+            match lines.due_of_head(self, &limits, seen) {
+                Some(due) if due <= limits.at(now) && !lines.is_closed() => self.settle(lines),
                 _ => return (lines, now),
             }
         }
@@ -271,22 +254,27 @@ impl Core {
     /// Lets others decide without the lock again, if nobody waits. Only held.
     fn let_go(&self, lines: &Lines) {
         let seen = self.cell.hold();
-        self.cell.store(
-            seen,
-            seen.debt(),
-            !lines.line.is_empty() || lines.is_closed(),
-        );
+        self.cell
+            .store(seen, !lines.line.is_empty() || lines.is_closed());
     }
 
     /// How things stood just after a charge; or how they stand now, if that is not known any more.
     pub(super) fn stood(&self, charge: &Charge) -> Decision {
         let lines = self.lock();
-        let (limits, generation) = (self.limits.load(), self.limits.generation());
-        drop(lines);
-        if charge.generation == generation {
-            Decision::new(&limits, charge.owed, charge.at, Duration::ZERO)
-        } else {
-            self.look_ahead(0).decision(Duration::ZERO)
+        let (limits, generation) = (self.limits.load::<true>(), self.limits.generation());
+        if charge.generation != generation {
+            drop(lines);
+            return self.look_ahead(0).decision;
+        }
+        match self.rule {
+            Rule::Debt => {
+                let reset = limits.at(charge.at) + charge.owed;
+                let reset = self.tick_at(reset.min(MOST_DEBT));
+                Decision::new(&limits, charge.owed, reset, charge.at, Duration::ZERO)
+            }
+            Rule::Window(_) | Rule::Log(_) => {
+                self.decision(&limits, self.cell.load(), charge.at, Duration::ZERO)
+            }
         }
     }
 
@@ -294,20 +282,20 @@ impl Core {
     pub(super) fn look_ahead(&self, cost: u64) -> Ahead {
         self.meet();
         let (lines, now) = self.lock_on_time();
-        let (limits, debt) = (self.limits.load(), self.cell.load().debt());
+        let (limits, seen) = (self.limits.load::<true>(), self.cell.load());
         let refuses = self.config.oversize == Oversize::Refuse;
         let due = if lines.is_closed() || limits.of(cost) > limits.tolerance && refuses {
             None
         } else if cost == 0 {
             Some(now)
         } else {
-            let due = lines.due(self, &limits, debt, lines.ahead(self, &limits), cost);
+            let due = lines.due_of_next(self, &limits, seen, cost);
             Some(self.tick_at(due))
         };
         Ahead {
             due,
-            owed: debt.at(limits.at(now)),
-            limits,
+            owed: self.owed(seen, limits.at(now)),
+            decision: self.decision(&limits, seen, now, Duration::ZERO),
             quota: lines.quota,
             waiting: lines.len(),
             oldest: lines.oldest(),
@@ -344,9 +332,8 @@ impl Core {
     /// Settles waiters from the head until one is not due or the batch is full; says when the head
     /// is due.
     fn advance(&self, lines: &mut Lines, batch: &mut WakeBatch) -> Option<Tick> {
-        let seen = self.cell.hold();
-        let limits = self.limits.load();
-        let mut debt = seen.debt();
+        let mut seen = self.cell.hold();
+        let limits = self.limits.load::<true>();
         let mut next = None;
         if !lines.line.is_empty() && !lines.is_closed() {
             let now = self.clock().now();
@@ -354,9 +341,8 @@ impl Core {
                 if batch.is_full() {
                     break;
                 }
-                match self.grant(lines, &limits, debt, head, now) {
-                    Ok((after, kept)) => {
-                        debt = after;
+                match self.grant(lines, &limits, &mut seen, head, now) {
+                    Ok(kept) => {
                         lines.asked -= u128::from(head.units);
                         batch.push(match kept {
                             Some(kept) => lines.line.keep_head(kept),
@@ -375,48 +361,54 @@ impl Core {
         }
         lines.shrunk &= !lines.line.is_empty();
         let held = !lines.line.is_empty() || lines.is_closed();
-        self.cell.store(seen, debt, held);
+        self.cell.store(seen, held);
         next
     }
 
-    /// What becomes of the head: what is owed then, and what is kept for it; or when it is due.
+    /// Lets the head go, and says what is kept for it; or when it is due.
     fn grant(
         &self,
         lines: &Lines,
         limits: &Limits,
-        debt: Debt,
+        seen: &mut Seen,
         head: Place,
         now: Tick,
-    ) -> Result<(Debt, Option<Place>), Tick> {
-        let price = limits.of(head.units);
+    ) -> Result<Option<Place>, Tick> {
         let attended = head.tick & UNATTENDED == 0;
-        if price > limits.tolerance && self.config.oversize == Oversize::Refuse {
+        let oversize = limits.of(head.units) > limits.tolerance;
+        if oversize && self.config.oversize == Oversize::Refuse {
             let refused = Place {
                 units: limits.burst(),
                 tick: 0,
                 owed: REFUSED,
             };
-            return Ok((debt, attended.then_some(refused)));
+            return Ok(attended.then_some(refused));
         }
-        let due = lines.due(self, limits, debt, 0, head.units);
+        let due = self.due(limits, *seen, 0, head.units);
         let unit = limits.at(now);
         if due > unit {
             return Err(self.tick_at(due));
         }
         // Not before it came or was made due, nor longer ago than may be made up for.
         let known = head.joined().max(lines.timed);
-        let earliest = unit.saturating_sub(limits.of(lines.catch_up(self, limits)));
+        let earliest = unit.saturating_sub(self.span(limits, lines.catch_up(self, limits)));
         let start = due.max(earliest).max(limits.at(known)).min(unit);
         let at = self.tick_at(start).max(known).min(now);
-        let (after, _) = debt.charge(limits, start, head.units);
+        let (after, fitted) = self.book(limits, *seen, start, head.units);
+        *seen = after;
         if let Some(counts) = &self.counts {
             count(&counts.admitted);
         }
+        let charge = self.receipt(after, limits.at(at), at, fitted);
         let granted = Place {
-            units: after.end() + self.refunded.load(Ordering::Relaxed),
+            units: charge.ticket,
             tick: at.as_nanos(),
-            owed: after.at(limits.at(at)),
+            owed: match self.rule {
+                Rule::Debt => charge.owed,
+                // More is not known of it.
+                Rule::Window(_) | Rule::Log(_) => fitted,
+            },
         };
-        Ok((after, attended.then_some(granted)))
+        Ok(attended.then_some(granted))
     }
 }

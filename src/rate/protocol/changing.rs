@@ -1,11 +1,12 @@
 //! Changing what is owed and what is allowed.
 
 use super::Lines;
-use crate::algorithm::{Debt, Limits};
 use crate::quota::Quota;
+use crate::rate::cell::Seen;
 use crate::rate::charge::Charge;
 use crate::rate::core::Core;
 use crate::rate::options::Carry;
+use crate::rate::rule::Rule;
 use crate::sync::{MutexGuard, Ordering};
 
 /// The most units that are counted as refunded.
@@ -29,24 +30,43 @@ impl Core {
             return;
         }
         let seen = self.cell.hold();
-        let limits = self.limits.load();
+        let limits = self.limits.load::<true>();
         let now = self.clock().now();
         let unit = limits.at(now);
-        let total = self.refunded.load(Ordering::Relaxed);
-        // No more than is owed: it may be of another limiter.
-        let units = limits.of(cost).min(seen.debt().at(unit));
-        let given = lines.refunds.give(charge.ticket, units, unit, total);
-        if given > 0 {
+        let (seen, given) = match self.rule {
+            Rule::Debt => self.give_debt_back(&mut lines, seen, charge, limits.of(cost), unit),
+            Rule::Window(_) | Rule::Log(_) => self.take_back(seen, charge.at, cost, unit),
+        };
+        if given {
             lines.timed = now;
-            // A decision that has seen what was refunded before must not take place now, not even
-            // when the debt has become the same again.
-            self.cell.begin_epoch(seen, seen.debt().give(given));
-            self.refunded.store(total + given, Ordering::Relaxed);
         }
-        if total + given > MOST_REFUNDED {
+        self.cell.store(seen, true);
+        if self.refunded.load(Ordering::Relaxed) > MOST_REFUNDED {
             self.begin_generation(&mut lines);
         }
         self.settle(lines);
+    }
+
+    /// Up to so many units, of what is in the word. Only held.
+    fn give_debt_back(
+        &self,
+        lines: &mut Lines,
+        seen: Seen,
+        charge: &Charge,
+        units: u64,
+        now: u64,
+    ) -> (Seen, bool) {
+        let total = self.refunded.load(Ordering::Relaxed);
+        // No more than is owed: it may be of another limiter.
+        let units = units.min(seen.debt().at(now));
+        let given = lines.refunds.give(charge.ticket, units, now, total);
+        if given == 0 {
+            return (seen, false);
+        }
+        self.refunded.store(total + given, Ordering::Relaxed);
+        // A decision that has seen what was refunded before must not take place now, not even when
+        // the debt has become the same again.
+        (seen.with(seen.debt().give(given).end()).next_epoch(), true)
     }
 
     /// Charges from before cannot be told from one another any more. Only held.
@@ -62,28 +82,33 @@ impl Core {
         self.meet();
         let (lines, now) = self.lock_on_time();
         let seen = self.cell.hold();
-        let limits = self.limits.load();
+        let limits = self.limits.load::<true>();
         let unit = limits.at(now);
-        let (debt, cost) = seen.debt().charge(&limits, unit, cost);
-        self.cell.store(seen, debt, true);
-        let charge = self.charge_until(debt, unit, now, cost);
+        let (seen, fitted) = self.book(&limits, seen, unit, cost);
+        self.cell.store(seen, true);
+        let charge = self.receipt(seen, unit, now, fitted);
         self.let_go(&lines);
         charge
     }
 
-    /// Owes this much, for as long as `quota` would take to pay it off, in addition.
+    /// Owes this much, in units of `quota`, in addition.
     pub(in crate::rate) fn owe(&self, owed: u64, quota: Quota) {
         self.meet();
         let (lines, now) = self.lock_on_time();
         let seen = self.cell.hold();
-        let (old, limits) = (Limits::new(quota), self.limits.load());
+        let (old, _) = self.config.algorithm.limits(quota);
+        let limits = self.limits.load::<true>();
         let owed = Carry::Proportional.owed(
             owed,
             [old.tolerance, limits.tolerance],
             [old.interval, limits.interval],
         );
-        let debt = seen.debt().owe(limits.at(now), owed);
-        self.cell.store(seen, debt, true);
+        let unit = limits.at(now);
+        let seen = match self.rule {
+            Rule::Debt => seen.with(seen.debt().owe(unit, owed).end()),
+            Rule::Window(_) | Rule::Log(_) => self.book(&limits, seen, unit, owed).0,
+        };
+        self.cell.store(seen, true);
         self.let_go(&lines);
     }
 
@@ -92,19 +117,14 @@ impl Core {
         self.meet();
         let (mut lines, now) = self.lock_on_time();
         let seen = self.cell.hold();
-        let (old, new) = (self.limits.load(), Limits::new(quota));
-        let owed = carry.owed(
-            seen.debt().at(old.at(now)),
-            [old.tolerance, new.tolerance],
-            [old.interval, new.interval],
-        );
+        let before = self.limits.load::<true>().burst();
+        let seen = self.change(seen, quota, carry, now);
+        let burst = self.limits.load::<true>().burst();
         lines.quota = Some(quota);
-        lines.shrunk |= new.burst() < old.burst() && !lines.line.is_empty();
+        lines.shrunk |= burst < before && !lines.line.is_empty();
         lines.timed = now;
-        self.limits.store(quota);
         self.begin_generation(&mut lines);
-        let debt = Debt::until(new.at(now).saturating_add(owed));
-        self.cell.begin_epoch(seen, debt);
+        self.cell.store(seen, true);
         self.settle(lines);
     }
 
@@ -114,7 +134,7 @@ impl Core {
         let seen = self.cell.hold();
         lines.timed = self.clock().now();
         self.begin_generation(&mut lines);
-        self.cell.begin_epoch(seen, Debt::until(0));
+        self.cell.store(self.forget(seen), true);
         // It was set in another runtime.
         self.alarm().take_off();
         self.settle(lines);

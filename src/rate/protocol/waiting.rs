@@ -84,10 +84,9 @@ impl Core {
 
     /// Nobody can join any more until the head goes; or, where nobody may wait, until `due`.
     fn queue_full(&self, lines: &Lines, due: Tick, now: Tick) -> AcquireError {
-        let head = lines.line.head().map(|head| {
-            let (limits, debt) = (self.limits.load(), self.cell.load().debt());
-            self.tick_at(lines.due(self, &limits, debt, 0, head.units))
-        });
+        let (limits, seen) = (self.limits.load::<true>(), self.cell.load());
+        let head = lines.due_of_head(self, &limits, seen);
+        let head = head.map(|due| self.tick_at(due));
         let after = head.unwrap_or(due).saturating_since(now);
         AcquireError::queue_full(self.jittered(after))
     }
@@ -140,7 +139,7 @@ impl Core {
 
     /// The charge of somebody who was granted.
     fn charge_of(&self, lines: &Lines, ticket: &Ticket, place: Place, cost: u64) -> Charge {
-        let (limits, at) = (self.limits.load(), Tick::from_nanos(place.tick));
+        let (limits, at) = (self.limits.load::<true>(), Tick::from_nanos(place.tick));
         if ticket.number().get() < lines.generation_from {
             // Since then what is owed has been carried over, and only that is known.
             return Charge {
@@ -173,8 +172,8 @@ impl Core {
         };
         lines.asked -= u128::from(cost);
         if first {
-            let (limits, debt) = (self.limits.load(), self.cell.load().debt());
-            let due = lines.due(self, &limits, debt, 0, cost);
+            let (limits, seen) = (self.limits.load::<true>(), self.cell.load());
+            let due = self.due(&limits, seen, 0, cost);
             let now = self.clock().now();
             // If it was overdue, it is the alarm that is late, and that is made up for.
             if due > limits.at(now) {
@@ -224,8 +223,8 @@ impl Core {
     pub(in crate::rate) fn due_of(&self, ticket: &Ticket) -> Option<Tick> {
         let mut lines = self.lock();
         let cost = lines.line.cost_mut(ticket)?.units;
-        let (limits, debt) = (self.limits.load(), self.cell.load().debt());
-        let before = lines.charges(self, &limits, lines.line.before(ticket));
-        Some(self.tick_at(lines.due(self, &limits, debt, before, cost)))
+        let (limits, seen) = (self.limits.load::<true>(), self.cell.load());
+        let others = lines.charged(self, &limits, lines.line.before(ticket));
+        Some(self.tick_at(self.due_behind(&limits, seen, others, cost)))
     }
 }

@@ -1,0 +1,362 @@
+//! [`Algorithm`]: by which rule a limiter decides.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::units::{Inverse, Limits};
+use crate::const_panic::Text;
+use crate::quota::Quota;
+
+/// By which rule a [`RateLimiter`](crate::RateLimiter) decides. [Which
+/// algorithm](crate::which_algorithm) to take is a page of its own.
+///
+/// `N` and `T` are the count and the period of the [`Quota`]; a promise holds by the ticks of the
+/// [charges](crate::Charge::at), whatever the load. Windows begin at the multiples of their length
+/// since the epoch of the limiter's clock.
+///
+/// | | in any `t` at most | state | when it is used up |
+/// |---|---|---|---|
+/// | [`Gcra`](Self::Gcra) | burst + `N·t/T` | a word | one comes back at a time, evenly |
+/// | [`TokenBucket`](Self::TokenBucket) | burst + `N` for each `T` that ends in it | a word | `N` come back at once |
+/// | [`FixedWindow`](Self::FixedWindow) | `N` in a window, so `2N` in a time `T` across two | a word | all come back at once |
+/// | [`SlidingWindow`](Self::SlidingWindow) | `N` by estimate, truly less than `2N` in a time `T` | three words | they come back little by little |
+/// | [`SlidingLog`](Self::SlidingLog) | exactly `N` in any `T` | 8 bytes for each of `N` | each comes back after `T` |
+/// | [`CompactLog`](Self::CompactLog) | exactly `N` in any `T` | 4 bytes for each of `N` | each comes back after `T` |
+/// | [`SubInterval`](Self::SubInterval) | exactly `N` in any `T`, and no more than `⌊N/(k+1)⌋` in `T/k` | a word | a part comes back after `T/k` |
+///
+/// # As text
+///
+/// `gcra`, `token-bucket`, `fixed-window`, `sliding-window`, `sliding-log`, `compact-log`, and
+/// `sub-interval/8` for one with 8 parts. With the feature `serde` it is serialized as that text.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::{Algorithm, Clock, Quota, RateLimiter};
+///
+/// let mails = RateLimiter::new(Quota::per_day(10_000))
+///     .algorithm(Algorithm::SlidingLog)
+///     .clock(Clock::manual());
+/// assert_eq!(mails.available(), 10_000);
+///
+/// assert_eq!("sub-interval/8".parse(), Ok(Algorithm::SubInterval { parts: 8 }));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// The generic cell rate algorithm: charges are paid off evenly, and no more than the burst may
+    /// be owed. The default, since it needs least and lets through most evenly.
+    ///
+    /// Source: ITU-T recommendation I.371, annex A.
+    #[default]
+    Gcra,
+    /// A bucket into which `N` tokens are put at each multiple of `T`, and which holds as many as
+    /// the burst.
+    ///
+    /// A quota whose burst is 1, as it is by default, stands for a bucket that holds one batch of
+    /// `N`. Of a bucket that holds less than a batch the rest of the batch is lost. Where tokens
+    /// are put in one by one and evenly, which is how the bucket is described elsewhere, that is
+    /// [`Gcra`](Self::Gcra).
+    ///
+    /// Source: J. Turner, *New directions in communications*, IEEE Communications Magazine 24(10),
+    /// 1986; refilled by intervals as in Bucket4j.
+    TokenBucket,
+    /// At most `N` in each window of `T`. The known weakness: `N` at the end of a window and `N` at
+    /// the beginning of the next are `2N` in hardly any time.
+    ///
+    /// The quota has no burst, or one of `N`.
+    FixedWindow,
+    /// At most `N` by an estimate: what was admitted in the window before counts as much as of that
+    /// window lies within the last `T`, as if it had come evenly.
+    ///
+    /// If it did not come evenly, it may truly be more than `N` in a time `T`, though never `2N`,
+    /// or less might have been possible. The estimate is computed exactly. The quota has no burst,
+    /// or one of `N`.
+    ///
+    /// Source: *How we built rate limiting capable of scaling to millions of domains*, Cloudflare,
+    /// 2017.
+    SlidingWindow,
+    /// Exactly at most `N` in any time `T`, by the times of the last `N` charges.
+    ///
+    /// Calls that cost 1 are decided without a lock, and none is lost in a race; what costs more
+    /// takes the lock, in a time that grows with the cost. [`refund`](crate::RateLimiter::refund)
+    /// and [`set_quota`](crate::RateLimiter::set_quota) take a time that grows with `N`. The quota
+    /// has no burst, or one of `N`, and `N` is at most 2^28. If the quota grows beyond what there
+    /// is room for, there is new room for twice as much at least; the old is kept as long as the
+    /// limiter.
+    ///
+    /// Source: the throttles of K. Henidak, *Writing a non-locking throttling component*, and S.
+    /// Solyanik, *Throttling requests*, 2008, as a ring of which each place is taken and then
+    /// written, and whoever comes to a place that is not written yet writes it.
+    SlidingLog,
+    /// As [`SlidingLog`](Self::SlidingLog), in half the memory, and with the lock for whatever is
+    /// admitted; refusals take none.
+    ///
+    /// Times are counted in units of `⌈T / 2^29⌉` nanoseconds, from a base, rounded up, so a charge
+    /// counts up to a unit longer than it should: a second has units of 2 ns, a day of 161 µs.
+    /// Numbers of 32 bits last for 8 periods; before they are used up, about every 7 periods, the
+    /// base is moved on, in a time that grows with `N`. Debts beyond 4 periods find no room.
+    CompactLog,
+    /// Exactly at most `N` in any time `T`, in a single word: `⌊N/(k+1)⌋` in each window of
+    /// `⌈T/k⌉`. Any time `T` touches at most `k + 1` of them.
+    ///
+    /// So the rate that can be had is at most `k/(k+1)` of the quota's. The quota has no burst, or
+    /// one of `N`.
+    ///
+    /// Source: a comment on S. Solyanik, *Throttling requests*, 2008.
+    SubInterval {
+        /// `k`, into how many parts the period is cut: at least 1, and less than `N`.
+        parts: u64,
+    },
+}
+
+/// The longest log.
+pub(crate) const LONGEST_LOG: u64 = 1 << 28;
+
+/// What a rule makes of a quota: so many in which time, and so many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Batch {
+    pub(crate) count: u64,
+    /// In nanoseconds.
+    pub(crate) period: u64,
+    pub(crate) capacity: u64,
+}
+
+impl Algorithm {
+    /// Whether a limiter with this quota can decide by this rule.
+    ///
+    /// # Errors
+    ///
+    /// Says why not, with the values in its text:
+    ///
+    /// - windows and logs have a burst of their own, the whole count: the quota has one that is
+    ///   neither 1 nor that;
+    /// - a log holds at most 2^28;
+    /// - a period cannot be cut into no parts, or into as many parts as the count or more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Algorithm, Quota};
+    ///
+    /// let quota = Quota::per_second(5);
+    /// assert!(Algorithm::SubInterval { parts: 4 }.check(quota).is_ok());
+    /// let error = Algorithm::SubInterval { parts: 5 }.check(quota).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "a period in 5 parts needs a count of 6 or more, but the quota has one of 5",
+    /// );
+    /// ```
+    pub const fn check(self, quota: Quota) -> Result<(), AlgorithmError> {
+        let (count, burst) = (quota.count(), quota.max_burst());
+        let reason = match self {
+            Self::Gcra | Self::TokenBucket => return Ok(()),
+            _ if burst != 1 && burst != count => Reason::Burst { burst, count },
+            Self::SlidingLog | Self::CompactLog if count > LONGEST_LOG => Reason::TooLong { count },
+            Self::SubInterval { parts: 0 } => Reason::NoParts,
+            Self::SubInterval { parts } if parts >= count => Reason::TooManyParts { parts, count },
+            _ => return Ok(()),
+        };
+        Err(AlgorithmError { reason })
+    }
+
+    #[track_caller]
+    pub(crate) const fn check_or_panic(self, quota: Quota) {
+        if let Err(error) = self.check(quota) {
+            error.text().panic();
+        }
+    }
+
+    /// What comes back in batches under this rule, and how.
+    const fn batch(self, quota: Quota) -> Batch {
+        let (count, period) = (quota.count(), quota.period_nanos());
+        match self {
+            Self::TokenBucket if quota.max_burst() > 1 => Batch {
+                count,
+                period,
+                capacity: quota.max_burst(),
+            },
+            Self::SubInterval { parts } => {
+                // It was checked that there are fewer parts than the count.
+                let count = count / (parts + 1);
+                Batch {
+                    count,
+                    period: period.div_ceil(parts),
+                    capacity: count,
+                }
+            }
+            _ => Batch {
+                count,
+                period,
+                capacity: count,
+            },
+        }
+    }
+
+    /// The quota as this rule counts.
+    pub(crate) const fn limits(self, quota: Quota) -> (Limits, Inverse) {
+        let Batch {
+            count,
+            period,
+            capacity,
+        } = self.batch(quota);
+        match self {
+            Self::Gcra => (Limits::new(quota), Inverse::new(quota)),
+            Self::TokenBucket | Self::FixedWindow | Self::SubInterval { .. } => (
+                Limits::stepped(count, period, capacity),
+                Inverse::stepped(count, period),
+            ),
+            Self::SlidingWindow | Self::SlidingLog | Self::CompactLog => {
+                (Limits::timed(capacity), Inverse::timed())
+            }
+        }
+    }
+
+    /// How long it takes on the whole until so much is paid off, rounded up, in nanoseconds. For
+    /// people to read, or another process: it divides.
+    pub(crate) fn lasting(self, quota: Quota, owed: u64) -> u64 {
+        let nanos = match self {
+            Self::Gcra => Limits::new(quota).lasting(owed).as_nanos(),
+            _ => {
+                let Batch { count, period, .. } = self.batch(quota);
+                (u128::from(owed) * u128::from(period)).div_ceil(u128::from(count))
+            }
+        };
+        u64::try_from(nanos).unwrap_or(u64::MAX)
+    }
+
+    /// How much it is that takes so many nanoseconds on the whole, rounded up.
+    pub(crate) fn during(self, quota: Quota, nanos: u64) -> u64 {
+        match self {
+            Self::Gcra => Limits::new(quota).during(nanos),
+            _ => {
+                let Batch { count, period, .. } = self.batch(quota);
+                let owed = (u128::from(nanos) * u128::from(count)).div_ceil(u128::from(period));
+                u64::try_from(owed).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    const fn text(self) -> Text {
+        Text::new(match self {
+            Self::Gcra => "gcra",
+            Self::TokenBucket => "token-bucket",
+            Self::FixedWindow => "fixed-window",
+            Self::SlidingWindow => "sliding-window",
+            Self::SlidingLog => "sliding-log",
+            Self::CompactLog => "compact-log",
+            Self::SubInterval { parts } => {
+                return Text::new(SUB_INTERVAL).number(parts as u128);
+            }
+        })
+    }
+}
+
+const SUB_INTERVAL: &str = "sub-interval/";
+
+/// [As text](Algorithm#as-text); a width and an alignment are heeded.
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.text().as_str())
+    }
+}
+
+/// [As text](Algorithm#as-text).
+impl FromStr for Algorithm {
+    type Err = AlgorithmError;
+
+    fn from_str(text: &str) -> Result<Self, AlgorithmError> {
+        let simple = [
+            Self::Gcra,
+            Self::TokenBucket,
+            Self::FixedWindow,
+            Self::SlidingWindow,
+            Self::SlidingLog,
+            Self::CompactLog,
+        ];
+        if let Some(found) = simple.into_iter().find(|it| it.text().as_str() == text) {
+            return Ok(found);
+        }
+        let parts = text.strip_prefix(SUB_INTERVAL);
+        let digits = parts.filter(|parts| parts.bytes().all(|byte| byte.is_ascii_digit()));
+        match digits.and_then(|digits| digits.parse().ok()) {
+            Some(0) => Err(AlgorithmError {
+                reason: Reason::NoParts,
+            }),
+            Some(parts) => Ok(Self::SubInterval { parts }),
+            None => Err(AlgorithmError {
+                reason: Reason::Unknown,
+            }),
+        }
+    }
+}
+
+/// Why a limiter with some quota cannot decide by some [`Algorithm`]; or why a text is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AlgorithmError {
+    reason: Reason,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    Burst { burst: u64, count: u64 },
+    TooLong { count: u64 },
+    NoParts,
+    TooManyParts { parts: u64, count: u64 },
+    Unknown,
+}
+
+impl AlgorithmError {
+    const fn text(self) -> Text {
+        match self.reason {
+            Reason::Burst { burst, count } => {
+                let text = Text::new("a window or a log allows its whole count at once, ");
+                let text = text
+                    .number(count as u128)
+                    .and(", but the quota has a burst of ");
+                text.number(burst as u128)
+            }
+            Reason::TooLong { count } => {
+                let text = Text::new("a log holds at most ").number(LONGEST_LOG as u128);
+                text.and(", but the quota has a count of ")
+                    .number(count as u128)
+            }
+            Reason::NoParts => Text::new("a period cannot be cut into 0 parts"),
+            Reason::TooManyParts { parts, count } => {
+                let text = Text::new("a period in ").number(parts as u128);
+                let text = text
+                    .and(" parts needs a count of ")
+                    .number(parts as u128 + 1);
+                text.and(" or more, but the quota has one of ")
+                    .number(count as u128)
+            }
+            Reason::Unknown => Text::new(
+                "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, \
+                 sliding-log, compact-log or sub-interval/ and a number",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for AlgorithmError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text().as_str())
+    }
+}
+
+impl std::error::Error for AlgorithmError {}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for Algorithm {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text().as_str())
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Algorithm {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,328 @@
+//! A log in the hands of the holder of the lock.
+//!
+//! Places are counted from the one that is next, which holds the oldest time, so times rise with
+//! the count; but two threads may have written theirs the other way round, a moment apart. So it is
+//! every place that is looked at where a charge is made, and one of a search where it is only told
+//! how things stand.
+
+use std::collections::VecDeque;
+
+use super::stamps::Stamp;
+use super::{LAPS, Log, Position, View};
+use crate::algorithm::LAST_TICK;
+use crate::rate::cell::Seen;
+use crate::time::{Clock, Tick};
+
+/// For how many periods from now on times are kept in the short form.
+const AHEAD: u64 = 4;
+
+pub(in crate::rate::rule) struct HeldLog<'a> {
+    log: &'a Log,
+    view: View<'a>,
+    seen: Seen,
+    head: Position,
+    clock: &'a Clock,
+}
+
+/// How things stand.
+impl<'a> HeldLog<'a> {
+    pub(super) fn new(log: &'a Log, view: View<'a>, seen: Seen, clock: &'a Clock) -> Self {
+        Self {
+            log,
+            view,
+            seen,
+            head: Position::of(seen),
+            clock,
+        }
+    }
+
+    /// Which place that is, and the lap in which it was written.
+    fn place(&self, number: u64) -> (u64, u64) {
+        let index = self.head.index + number;
+        if index < self.view.len {
+            (index, self.head.lap_before())
+        } else {
+            (index - self.view.len, self.head.this_lap())
+        }
+    }
+
+    /// What a place holds. If it is pending, it is written.
+    fn time(&self, number: u64) -> Option<u64> {
+        let (index, lap) = self.place(number);
+        let found = self.view.stamps.load(index, self.log.short.as_ref())?;
+        if self.log.short.is_some() || (lap + LAPS - found.lap) % LAPS != 1 {
+            return found.time;
+        }
+        let now = self.clock.now().as_nanos();
+        let stamp = found.later(self.view.period, now, lap);
+        match self.view.stamps.exchange(index, found, stamp) {
+            Ok(()) => stamp.time,
+            Err(other) => other.time,
+        }
+    }
+
+    /// From when on the next may be charged at a place.
+    fn free_from(&self, number: u64) -> u64 {
+        let time = self.time(number);
+        time.map_or(0, |time| time.saturating_add(self.view.period))
+    }
+
+    /// From when on the first so many places are free.
+    fn all_free_from(&self, places: u64) -> u64 {
+        let free = (0..places).map(|number| self.free_from(number));
+        free.max().unwrap_or(0)
+    }
+
+    pub(in crate::rate::rule) fn due(&self, before: u128, cost: u64, alone: bool) -> u64 {
+        let len = self.view.len;
+        if before == 0 {
+            let places = if alone { len } else { cost.min(len) };
+            return self.all_free_from(places);
+        }
+        let others = before + u128::from(if alone { len } else { cost }) - 1;
+        let laps = others / u128::from(len);
+        let place = (others % u128::from(len)) as u64;
+        let later = laps.saturating_mul(u128::from(self.view.period));
+        let later = u64::try_from(later).unwrap_or(u64::MAX);
+        self.free_from(place).saturating_add(later)
+    }
+
+    pub(in crate::rate::rule) fn due_behind(
+        &self,
+        others: impl Iterator<Item = u64>,
+        cost: u64,
+    ) -> u64 {
+        let mut foreseen = Foreseen {
+            log: self,
+            used: 0,
+            charges: VecDeque::new(),
+        };
+        for other in others {
+            foreseen.charge(other);
+        }
+        foreseen.due(cost)
+    }
+
+    pub(in crate::rate::rule) fn owed(&self, unit: u64) -> u64 {
+        let (mut free, mut taken) = (0, self.view.len);
+        while free < taken {
+            let middle = free + (taken - free) / 2;
+            if self.free_from(middle) <= unit {
+                free = middle + 1;
+            } else {
+                taken = middle;
+            }
+        }
+        self.view.len - free
+    }
+
+    pub(in crate::rate::rule) fn reset(&self) -> u64 {
+        self.free_from(self.view.len - 1)
+    }
+
+    pub(in crate::rate::rule) fn looks_behind(&self, unit: u64) -> bool {
+        self.time(0).is_some_and(|time| time > unit)
+    }
+
+    /// The times that count under other limits, of which `owed` are to be taken at `unit`: the
+    /// newest, or each as often as it takes.
+    pub(super) fn kept(&self, len: u64, owed: u64, unit: u64) -> Vec<u64> {
+        let used = self.owed(unit);
+        let kept = owed.min(len);
+        let source = |back: u64| match used {
+            0 => unit,
+            _ => {
+                let back = u128::from(back) * u128::from(used) / u128::from(owed);
+                let place = self.view.len - 1 - back as u64;
+                self.time(place).unwrap_or(unit)
+            }
+        };
+        (0..kept).rev().map(source).collect()
+    }
+}
+
+/// Changing it. Only held.
+impl HeldLog<'_> {
+    fn store(&self, number: u64, time: Option<u64>) {
+        let (index, lap) = self.place(number);
+        let short = self.log.short.as_ref();
+        self.view.stamps.store(index, Stamp { time, lap }, short);
+    }
+
+    /// The word for what has become of it.
+    fn seen(&self) -> Seen {
+        self.seen.with(self.head.value())
+    }
+
+    /// Charges so many at a tick, or each as soon after as its place is free; says how many there
+    /// was time for.
+    pub(in crate::rate::rule) fn book(mut self, unit: u64, cost: u64) -> (Seen, u64) {
+        self.make_room(unit);
+        let (len, period) = (self.view.len, self.view.period);
+        let last = match self.log.short {
+            Some(_) => unit
+                .saturating_add(AHEAD.saturating_mul(period))
+                .min(LAST_TICK),
+            None => LAST_TICK,
+        };
+        let mut fitted = 0;
+        while fitted < cost.min(len) {
+            let time = self.free_from(0).max(unit);
+            if time > last {
+                return (self.seen(), fitted);
+            }
+            // This place becomes the last.
+            self.head = self.head.after(1, len);
+            self.store(len - 1, Some(time));
+            fitted += 1;
+        }
+        let laps = self.laps(cost - fitted, last);
+        (self.seen(), fitted + laps)
+    }
+
+    /// Charges so many more, beyond one for each place. Takes as long for many as for few.
+    fn laps(&mut self, cost: u64, last: u64) -> u64 {
+        if cost == 0 {
+            return 0;
+        }
+        let (len, period) = (self.view.len, self.view.period);
+        let times: Vec<u64> = (0..len).filter_map(|number| self.time(number)).collect();
+        let room = |time: &u64| last.saturating_sub(*time) / period;
+        let whole = times.last().map_or(0, room);
+        let more = times.iter().take_while(|time| room(time) > whole).count() as u64;
+        let most = whole.saturating_mul(len).saturating_add(more);
+        let fitted = cost.min(most);
+        let (laps, rest) = (fitted / len, fitted % len);
+        self.head = self.head.after(fitted, len);
+        for (number, time) in (0..).zip(times) {
+            let laps = laps + u64::from(number < rest);
+            let place = (number + len - rest) % len;
+            self.store(place, Some(time + laps * period));
+        }
+        fitted
+    }
+
+    /// Takes out up to so many charges that were made at a tick. Those before them move on, so that
+    /// the places that become free are next.
+    pub(in crate::rate::rule) fn take_back(&self, at: Tick, cost: u64, unit: u64) -> bool {
+        let at = at.as_nanos();
+        if at.saturating_add(self.view.period) <= unit {
+            return false;
+        }
+        let at = match &self.log.short {
+            Some(short) => short.rounded(at),
+            None => at,
+        };
+        let mut given = 0;
+        // Newest first, each moved past those that were taken out.
+        for number in (0..self.view.len).rev() {
+            let time = self.time(number);
+            if time == Some(at) && given < cost {
+                given += 1;
+            } else if given > 0 {
+                self.store(number + given, time);
+            }
+        }
+        for number in 0..given {
+            self.store(number, None);
+        }
+        given > 0
+    }
+
+    /// Writes every place: these times are the newest, the others are free.
+    pub(super) fn fill(&self, times: &[u64]) {
+        let free = self.view.len - times.len() as u64;
+        for number in 0..free {
+            self.store(number, None);
+        }
+        for (number, time) in (free..).zip(times) {
+            self.store(number, Some(*time));
+        }
+    }
+
+    pub(in crate::rate::rule) fn forget(mut self) -> Seen {
+        // So that nobody finds what it expects.
+        self.head.lap += 2;
+        self.fill(&[]);
+        self.seen()
+    }
+
+    /// Moves the base of short times on, if those that may be needed did not fit otherwise.
+    fn make_room(&mut self, unit: u64) {
+        let period = self.view.period;
+        let Some(short) = &self.log.short else {
+            return;
+        };
+        if unit.saturating_add(AHEAD.saturating_mul(period)) <= short.last() {
+            return;
+        }
+        let times: Vec<Option<u64>> = (0..self.view.len).map(|number| self.time(number)).collect();
+        let base = short.step_before(unit.saturating_sub(period));
+        short.move_to(base);
+        for (number, time) in (0..).zip(times) {
+            // Whatever is earlier is free.
+            self.store(number, time.filter(|time| *time >= base));
+        }
+        // Whoever has read a place and another base must fail.
+        self.seen = self.seen.next_epoch();
+    }
+}
+
+/// A log with charges that are to be made.
+struct Foreseen<'a> {
+    log: &'a HeldLog<'a>,
+    /// How many of its places were used for them.
+    used: u64,
+    /// How many, and when, in their order.
+    charges: VecDeque<(u64, u64)>,
+}
+
+impl Foreseen<'_> {
+    fn due(&self, cost: u64) -> u64 {
+        let len = self.log.view.len;
+        let cost = cost.min(len);
+        let left = len - self.used;
+        if cost <= left {
+            return self.log.free_from(self.used + cost - 1);
+        }
+        let mut missing = cost - left;
+        for (count, time) in &self.charges {
+            if *count >= missing {
+                return time.saturating_add(self.log.view.period);
+            }
+            missing -= count;
+        }
+        u64::MAX
+    }
+
+    fn charge(&mut self, cost: u64) {
+        let at = self.due(cost);
+        let (len, period) = (self.log.view.len, self.log.view.period);
+        if cost <= len {
+            self.take(cost);
+            self.charges.push_back((cost, at));
+        } else {
+            // Of more than there are places the last ones are left.
+            self.used = len;
+            self.charges.clear();
+            let (laps, rest) = (cost / len, cost % len);
+            let after = |laps: u64| at.saturating_add(laps.saturating_mul(period));
+            self.charges.push_back((len - rest, after(laps - 1)));
+            self.charges.push_back((rest, after(laps)));
+        }
+    }
+
+    fn take(&mut self, cost: u64) {
+        let own = cost.min(self.log.view.len - self.used);
+        self.used += own;
+        let mut missing = cost - own;
+        while let Some((count, _)) = self.charges.front_mut().filter(|_| missing > 0) {
+            let taken = missing.min(*count);
+            *count -= taken;
+            missing -= taken;
+            if *count == 0 {
+                self.charges.pop_front();
+            }
+        }
+    }
+}

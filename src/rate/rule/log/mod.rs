@@ -1,0 +1,269 @@
+//! The sliding log of a limiter: a ring of the times of the last charges.
+//!
+//! The value of the word is a [position](Position): the place in the ring that is next, and how
+//! often the ring was gone through, its *lap*. A place holds the time of a charge, and the lap in
+//! which that was made, modulo [`LAPS`].
+//!
+//! 1. Whoever is charged 1 without the lock first moves the word on, by a compare-exchange, and so
+//!    owns the place; then writes its time there, also by a compare-exchange. A place that was
+//!    passed and still holds what the lap before wrote is *pending*.
+//! 2. Whoever comes to a pending place writes it: the time as it is now, but no less than a period
+//!    after what is there, since the owner was admitted on the strength of that. Then the owner
+//!    finds it written, and is charged at that time, if that is earlier than its own. So nobody
+//!    waits for anybody, and no charge is lost.
+//! 3. Whatever is written to a place is at least a period after what was there. So in any period
+//!    there is at most one for each place, whatever the order in which they were written.
+//! 4. A time of a lap is never written twice to the same place: laps are told apart, and times of
+//!    a place rise. So a compare-exchange which was prepared for one lap fails in every other. After
+//!    [`LAPS`] laps they repeat; then the time would have to be the same as well.
+//! 5. Only under the lock, and held: charges of more than 1, those that are forced, refunds, which
+//!    move the times of older charges on by one, and changes of the quota, which write the ring
+//!    anew, some laps later. A refusal looks at the word once more, and finds whether the place was
+//!    still next.
+//!
+//! In the [short form](stamps) every charge is made under the lock; refusals are as here.
+
+mod held;
+mod stamps;
+
+use self::held::HeldLog;
+use self::stamps::{Short, Stamp, Stamps};
+use crate::algorithm::LAST_TICK;
+use crate::quota::Quota;
+use crate::rate::cell::Seen;
+use crate::rate::core::{Core, Decided};
+use crate::sync::{AtomicU64, Ordering, fence};
+use crate::time::{Clock, Tick};
+
+use std::sync::OnceLock;
+
+/// How many laps are told apart.
+const LAPS: u64 = 32;
+
+/// Bits of a place.
+const INDEX_BITS: u32 = 28;
+
+/// The place that is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Position {
+    index: u64,
+    lap: u64,
+}
+
+impl Position {
+    fn of(seen: Seen) -> Self {
+        let value = seen.value();
+        Self {
+            index: value & ((1 << INDEX_BITS) - 1),
+            lap: value >> INDEX_BITS,
+        }
+    }
+
+    fn value(self) -> u64 {
+        const LAP: u64 = (1 << (60 - INDEX_BITS)) - 1;
+        (self.lap & LAP) << INDEX_BITS | self.index
+    }
+
+    /// So many places on, in a ring of so many.
+    fn after(self, places: u64, len: u64) -> Self {
+        let index = self.index + places;
+        if index < len {
+            Self { index, ..self }
+        } else {
+            Self {
+                index: index % len,
+                lap: self.lap + index / len,
+            }
+        }
+    }
+
+    /// The lap before the first is 0, which is what a new ring holds.
+    fn lap_before(self) -> u64 {
+        self.lap % LAPS
+    }
+
+    fn this_lap(self) -> u64 {
+        (self.lap + 1) % LAPS
+    }
+}
+
+/// What is beside the word.
+pub(crate) struct Log {
+    len: AtomicU64,
+    /// In nanoseconds.
+    period: AtomicU64,
+    /// Which of the rings: how many are before it.
+    ring: AtomicU64,
+    first: Ring,
+    /// What the numbers of a short form mean.
+    short: Option<Short>,
+}
+
+/// Places, and the ring that came after, when there was not room enough.
+struct Ring {
+    stamps: Stamps,
+    /// With at least twice the room.
+    larger: OnceLock<Box<Ring>>,
+}
+
+/// A ring as far as it is in use.
+#[derive(Clone, Copy)]
+struct View<'a> {
+    stamps: &'a Stamps,
+    len: u64,
+    period: u64,
+}
+
+impl Core {
+    pub(super) fn decide_by_log(&self, log: &Log, cost: u64, now: Tick) -> Decided {
+        let seen = self.cell.load();
+        if seen.is_held() || cost != 1 {
+            return Decided::Held;
+        }
+        let view = log.view();
+        let head = Position::of(seen);
+        let nanos = now.as_nanos().min(LAST_TICK);
+        // While the quota changes, there may be no such place any more.
+        let Some(mut found) = view.stamps.load(head.index, log.short.as_ref()) else {
+            return Decided::Lost;
+        };
+        if found.lap != head.lap_before() && log.short.is_none() {
+            if !self.cell.is_still(seen) {
+                return Decided::Lost;
+            }
+            // Not written yet, by whoever is a lap ahead. If it was written meanwhile, or the word
+            // has moved, the exchange fails.
+            let stamp = found.later(view.period, nanos, head.lap_before());
+            found = match view.stamps.exchange(head.index, found, stamp) {
+                Ok(()) => stamp,
+                Err(other) if other.lap == head.lap_before() => other,
+                Err(_) => return Decided::Lost,
+            };
+        }
+        let due = found.free_from(view.period);
+        if due > nanos {
+            if !self.cell.is_still(seen) {
+                Decided::Lost
+            } else if found.time.is_some_and(|time| time > nanos) {
+                // Only by a charge that was forced; or the clock was set back.
+                Decided::Held
+            } else {
+                let due = self.tick_at(due);
+                Decided::Limited { due, now }
+            }
+        } else if log.short.is_some() {
+            Decided::Held
+        } else if self.cell.exchange(seen, head.after(1, view.len).value()) {
+            let mine = Stamp {
+                time: Some(nanos),
+                lap: head.this_lap(),
+            };
+            let at = match view.stamps.exchange(head.index, found, mine) {
+                Ok(()) => nanos,
+                Err(other) => found.written_by_another(other, mine, view.period),
+            };
+            Decided::Charged(self.remembered(Tick::from_nanos(at), cost))
+        } else {
+            Decided::Lost
+        }
+    }
+}
+
+impl Ring {
+    fn new(room: u64, short: bool) -> Self {
+        Self {
+            stamps: Stamps::new(room, short),
+            larger: OnceLock::new(),
+        }
+    }
+}
+
+impl Log {
+    pub(super) fn new(quota: Quota, short: bool) -> Self {
+        Self {
+            len: AtomicU64::new(quota.count()),
+            period: AtomicU64::new(quota.period_nanos()),
+            ring: AtomicU64::new(0),
+            first: Ring::new(quota.count(), short),
+            short: short.then(|| Short::new(quota.period_nanos())),
+        }
+    }
+
+    fn ring(&self) -> &Ring {
+        let before = self.ring.load(Ordering::Relaxed);
+        // The number was published by the word, with the rings, but for who reads it too early.
+        (0..before).fold(&self.first, |ring, _| {
+            ring.larger.get().map_or(ring, |larger| larger)
+        })
+    }
+
+    /// That these belong together is for the word to prove.
+    fn view(&self) -> View<'_> {
+        View {
+            stamps: &self.ring().stamps,
+            len: self.len.load(Ordering::Relaxed),
+            period: self.period.load(Ordering::Relaxed),
+        }
+    }
+
+    /// For the holder of the lock.
+    pub(super) fn held<'a>(&'a self, seen: Seen, clock: &'a Clock) -> HeldLog<'a> {
+        HeldLog::new(self, self.view(), seen, clock)
+    }
+
+    /// Only held.
+    pub(super) fn change(
+        &self,
+        seen: Seen,
+        clock: &Clock,
+        quota: Quota,
+        owed: u64,
+        unit: u64,
+    ) -> Seen {
+        let (len, period) = (quota.count(), quota.period_nanos());
+        let kept = self.held(seen, clock).kept(len, owed, unit);
+        // After `HELD`, for those who confirm what they have read.
+        fence(Ordering::Release);
+        let ring = self.ring();
+        let room = ring.stamps.room();
+        if len > room {
+            let larger = || Box::new(Ring::new(len.max(2 * room), self.short.is_some()));
+            ring.larger.get_or_init(larger);
+            let before = self.ring.load(Ordering::Relaxed);
+            self.ring.store(before + 1, Ordering::Relaxed);
+        }
+        self.len.store(len, Ordering::Relaxed);
+        self.period.store(period, Ordering::Relaxed);
+        if let Some(short) = &self.short {
+            let earliest = unit.saturating_sub(period);
+            let first = kept.first().map_or(unit, |first| *first);
+            short.change(period, first.max(earliest));
+        }
+        // Two laps later: what an owner may still expect to find is not found any more.
+        let head = Position {
+            index: 0,
+            lap: Position::of(seen).lap + 2,
+        };
+        let seen = seen.with(head.value());
+        self.held(seen, clock).fill(&kept);
+        seen
+    }
+
+    pub(super) fn span(&self, tokens: u64) -> u64 {
+        let (len, period) = (&self.len, &self.period);
+        super::span(
+            tokens,
+            len.load(Ordering::Relaxed),
+            period.load(Ordering::Relaxed),
+        )
+    }
+
+    pub(super) fn tokens_in(&self, nanos: u64) -> u64 {
+        let (len, period) = (&self.len, &self.period);
+        super::tokens_in(
+            nanos,
+            len.load(Ordering::Relaxed),
+            period.load(Ordering::Relaxed),
+        )
+    }
+}

@@ -1,0 +1,199 @@
+//! The places of a log.
+//!
+//! A long one is 59 bits of time, a nanosecond more than the tick so that 0 is no time, and 5 of
+//! the lap. A short one is 32 bits of time, counted in units from a base, one more than it is, and
+//! has no lap: it is written under the lock only, so it is never pending.
+//!
+//! The base of short times is moved on, under the lock, before a time does not fit any more: see
+//! [`HeldLog`](super::held::HeldLog). A time is rounded up to whole units, so that a charge counts
+//! for longer, never for less.
+
+use super::LAPS;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+
+/// Bits of a lap.
+const LAP_BITS: u32 = LAPS.trailing_zeros();
+
+/// What a place holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// When a charge was made, in nanoseconds; `None` if it has been free since ever.
+    pub(super) time: Option<u64>,
+    /// Modulo [`LAPS`].
+    pub(super) lap: u64,
+}
+
+impl Stamp {
+    fn of(word: u64) -> Self {
+        Self {
+            time: (word >> LAP_BITS).checked_sub(1),
+            lap: word % LAPS,
+        }
+    }
+
+    fn word(self) -> u64 {
+        let time = self.time.map_or(0, |time| time + 1);
+        time << LAP_BITS | self.lap
+    }
+
+    /// From when on the next may be charged here.
+    pub(super) fn free_from(self, period: u64) -> u64 {
+        self.time.map_or(0, |time| time.saturating_add(period))
+    }
+
+    /// What is written in the place of whoever has not done so.
+    pub(super) fn later(self, period: u64, now: u64, lap: u64) -> Self {
+        let time = self.free_from(period).max(now).min(super::LAST_TICK);
+        Self {
+            time: Some(time),
+            lap,
+        }
+    }
+
+    /// When `mine` was charged, which was to follow this, if `other` is found instead.
+    pub(super) fn written_by_another(self, other: Self, mine: Self, period: u64) -> u64 {
+        let own = mine.time.unwrap_or_default();
+        let found = other.time.unwrap_or_default();
+        match (other.lap + LAPS - mine.lap) % LAPS {
+            // By somebody who needed the place, perhaps a moment earlier.
+            0 => own.min(found),
+            // And by the next already, which is a period later.
+            1 => own.min(found.saturating_sub(period)),
+            // Or by several; then only this is certain.
+            _ => self.free_from(period),
+        }
+    }
+}
+
+/// What the numbers of a short form mean.
+pub(super) struct Short {
+    /// The tick of the number 0.
+    base: AtomicU64,
+    /// Nanoseconds of one.
+    unit: AtomicU64,
+}
+
+impl Short {
+    pub(super) fn new(period: u64) -> Self {
+        Self {
+            base: AtomicU64::new(0),
+            unit: AtomicU64::new(Self::unit_of(period)),
+        }
+    }
+
+    /// So that a period has at most 2^29.
+    fn unit_of(period: u64) -> u64 {
+        period.div_ceil(1 << 29)
+    }
+
+    /// Only held.
+    pub(super) fn change(&self, period: u64, base: u64) {
+        self.unit.store(Self::unit_of(period), Ordering::Relaxed);
+        self.move_to(base);
+    }
+
+    /// Only held; all that is kept must be written anew.
+    pub(super) fn move_to(&self, base: u64) {
+        self.base.store(base, Ordering::Relaxed);
+    }
+
+    /// The last time until then that is kept as it is, with any base that is one itself.
+    pub(super) fn step_before(&self, time: u64) -> u64 {
+        let (base, unit) = (&self.base, &self.unit);
+        let base = base.load(Ordering::Relaxed);
+        let since = time.saturating_sub(base);
+        base + since - since % unit.load(Ordering::Relaxed)
+    }
+
+    /// The last time that can be written.
+    pub(super) fn last(&self) -> u64 {
+        self.time(u32::MAX)
+    }
+
+    fn time(&self, number: u32) -> u64 {
+        let (base, unit) = (&self.base, &self.unit);
+        let units = u64::from(number - 1);
+        base.load(Ordering::Relaxed)
+            .saturating_add(units.saturating_mul(unit.load(Ordering::Relaxed)))
+    }
+
+    /// The number of a time, rounded up. The base if it is earlier, the last if it is too late.
+    fn number(&self, time: u64) -> u32 {
+        let (base, unit) = (&self.base, &self.unit);
+        let since = time.saturating_sub(base.load(Ordering::Relaxed));
+        let units = since.div_ceil(unit.load(Ordering::Relaxed));
+        u32::try_from(units).map_or(u32::MAX, |units| units.saturating_add(1))
+    }
+
+    /// The time that is kept for one.
+    pub(super) fn rounded(&self, time: u64) -> u64 {
+        self.time(self.number(time))
+    }
+}
+
+/// The places of a ring.
+pub(super) enum Stamps {
+    Long(Box<[AtomicU64]>),
+    Short(Box<[AtomicU32]>),
+}
+
+impl Stamps {
+    pub(super) fn new(room: u64, short: bool) -> Self {
+        if short {
+            Self::Short((0..room).map(|_| AtomicU32::new(0)).collect())
+        } else {
+            Self::Long((0..room).map(|_| AtomicU64::new(0)).collect())
+        }
+    }
+
+    pub(super) fn room(&self) -> u64 {
+        match self {
+            Self::Long(places) => places.len() as u64,
+            Self::Short(places) => places.len() as u64,
+        }
+    }
+
+    /// What is there, if there is such a place. Of a short one the lap is not known.
+    #[inline]
+    pub(super) fn load(&self, index: u64, short: Option<&Short>) -> Option<Stamp> {
+        match self {
+            // Pairs with the release of `exchange`.
+            Self::Long(places) => {
+                let place = places.get(index as usize)?;
+                Some(Stamp::of(place.load(Ordering::Acquire)))
+            }
+            Self::Short(places) => {
+                let number = places.get(index as usize)?.load(Ordering::Relaxed);
+                let time = short.filter(|_| number > 0).map(|it| it.time(number));
+                Some(Stamp { time, lap: 0 })
+            }
+        }
+    }
+
+    /// Writes a long place, if nobody else did; otherwise says what is there.
+    #[inline]
+    pub(super) fn exchange(&self, index: u64, old: Stamp, new: Stamp) -> Result<(), Stamp> {
+        let Self::Long(places) = self else {
+            return Err(old);
+        };
+        let place = &places[index as usize];
+        place
+            .compare_exchange(old.word(), new.word(), Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+            .map_err(Stamp::of)
+    }
+
+    /// Only held, and not while it is pending.
+    pub(super) fn store(&self, index: u64, stamp: Stamp, short: Option<&Short>) {
+        match self {
+            Self::Long(places) => {
+                places[index as usize].store(stamp.word(), Ordering::Release);
+            }
+            Self::Short(places) => {
+                let number = |time| short.map_or(0, |it| it.number(time));
+                let number = stamp.time.map_or(0, number);
+                places[index as usize].store(number, Ordering::Relaxed);
+            }
+        }
+    }
+}

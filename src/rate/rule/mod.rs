@@ -1,0 +1,220 @@
+//! By which rule a limiter decides, and what that remembers beside the [word](super::cell).
+//!
+//! 1. The value of the word is a [debt](Debt), the number of those admitted in a
+//!    [window](window), or the place in a [log](log) that is next. Everything else is memory,
+//!    which only the holder of the lock writes, while the word is held; but for the places of a log.
+//! 2. Whatever changes what the value means begins an epoch, so that a decision which was prepared
+//!    before fails.
+//! 3. What is here is for the holder of the lock. It may look while others go on deciding, and then
+//!    sees what was true at some moment since.
+
+mod log;
+mod window;
+
+use self::log::Log;
+use self::window::WindowMemory;
+use super::cell::Seen;
+use super::core::{Core, Decided};
+use super::options::{Carry, Oversize};
+use crate::algorithm::{Algorithm, Limits};
+use crate::decision::Decision;
+use crate::quota::Quota;
+use crate::time::Tick;
+use std::time::Duration;
+
+/// By which rule.
+pub(super) enum Rule {
+    /// All that is owed is in the word.
+    Debt,
+    Window(Box<WindowMemory>),
+    Log(Box<Log>),
+}
+
+impl Rule {
+    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
+        match algorithm {
+            Algorithm::Gcra
+            | Algorithm::TokenBucket
+            | Algorithm::FixedWindow
+            | Algorithm::SubInterval { .. } => Self::Debt,
+            Algorithm::SlidingWindow => Self::Window(Box::new(WindowMemory::new(quota))),
+            Algorithm::SlidingLog => Self::Log(Box::new(Log::new(quota, false))),
+            Algorithm::CompactLog => Self::Log(Box::new(Log::new(quota, true))),
+        }
+    }
+}
+
+impl Core {
+    /// Decides without the lock at a tick that was read just before.
+    pub(super) fn decide_by_rule(&self, cost: u64, now: Tick) -> Decided {
+        match &self.rule {
+            Rule::Debt => self.decide::<true>(cost, now),
+            Rule::Window(memory) => self.decide_by_window(memory, cost, now),
+            Rule::Log(log) => self.decide_by_log(log, cost, now),
+        }
+    }
+
+    /// From which unit on somebody could be admitted who comes after `before` others: at the
+    /// earliest, if there are any.
+    pub(super) fn due(&self, limits: &Limits, seen: Seen, before: u128, cost: u64) -> u64 {
+        let alone = cost > limits.burst() && self.config.oversize == Oversize::Debt;
+        match &self.rule {
+            Rule::Debt => {
+                let before = before.saturating_mul(u128::from(limits.interval));
+                let before = u64::try_from(before).unwrap_or(u64::MAX);
+                let start = seen.value().saturating_add(before);
+                if alone {
+                    start
+                } else {
+                    let end = start.saturating_add(limits.of(cost));
+                    end.saturating_sub(limits.tolerance)
+                }
+            }
+            Rule::Window(memory) => memory.due(seen, before, cost, alone),
+            Rule::Log(log) => log.held(seen, self.clock()).due(before, cost, alone),
+        }
+    }
+
+    /// From which unit on somebody could be admitted who comes after these others. Takes a step for
+    /// each.
+    pub(super) fn due_behind(
+        &self,
+        limits: &Limits,
+        seen: Seen,
+        others: impl Iterator<Item = u64>,
+        cost: u64,
+    ) -> u64 {
+        match &self.rule {
+            Rule::Debt => self.due(limits, seen, others.map(u128::from).sum(), cost),
+            Rule::Window(memory) => memory.due_behind(seen, others, cost),
+            Rule::Log(log) => log.held(seen, self.clock()).due_behind(others, cost),
+        }
+    }
+
+    /// Charges so much at a unit, whatever is owed, and says how much fitted. Only held.
+    pub(super) fn book(&self, limits: &Limits, seen: Seen, unit: u64, cost: u64) -> (Seen, u64) {
+        match &self.rule {
+            Rule::Debt => {
+                let (debt, fitted) = seen.debt().charge(limits, unit, cost);
+                (seen.with(debt.end()), fitted)
+            }
+            Rule::Window(memory) => memory.book(seen, unit, cost),
+            Rule::Log(log) => log.held(seen, self.clock()).book(unit, cost),
+        }
+    }
+
+    /// What is owed at a unit.
+    pub(super) fn owed(&self, seen: Seen, unit: u64) -> u64 {
+        match &self.rule {
+            Rule::Debt => seen.debt().at(unit),
+            Rule::Window(memory) => memory.owed(seen, unit),
+            Rule::Log(log) => log.held(seen, self.clock()).owed(unit),
+        }
+    }
+
+    /// From which unit on nothing is owed.
+    fn reset(&self, seen: Seen) -> u64 {
+        match &self.rule {
+            Rule::Debt => seen.value(),
+            Rule::Window(memory) => memory.reset(seen),
+            Rule::Log(log) => log.held(seen, self.clock()).reset(),
+        }
+    }
+
+    /// Whether it looks as if the clock had been set back: so much is seldom owed.
+    pub(super) fn looks_behind(&self, limits: &Limits, seen: Seen, now: Tick) -> bool {
+        let unit = limits.at(now);
+        match &self.rule {
+            Rule::Debt => seen.debt().at(unit) > limits.tolerance,
+            Rule::Window(memory) => memory.looks_behind(seen, unit),
+            Rule::Log(log) => log.held(seen, self.clock()).looks_behind(unit),
+        }
+    }
+
+    /// How things stand at a tick.
+    pub(super) fn decision(
+        &self,
+        limits: &Limits,
+        seen: Seen,
+        now: Tick,
+        retry_after: Duration,
+    ) -> Decision {
+        let owed = self.owed(seen, limits.at(now));
+        let reset = self.tick_at(self.reset(seen));
+        Decision::new(limits, owed, reset, now, retry_after)
+    }
+
+    /// Gives back up to `cost` of what was charged at a tick, by a rule that remembers when. Says
+    /// whether there was anything to give back. Only held.
+    pub(super) fn take_back(&self, seen: Seen, at: Tick, cost: u64, unit: u64) -> (Seen, bool) {
+        match &self.rule {
+            Rule::Debt => (seen, false),
+            Rule::Window(memory) => memory.take_back(seen, at, cost, unit),
+            Rule::Log(log) => {
+                let given = log.held(seen, self.clock()).take_back(at, cost, unit);
+                (if given { seen.next_epoch() } else { seen }, given)
+            }
+        }
+    }
+
+    /// Changes the quota, and what is owed with it. Only held.
+    pub(super) fn change(&self, seen: Seen, quota: Quota, carry: Carry, now: Tick) -> Seen {
+        let old = self.limits.load::<true>();
+        let (new, inverse) = self.config.algorithm.limits(quota);
+        let owed = carry.owed(
+            self.owed(seen, old.at(now)),
+            [old.tolerance, new.tolerance],
+            [old.interval, new.interval],
+        );
+        self.limits.store(new, inverse);
+        let unit = new.at(now);
+        let changed = match &self.rule {
+            Rule::Debt => seen.with(Debt::until(unit.saturating_add(owed)).end()),
+            Rule::Window(memory) => memory.change(seen, quota, owed, unit),
+            Rule::Log(log) => log.change(seen, self.clock(), quota, owed, unit),
+        };
+        changed.next_epoch()
+    }
+
+    /// Forgets all that is owed. Only held.
+    pub(super) fn forget(&self, seen: Seen) -> Seen {
+        let fresh = match &self.rule {
+            Rule::Debt => seen.with(0),
+            Rule::Window(memory) => memory.forget(seen),
+            Rule::Log(log) => log.held(seen, self.clock()).forget(),
+        };
+        fresh.next_epoch()
+    }
+
+    /// What a nominal time of so many tokens is, in units.
+    pub(super) fn span(&self, limits: &Limits, tokens: u64) -> u64 {
+        match &self.rule {
+            Rule::Debt => limits.of(tokens),
+            Rule::Window(memory) => memory.span(tokens),
+            Rule::Log(log) => log.span(tokens),
+        }
+    }
+
+    /// The tokens of so many nanoseconds, rounded down.
+    pub(super) fn tokens_in(&self, limits: &Limits, nanos: u64) -> u64 {
+        match &self.rule {
+            Rule::Debt => limits.tokens(limits.at(Tick::from_nanos(nanos))),
+            Rule::Window(memory) => memory.tokens_in(nanos),
+            Rule::Log(log) => log.tokens_in(nanos),
+        }
+    }
+}
+
+use crate::algorithm::Debt;
+
+/// How long so many of a number in a period take, on the whole.
+fn span(tokens: u64, count: u64, period: u64) -> u64 {
+    let nanos = (u128::from(tokens) * u128::from(period)).div_ceil(u128::from(count));
+    u64::try_from(nanos).unwrap_or(u64::MAX)
+}
+
+/// How many of a number in a period come in so many nanoseconds, on the whole.
+fn tokens_in(nanos: u64, count: u64, period: u64) -> u64 {
+    let tokens = u128::from(nanos) * u128::from(count) / u128::from(period);
+    u64::try_from(tokens).unwrap_or(u64::MAX)
+}
