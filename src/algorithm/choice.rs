@@ -110,8 +110,11 @@ pub enum Algorithm {
     },
 }
 
+/// In nanoseconds.
+const LONGEST_PERIOD: u64 = 1 << 58;
+
 /// The longest log.
-pub(crate) const LONGEST_LOG: u64 = 1 << 28;
+const LONGEST_LOG: u64 = 1 << 28;
 
 /// What a rule makes of a quota: so many in which time, and so many at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +132,8 @@ impl Algorithm {
     ///
     /// Says why not, with the values in its text:
     ///
+    /// - what comes back at once takes a period to come back, and so the period is at most 2^58
+    ///   nanoseconds, some nine years, but for [`Gcra`](Self::Gcra);
     /// - windows and logs have a burst of their own, the whole count: the quota has one that is
     ///   neither 1 nor that;
     /// - a log holds at most 2^28;
@@ -150,7 +155,11 @@ impl Algorithm {
     pub const fn check(self, quota: Quota) -> Result<(), AlgorithmError> {
         let (count, burst) = (quota.count(), quota.max_burst());
         let reason = match self {
-            Self::Gcra | Self::TokenBucket => return Ok(()),
+            Self::Gcra => return Ok(()),
+            _ if quota.period_nanos() > LONGEST_PERIOD => Reason::Period {
+                period: quota.period_nanos(),
+            },
+            Self::TokenBucket => return Ok(()),
             _ if burst != 1 && burst != count => Reason::Burst { burst, count },
             Self::SlidingLog | Self::CompactLog if count > LONGEST_LOG => Reason::TooLong { count },
             Self::SubInterval { parts: 0 } => Reason::NoParts,
@@ -171,11 +180,16 @@ impl Algorithm {
     const fn batch(self, quota: Quota) -> Batch {
         let (count, period) = (quota.count(), quota.period_nanos());
         match self {
-            Self::TokenBucket if quota.max_burst() > 1 => Batch {
-                count,
-                period,
-                capacity: quota.max_burst(),
-            },
+            Self::TokenBucket if quota.max_burst() > 1 => {
+                let capacity = quota.max_burst();
+                // What finds no room in the bucket is lost.
+                let count = if count < capacity { count } else { capacity };
+                Batch {
+                    count,
+                    period,
+                    capacity,
+                }
+            }
             Self::SubInterval { parts } => {
                 // It was checked that there are fewer parts than the count.
                 let count = count / (parts + 1);
@@ -299,6 +313,7 @@ pub struct AlgorithmError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
+    Period { period: u64 },
     Burst { burst: u64, count: u64 },
     TooLong { count: u64 },
     NoParts,
@@ -309,6 +324,13 @@ enum Reason {
 impl AlgorithmError {
     const fn text(self) -> Text {
         match self.reason {
+            Reason::Period { period } => {
+                let text = Text::new("batches, windows and logs have a period of at most ");
+                let text = text
+                    .number(LONGEST_PERIOD as u128)
+                    .and("ns, but the quota has one of ");
+                text.number(period as u128).and("ns")
+            }
             Reason::Burst { burst, count } => {
                 let text = Text::new("a window or a log allows its whole count at once, ");
                 let text = text

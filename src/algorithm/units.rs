@@ -127,6 +127,14 @@ impl Limits {
         self.at(Tick::from_nanos(nanos)) + u64::from(self.surplus != [0, 0] && nanos > 0)
     }
 
+    /// The first of the units that pass together with this one: itself, but in steps.
+    pub(crate) const fn reached(&self, unit: u64) -> u64 {
+        match self.step {
+            0 => unit,
+            step => unit.div_ceil(step).saturating_mul(step),
+        }
+    }
+
     /// The units of so many tokens; saturating.
     #[inline]
     pub(crate) const fn of(&self, tokens: u64) -> u64 {

@@ -392,7 +392,9 @@ impl Core {
         // Not before it came or was made due, nor longer ago than may be made up for.
         let known = head.joined().max(lines.timed);
         let earliest = unit.saturating_sub(self.span(limits, lines.catch_up(self, limits)));
-        let start = due.max(earliest).max(limits.at(known)).min(unit);
+        let start = due.max(earliest).max(limits.at(known));
+        // Not between two steps, where a part of what comes at once would be there already.
+        let start = limits.reached(start).min(unit);
         let at = self.tick_at(start).max(known).min(now);
         let (after, fitted) = self.book(limits, *seen, start, head.units);
         *seen = after;

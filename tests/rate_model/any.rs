@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::Quota;
+use tollgate::{Algorithm, Quota};
 
 use super::rule::{LAST_TICK, Rule};
 
@@ -45,6 +45,38 @@ pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
     (rate, burst).prop_map(|((count, period), burst)| {
         Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")
     })
+}
+
+/// Quotas, and the rules that go by what is owed; each fits.
+pub(crate) fn rule_and(
+    quota: impl Strategy<Value = Quota>,
+) -> impl Strategy<Value = (Algorithm, Quota)> {
+    (0..6_u32, 1..40_u64, quota).prop_map(|(which, parts, quota)| {
+        let parts = parts.min(quota.count() - 1);
+        if Algorithm::TokenBucket.check(quota).is_err() {
+            return (Algorithm::Gcra, quota);
+        }
+        match which {
+            0 => (Algorithm::TokenBucket, without_burst(quota)),
+            1 => (Algorithm::TokenBucket, quota),
+            2 => (Algorithm::FixedWindow, without_burst(quota)),
+            3 if parts > 0 => (Algorithm::SubInterval { parts }, without_burst(quota)),
+            _ => (Algorithm::Gcra, quota),
+        }
+    })
+}
+
+/// That which an algorithm can have of it.
+pub(crate) fn fitting(algorithm: Algorithm, quota: Quota) -> Option<Quota> {
+    let quota = match algorithm {
+        Algorithm::Gcra | Algorithm::TokenBucket => quota,
+        _ => without_burst(quota),
+    };
+    algorithm.check(quota).is_ok().then_some(quota)
+}
+
+fn without_burst(quota: Quota) -> Quota {
+    Quota::new(quota.count(), quota.period())
 }
 
 /// How much to ask for, in relation to the burst.

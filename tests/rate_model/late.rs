@@ -8,7 +8,7 @@ use num_bigint::BigInt;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate::rate::Acquire;
-use tollgate::{Charge, Clock, MissedTick, Quota, RateLimiter};
+use tollgate::{Algorithm, Charge, Clock, MissedTick, Quota, RateLimiter};
 
 use super::naive::{Choices, Fate, Naive};
 use super::rule::Rule;
@@ -194,7 +194,7 @@ proptest! {
                 .clock(Clock::tokio());
             let start = Clock::tokio().now().as_nanos();
             let choices = Choices { delays: false, debts: false };
-            let mut naive = Naive::new(quota, choices, start);
+            let mut naive = Naive::new((Algorithm::Gcra, quota), choices, start);
             let burst = quota.max_burst();
             naive.try_acquire(burst);
             limiter.try_acquire_many(burst).unwrap();

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::{Carry, Clock, MissedTick, Oversize, Quota, RateLimiter};
+use tollgate::{Algorithm, Carry, Clock, MissedTick, Oversize, Quota, RateLimiter};
 
-use super::any::{Cost, any_pause, cost, modest_quota, pause};
+use super::any::{Cost, any_pause, cost, modest_quota, pause, rule_and};
 use super::rule::LAST_TICK;
 use super::world::{Step, World};
 use crate::support::Waiter;
@@ -89,28 +89,28 @@ proptest! {
 
     #[test]
     fn the_line_agrees_with_a_queue(
-        quota in modest_quota(),
+        chosen in rule_and(modest_quota()),
         oversize in oversize(),
         start in start(),
         steps in steps(step()),
     ) {
-        run(World::new(quota, None, oversize, start), steps);
+        run(World::new(chosen, None, oversize, start), steps);
     }
 
     /// If nobody is ever late it makes no difference how much would be made up for.
     #[test]
     fn the_line_agrees_whatever_is_made_up_for(
-        quota in modest_quota(),
+        chosen in rule_and(modest_quota()),
         max in 1..=u64::MAX,
         steps in steps(step()),
     ) {
         let missed = Some(MissedTick::Burst { max });
-        run(World::new(quota, missed, Oversize::Refuse, 0), steps);
+        run(World::new(chosen, missed, Oversize::Refuse, 0), steps);
     }
 
     #[test]
     fn the_line_agrees_when_the_quota_changes(
-        quota in modest_quota(),
+        chosen in rule_and(modest_quota()),
         oversize in oversize(),
         mut steps in steps(any_step()),
         close in prop::option::of(index()),
@@ -118,7 +118,7 @@ proptest! {
         if let Some(when) = close {
             steps.insert(when.index(steps.len()), (Step::Close, true));
         }
-        run(World::new(quota, None, oversize, 0), steps);
+        run(World::new(chosen, None, oversize, 0), steps);
     }
 
     /// Where a nanosecond is a whole number of units, waiters go at the same ticks.
@@ -129,23 +129,23 @@ proptest! {
         steps in steps(step()),
     ) {
         let quota = Quota::new(1, Duration::from_nanos(period)).burst(burst);
-        run(World::new(quota, Some(MissedTick::Delay), Oversize::Refuse, 0), steps);
+        run(World::new((Algorithm::Gcra, quota), Some(MissedTick::Delay), Oversize::Refuse, 0), steps);
     }
 
     #[test]
     fn everything_given_back_at_once_leaves_no_trace(
-        quota in modest_quota(),
+        (algorithm, quota) in rule_and(modest_quota()),
         before in prop::collection::vec((pause(), cost()), 0..10),
         costs in prop::collection::vec((cost(), any::<bool>(), index()), 1..60),
     ) {
         let clock = Clock::manual();
-        let limiter = RateLimiter::new(quota).clock(&clock);
-        let rule = super::rule::Rule::of(quota);
+        let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+        let rule = super::rule::Rule::by(algorithm, quota);
         for (pause, cost) in before {
             clock.advance(Duration::from_nanos(pause.of(&rule, clock.now().as_nanos())));
             let _ = limiter.try_acquire_many(cost.of(&rule));
         }
-        let burst = quota.max_burst();
+        let burst = rule.burst;
         let state = || (limiter.peek(), limiter.peek_many(burst), limiter.waiting());
         let untouched = state();
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use num_bigint::BigInt;
-use tollgate::{Carry, Quota};
+use tollgate::{Algorithm, Carry, Quota};
 
 use super::rule::Rule;
 use super::schedule::Schedule;
@@ -56,6 +56,7 @@ pub(crate) struct Choices {
 }
 
 pub(crate) struct Naive {
+    algorithm: Algorithm,
     choices: Choices,
     pub(crate) now: u64,
     /// One for each quota that it ever had; the last is in force.
@@ -69,11 +70,12 @@ pub(crate) struct Naive {
 }
 
 impl Naive {
-    pub(crate) fn new(quota: Quota, choices: Choices, now: u64) -> Self {
+    pub(crate) fn new((algorithm, quota): (Algorithm, Quota), choices: Choices, now: u64) -> Self {
         Self {
+            algorithm,
             choices,
             now,
-            schedules: vec![Schedule::new(Rule::of(quota))],
+            schedules: vec![Schedule::new(Rule::by(algorithm, quota))],
             line: VecDeque::new(),
             fates: Vec::new(),
             changed: 0,
@@ -87,6 +89,10 @@ impl Naive {
 
     fn schedule_mut(&mut self) -> &mut Schedule {
         self.schedules.last_mut().expect("there is one")
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.algorithm
     }
 
     pub(crate) fn rule(&self) -> Rule {
@@ -120,19 +126,22 @@ impl Naive {
     }
 
     /// At which tick somebody is admitted with so many in front, if all goes on as it is: each is
-    /// charged when it is due, and so the debt grows by what it asks for, unless it will be
-    /// refused.
+    /// charged when it is due, unless it will be refused.
     fn foresee(&self, ahead: usize, cost: u64) -> Option<u64> {
         let rule = self.rule();
-        let before: BigInt = self
-            .line
-            .iter()
-            .take(ahead)
-            .filter(|place| self.choices.debts || place.cost <= rule.burst)
-            .map(|place| rule.price(place.cost))
-            .sum();
-        let due = self.due_after(self.schedule().end() + before, cost);
-        rule.tick_of(&due, self.now)
+        let mut end = self.schedule().end();
+        for place in self.line.iter().take(ahead) {
+            if self.choices.debts || place.cost <= rule.burst {
+                let due = self.due_after(end.clone(), place.cost);
+                let start = if rule.is_even() {
+                    due
+                } else {
+                    rule.units(rule.tick_of(&due, self.now)?)
+                };
+                end = end.max(start) + rule.price(place.cost);
+            }
+        }
+        rule.tick_of(&self.due_after(end, cost), self.now)
     }
 
     /// At which tick somebody in line will be admitted.
@@ -140,6 +149,11 @@ impl Naive {
         let ahead = self.line.iter().position(|place| place.name == name);
         let ahead = ahead.expect("in line");
         self.foresee(ahead, self.line[ahead].cost)
+    }
+
+    /// At which tick the next one is admitted.
+    pub(crate) fn due_of_head(&self) -> Option<u64> {
+        self.foresee(0, self.line.front()?.cost)
     }
 
     /// Whether somebody in line will be refused at its head. It is not said when that will be.
@@ -220,7 +234,7 @@ impl Naive {
     /// What was available, spent or owed before is so still, in the sense of `carry`; in doubt more
     /// is owed.
     pub(crate) fn set_quota(&mut self, quota: Quota, carry: Carry) {
-        let (old, new) = (self.rule(), Rule::of(quota));
+        let (old, new) = (self.rule(), Rule::by(self.algorithm, quota));
         let owed = self.schedule().owed(self.now);
         let up = |units: BigInt, by: BigInt, of: BigInt| (units * by + &of - 1) / of;
         let owed = match carry {
@@ -270,7 +284,7 @@ impl Naive {
                 if due > unit {
                     return;
                 }
-                let start = if self.choices.delays {
+                let start = if self.choices.delays || !rule.is_even() {
                     unit
                 } else {
                     due.max(rule.units(self.changed))

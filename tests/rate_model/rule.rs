@@ -1,7 +1,7 @@
 //! A quota as one would write it down: integers of any size, nothing clever.
 
 use num_bigint::BigInt;
-use tollgate::Quota;
+use tollgate::{Algorithm, Quota};
 
 /// The last tick that a limiter tells apart from later ones.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
@@ -9,26 +9,66 @@ pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
 /// A quota, and what follows from it.
 ///
 /// Time is counted in units, of which a token takes a whole number, [`interval`](Self::interval),
-/// and of which `interval * count` pass in a period.
+/// and of which `interval * count` pass in a period: evenly, or all at its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule {
     count: u64,
     period: u64,
     pub(crate) burst: u64,
+    /// In batches, each period.
+    batches: bool,
 }
 
 impl Rule {
+    /// Of the generic cell rate algorithm.
     pub(crate) fn of(quota: Quota) -> Self {
-        Self {
-            count: quota.count(),
+        Self::by(Algorithm::Gcra, quota)
+    }
+
+    pub(crate) fn by(algorithm: Algorithm, quota: Quota) -> Self {
+        let count = quota.count();
+        let even = Self {
+            count,
             period: u64::try_from(quota.period().as_nanos()).expect("a quota's period fits"),
             burst: quota.max_burst(),
+            batches: false,
+        };
+        let batches = Self {
+            burst: count,
+            batches: true,
+            ..even
+        };
+        match algorithm {
+            Algorithm::Gcra => even,
+            // What finds no room in the bucket is lost.
+            Algorithm::TokenBucket if even.burst > 1 => Self {
+                count: count.min(even.burst),
+                burst: even.burst,
+                ..batches
+            },
+            Algorithm::TokenBucket | Algorithm::FixedWindow => batches,
+            Algorithm::SubInterval { parts } => Self {
+                count: count / (parts + 1),
+                period: even.period.div_ceil(parts),
+                burst: count / (parts + 1),
+                ..batches
+            },
+            other => panic!("{other} is not a rule of what is owed"),
         }
+    }
+
+    /// Whether time goes on evenly.
+    pub(crate) fn is_even(&self) -> bool {
+        !self.batches
     }
 
     /// Units of one token.
     pub(crate) fn interval(&self) -> BigInt {
-        BigInt::from(self.period.div_ceil(self.count))
+        if self.batches {
+            1.into()
+        } else {
+            self.period.div_ceil(self.count).into()
+        }
     }
 
     /// Units of so many tokens.
@@ -43,7 +83,12 @@ impl Rule {
 
     /// Whole units that have passed at a tick.
     pub(crate) fn units(&self, tick: u64) -> BigInt {
-        self.interval() * self.count * tick.min(LAST_TICK) / self.period
+        let tick = tick.min(LAST_TICK);
+        if self.batches {
+            BigInt::from(tick / self.period) * self.count
+        } else {
+            self.interval() * self.count * tick / self.period
+        }
     }
 
     /// The first tick from `now` on at which so many units have passed; `None` for never.
@@ -51,15 +96,23 @@ impl Rule {
         if self.units(now) >= *units {
             return Some(now);
         }
-        let pace = self.interval() * self.count;
-        let tick: BigInt = (units * self.period + &pace - 1) / pace;
+        let tick: BigInt = if self.batches {
+            (units + self.count - 1) / self.count * self.period
+        } else {
+            let pace = self.interval() * self.count;
+            (units * self.period + &pace - 1) / pace
+        };
         u64::try_from(tick).ok().filter(|tick| *tick <= LAST_TICK)
     }
 
     /// The promise: from tick `from` to tick `to` no more than the burst, and the rate times the
-    /// time and one nanosecond. Both sides are multiplied by the period and counted in units, so
-    /// that nothing is divided and a part of a token counts as a part.
+    /// time and one nanosecond, or the batches of the periods that end in it. Both sides are
+    /// multiplied by the period and counted in units, so that nothing is divided and a part of a
+    /// token counts as a part.
     pub(crate) fn allows(&self, units: &BigInt, from: u64, to: u64) -> bool {
+        if self.batches {
+            return *units <= self.tolerance() + self.units(to) - self.units(from);
+        }
         let time = BigInt::from(to) - from + 1;
         units * self.period <= self.tolerance() * self.period + self.interval() * self.count * time
     }

@@ -8,11 +8,11 @@ use num_bigint::BigInt;
 use proptest::sample::Index;
 use tollgate::rate::AcquireOwned;
 use tollgate::{
-    AcquireError, Carry, Charge, Clock, ErrorKind, ManualClock, MissedTick, Oversize, Quota,
-    RateLimiter, Reservation,
+    AcquireError, Algorithm, Carry, Charge, Clock, ErrorKind, ManualClock, MissedTick, Oversize,
+    Quota, RateLimiter, Reservation,
 };
 
-use super::any::{Cost, Pause};
+use super::any::{Cost, Pause, fitting};
 use super::naive::{Booked, Choices, Fate, Naive, Told};
 use crate::support::{Waiter, poll_once};
 
@@ -51,14 +51,17 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(
-        quota: Quota,
+        (algorithm, quota): (Algorithm, Quota),
         missed: Option<MissedTick>,
         oversize: Oversize,
         start: u64,
     ) -> Self {
         let clock = Clock::manual();
         clock.advance(Duration::from_nanos(start));
-        let limiter = RateLimiter::new(quota).oversize(oversize).clock(&clock);
+        let limiter = RateLimiter::new(quota)
+            .algorithm(algorithm)
+            .oversize(oversize)
+            .clock(&clock);
         let limiter = match missed {
             Some(missed) => limiter.missed_tick(missed),
             None => limiter,
@@ -73,7 +76,7 @@ impl World {
         Self {
             clock,
             limiter: Arc::new(limiter),
-            naive: Naive::new(quota, choices, start),
+            naive: Naive::new((algorithm, quota), choices, start),
             askers: Vec::new(),
             charges: Vec::new(),
         }
@@ -186,6 +189,9 @@ impl World {
                 }
             }
             Step::SetQuota(quota, carry) => {
+                let Some(quota) = fitting(self.naive.algorithm(), quota) else {
+                    return;
+                };
                 self.naive.set_quota(quota, carry);
                 self.limiter.set_quota_with(quota, carry);
                 assert_eq!(self.limiter.quota(), quota);
@@ -214,7 +220,16 @@ impl World {
             }
             (Told::Limited(due), Err(error)) => {
                 assert_eq!(error.kind(), ErrorKind::Limited);
-                self.same_time(error.retry_after().expect("it knows"), due);
+                let after = error.retry_after().expect("it knows");
+                if self.naive.rule().is_even() || self.naive.waiting() == 0 {
+                    self.same_time(after, due);
+                } else {
+                    // Behind others, of whom one may not use up a batch, it is the earliest.
+                    let due = due.map_or(u64::MAX, |due| due - self.naive.now);
+                    assert!(after <= Duration::from_nanos(due));
+                    let head = self.naive.due_of_head().unwrap_or(u64::MAX);
+                    assert!(after >= Duration::from_nanos(head - self.naive.now - 1));
+                }
             }
             (told, result) => panic!("should be {told:?}, and is {result:?}"),
         }

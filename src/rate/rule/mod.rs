@@ -85,7 +85,17 @@ impl Core {
         cost: u64,
     ) -> u64 {
         match &self.rule {
-            Rule::Debt => self.due(limits, seen, others.map(u128::from).sum(), cost),
+            Rule::Debt if limits.step == 0 => {
+                self.due(limits, seen, others.map(u128::from).sum(), cost)
+            }
+            Rule::Debt => {
+                let then = |seen: Seen, cost| {
+                    let due = limits.reached(self.due(limits, seen, 0, cost));
+                    let debt = Debt::until(seen.value().max(due).saturating_add(cost));
+                    seen.with(debt.end())
+                };
+                self.due(limits, others.fold(seen, then), 0, cost)
+            }
             Rule::Window(memory) => memory.due_behind(seen, others, cost),
             Rule::Log(log) => log.held(seen, self.clock()).due_behind(others, cost),
         }
