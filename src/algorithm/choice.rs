@@ -113,6 +113,9 @@ pub enum Algorithm {
 /// In nanoseconds.
 const LONGEST_PERIOD: u64 = 1 << 58;
 
+/// As many as are counted in a sliding window.
+const LARGEST_WINDOW: u64 = 1 << 47;
+
 /// The longest log.
 const LONGEST_LOG: u64 = 1 << 28;
 
@@ -136,7 +139,7 @@ impl Algorithm {
     ///   nanoseconds, some nine years, but for [`Gcra`](Self::Gcra);
     /// - windows and logs have a burst of their own, the whole count: the quota has one that is
     ///   neither 1 nor that;
-    /// - a log holds at most 2^28;
+    /// - a sliding window counts to 2^47 at most, and a log holds at most 2^28;
     /// - a period cannot be cut into no parts, or into as many parts as the count or more.
     ///
     /// # Examples
@@ -161,6 +164,7 @@ impl Algorithm {
             },
             Self::TokenBucket => return Ok(()),
             _ if burst != 1 && burst != count => Reason::Burst { burst, count },
+            Self::SlidingWindow if count > LARGEST_WINDOW => Reason::TooMany { count },
             Self::SlidingLog | Self::CompactLog if count > LONGEST_LOG => Reason::TooLong { count },
             Self::SubInterval { parts: 0 } => Reason::NoParts,
             Self::SubInterval { parts } if parts >= count => Reason::TooManyParts { parts, count },
@@ -239,16 +243,20 @@ impl Algorithm {
         u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
-    /// How much it is that takes so many nanoseconds on the whole, rounded up.
-    pub(crate) fn during(self, quota: Quota, nanos: u64) -> u64 {
-        match self {
-            Self::Gcra => Limits::new(quota).during(nanos),
-            _ => {
-                let Batch { count, period, .. } = self.batch(quota);
-                let owed = (u128::from(nanos) * u128::from(count)).div_ceil(u128::from(period));
-                u64::try_from(owed).unwrap_or(u64::MAX)
-            }
-        }
+    /// How much is left of what took so many nanoseconds on the whole, so many nanoseconds later,
+    /// rounded up. Where more than one comes back at once, only what has come back for sure is
+    /// taken off.
+    pub(crate) fn left(self, quota: Quota, nanos: u64, since: u64) -> u64 {
+        let Batch { count, period, .. } = self.batch(quota);
+        let periods = match self {
+            Self::Gcra => return Limits::new(quota).during(nanos.saturating_sub(since)),
+            // What was admitted counts in two windows.
+            Self::SlidingWindow => (since / period).saturating_sub(1),
+            _ => since / period,
+        };
+        let nanos = nanos.saturating_sub(periods.saturating_mul(period));
+        let owed = (u128::from(nanos) * u128::from(count)).div_ceil(u128::from(period));
+        u64::try_from(owed).unwrap_or(u64::MAX)
     }
 
     const fn text(self) -> Text {
@@ -315,6 +323,7 @@ pub struct AlgorithmError {
 enum Reason {
     Period { period: u64 },
     Burst { burst: u64, count: u64 },
+    TooMany { count: u64 },
     TooLong { count: u64 },
     NoParts,
     TooManyParts { parts: u64, count: u64 },
@@ -337,6 +346,13 @@ impl AlgorithmError {
                     .number(count as u128)
                     .and(", but the quota has a burst of ");
                 text.number(burst as u128)
+            }
+            Reason::TooMany { count } => {
+                let text = Text::new("a sliding window has a count of at most ");
+                let text = text
+                    .number(LARGEST_WINDOW as u128)
+                    .and(", but the quota has one of ");
+                text.number(count as u128)
             }
             Reason::TooLong { count } => {
                 let text = Text::new("a log holds at most ").number(LONGEST_LOG as u128);

@@ -257,9 +257,9 @@ impl Core {
 
     /// A charge by a rule that remembers when it was made.
     #[inline]
-    pub(super) fn remembered(&self, at: Tick, cost: u64) -> Charge {
+    pub(super) fn remembered(&self, ticket: u64, at: Tick, cost: u64) -> Charge {
         Charge {
-            ticket: 0,
+            ticket,
             generation: self.limits.generation(),
             cost,
             at,
@@ -271,7 +271,8 @@ impl Core {
     pub(super) fn receipt(&self, seen: Seen, unit: u64, at: Tick, cost: u64) -> Charge {
         match self.rule {
             Rule::Debt => self.charge_until(seen.debt(), unit, at, cost),
-            Rule::Window(_) | Rule::Log(_) => self.remembered(at, cost),
+            Rule::Window(_) => self.remembered(0, at, cost),
+            Rule::Log(ref log) => self.remembered(log.passed(seen), at, cost),
         }
     }
 

@@ -196,13 +196,15 @@ impl RateLimiter {
     /// in the time `since` then. If the quota is another one, what was spent stays spent in
     /// proportion. To be called once, of a limiter that is new: what it is owed already stays.
     ///
+    /// Where more than one comes back at once, as in a window or a log, only what has come back for
+    /// sure in that time is taken off: windows of another process begin at other times.
+    ///
     /// How much time has passed is for the caller to say, as the clocks of processes have nothing
     /// in common but the time of day, which may be set. To say less is safe.
     pub fn restore(&self, state: State, since: Duration) {
         let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let core = self.core();
-        let owed = state.owed.saturating_sub(since);
-        let owed = core.config.algorithm.during(state.quota, owed);
+        let owed = core.config.algorithm.left(state.quota, state.owed, since);
         core.owe(owed, state.quota);
     }
 }

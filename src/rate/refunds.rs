@@ -31,7 +31,7 @@ impl Refunds {
     }
 
     /// Where the charge of a ticket ends now, if `total` was refunded so far.
-    fn end(&self, ticket: u64, total: u64) -> u64 {
+    pub(super) fn end(&self, ticket: u64, total: u64) -> u64 {
         let after = self.kept.iter().rev();
         let after: u64 = after
             .take_while(|(other, _)| *other > ticket)

@@ -2,7 +2,6 @@
 
 use super::Lines;
 use crate::quota::Quota;
-use crate::rate::cell::Seen;
 use crate::rate::charge::Charge;
 use crate::rate::core::Core;
 use crate::rate::options::Carry;
@@ -33,10 +32,7 @@ impl Core {
         let limits = self.limits.load::<true>();
         let now = self.clock().now();
         let unit = limits.at(now);
-        let (seen, given) = match self.rule {
-            Rule::Debt => self.give_debt_back(&mut lines, seen, charge, limits.of(cost), unit),
-            Rule::Window(_) | Rule::Log(_) => self.take_back(seen, charge.at, cost, unit),
-        };
+        let (seen, given) = self.take_back(&mut lines.refunds, seen, charge, cost, unit);
         if given {
             lines.timed = now;
         }
@@ -45,28 +41,6 @@ impl Core {
             self.begin_generation(&mut lines);
         }
         self.settle(lines);
-    }
-
-    /// Up to so many units, of what is in the word. Only held.
-    fn give_debt_back(
-        &self,
-        lines: &mut Lines,
-        seen: Seen,
-        charge: &Charge,
-        units: u64,
-        now: u64,
-    ) -> (Seen, bool) {
-        let total = self.refunded.load(Ordering::Relaxed);
-        // No more than is owed: it may be of another limiter.
-        let units = units.min(seen.debt().at(now));
-        let given = lines.refunds.give(charge.ticket, units, now, total);
-        if given == 0 {
-            return (seen, false);
-        }
-        self.refunded.store(total + given, Ordering::Relaxed);
-        // A decision that has seen what was refunded before must not take place now, not even when
-        // the debt has become the same again.
-        (seen.with(seen.debt().give(given).end()).next_epoch(), true)
     }
 
     /// Charges from before cannot be told from one another any more. Only held.

@@ -9,18 +9,20 @@
 //!    sees what was true at some moment since.
 
 mod log;
+mod refund;
 mod window;
+
+use std::time::Duration;
 
 use self::log::Log;
 use self::window::WindowMemory;
 use super::cell::Seen;
 use super::core::{Core, Decided};
 use super::options::{Carry, Oversize};
-use crate::algorithm::{Algorithm, Limits};
+use crate::algorithm::{Algorithm, Debt, Limits};
 use crate::decision::Decision;
 use crate::quota::Quota;
 use crate::time::Tick;
-use std::time::Duration;
 
 /// By which rule.
 pub(super) enum Rule {
@@ -154,19 +156,6 @@ impl Core {
         Decision::new(limits, owed, reset, now, retry_after)
     }
 
-    /// Gives back up to `cost` of what was charged at a tick, by a rule that remembers when. Says
-    /// whether there was anything to give back. Only held.
-    pub(super) fn take_back(&self, seen: Seen, at: Tick, cost: u64, unit: u64) -> (Seen, bool) {
-        match &self.rule {
-            Rule::Debt => (seen, false),
-            Rule::Window(memory) => memory.take_back(seen, at, cost, unit),
-            Rule::Log(log) => {
-                let given = log.held(seen, self.clock()).take_back(at, cost, unit);
-                (if given { seen.next_epoch() } else { seen }, given)
-            }
-        }
-    }
-
     /// Changes the quota, and what is owed with it. Only held.
     pub(super) fn change(&self, seen: Seen, quota: Quota, carry: Carry, now: Tick) -> Seen {
         let old = self.limits.load::<true>();
@@ -214,8 +203,6 @@ impl Core {
         }
     }
 }
-
-use crate::algorithm::Debt;
 
 /// How long so many of a number in a period take, on the whole.
 fn span(tokens: u64, count: u64, period: u64) -> u64 {

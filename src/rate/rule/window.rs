@@ -1,6 +1,7 @@
 //! The [sliding window](Windows) of a limiter.
 //!
-//! The value of the word is how many were admitted in this window. When it began, and how many were
+//! The value of the word is how many were admitted in this window, in 48 bits, and in 12 the number
+//! of the window, so that there is no other with the same value. When it began, and how many were
 //! admitted in the one before, is written while the word is held; then an epoch begins. So an
 //! exchange of the word proves that they belonged to the value, as it does for the limits.
 //!
@@ -8,12 +9,16 @@
 //! begins it.
 
 use super::{span, tokens_in};
-use crate::algorithm::{MOST_DEBT, WindowRule, Windows};
+use crate::algorithm::{WindowRule, Windows};
 use crate::quota::Quota;
 use crate::rate::cell::Seen;
 use crate::rate::core::{Core, Decided};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
+
+const COUNT_BITS: u32 = 48;
+const MOST_COUNT: u64 = (1 << COUNT_BITS) - 1;
+const NUMBER_BITS: u32 = 60 - COUNT_BITS;
 
 /// What is beside the word.
 pub(crate) struct WindowMemory {
@@ -38,8 +43,9 @@ impl Core {
             _ => return Decided::Held,
         };
         if windows.fits(rule, elapsed, cost) {
-            let charge = self.remembered(now, cost);
-            if self.cell.exchange(seen, windows.count + cost) {
+            let charge = self.remembered(0, now, cost);
+            // The number of the window stays.
+            if self.cell.exchange(seen, seen.value() + cost) {
                 Decided::Charged(charge)
             } else {
                 Decided::Lost
@@ -74,13 +80,14 @@ impl WindowMemory {
         Windows {
             start: self.start.load(Ordering::Relaxed),
             previous: self.previous.load(Ordering::Relaxed),
-            count: seen.value(),
+            count: seen.value() & MOST_COUNT,
         }
     }
 
     /// Only held.
     fn write(&self, seen: Seen, windows: Windows) -> Seen {
-        let seen = seen.with(windows.count);
+        let number = windows.start / self.rule().period % (1 << NUMBER_BITS);
+        let seen = seen.with(number << COUNT_BITS | windows.count);
         if windows == self.windows(seen) {
             return seen;
         }
@@ -118,7 +125,7 @@ impl WindowMemory {
         };
         let then = |windows: Windows, cost| {
             let at = due(windows, cost);
-            windows.book(rule, at, cost, MOST_DEBT).0
+            windows.book(rule, at, cost, MOST_COUNT).0
         };
         due(others.fold(self.windows(seen), then), cost)
     }
@@ -126,7 +133,7 @@ impl WindowMemory {
     /// Only held.
     pub(super) fn book(&self, seen: Seen, unit: u64, cost: u64) -> (Seen, u64) {
         let windows = self.windows(seen);
-        let (windows, fitted) = windows.book(self.rule(), unit, cost, MOST_DEBT);
+        let (windows, fitted) = windows.book(self.rule(), unit, cost, MOST_COUNT);
         (self.write(seen, windows), fitted)
     }
 
@@ -144,7 +151,7 @@ impl WindowMemory {
     }
 
     /// Only held.
-    pub(super) fn take_back(&self, seen: Seen, at: Tick, cost: u64, unit: u64) -> (Seen, bool) {
+    pub(super) fn take_back(&self, seen: Seen, at: Tick, cost: u64, unit: u64) -> (Seen, u64) {
         let rule = self.rule();
         let mut windows = self.windows(seen).at(rule, unit);
         let from = if at.as_nanos() >= windows.start {
@@ -152,11 +159,11 @@ impl WindowMemory {
         } else if windows.start - at.as_nanos() <= rule.period {
             &mut windows.previous
         } else {
-            return (seen, false);
+            return (seen, 0);
         };
         let given = cost.min(*from);
         *from -= given;
-        (self.write(seen, windows).next_epoch(), given > 0)
+        (self.write(seen, windows), given)
     }
 
     /// Only held.
@@ -166,7 +173,7 @@ impl WindowMemory {
         let windows = Windows {
             start: unit - unit % quota.period_nanos(),
             previous: 0,
-            count: owed.min(MOST_DEBT),
+            count: owed.min(MOST_COUNT),
         };
         self.write(seen, windows)
     }

@@ -11,7 +11,7 @@ use super::stamps::Stamp;
 use super::{LAPS, Log, Position, View};
 use crate::algorithm::LAST_TICK;
 use crate::rate::cell::Seen;
-use crate::time::{Clock, Tick};
+use crate::time::Clock;
 
 /// For how many periods from now on times are kept in the short form.
 const AHEAD: u64 = 4;
@@ -40,9 +40,9 @@ impl<'a> HeldLog<'a> {
     fn place(&self, number: u64) -> (u64, u64) {
         let index = self.head.index + number;
         if index < self.view.len {
-            (index, self.head.lap_before())
+            (index, self.view.lap_before(self.head))
         } else {
-            (index - self.view.len, self.head.this_lap())
+            (index - self.view.len, self.view.lap(self.head))
         }
     }
 
@@ -59,6 +59,12 @@ impl<'a> HeldLog<'a> {
             Ok(()) => stamp.time,
             Err(other) => other.time,
         }
+    }
+
+    /// A time as it would be kept.
+    fn kept_as(&self, time: u64) -> u64 {
+        let short = self.log.short.as_ref();
+        short.map_or(time, |short| short.rounded(time))
     }
 
     /// From when on the next may be charged at a place.
@@ -124,20 +130,68 @@ impl<'a> HeldLog<'a> {
         self.time(0).is_some_and(|time| time > unit)
     }
 
-    /// The times that count under other limits, of which `owed` are to be taken at `unit`: the
-    /// newest, or each as often as it takes.
-    pub(super) fn kept(&self, len: u64, owed: u64, unit: u64) -> Vec<u64> {
-        let used = self.owed(unit);
-        let kept = owed.min(len);
-        let source = |back: u64| match used {
-            0 => unit,
-            _ => {
-                let back = u128::from(back) * u128::from(used) / u128::from(owed);
-                let place = self.view.len - 1 - back as u64;
-                self.time(place).unwrap_or(unit)
+    /// What is not paid off at a tick.
+    pub(in crate::rate::rule) fn unpaid(&self, unit: u64) -> Unpaid {
+        let period = self.view.period;
+        let mut to_come = 0_u64;
+        let mut times = Vec::new();
+        for number in 0..self.view.len {
+            let Some(time) = self.time(number) else {
+                continue;
+            };
+            // Of times to come each was a period after the one before it at the same place.
+            let periods = time.saturating_sub(unit).div_ceil(period);
+            to_come = to_come.saturating_add(periods);
+            let time = time.saturating_sub(periods.saturating_mul(period));
+            if time.saturating_add(period) > unit {
+                times.push(time);
             }
+        }
+        times.sort_unstable();
+        Unpaid { times, to_come }
+    }
+
+    /// The times that count under other limits, of which `owed` are to be taken at `unit`: the
+    /// newest; or each as often as it takes, if there are fewer.
+    pub(super) fn kept(&self, len: u64, owed: u64, unit: u64) -> Vec<u64> {
+        let times = (0..self.view.len).filter_map(|number| self.time(number));
+        let counts = |time: &u64| time.saturating_add(self.view.period) > unit;
+        let mut times: Vec<u64> = times.filter(counts).collect();
+        times.sort_unstable();
+        times.reverse();
+        let kept = owed.min(len);
+        let used = times.len() as u128;
+        let time = |back: u64| {
+            let back = match u128::from(owed) > used {
+                true => u128::from(back) * used / u128::from(owed),
+                false => u128::from(back),
+            };
+            times.get(back as usize).map_or(unit, |time| *time)
         };
-        (0..kept).rev().map(source).collect()
+        (0..kept).rev().map(time).collect()
+    }
+}
+
+/// Charges that are not paid off, in their order.
+pub(in crate::rate::rule) struct Unpaid {
+    /// When those were made that were made until now; rising.
+    times: Vec<u64>,
+    /// How many there are of times to come.
+    to_come: u64,
+}
+
+impl Unpaid {
+    pub(in crate::rate::rule) fn count(&self) -> u64 {
+        self.to_come.saturating_add(self.times.len() as u64)
+    }
+
+    /// Without those from one number to another.
+    pub(in crate::rate::rule) fn without(mut self, from: u64, to: u64) -> Self {
+        let past = self.times.len() as u64;
+        self.to_come -= to.max(past) - from.max(past);
+        self.times
+            .drain(from.min(past) as usize..to.min(past) as usize);
+        self
     }
 }
 
@@ -202,49 +256,47 @@ impl HeldLog<'_> {
         fitted
     }
 
-    /// Takes out up to so many charges that were made at a tick. Those before them move on, so that
-    /// the places that become free are next.
-    pub(in crate::rate::rule) fn take_back(&self, at: Tick, cost: u64, unit: u64) -> bool {
-        let at = at.as_nanos();
-        if at.saturating_add(self.view.period) <= unit {
-            return false;
-        }
-        let at = match &self.log.short {
-            Some(short) => short.rounded(at),
-            None => at,
+    /// Has these in place of those that are not paid off, and those of times to come as early as
+    /// they can be.
+    pub(in crate::rate::rule) fn replace(self, left: Unpaid, unit: u64) -> Seen {
+        self.log.leave_laps();
+        let passed = self.head.passed(self.view.len);
+        let log = Self {
+            view: self.log.view(),
+            // Those of times to come pass their places once more.
+            head: Position::when(passed - left.to_come, self.view.len),
+            ..self
         };
-        let mut given = 0;
-        // Newest first, each moved past those that were taken out.
-        for number in (0..self.view.len).rev() {
-            let time = self.time(number);
-            if time == Some(at) && given < cost {
-                given += 1;
-            } else if given > 0 {
-                self.store(number + given, time);
-            }
-        }
-        for number in 0..given {
-            self.store(number, None);
-        }
-        given > 0
+        // Free from now on. A short place is free if there is nothing; nobody else has to know.
+        let long = log.log.short.is_none();
+        let free = unit.checked_sub(log.view.period).filter(|_| long);
+        log.fill(&left.times, free);
+        let (seen, _) = log.book(unit, left.to_come);
+        seen
     }
 
     /// Writes every place: these times are the newest, the others are free.
-    pub(super) fn fill(&self, times: &[u64]) {
-        let free = self.view.len - times.len() as u64;
-        for number in 0..free {
-            self.store(number, None);
+    pub(super) fn fill(&self, times: &[u64], free: Option<u64>) {
+        let others = self.view.len - times.len() as u64;
+        for number in 0..others {
+            self.store(number, free);
         }
-        for (number, time) in (free..).zip(times) {
+        for (number, time) in (others..).zip(times) {
             self.store(number, Some(*time));
         }
     }
 
-    pub(in crate::rate::rule) fn forget(mut self) -> Seen {
-        // So that nobody finds what it expects.
-        self.head.lap += 2;
-        self.fill(&[]);
-        self.seen()
+    pub(in crate::rate::rule) fn forget(self) -> Seen {
+        self.log.leave_laps();
+        if let Some(short) = &self.log.short {
+            short.move_to(0);
+        }
+        let log = Self {
+            view: self.log.view(),
+            ..self
+        };
+        log.fill(&[], None);
+        log.seen()
     }
 
     /// Moves the base of short times on, if those that may be needed did not fit otherwise.
@@ -296,7 +348,7 @@ impl Foreseen<'_> {
     }
 
     fn charge(&mut self, cost: u64) {
-        let at = self.due(cost);
+        let at = self.log.kept_as(self.due(cost));
         let (len, period) = (self.log.view.len, self.log.view.period);
         if cost <= len {
             self.take(cost);

@@ -16,26 +16,31 @@
 //! 4. A time of a lap is never written twice to the same place: laps are told apart, and times of
 //!    a place rise. So a compare-exchange which was prepared for one lap fails in every other. After
 //!    [`LAPS`] laps they repeat; then the time would have to be the same as well.
-//! 5. Only under the lock, and held: charges of more than 1, those that are forced, refunds, which
-//!    move the times of older charges on by one, and changes of the quota, which write the ring
-//!    anew, some laps later. A refusal looks at the word once more, and finds whether the place was
-//!    still next.
+//! 5. Only under the lock, and held: charges of more than 1, those that are forced, refunds and
+//!    changes of the quota, which write the ring anew, as of later laps. A refusal looks at the word
+//!    once more, and finds whether the place was still next.
+//! 6. Charges that are forced may be of times to come. There are such only as long as no place is
+//!    free, so times rise from the place that is next, round the ring, but for moments by which the
+//!    clocks of two threads disagree.
+//! 7. A charge is known by how many places were passed when it was made; [refunds](Refunds) count
+//!    in places.
 //!
 //! In the [short form](stamps) every charge is made under the lock; refusals are as here.
 
 mod held;
 mod stamps;
 
+use std::sync::OnceLock;
+
 use self::held::HeldLog;
 use self::stamps::{Short, Stamp, Stamps};
+
 use crate::algorithm::LAST_TICK;
 use crate::quota::Quota;
 use crate::rate::cell::Seen;
 use crate::rate::core::{Core, Decided};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::{Clock, Tick};
-
-use std::sync::OnceLock;
 
 /// How many laps are told apart.
 const LAPS: u64 = 32;
@@ -77,13 +82,17 @@ impl Position {
         }
     }
 
-    /// The lap before the first is 0, which is what a new ring holds.
-    fn lap_before(self) -> u64 {
-        self.lap % LAPS
+    /// When so many places were passed, in a ring of so many.
+    fn when(passed: u64, len: u64) -> Self {
+        Self {
+            index: passed % len,
+            lap: passed / len,
+        }
     }
 
-    fn this_lap(self) -> u64 {
-        (self.lap + 1) % LAPS
+    /// How many places were passed, in a ring of so many.
+    fn passed(self, len: u64) -> u64 {
+        self.lap.wrapping_mul(len).wrapping_add(self.index)
     }
 }
 
@@ -92,6 +101,8 @@ pub(crate) struct Log {
     len: AtomicU64,
     /// In nanoseconds.
     period: AtomicU64,
+    /// The lap before the first, as it is written.
+    laps: AtomicU64,
     /// Which of the rings: how many are before it.
     ring: AtomicU64,
     first: Ring,
@@ -112,6 +123,19 @@ struct View<'a> {
     stamps: &'a Stamps,
     len: u64,
     period: u64,
+    laps: u64,
+}
+
+impl View<'_> {
+    /// As it is written in the places from this one on, as long as nobody has passed them.
+    fn lap_before(&self, head: Position) -> u64 {
+        (self.laps + head.lap) % LAPS
+    }
+
+    /// As it is written in the places that were passed.
+    fn lap(&self, head: Position) -> u64 {
+        (self.laps + head.lap + 1) % LAPS
+    }
 }
 
 impl Core {
@@ -127,16 +151,17 @@ impl Core {
         let Some(mut found) = view.stamps.load(head.index, log.short.as_ref()) else {
             return Decided::Lost;
         };
-        if found.lap != head.lap_before() && log.short.is_none() {
+        let lap_before = view.lap_before(head);
+        if found.lap != lap_before && log.short.is_none() {
             if !self.cell.is_still(seen) {
                 return Decided::Lost;
             }
             // Not written yet, by whoever is a lap ahead. If it was written meanwhile, or the word
             // has moved, the exchange fails.
-            let stamp = found.later(view.period, nanos, head.lap_before());
+            let stamp = found.later(view.period, nanos, lap_before);
             found = match view.stamps.exchange(head.index, found, stamp) {
                 Ok(()) => stamp,
-                Err(other) if other.lap == head.lap_before() => other,
+                Err(other) if other.lap == lap_before => other,
                 Err(_) => return Decided::Lost,
             };
         }
@@ -153,18 +178,21 @@ impl Core {
             }
         } else if log.short.is_some() {
             Decided::Held
-        } else if self.cell.exchange(seen, head.after(1, view.len).value()) {
+        } else {
+            let next = head.after(1, view.len);
+            let mut charge = self.remembered(next.passed(view.len), now, cost);
+            if !self.cell.exchange(seen, next.value()) {
+                return Decided::Lost;
+            }
             let mine = Stamp {
                 time: Some(nanos),
-                lap: head.this_lap(),
+                lap: view.lap(head),
             };
-            let at = match view.stamps.exchange(head.index, found, mine) {
-                Ok(()) => nanos,
-                Err(other) => found.written_by_another(other, mine, view.period),
-            };
-            Decided::Charged(self.remembered(Tick::from_nanos(at), cost))
-        } else {
-            Decided::Lost
+            if let Err(other) = view.stamps.exchange(head.index, found, mine) {
+                let at = found.written_by_another(other, mine, view.period);
+                charge.at = Tick::from_nanos(at);
+            }
+            Decided::Charged(charge)
         }
     }
 }
@@ -183,6 +211,7 @@ impl Log {
         Self {
             len: AtomicU64::new(quota.count()),
             period: AtomicU64::new(quota.period_nanos()),
+            laps: AtomicU64::new(0),
             ring: AtomicU64::new(0),
             first: Ring::new(quota.count(), short),
             short: short.then(|| Short::new(quota.period_nanos())),
@@ -190,8 +219,8 @@ impl Log {
     }
 
     fn ring(&self) -> &Ring {
-        let before = self.ring.load(Ordering::Relaxed);
-        // The number was published by the word, with the rings, but for who reads it too early.
+        // Pairs with the release of `change`: the ring was made.
+        let before = self.ring.load(Ordering::Acquire);
         (0..before).fold(&self.first, |ring, _| {
             ring.larger.get().map_or(ring, |larger| larger)
         })
@@ -203,7 +232,23 @@ impl Log {
             stamps: &self.ring().stamps,
             len: self.len.load(Ordering::Relaxed),
             period: self.period.load(Ordering::Relaxed),
+            laps: self.laps.load(Ordering::Relaxed),
         }
+    }
+
+    /// Has the places written as of other laps from now on: what an owner expects to find, or has
+    /// been written for it, is not found any more, nor taken for the next. Only held, and all
+    /// places must be written anew.
+    fn leave_laps(&self) {
+        // After `HELD`, for those who confirm what they have read.
+        fence(Ordering::Release);
+        let laps = self.laps.load(Ordering::Relaxed);
+        self.laps.store((laps + 3) % LAPS, Ordering::Relaxed);
+    }
+
+    /// How many places were passed.
+    pub(in crate::rate) fn passed(&self, seen: Seen) -> u64 {
+        Position::of(seen).passed(self.len.load(Ordering::Relaxed))
     }
 
     /// For the holder of the lock.
@@ -222,30 +267,28 @@ impl Log {
     ) -> Seen {
         let (len, period) = (quota.count(), quota.period_nanos());
         let kept = self.held(seen, clock).kept(len, owed, unit);
-        // After `HELD`, for those who confirm what they have read.
-        fence(Ordering::Release);
+        self.leave_laps();
         let ring = self.ring();
         let room = ring.stamps.room();
         if len > room {
             let larger = || Box::new(Ring::new(len.max(2 * room), self.short.is_some()));
             ring.larger.get_or_init(larger);
             let before = self.ring.load(Ordering::Relaxed);
-            self.ring.store(before + 1, Ordering::Relaxed);
+            self.ring.store(before + 1, Ordering::Release);
         }
         self.len.store(len, Ordering::Relaxed);
         self.period.store(period, Ordering::Relaxed);
         if let Some(short) = &self.short {
             let earliest = unit.saturating_sub(period);
-            let first = kept.first().map_or(unit, |first| *first);
+            let first = kept.first().map_or(unit, |first| unit.min(*first));
             short.change(period, first.max(earliest));
         }
-        // Two laps later: what an owner may still expect to find is not found any more.
         let head = Position {
             index: 0,
-            lap: Position::of(seen).lap + 2,
+            ..Position::of(seen)
         };
         let seen = seen.with(head.value());
-        self.held(seen, clock).fill(&kept);
+        self.held(seen, clock).fill(&kept, None);
         seen
     }
 

@@ -88,21 +88,20 @@ impl Short {
 
     /// Only held.
     pub(super) fn change(&self, period: u64, base: u64) {
-        self.unit.store(Self::unit_of(period), Ordering::Relaxed);
+        self.unit.store(Self::unit_of(period), Ordering::Release);
         self.move_to(base);
     }
 
     /// Only held; all that is kept must be written anew.
     pub(super) fn move_to(&self, base: u64) {
-        self.base.store(base, Ordering::Relaxed);
+        self.base.store(base, Ordering::Release);
     }
 
     /// The last time until then that is kept as it is, with any base that is one itself.
     pub(super) fn step_before(&self, time: u64) -> u64 {
-        let (base, unit) = (&self.base, &self.unit);
-        let base = base.load(Ordering::Relaxed);
+        let (base, unit) = self.scale();
         let since = time.saturating_sub(base);
-        base + since - since % unit.load(Ordering::Relaxed)
+        base + since - since % unit
     }
 
     /// The last time that can be written.
@@ -110,18 +109,21 @@ impl Short {
         self.time(u32::MAX)
     }
 
-    fn time(&self, number: u32) -> u64 {
+    /// The base and the unit. Pairs with the release of `change` and `move_to`, as for a place.
+    fn scale(&self) -> (u64, u64) {
         let (base, unit) = (&self.base, &self.unit);
-        let units = u64::from(number - 1);
-        base.load(Ordering::Relaxed)
-            .saturating_add(units.saturating_mul(unit.load(Ordering::Relaxed)))
+        (base.load(Ordering::Acquire), unit.load(Ordering::Acquire))
+    }
+
+    fn time(&self, number: u32) -> u64 {
+        let (base, unit) = self.scale();
+        base.saturating_add(u64::from(number - 1).saturating_mul(unit))
     }
 
     /// The number of a time, rounded up. The base if it is earlier, the last if it is too late.
     fn number(&self, time: u64) -> u32 {
-        let (base, unit) = (&self.base, &self.unit);
-        let since = time.saturating_sub(base.load(Ordering::Relaxed));
-        let units = since.div_ceil(unit.load(Ordering::Relaxed));
+        let (base, unit) = self.scale();
+        let units = time.saturating_sub(base).div_ceil(unit);
         u32::try_from(units).map_or(u32::MAX, |units| units.saturating_add(1))
     }
 
@@ -163,7 +165,9 @@ impl Stamps {
                 Some(Stamp::of(place.load(Ordering::Acquire)))
             }
             Self::Short(places) => {
-                let number = places.get(index as usize)?.load(Ordering::Relaxed);
+                // Pairs with the release of `store`: whoever has read what was written since
+                // finds the word held, or moved on.
+                let number = places.get(index as usize)?.load(Ordering::Acquire);
                 let time = short.filter(|_| number > 0).map(|it| it.time(number));
                 Some(Stamp { time, lap: 0 })
             }
@@ -192,7 +196,7 @@ impl Stamps {
             Self::Short(places) => {
                 let number = |time| short.map_or(0, |it| it.number(time));
                 let number = stamp.time.map_or(0, number);
-                places[index as usize].store(number, Ordering::Relaxed);
+                places[index as usize].store(number, Ordering::Release);
             }
         }
     }
