@@ -227,7 +227,9 @@ pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semapho
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
 pub use crate::quota::{Quota, QuotaError};
-pub use crate::rate::{Carry, Charge, LeakyBucket, MissedTick, Oversize, RateLimiter, Reservation};
+pub use crate::rate::{
+    Carry, Charge, LeakyBucket, LocalLimiter, MissedTick, Oversize, RateLimiter, Reservation,
+};
 pub use crate::throttle::{
     All, BoxEnter, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all,
 };

@@ -143,6 +143,17 @@ fn rates() {
         }
     };
     assert_eq!(least(|| allocations(confirm)), 0);
+    // Nor does a local handle, from the first call to the last, which gives back the rest.
+    let local = || {
+        clock.advance(Duration::from_secs(10));
+        let mut local = limiter.local(2);
+        local.try_acquire().unwrap();
+        local.acquire().wait().unwrap();
+        assert!(local.try_acquire().is_err());
+        clock.advance(Duration::from_secs(2));
+        local.try_acquire().unwrap();
+    };
+    assert_eq!(least(|| allocations(local)), 0);
     let counting = RateLimiter::new(quota).statistics().clock(&clock);
     assert_eq!(to_limit(&counting, advance, 20), [0, 0, 0]);
 }

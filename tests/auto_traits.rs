@@ -10,9 +10,9 @@ use std::time::Duration;
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
     Acquire, AcquireError, AcquireOwned, All, BoxEnter, BoxPermit, BoxThrottle, Charge, Clock,
-    CondvarSemaphore, Cost, Decision, ErrorKind, LeakyBucket, ManualClock, MissedTick, Oversize,
-    OwnedPermit, Permit, Quota, RateLimiter, Reservation, Semaphore, Tick, Timeout, WaitIdle,
-    condvar_semaphore, rate,
+    CondvarSemaphore, Cost, Decision, ErrorKind, LeakyBucket, LocalLimiter, ManualClock,
+    MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter, Reservation, Semaphore, Tick,
+    Timeout, WaitIdle, condvar_semaphore, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -98,6 +98,8 @@ table! {
     rate::Acquire<'static>:                  YES  YES  YES   YES        YES           NO;
     rate::AcquireOwned:                      YES  YES  YES   YES        YES           NO;
     Reservation:                             YES  YES  YES   YES        YES           NO;
+    LocalLimiter:                            YES  YES  YES   YES        YES           NO;
+    rate::AcquireLocal<'static>:             YES  YES  YES   NO         YES           NO;
     Charge:                                  YES  YES  YES   YES        YES           NO;
     Quota:                                   YES  YES  YES   YES        YES           YES;
     Decision:                                YES  YES  YES   YES        YES           YES;
@@ -287,6 +289,7 @@ const _: () = {
     is_static::<condvar_semaphore::OwnedPermit>();
     is_static::<rate::AcquireOwned>();
     is_static::<Reservation>();
+    is_static::<LocalLimiter>();
     is_static::<Charge>();
     is_static::<EnterAll<(Shared, Shared)>>();
     is_static::<BoxEnter>();
@@ -303,6 +306,7 @@ const _: () = {
     assert!(size_of::<WaitIdle<'static>>() <= 64);
     assert!(size_of::<rate::Acquire<'static>>() <= 64);
     assert!(size_of::<rate::AcquireOwned>() <= 64);
+    assert!(size_of::<rate::AcquireLocal<'static>>() <= 64);
 };
 
 // A permit is a way to the semaphore and a count; a denial is two words of plain data.

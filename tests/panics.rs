@@ -144,6 +144,16 @@ fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
     assert!(waiter.is_pending());
 }
 
+#[test]
+fn a_local_limiter_with_chunks_of_nothing() {
+    let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
+    row("a local limiter cannot take chunks of 0", || {
+        limiter.local(0)
+    });
+    assert_eq!(limiter.available(), 1);
+    assert_eq!(panic_message(|| limiter.local(u64::MAX)), None);
+}
+
 #[cfg(feature = "channel")]
 mod with_channels {
     use tollgate::{ChannelSemaphore, Pool};
@@ -339,6 +349,27 @@ fn a_future_of_a_rate_limiter_that_is_polled_again() {
     polled_again(limiter.acquire());
 }
 
+#[test]
+fn a_future_of_a_local_limiter_that_is_polled_again() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(10).burst(2)).clock(&clock);
+    let mut local = limiter.local(2);
+    polled_again(local.acquire());
+    polled_again(local.acquire());
+    polled_again(local.acquire_many(0));
+    polled_again(local.acquire_many(3));
+    let mut waiter = Waiter::parked(local.acquire());
+    clock.advance(Duration::from_millis(100));
+    waiter.granted();
+    row("polled again after it was ready", || {
+        waiter.poll().is_ready()
+    });
+    drop(waiter);
+    limiter.close();
+    polled_again(local.acquire());
+    assert_eq!((local.in_hand(), limiter.waiting()), (0, 0));
+}
+
 #[cfg(feature = "tokio")]
 mod with_tokio {
     use tokio_util::sync::CancellationToken;
@@ -415,6 +446,8 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let bucket = LeakyBucket::new(Quota::per_second(1), 1);
     let _ = panic_message(|| LeakyBucket::new(Quota::per_second(1).burst(2), 1));
     let _ = panic_message(|| bucket.set_rate(Quota::per_second(1).burst(2)));
+    let limiter = RateLimiter::new(Quota::per_second(1));
+    let _ = panic_message(|| limiter.local(0));
     #[cfg(feature = "channel")]
     {
         let _ = panic_message(|| tollgate::Pool::new([(); 0]));
@@ -422,6 +455,6 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
     }
     drop(std::panic::take_hook());
-    let expected = if cfg!(feature = "channel") { 18 } else { 15 };
+    let expected = if cfg!(feature = "channel") { 19 } else { 16 };
     assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
 }

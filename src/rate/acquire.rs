@@ -119,6 +119,23 @@ impl<S: Borrow<Arc<Core>>> Entry<S> {
         }
     }
 
+    /// Whether it was not polled yet.
+    #[inline]
+    pub(super) fn is_new(&self) -> bool {
+        matches!(self.state, State::New)
+    }
+
+    /// Asks for so much instead. Only while it is [new](Self::is_new).
+    pub(super) fn set_cost(&mut self, cost: u64) {
+        self.cost = cost;
+    }
+
+    /// Needs nothing any more. Only while it is [new](Self::is_new).
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        self.state = State::Over;
+    }
+
     pub(super) fn core(&self) -> &Arc<Core> {
         self.core.borrow()
     }

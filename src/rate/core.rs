@@ -3,6 +3,8 @@
 //! It is shared with the alarm, which outlives a borrow and so needs an `Arc`; it is made at the
 //! first use, so that a limiter can be made in a constant.
 
+mod ahead;
+
 use std::sync::atomic::AtomicU64 as StdAtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -17,6 +19,8 @@ use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, spin};
 use crate::time::{Alarm, Clock, Counter, Runtimes, Tick};
+
+pub(super) use self::ahead::{Asked, Hand};
 
 /// A limiter.
 pub(super) struct Core {

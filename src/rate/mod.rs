@@ -1,4 +1,5 @@
-//! How many per time: the [`RateLimiter`] and the [`LeakyBucket`], their futures and options.
+//! How many per time: the [`RateLimiter`], its [local](LocalLimiter) handles and the [`LeakyBucket`], their
+//! futures and options.
 //!
 //! What one usually needs is in the crate's root as well.
 
@@ -9,6 +10,7 @@ mod config;
 mod core;
 mod leaky_bucket;
 mod limiter;
+mod local;
 mod observe;
 mod options;
 mod protocol;
@@ -21,6 +23,7 @@ pub use self::acquire::{Acquire, AcquireOwned};
 pub use self::charge::Charge;
 pub use self::leaky_bucket::LeakyBucket;
 pub use self::limiter::RateLimiter;
+pub use self::local::{AcquireLocal, LocalLimiter};
 pub use self::observe::{Calls, Snapshot, State};
 pub use self::options::{Carry, MissedTick, Oversize};
 pub use self::reservation::Reservation;

@@ -1,0 +1,12 @@
+//! Local handles of a limiter: what they let through, take ahead, and give back.
+
+mod support;
+
+mod local {
+    mod chunks;
+    mod given_back;
+    mod model;
+    mod others;
+    mod threads;
+    mod waits;
+}

@@ -1,0 +1,55 @@
+//! On other clocks, and as a value.
+
+use std::sync::Arc;
+
+use tollgate::{Quota, RateLimiter};
+
+#[test]
+fn it_is_for_a_limiter_that_others_share() {
+    static SHARED: RateLimiter = RateLimiter::new(Quota::per_hour(1).burst(10));
+    let mut local = SHARED.local(4);
+    local.try_acquire().unwrap();
+    assert!(SHARED.try_acquire_many(7).is_err());
+    let owned = Arc::new(RateLimiter::new(Quota::per_hour(1)));
+    let mut local = owned.local(4);
+    local.try_acquire().unwrap();
+    assert!(owned.try_acquire().is_err());
+}
+
+#[test]
+fn it_shows_what_it_has_in_hand() {
+    let limiter = RateLimiter::new(Quota::per_hour(1).burst(10));
+    let mut local = limiter.local(4);
+    local.try_acquire().unwrap();
+    let shown = format!("{local:?}");
+    assert_eq!(shown, "LocalLimiter { in_hand: 3, chunk: 4, .. }");
+    let shown = format!("{:?}", local.acquire_many(2));
+    assert_eq!(shown, "AcquireLocal { cost: 2, in_line: false, .. }");
+}
+
+/// What is in hand is of a limiter that starts fresh in the second runtime, and is not given back to
+/// that.
+#[cfg(feature = "tokio")]
+#[test]
+fn in_another_runtime_the_limiter_starts_fresh_and_gets_nothing_back() {
+    use crate::support::paused_runtime;
+    use tollgate::Clock;
+
+    let limiter = RateLimiter::new(Quota::per_hour(1).burst(10)).clock(Clock::tokio());
+    let (first, second) = (paused_runtime(), paused_runtime());
+    let mut local = limiter.local(4);
+    first.block_on(async { local.try_acquire().unwrap() });
+    second.block_on(async {
+        for _ in 0..3 {
+            local.try_acquire().unwrap();
+        }
+        local.try_acquire().unwrap();
+        assert_eq!(limiter.available(), 6);
+        local.flush();
+        assert_eq!(limiter.available(), 9);
+    });
+    first.block_on(async { local.try_acquire().unwrap() });
+    second.block_on(async {
+        local.flush();
+    });
+}
