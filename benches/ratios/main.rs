@@ -5,6 +5,7 @@
 //! ratio of times, and has tables of its own below.
 
 mod contended;
+mod local;
 mod pacing;
 mod rates;
 mod ready;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         throttles::ENTRIES,
         throttles_contended::ENTRIES,
         rates::ENTRIES,
+        local::ENTRIES,
     ]
     .concat();
     let options = Options::from_args();

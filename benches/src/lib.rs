@@ -8,6 +8,7 @@ pub mod condvar;
 pub mod floor;
 pub mod harness;
 pub mod line;
+pub mod local;
 pub mod pacing;
 pub mod peer;
 pub mod rates;
