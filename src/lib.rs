@@ -164,7 +164,8 @@
 //! - `tsc` (default): rate limiters read the processor's counter, where it is fit for that, which
 //!   takes a third of the time that it takes to ask the operating system.
 //! - `async-lock`: async-lock's semaphore as a throttle.
-//! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`.
+//! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`; and `ticks` of rate
+//!   limiters.
 //! - `serde`: [`Quota`] and [`rate::State`] can be written and read.
 //! - `test-util`: for tests, see [testing](#testing).
 //! - `tower`: a layer for services that answer over HTTP, such as axum's, in the module `tower`.

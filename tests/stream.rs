@@ -13,6 +13,7 @@ mod stream {
     mod panicking;
     mod refused;
     mod throttles;
+    mod ticks;
     mod wakeups;
     mod workshop;
 }

@@ -136,6 +136,13 @@ impl<S: Borrow<Arc<Core>>> Entry<S> {
         self.state = State::Over;
     }
 
+    /// Asks anew, after it was ready.
+    #[cfg(feature = "stream")]
+    fn renew(&mut self) {
+        self.leave();
+        self.state = State::New;
+    }
+
     pub(super) fn core(&self) -> &Arc<Core> {
         self.core.borrow()
     }
@@ -158,6 +165,12 @@ macro_rules! future {
             #[inline]
             pub(super) fn new(core: $source, cost: u64) -> Self {
                 Self(Entry::new(core, cost))
+            }
+
+            /// Asks anew, after it was ready.
+            #[cfg(feature = "stream")]
+            pub(crate) fn renew(&mut self) {
+                self.0.renew();
             }
         }
 

@@ -1,6 +1,8 @@
 //! Streams behind a throttle: how many of a stream's items are worked on at once, or per time, is
 //! decided by any [`Throttle`](crate::Throttle). Needs the feature `stream`.
 //!
+//! And the other way round, a rate limiter as a stream: [`Ticks`].
+//!
 //! The methods are those of [`LimitStreamExt`]. What they have in common:
 //!
 //! - Items are started in the order of the stream, each when the throttle has let it in; its permit
@@ -22,7 +24,9 @@ mod buffer_limited;
 mod extension;
 mod for_each_limited;
 mod limited;
+mod ticks;
 
 pub use self::buffer_limited::BufferLimited;
 pub use self::extension::LimitStreamExt;
 pub use self::for_each_limited::ForEachLimited;
+pub use self::ticks::{Ticks, TicksOwned};
