@@ -97,6 +97,43 @@ use crate::time::Clock;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// Threads share one as tasks do: `.acquire().wait()` blocks a thread until its call may go, and
+/// [`try_acquire`](Self::try_acquire) lets it go now, or says after what time to try again. All
+/// clients of a service are given a reference to the one limiter of that service, or an `Arc`, or
+/// use a `static`. With a burst of 1 no more than ten go in any second (from a tick to the one just
+/// before a second later), as a service wants it that allows ten a second, whoever sends them:
+///
+/// ```
+/// use std::thread;
+/// use std::time::Duration;
+/// use tollgate::{Quota, RateLimiter};
+///
+/// /// A client of the service: there may be many.
+/// struct Client<'a>(&'a RateLimiter);
+///
+/// impl Client<'_> {
+///     fn request(&self) -> Result<&'static str, tollgate::AcquireError> {
+///         self.0.acquire().wait()?;
+///         Ok("hello")
+///     }
+///
+///     fn try_request(&self) -> Result<&'static str, Option<Duration>> {
+///         self.0.try_acquire().map_err(|refused| refused.retry_after())?;
+///         Ok("hello")
+///     }
+/// }
+///
+/// let service = RateLimiter::new(Quota::per_second(10));
+/// let (one, other) = (Client(&service), Client(&service));
+/// thread::scope(|scope| {
+///     scope.spawn(|| assert_eq!(one.request(), Ok("hello")));
+///     scope.spawn(|| assert_eq!(other.request(), Ok("hello")));
+/// });
+/// if let Err(after) = one.try_request() {
+///     assert!(after <= Some(Duration::from_millis(100)));
+/// }
+/// ```
 pub struct RateLimiter {
     quota: Quota,
     config: Config,
