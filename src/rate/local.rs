@@ -43,6 +43,8 @@ use crate::wait::combinators;
 ///   another quota](RateLimiter::set_quota): so after `close` each handle lets through less than a
 ///   chunk. [`flush`](Self::flush) ends that.
 /// - For the [statistics](RateLimiter::statistics) of the limiter a chunk is one call.
+/// - A limiter that keeps a [log](crate::Algorithm::SlidingLog) gives nothing ahead: more than one
+///   at a time it gives only under its lock.
 ///
 /// # Fairness
 ///

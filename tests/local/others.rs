@@ -1,8 +1,9 @@
 //! On other clocks, and as a value.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate::{Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, ErrorKind, Quota, RateLimiter};
 
 #[test]
 fn it_is_for_a_limiter_that_others_share() {
@@ -27,13 +28,43 @@ fn it_shows_what_it_has_in_hand() {
     assert_eq!(shown, "AcquireLocal { cost: 2, in_line: false, .. }");
 }
 
+#[test]
+fn whatever_the_rule_all_is_let_through_and_no_more_and_the_rest_given_back() {
+    let rules = [
+        Algorithm::TokenBucket,
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow,
+        Algorithm::SlidingLog,
+        Algorithm::CompactLog,
+    ];
+    for algorithm in rules {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(Quota::per_second(10))
+            .algorithm(algorithm)
+            .clock(&clock);
+        let mut local = limiter.local(4);
+        for _ in 0..10 {
+            local.try_acquire().unwrap();
+        }
+        let refused = local.try_acquire().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Limited, "{algorithm}");
+        clock.advance(refused.retry_after().unwrap());
+        local.try_acquire().unwrap();
+
+        clock.advance(Duration::from_secs(10));
+        local.flush();
+        local.try_acquire_many(2).unwrap();
+        local.flush();
+        assert_eq!(limiter.available(), 8, "{algorithm}");
+    }
+}
+
 /// What is in hand is of a limiter that starts fresh in the second runtime, and is not given back to
 /// that.
 #[cfg(feature = "tokio")]
 #[test]
 fn in_another_runtime_the_limiter_starts_fresh_and_gets_nothing_back() {
     use crate::support::paused_runtime;
-    use tollgate::Clock;
 
     let limiter = RateLimiter::new(Quota::per_hour(1).burst(10)).clock(Clock::tokio());
     let (first, second) = (paused_runtime(), paused_runtime());

@@ -10,6 +10,7 @@ use super::{Core, Decided, back_off, count};
 use crate::algorithm::Limits;
 use crate::error::AcquireError;
 use crate::rate::charge::Charge;
+use crate::rate::rule::Rule;
 use crate::time::Tick;
 
 /// What was charged, and not let through yet.
@@ -19,6 +20,7 @@ pub(in crate::rate) struct Hand {
     /// Of the charge that it is of.
     ticket: u64,
     generation: u64,
+    at: Tick,
 }
 
 /// Somebody who asks for more than is in hand.
@@ -81,6 +83,7 @@ impl Hand {
             self.left = more;
             self.ticket = charge.ticket;
             self.generation = charge.generation;
+            self.at = charge.at;
         }
     }
 }
@@ -129,7 +132,7 @@ impl Core {
     /// What is missing for a call. While the quota is being changed, whether it asks for more than
     /// the burst may be told wrongly; the limiter judges what is missing in either case.
     pub(in crate::rate) fn rest_of(&self, hand: &Hand, cost: u64) -> Rest {
-        hand.rest(&self.limits.load(), cost)
+        hand.rest(&self.limits.load::<true>(), cost)
     }
 
     /// Gives back what is in hand, as far as time has not paid it off.
@@ -142,7 +145,7 @@ impl Core {
             ticket: hand.ticket,
             generation: hand.generation,
             cost: left,
-            at: Tick::default(),
+            at: hand.at,
             owed: 0,
         };
         self.refund(&charge, left);
@@ -153,7 +156,7 @@ impl Core {
         let Some(counter) = self.plain else {
             return self.decide_ahead_slowly(hand, asked, 0);
         };
-        match self.decide_ahead_at(hand, asked, counter.now()) {
+        match self.decide_ahead_at::<false>(hand, asked, counter.now()) {
             Decided::Lost => self.decide_ahead_slowly(hand, asked, 0),
             decided => decided,
         }
@@ -166,18 +169,44 @@ impl Core {
         self.meet();
         loop {
             back_off(lost);
-            match self.decide_ahead_at(hand, asked, self.clock().now()) {
+            match self.decide_ahead_by_rule(hand, asked, self.clock().now()) {
                 Decided::Lost => lost += 1,
                 decided => return decided,
             }
         }
     }
 
-    /// Decides at a tick that was read just before.
+    fn decide_ahead_by_rule(&self, hand: &mut Hand, asked: Asked, now: Tick) -> Decided {
+        let rest = self.rest_of(hand, asked.cost);
+        if rest.missing == 0 {
+            return Decided::Held;
+        }
+        let most = match self.rule {
+            Rule::Debt => return self.decide_ahead_at::<true>(hand, asked, now),
+            Rule::Window(_) => rest.missing.max(asked.chunk),
+            // Of more than one a log decides under the lock.
+            Rule::Log(_) => rest.missing,
+        };
+        let mut decided = self.decide_by_rule(most, now);
+        if most > rest.missing && !matches!(decided, Decided::Charged(_)) {
+            decided = self.decide_by_rule(rest.missing, now);
+        }
+        if let Decided::Charged(charge) = &decided {
+            hand.refill(rest, charge);
+        }
+        decided
+    }
+
+    /// Decides by what is owed, at a tick that was read just before, as [`decide`](Core::decide).
     #[inline(always)]
-    fn decide_ahead_at(&self, hand: &mut Hand, asked: Asked, now: Tick) -> Decided {
+    fn decide_ahead_at<const STEPS: bool>(
+        &self,
+        hand: &mut Hand,
+        asked: Asked,
+        now: Tick,
+    ) -> Decided {
         let seen = self.cell.load();
-        let limits = self.limits.load();
+        let limits = self.limits.load::<STEPS>();
         let rest = hand.rest(&limits, asked.cost);
         let price = limits.of(rest.missing);
         if seen.is_held() || price > limits.tolerance || rest.missing == 0 {
@@ -197,7 +226,7 @@ impl Core {
         match debt.take(&limits, unit, limits.of(cost)) {
             Ok(debt) => {
                 let charge = self.charge_until(debt, unit, now, cost);
-                if self.cell.exchange(seen, debt) {
+                if self.cell.exchange(seen, debt.end()) {
                     hand.refill(rest, &charge);
                     Decided::Charged(charge)
                 } else {
@@ -207,7 +236,7 @@ impl Core {
             // Only by a charge beyond the burst; or the clock was set back.
             Err(_) if debt.at(unit) > limits.tolerance => Decided::Held,
             Err(due) => {
-                let due = self.tick_at(due);
+                let due = self.limits.inverse::<STEPS>().tick_at(due);
                 if self.cell.confirms(seen) {
                     Decided::Limited { due, now }
                 } else {
