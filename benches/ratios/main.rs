@@ -9,6 +9,7 @@ mod local;
 mod pacing;
 mod rates;
 mod ready;
+mod rules;
 mod throttles;
 mod throttles_contended;
 mod waiters;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         throttles_contended::ENTRIES,
         rates::ENTRIES,
         local::ENTRIES,
+        rules::ENTRIES,
     ]
     .concat();
     let options = Options::from_args();

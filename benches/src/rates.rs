@@ -46,8 +46,14 @@ static TIMERS: LazyLock<Runtime> = LazyLock::new(|| {
 ///
 /// When it does not have one to give.
 pub fn exhausted<L: TryLimiter>() -> L {
-    let limiter = L::with_rate(SCARCE);
+    exhausted_of(SCARCE)
+}
+
+/// A limiter of such a rate whose whole burst has been taken.
+fn exhausted_of<L: TryLimiter>(rate: Rate) -> L {
+    let limiter = L::with_rate(rate);
     assert!(limiter.try_take().is_permit(), "the first may go");
+    while limiter.try_take().is_permit() {}
     limiter
 }
 
@@ -65,7 +71,28 @@ pub fn allowed<L: TryLimiter>() -> impl Fn(u64) + Send + Sync + 'static {
 
 /// A decision that refuses.
 pub fn denied<L: TryLimiter>() -> impl Fn(u64) + Send + Sync + 'static {
-    let limiter = exhausted::<L>();
+    denied_of::<L>(SCARCE)
+}
+
+/// A decision that allows, as there is plenty of this; but for a few. Where a thread is put aside in
+/// the middle of a decision, a log may count it as of the moment at which somebody else needs to
+/// know.
+pub fn allowed_of<L: TryLimiter>(rate: Rate) -> impl Fn(u64) + Send + Sync + 'static {
+    let limiter = L::with_rate(rate);
+    assert!(limiter.try_take().is_permit(), "there is plenty");
+    move |times| {
+        let mut refused = 0;
+        for _ in 0..times {
+            let answer = black_box(&limiter).try_take();
+            refused += u64::from(!black_box(answer).is_permit());
+        }
+        assert!(refused <= 1_000 + times / 20, "there is plenty: {refused}");
+    }
+}
+
+/// A decision that refuses, as this is used up.
+pub fn denied_of<L: TryLimiter>(rate: Rate) -> impl Fn(u64) + Send + Sync + 'static {
+    let limiter = exhausted_of::<L>(rate);
     move |times| {
         for _ in 0..times {
             let answer = black_box(&limiter).try_take();

@@ -32,6 +32,8 @@ pub(super) struct Core {
     /// If it lives by the clock of the system and the default rule, and there is nothing to count
     /// or to be added at random.
     plain: Option<Counter>,
+    /// The same by any other rule.
+    plain_by_rule: Option<Counter>,
     pub(super) config: Config,
     pub(super) counts: Option<Box<Counts>>,
     /// What only those need who wait, or change something.
@@ -76,13 +78,16 @@ impl Core {
     pub(super) fn new(quota: Quota, mut config: Config) -> Arc<Self> {
         config.clock = config.clock.resolved();
         let algorithm = config.algorithm;
-        let plain = algorithm == Algorithm::Gcra && !config.statistics && config.jitter().is_zero();
+        let plain = !config.statistics && config.jitter().is_zero();
+        let counter = config.clock.counter().filter(|_| plain);
+        let default = algorithm == Algorithm::Gcra;
         Arc::new(Self {
             cell: Cell::new(),
             limits: SharedLimits::new(algorithm, quota),
             refunded: AtomicU64::new(0),
             rule: Rule::new(algorithm, quota),
-            plain: config.clock.counter().filter(|_| plain),
+            plain: counter.filter(|_| default),
+            plain_by_rule: counter.filter(|_| !default),
             counts: config.statistics.then(Box::default),
             config,
             slow: OnceLock::new(),
@@ -186,10 +191,23 @@ impl Core {
         Some(charge)
     }
 
+    /// Whether a [first try](Self::first_try) decides.
+    fn is_plain(&self) -> bool {
+        self.plain.is_some() || self.plain_by_rule.is_some()
+    }
+
     #[inline(always)]
     fn first_try(&self, cost: u64) -> Decided {
         match self.plain {
             Some(counter) => self.decide::<false>(cost, counter.now()),
+            None => self.first_try_by_rule(cost),
+        }
+    }
+
+    #[inline(never)]
+    fn first_try_by_rule(&self, cost: u64) -> Decided {
+        match self.plain_by_rule {
+            Some(counter) => self.decide_by_rule(cost, counter.now()),
             None => Decided::Lost,
         }
     }
@@ -198,7 +216,7 @@ impl Core {
     /// take turns at the word are slower than one that has it for a while.
     fn try_again(&self, cost: u64) -> Decided {
         self.meet();
-        let mut lost = u32::from(self.plain.is_some());
+        let mut lost = u32::from(self.is_plain());
         loop {
             back_off(lost);
             match self.decide_by_rule(cost, self.clock().now()) {

@@ -6,6 +6,7 @@
 //! [`TryPeer::give_back`].
 
 mod channels;
+mod logs;
 mod rates;
 mod semaphores;
 mod throttles;
@@ -17,6 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::channels::{
     BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue, SyncChannel,
+};
+pub use self::logs::{
+    MutexRing, OurCompactLog, OurFixedWindow, OurLog, OurSlidingWindow, OurSubInterval,
+    OurTokenBucket,
 };
 pub use self::rates::{
     Governor, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor,

@@ -48,6 +48,7 @@ impl Rule {
 
 impl Core {
     /// Decides without the lock at a tick that was read just before.
+    #[inline(always)]
     pub(super) fn decide_by_rule(&self, cost: u64, now: Tick) -> Decided {
         match &self.rule {
             Rule::Debt => self.decide::<true>(cost, now),

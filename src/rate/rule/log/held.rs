@@ -50,14 +50,14 @@ impl<'a> HeldLog<'a> {
     fn time(&self, number: u64) -> Option<u64> {
         let (index, lap) = self.place(number);
         let found = self.view.stamps.load(index, self.log.short.as_ref())?;
-        if self.log.short.is_some() || (lap + LAPS - found.lap) % LAPS != 1 {
-            return found.time;
+        if self.log.short.is_some() || (lap + LAPS - found.lap()) % LAPS != 1 {
+            return found.time();
         }
         let now = self.clock.now().as_nanos();
         let stamp = found.later(self.view.period, now, lap);
         match self.view.stamps.exchange(index, found, stamp) {
-            Ok(()) => stamp.time,
-            Err(other) => other.time,
+            Ok(()) => stamp.time(),
+            Err(other) => other.time(),
         }
     }
 
@@ -200,7 +200,8 @@ impl HeldLog<'_> {
     fn store(&self, number: u64, time: Option<u64>) {
         let (index, lap) = self.place(number);
         let short = self.log.short.as_ref();
-        self.view.stamps.store(index, Stamp { time, lap }, short);
+        let stamp = Stamp::new(time, lap);
+        self.view.stamps.store(index, stamp, short);
     }
 
     /// The word for what has become of it.

@@ -139,60 +139,103 @@ impl View<'_> {
 }
 
 impl Core {
+    #[inline(always)]
     pub(super) fn decide_by_log(&self, log: &Log, cost: u64, now: Tick) -> Decided {
         let seen = self.cell.load();
         if seen.is_held() || cost != 1 {
             return Decided::Held;
         }
         let view = log.view();
+        match view.stamps {
+            Stamps::Long(places) => self.decide_by_place(&view, places, seen, now),
+            Stamps::Short(_) => self.refuse_by_short_place(log, &view, seen, now),
+        }
+    }
+
+    #[inline(always)]
+    fn decide_by_place(
+        &self,
+        view: &View<'_>,
+        places: &[AtomicU64],
+        seen: Seen,
+        now: Tick,
+    ) -> Decided {
         let head = Position::of(seen);
-        let nanos = now.as_nanos().min(LAST_TICK);
         // While the quota changes, there may be no such place any more.
-        let Some(mut found) = view.stamps.load(head.index, log.short.as_ref()) else {
+        let Some(place) = places.get(head.index as usize) else {
             return Decided::Lost;
         };
-        let lap_before = view.lap_before(head);
-        if found.lap != lap_before && log.short.is_none() {
-            if !self.cell.is_still(seen) {
-                return Decided::Lost;
+        let nanos = now.as_nanos().min(LAST_TICK);
+        let mut found = Stamp::load(place);
+        if found.lap() != view.lap_before(head) {
+            match self.write_for_another(view, place, seen, found, nanos) {
+                Some(written) => found = written,
+                None => return Decided::Lost,
             }
-            // Not written yet, by whoever is a lap ahead. If it was written meanwhile, or the word
-            // has moved, the exchange fails.
-            let stamp = found.later(view.period, nanos, lap_before);
-            found = match view.stamps.exchange(head.index, found, stamp) {
-                Ok(()) => stamp,
-                Err(other) if other.lap == lap_before => other,
-                Err(_) => return Decided::Lost,
-            };
         }
+        if !found.is_free(view.period, nanos) {
+            return self.refuse_by_place(view, seen, found, now);
+        }
+        let next = head.after(1, view.len);
+        let mut charge = self.remembered(next.passed(view.len), now, 1);
+        if !self.cell.exchange(seen, next.value()) {
+            return Decided::Lost;
+        }
+        let mine = Stamp::new(Some(nanos), view.lap(head));
+        if let Err(other) = mine.exchange(place, found) {
+            let at = found.written_by_another(other, mine, view.period);
+            charge.at = Tick::from_nanos(at);
+        }
+        Decided::Charged(charge)
+    }
+
+    /// What is in the place that is next, after it was not written by whoever is a lap ahead.
+    #[cold]
+    fn write_for_another(
+        &self,
+        view: &View<'_>,
+        place: &AtomicU64,
+        seen: Seen,
+        found: Stamp,
+        now: u64,
+    ) -> Option<Stamp> {
+        if !self.cell.is_still(seen) {
+            return None;
+        }
+        // If it was written meanwhile, or the word has moved, this fails.
+        let lap_before = view.lap_before(Position::of(seen));
+        let stamp = found.later(view.period, now, lap_before);
+        match stamp.exchange(place, found) {
+            Ok(()) => Some(stamp),
+            Err(other) => Some(other).filter(|other| other.lap() == lap_before),
+        }
+    }
+
+    /// A place is not free.
+    #[inline]
+    fn refuse_by_place(&self, view: &View<'_>, seen: Seen, found: Stamp, now: Tick) -> Decided {
         let due = found.free_from(view.period);
-        if due > nanos {
-            if !self.cell.is_still(seen) {
-                Decided::Lost
-            } else if found.time.is_some_and(|time| time > nanos) {
-                // Only by a charge that was forced; or the clock was set back.
-                Decided::Held
-            } else {
-                let due = self.tick_at(due);
-                Decided::Limited { due, now }
-            }
-        } else if log.short.is_some() {
+        if !self.cell.is_still(seen) {
+            Decided::Lost
+        } else if due - view.period > now.as_nanos() {
+            // Only by a charge that was forced; or the clock was set back.
             Decided::Held
         } else {
-            let next = head.after(1, view.len);
-            let mut charge = self.remembered(next.passed(view.len), now, cost);
-            if !self.cell.exchange(seen, next.value()) {
-                return Decided::Lost;
-            }
-            let mine = Stamp {
-                time: Some(nanos),
-                lap: view.lap(head),
+            let due = match due {
+                0..=LAST_TICK => Tick::from_nanos(due),
+                _ => Tick::from_nanos(u64::MAX),
             };
-            if let Err(other) = view.stamps.exchange(head.index, found, mine) {
-                let at = found.written_by_another(other, mine, view.period);
-                charge.at = Tick::from_nanos(at);
-            }
-            Decided::Charged(charge)
+            Decided::Limited { due, now }
+        }
+    }
+
+    #[inline(never)]
+    fn refuse_by_short_place(&self, log: &Log, view: &View<'_>, seen: Seen, now: Tick) -> Decided {
+        let index = Position::of(seen).index;
+        match view.stamps.load(index, log.short.as_ref()) {
+            None => Decided::Lost,
+            Some(found) if found.is_free(view.period, now.as_nanos()) => Decided::Held,
+            Some(found) => self.refuse_by_place(view, seen, found, now),
         }
     }
 }
@@ -218,9 +261,17 @@ impl Log {
         }
     }
 
+    #[inline]
     fn ring(&self) -> &Ring {
         // Pairs with the release of `change`: the ring was made.
-        let before = self.ring.load(Ordering::Acquire);
+        match self.ring.load(Ordering::Acquire) {
+            0 => &self.first,
+            before => self.larger_ring(before),
+        }
+    }
+
+    #[cold]
+    fn larger_ring(&self, before: u64) -> &Ring {
         (0..before).fold(&self.first, |ring, _| {
             ring.larger.get().map_or(ring, |larger| larger)
         })

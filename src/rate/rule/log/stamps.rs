@@ -14,47 +14,68 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// Bits of a lap.
 const LAP_BITS: u32 = LAPS.trailing_zeros();
 
-/// What a place holds.
+/// What a place holds: when a charge was made, in nanoseconds, if there ever was one, and in which
+/// lap, modulo [`LAPS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    /// When a charge was made, in nanoseconds; `None` if it has been free since ever.
-    pub(super) time: Option<u64>,
-    /// Modulo [`LAPS`].
-    pub(super) lap: u64,
-}
+pub(super) struct Stamp(u64);
 
 impl Stamp {
-    fn of(word: u64) -> Self {
-        Self {
-            time: (word >> LAP_BITS).checked_sub(1),
-            lap: word % LAPS,
-        }
+    #[inline]
+    pub(super) fn new(time: Option<u64>, lap: u64) -> Self {
+        let time = time.map_or(0, |time| time + 1);
+        Self(time << LAP_BITS | lap)
     }
 
-    fn word(self) -> u64 {
-        let time = self.time.map_or(0, |time| time + 1);
-        time << LAP_BITS | self.lap
+    /// What a long place holds.
+    #[inline]
+    pub(super) fn load(place: &AtomicU64) -> Self {
+        // Pairs with the release of `exchange`.
+        Self(place.load(Ordering::Acquire))
+    }
+
+    /// Writes a long place, if `old` is there still; otherwise says what is.
+    #[inline]
+    pub(super) fn exchange(self, place: &AtomicU64, old: Self) -> Result<(), Self> {
+        place
+            .compare_exchange(old.0, self.0, Ordering::AcqRel, Ordering::Acquire)
+            .map(drop)
+            .map_err(Self)
+    }
+
+    #[inline]
+    pub(super) fn time(self) -> Option<u64> {
+        (self.0 >> LAP_BITS).checked_sub(1)
+    }
+
+    #[inline]
+    pub(super) fn lap(self) -> u64 {
+        self.0 % LAPS
     }
 
     /// From when on the next may be charged here.
     pub(super) fn free_from(self, period: u64) -> u64 {
-        self.time.map_or(0, |time| time.saturating_add(period))
+        self.time().map_or(0, |time| time.saturating_add(period))
+    }
+
+    /// Whether the next may be charged here.
+    #[inline]
+    pub(super) fn is_free(self, period: u64, now: u64) -> bool {
+        let time = self.0 >> LAP_BITS;
+        // No sum wraps: they are of less than 2^59, 2^58, and some years.
+        time == 0 || time + period <= now + 1
     }
 
     /// What is written in the place of whoever has not done so.
     pub(super) fn later(self, period: u64, now: u64, lap: u64) -> Self {
         let time = self.free_from(period).max(now).min(super::LAST_TICK);
-        Self {
-            time: Some(time),
-            lap,
-        }
+        Self::new(Some(time), lap)
     }
 
     /// When `mine` was charged, which was to follow this, if `other` is found instead.
     pub(super) fn written_by_another(self, other: Self, mine: Self, period: u64) -> u64 {
-        let own = mine.time.unwrap_or_default();
-        let found = other.time.unwrap_or_default();
-        match (other.lap + LAPS - mine.lap) % LAPS {
+        let own = mine.time().unwrap_or_default();
+        let found = other.time().unwrap_or_default();
+        match (other.lap() + LAPS - mine.lap()) % LAPS {
             // By somebody who needed the place, perhaps a moment earlier.
             0 => own.min(found),
             // And by the next already, which is a period later.
@@ -156,46 +177,37 @@ impl Stamps {
     }
 
     /// What is there, if there is such a place. Of a short one the lap is not known.
-    #[inline]
     pub(super) fn load(&self, index: u64, short: Option<&Short>) -> Option<Stamp> {
         match self {
-            // Pairs with the release of `exchange`.
-            Self::Long(places) => {
-                let place = places.get(index as usize)?;
-                Some(Stamp::of(place.load(Ordering::Acquire)))
-            }
+            Self::Long(places) => places.get(index as usize).map(Stamp::load),
             Self::Short(places) => {
-                // Pairs with the release of `store`: whoever has read what was written since
-                // finds the word held, or moved on.
+                // Pairs with the release of `store`: whoever has read what was written since finds
+                // the word held, or moved on.
                 let number = places.get(index as usize)?.load(Ordering::Acquire);
                 let time = short.filter(|_| number > 0).map(|it| it.time(number));
-                Some(Stamp { time, lap: 0 })
+                Some(Stamp::new(time, 0))
             }
         }
     }
 
-    /// Writes a long place, if nobody else did; otherwise says what is there.
-    #[inline]
+    /// Writes a place that is pending, if nobody else did; otherwise says what is there. A short
+    /// one never is.
     pub(super) fn exchange(&self, index: u64, old: Stamp, new: Stamp) -> Result<(), Stamp> {
-        let Self::Long(places) = self else {
-            return Err(old);
-        };
-        let place = &places[index as usize];
-        place
-            .compare_exchange(old.word(), new.word(), Ordering::AcqRel, Ordering::Acquire)
-            .map(drop)
-            .map_err(Stamp::of)
+        match self {
+            Self::Long(places) => new.exchange(&places[index as usize], old),
+            Self::Short(_) => Err(old),
+        }
     }
 
     /// Only held, and not while it is pending.
     pub(super) fn store(&self, index: u64, stamp: Stamp, short: Option<&Short>) {
         match self {
             Self::Long(places) => {
-                places[index as usize].store(stamp.word(), Ordering::Release);
+                places[index as usize].store(stamp.0, Ordering::Release);
             }
             Self::Short(places) => {
                 let number = |time| short.map_or(0, |it| it.number(time));
-                let number = stamp.time.map_or(0, number);
+                let number = stamp.time().map_or(0, number);
                 places[index as usize].store(number, Ordering::Release);
             }
         }

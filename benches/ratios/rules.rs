@@ -1,0 +1,101 @@
+//! Decisions by rules other than the default: the log beside a ring under a mutex, and all of them.
+
+use std::time::Duration;
+
+use tollgate_bench::harness::{Contender, Entry, Row};
+use tollgate_bench::peer::{
+    Governor, MutexRing, OurCompactLog, OurFixedWindow, OurLimiter, OurLog, OurSlidingWindow,
+    OurSubInterval, OurTokenBucket, Rate, TryLimiter,
+};
+use tollgate_bench::rates::{allowed_of, denied_of};
+
+use crate::contended::{THREADS, abreast};
+use crate::ready::timed;
+
+pub(crate) const ENTRIES: &[Entry] = &[
+    ("log: decision allowed", allowed),
+    ("log: decision denied", denied),
+    ("two threads, log: decision allowed", threads_allowed),
+    ("two threads, log: decision denied", threads_denied),
+    ("rules: decision allowed", rules_allowed),
+    ("rules: decision denied", rules_denied),
+];
+
+/// More than anybody can ask for: it has come back before it is used up.
+const PLENTY: Rate = Rate {
+    count: 1_000,
+    period: Duration::from_micros(2),
+    burst: 1_000,
+};
+
+/// Used up, for an hour.
+const SCARCE: Rate = Rate {
+    count: 1_000,
+    period: Duration::from_secs(3_600),
+    burst: 1_000,
+};
+
+fn alone_allowed<L: TryLimiter>() -> Contender {
+    timed(L::NAME, allowed_of::<L>(PLENTY))
+}
+
+fn alone_denied<L: TryLimiter>() -> Contender {
+    timed(L::NAME, denied_of::<L>(SCARCE))
+}
+
+fn together_allowed<L: TryLimiter>() -> Contender {
+    abreast(THREADS, L::NAME, allowed_of::<L>(PLENTY))
+}
+
+fn together_denied<L: TryLimiter>() -> Contender {
+    abreast(THREADS, L::NAME, denied_of::<L>(SCARCE))
+}
+
+fn allowed() -> Row {
+    Row::of(alone_allowed::<OurLog>())
+        .at_most(1.1, alone_allowed::<MutexRing>())
+        .beside(alone_allowed::<OurCompactLog>())
+        .beside(alone_allowed::<Governor>())
+}
+
+fn denied() -> Row {
+    Row::of(alone_denied::<OurLog>())
+        .at_most(1.1, alone_denied::<MutexRing>())
+        .beside(alone_denied::<OurCompactLog>())
+        .beside(alone_denied::<Governor>())
+}
+
+fn threads_allowed() -> Row {
+    Row::of(together_allowed::<OurLog>())
+        .at_most(1.0, together_allowed::<MutexRing>())
+        .beside(together_allowed::<OurCompactLog>())
+        .beside(together_allowed::<Governor>())
+}
+
+fn threads_denied() -> Row {
+    Row::of(together_denied::<OurLog>())
+        .at_most(0.2, together_denied::<MutexRing>())
+        .beside(together_denied::<OurCompactLog>())
+        .beside(together_denied::<Governor>())
+}
+
+/// The default beside the others.
+fn rules_allowed() -> Row {
+    Row::of(alone_allowed::<OurLimiter>())
+        .beside(alone_allowed::<OurTokenBucket>())
+        .beside(alone_allowed::<OurFixedWindow>())
+        .beside(alone_allowed::<OurSlidingWindow>())
+        .beside(alone_allowed::<OurSubInterval>())
+        .beside(alone_allowed::<OurLog>())
+        .beside(alone_allowed::<OurCompactLog>())
+}
+
+fn rules_denied() -> Row {
+    Row::of(alone_denied::<OurLimiter>())
+        .beside(alone_denied::<OurTokenBucket>())
+        .beside(alone_denied::<OurFixedWindow>())
+        .beside(alone_denied::<OurSlidingWindow>())
+        .beside(alone_denied::<OurSubInterval>())
+        .beside(alone_denied::<OurLog>())
+        .beside(alone_denied::<OurCompactLog>())
+}
