@@ -57,9 +57,15 @@ impl Core {
         let held = log.held(seen, self.clock());
         let charges = held.unpaid(unit);
         let unpaid = charges.count();
-        // Of another limiter, or of so long ago that places were counted anew.
         let passed = log.passed(seen);
-        if charge.ticket > passed || passed < total + unpaid {
+        if passed < total + unpaid {
+            // Places have been counted to the end, and then from the beginning: charges cannot be
+            // told from one another until they are told from later ones.
+            self.refunded.store(u64::MAX, Ordering::Relaxed);
+            return (seen, 0);
+        }
+        if charge.ticket > passed {
+            // It is of another limiter.
             return (seen, 0);
         }
         let paid = passed - total - unpaid;

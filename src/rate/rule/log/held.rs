@@ -11,6 +11,7 @@ use super::stamps::Stamp;
 use super::{LAPS, Log, Position, View};
 use crate::algorithm::LAST_TICK;
 use crate::rate::cell::Seen;
+use crate::sync::Ordering;
 use crate::time::Clock;
 
 /// For how many periods from now on times are kept in the short form.
@@ -110,7 +111,11 @@ impl<'a> HeldLog<'a> {
     }
 
     pub(in crate::rate::rule) fn owed(&self, unit: u64) -> u64 {
-        let (mut free, mut taken) = (0, self.view.len);
+        let len = self.view.len;
+        if self.time(len - 1).is_some_and(|time| time > unit) {
+            return self.unpaid(unit).count();
+        }
+        let (mut free, mut taken) = (0, len);
         while free < taken {
             let middle = free + (taken - free) / 2;
             if self.free_from(middle) <= unit {
@@ -119,7 +124,10 @@ impl<'a> HeldLog<'a> {
                 taken = middle;
             }
         }
-        self.view.len - free
+        // Those that are older than all of the ring.
+        let counts = |time: &u64| time.saturating_add(self.view.period) > unit;
+        let older = if free == 0 { self.older() } else { Vec::new() };
+        len - free + older.iter().filter(|time| counts(time)).count() as u64
     }
 
     pub(in crate::rate::rule) fn reset(&self) -> u64 {
@@ -134,7 +142,8 @@ impl<'a> HeldLog<'a> {
     pub(in crate::rate::rule) fn unpaid(&self, unit: u64) -> Unpaid {
         let period = self.view.period;
         let mut to_come = 0_u64;
-        let mut times = Vec::new();
+        let mut times = self.older();
+        times.retain(|time| time.saturating_add(period) > unit);
         for number in 0..self.view.len {
             let Some(time) = self.time(number) else {
                 continue;
@@ -151,28 +160,17 @@ impl<'a> HeldLog<'a> {
         Unpaid { times, to_come }
     }
 
-    /// The times that count under other limits, of which `owed` are to be taken at `unit`: the
-    /// newest; or each as often as it takes, if there are fewer.
-    pub(super) fn kept(&self, len: u64, owed: u64, unit: u64) -> Vec<u64> {
-        let times = (0..self.view.len).filter_map(|number| self.time(number));
-        let counts = |time: &u64| time.saturating_add(self.view.period) > unit;
-        let mut times: Vec<u64> = times.filter(counts).collect();
-        times.sort_unstable();
-        times.reverse();
-        let kept = owed.min(len);
-        let used = times.len() as u128;
-        let time = |back: u64| {
-            let back = match u128::from(owed) > used {
-                true => u128::from(back) * used / u128::from(owed),
-                false => u128::from(back),
-            };
-            times.get(back as usize).map_or(unit, |time| *time)
-        };
-        (0..kept).rev().map(time).collect()
+    /// Times for which there is no place since the ring has become shorter.
+    fn older(&self) -> Vec<u64> {
+        let (len, short) = (self.view.len, self.log.short.as_ref());
+        let beyond = len..len + self.log.beyond.load(Ordering::Relaxed);
+        let stamps = beyond.filter_map(|index| self.view.stamps.load(index, short));
+        stamps.filter_map(Stamp::time).collect()
     }
 }
 
 /// Charges that are not paid off, in their order.
+#[derive(Default)]
 pub(in crate::rate::rule) struct Unpaid {
     /// When those were made that were made until now; rising.
     times: Vec<u64>,
@@ -181,8 +179,36 @@ pub(in crate::rate::rule) struct Unpaid {
 }
 
 impl Unpaid {
+    /// As many as that: the newest; or each as often as it takes, of which no more are told apart
+    /// than `most`.
+    pub(super) fn scaled(mut self, owed: u64, most: u64, unit: u64) -> Self {
+        let count = self.count();
+        if owed <= count {
+            return self.without(0, count - owed);
+        }
+        if self.times.is_empty() {
+            self.times.push(unit);
+        }
+        let used = u128::from(self.to_come) + self.times.len() as u128;
+        let to_come = (u128::from(self.to_come) * u128::from(owed)).div_ceil(used) as u64;
+        let (past, made) = (owed - to_come, self.times.len() as u128);
+        let time = |back: u64| {
+            let back = u128::from(back) * made / u128::from(past);
+            self.times[(made - 1 - back) as usize]
+        };
+        Self {
+            times: (0..past.min(most)).rev().map(time).collect(),
+            to_come,
+        }
+    }
+
     pub(in crate::rate::rule) fn count(&self) -> u64 {
         self.to_come.saturating_add(self.times.len() as u64)
+    }
+
+    /// When the first was made.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.times.first().copied()
     }
 
     /// Without those from one number to another.
@@ -211,8 +237,13 @@ impl HeldLog<'_> {
 
     /// Charges so many at a tick, or each as soon after as its place is free; says how many there
     /// was time for.
-    pub(in crate::rate::rule) fn book(mut self, unit: u64, cost: u64) -> (Seen, u64) {
-        self.make_room(unit);
+    pub(in crate::rate::rule) fn book(self, unit: u64, cost: u64) -> (Seen, u64) {
+        let mut this = self.make_room(unit);
+        let fitted = this.pass(unit, cost);
+        (this.seen(), fitted)
+    }
+
+    fn pass(&mut self, unit: u64, cost: u64) -> u64 {
         let (len, period) = (self.view.len, self.view.period);
         let last = match self.log.short {
             Some(_) => unit
@@ -224,15 +255,14 @@ impl HeldLog<'_> {
         while fitted < cost.min(len) {
             let time = self.free_from(0).max(unit);
             if time > last {
-                return (self.seen(), fitted);
+                return fitted;
             }
             // This place becomes the last.
             self.head = self.head.after(1, len);
             self.store(len - 1, Some(time));
             fitted += 1;
         }
-        let laps = self.laps(cost - fitted, last);
-        (self.seen(), fitted + laps)
+        fitted + self.laps(cost - fitted, last)
     }
 
     /// Charges so many more, beyond one for each place. Takes as long for many as for few.
@@ -260,64 +290,69 @@ impl HeldLog<'_> {
     /// Has these in place of those that are not paid off, and those of times to come as early as
     /// they can be.
     pub(in crate::rate::rule) fn replace(self, left: Unpaid, unit: u64) -> Seen {
-        self.log.leave_laps();
         let passed = self.head.passed(self.view.len);
+        // Those of times to come pass their places once more.
+        let head = Position::when(passed.saturating_sub(left.to_come), self.view.len);
+        self.fill(head, left, unit)
+    }
+
+    /// Writes the ring anew, as of later laps: with these, of which the newest was made before
+    /// this place.
+    pub(super) fn fill(self, head: Position, left: Unpaid, unit: u64) -> Seen {
+        self.log.leave_laps(self.head, head);
         let log = Self {
             view: self.log.view(),
-            // Those of times to come pass their places once more.
-            head: Position::when(passed - left.to_come, self.view.len),
+            head,
             ..self
         };
+        let len = log.view.len;
+        let kept = len.min(left.times.len() as u64);
+        let (older, newest) = left.times.split_at(left.times.len() - kept as usize);
         // Free from now on. A short place is free if there is nothing; nobody else has to know.
         let long = log.log.short.is_none();
         let free = unit.checked_sub(log.view.period).filter(|_| long);
-        log.fill(&left.times, free);
+        for number in 0..len - kept {
+            log.store(number, free);
+        }
+        for (number, time) in (len - kept..).zip(newest) {
+            log.store(number, Some(*time));
+        }
+        let short = log.log.short.as_ref();
+        let beyond = len..log.view.stamps.room();
+        let mut count = 0;
+        for (index, time) in beyond.zip(older.iter().rev()) {
+            let stamp = Stamp::new(Some(*time), 0);
+            log.view.stamps.store(index, stamp, short);
+            count += 1;
+        }
+        log.log.beyond.store(count, Ordering::Relaxed);
         let (seen, _) = log.book(unit, left.to_come);
         seen
     }
 
-    /// Writes every place: these times are the newest, the others are free.
-    pub(super) fn fill(&self, times: &[u64], free: Option<u64>) {
-        let others = self.view.len - times.len() as u64;
-        for number in 0..others {
-            self.store(number, free);
-        }
-        for (number, time) in (others..).zip(times) {
-            self.store(number, Some(*time));
-        }
-    }
-
     pub(in crate::rate::rule) fn forget(self) -> Seen {
-        self.log.leave_laps();
         if let Some(short) = &self.log.short {
             short.move_to(0);
         }
-        let log = Self {
-            view: self.log.view(),
-            ..self
-        };
-        log.fill(&[], None);
-        log.seen()
+        let (head, nothing) = (self.head, Unpaid::default());
+        self.fill(head, nothing, 0)
     }
 
     /// Moves the base of short times on, if those that may be needed did not fit otherwise.
-    fn make_room(&mut self, unit: u64) {
+    fn make_room(self, unit: u64) -> Self {
         let period = self.view.period;
-        let Some(short) = &self.log.short else {
-            return;
+        let log = self.log;
+        let Some(short) = &log.short else {
+            return self;
         };
         if unit.saturating_add(AHEAD.saturating_mul(period)) <= short.last() {
-            return;
+            return self;
         }
-        let times: Vec<Option<u64>> = (0..self.view.len).map(|number| self.time(number)).collect();
-        let base = short.step_before(unit.saturating_sub(period));
-        short.move_to(base);
-        for (number, time) in (0..).zip(times) {
-            // Whatever is earlier is free.
-            self.store(number, time.filter(|time| *time >= base));
-        }
+        let (clock, left) = (self.clock, self.unpaid(unit));
+        short.move_to(short.step_before(unit.saturating_sub(period)));
         // Whoever has read a place and another base must fail.
-        self.seen = self.seen.next_epoch();
+        let seen = self.replace(left, unit).next_epoch();
+        log.held(seen, clock)
     }
 }
 

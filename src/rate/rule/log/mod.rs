@@ -103,6 +103,9 @@ pub(crate) struct Log {
     period: AtomicU64,
     /// The lap before the first, as it is written.
     laps: AtomicU64,
+    /// How many places behind the ring hold times for which there is none in it. Only under the
+    /// lock.
+    beyond: AtomicU64,
     /// Which of the rings: how many are before it.
     ring: AtomicU64,
     first: Ring,
@@ -255,6 +258,7 @@ impl Log {
             len: AtomicU64::new(quota.count()),
             period: AtomicU64::new(quota.period_nanos()),
             laps: AtomicU64::new(0),
+            beyond: AtomicU64::new(0),
             ring: AtomicU64::new(0),
             first: Ring::new(quota.count(), short),
             short: short.then(|| Short::new(quota.period_nanos())),
@@ -287,14 +291,15 @@ impl Log {
         }
     }
 
-    /// Has the places written as of other laps from now on: what an owner expects to find, or has
-    /// been written for it, is not found any more, nor taken for the next. Only held, and all
-    /// places must be written anew.
-    fn leave_laps(&self) {
+    /// Has the places written as of other laps from now on, and from another place: what an owner
+    /// expects to find, or has been written for it, is not found any more, nor taken for the next.
+    /// Only held, and all places must be written anew.
+    fn leave_laps(&self, from: Position, to: Position) {
         // After `HELD`, for those who confirm what they have read.
         fence(Ordering::Release);
-        let laps = self.laps.load(Ordering::Relaxed);
-        self.laps.store((laps + 3) % LAPS, Ordering::Relaxed);
+        let laps = self.laps.load(Ordering::Relaxed) + from.lap + 3;
+        let laps = laps.wrapping_sub(to.lap) % LAPS;
+        self.laps.store(laps, Ordering::Relaxed);
     }
 
     /// How many places were passed.
@@ -317,8 +322,8 @@ impl Log {
         unit: u64,
     ) -> Seen {
         let (len, period) = (quota.count(), quota.period_nanos());
-        let kept = self.held(seen, clock).kept(len, owed, unit);
-        self.leave_laps();
+        let held = self.held(seen, clock);
+        let kept = held.unpaid(unit).scaled(owed, len, unit);
         let ring = self.ring();
         let room = ring.stamps.room();
         if len > room {
@@ -331,16 +336,15 @@ impl Log {
         self.period.store(period, Ordering::Relaxed);
         if let Some(short) = &self.short {
             let earliest = unit.saturating_sub(period);
-            let first = kept.first().map_or(unit, |first| unit.min(*first));
-            short.change(period, first.max(earliest));
+            short.change(period, kept.first().unwrap_or(unit).max(earliest));
         }
+        // So that more places were passed than are in use.
+        let laps = kept.count() / len + 1;
         let head = Position {
             index: 0,
-            ..Position::of(seen)
+            lap: Position::of(seen).lap + laps,
         };
-        let seen = seen.with(head.value());
-        self.held(seen, clock).fill(&kept, None);
-        seen
+        held.fill(head, kept, unit)
     }
 
     pub(super) fn span(&self, tokens: u64) -> u64 {
