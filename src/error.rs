@@ -50,7 +50,8 @@ pub enum ErrorKind {
     QueueFull,
     /// Fewer permits are free than were asked for, or others wait for them; only from `try_` calls.
     NoPermits,
-    /// The rate does not allow it now; only from `try_` calls of rate limiters.
+    /// The rate does not allow it now, or a gate is shut; only from `try_` calls of rate limiters,
+    /// and from checks of gates.
     Limited,
     /// More was asked for than the limit, as it is now. Waiting does not help; a higher limit does.
     ExceedsCapacity,
@@ -202,8 +203,8 @@ impl AcquireError {
     ///
     /// - for [`Limited`](ErrorKind::Limited), until it would be admitted if nobody else came;
     /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place;
-    /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter that refused at once, as the wait
-    ///   would not have fitted: how long that would have been.
+    /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused at once, as
+    ///   the wait would not have fitted: how long that would have been.
     ///
     /// A concurrency throttle never knows.
     pub fn retry_after(&self) -> Option<Duration> {

@@ -57,3 +57,17 @@
 //! | `acquire()` is `Unpin` | yes | yes |
 //! | allocations | its state, at the first use; the line, for the first waiter and to lengthen it | likewise |
 //! | a waker panics when it is called | contained; all others are woken | likewise |
+//!
+//! # Who makes far too many
+//!
+//! | | [`Gate`](crate::Gate) | [`Detector`](crate::Detector) |
+//! |---|---|---|
+//! | the promise | nobody goes through while it is shut; it opens at the exact tick | who never makes more than the threshold within the period is not flagged; who makes more than it and the error within three quarters of it, less twice the time between two passes, is |
+//! | the error | none | what was recorded within the period by the number of counters, and what was lost; told by each pass |
+//! | order of waiters | all at once | |
+//! | ended by a token, ended by a timeout | yes; a wait that is known not to fit is refused at once | |
+//! | a call costs | while it is open, one relaxed load | a record, in a table of the processor's own; it never waits |
+//! | memory | a handle is a pointer | fixed, however many callers there are; and the gates that somebody has, or that are shut |
+//! | in a `static` without `LazyLock` | no | yes |
+//! | a [`Throttle`](crate::Throttle) | yes, by value | no; its gates are |
+//! | allocations | of a wait, none, but for the first and to lengthen the line | its state, at the first use; a gate, three; none by recording and counting |

@@ -6,9 +6,11 @@
 //!   table](guarantees) has what each guarantees.
 //! - *How many per time?* A [`RateLimiter`]: a charge is made, and time pays it off. As a queue
 //!   that is let through at a fixed rate, a [`LeakyBucket`].
+//! - *Who makes far too many?* A [`Detector`] counts calls apart from the request path, in fixed
+//!   memory, and shuts the [`Gate`] of who does, for a while.
 //!
-//! Both are tried, awaited, cancelled, timed out, closed, changed, observed and composed in the
-//! same way.
+//! The first two are tried, awaited, cancelled, timed out, closed, changed, observed and composed in
+//! the same way; a gate is one more part of a composition.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -184,6 +186,7 @@ mod const_panic;
 mod decision;
 mod error;
 mod foreign;
+pub mod gate;
 pub mod guarantees;
 mod line;
 mod quota;
@@ -227,6 +230,7 @@ pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
+pub use crate::gate::{Detector, Gate};
 pub use crate::quota::{Quota, QuotaError};
 pub use crate::rate::{
     Carry, Charge, LeakyBucket, LocalLimiter, MissedTick, Oversize, RateLimiter, Reservation,

@@ -2,7 +2,7 @@
 //!
 //! Everything that takes part in a modelled protocol takes its atomics and its lock from here, and
 //! this is the only file that names the loom configuration. `Arc` is always the standard one: it
-//! appears in public signatures (`self: Arc<Self>`), and no protocol here depends on its counts.
+//! appears in public signatures (`self: Arc<Self>`), and no modelled protocol depends on its counts.
 
 #[cfg(not(tollgate_loom))]
 mod switch {
@@ -53,4 +53,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Locks, if nobody has the lock at this moment.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(std::sync::TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(std::sync::TryLockError::WouldBlock) => None,
+    }
 }

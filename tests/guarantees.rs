@@ -9,6 +9,7 @@
 //! | idle items, items of holders that panicked | `pool.rs` |
 //! | a waker panics | the file of each type |
 //! | allocations | `allocations.rs` |
+//! | a gate and a detector | `gate.rs`, `detector.rs`, `detector_memory.rs` |
 //! | statics, throttles, `Unpin`, and how strict an order is | this file, most of it when compiled |
 
 mod support;
@@ -16,7 +17,9 @@ mod support;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tollgate::{Acquire, AcquireOwned, CondvarSemaphore, Semaphore, Throttle, TryThrottle};
+use tollgate::{
+    Acquire, AcquireOwned, CondvarSemaphore, Gate, Semaphore, Throttle, TryThrottle, gate,
+};
 
 /// A type with an associated constant that is `true` if the bounds are met: the inherent constant
 /// hides that of the blanket implementation then.
@@ -52,6 +55,9 @@ every!(IsThrottle is false for
     &'static CondvarSemaphore, Arc<CondvarSemaphore>, Semaphore, CondvarSemaphore
 );
 every!(IsUnpin is true for Acquire<'static>, AcquireOwned);
+
+every!(IsThrottle is true for Gate, &'static Gate, Arc<Gate>);
+every!(IsUnpin is true for gate::Acquire<'static>, gate::AcquireOwned);
 
 #[test]
 fn a_semaphore_may_be_a_static() {

@@ -9,6 +9,7 @@ mod async_lock;
 mod boxed;
 mod chain;
 mod cost;
+mod gate;
 mod implementations;
 mod optional;
 mod references;

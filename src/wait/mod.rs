@@ -87,9 +87,9 @@ macro_rules! combinators {
             /// for, no clock is read. With a duration of zero it is over as soon as it would have
             /// to wait.
             ///
-            /// To wait for a rate limiter, it is the time of the limiter's [clock](crate::Clock);
-            /// and if the limiter knows that the wait will not fit, it is refused at once, and
-            /// takes no place in line. For other throttles it is tokio's time inside a tokio
+            /// To wait for a rate limiter or a gate, it is the time of its [clock](crate::Clock);
+            /// and if that knows that the wait will not fit, it is refused at once, and takes no
+            /// place in line. For other throttles it is tokio's time inside a tokio
             /// runtime, rounded up to milliseconds, so that paused tests just work; elsewhere, and
             /// under [`wait`](Self::wait), it is the system's, on a timer thread that serves the
             /// whole process.

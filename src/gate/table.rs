@@ -1,0 +1,198 @@
+//! A hash table of a fixed size: all its memory is there from the beginning, and it says when it is
+//! full.
+//!
+//! The places lie in one vector, in the order in which they were taken. Where a key is, is found by
+//! an index over them, by linear probing.
+//!
+//! 1. Of the index at most half is used, so that each probe comes to an end.
+//! 2. A key is found on the way from where its hash says to the first free entry: taking one out
+//!    moves those behind it back, if the gap is on their way.
+
+/// So many keys at most, each with a `V`. Hashes come from outside, and are kept: nothing here asks
+/// a key for its hash.
+pub(super) struct Table<K, V> {
+    places: Vec<Place<K, V>>,
+    index: Box<[u32]>,
+    capacity: usize,
+}
+
+pub(super) struct Place<K, V> {
+    hash: u64,
+    pub(super) key: K,
+    pub(super) value: V,
+}
+
+const FREE: u32 = u32::MAX;
+
+/// How many places a table can have, so that the index can number them.
+pub(super) const MOST: usize = 1 << 24;
+
+impl<K, V> Place<K, V> {
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl<K: Eq, V> Table<K, V> {
+    /// With room for so many, at least 1 and at most [`MOST`].
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            places: Vec::with_capacity(capacity),
+            index: vec![FREE; (2 * capacity).next_power_of_two()].into_boxed_slice(),
+            capacity,
+        }
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.places.len() == self.capacity
+    }
+
+    pub(super) fn places(&self) -> &[Place<K, V>] {
+        &self.places
+    }
+
+    pub(super) fn value_mut(&mut self, place: usize) -> &mut V {
+        &mut self.places[place].value
+    }
+
+    /// Where a key is.
+    #[inline]
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<usize> {
+        let mut entry = self.home(hash);
+        loop {
+            match self.index[entry] {
+                FREE => return None,
+                place => {
+                    let there = &self.places[place as usize];
+                    if there.hash == hash && there.key == *key {
+                        return Some(place as usize);
+                    }
+                }
+            }
+            entry = self.after(entry);
+        }
+    }
+
+    /// Takes a place for a key that is not there; the table is not full.
+    pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> usize {
+        let place = self.places.len();
+        self.places.push(Place { hash, key, value });
+        self.enter(hash, place);
+        place
+    }
+
+    /// Gives a place to a key that is not there, and gives back the one that had it.
+    pub(super) fn replace(&mut self, place: usize, hash: u64, key: K) -> K {
+        self.take_out(place);
+        self.enter(hash, place);
+        let there = &mut self.places[place];
+        there.hash = hash;
+        std::mem::replace(&mut there.key, key)
+    }
+
+    /// Takes all of them out, and keeps the memory.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = Place<K, V>> + '_ {
+        self.index.fill(FREE);
+        self.places.drain(..)
+    }
+
+    pub(super) fn clear(&mut self) {
+        drop(self.drain());
+    }
+
+    /// Where the search for a hash begins. Its lower half is as good as all of it.
+    #[inline]
+    fn home(&self, hash: u64) -> usize {
+        hash as usize & (self.index.len() - 1)
+    }
+
+    #[inline]
+    fn after(&self, entry: usize) -> usize {
+        (entry + 1) & (self.index.len() - 1)
+    }
+
+    fn enter(&mut self, hash: u64, place: usize) {
+        let mut entry = self.home(hash);
+        while self.index[entry] != FREE {
+            entry = self.after(entry);
+        }
+        self.index[entry] = place as u32;
+    }
+
+    fn take_out(&mut self, place: usize) {
+        let mut gap = self.home(self.places[place].hash);
+        while self.index[gap] != place as u32 {
+            gap = self.after(gap);
+        }
+        let mut entry = self.after(gap);
+        while self.index[entry] != FREE {
+            let home = self.home(self.places[self.index[entry] as usize].hash);
+            let (way, back) = (self.steps(home, entry), self.steps(gap, entry));
+            if back <= way {
+                self.index[gap] = self.index[entry];
+                gap = entry;
+            }
+            entry = self.after(entry);
+        }
+        self.index[gap] = FREE;
+    }
+
+    /// How many steps it is.
+    fn steps(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.index.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::Table;
+
+    /// A bad hash, so that many keys are in each other's way.
+    fn hash(key: u8) -> u64 {
+        u64::from(key % 7)
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_a_map_holds(steps in prop::collection::vec((0_u8..40, 0_usize..16), 0..400)) {
+            let mut table = Table::new(16);
+            let mut map = HashMap::new();
+            for (count, (key, place)) in steps.into_iter().enumerate() {
+                match table.find(hash(key), &key) {
+                    Some(place) => *table.value_mut(place) = count,
+                    None if !table.is_full() => {
+                        table.insert(hash(key), key, count);
+                    }
+                    None => {
+                        let old = table.replace(place, hash(key), key);
+                        *table.value_mut(place) = count;
+                        prop_assert!(map.remove(&old).is_some());
+                    }
+                }
+                map.insert(key, count);
+                for key in 0..40 {
+                    let found = table.find(hash(key), &key);
+                    let value = found.map(|place| &table.places()[place].value);
+                    prop_assert_eq!(value, map.get(&key));
+                }
+            }
+            let drained: HashMap<_, _> =
+                table.drain().map(|place| (place.key, place.value)).collect();
+            prop_assert_eq!(drained, map);
+            prop_assert_eq!(table.find(hash(3), &3), None);
+        }
+    }
+
+    #[test]
+    fn a_table_of_one_has_room_for_one() {
+        let mut table = Table::new(1);
+        table.insert(9, 'a', ());
+        assert!(table.is_full());
+        assert_eq!(table.replace(0, 9, 'b'), 'a');
+        assert_eq!((table.find(9, &'a'), table.find(9, &'b')), (None, Some(0)));
+    }
+}

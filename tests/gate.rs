@@ -1,0 +1,11 @@
+//! What a gate promises, on a clock that is moved by hand.
+
+mod support;
+
+mod gate {
+    mod composed;
+    mod endings;
+    mod shut;
+    mod threads;
+    mod waits;
+}
