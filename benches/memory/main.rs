@@ -4,6 +4,7 @@
 //! places that are allocated before the counting starts, as they would lie in their tasks: what is counted is what the
 //! semaphore itself allocates, and the size of the future is shown beside it.
 
+mod gate;
 mod rates;
 mod throttles;
 
@@ -49,7 +50,9 @@ fn main() -> ExitCode {
     let throttles = throttles::table(&options);
     println!();
     let rates = rates::table(&options);
-    if options.check && !(semaphores && throttles && rates) {
+    println!();
+    let gate = gate::table(&options);
+    if options.check && !(semaphores && throttles && rates && gate) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

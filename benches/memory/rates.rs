@@ -48,7 +48,7 @@ struct Waited {
 }
 
 /// How much more there is on the heap since.
-fn held(region: &Region<'_, System>) -> usize {
+pub(crate) fn held(region: &Region<'_, System>) -> usize {
     let change = region.change();
     change.bytes_allocated - change.bytes_deallocated
 }

@@ -6,6 +6,7 @@
 
 mod contended;
 mod local;
+mod gate;
 mod pacing;
 mod rates;
 mod ready;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         rates::ENTRIES,
         local::ENTRIES,
         rules::ENTRIES,
+        gate::ENTRIES,
     ]
     .concat();
     let options = Options::from_args();

@@ -6,6 +6,7 @@
 pub mod composed;
 pub mod condvar;
 pub mod floor;
+pub mod gate;
 pub mod harness;
 pub mod line;
 pub mod local;

@@ -24,8 +24,8 @@ pub use self::logs::{
     OurTokenBucket,
 };
 pub use self::rates::{
-    Governor, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor,
-    WaitLimiter, tower_rate,
+    Governor, KeyedGovernor, KeyedLimiter, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit,
+    TryLimiter, UpkeptGovernor, WaitLimiter, tower_rate,
 };
 pub use self::semaphores::Ours;
 pub use self::throttles::{AsThrottle, Item};
