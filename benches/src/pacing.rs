@@ -135,6 +135,29 @@ impl<L: WaitLimiter> Line<L> {
 /// When the machine gives no threads.
 #[must_use]
 pub fn pace<L: WaitLimiter>(plan: &Plan) -> Paced {
+    let (releases, cpu) = let_through::<L>(plan);
+    figures(plan, &releases, cpu)
+}
+
+/// When those of a line came through that count, one after the other, since the first of them did.
+///
+/// # Panics
+///
+/// When the machine gives no threads.
+#[must_use]
+pub fn releases<L: WaitLimiter>(plan: &Plan) -> Vec<Duration> {
+    let (releases, _) = let_through::<L>(plan);
+    let counted = releases.get(plan.ahead..).unwrap_or_default();
+    let first = counted.first().map_or(0, |&(at, _)| at);
+    let since = counted
+        .iter()
+        .map(|&(at, _)| Duration::from_nanos(at - first));
+    since.collect()
+}
+
+/// When each of the line came through, in nanoseconds since the start, with its place; ordered by
+/// that; and how much of the processors it took.
+fn let_through<L: WaitLimiter>(plan: &Plan) -> (Vec<(u64, usize)>, Duration) {
     let workers = workers();
     let count = plan.ahead + plan.counted;
     let due = plan.rate.interval() * u32::try_from(count).expect("a line of a sensible length");
@@ -169,7 +192,7 @@ pub fn pace<L: WaitLimiter>(plan: &Plan) -> Paced {
         .collect();
     workers.shutdown_background();
     releases.sort_unstable();
-    figures(plan, &releases, cpu)
+    (releases, cpu)
 }
 
 fn workers() -> Runtime {

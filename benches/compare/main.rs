@@ -1,0 +1,106 @@
+//! Draws what each algorithm lets through of the same calls, and when those in a line before a rate
+//! limiter come through, beside other crates.
+//!
+//! The first is computed on a clock that is moved by hand, and is the same each time; the second is
+//! measured.
+
+mod algorithms;
+mod pacing;
+mod picture;
+mod subject;
+mod trace;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+use self::algorithms::Comparison;
+use self::pacing::Lines;
+
+/// Draws what each algorithm lets through of the same calls (algorithms.svg), and when those in a
+/// line before a rate limiter come through, beside other crates (pacing.svg)
+#[derive(Debug, Parser)]
+#[command(name = "compare", version)]
+struct Args {
+    /// What to draw [default: everything]
+    #[arg(value_enum)]
+    what: Vec<What>,
+
+    /// Write also what is drawn, as a table: times are in nanoseconds
+    #[arg(long)]
+    csv: bool,
+
+    /// The directory to write to, which is made if there is none [default: docs, of this
+    /// repository]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    Algorithms,
+    Pacing,
+}
+
+impl Args {
+    fn wants(&self, what: What) -> bool {
+        self.what.is_empty() || self.what.contains(&what)
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let docs = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let out = args.out.clone().unwrap_or_else(docs);
+    match write(&args, &out) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("compare: cannot write to {}: {error}", out.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn write(args: &Args, out: &Path) -> io::Result<()> {
+    fs::create_dir_all(out)?;
+    if args.wants(What::Algorithms) {
+        let comparison = Comparison::run();
+        fs::write(out.join("algorithms.svg"), comparison.svg())?;
+        if args.csv {
+            fs::write(out.join("algorithms.csv"), comparison.csv())?;
+        }
+    }
+    if args.wants(What::Pacing) {
+        let lines = Lines::measure();
+        fs::write(out.join("pacing.svg"), lines.svg())?;
+        if args.csv {
+            fs::write(out.join("pacing.csv"), lines.csv())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn everything_is_drawn_unless_something_is_asked_for() {
+        let wanted = |arguments: &[&str]| {
+            let args = Args::try_parse_from([&["compare"], arguments].concat()).unwrap();
+            [args.wants(What::Algorithms), args.wants(What::Pacing)]
+        };
+        assert_eq!(wanted(&[]), [true, true]);
+        assert_eq!(wanted(&["pacing", "--csv"]), [false, true]);
+        assert_eq!(wanted(&["pacing", "algorithms"]), [true, true]);
+    }
+}

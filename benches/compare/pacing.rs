@@ -1,0 +1,216 @@
+//! When 200 in a line before a rate limiter come through, at 1,000 a second, beside other crates.
+//!
+//! This is measured, so it is a little different each time. Of a few rounds, in which everybody
+//! takes a turn, the one in the middle is drawn of each, by when its last was let go.
+
+use std::time::Duration;
+
+use plotters::prelude::{PathElement, RGBColor};
+use plotters::series::LineSeries;
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle};
+use tollgate_bench::pacing::{self, Plan};
+use tollgate_bench::peer::{Governor, LeakyBucket, OurLimiter, Rate, WaitLimiter};
+
+use crate::picture::{self, Area, Drawn};
+use crate::picture::{BLUE, INK, LEFT, MARGIN, ORANGE, PALE_INK, RED, VIOLET, WIDTH};
+
+const PLAN: Plan = Plan {
+    counted: 200,
+    ahead: 20,
+    rate: Rate::per_second(1_000, 1),
+};
+
+/// How much of the beginning is drawn release by release.
+const CLOSE: Duration = Duration::from_millis(50);
+
+/// An odd number.
+const ROUNDS: usize = 3;
+
+const HEAD: u32 = 58;
+const CURVES: u32 = 260;
+const TITLE: u32 = 22;
+const ROW: u32 = 54;
+const FOOT: u32 = 20;
+
+/// Who is compared.
+#[derive(Clone, Copy)]
+struct Contender {
+    name: &'static str,
+    color: RGBColor,
+    releases: fn(&Plan) -> Vec<Duration>,
+}
+
+const fn contender<L: WaitLimiter>(color: RGBColor) -> Contender {
+    Contender {
+        name: L::NAME,
+        color,
+        releases: pacing::releases::<L>,
+    }
+}
+
+const CONTENDERS: [Contender; 3] = [
+    contender::<OurLimiter>(BLUE),
+    contender::<Governor>(ORANGE),
+    contender::<LeakyBucket>(VIOLET),
+];
+
+/// What one of them did.
+struct Line {
+    name: &'static str,
+    color: RGBColor,
+    /// Since the first.
+    releases: Vec<Duration>,
+}
+
+/// What all of them did.
+pub(crate) struct Lines(Vec<Line>);
+
+impl Lines {
+    /// Lets some lines through each of them.
+    pub(crate) fn measure() -> Lines {
+        let mut rounds = CONTENDERS.map(|_| Vec::with_capacity(ROUNDS));
+        for _ in 0..ROUNDS {
+            for (contender, rounds) in CONTENDERS.iter().zip(&mut rounds) {
+                rounds.push((contender.releases)(&PLAN));
+            }
+        }
+        let line = |(contender, rounds): (Contender, _)| Line {
+            name: contender.name,
+            color: contender.color,
+            releases: middle(rounds),
+        };
+        Lines(CONTENDERS.into_iter().zip(rounds).map(line).collect())
+    }
+
+    /// A line for each release: its number, and when it was by each of them, in nanoseconds since
+    /// the first; or nothing, if it took too long.
+    pub(crate) fn csv(&self) -> String {
+        let mut csv = String::from("release");
+        for line in &self.0 {
+            csv.push(',');
+            csv.push_str(line.name);
+        }
+        csv.push('\n');
+        for number in 0..PLAN.counted {
+            csv.push_str(&number.to_string());
+            for line in &self.0 {
+                csv.push(',');
+                if let Some(at) = line.releases.get(number) {
+                    csv.push_str(&at.as_nanos().to_string());
+                }
+            }
+            csv.push('\n');
+        }
+        csv
+    }
+
+    /// The pictures.
+    pub(crate) fn svg(&self) -> String {
+        let rows = self.0.len() as u32;
+        let height = HEAD + CURVES + FOOT + rows * (TITLE + ROW) + FOOT;
+        picture::draw(height, |area| {
+            let (head, below) = area.split_vertically(HEAD);
+            self.legend(&head)?;
+            let (curves, mut rest) = below.split_vertically(CURVES + FOOT);
+            self.draw_curves(&curves)?;
+            let mut left = self.0.len();
+            for line in &self.0 {
+                left -= 1;
+                let (above, below) = rest.split_vertically(TITLE);
+                line.describe(&above)?;
+                // The time axis is that of the last.
+                let foot = if left == 0 { FOOT } else { 0 };
+                let (row, below) = below.split_vertically(ROW + foot);
+                line.draw_close(&row, foot)?;
+                rest = below;
+            }
+            Ok(())
+        })
+    }
+
+    fn legend(&self, head: &Area<'_>) -> Drawn {
+        let Plan { counted, rate, .. } = PLAN;
+        let title = format!(
+            "{counted} waiters at {} a second: when they are let go",
+            rate.count
+        );
+        picture::text(head, &title, INK, FontStyle::Bold, HPos::Left, (LEFT, 10))?;
+        let axes = "vertically: how many; horizontally: milliseconds";
+        let corner = (WIDTH - MARGIN, 34);
+        picture::text(head, axes, PALE_INK, FontStyle::Normal, HPos::Right, corner)?;
+        let mut left = LEFT;
+        for line in &self.0 {
+            picture::entry(head, line.color, (18, 3), line.name, (left, 34))?;
+            left += 130;
+        }
+        picture::entry(head, RED, (18, 1), "the quota", (left, 34))
+    }
+
+    fn draw_curves(&self, area: &Area<'_>) -> Drawn {
+        let last = |line: &Line| line.releases.last().copied();
+        let end = self.0.iter().filter_map(last).max().unwrap_or_default();
+        let due = PLAN.rate.interval() * PLAN.counted as u32;
+        let end = milliseconds(end.max(due));
+        let most = PLAN.counted as f64;
+        let mut chart = picture::frame(area, FOOT, end, 0.0..most, (10, 4))?;
+        for line in &self.0 {
+            let points = line.releases.iter().zip(1_u32..);
+            let points = points.map(|(&at, number)| (milliseconds(at), f64::from(number)));
+            chart.draw_series(LineSeries::new(points, line.color.stroke_width(2)))?;
+        }
+        // Upon the curves, one of which may hide it.
+        let quota = vec![(0.0, 0.0), (milliseconds(due), most)];
+        chart.draw_series([PathElement::new(quota, RED)])?;
+        Ok(())
+    }
+}
+
+impl Line {
+    fn describe(&self, area: &Area<'_>) -> Drawn {
+        let close = CLOSE.as_millis();
+        let remark = format!("each release of the first {close} ms");
+        let figure = self.releases.last().map(|last| {
+            let rate = (self.releases.len() - 1) as f64 / last.as_secs_f64();
+            format!("on the whole {rate:.0} a second")
+        });
+        picture::title(area, self.name, &remark, figure.as_deref())
+    }
+
+    fn draw_close(&self, area: &Area<'_>, foot: u32) -> Drawn {
+        let mut chart = picture::frame(area, foot, milliseconds(CLOSE), 0.0..1.0, (11, 0))?;
+        let drawn = self.releases.iter().filter(|at| **at < CLOSE);
+        let ticks = drawn.map(|&at| {
+            let at = milliseconds(at);
+            PathElement::new(vec![(at, 0.1), (at, 0.9)], self.color.stroke_width(2))
+        });
+        chart.draw_series(ticks)?;
+        Ok(())
+    }
+}
+
+/// The round in the middle. One in which somebody was cut off was a slow one.
+fn middle(mut rounds: Vec<Vec<Duration>>) -> Vec<Duration> {
+    rounds.sort_by_key(|releases| (PLAN.counted - releases.len(), releases.last().copied()));
+    rounds.swap_remove(rounds.len() / 2)
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_round_in_the_middle_is_neither_the_fastest_nor_one_that_was_cut_off() {
+        let until = |count: u64, last: u64| {
+            let mut releases = vec![Duration::ZERO; count as usize];
+            releases.push(Duration::from_millis(last));
+            releases
+        };
+        let [fast, slow, cut_off] = [until(199, 198), until(199, 204), until(20, 800)];
+        assert_eq!(middle(vec![cut_off, fast, slow.clone()]), slow);
+    }
+}

@@ -1,0 +1,219 @@
+//! What is compared: a limiter by each algorithm, and what it makes of the calls.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tollgate::rate::Acquire;
+use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota};
+use tollgate::{RateLimiter, Tick};
+
+use crate::trace::SPAN;
+
+/// What all may let through in each [`PERIOD`]: `N`.
+pub(crate) const COUNT: u64 = 10;
+
+/// `T`.
+pub(crate) const PERIOD: Duration = Duration::from_secs(1);
+
+const QUOTA: Quota = Quota::new(COUNT, PERIOD);
+
+/// A limiter to be compared.
+pub(crate) struct Subject {
+    /// As it is written in the table and in the picture.
+    pub(crate) name: &'static str,
+    /// What is to be seen of it.
+    pub(crate) remark: &'static str,
+    /// The most that it promises to let through in any time `T`.
+    pub(crate) promised: usize,
+    limiter: Limiter,
+}
+
+enum Limiter {
+    /// Each call goes at once, or not at all.
+    Tried(Algorithm, Quota),
+    /// Each call joins the queue, in which so many have room.
+    Queued(usize),
+}
+
+/// All of them.
+pub(crate) const SUBJECTS: [Subject; 9] = [
+    Subject {
+        name: "gcra",
+        remark: "one at a time, evenly",
+        promised: 11,
+        limiter: Limiter::Tried(Algorithm::Gcra, QUOTA),
+    },
+    Subject {
+        name: "gcra, burst 10",
+        remark: "ten at once, and then evenly",
+        promised: 20,
+        limiter: Limiter::Tried(Algorithm::Gcra, QUOTA.burst(10)),
+    },
+    Subject {
+        name: "token-bucket, burst 20",
+        remark: "ten come back at once, twenty can be saved up",
+        promised: 30,
+        limiter: Limiter::Tried(Algorithm::TokenBucket, QUOTA.burst(20)),
+    },
+    Subject {
+        name: "fixed-window",
+        remark: "ten before the edge of a window, ten after it",
+        promised: 20,
+        limiter: Limiter::Tried(Algorithm::FixedWindow, QUOTA),
+    },
+    Subject {
+        name: "sliding-window",
+        remark: "the window before fades, as if it had been even",
+        promised: 19,
+        limiter: Limiter::Tried(Algorithm::SlidingWindow, QUOTA),
+    },
+    Subject {
+        name: "sliding-log",
+        remark: "each comes back when it is a second old",
+        promised: 10,
+        limiter: Limiter::Tried(Algorithm::SlidingLog, QUOTA),
+    },
+    Subject {
+        name: "compact-log",
+        remark: "each comes back when it is a second old",
+        promised: 10,
+        limiter: Limiter::Tried(Algorithm::CompactLog, QUOTA),
+    },
+    Subject {
+        name: "sub-interval/4",
+        remark: "two in each quarter of a second",
+        promised: 10,
+        limiter: Limiter::Tried(Algorithm::SubInterval { parts: 4 }, QUOTA),
+    },
+    Subject {
+        name: "leaky-bucket, capacity 10",
+        remark: "ten may wait, and are let go evenly",
+        promised: 11,
+        limiter: Limiter::Queued(10),
+    },
+];
+
+/// What became of each call.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// For each call, in order, the tick at which it was charged, if it was.
+    pub(crate) at: Vec<Option<Duration>>,
+}
+
+impl Subject {
+    /// Hands it all calls, on a clock that goes from one to the next.
+    pub(crate) fn run(&self, arrivals: &[Duration]) -> Outcome {
+        let at = match self.limiter {
+            Limiter::Tried(algorithm, quota) => tried(algorithm, quota, arrivals),
+            Limiter::Queued(capacity) => queued(capacity, arrivals),
+        };
+        Outcome { at }
+    }
+}
+
+fn tried(algorithm: Algorithm, quota: Quota, arrivals: &[Duration]) -> Vec<Option<Duration>> {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+    let outcome = |&arrival| {
+        go_on_to(&clock, arrival);
+        charged(limiter.try_acquire())
+    };
+    arrivals.iter().map(outcome).collect()
+}
+
+fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
+    let clock = Clock::manual();
+    let bucket = LeakyBucket::new(QUOTA, capacity).clock(&clock);
+    let join = |&arrival| {
+        go_on_to(&clock, arrival);
+        let mut waiter = Box::pin(bucket.acquire());
+        let came = poll(waiter.as_mut());
+        (waiter, came)
+    };
+    let calls: Vec<_> = arrivals.iter().map(join).collect();
+    // The queue is moved by the clock, not by who looks: it is empty by now, and everybody knows
+    // when it was.
+    go_on_to(&clock, SPAN * 2);
+    let outcome = |(mut waiter, came): (Pin<Box<Acquire<'_>>>, Poll<_>)| match came {
+        Poll::Ready(came) => charged(came),
+        Poll::Pending => match poll(waiter.as_mut()) {
+            Poll::Ready(came) => charged(came),
+            Poll::Pending => unreachable!("the queue is empty after twice the time"),
+        },
+    };
+    calls.into_iter().map(outcome).collect()
+}
+
+fn poll(waiter: Pin<&mut Acquire<'_>>) -> Poll<Result<Charge, AcquireError>> {
+    waiter.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn charged(came: Result<Charge, AcquireError>) -> Option<Duration> {
+    came.ok().map(|charge| since_epoch(charge.at()))
+}
+
+fn go_on_to(clock: &ManualClock, arrival: Duration) {
+    clock.advance(arrival.saturating_sub(since_epoch(clock.now())));
+}
+
+fn since_epoch(tick: Tick) -> Duration {
+    Duration::from_nanos(tick.as_nanos())
+}
+
+impl Outcome {
+    /// Those that were let through, in order of their ticks.
+    pub(crate) fn admitted(&self) -> Vec<Duration> {
+        let mut admitted: Vec<_> = self.at.iter().flatten().copied().collect();
+        admitted.sort_unstable();
+        admitted
+    }
+
+    /// The most that were let through in any time `T`.
+    pub(crate) fn most(&self) -> usize {
+        let in_last = in_last_period(&self.admitted());
+        in_last
+            .into_iter()
+            .map(|(_, count)| count)
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+/// How many there were in the last time `T`, whenever that changes: an instant counts itself, and
+/// not any more when `T` has passed.
+pub(crate) fn in_last_period(admitted: &[Duration]) -> Vec<(Duration, usize)> {
+    let ends = admitted.iter().map(|&at| at + PERIOD);
+    let mut changes: Vec<_> = admitted.iter().copied().chain(ends).collect();
+    changes.sort_unstable();
+    changes.dedup();
+    let count = |now: Duration| {
+        let counts = |at: &&Duration| **at <= now && now < **at + PERIOD;
+        admitted.iter().filter(counts).count()
+    };
+    changes.into_iter().map(|now| (now, count(now))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_counts_until_a_period_has_passed() {
+        let milliseconds = Duration::from_millis;
+        let admitted = [0, 400, 400, 1000].map(milliseconds);
+        let expected = [(0, 1), (400, 3), (1000, 3), (1400, 1), (2000, 0)];
+        let expected = expected.map(|(at, count)| (milliseconds(at), count));
+        assert_eq!(in_last_period(&admitted), expected);
+    }
+
+    #[test]
+    fn nobody_lets_through_more_than_it_promises() {
+        let arrivals = crate::trace::arrivals();
+        for subject in SUBJECTS {
+            let most = subject.run(&arrivals).most();
+            assert!(most <= subject.promised, "{}: {most}", subject.name);
+        }
+    }
+}

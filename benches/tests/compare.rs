@@ -1,0 +1,186 @@
+//! What `compare` writes: whether each algorithm keeps its promise in the table that the pictures
+//! are drawn from, and whether those in `docs` are still what it writes.
+
+#[path = "compare/promises.rs"]
+mod promises;
+#[path = "compare/table.rs"]
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use self::promises::{Calls, PERIOD, check, counted};
+use self::table::Table;
+
+/// How the limiters are named, and what their pictures say that they promise in any second.
+const LIMITERS: [(&str, usize); 9] = [
+    ("gcra", 11),
+    ("gcra burst 10", 20),
+    ("token-bucket burst 20", 30),
+    ("fixed-window", 20),
+    ("sliding-window", 19),
+    ("sliding-log", 10),
+    ("compact-log", 10),
+    ("sub-interval/4", 10),
+    ("leaky-bucket capacity 10", 11),
+];
+
+fn compare(arguments: &[&str], out: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_compare"));
+    command.args(arguments).arg("--out").arg(out);
+    command.output().expect("the program can be started")
+}
+
+/// A directory of its own for each test, in which it has written.
+fn written(test: &str, arguments: &[&str]) -> PathBuf {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let output = compare(arguments, &out);
+    assert!(output.status.success(), "{output:?}");
+    out
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What became of the calls by each limiter, read from the table.
+fn outcomes(test: &str) -> Vec<(&'static str, Calls)> {
+    let out = written(test, &["algorithms", "--csv"]);
+    let table = Table::read(&read(&out.join("algorithms.csv")));
+    let names: Vec<_> = LIMITERS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(table.names(), [&["arrival"], names.as_slice()].concat());
+    let arrivals: Option<Vec<u64>> = table.column("arrival").into_iter().collect();
+    let arrivals = arrivals.expect("each call came at some time");
+    let calls = |name| Calls {
+        arrivals: arrivals.clone(),
+        at: table.column(name),
+    };
+    names.into_iter().map(|name| (name, calls(name))).collect()
+}
+
+#[test]
+fn every_algorithm_keeps_its_promise_in_every_window() {
+    for (name, calls) in outcomes("promises") {
+        assert_eq!(check(name, &calls), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn any_one_more_that_is_let_through_breaks_a_promise() {
+    for (name, calls) in outcomes("one_more") {
+        let refused = (0..calls.at.len()).filter(|&call| calls.at[call].is_none());
+        let refused: Vec<_> = refused.collect();
+        assert!(!refused.is_empty(), "{name}");
+        for call in refused {
+            let mut more = calls.clone();
+            more.at[call] = Some(more.arrivals[call]);
+            assert!(check(name, &more).is_err(), "{name}: call {call}");
+        }
+    }
+}
+
+#[test]
+fn any_one_that_is_let_go_too_early_breaks_the_promise_of_a_queue() {
+    let outcomes = outcomes("too_early");
+    let (name, calls) = outcomes.last().expect("there are some");
+    let waited = (0..calls.at.len())
+        .filter(|&call| calls.at[call].is_some_and(|at| at > calls.arrivals[call]));
+    let waited: Vec<_> = waited.collect();
+    assert!(waited.len() > 20, "{name}");
+    for call in waited {
+        let mut early = calls.clone();
+        early.at[call] = early.at[call].map(|at| at - 2);
+        assert!(check(name, &early).is_err(), "{name}: call {call}");
+    }
+}
+
+#[test]
+fn both_logs_let_through_the_same() {
+    let outcomes = outcomes("logs");
+    let of = |wanted| outcomes.iter().find(|(name, _)| *name == wanted);
+    assert_eq!(
+        of("sliding-log").map(|(_, calls)| &calls.at),
+        of("compact-log").map(|(_, calls)| &calls.at)
+    );
+}
+
+#[test]
+fn pictures_say_how_many_there_were_in_any_second() {
+    let outcomes = outcomes("figures");
+    let svg = read(&written("figures", &["algorithms"]).join("algorithms.svg"));
+    let mut said = svg
+        .lines()
+        .filter(|line| line.starts_with("most in any second"));
+    for ((name, calls), (_, promised)) in outcomes.iter().zip(LIMITERS) {
+        if *name == "compact-log" {
+            // In one picture with the other.
+            continue;
+        }
+        let most = counted(&calls.admitted())
+            .filter(|counted| counted.last - counted.first < PERIOD)
+            .map(|counted| counted.count)
+            .max();
+        let most = most.expect("somebody was let through");
+        let expected = format!("most in any second: {most}, promised: {promised}");
+        assert_eq!(said.next(), Some(expected.as_str()), "{name}");
+    }
+    assert_eq!(said.next(), None);
+}
+
+#[test]
+fn pictures_in_the_documentation_are_what_is_written_now() {
+    let out = written("stale", &["algorithms", "--csv"]);
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    for file in ["algorithms.csv", "algorithms.svg"] {
+        assert!(
+            read(&out.join(file)) == read(&docs.join(file)),
+            "docs/{file} is not what this writes: \
+             cargo run --release -p tollgate-bench --bin compare -- algorithms --csv"
+        );
+    }
+}
+
+#[test]
+fn pictures_are_small_and_stand_alone() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    for file in ["algorithms.svg", "pacing.svg"] {
+        let svg = read(&docs.join(file));
+        assert!(svg.len() < 150_000, "{file}: {}", svg.len());
+        assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
+        for foreign in ["href", "url(", "@import", "<script", "<style"] {
+            assert!(!svg.contains(foreign), "{file}: {foreign}");
+        }
+        // In the documentation a blank line would be the end of it.
+        assert!(svg.lines().all(|line| !line.trim().is_empty()), "{file}");
+    }
+}
+
+#[test]
+fn releases_are_written_in_order() {
+    let out = written("pacing", &["pacing", "--csv"]);
+    let table = Table::read(&read(&out.join("pacing.csv")));
+    assert_eq!(
+        table.names(),
+        ["release", "tollgate", "governor", "leaky-bucket"]
+    );
+    let numbers: Vec<_> = (0..200).map(Some).collect();
+    assert_eq!(table.column("release"), numbers);
+    for name in ["tollgate", "governor", "leaky-bucket"] {
+        let releases = table.column(name);
+        let came: Vec<_> = releases.iter().flatten().collect();
+        assert!(came.is_sorted(), "{name}");
+        // Who takes too long is cut off: nothing comes after nothing.
+        assert!(releases[came.len()..].iter().all(Option::is_none), "{name}");
+    }
+    assert!(read(&out.join("pacing.svg")).contains("governor"));
+}
+
+#[test]
+fn what_cannot_be_written_is_an_error() {
+    let file = written("unwritable", &["algorithms"]).join("algorithms.svg");
+    let output = compare(&["algorithms"], &file.join("below"));
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("algorithms.svg"), "{said}");
+}
