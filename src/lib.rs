@@ -199,6 +199,7 @@ mod time;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod wait;
+pub mod which_algorithm;
 
 /// The permits and futures of a [`Pool`].
 #[cfg(feature = "channel")]
