@@ -117,6 +117,12 @@ conformance! {
     shared_semaphore: ours::SharedSemaphore;
     borrowed_rate_limiter: ours::rates::BorrowedRateLimiter;
     shared_rate_limiter: ours::rates::SharedRateLimiter;
+    token_bucket: ours::rates::TokenBucket;
+    fixed_window: ours::rates::FixedWindow;
+    sliding_window: ours::rates::SlidingWindow;
+    sliding_log: ours::rates::SlidingLog;
+    compact_log: ours::rates::CompactLog;
+    sub_interval: ours::rates::SubInterval;
     semaphore_and_rate_limiter: composed::SemaphoreAndRateLimiter;
     cost_of_one: composed::CostOfOne;
     cost_of_two: composed::CostOfTwo;

@@ -6,7 +6,9 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::{Clock, CondvarSemaphore, Detector, LeakyBucket, Quota, RateLimiter, Semaphore};
+use tollgate::{
+    Algorithm, Carry, Clock, CondvarSemaphore, Detector, LeakyBucket, Quota, RateLimiter, Semaphore,
+};
 
 use support::foreign::panic_message;
 use support::{Waiter, assert_at_rest};
@@ -142,6 +144,59 @@ fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
     assert_eq!(bucket.rate(), Quota::per_second(10));
     assert_eq!(bucket.waiting(), 1);
     assert!(waiter.is_pending());
+}
+
+#[test]
+fn an_algorithm_that_the_quota_does_not_fit() {
+    let by = |algorithm, quota| RateLimiter::new(quota).algorithm(algorithm);
+    let ten = Quota::per_second(10);
+    let burst = "allows its whole count at once, 10, but the quota has a burst of 3";
+    for algorithm in [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow,
+        Algorithm::SlidingLog,
+        Algorithm::CompactLog,
+        Algorithm::SubInterval { parts: 4 },
+    ] {
+        row(burst, || by(algorithm, ten.burst(3)));
+        assert_eq!(panic_message(|| by(algorithm, ten.burst(10))), None);
+    }
+    row("a period cannot be cut into 0 parts", || {
+        by(Algorithm::SubInterval { parts: 0 }, ten)
+    });
+    let few = "a period in 10 parts needs a count of 11 or more, but the quota has one of 10";
+    row(few, || by(Algorithm::SubInterval { parts: 10 }, ten));
+    let parts = Algorithm::SubInterval { parts: 9 };
+    assert_eq!(panic_message(|| by(parts, ten)), None);
+
+    let long = Quota::per_hour((1 << 28) + 1);
+    for algorithm in [Algorithm::SlidingLog, Algorithm::CompactLog] {
+        let message = "a log holds at most 268435456, but the quota has a count of 268435457";
+        row(message, || by(algorithm, long));
+    }
+    let many = Quota::new((1 << 47) + 1, Duration::from_secs(1 << 20));
+    row(
+        "at most 140737488355328, but the quota has one of 140737488355329",
+        || by(Algorithm::SlidingWindow, many),
+    );
+    let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
+    let message = "of at most 288230376151711744ns, but the quota has one of 288230376151711745ns";
+    row(message, || by(Algorithm::TokenBucket, years));
+    row(message, || by(Algorithm::SlidingLog, years));
+}
+
+#[test]
+fn a_new_quota_that_does_not_fit_the_algorithm() {
+    let limiter = RateLimiter::new(Quota::per_second(10))
+        .algorithm(Algorithm::SlidingLog)
+        .clock(Clock::manual());
+    limiter.try_acquire().unwrap();
+    let message = "allows its whole count at once, 5, but the quota has a burst of 2";
+    let quota = Quota::per_second(5).burst(2);
+    row(message, || limiter.set_quota(quota));
+    row(message, || limiter.set_quota_with(quota, Carry::Reset));
+    assert_eq!(limiter.quota(), Quota::per_second(10));
+    assert_eq!(limiter.available(), 9);
 }
 
 #[test]
@@ -482,6 +537,10 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| bucket.set_rate(Quota::per_second(1).burst(2)));
     let limiter = RateLimiter::new(Quota::per_second(1));
     let _ = panic_message(|| limiter.local(0));
+    let window = || RateLimiter::new(Quota::per_second(2)).algorithm(Algorithm::FixedWindow);
+    let _ = panic_message(|| window().algorithm(Algorithm::SubInterval { parts: 2 }));
+    let _ = panic_message(|| window().set_quota(Quota::per_second(3).burst(2)));
+    let _ = panic_message(|| window().set_quota_with(Quota::per_second(3).burst(2), Carry::Reset));
     let detector = || Detector::<u64>::new(Quota::per_second(1));
     let _ = panic_message(|| Detector::<u64>::new(Quota::per_second(1).burst(2)));
     let _ = panic_message(|| detector().penalty(Duration::ZERO));
@@ -495,6 +554,6 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
     }
     drop(std::panic::take_hook());
-    let expected = if cfg!(feature = "channel") { 24 } else { 21 };
+    let expected = if cfg!(feature = "channel") { 27 } else { 24 };
     assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
 }

@@ -5,8 +5,8 @@
 //! ratio of times, and has tables of its own below.
 
 mod contended;
-mod local;
 mod gate;
+mod local;
 mod pacing;
 mod rates;
 mod ready;

@@ -41,7 +41,7 @@ subject!(SharedSemaphore, Arc<Semaphore>, Guarantees::ALL, |limit| {
 /// Time stands still, so that only what is given back makes room; and that only if it is said to
 /// be.
 pub(crate) mod rates {
-    use tollgate::{Clock, Quota, RateLimiter};
+    use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
     use super::*;
 
@@ -65,6 +65,36 @@ pub(crate) mod rates {
 
     subject!(SharedRateLimiter, Arc<RateLimiter>, GUARANTEES, |limit| {
         Arc::new(limiter(limit))
+    });
+
+    /// By another rule: so many an hour, of a count that gives as many at once.
+    fn by(algorithm: Algorithm, count: usize) -> Arc<RateLimiter> {
+        let limiter = RateLimiter::new(Quota::per_hour(count as u64)).algorithm(algorithm);
+        Arc::new(limiter.clock(Clock::manual()))
+    }
+
+    subject!(TokenBucket, Arc<RateLimiter>, GUARANTEES, |limit| {
+        by(Algorithm::TokenBucket, limit)
+    });
+
+    subject!(FixedWindow, Arc<RateLimiter>, GUARANTEES, |limit| {
+        by(Algorithm::FixedWindow, limit)
+    });
+
+    subject!(SlidingWindow, Arc<RateLimiter>, GUARANTEES, |limit| {
+        by(Algorithm::SlidingWindow, limit)
+    });
+
+    subject!(SlidingLog, Arc<RateLimiter>, GUARANTEES, |limit| {
+        by(Algorithm::SlidingLog, limit)
+    });
+
+    subject!(CompactLog, Arc<RateLimiter>, GUARANTEES, |limit| {
+        by(Algorithm::CompactLog, limit)
+    });
+
+    subject!(SubInterval, Arc<RateLimiter>, GUARANTEES, |limit| {
+        by(Algorithm::SubInterval { parts: 1 }, 2 * limit)
     });
 }
 

@@ -1,0 +1,44 @@
+//! In another process, whose windows begin at other times.
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
+
+const SECOND: Duration = Duration::from_secs(1);
+const QUOTA: Quota = Quota::per_second(10);
+
+fn limiter(algorithm: Algorithm) -> RateLimiter {
+    let clock = Clock::manual();
+    clock.advance(100 * SECOND);
+    RateLimiter::new(QUOTA).algorithm(algorithm).clock(&clock)
+}
+
+/// Of six that were spent, how many are available after so many milliseconds.
+fn available(algorithm: Algorithm, since: u64) -> u64 {
+    let before = limiter(algorithm);
+    before.try_acquire_many(6).unwrap();
+    let after = limiter(algorithm);
+    after.restore(before.export(), Duration::from_millis(since));
+    after.available()
+}
+
+/// In a whole period there is the end of a window for sure; in any less there need not be.
+#[test]
+fn nothing_comes_back_before_a_whole_period_has_passed() {
+    for algorithm in [
+        Algorithm::TokenBucket,
+        Algorithm::FixedWindow,
+        Algorithm::SlidingLog,
+        Algorithm::CompactLog,
+    ] {
+        assert_eq!(available(algorithm, 0), 4, "{algorithm}");
+        assert_eq!(available(algorithm, 999), 4, "{algorithm}");
+        assert_eq!(available(algorithm, 1000), 10, "{algorithm}");
+    }
+}
+
+#[test]
+fn a_sliding_window_counts_in_two_periods() {
+    assert_eq!(available(Algorithm::SlidingWindow, 1999), 4);
+    assert_eq!(available(Algorithm::SlidingWindow, 2000), 10);
+}
