@@ -6,6 +6,7 @@
 
 mod gate;
 mod rates;
+mod rules;
 mod throttles;
 
 use std::alloc::System;
@@ -51,8 +52,10 @@ fn main() -> ExitCode {
     println!();
     let rates = rates::table(&options);
     println!();
+    let rules = rules::table(&options);
+    println!();
     let gate = gate::table(&options);
-    if options.check && !(semaphores && throttles && rates && gate) {
+    if options.check && !(semaphores && throttles && rates && rules && gate) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

@@ -106,7 +106,7 @@ pub enum Algorithm {
     /// Source: a comment on S. Solyanik, *Throttling requests*, 2008.
     SubInterval {
         /// `k`, into how many parts the period is cut: at least 1, and less than `N`.
-        parts: u64,
+        parts: u32,
     },
 }
 
@@ -167,7 +167,9 @@ impl Algorithm {
             Self::SlidingWindow if count > LARGEST_WINDOW => Reason::TooMany { count },
             Self::SlidingLog | Self::CompactLog if count > LONGEST_LOG => Reason::TooLong { count },
             Self::SubInterval { parts: 0 } => Reason::NoParts,
-            Self::SubInterval { parts } if parts >= count => Reason::TooManyParts { parts, count },
+            Self::SubInterval { parts } if parts as u64 >= count => {
+                Reason::TooManyParts { parts, count }
+            }
             _ => return Ok(()),
         };
         Err(AlgorithmError { reason })
@@ -196,6 +198,7 @@ impl Algorithm {
             }
             Self::SubInterval { parts } => {
                 // It was checked that there are fewer parts than the count.
+                let parts = parts as u64;
                 let count = count / (parts + 1);
                 Batch {
                     count,
@@ -326,7 +329,7 @@ enum Reason {
     TooMany { count: u64 },
     TooLong { count: u64 },
     NoParts,
-    TooManyParts { parts: u64, count: u64 },
+    TooManyParts { parts: u32, count: u64 },
     Unknown,
 }
 

@@ -13,7 +13,7 @@ use super::cell::{Cell, Seen, SharedLimits};
 use super::charge::Charge;
 use super::config::Config;
 use super::protocol::Lines;
-use super::rule::Rule;
+use super::rule::Memory;
 use crate::algorithm::{Algorithm, Debt};
 use crate::error::AcquireError;
 use crate::quota::Quota;
@@ -28,13 +28,13 @@ pub(super) struct Core {
     pub(super) limits: SharedLimits,
     /// Units that were refunded. Written under the lock while the word is held.
     pub(super) refunded: AtomicU64,
-    pub(super) rule: Rule,
+    pub(super) rule: Option<Box<Memory>>,
     /// If it lives by the clock of the system and the default rule, and there is nothing to count
     /// or to be added at random.
     plain: Option<Counter>,
-    /// The same by any other rule.
-    plain_by_rule: Option<Counter>,
     pub(super) config: Config,
+    /// As `plain`, but by any other rule.
+    plain_by_rule: bool,
     pub(super) counts: Option<Box<Counts>>,
     /// What only those need who wait, or change something.
     slow: OnceLock<Box<Slow>>,
@@ -85,9 +85,9 @@ impl Core {
             cell: Cell::new(),
             limits: SharedLimits::new(algorithm, quota),
             refunded: AtomicU64::new(0),
-            rule: Rule::new(algorithm, quota),
+            rule: Memory::new(algorithm, quota),
             plain: counter.filter(|_| default),
-            plain_by_rule: counter.filter(|_| !default),
+            plain_by_rule: counter.is_some() && !default,
             counts: config.statistics.then(Box::default),
             config,
             slow: OnceLock::new(),
@@ -193,7 +193,7 @@ impl Core {
 
     /// Whether a [first try](Self::first_try) decides.
     fn is_plain(&self) -> bool {
-        self.plain.is_some() || self.plain_by_rule.is_some()
+        self.plain.is_some() || self.plain_by_rule
     }
 
     #[inline(always)]
@@ -206,9 +206,10 @@ impl Core {
 
     #[inline(never)]
     fn first_try_by_rule(&self, cost: u64) -> Decided {
-        match self.plain_by_rule {
-            Some(counter) => self.decide_by_rule(cost, counter.now()),
-            None => Decided::Lost,
+        if self.plain_by_rule {
+            self.decide_by_rule(cost, self.clock().now())
+        } else {
+            Decided::Lost
         }
     }
 
@@ -291,10 +292,10 @@ impl Core {
 
     /// The charge that led to this.
     pub(super) fn receipt(&self, seen: Seen, unit: u64, at: Tick, cost: u64) -> Charge {
-        match self.rule {
-            Rule::Debt => self.charge_until(seen.debt(), unit, at, cost),
-            Rule::Window(_) => self.remembered(0, at, cost),
-            Rule::Log(ref log) => self.remembered(log.passed(seen), at, cost),
+        match self.rule.as_deref() {
+            None => self.charge_until(seen.debt(), unit, at, cost),
+            Some(Memory::Window(_)) => self.remembered(0, at, cost),
+            Some(Memory::Log(log)) => self.remembered(log.passed(seen), at, cost),
         }
     }
 

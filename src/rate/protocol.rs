@@ -26,7 +26,6 @@ use super::charge::Charge;
 use super::core::{Core, count};
 use super::options::Oversize;
 use super::refunds::Refunds;
-use super::rule::Rule;
 use crate::algorithm::{Limits, MOST_DEBT};
 use crate::decision::Decision;
 use crate::error::{AcquireError, ErrorKind};
@@ -266,15 +265,13 @@ impl Core {
             drop(lines);
             return self.look_ahead(0).decision;
         }
-        match self.rule {
-            Rule::Debt => {
+        match self.rule.as_deref() {
+            None => {
                 let reset = limits.at(charge.at) + charge.owed;
                 let reset = self.tick_at(reset.min(MOST_DEBT));
                 Decision::new(&limits, charge.owed, reset, charge.at, Duration::ZERO)
             }
-            Rule::Window(_) | Rule::Log(_) => {
-                self.decision(&limits, self.cell.load(), charge.at, Duration::ZERO)
-            }
+            Some(_) => self.decision(&limits, self.cell.load(), charge.at, Duration::ZERO),
         }
     }
 
@@ -405,10 +402,10 @@ impl Core {
         let granted = Place {
             units: charge.ticket,
             tick: at.as_nanos(),
-            owed: match self.rule {
-                Rule::Debt => charge.owed,
+            owed: match self.rule.as_deref() {
+                None => charge.owed,
                 // More is not known of it.
-                Rule::Window(_) | Rule::Log(_) => fitted,
+                Some(_) => fitted,
             },
         };
         Ok(attended.then_some(granted))

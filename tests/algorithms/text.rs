@@ -11,8 +11,8 @@ const ALL: [(Algorithm, &str); 8] = [
     (Algorithm::CompactLog, "compact-log"),
     (Algorithm::SubInterval { parts: 1 }, "sub-interval/1"),
     (
-        Algorithm::SubInterval { parts: u64::MAX },
-        "sub-interval/18446744073709551615",
+        Algorithm::SubInterval { parts: u32::MAX },
+        "sub-interval/4294967295",
     ),
 ];
 
@@ -38,7 +38,7 @@ fn anything_else_is_no_algorithm() {
         "sub-interval/+8",
         "sub-interval/-8",
         "sub-interval/8 ",
-        "sub-interval/18446744073709551616",
+        "sub-interval/4294967296",
     ];
     for text in texts {
         let error = text.parse::<Algorithm>().unwrap_err().to_string();

@@ -53,6 +53,7 @@ pub(crate) fn rule_and(
 ) -> impl Strategy<Value = (Algorithm, Quota)> {
     (0..6_u32, 1..40_u64, quota).prop_map(|(which, parts, quota)| {
         let parts = parts.min(quota.count() - 1);
+        let parts = u32::try_from(parts).expect("not many");
         if Algorithm::TokenBucket.check(quota).is_err() {
             return (Algorithm::Gcra, quota);
         }

@@ -47,12 +47,15 @@ impl Rule {
                 ..batches
             },
             Algorithm::TokenBucket | Algorithm::FixedWindow => batches,
-            Algorithm::SubInterval { parts } => Self {
-                count: count / (parts + 1),
-                period: even.period.div_ceil(parts),
-                burst: count / (parts + 1),
-                ..batches
-            },
+            Algorithm::SubInterval { parts } => {
+                let parts = u64::from(parts);
+                Self {
+                    count: count / (parts + 1),
+                    period: even.period.div_ceil(parts),
+                    burst: count / (parts + 1),
+                    ..batches
+                }
+            }
             other => panic!("{other} is not a rule of what is owed"),
         }
     }

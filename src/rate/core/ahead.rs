@@ -10,7 +10,7 @@ use super::{Core, Decided, back_off, count};
 use crate::algorithm::Limits;
 use crate::error::AcquireError;
 use crate::rate::charge::Charge;
-use crate::rate::rule::Rule;
+use crate::rate::rule::Memory;
 use crate::time::Tick;
 
 /// What was charged, and not let through yet.
@@ -181,11 +181,11 @@ impl Core {
         if rest.missing == 0 {
             return Decided::Held;
         }
-        let most = match self.rule {
-            Rule::Debt => return self.decide_ahead_at::<true>(hand, asked, now),
-            Rule::Window(_) => rest.missing.max(asked.chunk),
+        let most = match self.rule.as_deref() {
+            None => return self.decide_ahead_at::<true>(hand, asked, now),
+            Some(Memory::Window(_)) => rest.missing.max(asked.chunk),
             // Of more than one a log decides under the lock.
-            Rule::Log(_) => rest.missing,
+            Some(Memory::Log(_)) => rest.missing,
         };
         let mut decided = self.decide_by_rule(most, now);
         if most > rest.missing && !matches!(decided, Decided::Charged(_)) {

@@ -5,7 +5,6 @@ use crate::quota::Quota;
 use crate::rate::charge::Charge;
 use crate::rate::core::Core;
 use crate::rate::options::Carry;
-use crate::rate::rule::Rule;
 use crate::sync::{MutexGuard, Ordering};
 
 /// The most units that are counted as refunded.
@@ -78,9 +77,9 @@ impl Core {
             [old.interval, limits.interval],
         );
         let unit = limits.at(now);
-        let seen = match self.rule {
-            Rule::Debt => seen.with(seen.debt().owe(unit, owed).end()),
-            Rule::Window(_) | Rule::Log(_) => self.book(&limits, seen, unit, owed).0,
+        let seen = match self.rule.as_deref() {
+            None => seen.with(seen.debt().owe(unit, owed).end()),
+            Some(_) => self.book(&limits, seen, unit, owed).0,
         };
         self.cell.store(seen, true);
         self.let_go(&lines);

@@ -24,25 +24,24 @@ use crate::decision::Decision;
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// By which rule.
-pub(super) enum Rule {
-    /// All that is owed is in the word.
-    Debt,
-    Window(Box<WindowMemory>),
-    Log(Box<Log>),
+/// What a rule remembers beside the word. Where all that is owed is in the word there is none.
+pub(super) enum Memory {
+    Window(WindowMemory),
+    Log(Log),
 }
 
-impl Rule {
-    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
-        match algorithm {
+impl Memory {
+    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Option<Box<Self>> {
+        let memory = match algorithm {
             Algorithm::Gcra
             | Algorithm::TokenBucket
             | Algorithm::FixedWindow
-            | Algorithm::SubInterval { .. } => Self::Debt,
-            Algorithm::SlidingWindow => Self::Window(Box::new(WindowMemory::new(quota))),
-            Algorithm::SlidingLog => Self::Log(Box::new(Log::new(quota, false))),
-            Algorithm::CompactLog => Self::Log(Box::new(Log::new(quota, true))),
-        }
+            | Algorithm::SubInterval { .. } => return None,
+            Algorithm::SlidingWindow => Self::Window(WindowMemory::new(quota)),
+            Algorithm::SlidingLog => Self::Log(Log::new(quota, false)),
+            Algorithm::CompactLog => Self::Log(Log::new(quota, true)),
+        };
+        Some(Box::new(memory))
     }
 }
 
@@ -50,10 +49,10 @@ impl Core {
     /// Decides without the lock at a tick that was read just before.
     #[inline(always)]
     pub(super) fn decide_by_rule(&self, cost: u64, now: Tick) -> Decided {
-        match &self.rule {
-            Rule::Debt => self.decide::<true>(cost, now),
-            Rule::Window(memory) => self.decide_by_window(memory, cost, now),
-            Rule::Log(log) => self.decide_by_log(log, cost, now),
+        match self.rule.as_deref() {
+            None => self.decide::<true>(cost, now),
+            Some(Memory::Window(memory)) => self.decide_by_window(memory, cost, now),
+            Some(Memory::Log(log)) => self.decide_by_log(log, cost, now),
         }
     }
 
@@ -61,8 +60,8 @@ impl Core {
     /// earliest, if there are any.
     pub(super) fn due(&self, limits: &Limits, seen: Seen, before: u128, cost: u64) -> u64 {
         let alone = cost > limits.burst() && self.config.oversize == Oversize::Debt;
-        match &self.rule {
-            Rule::Debt => {
+        match self.rule.as_deref() {
+            None => {
                 let before = before.saturating_mul(u128::from(limits.interval));
                 let before = u64::try_from(before).unwrap_or(u64::MAX);
                 let start = seen.value().saturating_add(before);
@@ -73,8 +72,8 @@ impl Core {
                     end.saturating_sub(limits.tolerance)
                 }
             }
-            Rule::Window(memory) => memory.due(seen, before, cost, alone),
-            Rule::Log(log) => log.held(seen, self.clock()).due(before, cost, alone),
+            Some(Memory::Window(memory)) => memory.due(seen, before, cost, alone),
+            Some(Memory::Log(log)) => log.held(seen, self.clock()).due(before, cost, alone),
         }
     }
 
@@ -87,11 +86,9 @@ impl Core {
         others: impl Iterator<Item = u64>,
         cost: u64,
     ) -> u64 {
-        match &self.rule {
-            Rule::Debt if limits.step == 0 => {
-                self.due(limits, seen, others.map(u128::from).sum(), cost)
-            }
-            Rule::Debt => {
+        match self.rule.as_deref() {
+            None if limits.step == 0 => self.due(limits, seen, others.map(u128::from).sum(), cost),
+            None => {
                 let then = |seen: Seen, cost| {
                     let due = limits.reached(self.due(limits, seen, 0, cost));
                     let debt = Debt::until(seen.value().max(due).saturating_add(cost));
@@ -99,48 +96,48 @@ impl Core {
                 };
                 self.due(limits, others.fold(seen, then), 0, cost)
             }
-            Rule::Window(memory) => memory.due_behind(seen, others, cost),
-            Rule::Log(log) => log.held(seen, self.clock()).due_behind(others, cost),
+            Some(Memory::Window(memory)) => memory.due_behind(seen, others, cost),
+            Some(Memory::Log(log)) => log.held(seen, self.clock()).due_behind(others, cost),
         }
     }
 
     /// Charges so much at a unit, whatever is owed, and says how much fitted. Only held.
     pub(super) fn book(&self, limits: &Limits, seen: Seen, unit: u64, cost: u64) -> (Seen, u64) {
-        match &self.rule {
-            Rule::Debt => {
+        match self.rule.as_deref() {
+            None => {
                 let (debt, fitted) = seen.debt().charge(limits, unit, cost);
                 (seen.with(debt.end()), fitted)
             }
-            Rule::Window(memory) => memory.book(seen, unit, cost),
-            Rule::Log(log) => log.held(seen, self.clock()).book(unit, cost),
+            Some(Memory::Window(memory)) => memory.book(seen, unit, cost),
+            Some(Memory::Log(log)) => log.held(seen, self.clock()).book(unit, cost),
         }
     }
 
     /// What is owed at a unit.
     pub(super) fn owed(&self, seen: Seen, unit: u64) -> u64 {
-        match &self.rule {
-            Rule::Debt => seen.debt().at(unit),
-            Rule::Window(memory) => memory.owed(seen, unit),
-            Rule::Log(log) => log.held(seen, self.clock()).owed(unit),
+        match self.rule.as_deref() {
+            None => seen.debt().at(unit),
+            Some(Memory::Window(memory)) => memory.owed(seen, unit),
+            Some(Memory::Log(log)) => log.held(seen, self.clock()).owed(unit),
         }
     }
 
     /// From which unit on nothing is owed.
     fn reset(&self, seen: Seen) -> u64 {
-        match &self.rule {
-            Rule::Debt => seen.value(),
-            Rule::Window(memory) => memory.reset(seen),
-            Rule::Log(log) => log.held(seen, self.clock()).reset(),
+        match self.rule.as_deref() {
+            None => seen.value(),
+            Some(Memory::Window(memory)) => memory.reset(seen),
+            Some(Memory::Log(log)) => log.held(seen, self.clock()).reset(),
         }
     }
 
     /// Whether it looks as if the clock had been set back: so much is seldom owed.
     pub(super) fn looks_behind(&self, limits: &Limits, seen: Seen, now: Tick) -> bool {
         let unit = limits.at(now);
-        match &self.rule {
-            Rule::Debt => seen.debt().at(unit) > limits.tolerance,
-            Rule::Window(memory) => memory.looks_behind(seen, unit),
-            Rule::Log(log) => log.held(seen, self.clock()).looks_behind(unit),
+        match self.rule.as_deref() {
+            None => seen.debt().at(unit) > limits.tolerance,
+            Some(Memory::Window(memory)) => memory.looks_behind(seen, unit),
+            Some(Memory::Log(log)) => log.held(seen, self.clock()).looks_behind(unit),
         }
     }
 
@@ -168,39 +165,39 @@ impl Core {
         );
         self.limits.store(new, inverse);
         let unit = new.at(now);
-        let changed = match &self.rule {
-            Rule::Debt => seen.with(Debt::until(unit.saturating_add(owed)).end()),
-            Rule::Window(memory) => memory.change(seen, quota, owed, unit),
-            Rule::Log(log) => log.change(seen, self.clock(), quota, owed, unit),
+        let changed = match self.rule.as_deref() {
+            None => seen.with(Debt::until(unit.saturating_add(owed)).end()),
+            Some(Memory::Window(memory)) => memory.change(seen, quota, owed, unit),
+            Some(Memory::Log(log)) => log.change(seen, self.clock(), quota, owed, unit),
         };
         changed.next_epoch()
     }
 
     /// Forgets all that is owed. Only held.
     pub(super) fn forget(&self, seen: Seen) -> Seen {
-        let fresh = match &self.rule {
-            Rule::Debt => seen.with(0),
-            Rule::Window(memory) => memory.forget(seen),
-            Rule::Log(log) => log.held(seen, self.clock()).forget(),
+        let fresh = match self.rule.as_deref() {
+            None => seen.with(0),
+            Some(Memory::Window(memory)) => memory.forget(seen),
+            Some(Memory::Log(log)) => log.held(seen, self.clock()).forget(),
         };
         fresh.next_epoch()
     }
 
     /// What a nominal time of so many tokens is, in units.
     pub(super) fn span(&self, limits: &Limits, tokens: u64) -> u64 {
-        match &self.rule {
-            Rule::Debt => limits.of(tokens),
-            Rule::Window(memory) => memory.span(tokens),
-            Rule::Log(log) => log.span(tokens),
+        match self.rule.as_deref() {
+            None => limits.of(tokens),
+            Some(Memory::Window(memory)) => memory.span(tokens),
+            Some(Memory::Log(log)) => log.span(tokens),
         }
     }
 
     /// The tokens of so many nanoseconds, rounded down.
     pub(super) fn tokens_in(&self, limits: &Limits, nanos: u64) -> u64 {
-        match &self.rule {
-            Rule::Debt => limits.tokens(limits.at(Tick::from_nanos(nanos))),
-            Rule::Window(memory) => memory.tokens_in(nanos),
-            Rule::Log(log) => log.tokens_in(nanos),
+        match self.rule.as_deref() {
+            None => limits.tokens(limits.at(Tick::from_nanos(nanos))),
+            Some(Memory::Window(memory)) => memory.tokens_in(nanos),
+            Some(Memory::Log(log)) => log.tokens_in(nanos),
         }
     }
 }

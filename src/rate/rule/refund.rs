@@ -4,7 +4,7 @@
 //! [`Refunds`] is about: units of time of the one, places of the other. A window forgets in which
 //! order they were made.
 
-use super::Rule;
+use super::Memory;
 use super::log::Log;
 use crate::rate::cell::Seen;
 use crate::rate::charge::Charge;
@@ -24,16 +24,16 @@ impl Core {
         unit: u64,
     ) -> (Seen, bool) {
         let total = self.refunded.load(Ordering::Relaxed);
-        let (seen, given) = match &self.rule {
-            Rule::Debt => {
+        let (seen, given) = match self.rule.as_deref() {
+            None => {
                 // No more than is owed: it may be of another limiter.
                 let units = self.limits.load::<true>().of(cost);
                 let units = units.min(seen.debt().at(unit));
                 let given = refunds.give(charge.ticket, units, unit, total);
                 (seen.with(seen.debt().give(given).end()), given)
             }
-            Rule::Window(memory) => memory.take_back(seen, charge.at, cost, unit),
-            Rule::Log(log) => self.take_places_back(log, refunds, seen, charge, cost, unit),
+            Some(Memory::Window(memory)) => memory.take_back(seen, charge.at, cost, unit),
+            Some(Memory::Log(log)) => self.take_places_back(log, refunds, seen, charge, cost, unit),
         };
         if given == 0 {
             return (seen, false);
