@@ -33,8 +33,6 @@ pub(super) struct Core {
     /// or to be added at random.
     plain: Option<Counter>,
     pub(super) config: Config,
-    /// As `plain`, but by any other rule.
-    plain_by_rule: bool,
     pub(super) counts: Option<Box<Counts>>,
     /// What only those need who wait, or change something.
     slow: OnceLock<Box<Slow>>,
@@ -78,16 +76,13 @@ impl Core {
     pub(super) fn new(quota: Quota, mut config: Config) -> Arc<Self> {
         config.clock = config.clock.resolved();
         let algorithm = config.algorithm;
-        let plain = !config.statistics && config.jitter().is_zero();
-        let counter = config.clock.counter().filter(|_| plain);
-        let default = algorithm == Algorithm::Gcra;
+        let plain = algorithm == Algorithm::Gcra && !config.statistics && config.jitter().is_zero();
         Arc::new(Self {
             cell: Cell::new(),
             limits: SharedLimits::new(algorithm, quota),
             refunded: AtomicU64::new(0),
             rule: Memory::new(algorithm, quota),
-            plain: counter.filter(|_| default),
-            plain_by_rule: counter.is_some() && !default,
+            plain: config.clock.counter().filter(|_| plain),
             counts: config.statistics.then(Box::default),
             config,
             slow: OnceLock::new(),
@@ -147,6 +142,21 @@ impl Core {
                 Err(AcquireError::limited_nanos(after))
             }
             Decided::Held => self.try_held(cost),
+            Decided::Lost => self.try_by_rule(cost),
+        }
+    }
+
+    /// The same by any rule.
+    #[inline(never)]
+    fn try_by_rule(&self, cost: u64) -> Result<Charge, AcquireError> {
+        let elsewhere = self.counts.is_some() || self.config.clock.is_of_runtime();
+        if elsewhere || self.plain.is_some() {
+            return self.try_slowly(cost);
+        }
+        match self.decide_by_rule(cost, self.clock().now()) {
+            Decided::Charged(charge) => Ok(charge),
+            Decided::Limited { due, now } => Err(self.limited(due, now)),
+            Decided::Held => self.try_held(cost),
             Decided::Lost => self.try_slowly(cost),
         }
     }
@@ -191,25 +201,11 @@ impl Core {
         Some(charge)
     }
 
-    /// Whether a [first try](Self::first_try) decides.
-    fn is_plain(&self) -> bool {
-        self.plain.is_some() || self.plain_by_rule
-    }
-
     #[inline(always)]
     fn first_try(&self, cost: u64) -> Decided {
         match self.plain {
             Some(counter) => self.decide::<false>(cost, counter.now()),
-            None => self.first_try_by_rule(cost),
-        }
-    }
-
-    #[inline(never)]
-    fn first_try_by_rule(&self, cost: u64) -> Decided {
-        if self.plain_by_rule {
-            self.decide_by_rule(cost, self.clock().now())
-        } else {
-            Decided::Lost
+            None => Decided::Lost,
         }
     }
 
@@ -217,7 +213,7 @@ impl Core {
     /// take turns at the word are slower than one that has it for a while.
     fn try_again(&self, cost: u64) -> Decided {
         self.meet();
-        let mut lost = u32::from(self.is_plain());
+        let mut lost = u32::from(self.plain.is_some());
         loop {
             back_off(lost);
             match self.decide_by_rule(cost, self.clock().now()) {

@@ -100,7 +100,7 @@ impl Core {
     ) -> Result<(), AcquireError> {
         let result = match self.decide_ahead(hand, asked) {
             Decided::Charged(_) => Ok(()),
-            Decided::Limited { due, now } if self.is_plain() => {
+            Decided::Limited { due, now } if self.plain.is_some() => {
                 let after = due.as_nanos().saturating_sub(now.as_nanos());
                 Err(AcquireError::limited_nanos(after))
             }
