@@ -87,7 +87,7 @@ impl RateLimiter {
 
     /// How the limiter stood just after a charge, which is one of its own: what goes into the
     /// headers of an answer. For a charge of before a [`set_quota`](Self::set_quota), how it stands
-    /// now.
+    /// now. In a sliding window and a log, what was admitted since counts as well.
     ///
     /// # Examples
     ///

@@ -108,8 +108,9 @@ impl RateLimiter {
     ///
     /// - [`Limited`](crate::ErrorKind::Limited), with the time after which it would be admitted if
     ///   nobody else came: exactly, one nanosecond earlier is too early. Also while others wait,
-    ///   who go first; behind a line that goes by [`MissedTick::Delay`](crate::MissedTick::Delay)
-    ///   it is the earliest time;
+    ///   who go first. Behind a line that goes by [`MissedTick::Delay`](crate::MissedTick::Delay),
+    ///   or by another [algorithm](RateLimiter::algorithm) than the default, it is the earliest
+    ///   time; a [reservation](Self::reserve) knows it exactly;
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
     ///   burst;
     /// - [`Closed`](crate::ErrorKind::Closed).
