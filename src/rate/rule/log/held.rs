@@ -68,6 +68,29 @@ impl<'a> HeldLog<'a> {
         short.map_or(time, |short| short.rounded(time))
     }
 
+    /// From one charge at a place to the next, if they are as close as can be.
+    fn step(&self) -> u64 {
+        let short = self.log.short.as_ref();
+        short.map_or(self.view.period, |short| short.whole(self.view.period))
+    }
+
+    /// The last time that is kept of what is charged at a unit.
+    fn last(&self, unit: u64) -> u64 {
+        match self.log.short {
+            Some(_) => {
+                let ahead = AHEAD.saturating_mul(self.view.period);
+                unit.saturating_add(ahead).min(LAST_TICK)
+            }
+            None => LAST_TICK,
+        }
+    }
+
+    /// How many can be charged at a place after what it holds, until then.
+    fn room(&self, time: u64, last: u64) -> u64 {
+        let more = last.checked_sub(time.saturating_add(self.view.period));
+        more.map_or(0, |more| 1 + more / self.step())
+    }
+
     /// From when on the next may be charged at a place.
     fn free_from(&self, number: u64) -> u64 {
         let time = self.time(number);
@@ -89,7 +112,7 @@ impl<'a> HeldLog<'a> {
         let others = before + u128::from(if alone { len } else { cost }) - 1;
         let laps = others / u128::from(len);
         let place = (others % u128::from(len)) as u64;
-        let later = laps.saturating_mul(u128::from(self.view.period));
+        let later = laps.saturating_mul(u128::from(self.step()));
         let later = u64::try_from(later).unwrap_or(u64::MAX);
         self.free_from(place).saturating_add(later)
     }
@@ -112,7 +135,8 @@ impl<'a> HeldLog<'a> {
 
     pub(in crate::rate::rule) fn owed(&self, unit: u64) -> u64 {
         let len = self.view.len;
-        if self.time(len - 1).is_some_and(|time| time > unit) {
+        let now = self.kept_as(unit);
+        if self.time(len - 1).is_some_and(|time| time > now) {
             return self.unpaid(unit).count();
         }
         let (mut free, mut taken) = (0, len);
@@ -140,18 +164,20 @@ impl<'a> HeldLog<'a> {
 
     /// What is not paid off at a tick.
     pub(in crate::rate::rule) fn unpaid(&self, unit: u64) -> Unpaid {
-        let period = self.view.period;
+        let (period, step) = (self.view.period, self.step());
+        let places: Vec<Option<u64>> = (0..self.view.len).map(|number| self.time(number)).collect();
+        // What was charged until now is not to come: since the tick was read, by others, or just now
+        // in their place; or kept as if it were later.
+        let now = self.clock.now().as_nanos().min(LAST_TICK);
+        let now = self.kept_as(now.max(unit));
         let mut to_come = 0_u64;
         let mut times = self.older();
         times.retain(|time| time.saturating_add(period) > unit);
-        for number in 0..self.view.len {
-            let Some(time) = self.time(number) else {
-                continue;
-            };
+        for time in places.into_iter().flatten() {
             // Of times to come each was a period after the one before it at the same place.
-            let periods = time.saturating_sub(unit).div_ceil(period);
+            let periods = time.saturating_sub(now).div_ceil(step);
             to_come = to_come.saturating_add(periods);
-            let time = time.saturating_sub(periods.saturating_mul(period));
+            let time = time.saturating_sub(periods.saturating_mul(step));
             if time.saturating_add(period) > unit {
                 times.push(time);
             }
@@ -206,11 +232,6 @@ impl Unpaid {
         self.to_come.saturating_add(self.times.len() as u64)
     }
 
-    /// When the first was made.
-    pub(super) fn first(&self) -> Option<u64> {
-        self.times.first().copied()
-    }
-
     /// Without those from one number to another.
     pub(in crate::rate::rule) fn without(mut self, from: u64, to: u64) -> Self {
         let past = self.times.len() as u64;
@@ -244,13 +265,7 @@ impl HeldLog<'_> {
     }
 
     fn pass(&mut self, unit: u64, cost: u64) -> u64 {
-        let (len, period) = (self.view.len, self.view.period);
-        let last = match self.log.short {
-            Some(_) => unit
-                .saturating_add(AHEAD.saturating_mul(period))
-                .min(LAST_TICK),
-            None => LAST_TICK,
-        };
+        let (len, last) = (self.view.len, self.last(unit));
         let mut fitted = 0;
         while fitted < cost.min(len) {
             let time = self.free_from(0).max(unit);
@@ -270,9 +285,9 @@ impl HeldLog<'_> {
         if cost == 0 {
             return 0;
         }
-        let (len, period) = (self.view.len, self.view.period);
+        let (len, step) = (self.view.len, self.step());
         let times: Vec<u64> = (0..len).filter_map(|number| self.time(number)).collect();
-        let room = |time: &u64| last.saturating_sub(*time) / period;
+        let room = |time: &u64| self.room(*time, last);
         let whole = times.last().map_or(0, room);
         let more = times.iter().take_while(|time| room(time) > whole).count() as u64;
         let most = whole.saturating_mul(len).saturating_add(more);
@@ -282,7 +297,7 @@ impl HeldLog<'_> {
         for (number, time) in (0..).zip(times) {
             let laps = laps + u64::from(number < rest);
             let place = (number + len - rest) % len;
-            self.store(place, Some(time + laps * period));
+            self.store(place, Some(time + laps * step));
         }
         fitted
     }
@@ -308,16 +323,16 @@ impl HeldLog<'_> {
         let len = log.view.len;
         let kept = len.min(left.times.len() as u64);
         let (older, newest) = left.times.split_at(left.times.len() - kept as usize);
-        // Free from now on. A short place is free if there is nothing; nobody else has to know.
-        let long = log.log.short.is_none();
-        let free = unit.checked_sub(log.view.period).filter(|_| long);
+        // Free from now on, and not since ever: who is granted late must not be charged earlier.
+        let short = log.log.short.as_ref();
+        let before = |time| short.map_or(time, |short| short.step_before(time));
+        let free = unit.checked_sub(log.view.period).map(before);
         for number in 0..len - kept {
             log.store(number, free);
         }
         for (number, time) in (len - kept..).zip(newest) {
             log.store(number, Some(*time));
         }
-        let short = log.log.short.as_ref();
         let beyond = len..log.view.stamps.room();
         let mut count = 0;
         for (index, time) in beyond.zip(older.iter().rev()) {
@@ -384,8 +399,9 @@ impl Foreseen<'_> {
     }
 
     fn charge(&mut self, cost: u64) {
-        let at = self.log.kept_as(self.due(cost));
-        let (len, period) = (self.log.view.len, self.log.view.period);
+        let due = self.due(cost);
+        let at = self.log.kept_as(due);
+        let (len, step) = (self.log.view.len, self.log.step());
         if cost <= len {
             self.take(cost);
             self.charges.push_back((cost, at));
@@ -393,8 +409,11 @@ impl Foreseen<'_> {
             // Of more than there are places the last ones are left.
             self.used = len;
             self.charges.clear();
+            // For more there is no room.
+            let room = self.log.room(at, self.log.last(due));
+            let cost = cost.min(len.saturating_mul(1 + room));
             let (laps, rest) = (cost / len, cost % len);
-            let after = |laps: u64| at.saturating_add(laps.saturating_mul(period));
+            let after = |laps: u64| at.saturating_add(laps.saturating_mul(step));
             self.charges.push_back((len - rest, after(laps - 1)));
             self.charges.push_back((rest, after(laps)));
         }

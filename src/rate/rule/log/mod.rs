@@ -335,8 +335,8 @@ impl Log {
         self.len.store(len, Ordering::Relaxed);
         self.period.store(period, Ordering::Relaxed);
         if let Some(short) = &self.short {
-            let earliest = unit.saturating_sub(period);
-            short.change(period, kept.first().unwrap_or(unit).max(earliest));
+            // Whatever is earlier is free.
+            short.change(period, unit.saturating_sub(period));
         }
         // So that more places were passed than are in use.
         let laps = kept.count() / len + 1;

@@ -125,6 +125,12 @@ impl Short {
         base + since - since % unit
     }
 
+    /// So many nanoseconds in whole units, rounded up.
+    pub(super) fn whole(&self, nanos: u64) -> u64 {
+        let unit = self.unit.load(Ordering::Relaxed);
+        nanos.div_ceil(unit).saturating_mul(unit)
+    }
+
     /// The last time that can be written.
     pub(super) fn last(&self) -> u64 {
         self.time(u32::MAX)
