@@ -28,6 +28,8 @@
 //! In the [short form](stamps) every charge is made under the lock; refusals are as here.
 
 mod held;
+#[cfg(test)]
+mod overtaken;
 mod stamps;
 
 use std::sync::OnceLock;

@@ -1,0 +1,165 @@
+//! What a change of the quota promises: never more in any period than the quota in force, counting
+//! what was carried over.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{Algorithm, Carry, Clock, Quota, RateLimiter};
+
+use super::any::LOGS;
+use super::rule::nanos;
+use crate::support::Waiter;
+
+fn run() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>)>> {
+    prop::collection::vec(
+        (0..40_u64, 1..4_u64, prop::option::weighted(0.2, 1..40_u64)),
+        1..80,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// Whoever is admitted is one of at most `N` in the period that ends with it, for the `N` of
+    /// the quota that is in force, whatever it was before; also who waited.
+    #[test]
+    fn what_was_spent_stays_spent_however_often_the_count_changes(
+        algorithm in prop_oneof![Just(LOGS[0]), Just(LOGS[1])],
+        period in 40..200_u64,
+        steps in run(),
+    ) {
+        let quota = |count| Quota::new(count, Duration::from_nanos(period));
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota(5)).algorithm(algorithm).clock(&clock);
+        let mut charged: Vec<(u64, u64)> = Vec::new();
+        let mut line = Vec::new();
+        let mut most = 5;
+        for (pause, cost, count) in steps {
+            let cost = cost.min(most);
+            clock.advance(Duration::from_nanos(pause));
+            match limiter.try_acquire_many(cost) {
+                Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
+                Err(_) if line.len() < 5 => {
+                    let mut waiter = Waiter::new(limiter.acquire_many(cost));
+                    let _ = waiter.poll().map(|refused| refused.unwrap_err());
+                    line.push((waiter, cost));
+                }
+                Err(_) => {}
+            }
+            line.retain_mut(|(waiter, cost)| {
+                if waiter.wakes() == 0 {
+                    return true;
+                }
+                charged.extend(waiter.output().ok().map(|charge| (charge.at().as_nanos(), *cost)));
+                false
+            });
+            let now = clock.now().as_nanos();
+            let within: u64 = charged
+                .iter()
+                .filter(|(at, _)| at + period > now)
+                .map(|(_, cost)| cost)
+                .sum();
+            prop_assert_eq!(limiter.available(), most.saturating_sub(within));
+            if let Some(count) = count {
+                limiter.set_quota_with(quota(count), Carry::Additive);
+                most = count;
+            }
+        }
+    }
+
+    /// By the rule of the exact log, a compact one is too strict by a unit at most, and by one more
+    /// for each change, since the units begin anew.
+    #[test]
+    fn a_compact_log_is_a_unit_too_strict_at_most(
+        count in 1..6_u64,
+        shift in 29..50_u32,
+        steps in prop::collection::vec((0..40_u64, 1..3_u64, 0..20_u64), 1..80),
+    ) {
+        let period = (1_u64 << shift) + 12_345;
+        let unit = period.div_ceil(1 << 29);
+        let clock = Clock::manual();
+        let [exact, compact] = LOGS.map(|algorithm| {
+            let quota = Quota::new(count, Duration::from_nanos(period));
+            RateLimiter::new(quota).algorithm(algorithm).clock(&clock)
+        });
+        let mut changes = 0;
+        for (pause, cost, what) in steps {
+            if what == 0 {
+                changes += 1;
+                let quota = Quota::new(count + changes % 3, Duration::from_nanos(period));
+                exact.set_quota_with(quota, Carry::Additive);
+                compact.set_quota_with(quota, Carry::Additive);
+            }
+            let pause = if what == 1 { period * 20 * pause } else { period / 16 * pause + what };
+            clock.advance(Duration::from_nanos(pause));
+            let cost = cost.min(count);
+            match (exact.try_acquire_many(cost), compact.try_acquire_many(cost)) {
+                (Ok(charge), Err(refused)) => {
+                    let after = refused.retry_after().unwrap().as_nanos();
+                    prop_assert!(after < u128::from(unit * (changes + 1)));
+                    exact.refund(charge);
+                }
+                (Err(refused), Err(later)) => {
+                    let (after, later) = (refused.retry_after(), later.retry_after());
+                    let more = later.unwrap().checked_sub(after.unwrap());
+                    prop_assert!(more.unwrap().as_nanos() < u128::from(unit * (changes + 1)));
+                }
+                (Ok(_), Ok(_)) => {}
+                (Err(_), Ok(_)) => prop_assert!(false, "more than the exact log"),
+            }
+        }
+    }
+}
+
+/// A window begins anew with what is owed: that and what is admitted is no more than the new count.
+#[test]
+fn a_window_begins_with_what_is_owed() {
+    let clock = Clock::manual();
+    let quota = |count, nanos| Quota::new(count, Duration::from_nanos(nanos));
+    let limiter = RateLimiter::new(quota(10, 100))
+        .algorithm(Algorithm::SlidingWindow)
+        .clock(&clock);
+    limiter.try_acquire_many(8).unwrap();
+    clock.advance(Duration::from_nanos(150));
+    // Four of the window before, which end at 200; then they are four of this one.
+    assert_eq!(limiter.available(), 6);
+    let twice = quota(20, 60);
+    limiter.set_quota_with(twice, Carry::Proportional);
+    assert_eq!((limiter.available(), nanos(twice)), (12, 60));
+    limiter.set_quota_with(quota(6, 60), Carry::Additive);
+    assert_eq!(limiter.available(), 0);
+    // Eight in windows of six from tick 120 on: two of them are of the next, in the middle of which
+    // half of the six count.
+    let refused = limiter.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(60)));
+}
+
+/// An old log in many quotas: nothing is lost but what there is no place for.
+#[test]
+fn many_sizes_one_after_the_other() {
+    for algorithm in LOGS {
+        let clock = Clock::manual();
+        let quota = |count| Quota::new(count, Duration::from_secs(1));
+        let limiter = RateLimiter::new(quota(1))
+            .algorithm(algorithm)
+            .clock(&clock);
+        limiter.try_acquire().unwrap();
+        for power in 1..15 {
+            let count = 1 << power;
+            limiter.set_quota_with(quota(count), Carry::Additive);
+            assert_eq!(limiter.available(), count - count / 2);
+            limiter.try_acquire_many(count - count / 2).unwrap();
+            let mut waiter = Waiter::parked(limiter.acquire_many(count));
+            limiter.set_quota_with(quota(count + 1), Carry::Additive);
+            assert!(waiter.is_pending());
+            assert_eq!(limiter.peek_many(0).reset_after, Duration::from_secs(1));
+            drop(waiter);
+            limiter.set_quota_with(quota(count), Carry::Additive);
+            assert_eq!(limiter.available(), 0);
+        }
+    }
+}

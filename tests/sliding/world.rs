@@ -1,0 +1,296 @@
+//! A limiter and its model, to which the same is done.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use proptest::sample::Index;
+use tollgate::rate::AcquireOwned;
+use tollgate::{
+    AcquireError, Algorithm, Carry, Charge, Clock, ErrorKind, ManualClock, Oversize, Quota,
+    RateLimiter, Reservation,
+};
+
+use super::any::{Cost, Pause};
+use super::line::{Fate, Naive, Told};
+use super::rule::{Booked, LAST_TICK};
+use crate::support::{Waiter, poll_once};
+
+/// What happens next. An index picks one of those that are there.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    Try(Cost),
+    Acquire(Cost),
+    Reserve(Cost),
+    Poll(Index),
+    Drop(Index),
+    Forget(Index),
+    Confirm(Index),
+    Advance(Pause),
+    Charge(Cost),
+    Refund(Index),
+    /// So much of the charge turns out to be needed, in quarters.
+    Settle(Index, u64),
+    SetQuota(Quota, Carry),
+    Close,
+}
+
+/// Somebody who waits, or who was served and has not looked.
+enum Asker {
+    Future(Waiter<AcquireOwned>),
+    Reserved(Box<Reservation>),
+}
+
+pub(crate) struct World {
+    clock: ManualClock,
+    limiter: Arc<RateLimiter>,
+    naive: Naive,
+    askers: Vec<(usize, Asker)>,
+    charges: Vec<(Charge, Booked)>,
+}
+
+impl World {
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, oversize: Oversize, start: u64) -> Self {
+        let clock = Clock::manual();
+        clock.advance(Duration::from_nanos(start));
+        let limiter = RateLimiter::new(quota)
+            .algorithm(algorithm)
+            .oversize(oversize)
+            .clock(&clock);
+        Self {
+            clock,
+            limiter: Arc::new(limiter),
+            naive: Naive::new(algorithm, quota, oversize == Oversize::Debt, start),
+            askers: Vec::new(),
+            charges: Vec::new(),
+        }
+    }
+
+    /// What was kept of every charge, if all of them asked and were under one quota.
+    pub(crate) fn kept(&self) -> Option<Vec<(u64, u64)>> {
+        let kept = self.naive.kept.iter().map(|kept| (kept.at, kept.cost));
+        (!self.naive.forced).then(|| kept.collect())
+    }
+
+    pub(crate) fn step(&mut self, step: Step) {
+        let rule = self.naive.rule.clone();
+        match step {
+            Step::Try(cost) => {
+                let told = self.naive.try_acquire(cost.of(&rule));
+                let result = self.limiter.try_acquire_many(cost.of(&rule));
+                self.told(told, result);
+            }
+            Step::Acquire(cost) => {
+                let future = Arc::clone(&self.limiter).acquire_many_owned(cost.of(&rule));
+                let mut waiter = Waiter::new(future);
+                let told = self.naive.try_acquire(cost.of(&rule));
+                match (told, waiter.poll()) {
+                    (Told::Limited { .. }, Poll::Pending) => {
+                        let name = self.naive.join(cost.of(&rule));
+                        self.askers.push((name, Asker::Future(waiter)));
+                    }
+                    (told, Poll::Ready(result)) => self.told(told, result),
+                    (told, Poll::Pending) => panic!("it waits, and should be {told:?}"),
+                }
+            }
+            Step::Reserve(cost) => {
+                let told = self.naive.try_acquire(cost.of(&rule));
+                match (told, self.limiter.reserve_many(cost.of(&rule))) {
+                    (Told::Limited { .. }, Ok(reservation)) => {
+                        let name = self.naive.join(cost.of(&rule));
+                        let reserved = Asker::Reserved(Box::new(reservation));
+                        self.askers.push((name, reserved));
+                    }
+                    (told, Ok(mut reservation)) => {
+                        assert_eq!(reservation.delay(), Duration::ZERO);
+                        match poll_once(&mut reservation) {
+                            Poll::Ready(result) => self.told(told, result),
+                            Poll::Pending => panic!("it waits, and should be {told:?}"),
+                        }
+                    }
+                    (told, Err(error)) => self.told(told, Err(error)),
+                }
+            }
+            Step::Poll(which) => {
+                if !self.askers.is_empty() {
+                    self.poll(which.index(self.askers.len()));
+                }
+            }
+            Step::Drop(which) => {
+                if let Some((name, asker)) = take(&mut self.askers, which) {
+                    self.naive.leave(name);
+                    drop(asker);
+                }
+            }
+            Step::Forget(which) => {
+                // It keeps its place, and nobody will ever look at it.
+                match take(&mut self.askers, which) {
+                    Some((_, Asker::Future(waiter))) => std::mem::forget(waiter.into_future()),
+                    Some((_, Asker::Reserved(reservation))) => std::mem::forget(reservation),
+                    None => {}
+                }
+            }
+            Step::Confirm(which) => {
+                let Some((name, asker)) = take(&mut self.askers, which) else {
+                    return;
+                };
+                match asker {
+                    Asker::Future(_) => self.askers.push((name, asker)),
+                    Asker::Reserved(reservation) => {
+                        match (self.naive.fate(name), reservation.confirm()) {
+                            (Fate::Refused(burst), Err(error)) => {
+                                assert_eq!(error.capacity(), Some(burst));
+                            }
+                            (Fate::Closed, Err(error)) => {
+                                assert_eq!(error.kind(), ErrorKind::Closed);
+                            }
+                            (_, delay) => self.same_delay(delay.unwrap(), name),
+                        }
+                    }
+                }
+            }
+            Step::Advance(pause) => {
+                let nanos = pause.of(&rule, self.naive.now);
+                self.naive.advance(nanos);
+                self.clock.advance(Duration::from_nanos(nanos));
+            }
+            Step::Charge(cost) => {
+                let cost = cost.of(&rule);
+                let booked = self.naive.charge(cost);
+                self.charges.push((self.limiter.charge(cost), booked));
+            }
+            Step::Refund(which) => {
+                if let Some((charge, booked)) = take(&mut self.charges, which) {
+                    self.naive.refund(booked, booked.cost);
+                    self.limiter.refund(charge);
+                }
+            }
+            Step::Settle(which, quarters) => {
+                if let Some((charge, booked)) = take(&mut self.charges, which) {
+                    let actual = booked.cost / 4 * quarters + booked.cost % 4;
+                    match actual.checked_sub(booked.cost) {
+                        Some(0) => {}
+                        Some(more) => {
+                            self.naive.charge(more);
+                        }
+                        None => self.naive.refund(booked, booked.cost - actual),
+                    }
+                    self.limiter.settle(charge, actual);
+                }
+            }
+            Step::SetQuota(quota, carry) => {
+                self.naive.set_quota(quota, carry);
+                self.limiter.set_quota_with(quota, carry);
+                assert_eq!(self.limiter.quota(), quota);
+            }
+            Step::Close => {
+                self.naive.close();
+                self.limiter.close();
+            }
+        }
+    }
+
+    /// Compares what one is told who does not wait.
+    fn told(&mut self, told: Told, result: Result<Charge, AcquireError>) {
+        match (told, result) {
+            (Told::Charged(booked), Ok(charge)) => {
+                assert_eq!(charge.at().as_nanos().min(LAST_TICK), booked.at);
+                assert_eq!(charge.cost(), booked.cost);
+                let left = self.naive.rule.available(self.naive.now);
+                assert_eq!(self.limiter.decision(&charge).remaining, left);
+                self.charges.push((charge, booked));
+            }
+            (Told::Closed, Err(error)) => assert_eq!(error.kind(), ErrorKind::Closed),
+            (Told::Exceeds(burst), Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
+                assert_eq!(error.capacity(), Some(burst));
+            }
+            (Told::Limited { due, behind }, Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::Limited);
+                let after = error.retry_after().expect("it knows");
+                assert!(!after.is_zero() || self.naive.now == u64::MAX);
+                if !behind {
+                    self.same_time(after, due);
+                } else if let Some(due) = due.filter(|_| !self.naive.is_endless()) {
+                    assert!(after.as_nanos() <= u128::from(due - self.naive.now));
+                }
+            }
+            (told, result) => panic!("should be {told:?}, and is {result:?}"),
+        }
+    }
+
+    /// The time until a tick, or until about the last there is.
+    fn same_time(&self, actual: Duration, due: Option<u64>) {
+        let now = self.naive.now;
+        match due {
+            Some(due) => assert_eq!(actual.as_nanos(), u128::from(due - now)),
+            None => assert!(actual.as_nanos() >= u128::from((u64::MAX - 1).saturating_sub(now))),
+        }
+    }
+
+    fn same_delay(&self, actual: Duration, name: usize) {
+        match self.naive.fate(name) {
+            Fate::InLine if self.naive.is_doomed(name) => {}
+            Fate::InLine => self.same_time(actual, self.naive.due_of(name)),
+            _ => assert_eq!(actual, Duration::ZERO),
+        }
+    }
+
+    fn poll(&mut self, index: usize) {
+        let (name, mut asker) = self.askers.remove(index);
+        let polled = match &mut asker {
+            Asker::Future(waiter) => waiter.poll(),
+            Asker::Reserved(reservation) => poll_once(&mut **reservation),
+        };
+        match (self.naive.fate(name), polled) {
+            (Fate::InLine, Poll::Pending) => self.askers.push((name, asker)),
+            (Fate::Granted { at, charge: booked }, Poll::Ready(Ok(charge))) => {
+                assert_eq!(charge.at().as_nanos().min(LAST_TICK), at.min(LAST_TICK));
+                if self.naive.is_of_now(booked) {
+                    assert_eq!(charge.cost(), booked.cost);
+                }
+                self.charges.push((charge, booked));
+            }
+            (Fate::Refused(burst), Poll::Ready(Err(error))) => {
+                assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
+                assert_eq!(error.capacity(), Some(burst));
+            }
+            (Fate::Closed, Poll::Ready(Err(error))) => assert_eq!(error.kind(), ErrorKind::Closed),
+            (fate, polled) => panic!("should be {fate:?}, and is {polled:?}"),
+        }
+    }
+
+    /// Whatever can be seen.
+    pub(crate) fn compare(&self) {
+        assert_eq!(self.clock.now().as_nanos(), self.naive.now);
+        assert_eq!(self.limiter.waiting(), self.naive.waiting());
+        assert_eq!(self.limiter.is_closed(), self.naive.is_closed());
+        let (decision, now) = (self.limiter.peek_many(0), self.naive.now);
+        assert_eq!(self.limiter.available(), self.naive.rule.available(now));
+        self.same_time(decision.reset_after, self.naive.rule.reset(now));
+        for (name, asker) in &self.askers {
+            match asker {
+                Asker::Future(waiter) => {
+                    let served = self.naive.fate(*name) != Fate::InLine;
+                    assert_eq!(waiter.wakes(), usize::from(served));
+                }
+                Asker::Reserved(reservation) => {
+                    self.same_delay(reservation.delay(), *name);
+                }
+            }
+        }
+    }
+
+    /// Everybody looks.
+    pub(crate) fn end(&mut self) {
+        for _ in 0..self.askers.len() {
+            // Whoever still waits comes last then.
+            self.poll(0);
+            self.compare();
+        }
+    }
+}
+
+fn take<T>(from: &mut Vec<T>, which: Index) -> Option<T> {
+    (!from.is_empty()).then(|| from.remove(which.index(from.len())))
+}
