@@ -63,6 +63,11 @@ impl Config {
         Duration::from_nanos(self.jitter)
     }
 
+    /// Whether there is nothing to count or to be added at random.
+    pub(super) fn is_plain(&self) -> bool {
+        !self.statistics && self.jitter == 0
+    }
+
     pub(super) const fn set_missed_tick(&mut self, missed_tick: MissedTick) {
         self.catch_up = match missed_tick {
             MissedTick::Delay => 0,

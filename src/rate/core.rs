@@ -76,13 +76,13 @@ impl Core {
     pub(super) fn new(quota: Quota, mut config: Config) -> Arc<Self> {
         config.clock = config.clock.resolved();
         let algorithm = config.algorithm;
-        let plain = algorithm == Algorithm::Gcra && !config.statistics && config.jitter().is_zero();
+        let plain = config.clock.counter().filter(|_| config.is_plain());
         Arc::new(Self {
             cell: Cell::new(),
             limits: SharedLimits::new(algorithm, quota),
             refunded: AtomicU64::new(0),
-            rule: Memory::new(algorithm, quota),
-            plain: config.clock.counter().filter(|_| plain),
+            rule: Memory::new(algorithm, quota, plain),
+            plain: plain.filter(|_| algorithm == Algorithm::Gcra),
             counts: config.statistics.then(Box::default),
             config,
             slow: OnceLock::new(),
@@ -149,13 +149,38 @@ impl Core {
     /// The same by any rule.
     #[inline(never)]
     fn try_by_rule(&self, cost: u64) -> Result<Charge, AcquireError> {
-        let elsewhere = self.counts.is_some() || self.config.clock.is_of_runtime();
-        if elsewhere || self.plain.is_some() {
-            return self.try_slowly(cost);
-        }
-        match self.decide_by_rule(cost, self.clock().now()) {
+        // Each is told by itself, and not by way of a place in which all of them put what was
+        // decided: that takes as long as it does to decide.
+        let decided = match self.rule.as_deref() {
+            Some(Memory::Log(log)) => match log.plain {
+                Some(counter) => {
+                    let decided = self.decide_by_log(log, cost, counter.now());
+                    return self.told(decided, cost);
+                }
+                None => Decided::Lost,
+            },
+            Some(Memory::Window(memory)) => match memory.plain {
+                Some(counter) => self.decide_by_window(memory, cost, counter.now()),
+                None => Decided::Lost,
+            },
+            None => match self.config.clock.counter() {
+                Some(counter) if self.plain.is_none() && self.config.is_plain() => {
+                    self.decide::<true>(cost, counter.now())
+                }
+                _ => Decided::Lost,
+            },
+        };
+        self.told(decided, cost)
+    }
+
+    #[inline(always)]
+    fn told(&self, decided: Decided, cost: u64) -> Result<Charge, AcquireError> {
+        match decided {
             Decided::Charged(charge) => Ok(charge),
-            Decided::Limited { due, now } => Err(self.limited(due, now)),
+            Decided::Limited { due, now } => {
+                let after = due.as_nanos().saturating_sub(now.as_nanos());
+                Err(AcquireError::limited_nanos(after))
+            }
             Decided::Held => self.try_held(cost),
             Decided::Lost => self.try_slowly(cost),
         }

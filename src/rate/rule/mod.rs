@@ -22,7 +22,7 @@ use super::options::{Carry, Oversize};
 use crate::algorithm::{Algorithm, Debt, Limits};
 use crate::decision::Decision;
 use crate::quota::Quota;
-use crate::time::Tick;
+use crate::time::{Counter, Tick};
 
 /// What a rule remembers beside the word. Where all that is owed is in the word there is none.
 pub(super) enum Memory {
@@ -31,15 +31,20 @@ pub(super) enum Memory {
 }
 
 impl Memory {
-    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Option<Box<Self>> {
+    /// With the counter by which tries are decided, if there is nothing else to be heeded.
+    pub(super) fn new(
+        algorithm: Algorithm,
+        quota: Quota,
+        plain: Option<Counter>,
+    ) -> Option<Box<Self>> {
         let memory = match algorithm {
             Algorithm::Gcra
             | Algorithm::TokenBucket
             | Algorithm::FixedWindow
             | Algorithm::SubInterval { .. } => return None,
-            Algorithm::SlidingWindow => Self::Window(WindowMemory::new(quota)),
-            Algorithm::SlidingLog => Self::Log(Log::new(quota, false)),
-            Algorithm::CompactLog => Self::Log(Log::new(quota, true)),
+            Algorithm::SlidingWindow => Self::Window(WindowMemory::new(quota, plain)),
+            Algorithm::SlidingLog => Self::Log(Log::new(quota, plain, false)),
+            Algorithm::CompactLog => Self::Log(Log::new(quota, plain, true)),
         };
         Some(Box::new(memory))
     }
@@ -47,7 +52,6 @@ impl Memory {
 
 impl Core {
     /// Decides without the lock at a tick that was read just before.
-    #[inline(always)]
     pub(super) fn decide_by_rule(&self, cost: u64, now: Tick) -> Decided {
         match self.rule.as_deref() {
             None => self.decide::<true>(cost, now),

@@ -14,7 +14,7 @@ use crate::quota::Quota;
 use crate::rate::cell::Seen;
 use crate::rate::core::{Core, Decided};
 use crate::sync::{AtomicU64, Ordering, fence};
-use crate::time::Tick;
+use crate::time::{Counter, Tick};
 
 const COUNT_BITS: u32 = 48;
 const MOST_COUNT: u64 = (1 << COUNT_BITS) - 1;
@@ -22,6 +22,8 @@ const NUMBER_BITS: u32 = 60 - COUNT_BITS;
 
 /// What is beside the word.
 pub(crate) struct WindowMemory {
+    /// By which tries are decided, if there is nothing else to be heeded.
+    pub(in crate::rate) plain: Option<Counter>,
     most: AtomicU64,
     period: AtomicU64,
     start: AtomicU64,
@@ -29,7 +31,13 @@ pub(crate) struct WindowMemory {
 }
 
 impl Core {
-    pub(super) fn decide_by_window(&self, memory: &WindowMemory, cost: u64, now: Tick) -> Decided {
+    #[inline(always)]
+    pub(in crate::rate) fn decide_by_window(
+        &self,
+        memory: &WindowMemory,
+        cost: u64,
+        now: Tick,
+    ) -> Decided {
         let seen = self.cell.load();
         let (rule, windows) = (memory.rule(), memory.windows(seen));
         let limits = self.limits.load::<true>();
@@ -60,8 +68,9 @@ impl Core {
 }
 
 impl WindowMemory {
-    pub(super) fn new(quota: Quota) -> Self {
+    pub(super) fn new(quota: Quota, plain: Option<Counter>) -> Self {
         Self {
+            plain,
             most: AtomicU64::new(quota.count()),
             period: AtomicU64::new(quota.period_nanos()),
             start: AtomicU64::new(0),

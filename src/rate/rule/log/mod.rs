@@ -42,7 +42,7 @@ use crate::quota::Quota;
 use crate::rate::cell::Seen;
 use crate::rate::core::{Core, Decided};
 use crate::sync::{AtomicU64, Ordering, fence};
-use crate::time::{Clock, Tick};
+use crate::time::{Clock, Counter, Tick};
 
 /// How many laps are told apart.
 const LAPS: u64 = 32;
@@ -100,6 +100,8 @@ impl Position {
 
 /// What is beside the word.
 pub(crate) struct Log {
+    /// By which tries are decided, if there is nothing else to be heeded.
+    pub(in crate::rate) plain: Option<Counter>,
     len: AtomicU64,
     /// In nanoseconds.
     period: AtomicU64,
@@ -145,7 +147,7 @@ impl View<'_> {
 
 impl Core {
     #[inline(always)]
-    pub(super) fn decide_by_log(&self, log: &Log, cost: u64, now: Tick) -> Decided {
+    pub(in crate::rate) fn decide_by_log(&self, log: &Log, cost: u64, now: Tick) -> Decided {
         let seen = self.cell.load();
         if seen.is_held() || cost != 1 {
             return Decided::Held;
@@ -153,7 +155,7 @@ impl Core {
         let view = log.view();
         match view.stamps {
             Stamps::Long(places) => self.decide_by_place(&view, places, seen, now),
-            Stamps::Short(_) => self.refuse_by_short_place(log, &view, seen, now),
+            Stamps::Short(_) => self.refuse_by_short_place(log, seen, now),
         }
     }
 
@@ -173,7 +175,7 @@ impl Core {
         let nanos = now.as_nanos().min(LAST_TICK);
         let mut found = Stamp::load(place);
         if found.lap() != view.lap_before(head) {
-            match self.write_for_another(view, place, seen, found, nanos) {
+            match self.write_for_another(*view, place, seen, found, nanos) {
                 Some(written) => found = written,
                 None => return Decided::Lost,
             }
@@ -198,7 +200,7 @@ impl Core {
     #[cold]
     fn write_for_another(
         &self,
-        view: &View<'_>,
+        view: View<'_>,
         place: &AtomicU64,
         seen: Seen,
         found: Stamp,
@@ -235,12 +237,13 @@ impl Core {
     }
 
     #[inline(never)]
-    fn refuse_by_short_place(&self, log: &Log, view: &View<'_>, seen: Seen, now: Tick) -> Decided {
+    fn refuse_by_short_place(&self, log: &Log, seen: Seen, now: Tick) -> Decided {
+        let view = log.view();
         let index = Position::of(seen).index;
         match view.stamps.load(index, log.short.as_ref()) {
             None => Decided::Lost,
             Some(found) if found.is_free(view.period, now.as_nanos()) => Decided::Held,
-            Some(found) => self.refuse_by_place(view, seen, found, now),
+            Some(found) => self.refuse_by_place(&view, seen, found, now),
         }
     }
 }
@@ -255,8 +258,9 @@ impl Ring {
 }
 
 impl Log {
-    pub(super) fn new(quota: Quota, short: bool) -> Self {
+    pub(super) fn new(quota: Quota, plain: Option<Counter>, short: bool) -> Self {
         Self {
+            plain,
             len: AtomicU64::new(quota.count()),
             period: AtomicU64::new(quota.period_nanos()),
             laps: AtomicU64::new(0),
