@@ -46,7 +46,8 @@ pub enum ErrorKind {
     Cancelled,
     /// The caller's deadline passed first.
     TimedOut,
-    /// As many callers as the throttle allows are already waiting.
+    /// As many callers as the throttle allows are already waiting; or, of a limit
+    /// [by key](crate::Keyed), there is no room for another key.
     QueueFull,
     /// Fewer permits are free than were asked for, or others wait for them; only from `try_` calls.
     NoPermits,
@@ -202,7 +203,8 @@ impl AcquireError {
     /// How long to wait before trying again, when the throttle knows:
     ///
     /// - for [`Limited`](ErrorKind::Limited), until it would be admitted if nobody else came;
-    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place;
+    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place; of a
+    ///   rate [by key](crate::Keyed) that has no room, until [there may be some](crate::AtCap);
     /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused at once, as
     ///   the wait would not have fitted: how long that would have been.
     ///

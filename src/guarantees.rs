@@ -36,6 +36,13 @@
 //! | a waker panics when it is called | contained; all others are woken | contained when a permit is given back and by `close`, which wakes none behind it; else it comes out of the poll or the drop of the wait before it | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
 //! | feature | | `channel`, a default | `channel`, a default | | `tokio`, a default | `async-lock` |
 //!
+//! # By key
+//!
+//! Each key of a [`Keyed`](crate::Keyed) is as a `Semaphore` or a `RateLimiter`, as far as these
+//! tables go, but that it allocates more: what is kept for all keys, at the first use and as keys
+//! come; a semaphore for each key that comes in no other's place; and for a rate whose caller has to
+//! wait, a limiter. A call that need not wait, for a key that is there, allocates nothing.
+//!
 //! # How many per time
 //!
 //! | | [`RateLimiter`](crate::RateLimiter) | [`LeakyBucket`](crate::LeakyBucket) |

@@ -6,11 +6,13 @@
 //!   table](guarantees) has what each guarantees.
 //! - *How many per time?* A [`RateLimiter`]: a charge is made, and time pays it off. As a queue
 //!   that is let through at a fixed rate, a [`LeakyBucket`].
+//! - *How many for each?* [`Keyed`] is one of these for each key, such as a user, in bounded memory.
 //! - *Who makes far too many?* A [`Detector`] counts calls apart from the request path, in fixed
 //!   memory, and shuts the [`Gate`] of who does, for a while.
 //!
-//! The first two are tried, awaited, cancelled, timed out, closed, changed, observed and composed in
-//! the same way; a gate is one more part of a composition.
+//! All are tried, awaited, cancelled, timed out, closed, changed, observed and composed in the same
+//! way; a gate is one more part of a composition. [Which algorithm](which_algorithm) a limiter goes
+//! by can be chosen.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -79,6 +81,7 @@
 //! [`all`]`((&user, &everyone, memory.cost(64)))` enters one after the other, and gives back what
 //! it has when one refuses: permits are dropped, charges refunded. (What was let in by all stays
 //! charged, whatever becomes of the work, unless you [refund](RateLimiter::refund) it.)
+//! A user, a team and everyone are `all((users.key(&user), teams.key(&team), &everyone))`.
 //! [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost) are parts that
 //! take `n`, an `Option` is a part that may be missing. Put the narrow scope first, and permits
 //! before rates.
@@ -188,6 +191,7 @@ mod error;
 mod foreign;
 pub mod gate;
 pub mod guarantees;
+pub mod keyed;
 mod line;
 mod quota;
 pub mod rate;
@@ -232,6 +236,7 @@ pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semapho
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
 pub use crate::gate::{Detector, Gate};
+pub use crate::keyed::{AtCap, Keyed};
 pub use crate::quota::{Quota, QuotaError};
 pub use crate::rate::{
     Carry, Charge, LeakyBucket, LocalLimiter, MissedTick, Oversize, RateLimiter, Reservation,

@@ -7,12 +7,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::keyed::{self, Key, KeyHashing, OwnedKey};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
-    Acquire, AcquireError, AcquireOwned, All, BoxEnter, BoxPermit, BoxThrottle, Charge, Clock,
-    CondvarSemaphore, Cost, Decision, Detector, ErrorKind, Gate, LeakyBucket, LocalLimiter,
-    ManualClock, MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter, Reservation,
-    Semaphore, Tick, Timeout, WaitIdle, condvar_semaphore, gate, rate,
+    Acquire, AcquireError, AcquireOwned, All, AtCap, BoxEnter, BoxPermit, BoxThrottle, Charge,
+    Clock, CondvarSemaphore, Cost, Decision, Detector, ErrorKind, Gate, Keyed, LeakyBucket,
+    LocalLimiter, ManualClock, MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter,
+    Reservation, Semaphore, Tick, Timeout, WaitIdle, condvar_semaphore, gate, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -127,6 +128,26 @@ table! {
     Detector<std::rc::Rc<str>>:              NO   NO   YES   YES        YES           NO;
     gate::Pass<u64>:                         YES  YES  YES   YES        YES           YES;
     gate::Count<u64>:                        YES  YES  YES   YES        YES           YES;
+}
+
+type Rates = Keyed<u64, RateLimiter>;
+type Permits = Keyed<String, Semaphore>;
+type RateKey = Key<'static, u64, RateLimiter>;
+type PermitKey = OwnedKey<String, Semaphore>;
+
+// A handle is a reference, and what waits is as what waits for one limiter. What is asked of keys
+// may come from a function, which need not be `UnwindSafe`.
+table! {
+    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+    Rates:                                   YES  YES  YES   NO         NO            NO;
+    Permits:                                 YES  YES  YES   NO         NO            NO;
+    RateKey:                                 YES  YES  YES   NO         NO            YES;
+    PermitKey:                               YES  YES  YES   NO         NO            YES;
+    keyed::Acquire<RateKey>:                 YES  YES  YES   NO         NO            NO;
+    keyed::Acquire<PermitKey>:               YES  YES  YES   NO         NO            NO;
+    Cost<PermitKey>:                         YES  YES  YES   NO         NO            YES;
+    KeyHashing:                              YES  YES  YES   YES        YES           YES;
+    AtCap:                                   YES  YES  YES   YES        YES           YES;
 }
 
 type Shared = Arc<Semaphore>;
@@ -329,6 +350,8 @@ const _: () = {
     assert!(size_of::<gate::Acquire<'static>>() <= 64);
     assert!(size_of::<gate::AcquireOwned>() <= 64);
     assert!(size_of::<Gate>() == size_of::<usize>());
+    assert!(size_of::<keyed::Acquire<RateKey>>() <= 64);
+    assert!(size_of::<keyed::Acquire<PermitKey>>() <= 64);
 };
 
 // A permit is a way to the semaphore and a count; a denial is two words of plain data.

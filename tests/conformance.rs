@@ -123,6 +123,10 @@ conformance! {
     sliding_log: ours::rates::SlidingLog;
     compact_log: ours::rates::CompactLog;
     sub_interval: ours::rates::SubInterval;
+    key_of_rates: ours::keyed::BorrowedRate;
+    shared_key_of_rates: ours::keyed::SharedRate;
+    key_of_permits: ours::keyed::BorrowedPermits;
+    shared_key_of_permits: ours::keyed::SharedPermits;
     semaphore_and_rate_limiter: composed::SemaphoreAndRateLimiter;
     cost_of_one: composed::CostOfOne;
     cost_of_two: composed::CostOfTwo;

@@ -1,7 +1,5 @@
 //! How throttles fail elsewhere, and do not here: a test for each row of the table of failures, with a
 //! part for each kind of throttle in which it could happen.
-//!
-//! The row on keys belongs to types that are not there yet.
 
 mod support;
 
@@ -9,6 +7,7 @@ mod failures {
     mod chained;
     mod clocks;
     mod handed_on;
+    mod keys;
     mod left_behind;
     mod line;
     mod others;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Carry, Clock, CondvarSemaphore, Detector, LeakyBucket, Quota, RateLimiter, Semaphore,
+    Algorithm, Carry, Clock, CondvarSemaphore, Detector, Keyed, LeakyBucket, Quota, RateLimiter,
+    Semaphore,
 };
 
 use support::foreign::panic_message;
@@ -44,6 +45,27 @@ fn a_new_condvar_semaphore_without_permits() {
     assert_eq!(panic_message(|| CondvarSemaphore::new(1)), None);
     // There is no most, since nothing is allocated for a permit.
     assert_eq!(panic_message(|| CondvarSemaphore::new(usize::MAX)), None);
+}
+
+#[test]
+fn no_keys_or_too_many() {
+    let most = 1 << 32;
+    for keys in [0, most + 1, usize::MAX] {
+        let expected = format!("there cannot be at most {keys} keys, but 1 to 2^32");
+        row(&expected, || {
+            Keyed::<u8, RateLimiter>::new(Quota::per_second(1)).max_keys(keys)
+        });
+        row(&expected, || Keyed::<u8, Semaphore>::new(1).max_keys(keys));
+    }
+    assert_eq!(
+        panic_message(|| Keyed::<u8, Semaphore>::new(1).max_keys(most)),
+        None
+    );
+    row(&over_max(MAX + 1), || Keyed::<u8, Semaphore>::new(MAX + 1));
+    // What a function says is looked at when it is asked.
+    let users = Keyed::<u8, Semaphore>::new(1).permits(|_| MAX + 1);
+    row(&over_max(MAX + 1), || users.key(&1).try_acquire());
+    assert!(users.is_empty());
 }
 
 fn no_quota(what: impl std::fmt::Display) -> String {
@@ -547,6 +569,9 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| detector().capacity(0));
     let _ = panic_message(|| detector().buffer(0));
     let _ = panic_message(|| drop(detector().run(Duration::ZERO)));
+    let _ = panic_message(|| Keyed::<u8, Semaphore>::new(1).max_keys(0));
+    let _ = panic_message(|| Keyed::<u8, RateLimiter>::new(Quota::per_second(1)).max_keys(0));
+    let _ = panic_message(|| Keyed::<u8, Semaphore>::new(MAX + 1));
     #[cfg(feature = "channel")]
     {
         let _ = panic_message(|| tollgate::Pool::new([(); 0]));
@@ -554,6 +579,6 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
     }
     drop(std::panic::take_hook());
-    let expected = if cfg!(feature = "channel") { 27 } else { 24 };
+    let expected = if cfg!(feature = "channel") { 30 } else { 27 };
     assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
 }

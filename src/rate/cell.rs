@@ -180,6 +180,11 @@ impl SharedLimits {
         self.generation.load(Ordering::Relaxed)
     }
 
+    /// Begins with another generation than the first. Only while nobody else has it.
+    pub(super) fn set_generation(&self, generation: u64) {
+        self.generation.store(generation, Ordering::Relaxed);
+    }
+
     /// Only under the lock and held.
     pub(super) fn store(&self, limits: Limits, inverse: Inverse) {
         // After `HELD`, for those who confirm what they have read.

@@ -323,6 +323,20 @@ impl RateLimiter {
         }
     }
 
+    /// One that has been in use.
+    pub(super) fn of_core(quota: Quota, config: Config, core: Arc<Core>) -> Self {
+        Self {
+            quota,
+            config,
+            core: OnceLock::from(core),
+        }
+    }
+
+    /// What was chosen.
+    pub(super) fn options(&self) -> &Config {
+        &self.config
+    }
+
     /// The quota that it was made with.
     pub(super) fn first_quota(&self) -> Quota {
         self.quota

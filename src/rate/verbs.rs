@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::acquire::{Acquire, AcquireOwned};
+use super::acquire::{Acquire, AcquireOwned, Entry};
 use super::charge::Charge;
+use super::core::Core;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
 use crate::error::AcquireError;
@@ -183,12 +184,16 @@ impl RateLimiter {
     ///
     /// As [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Reservation, AcquireError> {
-        let mut entry = super::acquire::Entry::new(Arc::clone(self.core()), n);
-        // Nobody waits for it yet, not even where a timeout polls whoever calls this.
-        match without_budget(|| entry.poll(&Context::from_waker(Waker::noop()))) {
-            Poll::Ready(charge) => Ok(Reservation::charged(entry, charge?)),
-            Poll::Pending => Ok(Reservation::in_line(entry)),
-        }
+        reserve(Entry::new(Arc::clone(self.core()), n))
+    }
+}
+
+/// Takes a place in line now.
+pub(super) fn reserve(mut entry: Entry<Arc<Core>>) -> Result<Reservation, AcquireError> {
+    // Nobody waits for it yet, not even where a timeout polls whoever calls this.
+    match without_budget(|| entry.poll(&Context::from_waker(Waker::noop()))) {
+        Poll::Ready(charge) => Ok(Reservation::charged(entry, charge?)),
+        Poll::Pending => Ok(Reservation::in_line(entry)),
     }
 }
 

@@ -175,6 +175,14 @@ where
 }
 
 impl<T> Cost<T> {
+    pub(super) fn new(throttle: T, cost: u64) -> Self {
+        Self { throttle, cost }
+    }
+
+    pub(super) fn throttle(&self) -> &T {
+        &self.throttle
+    }
+
     /// How many permits each entry takes, or how much it is charged.
     ///
     /// # Examples

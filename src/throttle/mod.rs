@@ -11,6 +11,7 @@ mod chain;
 mod cost;
 mod gate;
 mod implementations;
+mod keyed;
 mod optional;
 mod references;
 #[cfg(feature = "tokio")]

@@ -98,6 +98,76 @@ pub(crate) mod rates {
     });
 }
 
+/// One key of many, while others come and go.
+pub(crate) mod keyed {
+    use tollgate::keyed::{Key, OwnedKey};
+    use tollgate::{Clock, Keyed, Quota, RateLimiter, Semaphore};
+
+    use super::*;
+
+    fn rates(limit: usize) -> Keyed<u64, RateLimiter> {
+        let quota = Quota::per_hour(1).burst(limit as u64);
+        Keyed::<u64, RateLimiter>::new(quota)
+            .max_keys(10)
+            .clock(Clock::manual())
+    }
+
+    fn permits(limit: usize) -> Keyed<u64, Semaphore> {
+        Keyed::<u64, Semaphore>::new(limit).max_keys(10)
+    }
+
+    const OF_A_RATE: Guarantees = Guarantees {
+        held: false,
+        knows: true,
+        ..Guarantees::ALL
+    };
+
+    macro_rules! keyed {
+        ($borrowed:ident, $shared:ident, $kind:ty, $guarantees:expr, $make:ident) => {
+            pub(crate) struct $borrowed;
+
+            impl Subject for $borrowed {
+                type Throttle = Key<'static, u64, $kind>;
+
+                const GUARANTEES: Guarantees = $guarantees;
+
+                fn with_limit(limit: usize) -> Self::Throttle {
+                    Box::leak(Box::new($make(limit))).key(&7)
+                }
+
+                fn close(throttle: &Self::Throttle) {
+                    throttle.keyed().close();
+                }
+            }
+
+            pub(crate) struct $shared;
+
+            impl Subject for $shared {
+                type Throttle = OwnedKey<u64, $kind>;
+
+                const GUARANTEES: Guarantees = $guarantees;
+
+                fn with_limit(limit: usize) -> Self::Throttle {
+                    Arc::new($make(limit)).key_owned(7)
+                }
+
+                fn close(throttle: &Self::Throttle) {
+                    throttle.keyed().close();
+                }
+            }
+        };
+    }
+
+    keyed!(BorrowedRate, SharedRate, RateLimiter, OF_A_RATE, rates);
+    keyed!(
+        BorrowedPermits,
+        SharedPermits,
+        Semaphore,
+        Guarantees::ALL,
+        permits
+    );
+}
+
 #[cfg(feature = "channel")]
 pub(crate) mod channels {
     use std::iter::repeat_n;

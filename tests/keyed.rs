@@ -1,0 +1,16 @@
+//! The same limit for each of many keys: [`tollgate::Keyed`].
+
+#[path = "rate_threads/audit.rs"]
+mod audit;
+mod support;
+
+mod keyed {
+    mod capped;
+    mod lines;
+    mod model;
+    mod permits;
+    mod quotas;
+    mod reentrant;
+    mod threads;
+    mod world;
+}

@@ -1,0 +1,230 @@
+//! As many keys as there may be: who goes, who stays, and what a newcomer is told.
+
+use std::time::Duration;
+
+use tollgate::{AtCap, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter};
+
+use super::world::Users;
+use crate::support::{Waiter, kind};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn users(keys: usize, at_cap: AtCap) -> (Users, ManualClock) {
+    let clock = Clock::manual();
+    let quota = Quota::per_second(1).burst(4);
+    let users = Users::new(quota).max_keys(keys).at_cap(at_cap);
+    (users.clock(&clock), clock)
+}
+
+#[test]
+fn there_is_room_for_as_many_as_was_said() {
+    for keys in [1, 2, 63, 64, 65, 127, 1000, 4096, 10_000] {
+        for _ in 0..3 {
+            let (users, _clock) = users(keys, AtCap::Refuse);
+            for key in 0..keys as u32 {
+                users.key(&key).try_acquire().unwrap();
+            }
+            assert_eq!(users.len(), keys);
+            let refused = users.key(&u32::MAX).try_acquire();
+            assert_eq!(kind(refused), ErrorKind::QueueFull);
+            assert_eq!(users.len(), keys);
+        }
+    }
+}
+
+#[test]
+fn a_newcomer_is_told_when_the_first_it_looked_at_makes_room() {
+    let (users, clock) = users(2, AtCap::Refuse);
+    users.key(&1).try_acquire_many(4).unwrap();
+    users.key(&2).try_acquire_many(2).unwrap();
+    let refused = users.key(&3).try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(2 * SECOND));
+    clock.advance(2 * SECOND - Duration::from_nanos(1));
+    let refused = users.key(&3).try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(1)));
+    clock.advance(Duration::from_nanos(1));
+    users.key(&3).try_acquire().unwrap();
+    assert_eq!(users.key(&1).available(), 2);
+    assert_eq!(users.len(), 2);
+}
+
+#[test]
+fn who_was_refused_for_want_of_room_has_its_whole_burst_later() {
+    let (users, clock) = users(1, AtCap::Refuse);
+    users.key(&1).try_acquire().unwrap();
+    assert_eq!(kind(users.key(&2).acquire().wait()), ErrorKind::QueueFull);
+    assert_eq!(kind(users.key(&2).reserve()), ErrorKind::QueueFull);
+    assert_eq!(kind(users.key(&2).charge(1)), ErrorKind::QueueFull);
+    clock.advance(SECOND);
+    users.key(&2).try_acquire_many(4).unwrap();
+}
+
+#[test]
+fn what_a_folded_key_owes_is_not_forgiven() {
+    let (users, clock) = users(1, AtCap::Fold);
+    users.key(&1).try_acquire_many(4).unwrap();
+    // There is one overflow cell here, so the other begins with what the first one owes.
+    let refused = users.key(&2).try_acquire().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Limited);
+    assert_eq!(refused.retry_after(), Some(SECOND));
+    let refused = users.key(&1).try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(SECOND));
+    clock.advance(4 * SECOND);
+    users.key(&2).try_acquire_many(4).unwrap();
+}
+
+#[test]
+fn an_evicted_key_is_forgiven_and_it_is_the_one_that_owes_least() {
+    let (users, _clock) = users(2, AtCap::Evict);
+    users.key(&1).try_acquire_many(4).unwrap();
+    users.key(&2).try_acquire_many(3).unwrap();
+    users.key(&3).try_acquire_many(4).unwrap();
+    assert_eq!(users.key(&1).available(), 0);
+    assert_eq!(users.key(&2).available(), 4);
+    assert_eq!(users.len(), 2);
+}
+
+#[test]
+fn waiters_survive_the_eviction_of_everything_else() {
+    for at_cap in [AtCap::Refuse, AtCap::Fold, AtCap::Evict] {
+        let (users, clock) = users(4, at_cap);
+        users.key(&0).try_acquire_many(4).unwrap();
+        let mut first = Waiter::parked(users.key(&0).acquire());
+        let mut second = Waiter::parked(users.key(&0).acquire());
+        for key in 1..10_000 {
+            let _ = users.key(&key).try_acquire_many(4);
+        }
+        assert_eq!(users.key(&0).waiting(), 2);
+        assert_eq!(kind(users.key(&0).try_acquire()), ErrorKind::Limited);
+        clock.advance(SECOND);
+        assert_eq!(first.granted().at(), clock.now());
+        assert!(second.is_pending());
+        clock.advance(SECOND);
+        assert_eq!(second.granted().at(), clock.now());
+    }
+}
+
+#[test]
+fn where_all_keys_have_waiters_a_newcomer_is_refused_whatever_was_chosen() {
+    for at_cap in [AtCap::Refuse, AtCap::Fold, AtCap::Evict] {
+        let (users, clock) = users(2, at_cap);
+        let keys = [1, 2];
+        let mut waiters = keys.each_ref().map(|key| {
+            users.key(key).try_acquire_many(4).unwrap();
+            Waiter::parked(users.key(key).acquire_many(4))
+        });
+        let refused = users.key(&3).try_acquire().unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.retry_after()),
+            (ErrorKind::QueueFull, None)
+        );
+        // When they have been let go and all is paid off, their keys make room.
+        clock.advance(4 * SECOND);
+        for waiter in &mut waiters {
+            waiter.granted();
+        }
+        clock.advance(4 * SECOND);
+        drop(waiters);
+        users.key(&3).try_acquire().unwrap();
+        users.key(&4).try_acquire().unwrap();
+        assert_eq!(users.len(), 2);
+    }
+}
+
+#[test]
+fn a_key_that_has_recovered_for_a_minute_makes_room_where_there_is_more() {
+    let (users, clock) = users(1000, AtCap::Refuse);
+    for key in 0..300 {
+        users.key(&key).try_acquire().unwrap();
+    }
+    clock.advance(61 * SECOND);
+    for key in 1000..1600 {
+        users.key(&key).try_acquire().unwrap();
+    }
+    // Of the old ones hardly any are left.
+    assert!((600..650).contains(&users.len()), "{}", users.len());
+}
+
+#[test]
+fn shrink_drops_who_has_recovered_and_retain_whom_it_is_told_to() {
+    let (users, clock) = users(10_000, AtCap::Refuse);
+    for key in 0..5000 {
+        users
+            .key(&key)
+            .try_acquire_many(u64::from(1 + key % 2))
+            .unwrap();
+    }
+    clock.advance(SECOND);
+    let mut waiter = Waiter::parked(users.key(&1).acquire_many(4));
+    users.shrink();
+    assert_eq!(users.len(), 2500);
+    users.retain(|key| key % 3 == 0);
+    // 1 has somebody who waits.
+    assert_eq!(
+        users.len(),
+        (0..5000).filter(|key| key % 6 == 3).count() + 1
+    );
+    for key in 0..5000 {
+        let owes = key % 6 == 3;
+        if key != 1 {
+            assert_eq!(users.key(&key).available(), if owes { 3 } else { 4 });
+        }
+    }
+    clock.advance(SECOND);
+    waiter.granted();
+    users.retain(|_| false);
+    clock.advance(4 * SECOND);
+    users.shrink();
+    assert!(users.is_empty());
+    users.key(&1).try_acquire_many(4).unwrap();
+}
+
+#[test]
+fn a_refused_newcomer_of_a_string_is_not_even_copied() {
+    let clock = Clock::manual();
+    let users = Keyed::<String, RateLimiter>::new(Quota::per_second(1))
+        .max_keys(1)
+        .clock(&clock);
+    users.key("ann").try_acquire().unwrap();
+    assert_eq!(kind(users.key("bob").try_acquire()), ErrorKind::QueueFull);
+    assert_eq!(kind(users.key("ann").try_acquire()), ErrorKind::Limited);
+}
+
+#[test]
+fn who_comes_again_when_it_was_told_finds_room() {
+    let (users, clock) = users(100, AtCap::Refuse);
+    for key in 0..100 {
+        users
+            .key(&key)
+            .try_acquire_many(u64::from(2 + key % 3))
+            .unwrap();
+        clock.advance(Duration::from_millis(1));
+    }
+    for newcomer in 100..150 {
+        // What others are told meanwhile makes no difference.
+        for other in 1000..1010 {
+            let _ = users.key(&other).try_acquire();
+        }
+        if let Err(refused) = users.key(&newcomer).try_acquire() {
+            clock.advance(refused.retry_after().expect("nobody waits"));
+            users.key(&newcomer).try_acquire_many(4).unwrap();
+        }
+    }
+}
+
+#[test]
+fn who_makes_room_first_is_not_lost_sight_of() {
+    let (users, _clock) = users(100, AtCap::Refuse);
+    for key in 0..100 {
+        let cost = if key == 50 { 1 } else { 4 };
+        users.key(&key).try_acquire_many(cost).unwrap();
+    }
+    let mut soonest = Duration::MAX;
+    for newcomer in 100..1000 {
+        let refused = users.key(&newcomer).try_acquire().unwrap_err();
+        let after = refused.retry_after().expect("nobody waits");
+        assert!(after <= soonest);
+        soonest = after;
+    }
+    assert_eq!(soonest, SECOND);
+}

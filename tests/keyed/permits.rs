@@ -1,0 +1,135 @@
+//! Semaphores by key.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tollgate::{ErrorKind, Keyed, Semaphore};
+
+use crate::support::{Waiter, kind};
+
+#[test]
+fn each_key_has_its_permits_and_its_line() {
+    let users = Keyed::<String, Semaphore>::new(2);
+    let (ann, bob) = (users.key("ann"), users.key("bob"));
+    let held = ann.try_acquire_many(2).unwrap();
+    let mut first = Waiter::parked(ann.acquire_many(2));
+    let mut second = Waiter::parked(ann.acquire());
+    assert_eq!(kind(ann.try_acquire()), ErrorKind::NoPermits);
+    assert_eq!((ann.waiting(), bob.waiting()), (2, 0));
+    assert_eq!((ann.available_permits(), bob.available_permits()), (0, 2));
+    drop(bob.try_acquire().unwrap());
+    drop(held);
+    let held = first.granted();
+    assert!(second.is_pending());
+    drop(held);
+    drop(second.granted());
+}
+
+#[test]
+fn a_key_in_use_is_not_evicted_and_a_newcomer_is_refused() {
+    let users = Keyed::<u32, Semaphore>::new(1).max_keys(2);
+    let one = users.key(&1).try_acquire().unwrap();
+    let two = users.key(&2).try_acquire().unwrap();
+    let mut waiter = Waiter::parked(users.key(&2).acquire());
+    let refused = users.key(&3).try_acquire().unwrap_err();
+    assert_eq!(
+        (refused.kind(), refused.retry_after()),
+        (ErrorKind::QueueFull, None)
+    );
+    drop(two);
+    assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::QueueFull);
+    drop(one);
+    let three = users.key(&3).try_acquire().unwrap();
+    assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
+    drop(waiter.granted());
+    drop(three);
+    assert_eq!(users.len(), 2);
+}
+
+#[test]
+fn keys_that_come_and_go_take_the_place_of_each_other() {
+    let users = Keyed::<u32, Semaphore>::new(1).max_keys(1000);
+    for key in 0..10_000 {
+        drop(users.key(&key).try_acquire().unwrap());
+    }
+    assert!(users.len() < 200, "{}", users.len());
+    users.shrink();
+    assert!(users.is_empty());
+}
+
+#[test]
+fn who_asks_for_a_limit_of_its_own_has_that_at_once() {
+    let limit = Arc::new(AtomicUsize::new(1));
+    let users = {
+        let limit = Arc::clone(&limit);
+        Keyed::<u32, Semaphore>::new(7)
+            .permits(move |key| limit.load(Ordering::Relaxed) * (*key as usize))
+    };
+    let one = users.key(&3).try_acquire_many(3).unwrap();
+    assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
+    limit.store(2, Ordering::Relaxed);
+    let two = users.key(&3).try_acquire_many(3).unwrap();
+    assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
+    limit.store(1, Ordering::Relaxed);
+    drop(two);
+    assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
+    drop(one);
+    drop(users.key(&3).try_acquire_many(3).unwrap());
+    // A newcomer in the place of another has its own limit.
+    drop(users.key(&5).try_acquire_many(5).unwrap());
+    assert_eq!(
+        kind(users.key(&2).try_acquire_many(3)),
+        ErrorKind::ExceedsCapacity
+    );
+}
+
+#[test]
+fn a_permit_outlives_the_map() {
+    let users = Keyed::<u32, Semaphore>::new(1);
+    let permit = users.key(&1).try_acquire().unwrap();
+    drop(users);
+    assert_eq!(permit.count(), 1);
+}
+
+#[test]
+fn closing_refuses_everybody_and_leaves_permits_valid() {
+    let users = Keyed::<u32, Semaphore>::new(1);
+    let permit = users.key(&1).try_acquire().unwrap();
+    let mut waiter = Waiter::parked(users.key(&1).acquire());
+    users.close();
+    assert!(users.is_closed());
+    assert_eq!(waiter.refused(), ErrorKind::Closed);
+    assert_eq!(kind(users.key(&2).try_acquire()), ErrorKind::Closed);
+    drop(permit);
+    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::Closed);
+}
+
+#[test]
+fn retain_drops_only_who_is_not_in_use() {
+    let users = Keyed::<u32, Semaphore>::new(1).max_keys(100);
+    let held: Vec<_> = (0..50)
+        .map(|key| users.key(&key).try_acquire().unwrap())
+        .collect();
+    let idle: Vec<_> = (50..90)
+        .map(|key| users.key(&key).try_acquire().unwrap())
+        .collect();
+    drop(idle);
+    users.retain(|key| *key >= 80);
+    assert_eq!(users.len(), 60);
+    drop(held);
+    users.retain(|key| *key >= 80);
+    assert_eq!(users.len(), 10);
+}
+
+#[test]
+fn a_key_whose_semaphore_somebody_has_is_in_use() {
+    let users = Keyed::<u32, Semaphore>::new(1).max_keys(1);
+    let permit = users.key(&1).try_acquire().unwrap();
+    let semaphore = Arc::clone(permit.semaphore());
+    drop(permit);
+    assert_eq!(kind(users.key(&2).try_acquire()), ErrorKind::QueueFull);
+    let permit = semaphore.try_acquire_owned().unwrap();
+    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::NoPermits);
+    drop(permit);
+    assert!(users.key(&2).try_acquire().is_ok());
+}

@@ -1,0 +1,138 @@
+//! Code of others: where it may call the map, and what it leaves behind when it panics.
+
+use std::cell::Cell;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use tollgate::{AtCap, Clock, Keyed, Quota, RateLimiter, Semaphore};
+
+use crate::support::foreign::panic_message;
+
+type Map = Keyed<Noisy, RateLimiter>;
+
+static MAP: OnceLock<Map> = OnceLock::new();
+
+thread_local! {
+    static EQUAL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A key that calls the map when it is hashed, made and dropped, and panics when it is told to.
+#[derive(Debug)]
+struct Noisy(u32);
+
+fn call_the_map() {
+    thread_local! {
+        static CALLING: Cell<bool> = const { Cell::new(false) };
+    }
+    if !CALLING.replace(true) {
+        if let Some(map) = MAP.get() {
+            let key = Noisy(u32::MAX);
+            let _ = map.key(&key).try_acquire();
+            std::mem::forget(key);
+        }
+        CALLING.set(false);
+    }
+}
+
+impl Hash for Noisy {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        call_the_map();
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Noisy {
+    fn eq(&self, other: &Self) -> bool {
+        assert!(!EQUAL.get(), "no key is equal");
+        self.0 == other.0
+    }
+}
+
+impl Eq for Noisy {}
+
+impl Clone for Noisy {
+    fn clone(&self) -> Self {
+        call_the_map();
+        Self(self.0)
+    }
+}
+
+impl Drop for Noisy {
+    fn drop(&mut self) {
+        call_the_map();
+    }
+}
+
+#[test]
+fn a_key_may_use_the_map_when_it_is_hashed_made_and_dropped() {
+    let clock = Clock::manual();
+    let map = MAP.get_or_init(|| {
+        // One shard.
+        Map::new(Quota::per_second(1))
+            .max_keys(3)
+            .at_cap(AtCap::Evict)
+            .clock(&clock)
+    });
+    for key in 0..100 {
+        map.key(&Noisy(key)).try_acquire().unwrap();
+    }
+    clock.advance(Duration::from_secs(1));
+    for key in 100..200 {
+        map.key(&Noisy(key)).try_acquire().unwrap();
+    }
+    assert_eq!(map.len(), 3);
+}
+
+#[test]
+fn a_key_that_panics_when_it_is_compared_breaks_nothing() {
+    let users = Keyed::<Noisy, RateLimiter>::new(Quota::per_hour(1)).max_keys(100);
+    let slots = Keyed::<Noisy, Semaphore>::new(1).max_keys(100);
+    for key in 0..50 {
+        users.key(&Noisy(key)).try_acquire().unwrap();
+        drop(slots.key(&Noisy(key)).try_acquire().unwrap());
+    }
+    let before = users.len();
+    EQUAL.set(true);
+    for key in 0..50 {
+        let message = panic_message(|| users.key(&Noisy(key)).try_acquire());
+        assert_eq!(message.as_deref(), Some("no key is equal"));
+    }
+    let key = Noisy(49);
+    assert!(panic_message(|| slots.key(&key).try_acquire()).is_some());
+    EQUAL.set(false);
+    assert_eq!(users.len(), before);
+    for key in 0..50 {
+        users.key(&Noisy(key)).try_acquire().unwrap_err();
+    }
+    users.key(&Noisy(50)).try_acquire().unwrap();
+    drop(slots.key(&Noisy(49)).try_acquire().unwrap());
+}
+
+/// `retain` calls back under no lock; see also the table of failures.
+#[test]
+fn what_is_to_be_retained_may_be_asked_of_the_map() {
+    let clock = Clock::manual();
+    let users = Keyed::<u32, RateLimiter>::new(Quota::per_second(1).burst(2))
+        .max_keys(10)
+        .clock(&clock);
+    for key in 0..10 {
+        users
+            .key(&key)
+            .try_acquire_many(u64::from(1 + key % 2))
+            .unwrap();
+    }
+    users.retain(|key| users.key(key).try_acquire().is_ok());
+    assert_eq!(users.len(), 5);
+
+    let slots = Arc::new(Keyed::<u32, Semaphore>::new(1).max_keys(10));
+    let held = Mutex::new(Vec::new());
+    drop([0, 1, 2].map(|key| slots.key(&key).try_acquire().unwrap()));
+    slots.retain(|key| {
+        held.lock()
+            .unwrap()
+            .push(slots.key(key).try_acquire().unwrap());
+        false
+    });
+    assert_eq!(slots.len(), held.lock().unwrap().len());
+}
