@@ -182,6 +182,14 @@ impl Algorithm {
         }
     }
 
+    /// Whether all that is owed is in a word.
+    pub(crate) const fn keeps_a_word(self) -> bool {
+        !matches!(
+            self,
+            Self::SlidingWindow | Self::SlidingLog | Self::CompactLog
+        )
+    }
+
     /// What comes back in batches under this rule, and how.
     const fn batch(self, quota: Quota) -> Batch {
         let (count, period) = (quota.count(), quota.period_nanos());

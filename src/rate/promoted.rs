@@ -11,7 +11,7 @@ use super::charge::Charge;
 use super::core::Core;
 use super::limiter::RateLimiter;
 use super::options::{Carry, Oversize};
-use crate::algorithm::{Debt, Limits};
+use crate::algorithm::{Algorithm, Debt, Limits};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
@@ -90,6 +90,10 @@ impl Template {
         self.0.clock()
     }
 
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.0.config.algorithm
+    }
+
     /// Whether more than the burst is refused.
     pub(crate) fn refuses_oversize(&self) -> bool {
         self.0.config.oversize == Oversize::Refuse
@@ -116,7 +120,7 @@ impl Template {
         let core = Core::new(quota, self.0.config.clone());
         core.limits.set_generation(generation);
         let seen = core.cell.hold();
-        core.cell.store(seen, debt, false);
+        core.cell.store(seen.with(debt.end()), false);
         Promoted(core)
     }
 }
@@ -132,7 +136,7 @@ impl Promoted {
         // Pairs with the release by which others have dropped it: what they did is seen.
         fence(Ordering::Acquire);
         let core = &*self.0;
-        let limits = core.limits.load();
+        let limits = core.limits.load::<true>();
         let unit = limits.at(now);
         if core.cell.load().debt().end() > unit {
             return None;

@@ -111,12 +111,17 @@ where
     /// assert_eq!(users.key(&1).available(), 6);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the quota does not fit the [algorithm](Self::algorithm).
+    #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         let state = self.map.state();
         state.meet();
+        let terms = Terms::new(state.template.algorithm(), quota);
         let mut current = lock(&state.quota);
         *current = quota;
-        let terms = Terms::new(quota);
         for shard in 0..state.map.shards() {
             for line in state.set_terms(shard, &terms) {
                 line.set_quota(quota);

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+use std::time::Duration;
 
 use super::Rates;
 use super::state::{Asked, Entered, Found, charge};
@@ -159,8 +160,9 @@ where
         let after = |stands: &Stands<'_, K, S>| {
             let made = charge.made();
             if made.generation == stands.generation {
-                let limits = &stands.terms.limits;
-                Decision::new(limits, made.owed, made.at, std::time::Duration::ZERO)
+                let terms = &stands.terms;
+                let end = Debt::until(terms.limits.at(made.at) + made.owed);
+                terms.decision(end, made.at, Duration::ZERO)
             } else {
                 stands.peek(0)
             }
@@ -235,10 +237,7 @@ impl<K, S: Default + Clone> Stands<'_, K, S> {
             let due = due.saturating_sub(limits.tolerance);
             Some(self.terms.inverse.tick_at(due))
         };
-        let retry_after = due.map_or(std::time::Duration::MAX, |due| {
-            due.saturating_since(self.now)
-        });
-        let owed = self.debt.at(limits.at(self.now));
-        Decision::new(limits, owed, self.now, retry_after)
+        let retry_after = due.map_or(Duration::MAX, |due| due.saturating_since(self.now));
+        self.terms.decision(self.debt, self.now, retry_after)
     }
 }

@@ -20,6 +20,7 @@ use self::state::{Entered, QuotaOf, State, charge, is_astray};
 use self::word::Word;
 use super::at_cap::AtCap;
 use super::{DEFAULT_KEYS, Keyed, checked_keys};
+use crate::algorithm::Algorithm;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, MissedTick, Oversize, RateLimiter};
@@ -234,6 +235,37 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     #[must_use]
     pub fn quotas(mut self, quota_of: impl Fn(&K) -> Quota + Send + Sync + 'static) -> Self {
         self.map.quota_of = Some(std::sync::Arc::new(quota_of));
+        self
+    }
+
+    /// By which rule keys are decided, one that keeps no more than a word: by default
+    /// [`Gcra`](Algorithm::Gcra), or a token bucket, a fixed window, or sub-intervals.
+    ///
+    /// # Panics
+    ///
+    /// If it is a sliding window or a log, or if the quota does not fit it, as
+    /// [`check`](Algorithm::check) tells. A call panics if [the quota of its key](Self::quotas) does
+    /// not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Algorithm, Clock, Keyed, Quota, RateLimiter};
+    ///
+    /// let users = Keyed::<u64, RateLimiter>::new(Quota::per_hour(4))
+    ///     .algorithm(Algorithm::FixedWindow)
+    ///     .clock(Clock::manual());
+    /// assert_eq!(users.key(&1).available(), 4);
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        assert!(
+            algorithm.keeps_a_word(),
+            "there can be no {algorithm} by key: it keeps more than a word"
+        );
+        algorithm.check_or_panic(self.map.quota);
+        self.map = self.map.template(|template| template.algorithm(algorithm));
         self
     }
 

@@ -6,7 +6,8 @@ use super::super::map::Size;
 use super::super::table::Home;
 use super::lines::Lines;
 use super::word::Word;
-use crate::algorithm::{Debt, Inverse, Limits};
+use crate::algorithm::{Algorithm, Debt, Inverse, Limits};
+use crate::decision::Decision;
 use crate::quota::Quota;
 use crate::rate::{Carry, Promoted};
 use crate::time::Tick;
@@ -51,12 +52,21 @@ struct Own {
 }
 
 impl Terms {
-    pub(super) fn new(quota: Quota) -> Self {
+    /// For an algorithm that keeps no more than a word, and a quota that fits it.
+    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
+        algorithm.check_or_panic(quota);
+        let (limits, inverse) = algorithm.limits(quota);
         Self {
             quota,
-            limits: Limits::new(quota),
-            inverse: Inverse::new(quota),
+            limits,
+            inverse,
         }
+    }
+
+    /// How a key stands that has this debt.
+    pub(super) fn decision(&self, debt: Debt, now: Tick, retry_after: Duration) -> Decision {
+        let owed = debt.at(self.limits.at(now));
+        Decision::new(&self.limits, owed, self.paid_off(debt), now, retry_after)
     }
 
     /// When a debt is paid off.
@@ -79,18 +89,18 @@ impl Terms {
 }
 
 impl Side {
-    pub(super) fn new(quota: Quota, size: Size, folds: bool, own: bool) -> Self {
+    pub(super) fn new(terms: Terms, size: Size, folds: bool, own: bool) -> Self {
         let cells = if folds {
             size.entries.div_ceil(KEYS_OF_A_CELL)
         } else {
             0
         };
         let nobody = Own {
-            quota,
+            quota: terms.quota,
             generation: 0,
         };
         Self {
-            terms: Terms::new(quota),
+            terms,
             generation: 0,
             cold: Box::new(Cold {
                 lines: Lines::new(),

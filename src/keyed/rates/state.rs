@@ -15,7 +15,7 @@ use super::super::map::{Guard, Map, Shard};
 use super::newcomer::Newcomer;
 use super::side::{Side, Terms};
 use super::word::Word;
-use crate::algorithm::Debt;
+use crate::algorithm::{Algorithm, Debt};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::rate::{Charge, Made, Promoted, Template};
@@ -84,15 +84,15 @@ impl<K, Q: ?Sized> Asked<'_, K, Q> {
 }
 
 impl<K> Own<K> {
-    fn terms(&self, quota: Quota) -> Terms {
+    fn terms(&self, algorithm: Algorithm, quota: Quota) -> Terms {
         let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
         let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let remembered = &self.remembered[(mixed >> 60) as usize % REMEMBERED];
-        let terms = remembered.get_or_init(|| Terms::new(quota));
+        let terms = remembered.get_or_init(|| Terms::new(algorithm, quota));
         if terms.quota == quota {
             *terms
         } else {
-            Terms::new(quota)
+            Terms::new(algorithm, quota)
         }
     }
 }
@@ -107,8 +107,9 @@ impl<K, S> State<K, S> {
         hasher: S,
     ) -> Self {
         let folds = at_cap == AtCap::Fold;
+        let terms = Terms::new(template.algorithm(), quota);
         let map = Map::new(max_keys, hasher, |size| {
-            Side::new(quota, size, folds, quota_of.is_some())
+            Side::new(terms, size, folds, quota_of.is_some())
         });
         let own = |quota_of| Own {
             quota_of,
@@ -189,7 +190,10 @@ where
         self.meet();
         let own = self.own.as_ref().map(|own| {
             let owned = key.to_owned();
-            (own.terms((own.quota_of)(&owned)), owned)
+            (
+                own.terms(self.template.algorithm(), (own.quota_of)(&owned)),
+                owned,
+            )
         });
         Asked {
             key,
@@ -392,7 +396,7 @@ where
     /// The terms by which an entry was used last.
     pub(super) fn terms_of(&self, side: &Side, number: usize) -> Terms {
         match (side.own(number), &self.own) {
-            (Some((quota, _)), Some(own)) => own.terms(quota),
+            (Some((quota, _)), Some(own)) => own.terms(self.template.algorithm(), quota),
             _ => side.terms,
         }
     }
