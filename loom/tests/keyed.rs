@@ -1,0 +1,281 @@
+//! Keys with two threads, under every interleaving within the bound of [`model`], on a manual clock:
+//! inserted, evicted, decided, promoted and taken back.
+
+#![cfg(tollgate_loom)]
+// The threads of a model are not threads: loom asks for no `Send`.
+#![allow(clippy::arc_with_non_send_sync)]
+
+use std::future::Future;
+use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use loom::thread;
+use tollgate::keyed::{Acquire, OwnedKey};
+use tollgate::{
+    AtCap, Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore,
+};
+
+/// The same in every run, unlike the one that is used by default.
+type Hashing = BuildHasherDefault<DefaultHasher>;
+
+type Users = Keyed<u32, RateLimiter, Hashing>;
+type Slots = Keyed<u32, Semaphore, Hashing>;
+
+/// Every interleaving with at most so many preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
+fn model(run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(run);
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn users(max_keys: usize, at_cap: AtCap) -> (Arc<Users>, ManualClock) {
+    let clock = Clock::manual();
+    clock.advance(100 * SECOND);
+    let users = Keyed::<u32, RateLimiter>::new(Quota::per_second(1))
+        .max_keys(max_keys)
+        .at_cap(at_cap)
+        .clock(&clock)
+        .hasher(Hashing::default());
+    // It is made at the first use, by an `OnceLock`, of which loom knows nothing.
+    assert_eq!(users.key(&0).available(), 1);
+    (Arc::new(users), clock)
+}
+
+fn slots(max_keys: usize) -> Arc<Slots> {
+    let slots = Keyed::<u32, Semaphore>::new(1)
+        .max_keys(max_keys)
+        .hasher(Hashing::default());
+    assert_eq!(slots.key(&0).available_permits(), 1);
+    Arc::new(slots)
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Somebody who waits.
+struct Waiter {
+    future: Acquire<OwnedKey<u32, RateLimiter, Hashing>>,
+    wakes: Arc<Wakes>,
+}
+
+impl Waiter {
+    fn new(users: &Arc<Users>, key: u32) -> Self {
+        Self {
+            future: Arc::clone(users).key_owned(key).acquire(),
+            wakes: Arc::default(),
+        }
+    }
+
+    fn poll(&mut self) -> Poll<Charge> {
+        let waker = Waker::from(Arc::clone(&self.wakes));
+        let polled = Pin::new(&mut self.future).poll(&mut Context::from_waker(&waker));
+        polled.map(Result::unwrap)
+    }
+
+    fn output(mut self) -> Charge {
+        assert!(self.wakes.0.load(Ordering::SeqCst) > 0, "not woken");
+        match self.poll() {
+            Poll::Ready(charge) => charge,
+            Poll::Pending => panic!("woken for nothing"),
+        }
+    }
+}
+
+#[test]
+fn of_two_who_bring_the_same_key_one_is_admitted() {
+    model(|| {
+        let (users, _clock) = users(2, AtCap::Refuse);
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.key(&1).try_acquire().is_ok())
+        };
+        let mine = users.key(&1).try_acquire().is_ok();
+        assert!(mine != other.join().unwrap());
+        assert_eq!(users.len(), 1);
+    });
+}
+
+#[test]
+fn of_two_new_keys_and_one_place_one_is_refused() {
+    model(|| {
+        let (users, _clock) = users(1, AtCap::Refuse);
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.key(&1).try_acquire().map(drop))
+        };
+        let mine = users.key(&2).try_acquire().map(drop);
+        let other = other.join().unwrap();
+        assert!(mine.is_ok() != other.is_ok());
+        assert_eq!(mine.and(other).unwrap_err().kind(), ErrorKind::QueueFull);
+        assert_eq!(users.len(), 1);
+    });
+}
+
+#[test]
+fn an_evicted_key_is_not_used_any_more() {
+    model(|| {
+        let (users, _clock) = users(1, AtCap::Evict);
+        users.key(&1).try_acquire().unwrap();
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.key(&2).try_acquire().unwrap())
+        };
+        // It was evicted, or not yet; then it is a newcomer itself.
+        let again = users.key(&1).try_acquire();
+        other.join().unwrap();
+        assert_eq!(users.len(), 1);
+        let owes = users.key(&2).available() == 0;
+        assert!(owes || again.is_ok());
+    });
+}
+
+#[test]
+fn a_joiner_and_an_eviction_do_not_miss_each_other() {
+    model(|| {
+        let (users, clock) = users(1, AtCap::Evict);
+        users.key(&1).try_acquire().unwrap();
+        let mut waiter = Waiter::new(&users, 1);
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.key(&2).try_acquire().map(drop))
+        };
+        let polled = waiter.poll();
+        let evicted = other.join().unwrap();
+        match polled {
+            // Pinned: the other one was refused.
+            Poll::Pending => {
+                assert_eq!(evicted.unwrap_err().kind(), ErrorKind::QueueFull);
+                clock.advance(SECOND);
+                assert_eq!(waiter.output().at(), clock.now());
+            }
+            Poll::Ready(_) => evicted.unwrap(),
+        }
+        assert_eq!(users.len(), 1);
+    });
+}
+
+#[test]
+fn a_try_and_a_limiter_that_is_taken_back_lose_nothing() {
+    model(|| {
+        let (users, clock) = users(2, AtCap::Refuse);
+        users.key(&1).try_acquire().unwrap();
+        let waiter = Waiter::new(&users, 1);
+        let mut waiter = waiter;
+        assert!(waiter.poll().is_pending());
+        clock.advance(SECOND);
+        waiter.output();
+        clock.advance(SECOND);
+        // All is paid off, and nobody has the limiter: the first to come takes it back.
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.key(&1).try_acquire().is_ok())
+        };
+        let mine = users.key(&1).try_acquire().is_ok();
+        assert!(mine != other.join().unwrap());
+        assert_eq!(users.key(&1).peek().retry_after, SECOND);
+    });
+}
+
+#[test]
+fn a_joiner_and_a_try_share_what_there_is() {
+    model(|| {
+        let (users, clock) = users(2, AtCap::Refuse);
+        users.key(&1).try_acquire().unwrap();
+        clock.advance(SECOND);
+        let mut waiter = Waiter::new(&users, 1);
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.key(&1).try_acquire().is_ok())
+        };
+        let polled = waiter.poll();
+        let tried = other.join().unwrap();
+        assert!(tried == polled.is_pending());
+        if tried {
+            clock.advance(SECOND);
+            assert_eq!(waiter.output().at(), clock.now());
+        }
+    });
+}
+
+#[test]
+fn a_refund_and_a_joiner_do_not_miss_each_other() {
+    model(|| {
+        let (users, _clock) = users(2, AtCap::Refuse);
+        let charge = users.key(&1).try_acquire().unwrap();
+        let mut waiter = Waiter::new(&users, 1);
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.key(&1).refund(charge))
+        };
+        let polled = waiter.poll();
+        other.join().unwrap();
+        // No time has passed.
+        if polled.is_pending() {
+            waiter.output();
+        }
+        assert_eq!(users.key(&1).peek().retry_after, SECOND);
+    });
+}
+
+#[test]
+fn a_close_and_a_joiner_do_not_miss_each_other() {
+    model(|| {
+        let (users, _clock) = users(2, AtCap::Refuse);
+        users.key(&1).try_acquire().unwrap();
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut future = Arc::clone(&users).key_owned(1).acquire();
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.close())
+        };
+        let polled = Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+        other.join().unwrap();
+        let refused = match polled {
+            Poll::Ready(refused) => refused,
+            Poll::Pending => {
+                assert!(wakes.0.load(Ordering::SeqCst) > 0, "not woken");
+                match Pin::new(&mut future).poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(refused) => refused,
+                    Poll::Pending => panic!("still waiting"),
+                }
+            }
+        };
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
+    });
+}
+
+#[test]
+fn a_key_of_which_a_permit_is_out_is_not_evicted() {
+    model(|| {
+        let slots = slots(1);
+        let out = Arc::new(AtomicUsize::new(0));
+        let enter = |slots: &Slots, key: u32, out: &AtomicUsize| {
+            if let Ok(permit) = slots.key(&key).try_acquire() {
+                // There is one key, so one permit.
+                assert_eq!(out.fetch_add(1, Ordering::SeqCst), 0);
+                out.fetch_sub(1, Ordering::SeqCst);
+                drop(permit);
+            }
+        };
+        let other = {
+            let (slots, out) = (Arc::clone(&slots), Arc::clone(&out));
+            thread::spawn(move || enter(&slots, 1, &out))
+        };
+        enter(&slots, 2, &out);
+        other.join().unwrap();
+        assert_eq!(slots.len(), 1);
+    });
+}
