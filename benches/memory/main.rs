@@ -5,6 +5,7 @@
 //! semaphore itself allocates, and the size of the future is shown beside it.
 
 mod gate;
+mod keyed;
 mod rates;
 mod rules;
 mod throttles;
@@ -54,8 +55,10 @@ fn main() -> ExitCode {
     println!();
     let rules = rules::table(&options);
     println!();
+    let keyed = keyed::table(&options);
+    println!();
     let gate = gate::table(&options);
-    if options.check && !(semaphores && throttles && rates && rules && gate) {
+    if options.check && !(semaphores && throttles && rates && rules && keyed && gate) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

@@ -6,6 +6,7 @@
 
 mod contended;
 mod gate;
+mod keyed;
 mod local;
 mod pacing;
 mod rates;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         local::ENTRIES,
         rules::ENTRIES,
         gate::ENTRIES,
+        keyed::ENTRIES,
     ]
     .concat();
     let options = Options::from_args();

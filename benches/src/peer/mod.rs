@@ -25,7 +25,7 @@ pub use self::logs::{
 };
 pub use self::rates::{
     Governor, KeyedGovernor, KeyedLimiter, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit,
-    TryLimiter, UpkeptGovernor, WaitLimiter, tower_rate,
+    TryLimiter, UpkeptGovernor, WaitLimiter, governor_quota, tower_rate,
 };
 pub use self::semaphores::Ours;
 pub use self::throttles::{AsThrottle, Item};

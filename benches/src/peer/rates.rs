@@ -113,7 +113,13 @@ impl WaitLimiter for OurLimiter {
 /// governor, on the clock that it has by default.
 pub type Governor = governor::DefaultDirectRateLimiter;
 
-fn governor_quota(rate: Rate) -> governor::Quota {
+/// A rate as governor has it.
+///
+/// # Panics
+///
+/// When it is too high for it.
+#[must_use]
+pub fn governor_quota(rate: Rate) -> governor::Quota {
     // Its constructors divide by the count and round down; from the interval it takes the same.
     governor::Quota::with_period(rate.interval().max(Duration::from_nanos(1)))
         .expect("the interval is not nought")
