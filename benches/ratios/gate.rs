@@ -1,11 +1,11 @@
 //! What a gate and a detector cost a request, on one thread and on two.
 //!
-//! A record is beside a decision that is made for each key. Whoever else is to be beside it is a
-//! [`KeyedLimiter`](tollgate_bench::peer::KeyedLimiter), and a line in [`recorded`].
+//! A record is beside a decision that is made for each key.
 
+use tollgate::{Keyed, RateLimiter};
 use tollgate_bench::gate;
 use tollgate_bench::harness::{Contender, Entry, Row};
-use tollgate_bench::peer::{KeyedGovernor, KeyedLimiter};
+use tollgate_bench::keyed::{GovernorKeyed, KeyedLimiter};
 
 use crate::contended::{THREADS, abreast};
 use crate::ready::timed;
@@ -51,10 +51,12 @@ fn threads_checked() -> Row {
 
 /// Beside decisions for a thousand keys.
 fn beside_decisions(ours: Work, on: fn(&str, Work) -> Contender) -> Row {
-    fn of<L: KeyedLimiter>(on: fn(&str, Work) -> Contender) -> Contender {
-        on(L::NAME, Box::new(gate::decision::<L>()))
+    fn of<L: KeyedLimiter<u64>>(name: &str, on: fn(&str, Work) -> Contender) -> Contender {
+        on(name, Box::new(gate::decision::<L>()))
     }
-    Row::of(on("tollgate", ours)).at_most(1.5, of::<KeyedGovernor>(on))
+    Row::of(on("tollgate", ours))
+        .at_most(1.5, of::<Keyed<u64, RateLimiter>>("tollgate, keyed", on))
+        .beside(of::<GovernorKeyed<u64>>("governor, keyed", on))
 }
 
 fn recorded(on: fn(&str, Work) -> Contender) -> Row {

@@ -24,8 +24,8 @@ pub use self::logs::{
     OurTokenBucket,
 };
 pub use self::rates::{
-    Governor, KeyedGovernor, KeyedLimiter, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit,
-    TryLimiter, UpkeptGovernor, WaitLimiter, governor_quota, tower_rate,
+    Governor, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor,
+    WaitLimiter, governor_quota, tower_rate,
 };
 pub use self::semaphores::Ours;
 pub use self::throttles::{AsThrottle, Item};

@@ -174,34 +174,6 @@ impl TryLimiter for UpkeptGovernor {
     }
 }
 
-/// governor with a limiter for each key, on the clock that it has by default.
-pub type KeyedGovernor = governor::DefaultKeyedRateLimiter<u64>;
-
-/// One limiter for each key, all with the same rate.
-pub trait KeyedLimiter: Send + Sync + 'static {
-    /// What the tables call it.
-    const NAME: &'static str;
-
-    /// One with this rate for each key.
-    fn with_rate(rate: Rate) -> Self;
-
-    /// Asks for one of a key.
-    fn try_take(&self, key: &u64) -> impl Answer + '_;
-}
-
-impl KeyedLimiter for KeyedGovernor {
-    const NAME: &'static str = "governor, keyed";
-
-    fn with_rate(rate: Rate) -> Self {
-        Self::keyed(governor_quota(rate))
-    }
-
-    #[inline(always)]
-    fn try_take(&self, key: &u64) -> impl Answer + '_ {
-        self.check_key(key)
-    }
-}
-
 /// leaky-bucket, fair as it is by default.
 pub type LeakyBucket = leaky_bucket::RateLimiter;
 
