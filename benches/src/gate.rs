@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tollgate::{Detector, Gate, Quota};
 
 use crate::keyed::KeyedLimiter;
-use crate::rates::PLENTY;
 
 /// Keys that come again and again.
 const KEYS: u64 = 1000;
