@@ -106,7 +106,7 @@ impl Log {
     }
 
     /// Those of times to come, which are the last.
-    fn to_come(&mut self, now: u64) -> Vec<Unit> {
+    fn take_to_come(&mut self, now: u64) -> Vec<Unit> {
         let now = self.grain.round(now);
         let past = self.units.iter().filter(|unit| unit.time <= now).count();
         self.units.split_off(past)
@@ -122,7 +122,7 @@ impl Log {
                 None => break,
             }
         }
-        for unit in self.to_come(now) {
+        for unit in self.take_to_come(now) {
             self.book(unit.charge, now, 1);
         }
     }
@@ -131,7 +131,7 @@ impl Log {
     /// early as they can be.
     pub(crate) fn change(&mut self, most: u64, period: u64, grain: Grain, owed: u64, now: u64) {
         let used = self.used(now);
-        let to_come = self.to_come(now).len() as u64;
+        let to_come = self.take_to_come(now).len() as u64;
         let made: Vec<u64> = (self.units.iter())
             .filter(|unit| self.counts(**unit, now))
             .map(|unit| unit.time)
