@@ -74,6 +74,13 @@ impl Naive {
         self.line.len()
     }
 
+    /// Whether it is known exactly when a 1 would be admitted behind the line: by a log, if all
+    /// that is in it are such.
+    fn is_exact_behind(&self, cost: u64) -> bool {
+        let ones = self.line.iter().all(|place| place.cost == 1);
+        ones && cost == 1 && self.rule.is_log()
+    }
+
     /// Whether somebody in line asks for so much that not all of it may fit, so that those behind
     /// are due earlier than they are told.
     pub(crate) fn is_endless(&self) -> bool {
@@ -139,7 +146,7 @@ impl Naive {
         } else {
             Told::Limited {
                 due: self.foresee(self.line.len(), cost),
-                behind: !self.line.is_empty(),
+                behind: !self.line.is_empty() && !self.is_exact_behind(cost),
             }
         }
     }

@@ -59,6 +59,10 @@ impl Rule {
         }
     }
 
+    pub(crate) fn is_log(&self) -> bool {
+        matches!(self.state, State::Log(_))
+    }
+
     /// What is owed.
     pub(crate) fn used(&self, now: u64) -> u64 {
         let now = now.min(LAST_TICK);

@@ -57,13 +57,18 @@ impl Scene {
     }
 
     fn owner(&self) -> Owner<'_> {
+        self.owner_at(self.clock.now().as_nanos())
+    }
+
+    /// Whose clock is perhaps ahead of the others'.
+    fn owner_at(&self, nanos: u64) -> Owner<'_> {
         let Some(Memory::Log(log)) = self.core.rule.as_deref() else {
             panic!("a log");
         };
         let (view, seen) = (log.view(), self.core.cell.load());
         let head = Position::of(seen);
         let found = view.stamps.load(head.index, None).expect("a place");
-        assert!(found.free_from(PERIOD) <= self.clock.now().as_nanos());
+        assert!(found.free_from(PERIOD) <= nanos);
         assert!(
             self.core
                 .cell
@@ -98,6 +103,18 @@ fn who_comes_to_its_place_writes_it_as_of_now() {
     assert_eq!(scene.decide(), Err(6300));
     assert_eq!(owner.write(5300), 5300);
     assert_eq!(scene.decide(), Err(6300));
+}
+
+#[test]
+fn who_comes_with_a_clock_that_is_behind_writes_it_a_period_after_what_was_there() {
+    let scene = Scene::new(1);
+    assert_eq!(scene.decide(), Ok(5000));
+    scene.advance(999);
+    let owner = scene.owner_at(6000);
+    assert_eq!(scene.available(), 0);
+    assert_eq!(owner.write(6000), 6000);
+    scene.advance(1);
+    assert_eq!(scene.decide(), Err(7000));
 }
 
 #[test]
