@@ -154,9 +154,10 @@ impl Short {
         u32::try_from(units).map_or(u32::MAX, |units| units.saturating_add(1))
     }
 
-    /// The time that is kept for one.
+    /// The time that is kept for one, also if it is too late for now.
     pub(super) fn rounded(&self, time: u64) -> u64 {
-        self.time(self.number(time))
+        let base = self.base.load(Ordering::Relaxed);
+        base.saturating_add(self.whole(time.saturating_sub(base)))
     }
 }
 
