@@ -1,12 +1,13 @@
 //! At the ends of what can be counted, and what else a limiter can do, by these rules.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::{Algorithm, AlgorithmError, Clock, ErrorKind, Oversize, Quota, RateLimiter};
 
 use super::any::LOGS;
 use super::rule::LAST_TICK;
-use crate::support::{Waiter, kind};
+use crate::support::{Waiter, kind, poll_once};
 
 const ALL: [Algorithm; 3] = [LOGS[0], LOGS[1], Algorithm::SlidingWindow];
 
@@ -184,6 +185,32 @@ fn a_base_that_moves_charges_nobody_earlier() {
         clock.advance(nanos(2 * period));
         for waiter in &mut line {
             assert_eq!(waiter.granted().at(), due);
+        }
+    }
+}
+
+/// Each of a long line is told exactly when it will be its turn, however far away that is.
+#[test]
+fn a_long_line_is_told_its_times() {
+    for algorithm in ALL {
+        for period in [100, 1 << 29, 3_600_000_000_000] {
+            let clock = Clock::manual();
+            let limiter = RateLimiter::new(Quota::new(2, nanos(period)))
+                .algorithm(algorithm)
+                .clock(&clock);
+            let mut line: Vec<_> = (0..50).map(|_| limiter.reserve().unwrap()).collect();
+            let due = |reservation: &tollgate::Reservation| {
+                clock.now().saturating_add(reservation.delay())
+            };
+            let told: Vec<_> = line.iter().map(due).collect();
+            clock.advance(nanos(60 * period));
+            for (told, reservation) in told.into_iter().zip(&mut line) {
+                let charge = match poll_once(reservation) {
+                    Poll::Ready(charge) => charge.unwrap(),
+                    Poll::Pending => panic!("still in line"),
+                };
+                assert_eq!(charge.at(), told, "{algorithm}");
+            }
         }
     }
 }
