@@ -7,7 +7,7 @@
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
 use crate::support::Waiter;
 
@@ -16,9 +16,57 @@ fn at_once(limiter: &RateLimiter) -> usize {
     (0..).take_while(|_| limiter.try_acquire().is_ok()).count()
 }
 
+/// A clock whose numbers are small in tests, and large, odd and not the same in two threads on a real
+/// machine.
+///
+/// Seen in governor#157. Here every rule on the clock of the system, with threads that take what they
+/// can get.
+#[test]
+fn bugs_that_only_show_on_real_clocks() {
+    const PERIOD: Duration = Duration::from_micros(500);
+    let rules = [
+        // In any period at most the burst and the count, and one for the nanosecond.
+        (Algorithm::Gcra, 21),
+        (Algorithm::TokenBucket, 20),
+        (Algorithm::FixedWindow, 20),
+        (Algorithm::SlidingWindow, 19),
+        (Algorithm::SlidingLog, 10),
+        (Algorithm::CompactLog, 10),
+        (Algorithm::SubInterval { parts: 4 }, 10),
+    ];
+    for (algorithm, most) in rules {
+        let quota = match algorithm {
+            Algorithm::Gcra => Quota::new(10, PERIOD).burst(10),
+            _ => Quota::new(10, PERIOD),
+        };
+        let limiter = RateLimiter::new(quota).algorithm(algorithm);
+        let mut ticks = thread::scope(|scope| {
+            let tries = || {
+                let tries = (0..20_000).filter_map(|_| limiter.try_acquire().ok());
+                tries
+                    .map(|charge| charge.at().as_nanos())
+                    .collect::<Vec<u64>>()
+            };
+            let threads = [scope.spawn(tries), scope.spawn(tries)];
+            threads.map(|thread| thread.join().unwrap()).concat()
+        });
+        ticks.sort_unstable();
+        let nanos = u64::try_from(PERIOD.as_nanos()).unwrap();
+        for (number, from) in ticks.iter().enumerate() {
+            let within = ticks[number..]
+                .iter()
+                .take_while(|tick| **tick - from < nanos);
+            let count = within.count();
+            assert!(count <= most, "{algorithm}: {count} from tick {from}");
+        }
+        assert!(!ticks.is_empty());
+    }
+}
+
 /// The clock goes back, the time stamp counter drifts, the machine suspends.
 ///
-/// Seen in tikv/minstant#23, tokio-rs/tokio#2784. Here, a suspension.
+/// Seen in tikv/minstant#23, tokio-rs/tokio#2784. Here, a suspension; a counter that drifts is a test of
+/// the clock itself, `a_counter_that_drifts_is_never_far_behind`.
 #[test]
 fn clock_leaps() {
     // For ten minutes while three waited: each is charged in its turn, nobody twice, and afterwards at
