@@ -29,8 +29,8 @@
 //! | what others are told is "so many in each window", and twice that across an edge does no harm | [`FixedWindow`](self#fixedwindow) |
 //! | about `N` in any `T` for a very large `N`, and somewhat more does no harm | [`SlidingWindow`](self#slidingwindow) |
 //! | a queue in front of a slow service: nobody is refused, but waits, and not too many | [`LeakyBucket`](self#leakybucket) |
-//! | the same for each user, each address, each tenant | any of these in a `Keyed` |
-//! | to stop who calls far too much over a long time, without a decision for each call | a `Gate`, shut by a `Detector` |
+//! | the same for each user, each address, each tenant | any of these but the sliding window and the logs, in a [`Keyed`](crate::Keyed) |
+//! | to stop who calls far too much over a long time, without a decision for each call | a [`Gate`](crate::Gate), shut by a [`Detector`](crate::Detector) |
 //!
 //! Whichever it is, [`acquire`](crate::RateLimiter::acquire) waits in a strict first-in first-out
 //! line, and everything else that a [`RateLimiter`](crate::RateLimiter) can do is the same.
