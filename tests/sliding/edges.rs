@@ -203,6 +203,12 @@ fn a_long_line_is_told_its_times() {
                 clock.now().saturating_add(reservation.delay())
             };
             let told: Vec<_> = line.iter().map(due).collect();
+            if algorithm != Algorithm::SlidingWindow {
+                // Behind a line of ones a log tells it exactly without a place in line, too.
+                let refused = limiter.try_acquire().unwrap_err();
+                let next = limiter.reserve().unwrap();
+                assert_eq!(refused.retry_after(), Some(next.delay()));
+            }
             clock.advance(nanos(60 * period));
             for (told, reservation) in told.into_iter().zip(&mut line) {
                 let charge = match poll_once(reservation) {
