@@ -27,7 +27,7 @@ use std::time::Duration;
 pub struct AcquireError {
     kind: ErrorKind,
     part: Option<u8>,
-    /// Nanoseconds for `Limited`, `QueueFull` and `TimedOut`, the capacity for `ExceedsCapacity`; or
+    /// Nanoseconds for `Limited`, `QueueFull`, `TooManyKeys` and `TimedOut`, the capacity for `ExceedsCapacity`; or
     /// [`UNKNOWN`].
     number: u64,
 }
@@ -46,9 +46,10 @@ pub enum ErrorKind {
     Cancelled,
     /// The caller's deadline passed first.
     TimedOut,
-    /// As many callers as the throttle allows are already waiting; or, of a limit
-    /// [by key](crate::Keyed), there is no room for another key.
+    /// As many callers as the throttle allows are already waiting.
     QueueFull,
+    /// There is no room for another key in a limit [by key](crate::Keyed).
+    TooManyKeys,
     /// Fewer permits are free than were asked for, or others wait for them; only from `try_` calls.
     NoPermits,
     /// The rate does not allow it now, or a gate is shut; only from `try_` calls of rate limiters,
@@ -137,6 +138,15 @@ impl AcquireError {
         }
     }
 
+    /// [`TooManyKeys`](ErrorKind::TooManyKeys), until there may be room in `retry_after`.
+    pub(crate) fn too_many_keys(retry_after: Duration) -> Self {
+        Self {
+            kind: ErrorKind::TooManyKeys,
+            part: None,
+            number: nanos(retry_after),
+        }
+    }
+
     /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
     pub(crate) fn would_take(wait: Duration) -> Self {
         Self {
@@ -203,8 +213,9 @@ impl AcquireError {
     /// How long to wait before trying again, when the throttle knows:
     ///
     /// - for [`Limited`](ErrorKind::Limited), until it would be admitted if nobody else came;
-    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place; of a
-    ///   rate [by key](crate::Keyed) that has no room, until [there may be some](crate::AtCap);
+    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place;
+    /// - for [`TooManyKeys`](ErrorKind::TooManyKeys) of rates, until [there may be
+    ///   room](crate::AtCap);
     /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused at once, as
     ///   the wait would not have fitted: how long that would have been.
     ///
@@ -212,7 +223,10 @@ impl AcquireError {
     pub fn retry_after(&self) -> Option<Duration> {
         let knows = matches!(
             self.kind,
-            ErrorKind::Limited | ErrorKind::QueueFull | ErrorKind::TimedOut
+            ErrorKind::Limited
+                | ErrorKind::QueueFull
+                | ErrorKind::TooManyKeys
+                | ErrorKind::TimedOut
         );
         (knows && self.number != UNKNOWN).then(|| Duration::from_nanos(self.number))
     }
@@ -257,6 +271,10 @@ impl fmt::Display for AcquireError {
                     )
                 }
                 None => f.write_str("too many callers are waiting already"),
+            },
+            ErrorKind::TooManyKeys => match self.retry_after() {
+                Some(after) => write!(f, "too many keys are in use, try again in {after:?}"),
+                None => f.write_str("too many keys are in use"),
             },
             ErrorKind::NoPermits => f.write_str("no permits are available"),
             ErrorKind::Limited => match self.retry_after() {

@@ -190,7 +190,8 @@ impl Quota {
 
     /// The same rate, with up to `burst` at once after a pause.
     ///
-    /// Over any time `t` at most the burst plus `t` times the rate are let through. After the whole
+    /// By the default [algorithm](crate::Algorithm), over any time `t` at most the burst plus `t`
+    /// times the rate are let through. After the whole
     /// burst was used it is all back after `burst * period / count`.
     ///
     /// # Panics
@@ -257,6 +258,7 @@ impl Quota {
     }
 
     /// How many may go at once after a pause: what was set by [`burst`](Self::burst), otherwise 1.
+    /// Windows and logs let the [`count`](Self::count) go at once.
     pub const fn max_burst(self) -> u64 {
         self.burst
     }

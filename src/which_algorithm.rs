@@ -29,7 +29,7 @@
 //! | what others are told is "so many in each window", and twice that across an edge does no harm | [`FixedWindow`](self#fixedwindow) |
 //! | about `N` in any `T` for a very large `N`, and somewhat more does no harm | [`SlidingWindow`](self#slidingwindow) |
 //! | a queue in front of a slow service: nobody is refused, but waits, and not too many | [`LeakyBucket`](self#leakybucket) |
-//! | the same for each user, each address, each tenant | any of these but the sliding window and the logs, in a [`Keyed`](crate::Keyed) |
+//! | the same for each user, each address, each tenant | `Gcra`, `TokenBucket`, `FixedWindow` or `SubInterval` in a [`Keyed`](crate::Keyed), which has a word for each; for exactly `N` in any `T` that is `SubInterval` |
 //! | to stop who calls far too much over a long time, without a decision for each call | a [`Gate`](crate::Gate), shut by a [`Detector`](crate::Detector) |
 //!
 //! Whichever it is, [`acquire`](crate::RateLimiter::acquire) waits in a strict first-in first-out
@@ -236,8 +236,9 @@
 //! # SubInterval
 //!
 //! Exactly `N` in any `T`, in a word: the period is cut into `k` parts, of which any time `T`
-//! touches at most `k + 1`, and each gets as much of `N`. More parts give more of the rate, and
-//! smaller crowds.
+//! touches at most `k + 1`, and each gets `⌊N/(k+1)⌋`. So more parts give smaller crowds, and more of
+//! the rate as far as `k + 1` divides `N`: of 10 a second, 4 parts let 8 through, 5 parts 5, and 9
+//! parts 9.
 //!
 //! ```
 //! use std::time::Duration;

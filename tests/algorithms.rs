@@ -4,6 +4,7 @@
 //! Against a model each is tested in `rate_model` and `sliding`.
 
 mod algorithms {
+    mod changed;
     mod promises;
     mod restored;
     mod text;

@@ -118,7 +118,7 @@ fn of_two_new_keys_and_one_place_one_is_refused() {
         let mine = users.key(&2).try_acquire().map(drop);
         let other = other.join().unwrap();
         assert!(mine.is_ok() != other.is_ok());
-        assert_eq!(mine.and(other).unwrap_err().kind(), ErrorKind::QueueFull);
+        assert_eq!(mine.and(other).unwrap_err().kind(), ErrorKind::TooManyKeys);
         assert_eq!(users.len(), 1);
     });
 }
@@ -156,7 +156,7 @@ fn a_joiner_and_an_eviction_do_not_miss_each_other() {
         match polled {
             // Pinned: the other one was refused.
             Poll::Pending => {
-                assert_eq!(evicted.unwrap_err().kind(), ErrorKind::QueueFull);
+                assert_eq!(evicted.unwrap_err().kind(), ErrorKind::TooManyKeys);
                 clock.advance(SECOND);
                 assert_eq!(waiter.output().at(), clock.now());
             }

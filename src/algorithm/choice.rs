@@ -70,7 +70,8 @@ pub enum Algorithm {
     /// window lies within the last `T`, as if it had come evenly.
     ///
     /// If it did not come evenly, it may truly be more than `N` in a time `T`, though never `2N`,
-    /// or less might have been possible. The estimate is computed exactly. The quota has no burst,
+    /// or less might have been possible; with an `N` of 1 a call is admitted in every other window
+    /// at most. The estimate is computed exactly. The quota has no burst,
     /// or one of `N`.
     ///
     /// Source: *How we built rate limiting capable of scaling to millions of domains*, Cloudflare,
@@ -100,7 +101,8 @@ pub enum Algorithm {
     /// Exactly at most `N` in any time `T`, in a single word: `⌊N/(k+1)⌋` in each window of
     /// `⌈T/k⌉`. Any time `T` touches at most `k + 1` of them.
     ///
-    /// So the rate that can be had is at most `k/(k+1)` of the quota's. The quota has no burst, or
+    /// So the rate that can be had is at most `k/(k+1)` of the quota's, and just that if `k + 1`
+    /// divides `N`. The quota has no burst, or
     /// one of `N`.
     ///
     /// Source: a comment on S. Solyanik, *Throttling requests*, 2008.
@@ -182,8 +184,9 @@ impl Algorithm {
         }
     }
 
-    /// Whether all that is owed is in a word.
-    pub(crate) const fn keeps_a_word(self) -> bool {
+    /// Whether all that it keeps is a word, as it must be for a limit [by
+    /// key](crate::Keyed::algorithm): all but the sliding window and the logs.
+    pub const fn keeps_a_word(self) -> bool {
         !matches!(
             self,
             Self::SlidingWindow | Self::SlidingLog | Self::CompactLog
@@ -317,6 +320,9 @@ impl FromStr for Algorithm {
                 reason: Reason::NoParts,
             }),
             Some(parts) => Ok(Self::SubInterval { parts }),
+            None if text == "leaky-bucket" => Err(AlgorithmError {
+                reason: Reason::LeakyBucket,
+            }),
             None => Err(AlgorithmError {
                 reason: Reason::Unknown,
             }),
@@ -325,6 +331,19 @@ impl FromStr for Algorithm {
 }
 
 /// Why a limiter with some quota cannot decide by some [`Algorithm`]; or why a text is none.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Algorithm;
+///
+/// let error = "bucket".parse::<Algorithm>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, sliding-log, \
+///      compact-log or sub-interval/ and a number",
+/// );
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlgorithmError {
     reason: Reason,
@@ -338,6 +357,7 @@ enum Reason {
     TooLong { count: u64 },
     NoParts,
     TooManyParts { parts: u32, count: u64 },
+    LeakyBucket,
     Unknown,
 }
 
@@ -379,6 +399,9 @@ impl AlgorithmError {
                 text.and(" or more, but the quota has one of ")
                     .number(count as u128)
             }
+            Reason::LeakyBucket => {
+                Text::new("a leaky bucket is a type of its own, LeakyBucket, not an algorithm")
+            }
             Reason::Unknown => Text::new(
                 "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, \
                  sliding-log, compact-log or sub-interval/ and a number",
@@ -406,6 +429,10 @@ impl serde::Serialize for Algorithm {
 impl<'de> serde::Deserialize<'de> for Algorithm {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        // Who reads this sees a whole configuration, and not which text was meant.
+        let parsed = text.parse();
+        parsed.map_err(|error| {
+            serde::de::Error::custom(format_args!("{text:?} is no algorithm: {error}"))
+        })
     }
 }

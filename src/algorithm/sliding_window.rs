@@ -159,6 +159,38 @@ impl Windows {
         self.start.saturating_add(nanos)
     }
 
+    /// Under another rule, with as much that counts at a tick as `owed`. What of it is of the window
+    /// before goes on to fade.
+    pub(crate) fn change(self, old: WindowRule, new: WindowRule, owed: u64, now: u64) -> Self {
+        let this = self.at(old, now);
+        let start = now - now % new.period;
+        let used = self.used(old, now);
+        if used == 0 {
+            return Self {
+                start,
+                previous: 0,
+                count: owed,
+            };
+        }
+        let scaled = |part: u64, of: u64, by: u64| {
+            let scaled = u128::from(part) * u128::from(by) / u128::from(of);
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        // Rounded down here, so that it is in this window in doubt, where it counts for longer.
+        let fading = scaled(used - this.count.min(used), used, owed);
+        let left = new.period - (now - start);
+        let previous = scaled(fading, left, new.period).min(new.most);
+        let counted = Self {
+            start,
+            previous,
+            count: 0,
+        };
+        Self {
+            count: owed.saturating_sub(counted.used(new, now)),
+            ..counted
+        }
+    }
+
     /// With so many more at a tick, whatever fits. Says how many there was room for.
     pub(crate) fn book(self, rule: WindowRule, now: u64, cost: u64, room: u64) -> (Self, u64) {
         let mut this = self.at(rule, now);

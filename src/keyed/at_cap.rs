@@ -8,7 +8,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AtCap {
-    /// It is refused, with [`QueueFull`](crate::ErrorKind::QueueFull). Nobody is admitted too early,
+    /// It is refused, with [`TooManyKeys`](crate::ErrorKind::TooManyKeys). Nobody is admitted too early,
     /// and nobody is charged for another; but many keys, of an attacker perhaps, keep new ones out
     /// until they have recovered.
     ///

@@ -26,6 +26,7 @@ pub use self::hashing::{KeyHasher, KeyHashing};
 use self::permits::Permits;
 use self::rates::Rates;
 use crate::concurrency::Semaphore;
+use crate::const_panic::panic_with;
 use crate::rate::RateLimiter;
 
 /// How many keys there may be, unless that is chosen.
@@ -90,6 +91,13 @@ const DEFAULT_KEYS: usize = 100_000;
 /// As with the [`RateLimiter`](RateLimiter#cancel-safety) and the
 /// [`Semaphore`](Semaphore#cancel-safety): dropping a waiting future loses nothing. A key is not
 /// dropped while somebody waits for it, or for as long as it is owed something by that.
+///
+/// # Making one
+///
+/// There is a `new` for rates and one for permits, so the type has to be named where it is made:
+/// `Keyed::<String, RateLimiter>::new(quota)`. It can be made in a `static`, with a cap on the keys.
+/// What is handed to [`key`](Self::key) is what a key is made from, by `ToOwned`: a `&str` for a
+/// `String`, and the key itself for one that is [`Clone`], such as an `Arc<str>`.
 ///
 /// # Examples
 ///
@@ -195,11 +203,10 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
 ///
 /// If there cannot be so many.
 #[track_caller]
-fn checked_keys(max_keys: usize) -> usize {
-    assert!(
-        max_keys > 0 && max_keys as u64 <= 1 << 32,
-        "there cannot be at most {max_keys} keys, but 1 to 2^32"
-    );
+const fn checked_keys(max_keys: usize) -> usize {
+    if max_keys == 0 || max_keys as u64 > 1 << 32 {
+        panic_with("there cannot be at most ", max_keys, " keys, but 1 to 2^32");
+    }
     max_keys
 }
 

@@ -28,7 +28,10 @@ use crate::time::Clock;
 /// exactly, for every quota; but for what asks for more by its name: [`Oversize::Debt`],
 /// [`charge`](Self::charge), [`Carry::Reset`]. The time at which a waiting task really goes on is
 /// somewhat later, see [`MissedTick`]. The algorithm is the generic cell rate algorithm of ITU-T
-/// I.371, with a single word of state. For a limiter time ends nine years (2^58 ns) after the epoch
+/// I.371, with a single word of state.
+///
+/// By another [algorithm](Self::algorithm) it is [what that promises](Algorithm), and what is called
+/// the burst here is what can be had at once: the whole count for windows and logs. For a limiter time ends nine years (2^58 ns) after the epoch
 /// of its clock: nothing is paid off any more then.
 ///
 /// # Fairness
@@ -352,7 +355,8 @@ impl RateLimiter {
 /// Changing it.
 impl RateLimiter {
     /// Changes the quota at once, and lets everybody in line be due by the new one. What was spent
-    /// stays spent in proportion.
+    /// stays spent: [in proportion](Carry::Proportional) under the default algorithm, [as many as
+    /// there were](Carry::Additive) under all others.
     ///
     /// Nothing that was charged before is forgotten, and no decision under the old quota is made
     /// after this returns. Charges that were made before cannot be refunded any more. A waiter that
@@ -387,7 +391,7 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        self.set_quota_with(quota, Carry::default());
+        self.set_quota_with(quota, Carry::by(self.config.algorithm));
     }
 
     /// Changes the quota, and says what becomes of what was spent. See

@@ -1,5 +1,7 @@
 //! What can be chosen about a limiter.
 
+use crate::algorithm::Algorithm;
+
 /// What happens when the timer that lets waiters go is late, which it always is, a little.
 ///
 /// It makes no difference for calls that need not wait.
@@ -33,22 +35,64 @@ pub enum Oversize {
 }
 
 /// What becomes of what was spent, when [the quota changes](super::RateLimiter::set_quota_with).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+///
+/// What is owed is rounded up: under the default algorithm to a small part of one, which is not
+/// noticed; under those that count calls to whole ones, so that a quota which goes back and forth
+/// with [`Proportional`](Self::Proportional) or [`AsIs`](Self::AsIs) makes more and more of it.
+/// Those are for a quota that changes once in a while, and to another scale.
+///
+/// # Examples
+///
+/// Of five a second three were spent, then it becomes twenty:
+///
+/// ```
+/// use tollgate::{Algorithm, Carry, Clock, Quota, RateLimiter};
+///
+/// for (carry, available) in [
+///     (Carry::Additive, 17),
+///     (Carry::Proportional, 8),
+///     (Carry::AsIs, 2),
+///     (Carry::Reset, 20),
+/// ] {
+///     let limiter = RateLimiter::new(Quota::per_second(5))
+///         .algorithm(Algorithm::SlidingLog)
+///         .clock(Clock::manual());
+///     limiter.try_acquire_many(3)?;
+///     limiter.set_quota_with(Quota::per_second(20), carry);
+///     assert_eq!(limiter.available(), available);
+/// }
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Carry {
     /// What was spent stays spent in proportion: of half the old burst, half the new one is left.
-    #[default]
+    /// What [`set_quota`](super::RateLimiter::set_quota) does under [the default
+    /// algorithm](crate::Algorithm::Gcra).
+    ///
+    /// In a log each of those that were spent is kept as often as it takes, at its own time, or
+    /// only the newest are.
     Proportional,
     /// What is available stays as it is, at most the new burst.
     AsIs,
     /// What was spent stays spent: the difference of the bursts becomes available, or is taken
-    /// away.
+    /// away. What [`set_quota`](super::RateLimiter::set_quota) does under the algorithms that count
+    /// calls, which are all others: so a log goes on to have at most the new count in any new
+    /// period, of what it has admitted before as well.
     Additive,
     /// Nothing is owed any more, and the whole new burst is available.
     Reset,
 }
 
 impl Carry {
+    /// Unless another one is chosen.
+    pub(crate) fn by(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Gcra => Self::Proportional,
+            _ => Self::Additive,
+        }
+    }
+
     /// What is owed under the new limits, in their units, rounded up: `owed` and the first of each
     /// pair are in old units, the others in new ones.
     pub(super) fn owed(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {

@@ -68,9 +68,9 @@ impl Charge {
 }
 
 impl Carry {
-    /// What is owed in proportion under other limits.
-    pub(crate) fn proportional(owed: u64, old: &Limits, new: &Limits) -> u64 {
-        Self::Proportional.owed(
+    /// What is owed under other limits.
+    pub(crate) fn under(self, owed: u64, old: &Limits, new: &Limits) -> u64 {
+        self.owed(
             owed,
             [old.tolerance, new.tolerance],
             [old.interval, new.interval],
@@ -109,9 +109,9 @@ impl Template {
         match after {
             Some(nanos) => {
                 let after = std::time::Duration::from_nanos(nanos);
-                AcquireError::queue_full(self.0.jittered(after))
+                AcquireError::too_many_keys(self.0.jittered(after))
             }
-            None => AcquireError::new(crate::error::ErrorKind::QueueFull),
+            None => AcquireError::new(crate::error::ErrorKind::TooManyKeys),
         }
     }
 
@@ -183,7 +183,8 @@ impl Promoted {
     }
 
     pub(crate) fn set_quota(&self, quota: Quota) {
-        self.0.reconfigure(quota, Carry::default());
+        self.0
+            .reconfigure(quota, Carry::by(self.0.config.algorithm));
     }
 
     pub(crate) fn close(&self) {

@@ -20,12 +20,16 @@
 //! | [`ErrorKind`](crate::ErrorKind) | answer | |
 //! |---|---|---|
 //! | `Limited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be let in |
-//! | `Closed`, `Cancelled`, `ExceedsCapacity`, `Store`, and kinds to come | 503 Service Unavailable | it is not the doing of the client |
+//! | `Closed`, `Cancelled`, `ExceedsCapacity`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | it is not the doing of the client |
 //!
 //! If the throttle knows when to [try again](crate::AcquireError::retry_after), `Retry-After` says so:
 //! in whole seconds, rounded up, at least 1. A rate limiter knows when it refuses at once, also because
 //! the wait would be longer than the [timeout](ThrottleLayer::timeout), and when its line is full; a
 //! concurrency throttle never does.
+//!
+//! For limits [by key](crate::Keyed) it depends on the request which throttle that is, so the layer
+//! cannot have it: take `users.key_owned(user)` in a middleware of one's own, or in the handler, as
+//! the example `axum_users` does.
 //!
 //! The [`AcquireError`](crate::AcquireError) is among the extensions of the answer, and only of one
 //! that is a refusal. Whoever wants to count refusals, or to answer differently, finds it there from a

@@ -21,6 +21,7 @@ pub(super) fn refusal<B, P>(
         ErrorKind::Closed
         | ErrorKind::Cancelled
         | ErrorKind::ExceedsCapacity
+        | ErrorKind::TooManyKeys
         | ErrorKind::Store => StatusCode::SERVICE_UNAVAILABLE,
     };
     if let Some(after) = error.retry_after() {

@@ -51,6 +51,9 @@ fn anything_else_is_no_algorithm() {
             "{text}: {error}"
         );
     }
+    let error = "leaky-bucket".parse::<Algorithm>().unwrap_err();
+    let expected = "a leaky bucket is a type of its own, LeakyBucket, not an algorithm";
+    assert_eq!(error.to_string(), expected);
     let error = "sub-interval/0".parse::<Algorithm>().unwrap_err();
     assert_eq!(error.to_string(), "a period cannot be cut into 0 parts");
 }
@@ -85,8 +88,6 @@ fn it_is_a_string_in_a_configuration() {
         );
     }
     let error = serde_json::from_str::<Algorithm>("\"bucket\"").unwrap_err();
-    assert!(
-        error.to_string().starts_with("unknown algorithm"),
-        "{error}"
-    );
+    let expected = "\"bucket\" is no algorithm: unknown algorithm, expected gcra";
+    assert!(error.to_string().starts_with(expected), "{error}");
 }

@@ -26,7 +26,7 @@ fn there_is_room_for_as_many_as_was_said() {
             }
             assert_eq!(users.len(), keys);
             let refused = users.key(&u32::MAX).try_acquire();
-            assert_eq!(kind(refused), ErrorKind::QueueFull);
+            assert_eq!(kind(refused), ErrorKind::TooManyKeys);
             assert_eq!(users.len(), keys);
         }
     }
@@ -52,9 +52,9 @@ fn a_newcomer_is_told_when_the_first_it_looked_at_makes_room() {
 fn who_was_refused_for_want_of_room_has_its_whole_burst_later() {
     let (users, clock) = users(1, AtCap::Refuse);
     users.key(&1).try_acquire().unwrap();
-    assert_eq!(kind(users.key(&2).acquire().wait()), ErrorKind::QueueFull);
-    assert_eq!(kind(users.key(&2).reserve()), ErrorKind::QueueFull);
-    assert_eq!(kind(users.key(&2).charge(1)), ErrorKind::QueueFull);
+    assert_eq!(kind(users.key(&2).acquire().wait()), ErrorKind::TooManyKeys);
+    assert_eq!(kind(users.key(&2).reserve()), ErrorKind::TooManyKeys);
+    assert_eq!(kind(users.key(&2).charge(1)), ErrorKind::TooManyKeys);
     clock.advance(SECOND);
     users.key(&2).try_acquire_many(4).unwrap();
 }
@@ -116,7 +116,7 @@ fn where_all_keys_have_waiters_a_newcomer_is_refused_whatever_was_chosen() {
         let refused = users.key(&3).try_acquire().unwrap_err();
         assert_eq!(
             (refused.kind(), refused.retry_after()),
-            (ErrorKind::QueueFull, None)
+            (ErrorKind::TooManyKeys, None)
         );
         // When they have been let go and all is paid off, their keys make room.
         clock.advance(4 * SECOND);
@@ -186,7 +186,7 @@ fn a_refused_newcomer_of_a_string_is_not_even_copied() {
         .max_keys(1)
         .clock(&clock);
     users.key("ann").try_acquire().unwrap();
-    assert_eq!(kind(users.key("bob").try_acquire()), ErrorKind::QueueFull);
+    assert_eq!(kind(users.key("bob").try_acquire()), ErrorKind::TooManyKeys);
     assert_eq!(kind(users.key("ann").try_acquire()), ErrorKind::Limited);
 }
 

@@ -34,10 +34,10 @@ fn a_key_in_use_is_not_evicted_and_a_newcomer_is_refused() {
     let refused = users.key(&3).try_acquire().unwrap_err();
     assert_eq!(
         (refused.kind(), refused.retry_after()),
-        (ErrorKind::QueueFull, None)
+        (ErrorKind::TooManyKeys, None)
     );
     drop(two);
-    assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::QueueFull);
+    assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::TooManyKeys);
     drop(one);
     let three = users.key(&3).try_acquire().unwrap();
     assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
@@ -127,7 +127,7 @@ fn a_key_whose_semaphore_somebody_has_is_in_use() {
     let permit = users.key(&1).try_acquire().unwrap();
     let semaphore = Arc::clone(permit.semaphore());
     drop(permit);
-    assert_eq!(kind(users.key(&2).try_acquire()), ErrorKind::QueueFull);
+    assert_eq!(kind(users.key(&2).try_acquire()), ErrorKind::TooManyKeys);
     let permit = semaphore.try_acquire_owned().unwrap();
     assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::NoPermits);
     drop(permit);

@@ -108,7 +108,7 @@ fn permits_are_never_exceeded_for_any_key() {
                 }
                 Err(error) => assert!(matches!(
                     error.kind(),
-                    ErrorKind::NoPermits | ErrorKind::QueueFull
+                    ErrorKind::NoPermits | ErrorKind::TooManyKeys
                 )),
             }
         }

@@ -150,7 +150,7 @@ impl World {
     ) {
         if ours
             .as_ref()
-            .is_err_and(|error| error.kind() == ErrorKind::QueueFull)
+            .is_err_and(|error| error.kind() == ErrorKind::TooManyKeys)
         {
             // Without a bound of the line.
             assert_eq!(self.users.len(), self.users.capacity());
@@ -191,7 +191,7 @@ impl World {
                 let ours = self.key(*key).reserve_many(*cost);
                 if ours
                     .as_ref()
-                    .is_err_and(|error| error.kind() == ErrorKind::QueueFull)
+                    .is_err_and(|error| error.kind() == ErrorKind::TooManyKeys)
                 {
                     return;
                 }
@@ -235,7 +235,7 @@ impl World {
                     let settled = self.users.key(&key).settle(ours, *actual);
                     match settled {
                         Ok(()) => self.single(key).settle(model, *actual),
-                        Err(error) => assert_eq!(error.kind(), ErrorKind::QueueFull),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::TooManyKeys),
                     }
                 }
             }

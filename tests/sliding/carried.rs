@@ -115,9 +115,9 @@ proptest! {
     }
 }
 
-/// A window begins anew with what is owed: that and what is admitted is no more than the new count.
+/// As much counts under the new quota as is owed, and what was fading goes on to fade.
 #[test]
-fn a_window_begins_with_what_is_owed() {
+fn a_window_goes_on_to_fade() {
     let clock = Clock::manual();
     let quota = |count, nanos| Quota::new(count, Duration::from_nanos(nanos));
     let limiter = RateLimiter::new(quota(10, 100))
@@ -125,17 +125,21 @@ fn a_window_begins_with_what_is_owed() {
         .clock(&clock);
     limiter.try_acquire_many(8).unwrap();
     clock.advance(Duration::from_nanos(150));
-    // Four of the window before, which end at 200; then they are four of this one.
+    // Four of the window before, which end at 200; then they are eight, which end at 180.
     assert_eq!(limiter.available(), 6);
     let twice = quota(20, 60);
     limiter.set_quota_with(twice, Carry::Proportional);
     assert_eq!((limiter.available(), nanos(twice)), (12, 60));
     limiter.set_quota_with(quota(6, 60), Carry::Additive);
     assert_eq!(limiter.available(), 0);
-    // Eight in windows of six from tick 120 on: two of them are of the next, in the middle of which
-    // half of the six count.
+    // Of the window before there cannot be more than six, which are three now; so five are of this
+    // one. They fade in the next.
     let refused = limiter.try_acquire().unwrap_err();
-    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(60)));
+    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(30)));
+    clock.advance(Duration::from_nanos(30));
+    assert_eq!(limiter.available(), 1);
+    clock.advance(Duration::from_nanos(60));
+    assert_eq!(limiter.available(), 6);
 }
 
 /// An old log in many quotas: nothing is lost but what there is no place for.

@@ -128,6 +128,10 @@ impl Rule {
 
     pub(crate) fn change(&mut self, quota: Quota, carry: Carry, now: u64) {
         let now = now.min(LAST_TICK);
+        let same = (self.most, self.period) == (quota.count(), nanos(quota));
+        if same && carry != Carry::Reset {
+            return;
+        }
         let (used, old, new) = (self.used(now), self.most, quota.count());
         let owed = match carry {
             Carry::Reset => 0,

@@ -116,13 +116,21 @@ impl Window {
         }
     }
 
+    /// As much counts as `owed`; of that, what was of the window before fades on, in whole numbers,
+    /// at most the limit.
     pub(crate) fn change(&mut self, most: u64, period: u64, owed: u64, now: u64) {
+        let (this, used) = (self.at(now), u128::from(self.used(now)));
+        let left = u128::from(period - now % period);
+        let fading = (used - u128::from(this.count).min(used)) * u128::from(owed);
+        let fading = fading.checked_div(used).unwrap_or(0);
+        let previous = (fading * u128::from(period) / left).min(u128::from(most));
+        let counts = (previous * left).div_ceil(u128::from(period));
         *self = Self {
             most,
             period,
             number: now / period,
-            previous: 0,
-            count: owed,
+            previous: u64::try_from(previous).expect("at most the limit"),
+            count: u64::try_from(u128::from(owed).saturating_sub(counts)).expect("at most owed"),
         };
     }
 }

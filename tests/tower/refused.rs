@@ -108,6 +108,7 @@ fn each_kind_has_its_status() {
         (ErrorKind::Closed, [503, 503]),
         (ErrorKind::Cancelled, [503, 503]),
         (ErrorKind::ExceedsCapacity, [503, 503]),
+        (ErrorKind::TooManyKeys, [503, 503]),
         (ErrorKind::Store, [503, 503]),
     ];
     for (kind, [usual, changed]) in table {

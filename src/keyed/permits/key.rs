@@ -14,7 +14,7 @@ macro_rules! verbs {
         ///
         /// As the methods of [`Semaphore`], for one key. While there is no room for it, as there
         /// are as many keys as there may be, all of them in use, those that would take a permit
-        /// refuse with [`QueueFull`](crate::ErrorKind::QueueFull).
+        /// refuse with [`TooManyKeys`](crate::ErrorKind::TooManyKeys).
         ///
         /// A permit keeps its key, and not the map. One that is
         /// [forgotten](OwnedPermit::forget) lowers the limit of its key until that is dropped.
@@ -26,7 +26,7 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// As [`Semaphore::try_acquire`], and [`QueueFull`](crate::ErrorKind::QueueFull) if
+            /// As [`Semaphore::try_acquire`], and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if
             /// there is no room for another key.
             ///
             /// # Examples
@@ -66,7 +66,7 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// As [`Semaphore::acquire`], and [`QueueFull`](crate::ErrorKind::QueueFull) if there
+            /// As [`Semaphore::acquire`], and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there
             /// is no room for another key.
             ///
             /// # Examples

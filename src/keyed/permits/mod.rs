@@ -161,7 +161,7 @@ impl<K> Rule<K, Arc<Semaphore>, ()> for Newcomer {
     }
 
     fn refused(&self, _after: Option<u64>) -> AcquireError {
-        AcquireError::new(ErrorKind::QueueFull)
+        AcquireError::new(ErrorKind::TooManyKeys)
     }
 
     fn displace(&self, _: &mut (), _: Home, _: usize, _: &Arc<Semaphore>) {}
@@ -225,7 +225,7 @@ impl<K> Keyed<K, Semaphore> {
 /// Options of one that caps how many there are at once. They are settled by the first use.
 impl<K, S> Keyed<K, Semaphore, S> {
     /// How many keys are kept at the most; 100,000 by default. Beyond that a new key is refused,
-    /// with [`QueueFull`](crate::ErrorKind::QueueFull), unless one of those that it looks at is not
+    /// with [`TooManyKeys`](crate::ErrorKind::TooManyKeys), unless one of those that it looks at is not
     /// in use.
     ///
     /// # Panics
@@ -233,7 +233,7 @@ impl<K, S> Keyed<K, Semaphore, S> {
     /// If it is 0 or above 2^32.
     #[must_use]
     #[track_caller]
-    pub fn max_keys(mut self, max_keys: usize) -> Self {
+    pub const fn max_keys(mut self, max_keys: usize) -> Self {
         self.map.max_keys = checked_keys(max_keys);
         self
     }

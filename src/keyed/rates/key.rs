@@ -17,7 +17,7 @@ macro_rules! verbs {
         ///
         /// As the methods of [`RateLimiter`], for one key. While there is no room for it, as
         /// [there are as many keys as there may be](crate::AtCap), all of them that would charge it
-        /// refuse with [`QueueFull`](crate::ErrorKind::QueueFull).
+        /// refuse with [`TooManyKeys`](crate::ErrorKind::TooManyKeys).
         impl<$($generics)*> $handle
         where
             $($bounds)*
@@ -26,7 +26,7 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// As [`RateLimiter::try_acquire`], and [`QueueFull`](crate::ErrorKind::QueueFull) if
+            /// As [`RateLimiter::try_acquire`], and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if
             /// there is no room for another key.
             ///
             /// # Examples
@@ -67,7 +67,7 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// As [`RateLimiter::acquire`], and [`QueueFull`](crate::ErrorKind::QueueFull) if there
+            /// As [`RateLimiter::acquire`], and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there
             /// is no room for another key.
             ///
             /// # Examples
@@ -140,7 +140,7 @@ macro_rules! verbs {
             ///
             /// # Errors
             ///
-            /// [`QueueFull`](crate::ErrorKind::QueueFull) if there is no room for another key, and
+            /// [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another key, and
             /// [`Closed`](crate::ErrorKind::Closed). Nothing is charged then.
             pub fn charge(&self, n: u64) -> Result<Charge, AcquireError> {
                 self.keyed.map.charge(self.key(), n)

@@ -176,7 +176,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// If it is 0 or above 2^32.
     #[must_use]
     #[track_caller]
-    pub fn max_keys(mut self, max_keys: usize) -> Self {
+    pub const fn max_keys(mut self, max_keys: usize) -> Self {
         self.map.max_keys = checked_keys(max_keys);
         self
     }
@@ -198,7 +198,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// users.key("ann").try_acquire()?;
     /// users.key("bob").try_acquire()?;
     /// let refused = users.key("eve").try_acquire().unwrap_err();
-    /// assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    /// assert_eq!(refused.kind(), ErrorKind::TooManyKeys);
     /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
     ///
     /// // Who owes nothing any more makes room.
@@ -207,7 +207,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
-    pub fn at_cap(mut self, at_cap: AtCap) -> Self {
+    pub const fn at_cap(mut self, at_cap: AtCap) -> Self {
         self.map.at_cap = at_cap;
         self
     }

@@ -24,6 +24,8 @@ pub(super) struct Terms {
     pub(super) quota: Quota,
     pub(super) limits: Limits,
     pub(super) inverse: Inverse,
+    /// What becomes of what is owed when they change.
+    carry: Carry,
 }
 
 /// Beside the entries of a shard.
@@ -60,6 +62,7 @@ impl Terms {
             quota,
             limits,
             inverse,
+            carry: Carry::by(algorithm),
         }
     }
 
@@ -80,10 +83,10 @@ impl Terms {
         Debt::until(self.limits.at(tick).min(most))
     }
 
-    /// The same in proportion, under other terms.
+    /// The same under other terms, as `set_quota` has it.
     pub(super) fn carry(&self, debt: Debt, to: &Self, now: Tick) -> Debt {
         let owed = debt.at(self.limits.at(now));
-        let owed = Carry::proportional(owed, &self.limits, &to.limits);
+        let owed = self.carry.under(owed, &self.limits, &to.limits);
         Debt::until(to.limits.at(now).saturating_add(owed))
     }
 }

@@ -162,6 +162,14 @@ impl Core {
     pub(super) fn change(&self, seen: Seen, quota: Quota, carry: Carry, now: Tick) -> Seen {
         let old = self.limits.load::<true>();
         let (new, inverse) = self.config.algorithm.limits(quota);
+        let same_period = match self.rule.as_deref() {
+            None => inverse == self.limits.inverse::<true>(),
+            Some(Memory::Window(memory)) => memory.has_period(quota),
+            Some(Memory::Log(log)) => log.has_period(quota),
+        };
+        if old == new && same_period && carry != Carry::Reset {
+            return seen;
+        }
         let owed = carry.owed(
             self.owed(seen, old.at(now)),
             [old.tolerance, new.tolerance],

@@ -175,16 +175,21 @@ impl WindowMemory {
         (self.write(seen, windows), given)
     }
 
+    pub(super) fn has_period(&self, quota: Quota) -> bool {
+        self.rule().period == quota.period_nanos()
+    }
+
     /// Only held.
     pub(super) fn change(&self, seen: Seen, quota: Quota, owed: u64, unit: u64) -> Seen {
-        self.most.store(quota.count(), Ordering::Relaxed);
-        self.period.store(quota.period_nanos(), Ordering::Relaxed);
-        let windows = Windows {
-            start: unit - unit % quota.period_nanos(),
-            previous: 0,
-            count: owed.min(MOST_COUNT),
+        let (old, windows) = (self.rule(), self.windows(seen));
+        let new = WindowRule {
+            most: quota.count(),
+            period: quota.period_nanos(),
         };
-        self.write(seen, windows)
+        let changed = windows.change(old, new, owed.min(MOST_COUNT), unit);
+        self.most.store(new.most, Ordering::Relaxed);
+        self.period.store(new.period, Ordering::Relaxed);
+        self.write(seen, changed)
     }
 
     /// Only held.

@@ -318,6 +318,10 @@ impl Log {
         HeldLog::new(self, self.view(), seen, clock)
     }
 
+    pub(super) fn has_period(&self, quota: Quota) -> bool {
+        self.period.load(Ordering::Relaxed) == quota.period_nanos()
+    }
+
     /// Only held.
     pub(super) fn change(
         &self,

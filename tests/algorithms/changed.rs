@@ -1,0 +1,101 @@
+//! A quota that changes all the time.
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
+
+const ALL: [Algorithm; 7] = [
+    Algorithm::Gcra,
+    Algorithm::TokenBucket,
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingLog,
+    Algorithm::CompactLog,
+    Algorithm::SubInterval { parts: 4 },
+];
+
+fn quota(algorithm: Algorithm, count: u64) -> Quota {
+    let quota = Quota::per_second(count);
+    match algorithm {
+        Algorithm::Gcra => quota.burst(count),
+        _ => quota,
+    }
+}
+
+/// To say what is so already changes nothing.
+#[test]
+fn the_same_quota_again_and_again_is_no_change() {
+    for algorithm in ALL {
+        for millis in [10, 100, 400, 900, 1000, 1100] {
+            let clock = Clock::manual();
+            let limiter = RateLimiter::new(quota(algorithm, 50))
+                .algorithm(algorithm)
+                .clock(&clock);
+            let other = RateLimiter::new(quota(algorithm, 50))
+                .algorithm(algorithm)
+                .clock(&clock);
+            let most = limiter.available();
+            limiter.try_acquire_many(most / 2).unwrap();
+            other.try_acquire_many(most / 2).unwrap();
+            for _ in 0..3000 / millis {
+                limiter.set_quota(quota(algorithm, 50));
+                assert_eq!(limiter.peek(), other.peek(), "{algorithm}");
+                clock.advance(Duration::from_millis(millis));
+            }
+            assert_eq!(limiter.available(), most, "{algorithm}, {millis}");
+        }
+    }
+}
+
+/// Whoever asks for a tenth of it gets that, however often it moves.
+#[test]
+fn a_quota_that_goes_back_and_forth_goes_on_to_admit() {
+    for algorithm in ALL {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota(algorithm, 50))
+            .algorithm(algorithm)
+            .clock(&clock);
+        for round in 0..6000_u64 {
+            if round % 20 == 0 {
+                assert!(limiter.try_acquire().is_ok(), "{algorithm}, {round}");
+            }
+            limiter.set_quota(quota(algorithm, 50 + round % 2));
+            clock.advance(Duration::from_millis(10));
+        }
+    }
+}
+
+/// What was spent and paid off comes back, also if the quota changes meanwhile.
+#[test]
+fn all_comes_back_though_the_quota_goes_back_and_forth() {
+    for algorithm in ALL {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota(algorithm, 50))
+            .algorithm(algorithm)
+            .clock(&clock);
+        let most = limiter.available();
+        limiter.try_acquire_many(most).unwrap();
+        for round in 0..220_u64 {
+            limiter.set_quota(quota(algorithm, 51 - round % 2));
+            clock.advance(Duration::from_millis(10));
+        }
+        assert_eq!(limiter.quota(), quota(algorithm, 50));
+        assert_eq!(limiter.available(), most, "{algorithm}");
+    }
+}
+
+/// A log counts what it has admitted under the new quota as well.
+#[test]
+fn a_log_has_no_more_than_the_new_count_in_any_new_period() {
+    for algorithm in [Algorithm::SlidingLog, Algorithm::CompactLog] {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(Quota::per_second(20))
+            .algorithm(algorithm)
+            .clock(&clock);
+        limiter.try_acquire_many(7).unwrap();
+        limiter.set_quota(Quota::per_second(5));
+        assert_eq!(limiter.available(), 0);
+        limiter.set_quota(Quota::per_second(20));
+        assert_eq!(limiter.available(), 13, "{algorithm}");
+    }
+}
