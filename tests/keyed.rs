@@ -5,6 +5,7 @@ mod audit;
 mod support;
 
 mod keyed {
+    mod algorithms;
     mod capped;
     mod lines;
     mod model;

@@ -222,6 +222,38 @@ fn a_new_quota_that_does_not_fit_the_algorithm() {
 }
 
 #[test]
+fn an_algorithm_that_cannot_be_had_by_key() {
+    let users = || Keyed::<u8, RateLimiter>::new(Quota::per_second(3).burst(2));
+    for (algorithm, name) in [
+        (Algorithm::SlidingWindow, "sliding-window"),
+        (Algorithm::SlidingLog, "sliding-log"),
+        (Algorithm::CompactLog, "compact-log"),
+    ] {
+        let message = format!("there can be no {name} by key: it keeps more than a word");
+        row(&message, || users().algorithm(algorithm));
+    }
+    let burst = "allows its whole count at once, 3, but the quota has a burst of 2";
+    row(burst, || users().algorithm(Algorithm::FixedWindow));
+    let users = users()
+        .algorithm(Algorithm::TokenBucket)
+        .clock(Clock::manual());
+    users.key(&1).try_acquire().unwrap();
+    let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
+    let message = "of at most 288230376151711744ns, but the quota has one of 288230376151711745ns";
+    row(message, || users.set_quota(years));
+    assert_eq!(users.quota(), Quota::per_second(3).burst(2));
+    assert_eq!(users.key(&1).available(), 1);
+}
+
+#[test]
+fn a_wait_for_a_key_that_is_polled_again() {
+    let users = Arc::new(Keyed::<u8, RateLimiter>::new(Quota::per_second(1)));
+    let mut waiting = Waiter::new(users.key_owned(1).acquire());
+    waiting.granted();
+    row("polled again after it was ready", || waiting.poll());
+}
+
+#[test]
 fn a_local_limiter_with_chunks_of_nothing() {
     let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
     row("a local limiter cannot take chunks of 0", || {
@@ -572,6 +604,11 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| Keyed::<u8, Semaphore>::new(1).max_keys(0));
     let _ = panic_message(|| Keyed::<u8, RateLimiter>::new(Quota::per_second(1)).max_keys(0));
     let _ = panic_message(|| Keyed::<u8, Semaphore>::new(MAX + 1));
+    let users = || Keyed::<u8, RateLimiter>::new(Quota::per_second(3));
+    let _ = panic_message(|| users().algorithm(Algorithm::SlidingLog));
+    let _ = panic_message(|| users().algorithm(Algorithm::SubInterval { parts: 3 }));
+    let users = users().algorithm(Algorithm::FixedWindow);
+    let _ = panic_message(|| users.set_quota(Quota::per_second(3).burst(2)));
     #[cfg(feature = "channel")]
     {
         let _ = panic_message(|| tollgate::Pool::new([(); 0]));
@@ -579,6 +616,6 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
     }
     drop(std::panic::take_hook());
-    let expected = if cfg!(feature = "channel") { 30 } else { 27 };
+    let expected = if cfg!(feature = "channel") { 33 } else { 30 };
     assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
 }

@@ -11,7 +11,7 @@ use proptest::sample::Index;
 use tollgate::keyed::{Acquire, OwnedKey};
 use tollgate::rate::AcquireOwned;
 use tollgate::{
-    AcquireError, AtCap, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
+    AcquireError, Algorithm, AtCap, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
     RateLimiter, Reservation,
 };
 
@@ -81,7 +81,9 @@ pub(crate) struct World {
     /// Where the quotas of single keys come from, if they have some: that of the key, moved on by
     /// this.
     moved: Option<Arc<AtomicUsize>>,
+    quotas: [Quota; 4],
     quota: Quota,
+    algorithm: Algorithm,
     oversize: Oversize,
     single: HashMap<u32, Arc<RateLimiter>>,
     askers: Vec<Asker>,
@@ -90,11 +92,23 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(max_keys: usize, own: bool, oversize: Oversize) -> Self {
+        Self::by(Algorithm::Gcra, quotas(), max_keys, own, oversize)
+    }
+
+    /// By some rule, which all of these quotas fit.
+    pub(crate) fn by(
+        algorithm: Algorithm,
+        quotas: [Quota; 4],
+        max_keys: usize,
+        own: bool,
+        oversize: Oversize,
+    ) -> Self {
         let clock = Clock::manual();
         clock.advance(Duration::from_nanos(123_456_789));
         let moved = own.then(|| Arc::new(AtomicUsize::new(0)));
-        let quota = quotas()[0];
+        let quota = quotas[0];
         let mut users = Users::new(quota)
+            .algorithm(algorithm)
             .max_keys(max_keys)
             .at_cap(AtCap::Refuse)
             .oversize(oversize)
@@ -102,14 +116,16 @@ impl World {
         if let Some(moved) = &moved {
             let moved = Arc::clone(moved);
             users = users.quotas(move |key| {
-                quotas()[(*key as usize + moved.load(Ordering::Relaxed)) % quotas().len()]
+                quotas[(*key as usize + moved.load(Ordering::Relaxed)) % quotas.len()]
             });
         }
         Self {
             clock,
             users: Arc::new(users),
             moved,
+            quotas,
             quota,
+            algorithm,
             oversize,
             single: HashMap::new(),
             askers: Vec::new(),
@@ -119,7 +135,7 @@ impl World {
 
     fn quota_of(&self, key: u32) -> Quota {
         match &self.moved {
-            Some(moved) => quotas()[(key as usize + moved.load(Ordering::Relaxed)) % 4],
+            Some(moved) => self.quotas[(key as usize + moved.load(Ordering::Relaxed)) % 4],
             None => self.quota,
         }
     }
@@ -128,7 +144,9 @@ impl World {
     fn single(&mut self, key: u32) -> Arc<RateLimiter> {
         let quota = self.quota_of(key);
         let limiter = self.single.entry(key).or_insert_with(|| {
-            let limiter = RateLimiter::new(quota).oversize(self.oversize);
+            let limiter = RateLimiter::new(quota)
+                .algorithm(self.algorithm)
+                .oversize(self.oversize);
             Arc::new(limiter.clock(&self.clock))
         });
         if limiter.quota() != quota {
@@ -296,7 +314,7 @@ impl World {
                 }
             }
             None => {
-                self.quota = quotas()[to];
+                self.quota = self.quotas[to];
                 self.users.set_quota(self.quota);
                 for limiter in self.single.values() {
                     limiter.set_quota(self.quota);

@@ -177,7 +177,7 @@ where
                 *word = Word::owes(side.terms.carry(debt, terms, now));
             }
         }
-        side.scale_folded(terms, now);
+        side.scale_folded(self.template.algorithm(), terms, now);
         side.terms = *terms;
         side.begin_generation();
         side.cold.lines.iter().cloned().collect()

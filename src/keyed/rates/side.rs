@@ -54,7 +54,12 @@ struct Own {
 }
 
 impl Terms {
-    /// For an algorithm that keeps no more than a word, and a quota that fits it.
+    /// For an algorithm that keeps no more than a word.
+    ///
+    /// # Panics
+    ///
+    /// If the quota does not fit it.
+    #[track_caller]
     pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
         algorithm.check_or_panic(quota);
         let (limits, inverse) = algorithm.limits(quota);
@@ -77,10 +82,16 @@ impl Terms {
         self.inverse.tick_at(debt.end())
     }
 
-    /// The debt that is paid off at this tick, or as much as can be owed.
+    /// The debt that is paid off at this tick, or as much as can be owed. Where time goes in steps,
+    /// and the tick is between two, as it may be by another quota's, at the later one.
     fn owed_until(&self, tick: Tick, now: Tick) -> Debt {
         let most = self.limits.at(now) + self.limits.tolerance;
-        Debt::until(self.limits.at(tick).min(most))
+        let before = Tick::from_nanos(tick.as_nanos().saturating_sub(1));
+        let until = match self.limits.step {
+            0 => self.limits.at(tick),
+            step => self.limits.at(before) + step,
+        };
+        Debt::until(until.min(most))
     }
 
     /// The same under other terms, as `set_quota` has it.
@@ -176,8 +187,9 @@ impl Side {
     }
 
     /// What was evicted is owed for longer or shorter by as much as all takes longer or shorter.
-    pub(super) fn scale_folded(&mut self, to: &Terms, now: Tick) {
-        let whole = |terms: &Terms| terms.limits.lasting(terms.limits.tolerance).as_nanos();
+    pub(super) fn scale_folded(&mut self, algorithm: Algorithm, to: &Terms, now: Tick) {
+        let whole =
+            |terms: &Terms| u128::from(algorithm.lasting(terms.quota, terms.limits.tolerance));
         let (old, new) = (whole(&self.terms).max(1), whole(to));
         for cell in &mut self.cold.folded {
             let left = Tick::from_nanos(*cell).saturating_since(now).as_nanos();
