@@ -257,6 +257,43 @@ fn a_close_and_a_joiner_do_not_miss_each_other() {
     });
 }
 
+/// Of a key whose caller waits, and which so has a limiter that is told apart from its shard.
+#[test]
+fn of_two_quotas_that_are_set_at_once_one_holds_for_all_keys() {
+    model(|| {
+        let (users, _clock) = users(2, AtCap::Refuse);
+        users.key(&1).try_acquire().unwrap();
+        let mut waiter = Waiter::new(&users, 1);
+        assert!(waiter.poll().is_pending());
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.set_quota(Quota::per_second(2).burst(2)))
+        };
+        users.set_quota(Quota::per_second(3).burst(3));
+        other.join().unwrap();
+        assert_eq!(users.key(&1).quota(), users.quota());
+        assert_eq!(users.key(&2).quota(), users.quota());
+    });
+}
+
+#[test]
+fn a_quota_and_a_joiner_do_not_miss_each_other() {
+    model(|| {
+        let (users, clock) = users(2, AtCap::Refuse);
+        users.key(&1).try_acquire().unwrap();
+        let other = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.set_quota(Quota::per_second(2)))
+        };
+        let mut waiter = Waiter::new(&users, 1);
+        assert!(waiter.poll().is_pending());
+        other.join().unwrap();
+        assert_eq!(users.key(&1).quota(), users.quota());
+        clock.advance(SECOND / 2);
+        waiter.output();
+    });
+}
+
 #[test]
 fn a_key_of_which_a_permit_is_out_is_not_evicted() {
     model(|| {

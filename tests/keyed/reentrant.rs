@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tollgate::{AtCap, Clock, Keyed, Quota, RateLimiter, Semaphore};
 
-use crate::support::foreign::panic_message;
+use crate::support::Waiter;
+use crate::support::foreign::{calls_when_woken, panic_message};
 
 type Map = Keyed<Noisy, RateLimiter>;
 
@@ -135,4 +136,38 @@ fn what_is_to_be_retained_may_be_asked_of_the_map() {
         false
     });
     assert_eq!(slots.len(), held.lock().unwrap().len());
+}
+
+/// Who is let go by another quota may ask for it, or set one that is better still.
+#[test]
+fn a_waker_may_set_the_quota_that_wakes_it() {
+    let clock = Clock::manual();
+    let users = Keyed::<u32, RateLimiter>::new(Quota::per_hour(1)).clock(&clock);
+    let users = Arc::new(users);
+    let mut waiters = Vec::new();
+    for key in 0..40 {
+        users.key(&key).try_acquire().unwrap();
+        let mut waiter = Waiter::new(Arc::clone(&users).key_owned(key).acquire());
+        let waker = calls_when_woken({
+            let users = Arc::clone(&users);
+            move || {
+                if users.quota() == Quota::per_second(2).burst(4) {
+                    users.set_quota(Quota::per_second(1).burst(8));
+                }
+            }
+        });
+        assert!(waiter.poll_with(&waker).is_pending());
+        waiters.push(waiter);
+    }
+    users.set_quota(Quota::per_second(2).burst(4));
+    // The first that is let go sets another one, by which others are due.
+    clock.advance(Duration::from_secs(8));
+    for (key, mut waiter) in (0..).zip(waiters) {
+        waiter.granted();
+        drop(waiter);
+        assert_eq!(users.quota(), Quota::per_second(1).burst(8));
+        assert_eq!(users.key(&key).quota(), users.quota(), "{key}");
+        clock.advance(Duration::from_secs(8));
+        assert_eq!(users.key(&key).available(), 8, "{key}");
+    }
 }

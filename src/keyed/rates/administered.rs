@@ -119,12 +119,10 @@ where
     pub fn set_quota(&self, quota: Quota) {
         let state = self.map.state();
         state.meet();
-        let terms = Terms::new(state.template.algorithm(), quota);
-        let mut current = lock(&state.quota);
-        *current = quota;
+        *lock(&state.terms) = Terms::new(state.template.algorithm(), quota);
         for shard in 0..state.map.shards() {
-            for line in state.set_terms(shard, &terms) {
-                line.set_quota(quota);
+            for line in state.take_terms_over(shard) {
+                state.tell_quota(&line);
             }
         }
     }
@@ -132,7 +130,7 @@ where
     /// The quota of all keys that have not their own.
     pub fn quota(&self) -> Quota {
         let begun = self.map.begun();
-        begun.map_or(self.map.quota, |state| *lock(&state.quota))
+        begun.map_or(self.map.quota, |state| lock(&state.terms).quota)
     }
 
     /// Admits nobody any more, whatever the key. Everybody in line gets
@@ -162,25 +160,39 @@ where
     K: Hash + Eq,
     S: BuildHasher,
 {
-    /// Lets a shard go by other terms, and says which limiters have to be told.
-    fn set_terms(&self, shard: usize, terms: &Terms) -> Vec<Promoted> {
+    /// Lets a shard go by the terms of now, and says which limiters have to be told.
+    fn take_terms_over(&self, shard: usize) -> Vec<Promoted> {
         let mut shard = self.map.lock_shard(shard);
+        // Under the lock, so that no shard goes back to what was set before.
+        let terms = *lock(&self.terms);
         let now = self.now();
         let Shard { table, side, .. } = &mut *shard;
         if self.has_own() {
-            side.terms = *terms;
+            side.terms = terms;
             return Vec::new();
         }
         for number in table.all() {
             let word = table.get_mut(number);
             if let Some(debt) = word.debt() {
-                *word = Word::owes(side.terms.carry(debt, terms, now));
+                *word = Word::owes(side.terms.carry(debt, &terms, now));
             }
         }
-        side.scale_folded(self.template.algorithm(), terms, now);
-        side.terms = *terms;
+        side.scale_folded(self.template.algorithm(), &terms, now);
+        side.terms = terms;
         side.begin_generation();
         side.cold.lines.iter().cloned().collect()
+    }
+
+    /// Lets a limiter go by the quota of now. It wakes callers, who may set another one, so no lock
+    /// is held: whoever comes too late with an old one finds that out, and tells it the new one.
+    fn tell_quota(&self, line: &Promoted) {
+        loop {
+            let quota = lock(&self.terms).quota;
+            line.set_quota(quota);
+            if lock(&self.terms).quota == quota {
+                return;
+            }
+        }
     }
 
     /// Takes an entry out, unless it has a limiter that is needed.

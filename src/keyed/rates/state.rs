@@ -36,8 +36,9 @@ pub(super) struct State<K, S> {
     counter: Option<Counter>,
     pub(super) at_cap: AtCap,
     own: Option<Own<K>>,
-    /// The quota of all keys. Held while it is changed.
-    pub(super) quota: Mutex<Quota>,
+    /// What applies to all keys, as soon as their shards have taken it over. The last lock that is
+    /// taken.
+    pub(super) terms: Mutex<Terms>,
     /// The runtimes in which it was used, if it lives on their time.
     runtimes: Mutex<Runtimes>,
 }
@@ -121,7 +122,7 @@ impl<K, S> State<K, S> {
             template,
             at_cap,
             own: quota_of.map(own),
-            quota: Mutex::new(quota),
+            terms: Mutex::new(terms),
             runtimes: Mutex::new(Runtimes::default()),
         }
     }
