@@ -198,7 +198,7 @@ where
         Q: Eq + ToOwned<Owned = K> + ?Sized,
     {
         let same = guard.table.same_tag(hash);
-        if same == SAME_TAG {
+        if same >= SAME_TAG {
             drop(guard);
             return Err(rule.refused(None));
         }
@@ -227,10 +227,17 @@ where
             return Err(AcquireError::new(ErrorKind::Closed));
         }
         if guard.table.version() != version {
-            left = left.saturating_sub(guard.table.same_tag(hash));
+            let same = guard.table.same_tag(hash);
+            left = left.saturating_sub(same);
             if let Some(number) = guard.table.find(hash, |other| other.borrow() == key) {
                 _refused = Some((owned, None));
                 return Ok(then(&mut guard, number));
+            }
+            // Others came meanwhile.
+            if same >= SAME_TAG {
+                _refused = Some((owned, None));
+                drop(guard);
+                return Err(rule.refused(None));
             }
         }
         let place = match self.place(&mut guard, left, rule) {

@@ -1,10 +1,12 @@
 //! A table that is as full as it gets.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::sync::OnceLock;
 
 use super::super::hashing::KeyHashing;
 use super::super::map::mixed;
 use super::super::table::{Place, Put, SAME_TAG, Table};
+use crate::{ErrorKind, Keyed, Quota, RateLimiter};
 
 /// Keys as one has them: numbers in a row, multiples, high bits.
 fn shapes() -> [fn(u64) -> u64; 4] {
@@ -100,4 +102,56 @@ fn who_is_moved_is_told_with_both_numbers() {
     assert_eq!(table.all().len(), 0);
     assert!(!table.give_back().is_empty());
     assert_eq!(table.find(hash(&hasher, 1), |_| true), None);
+}
+
+/// Hashes everything to the same.
+#[derive(Default)]
+struct Same;
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        7
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+}
+
+type Alike = Keyed<Growing, RateLimiter, BuildHasherDefault<Same>>;
+
+static ALIKE: OnceLock<Alike> = OnceLock::new();
+
+/// A key that brings in the next one when it is made, where no lock is held.
+struct Growing(u32);
+
+impl Clone for Growing {
+    fn clone(&self) -> Self {
+        if let Some(users) = ALIKE.get().filter(|_| self.0 < 20) {
+            let _ = users.key(&Self(self.0 + 1)).try_acquire();
+        }
+        Self(self.0)
+    }
+}
+
+impl Hash for Growing {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u32(self.0);
+    }
+}
+
+impl PartialEq for Growing {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Growing {}
+
+#[test]
+fn no_more_keys_are_alike_than_may_be_whoever_comes_meanwhile() {
+    let users = ALIKE.get_or_init(|| {
+        Keyed::<Growing, RateLimiter>::new(Quota::per_hour(1)).hasher(BuildHasherDefault::default())
+    });
+    let refused = users.key(&Growing(0)).try_acquire().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    assert_eq!(users.len(), SAME_TAG);
 }
