@@ -188,3 +188,17 @@ fn a_cost_is_what_each_entry_takes() {
     let two = Arc::clone(&slots).key_owned(1).cost(2);
     assert_eq!(kind(two.try_acquire()), ErrorKind::NoPermits);
 }
+
+#[test]
+fn a_key_that_is_promoted_after_the_end_is_closed_as_well() {
+    let clock = Clock::manual();
+    let users = Users::new(Quota::per_second(1).burst(4)).clock(&clock);
+    let user = users.key(&1);
+    let first = user.try_acquire().unwrap();
+    user.try_acquire().unwrap();
+    users.close();
+    // For a charge that is not the last one it takes a limiter.
+    user.refund(first);
+    assert_eq!(user.available(), 3);
+    assert_eq!(user.peek().retry_after, Duration::MAX);
+}

@@ -227,13 +227,16 @@ where
             }
             let newcomer = self.newcomer(own, now);
             let owned = asked.own.map(|(_, owned)| owned);
-            return self.map.newcomer(
-                (asked.key, asked.hash),
-                owned,
-                shard,
-                &newcomer,
-                |shard, number| self.decide(shard, number, own, cost, now, waits),
-            )?;
+            return self
+                .map
+                .newcomer(
+                    (asked.key, asked.hash),
+                    owned,
+                    shard,
+                    &newcomer,
+                    |shard, number| self.decide(shard, number, own, cost, now, waits),
+                )?
+                .map(|entered| self.renewed(entered, own));
         };
         let word = *shard.table.get(number);
         let terms = own.unwrap_or(shard.side.terms);
@@ -477,13 +480,21 @@ where
         number: usize,
         terms: &Terms,
     ) -> Entered {
-        let Shard { table, side, .. } = shard;
+        let Shard {
+            table,
+            side,
+            closed,
+        } = shard;
         let word = table.get_mut(number);
         let slot = match word.debt() {
             None => word.slot().unwrap_or_default(),
             Some(debt) => {
                 let generation = side.generation_of(number);
                 let line = self.template.promote(terms.quota, generation, debt);
+                if *closed {
+                    // For a refund; nobody has joined.
+                    line.close();
+                }
                 *word = side.put_line(number, line);
                 word.slot().unwrap_or_default()
             }
