@@ -124,9 +124,9 @@ impl Side {
         }
     }
 
-    /// Begins to tell charges from earlier ones.
+    /// Begins to tell charges from earlier ones, unless there were 2^32 generations since.
     pub(super) fn begin_generation(&mut self) -> u64 {
-        self.generation += GENERATION;
+        self.generation = self.generation.wrapping_add(GENERATION);
         self.generation
     }
 
