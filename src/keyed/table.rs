@@ -302,12 +302,13 @@ impl<K, V> Table<K, V> {
         mut standing: impl FnMut(usize, &V) -> Standing,
     ) -> Looked {
         let mut best = Looked::Nothing;
-        let mut number = self.soonest;
+        let mut first = Some(self.soonest);
         let mut looked = 0;
         for _ in 0..CELLS_AT_ONCE {
             if looked == entries {
                 break;
             }
+            let number = first.take().unwrap_or_else(|| self.go_on());
             if self.tag(number).is_some() {
                 looked += 1;
                 touched(1);
@@ -321,16 +322,18 @@ impl<K, V> Table<K, V> {
                     (Standing::Pinned, _) => {}
                 }
             }
-            number = self.hand;
-            self.hand += 1;
-            if self.hand >= self.numbers() {
-                self.hand = 0;
-            }
         }
         if let Looked::Owes(number, _) = best {
             self.soonest = number;
         }
         best
+    }
+
+    /// The number where the hand is, which goes on to the next.
+    fn go_on(&mut self) -> usize {
+        let number = self.hand;
+        self.hand = (number + 1) % self.numbers();
+        number
     }
 
     /// Puts one in. Who is moved to make room is told to `moved`, with the numbers that it had and

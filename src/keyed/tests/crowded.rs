@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::super::hashing::KeyHashing;
 use super::super::map::mixed;
-use super::super::table::{Place, Put, SAME_TAG, Table};
+use super::super::table::{Place, Put, SAME_TAG, Standing, Table};
 use crate::{ErrorKind, Keyed, Quota, RateLimiter};
 
 /// Keys as one has them: numbers in a row, multiples, high bits.
@@ -102,6 +102,23 @@ fn who_is_moved_is_told_with_both_numbers() {
     assert_eq!(table.all().len(), 0);
     assert!(!table.give_back().is_empty());
     assert_eq!(table.find(hash(&hasher, 1), |_| true), None);
+}
+
+#[test]
+fn the_hand_leaves_nobody_out() {
+    for entries in [1, 2, 3, 50, 100] {
+        let (mut table, hasher) = (Table::new(100), KeyHashing::default());
+        fill(&mut table, &hasher, 0..100);
+        let mut seen = std::collections::HashSet::new();
+        // The first look of each goes to the one that was looked at last.
+        for _ in 0..1000 {
+            table.look(entries + 1, |_, value| {
+                seen.insert(*value);
+                Standing::Pinned
+            });
+        }
+        assert_eq!(seen.len(), 100, "{entries}");
+    }
 }
 
 /// Hashes everything to the same.
