@@ -8,6 +8,7 @@ use tollgate::{
 };
 
 use super::world::Users;
+use crate::support::foreign::calls_when_woken;
 use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -201,4 +202,23 @@ fn a_key_that_is_promoted_after_the_end_is_closed_as_well() {
     user.refund(first);
     assert_eq!(user.available(), 3);
     assert_eq!(user.peek().retry_after, Duration::MAX);
+}
+
+/// Of two who are due at the same tick the first one's waker runs before the other is let go.
+#[test]
+fn a_confirmed_reservation_that_is_due_is_not_taken_back() {
+    let (users, clock) = users();
+    for key in [1, 2] {
+        users.key(&key).try_acquire().unwrap();
+    }
+    let mut waiter = Waiter::new(users.key(&1).acquire());
+    let shrinks = calls_when_woken({
+        let users = Arc::clone(&users);
+        move || users.shrink()
+    });
+    assert!(waiter.poll_with(&shrinks).is_pending());
+    users.key(&2).reserve().unwrap().confirm().unwrap();
+    clock.advance(SECOND);
+    waiter.granted();
+    assert_eq!(users.key(&2).peek().retry_after, SECOND);
 }

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tollgate::{AtCap, Clock, Keyed, Quota, RateLimiter, Semaphore};
+use tollgate::{AtCap, Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore};
 
 use crate::support::Waiter;
 use crate::support::foreign::{calls_when_woken, panic_message};
@@ -170,4 +170,40 @@ fn a_waker_may_set_the_quota_that_wakes_it() {
         clock.advance(Duration::from_secs(8));
         assert_eq!(users.key(&key).available(), 8, "{key}");
     }
+}
+
+/// A key that ends everything when it is made.
+struct Made(u32);
+
+static ENDED: OnceLock<Keyed<Made, RateLimiter>> = OnceLock::new();
+
+impl Clone for Made {
+    fn clone(&self) -> Self {
+        if let Some(users) = ENDED.get() {
+            users.close();
+        }
+        Self(self.0)
+    }
+}
+
+impl Hash for Made {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl PartialEq for Made {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
+impl Eq for Made {}
+
+#[test]
+fn nobody_is_put_in_after_the_end_that_came_meanwhile() {
+    let users = ENDED.get_or_init(|| Keyed::<Made, RateLimiter>::new(Quota::per_hour(1)));
+    let refused = users.key(&Made(1)).try_acquire().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Closed);
+    assert!(users.is_empty());
 }
