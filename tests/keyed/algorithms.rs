@@ -152,7 +152,7 @@ fn a_quota_for_all_is_changed_at_once_by_every_rule() {
         users.set_quota(Quota::per_day(8));
         assert_eq!(
             (users.key(&1).available(), users.key(&2).available()),
-            (0, 2 * most)
+            (most, 2 * most)
         );
     }
 }

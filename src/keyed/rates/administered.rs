@@ -94,7 +94,7 @@ where
         }
     }
 
-    /// Changes the quota of all keys. What they spent stays spent in proportion, and everybody in
+    /// Changes the quota of all keys. What they spent stays spent, and everybody in
     /// line is due by the new one; see [`RateLimiter::set_quota`].
     ///
     /// A key goes by the new quota as soon as its shard has been gone through, and all do when this

@@ -216,7 +216,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     /// and so it may do what it wants.
     ///
     /// When it says something else than before, that takes effect with the next call of the key:
-    /// what was spent stays spent in proportion, as with
+    /// what was spent stays spent, as with
     /// [`set_quota`](RateLimiter::set_quota), and charges from before cannot be refunded.
     ///
     /// It is given the key as it is kept, which is made for that from what the handle has: for a

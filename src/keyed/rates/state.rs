@@ -4,7 +4,7 @@
 //!    a limiter of its own, which is used without that lock.
 //! 2. The clock is read before the lock. An older time admits less, never more.
 //! 3. The quota of a key, if it has one of its own, is asked for before the lock. What was owed
-//!    under another one is carried over in proportion when the key is used next.
+//!    under another one is carried over when the key is used next.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};

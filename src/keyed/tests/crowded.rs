@@ -169,6 +169,6 @@ fn no_more_keys_are_alike_than_may_be_whoever_comes_meanwhile() {
         Keyed::<Growing, RateLimiter>::new(Quota::per_hour(1)).hasher(BuildHasherDefault::default())
     });
     let refused = users.key(&Growing(0)).try_acquire().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    assert_eq!(refused.kind(), ErrorKind::TooManyKeys);
     assert_eq!(users.len(), SAME_TAG);
 }
