@@ -3,6 +3,7 @@
 //! Random steps are done to both, on a manual clock, and whatever can be seen is compared, for
 //! equality: who is admitted, at which tick, what the others are told, and what is left.
 
+mod limiter_world;
 mod support;
 
 mod rate_model {
@@ -13,10 +14,9 @@ mod rate_model {
     mod late;
     mod limits;
     mod line;
-    pub(crate) mod naive;
+    pub(crate) mod owed;
     mod refunds;
     pub(crate) mod rule;
     pub(crate) mod schedule;
     mod tries;
-    pub(crate) mod world;
 }

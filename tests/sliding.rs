@@ -1,6 +1,7 @@
 //! The rules that remember: the sliding window and the sliding logs, against the most obvious
 //! models of them, by hand, and in real threads with an auditor.
 
+mod limiter_world;
 mod support;
 
 mod sliding {
@@ -10,10 +11,9 @@ mod sliding {
     mod carried;
     mod debts;
     mod edges;
-    pub(crate) mod line;
+    pub(crate) mod kept;
     pub(crate) mod log;
     pub(crate) mod rule;
     mod threads;
     pub(crate) mod window;
-    pub(crate) mod world;
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Quota};
 
-use super::rule::{LAST_TICK, Rule};
+use crate::limiter_world::LAST_TICK;
+use crate::limiter_world::amounts::{Cost, Pause};
 
 /// Whatever is accepted: from one in nine years to one a nanosecond, and any burst.
 pub(crate) fn quota() -> impl Strategy<Value = Quota> {
@@ -67,41 +68,8 @@ pub(crate) fn rule_and(
     })
 }
 
-/// That which an algorithm can have of it.
-pub(crate) fn fitting(algorithm: Algorithm, quota: Quota) -> Option<Quota> {
-    let quota = match algorithm {
-        Algorithm::Gcra | Algorithm::TokenBucket => quota,
-        _ => without_burst(quota),
-    };
-    algorithm.check(quota).is_ok().then_some(quota)
-}
-
 fn without_burst(quota: Quota) -> Quota {
     Quota::new(quota.count(), quota.period())
-}
-
-/// How much to ask for, in relation to the burst.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cost {
-    Few(u64),
-    /// In 64ths of the burst.
-    Part(u64),
-    AllBut(u64),
-    TooMuchBy(u64),
-    Most,
-}
-
-impl Cost {
-    pub(crate) fn of(self, rule: &Rule) -> u64 {
-        match self {
-            Self::Few(few) => few,
-            Self::Part(part) => u64::try_from(u128::from(rule.burst) * u128::from(part) / 64)
-                .expect("at most the burst"),
-            Self::AllBut(few) => rule.burst.saturating_sub(few),
-            Self::TooMuchBy(few) => rule.burst.saturating_add(few),
-            Self::Most => u64::MAX,
-        }
-    }
 }
 
 pub(crate) fn cost() -> impl Strategy<Value = Cost> {
@@ -111,35 +79,8 @@ pub(crate) fn cost() -> impl Strategy<Value = Cost> {
         6 => (0..=64_u64).prop_map(Cost::Part),
         3 => (0..3_u64).prop_map(Cost::AllBut),
         1 => (1..4_u64).prop_map(Cost::TooMuchBy),
-        1 => Just(Cost::Most),
+        1 => Just(Cost::Endless),
     ]
-}
-
-/// For how long nothing happens, in relation to the quota.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Pause {
-    Nanos(u64),
-    /// In 16ths of the time of a token, and some nanoseconds more.
-    Token(u64, u64),
-    /// In 16ths of the time of the burst, and some nanoseconds more.
-    Burst(u64, u64),
-    /// Until so long before the end of time, or past it.
-    NearTheEnd(u64),
-    Idle(u64),
-}
-
-impl Pause {
-    pub(crate) fn of(self, rule: &Rule, now: u64) -> u64 {
-        let part = |nanos: u64, part: u64| {
-            u64::try_from(u128::from(nanos) * u128::from(part) / 16).expect("at most twice")
-        };
-        match self {
-            Self::Nanos(nanos) | Self::Idle(nanos) => nanos,
-            Self::Token(parts, more) => part(rule.nanos_of(1), parts) + more,
-            Self::Burst(parts, more) => part(rule.nanos_of(rule.burst), parts) + more,
-            Self::NearTheEnd(before) => (LAST_TICK + 10).saturating_sub(before + now),
-        }
-    }
 }
 
 /// Short ones, as a rule.
@@ -147,7 +88,7 @@ pub(crate) fn pause() -> impl Strategy<Value = Pause> {
     prop_oneof![
         4 => (0..3_u64).prop_map(Pause::Nanos),
         6 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Token(part, more)),
-        4 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Burst(part, more)),
+        4 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Part(part, more)),
     ]
 }
 
@@ -155,7 +96,7 @@ pub(crate) fn pause() -> impl Strategy<Value = Pause> {
 pub(crate) fn any_pause() -> impl Strategy<Value = Pause> {
     prop_oneof![
         20 => pause(),
-        1 => (0..=LAST_TICK).prop_map(Pause::Idle),
+        1 => (0..=LAST_TICK).prop_map(Pause::Nanos),
         1 => (0..40_u64).prop_map(Pause::NearTheEnd),
     ]
 }

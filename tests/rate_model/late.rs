@@ -10,8 +10,9 @@ use proptest::sample::Index;
 use tollgate::rate::Acquire;
 use tollgate::{Algorithm, Charge, Clock, MissedTick, Quota, RateLimiter};
 
-use super::naive::{Choices, Fate, Naive};
+use super::owed::Owed;
 use super::rule::Rule;
+use crate::limiter_world::naive::{Fate, Naive};
 use crate::support::{Waiter, paused_runtime};
 
 /// Writes down at which tick it was woken.
@@ -193,8 +194,8 @@ proptest! {
                 .missed_tick(MissedTick::Burst { max: u64::MAX })
                 .clock(Clock::tokio());
             let start = Clock::tokio().now().as_nanos();
-            let choices = Choices { delays: false, debts: false };
-            let mut naive = Naive::new((Algorithm::Gcra, quota), choices, start);
+            let model = Owed::new(Algorithm::Gcra, quota, false);
+            let mut naive = Naive::new(model, false, start);
             let burst = quota.max_burst();
             naive.try_acquire(burst);
             limiter.try_acquire_many(burst).unwrap();

@@ -3,22 +3,21 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
-use tollgate::{Algorithm, Carry, Clock, MissedTick, Oversize, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, MissedTick, Oversize, Quota, RateLimiter};
 
-use super::any::{Cost, any_pause, cost, modest_quota, pause, rule_and};
-use super::rule::LAST_TICK;
-use super::world::{Step, World};
+use super::any::{any_pause, cost, modest_quota, pause, rule_and};
+use super::owed::Owed;
+use super::rule::Rule;
+use crate::limiter_world::LAST_TICK;
+use crate::limiter_world::amounts::Cost;
+use crate::limiter_world::steps::{Step, carry, closing, config, index, oversize, run, steps};
+use crate::limiter_world::world::World;
 use crate::support::Waiter;
-
-fn index() -> impl Strategy<Value = Index> {
-    any::<Index>()
-}
 
 /// All but a change of the quota, and the end.
 fn step() -> impl Strategy<Value = Step> {
     // More than the burst once in a while, but not more than can be paid off.
-    let cost = || cost().prop_filter("endless", |cost| !matches!(cost, Cost::Most));
+    let cost = || cost().prop_filter("endless", |cost| !matches!(cost, Cost::Endless));
     prop_oneof![
         4 => cost().prop_map(Step::Try),
         8 => cost().prop_map(Step::Acquire),
@@ -34,15 +33,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn carry() -> impl Strategy<Value = Carry> {
-    prop_oneof![
-        Just(Carry::Proportional),
-        Just(Carry::AsIs),
-        Just(Carry::Additive),
-        Just(Carry::Reset),
-    ]
-}
-
 /// All that can happen.
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
@@ -52,40 +42,31 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn oversize() -> impl Strategy<Value = Oversize> {
-    prop_oneof![2 => Just(Oversize::Refuse), 1 => Just(Oversize::Debt)]
-}
-
 fn start() -> impl Strategy<Value = u64> {
     prop_oneof![3 => Just(0), 1 => 0..=LAST_TICK, 1 => LAST_TICK - 100..=LAST_TICK]
 }
 
-fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}
-
-/// Looks at everything only after some of the steps: to look takes the lock, and sets right what a
-/// step may have left wrong.
-fn run(mut world: World, steps: Vec<(Step, bool)>) {
-    for (step, looks) in steps {
-        world.step(step);
-        if looks {
-            world.compare();
-        }
-    }
-    world.end();
-}
-
-fn steps(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Vec<(Step, bool)>> {
-    prop::collection::vec((step, any::<bool>()), 1..80)
+fn world(
+    (algorithm, quota): (Algorithm, Quota),
+    missed: Option<MissedTick>,
+    oversize: Oversize,
+    start: u64,
+) -> World<Owed> {
+    let limiter = RateLimiter::new(quota).algorithm(algorithm);
+    let limiter = match missed {
+        Some(missed) => limiter.missed_tick(missed),
+        None => limiter,
+    };
+    let delays = matches!(
+        missed,
+        Some(MissedTick::Delay | MissedTick::Burst { max: 0 })
+    );
+    let model = Owed::new(algorithm, quota, delays);
+    World::new(limiter, model, oversize, start)
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(300))]
 
     #[test]
     fn the_line_agrees_with_a_queue(
@@ -94,7 +75,7 @@ proptest! {
         start in start(),
         steps in steps(step()),
     ) {
-        run(World::new(chosen, None, oversize, start), steps);
+        run(world(chosen, None, oversize, start), steps).assert_promise();
     }
 
     /// If nobody is ever late it makes no difference how much would be made up for.
@@ -105,20 +86,16 @@ proptest! {
         steps in steps(step()),
     ) {
         let missed = Some(MissedTick::Burst { max });
-        run(World::new(chosen, missed, Oversize::Refuse, 0), steps);
+        run(world(chosen, missed, Oversize::Refuse, 0), steps).assert_promise();
     }
 
     #[test]
     fn the_line_agrees_when_the_quota_changes(
         chosen in rule_and(modest_quota()),
         oversize in oversize(),
-        mut steps in steps(any_step()),
-        close in prop::option::of(index()),
+        steps in closing(any_step()),
     ) {
-        if let Some(when) = close {
-            steps.insert(when.index(steps.len()), (Step::Close, true));
-        }
-        run(World::new(chosen, None, oversize, 0), steps);
+        run(world(chosen, None, oversize, 0), steps).assert_promise();
     }
 
     /// Where a nanosecond is a whole number of units, waiters go at the same ticks.
@@ -129,7 +106,8 @@ proptest! {
         steps in steps(step()),
     ) {
         let quota = Quota::new(1, Duration::from_nanos(period)).burst(burst);
-        run(World::new((Algorithm::Gcra, quota), Some(MissedTick::Delay), Oversize::Refuse, 0), steps);
+        let chosen = (Algorithm::Gcra, quota);
+        run(world(chosen, Some(MissedTick::Delay), Oversize::Refuse, 0), steps).assert_promise();
     }
 
     #[test]
@@ -140,18 +118,18 @@ proptest! {
     ) {
         let clock = Clock::manual();
         let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
-        let rule = super::rule::Rule::by(algorithm, quota);
+        let scale = Rule::by(algorithm, quota).scale();
         for (pause, cost) in before {
-            clock.advance(Duration::from_nanos(pause.of(&rule, clock.now().as_nanos())));
-            let _ = limiter.try_acquire_many(cost.of(&rule));
+            clock.advance(Duration::from_nanos(pause.of(scale, clock.now().as_nanos())));
+            let _ = limiter.try_acquire_many(cost.of(scale));
         }
-        let burst = rule.burst;
+        let burst = scale.most;
         let state = || (limiter.peek(), limiter.peek_many(burst), limiter.waiting());
         let untouched = state();
 
         let (mut charges, mut line) = (Vec::new(), Vec::new());
         for (cost, forced, _) in &costs {
-            let cost = cost.of(&rule).min(burst);
+            let cost = cost.of(scale).min(burst);
             if *forced {
                 charges.push(limiter.charge(cost));
             } else if let Ok(charge) = limiter.try_acquire_many(cost) {

@@ -3,8 +3,8 @@
 use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota};
 
-/// The last tick that a limiter tells apart from later ones.
-pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
+use crate::limiter_world::LAST_TICK;
+use crate::limiter_world::amounts::Scale;
 
 /// A quota, and what follows from it.
 ///
@@ -120,9 +120,11 @@ impl Rule {
         units * self.period <= self.tolerance() * self.period + self.interval() * self.count * time
     }
 
-    /// About how long so many tokens take.
-    pub(crate) fn nanos_of(&self, tokens: u64) -> u64 {
-        let nanos = u128::from(self.period) * u128::from(tokens) / u128::from(self.count);
-        u64::try_from(nanos).unwrap_or(LAST_TICK).min(LAST_TICK)
+    pub(crate) fn scale(&self) -> Scale {
+        Scale {
+            most: self.burst,
+            count: self.count,
+            period: self.period,
+        }
     }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
 
-use super::any::{Cost, Pause, any_pause, cost, quota, rule_and};
+use super::any::{any_pause, cost, quota, rule_and};
 use super::charges::Charges;
-use super::rule::{LAST_TICK, Rule};
+use super::rule::Rule;
+use crate::limiter_world::LAST_TICK;
+use crate::limiter_world::amounts::{Cost, Pause};
 
 /// A limiter, and the list of what it has charged.
 struct Pair {
@@ -113,9 +115,9 @@ proptest! {
         let mut pair = Pair::new(chosen);
         pair.pause(start);
         for (pause, cost, comes_again) in steps {
-            let rule = pair.charges.rule;
-            pair.pause(pause.of(&rule, pair.now()));
-            let cost = cost.of(&rule);
+            let scale = pair.charges.rule.scale();
+            pair.pause(pause.of(scale, pair.now()));
+            let cost = cost.of(scale);
             pair.look();
             if let Some(after) = pair.try_acquire(cost).filter(|_| comes_again) {
                 // One nanosecond earlier is too early, and then it is not.
@@ -138,22 +140,22 @@ proptest! {
         costs in prop::collection::vec(cost(), 1..20),
     ) {
         let mut pair = Pair::new(chosen);
-        let rule = pair.charges.rule;
+        let scale = pair.charges.rule.scale();
         pair.pause(start);
-        pair.try_acquire(spent.of(&rule).min(rule.burst));
-        pair.pause(idle.of(&rule, pair.now()));
+        pair.try_acquire(spent.of(scale).min(scale.most));
+        pair.pause(idle.of(scale, pair.now()));
         let at_once = |pair: &Pair| {
             let now = pair.now();
             let here = pair.charges.list.iter().filter(|(tick, _)| *tick == now);
             here.map(|(_, cost)| u128::from(*cost)).sum::<u128>()
         };
         for cost in costs {
-            pair.try_acquire(cost.of(&rule));
+            pair.try_acquire(cost.of(scale));
         }
         // What is left goes, and then nothing does.
         pair.try_acquire(pair.limiter.available());
         prop_assert_eq!(pair.limiter.available(), 0);
-        prop_assert!(at_once(&pair) <= u128::from(rule.burst));
+        prop_assert!(at_once(&pair) <= u128::from(scale.most));
         if pair.limiter.try_acquire().is_ok() {
             prop_assert!(false, "one more than the burst");
         }

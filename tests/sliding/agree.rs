@@ -1,17 +1,15 @@
 //! Whatever can be done, to a limiter and to its model.
 
 use proptest::prelude::*;
-use proptest::sample::Index;
-use tollgate::{Algorithm, Carry, Oversize, Quota};
+use tollgate::{Algorithm, Oversize, Quota, RateLimiter};
 
 use super::any::{algorithm, any_pause, cost, fine_quota, pause, quota};
 use super::audit::fullest;
-use super::rule::{LAST_TICK, nanos};
-use super::world::{Step, World};
-
-fn index() -> impl Strategy<Value = Index> {
-    any::<Index>()
-}
+use super::kept::Kept;
+use super::rule::nanos;
+use crate::limiter_world::LAST_TICK;
+use crate::limiter_world::steps::{Step, carry, closing, config, index, oversize, run, steps};
+use crate::limiter_world::world::World;
 
 /// What asks, waits, leaves and gives back.
 fn asking() -> impl Strategy<Value = Step> {
@@ -38,15 +36,6 @@ fn charging() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn carry() -> impl Strategy<Value = Carry> {
-    prop_oneof![
-        Just(Carry::Proportional),
-        Just(Carry::AsIs),
-        Just(Carry::Additive),
-        Just(Carry::Reset),
-    ]
-}
-
 fn changing(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Step> {
     prop_oneof![
         9 => charging(),
@@ -54,47 +43,23 @@ fn changing(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Step> 
     ]
 }
 
-fn oversize() -> impl Strategy<Value = Oversize> {
-    prop_oneof![2 => Just(Oversize::Refuse), 1 => Just(Oversize::Debt)]
-}
-
 fn start() -> impl Strategy<Value = u64> {
     prop_oneof![4 => Just(0), 1 => 0..=LAST_TICK, 1 => LAST_TICK - 200..=LAST_TICK + 3]
 }
 
-fn steps(step: impl Strategy<Value = Step>) -> impl Strategy<Value = Vec<(Step, bool)>> {
-    prop::collection::vec((step, any::<bool>()), 1..80)
+fn world(algorithm: Algorithm, quota: Quota, oversize: Oversize, start: u64) -> World<Kept> {
+    let limiter = RateLimiter::new(quota).algorithm(algorithm);
+    World::new(limiter, Kept::new(algorithm, quota), oversize, start)
 }
 
-/// Looks at everything only after some of the steps: to look takes the lock, and sets right what a
-/// step may have left wrong.
-fn run(mut world: World, steps: Vec<(Step, bool)>) -> World {
-    for (step, looks) in steps {
-        world.step(step);
-        if looks {
-            world.compare();
-        }
-    }
-    world.end();
-    world
-}
-
-fn assert_promise(world: &World, algorithm: Algorithm, quota: Quota) {
-    let Some(kept) = world.kept() else {
+fn assert_promise(kept: &Kept, algorithm: Algorithm, quota: Quota) {
+    let Some(asked) = kept.asked() else {
         return;
     };
-    let fullest = fullest(&kept, nanos(quota));
+    let fullest = fullest(&asked, nanos(quota));
     match algorithm {
         Algorithm::SlidingWindow => assert!(fullest < 2 * quota.count() || fullest == 1),
         _ => assert!(fullest <= quota.count(), "{fullest} in a period"),
-    }
-}
-
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
     }
 }
 
@@ -107,8 +72,8 @@ proptest! {
         quota in quota(),
         steps in steps(asking()),
     ) {
-        let world = run(World::new(algorithm, quota, Oversize::Refuse, 0), steps);
-        assert_promise(&world, algorithm, quota);
+        let kept = run(world(algorithm, quota, Oversize::Refuse, 0), steps);
+        assert_promise(&kept, algorithm, quota);
     }
 
     #[test]
@@ -119,7 +84,7 @@ proptest! {
         start in start(),
         steps in steps(charging()),
     ) {
-        run(World::new(algorithm, quota, oversize, start), steps);
+        run(world(algorithm, quota, oversize, start), steps);
     }
 
     #[test]
@@ -130,7 +95,7 @@ proptest! {
         start in start(),
         steps in steps(charging()),
     ) {
-        run(World::new(algorithm, quota, oversize, start), steps);
+        run(world(algorithm, quota, oversize, start), steps);
     }
 
     #[test]
@@ -138,13 +103,8 @@ proptest! {
         algorithm in algorithm(),
         quota in fine_quota(),
         oversize in oversize(),
-        steps in steps(changing(fine_quota())),
-        close in prop::option::of(index()),
+        steps in closing(changing(fine_quota())),
     ) {
-        let mut steps = steps;
-        if let Some(when) = close {
-            steps.insert(when.index(steps.len()), (Step::Close, true));
-        }
-        run(World::new(algorithm, quota, oversize, 0), steps);
+        run(world(algorithm, quota, oversize, 0), steps);
     }
 }

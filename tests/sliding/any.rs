@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Quota};
 
-use super::rule::{LAST_TICK, Rule};
+use crate::limiter_world::amounts::{Cost, Pause};
 
 pub(crate) const LOGS: [Algorithm; 2] = [Algorithm::SlidingLog, Algorithm::CompactLog];
 
@@ -42,74 +42,22 @@ pub(crate) fn fine_quota() -> impl Strategy<Value = Quota> {
     (count, period).prop_map(|(count, period)| quota_of(count, period))
 }
 
-/// How much to ask for, in relation to the limit.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Cost {
-    Few(u64),
-    /// In 8ths of the limit.
-    Part(u64),
-    AllBut(u64),
-    TooMuchBy(u64),
-    /// So many times the limit, and one.
-    Times(u64),
-}
-
-impl Cost {
-    pub(crate) fn of(self, rule: &Rule) -> u64 {
-        match self {
-            Self::Few(few) => few,
-            Self::Part(part) => rule.most * part / 8,
-            Self::AllBut(few) => rule.most.saturating_sub(few),
-            Self::TooMuchBy(few) => rule.most + few,
-            Self::Times(times) => rule.most * times + 1,
-        }
-    }
-}
-
 pub(crate) fn cost() -> impl Strategy<Value = Cost> {
     prop_oneof![
         10 => Just(Cost::Few(1)),
         6 => (0..4_u64).prop_map(Cost::Few),
-        3 => (0..=8_u64).prop_map(Cost::Part),
+        3 => (0..=8_u64).prop_map(|part| Cost::Part(8 * part)),
         2 => (0..3_u64).prop_map(Cost::AllBut),
         1 => (1..4_u64).prop_map(Cost::TooMuchBy),
         1 => (1..4_u64).prop_map(Cost::Times),
     ]
 }
 
-/// For how long nothing happens, in relation to the quota.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Pause {
-    Nanos(u64),
-    /// In 16ths of the period, and some nanoseconds more.
-    Part(u64, u64),
-    /// So many periods.
-    Periods(u64),
-    /// Until so long before the end of time, or past it.
-    NearTheEnd(u64),
-}
-
-impl Pause {
-    pub(crate) fn of(self, rule: &Rule, now: u64) -> u64 {
-        match self {
-            Self::Nanos(nanos) => nanos,
-            Self::Part(parts, more) => {
-                let nanos = u128::from(rule.period) * u128::from(parts) / 16;
-                u64::try_from(nanos)
-                    .unwrap_or(u64::MAX)
-                    .saturating_add(more)
-            }
-            Self::Periods(periods) => rule.period.saturating_mul(periods),
-            Self::NearTheEnd(before) => (LAST_TICK + 10).saturating_sub(now.saturating_add(before)),
-        }
-    }
-}
-
 pub(crate) fn pause() -> impl Strategy<Value = Pause> {
     prop_oneof![
         4 => (0..3_u64).prop_map(Pause::Nanos),
         10 => (0..20_u64, 0..2_u64).prop_map(|(part, more)| Pause::Part(part, more)),
-        1 => (1..30_u64).prop_map(Pause::Periods),
+        1 => (1..30_u64).prop_map(Pause::Times),
     ]
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{Algorithm, AlgorithmError, Clock, ErrorKind, Oversize, Quota, RateLimiter};
 
 use super::any::LOGS;
-use super::rule::LAST_TICK;
+use crate::limiter_world::LAST_TICK;
 use crate::support::{Waiter, kind, poll_once};
 
 const ALL: [Algorithm; 3] = [LOGS[0], LOGS[1], Algorithm::SlidingWindow];

@@ -1,6 +1,6 @@
 //! A sliding log as one would write it down: the times of all that was ever charged, unit by unit.
 
-use super::rule::LAST_TICK;
+use crate::limiter_world::LAST_TICK;
 
 /// In how coarse units times are kept, and for how many periods from now on.
 #[derive(Clone, Copy, Debug)]

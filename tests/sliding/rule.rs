@@ -4,23 +4,11 @@ use tollgate::{Algorithm, Carry, Quota};
 
 use super::log::{Grain, Log};
 use super::window::Window;
-
-/// The last tick that a limiter tells apart from later ones.
-pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
+use crate::limiter_world::LAST_TICK;
+use crate::limiter_world::model::Booked;
 
 pub(crate) fn nanos(quota: Quota) -> u64 {
     u64::try_from(quota.period().as_nanos()).expect("a quota's period fits")
-}
-
-/// A charge, as far as a model knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Booked {
-    /// Under which of the quotas.
-    pub(crate) epoch: usize,
-    pub(crate) at: u64,
-    pub(crate) cost: u64,
-    /// Which of the charges it is.
-    pub(crate) number: usize,
 }
 
 #[derive(Clone, Debug)]

@@ -7,33 +7,14 @@ use std::time::Duration;
 use proptest::sample::Index;
 use tollgate::rate::AcquireOwned;
 use tollgate::{
-    AcquireError, Algorithm, Carry, Charge, Clock, ErrorKind, ManualClock, Oversize, Quota,
-    RateLimiter, Reservation,
+    AcquireError, Algorithm, Charge, Clock, ErrorKind, ManualClock, Oversize, Quota, RateLimiter,
+    Reservation,
 };
 
-use super::any::{Cost, Pause};
-use super::line::{Fate, Naive, Told};
-use super::rule::{Booked, LAST_TICK};
+use super::model::{Booked, Hint, Model};
+use super::naive::{Fate, Naive, Told};
+use super::steps::Step;
 use crate::support::{Waiter, poll_once};
-
-/// What happens next. An index picks one of those that are there.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    Try(Cost),
-    Acquire(Cost),
-    Reserve(Cost),
-    Poll(Index),
-    Drop(Index),
-    Forget(Index),
-    Confirm(Index),
-    Advance(Pause),
-    Charge(Cost),
-    Refund(Index),
-    /// So much of the charge turns out to be needed, in quarters.
-    Settle(Index, u64),
-    SetQuota(Quota, Carry),
-    Close,
-}
 
 /// Somebody who waits, or who was served and has not looked.
 enum Asker {
@@ -41,52 +22,44 @@ enum Asker {
     Reserved(Box<Reservation>),
 }
 
-pub(crate) struct World {
+pub(crate) struct World<M> {
     clock: ManualClock,
     limiter: Arc<RateLimiter>,
-    naive: Naive,
+    naive: Naive<M>,
     askers: Vec<(usize, Asker)>,
     charges: Vec<(Charge, Booked)>,
 }
 
-impl World {
-    pub(crate) fn new(algorithm: Algorithm, quota: Quota, oversize: Oversize, start: u64) -> Self {
+impl<M: Model> World<M> {
+    /// The limiter has the algorithm and the quota of the model.
+    pub(crate) fn new(limiter: RateLimiter, model: M, oversize: Oversize, start: u64) -> Self {
         let clock = Clock::manual();
         clock.advance(Duration::from_nanos(start));
-        let limiter = RateLimiter::new(quota)
-            .algorithm(algorithm)
-            .oversize(oversize)
-            .clock(&clock);
+        let limiter = limiter.oversize(oversize).clock(&clock);
         Self {
             clock,
             limiter: Arc::new(limiter),
-            naive: Naive::new(algorithm, quota, oversize == Oversize::Debt, start),
+            naive: Naive::new(model, oversize == Oversize::Debt, start),
             askers: Vec::new(),
             charges: Vec::new(),
         }
     }
 
-    /// What was kept of every charge, if all of them asked and were under one quota.
-    pub(crate) fn kept(&self) -> Option<Vec<(u64, u64)>> {
-        let kept = self.naive.kept.iter().map(|kept| (kept.at, kept.cost));
-        (!self.naive.forced).then(|| kept.collect())
-    }
-
     pub(crate) fn step(&mut self, step: Step) {
-        let rule = self.naive.rule.clone();
+        let scale = self.naive.model.scale();
         match step {
             Step::Try(cost) => {
-                let told = self.naive.try_acquire(cost.of(&rule));
-                let result = self.limiter.try_acquire_many(cost.of(&rule));
+                let told = self.naive.try_acquire(cost.of(scale));
+                let result = self.limiter.try_acquire_many(cost.of(scale));
                 self.told(told, result);
             }
             Step::Acquire(cost) => {
-                let future = Arc::clone(&self.limiter).acquire_many_owned(cost.of(&rule));
+                let future = Arc::clone(&self.limiter).acquire_many_owned(cost.of(scale));
                 let mut waiter = Waiter::new(future);
-                let told = self.naive.try_acquire(cost.of(&rule));
+                let told = self.naive.try_acquire(cost.of(scale));
                 match (told, waiter.poll()) {
-                    (Told::Limited { .. }, Poll::Pending) => {
-                        let name = self.naive.join(cost.of(&rule));
+                    (Told::Limited(..), Poll::Pending) => {
+                        let name = self.naive.join(cost.of(scale));
                         self.askers.push((name, Asker::Future(waiter)));
                     }
                     (told, Poll::Ready(result)) => self.told(told, result),
@@ -94,10 +67,10 @@ impl World {
                 }
             }
             Step::Reserve(cost) => {
-                let told = self.naive.try_acquire(cost.of(&rule));
-                match (told, self.limiter.reserve_many(cost.of(&rule))) {
-                    (Told::Limited { .. }, Ok(reservation)) => {
-                        let name = self.naive.join(cost.of(&rule));
+                let told = self.naive.try_acquire(cost.of(scale));
+                match (told, self.limiter.reserve_many(cost.of(scale))) {
+                    (Told::Limited(..), Ok(reservation)) => {
+                        let name = self.naive.join(cost.of(scale));
                         let reserved = Asker::Reserved(Box::new(reservation));
                         self.askers.push((name, reserved));
                     }
@@ -150,12 +123,12 @@ impl World {
                 }
             }
             Step::Advance(pause) => {
-                let nanos = pause.of(&rule, self.naive.now);
+                let nanos = pause.of(scale, self.naive.now);
                 self.naive.advance(nanos);
                 self.clock.advance(Duration::from_nanos(nanos));
             }
             Step::Charge(cost) => {
-                let cost = cost.of(&rule);
+                let cost = cost.of(scale);
                 let booked = self.naive.charge(cost);
                 self.charges.push((self.limiter.charge(cost), booked));
             }
@@ -179,6 +152,9 @@ impl World {
                 }
             }
             Step::SetQuota(quota, carry) => {
+                let Some(quota) = fitting(self.naive.model.algorithm(), quota) else {
+                    return;
+                };
                 self.naive.set_quota(quota, carry);
                 self.limiter.set_quota_with(quota, carry);
                 assert_eq!(self.limiter.quota(), quota);
@@ -194,9 +170,9 @@ impl World {
     fn told(&mut self, told: Told, result: Result<Charge, AcquireError>) {
         match (told, result) {
             (Told::Charged(booked), Ok(charge)) => {
-                assert_eq!(charge.at().as_nanos().min(LAST_TICK), booked.at);
+                assert_eq!(charge.at().as_nanos(), self.naive.now);
                 assert_eq!(charge.cost(), booked.cost);
-                let left = self.naive.rule.available(self.naive.now);
+                let left = self.naive.model.available(self.naive.now);
                 assert_eq!(self.limiter.decision(&charge).remaining, left);
                 self.charges.push((charge, booked));
             }
@@ -205,17 +181,27 @@ impl World {
                 assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
                 assert_eq!(error.capacity(), Some(burst));
             }
-            (Told::Limited { due, behind }, Err(error)) => {
+            (Told::Limited(due, hint), Err(error)) => {
                 assert_eq!(error.kind(), ErrorKind::Limited);
                 let after = error.retry_after().expect("it knows");
-                assert!(!after.is_zero() || self.naive.now == u64::MAX);
-                if !behind {
-                    self.same_time(after, due);
-                } else if let Some(due) = due.filter(|_| !self.naive.is_endless()) {
-                    assert!(after.as_nanos() <= u128::from(due - self.naive.now));
-                }
+                self.same_hint(after, due, hint);
             }
             (told, result) => panic!("should be {told:?}, and is {result:?}"),
+        }
+    }
+
+    /// The time until one may come again.
+    fn same_hint(&self, actual: Duration, due: Option<u64>, hint: Hint) {
+        let now = self.naive.now;
+        assert!(!actual.is_zero() || now == u64::MAX);
+        if hint == Hint::Exact {
+            return self.same_time(actual, due);
+        }
+        let head = self.naive.due_of_head().unwrap_or(u64::MAX);
+        assert!(actual >= Duration::from_nanos((head - now).saturating_sub(1)));
+        if hint == Hint::Early {
+            let after = due.map_or(u64::MAX, |due| due - now);
+            assert!(actual <= Duration::from_nanos(after));
         }
     }
 
@@ -244,11 +230,19 @@ impl World {
         };
         match (self.naive.fate(name), polled) {
             (Fate::InLine, Poll::Pending) => self.askers.push((name, asker)),
-            (Fate::Granted { at, charge: booked }, Poll::Ready(Ok(charge))) => {
-                assert_eq!(charge.at().as_nanos().min(LAST_TICK), at.min(LAST_TICK));
-                if self.naive.is_of_now(booked) {
-                    assert_eq!(charge.cost(), booked.cost);
-                }
+            (
+                Fate::Granted {
+                    at,
+                    asked,
+                    charge: booked,
+                },
+                Poll::Ready(Ok(charge)),
+            ) => {
+                assert_eq!(charge.at().as_nanos(), at);
+                // For how much of it there was time is forgotten when the quota changes.
+                let is_forgotten = booked.epoch != self.naive.model.epoch();
+                let cost = charge.cost();
+                assert!(cost == booked.cost || is_forgotten && cost == asked);
                 self.charges.push((charge, booked));
             }
             (Fate::Refused(burst), Poll::Ready(Err(error))) => {
@@ -265,9 +259,9 @@ impl World {
         assert_eq!(self.clock.now().as_nanos(), self.naive.now);
         assert_eq!(self.limiter.waiting(), self.naive.waiting());
         assert_eq!(self.limiter.is_closed(), self.naive.is_closed());
-        let (decision, now) = (self.limiter.peek_many(0), self.naive.now);
-        assert_eq!(self.limiter.available(), self.naive.rule.available(now));
-        self.same_time(decision.reset_after, self.naive.rule.reset(now));
+        let (model, now) = (&self.naive.model, self.naive.now);
+        assert_eq!(self.limiter.available(), model.available(now));
+        self.same_time(self.limiter.peek_many(0).reset_after, model.reset(now));
         for (name, asker) in &self.askers {
             match asker {
                 Asker::Future(waiter) => {
@@ -282,15 +276,25 @@ impl World {
     }
 
     /// Everybody looks.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(mut self) -> M {
         for _ in 0..self.askers.len() {
             // Whoever still waits comes last then.
             self.poll(0);
             self.compare();
         }
+        self.naive.model
     }
 }
 
 fn take<T>(from: &mut Vec<T>, which: Index) -> Option<T> {
     (!from.is_empty()).then(|| from.remove(which.index(from.len())))
+}
+
+/// That which an algorithm can have of it.
+fn fitting(algorithm: Algorithm, quota: Quota) -> Option<Quota> {
+    let quota = match algorithm {
+        Algorithm::Gcra | Algorithm::TokenBucket => quota,
+        _ => Quota::new(quota.count(), quota.period()),
+    };
+    algorithm.check(quota).is_ok().then_some(quota)
 }

@@ -1,0 +1,157 @@
+//! What is owed under one quota after the other: a schedule for each.
+
+use num_bigint::BigInt;
+use tollgate::{Algorithm, Carry, Quota};
+
+use super::rule::Rule;
+use super::schedule::Schedule;
+use crate::limiter_world::amounts::Scale;
+use crate::limiter_world::model::{Booked, Hint, Model};
+
+pub(crate) struct Owed {
+    algorithm: Algorithm,
+    /// Whoever goes late is charged when it goes.
+    delays: bool,
+    /// One for each quota that it ever had; the last is in force.
+    schedules: Vec<Schedule>,
+}
+
+impl Owed {
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, delays: bool) -> Self {
+        Self {
+            algorithm,
+            delays,
+            schedules: vec![Schedule::new(Rule::by(algorithm, quota))],
+        }
+    }
+
+    pub(crate) fn assert_promise(&self) {
+        self.schedules.iter().for_each(Schedule::assert_promise);
+    }
+
+    fn schedule(&self) -> &Schedule {
+        self.schedules.last().expect("there is one")
+    }
+
+    fn schedule_mut(&mut self) -> &mut Schedule {
+        self.schedules.last_mut().expect("there is one")
+    }
+
+    fn rule(&self) -> Rule {
+        self.schedule().rule
+    }
+
+    /// From which unit on so much is admitted, at the head of the line, if what is owed ends at
+    /// `end`.
+    fn due_after(&self, end: BigInt, cost: u64) -> BigInt {
+        if cost > self.rule().burst {
+            end
+        } else {
+            end + self.rule().price(cost) - self.rule().tolerance()
+        }
+    }
+
+    fn book(&mut self, now: u64, start: BigInt, cost: u64, forced: bool) -> Booked {
+        let price = self.rule().price(cost);
+        Booked {
+            epoch: self.epoch(),
+            number: self.schedule_mut().charge(price, start, now, forced),
+            at: now,
+            cost,
+        }
+    }
+}
+
+impl Model for Owed {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    fn scale(&self) -> Scale {
+        self.rule().scale()
+    }
+
+    fn epoch(&self) -> usize {
+        self.schedules.len() - 1
+    }
+
+    fn available(&self, now: u64) -> u64 {
+        let available = self.schedule().available(now);
+        u64::try_from(available).expect("at most the burst")
+    }
+
+    fn reset(&self, now: u64) -> Option<u64> {
+        self.rule().tick_of(&self.schedule().end(), now)
+    }
+
+    fn due(&self, now: u64, ahead: &[u64], cost: u64) -> Option<u64> {
+        let rule = self.rule();
+        let mut end = self.schedule().end();
+        for ahead in ahead {
+            let due = self.due_after(end.clone(), *ahead);
+            let start = if rule.is_even() {
+                due
+            } else {
+                rule.units(rule.tick_of(&due, now)?)
+            };
+            end = end.max(start) + rule.price(*ahead);
+        }
+        rule.tick_of(&self.due_after(end, cost), now)
+    }
+
+    /// One of those before it may not use up a batch.
+    fn hint(&self, _line: &[u64], _cost: u64) -> Hint {
+        if self.rule().is_even() {
+            Hint::Exact
+        } else {
+            Hint::Early
+        }
+    }
+
+    fn admit(&mut self, now: u64, since: u64, cost: u64) -> Booked {
+        let rule = self.rule();
+        let start = if self.delays || !rule.is_even() {
+            rule.units(now)
+        } else {
+            let due = self.due_after(self.schedule().end(), cost);
+            due.max(rule.units(since))
+        };
+        self.book(now, start, cost, cost == 0 || cost > rule.burst)
+    }
+
+    fn charge(&mut self, now: u64, cost: u64) -> Booked {
+        let start = self.rule().units(now);
+        self.book(now, start, cost, true)
+    }
+
+    fn refund(&mut self, now: u64, charge: Booked, cost: u64) {
+        let units = self.rule().price(cost);
+        self.schedule_mut().refund(charge.number, &units, now);
+    }
+
+    /// What was available, spent or owed before is so still, in the sense of `carry`; in doubt more
+    /// is owed.
+    fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry) {
+        let (old, new) = (self.rule(), Rule::by(self.algorithm, quota));
+        let owed = self.schedule().owed(now);
+        let up = |units: BigInt, by: BigInt, of: BigInt| (units * by + &of - 1) / of;
+        let owed = match carry {
+            Carry::Reset => BigInt::default(),
+            Carry::Proportional => up(owed, new.tolerance(), old.tolerance()),
+            Carry::Additive => up(owed, new.interval(), old.interval()),
+            Carry::AsIs => {
+                let free = old.tolerance() - owed;
+                let kept = if free > 0.into() {
+                    free * new.interval() / old.interval()
+                } else {
+                    -up(-free, new.interval(), old.interval())
+                };
+                (new.tolerance() - kept).max(0.into())
+            }
+            _ => unreachable!("there are four ways"),
+        };
+        let mut schedule = Schedule::new(new);
+        schedule.charge(owed, new.units(now), now, true);
+        self.schedules.push(schedule);
+    }
+}

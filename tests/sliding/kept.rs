@@ -1,0 +1,109 @@
+//! All that was ever charged under one quota after the other, and the rule that goes by it.
+
+use tollgate::{Algorithm, Carry, Quota};
+
+use super::rule::Rule;
+use crate::limiter_world::amounts::Scale;
+use crate::limiter_world::model::{Booked, Hint, Model};
+
+pub(crate) struct Kept {
+    algorithm: Algorithm,
+    rule: Rule,
+    epoch: usize,
+    /// Whether anything was charged that did not ask, or was not carried over.
+    forced: bool,
+    /// By its number; without what was given back.
+    all: Vec<Booked>,
+}
+
+impl Kept {
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota) -> Self {
+        Self {
+            algorithm,
+            rule: Rule::new(algorithm, quota),
+            epoch: 0,
+            forced: false,
+            all: Vec::new(),
+        }
+    }
+
+    /// What was kept of every charge, if all of them asked and were under one quota.
+    pub(crate) fn asked(&self) -> Option<Vec<(u64, u64)>> {
+        let all = self.all.iter().map(|kept| (kept.at, kept.cost));
+        (!self.forced).then(|| all.collect())
+    }
+
+    fn book(&mut self, now: u64, cost: u64) -> Booked {
+        let booked = self.rule.book(self.epoch, self.all.len(), now, cost);
+        self.all.push(booked);
+        booked
+    }
+}
+
+impl Model for Kept {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    fn scale(&self) -> Scale {
+        Scale {
+            most: self.rule.most,
+            count: self.rule.most,
+            period: self.rule.period,
+        }
+    }
+
+    fn epoch(&self) -> usize {
+        self.epoch
+    }
+
+    fn available(&self, now: u64) -> u64 {
+        self.rule.available(now)
+    }
+
+    fn reset(&self, now: u64) -> Option<u64> {
+        self.rule.reset(now)
+    }
+
+    fn due(&self, now: u64, ahead: &[u64], cost: u64) -> Option<u64> {
+        let (mut rule, mut now) = (self.rule.clone(), now);
+        for ahead in ahead {
+            now = rule.earliest(now, *ahead)?;
+            rule.book(0, usize::MAX, now, *ahead);
+        }
+        rule.earliest(now, cost)
+    }
+
+    /// A log knows when a 1 will be admitted behind others. Of those who ask for very much not all
+    /// may fit, so that whoever is behind them is due earlier than it is told.
+    fn hint(&self, line: &[u64], cost: u64) -> Hint {
+        if self.rule.is_log() && cost == 1 && line.iter().all(|cost| *cost == 1) {
+            Hint::Exact
+        } else if line.iter().any(|cost| *cost > 4 * self.rule.most) {
+            Hint::Open
+        } else {
+            Hint::Early
+        }
+    }
+
+    fn admit(&mut self, now: u64, _since: u64, cost: u64) -> Booked {
+        self.forced |= cost > self.rule.most;
+        self.book(now, cost)
+    }
+
+    fn charge(&mut self, now: u64, cost: u64) -> Booked {
+        self.forced = true;
+        self.book(now, cost)
+    }
+
+    fn refund(&mut self, now: u64, charge: Booked, cost: u64) {
+        self.rule.refund(charge, cost, now);
+        self.all[charge.number].cost -= cost;
+    }
+
+    fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry) {
+        self.forced = true;
+        self.rule.change(quota, carry, now);
+        self.epoch += 1;
+    }
+}
