@@ -68,7 +68,9 @@ const DEFAULT_KEYS: usize = 100_000;
 ///   one byte;
 /// - for a semaphore some 250 bytes for each key that is kept;
 /// - for a rate some 2,000 bytes for each key whose caller has to wait, has [reserved](Key::reserve), or
-///   has given back another charge than the last, until all that it was charged is paid off.
+///   has given back another charge than the last, until all that it was charged is paid off and
+///   that is found out: by a call for the key, or by those that may wait or bring a new key, each of
+///   which looks at a few others; [`shrink`](Keyed::shrink) looks at all.
 ///
 /// Nothing is ever hashed anew to make room, so no call takes longer than others for that: none
 /// looks at more than eight entries, whatever the number of keys, but for those that say that they go

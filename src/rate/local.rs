@@ -44,7 +44,8 @@ use crate::wait::combinators;
 ///   chunk. [`flush`](Self::flush) ends that.
 /// - For the [statistics](RateLimiter::statistics) of the limiter a chunk is one call.
 /// - A limiter that keeps a [log](crate::Algorithm::SlidingLog) gives nothing ahead: more than one
-///   at a time it gives only under its lock.
+///   at a time it gives only under its lock. One by a
+///   [sliding window](crate::Algorithm::SlidingWindow) gives a whole chunk or nothing ahead.
 ///
 /// # Fairness
 ///

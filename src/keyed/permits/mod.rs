@@ -245,9 +245,9 @@ impl<K, S> Keyed<K, Semaphore, S> {
         self
     }
 
-    /// Gives keys limits of their own: `permits_of` is called in each call, before any lock is
-    /// taken. When it says something else than before, that takes effect at once, as with
-    /// [`Semaphore::set_permits`].
+    /// Gives keys limits of their own: `permits_of` is called in each call that asks for permits,
+    /// before any lock is taken. When it says something else than before, that takes effect then, as
+    /// with [`Semaphore::set_permits`].
     ///
     /// It is given the key as it is kept, which is made for that from what the handle has: for a
     /// `String` that is an allocation in each call. A call for a key of which it says more than

@@ -44,7 +44,7 @@ where
     /// callers wait, or that is [kept](Keyed#memory) for what was given back, stays.
     ///
     /// `keep` is called under no lock, with copies of the keys, and may use the map. Keys that come
-    /// meanwhile may not be seen.
+    /// meanwhile may not be seen, nor those that are moved to make room for them.
     ///
     /// # Examples
     ///

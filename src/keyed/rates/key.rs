@@ -147,7 +147,8 @@ macro_rules! verbs {
             }
 
             /// Gives back a charge of this key. See [`RateLimiter::refund`]. After the key was
-            /// evicted with what it owed, see [`AtCap`](crate::AtCap), it must not be refunded.
+            /// [evicted](crate::AtCap) or [forgotten](crate::Keyed::retain) with what it owed, it
+            /// must not be refunded: what the key was charged since might be given back for it.
             ///
             /// # Examples
             ///
