@@ -440,6 +440,26 @@ fn a_local_handle_does_not_pass_somebody_who_joins() {
     });
 }
 
+/// What is in hand is used up also by a call that finds the word held, and so is decided under the
+/// lock.
+#[test]
+fn a_call_beside_a_refund_uses_up_what_is_in_hand() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(8));
+        let charge = limiter.try_acquire().unwrap();
+        let mut local = limiter.local(2);
+        local.try_acquire().unwrap();
+        let refund = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.refund(charge))
+        };
+        local.try_acquire_many(3).unwrap();
+        refund.join().unwrap();
+        assert_eq!(local.in_hand(), 0);
+        assert_eq!(limiter.available(), 4);
+    });
+}
+
 /// A chunk that is taken while another is given back knows what had been given back before, also when
 /// the debt has become the same number again; so it can be given back in full.
 #[test]
