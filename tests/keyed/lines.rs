@@ -222,3 +222,19 @@ fn a_confirmed_reservation_that_is_due_is_not_taken_back() {
     waiter.granted();
     assert_eq!(users.key(&2).peek().retry_after, SECOND);
 }
+
+/// It ends earlier by what was refunded before it, and so others end where it did, had nothing been
+/// refunded: they are told apart until then.
+#[test]
+fn a_charge_that_is_paid_off_is_not_taken_for_a_later_one() {
+    let clock = Clock::manual();
+    let users = Users::new(Quota::per_second(1).burst(4)).clock(&clock);
+    let user = users.key(&1);
+    let first = user.try_acquire_many(2).unwrap();
+    let second = user.try_acquire_many(2).unwrap();
+    user.refund(first);
+    clock.advance(2 * SECOND);
+    user.try_acquire_many(2).unwrap();
+    user.refund(second);
+    assert_eq!(user.available(), 2);
+}
