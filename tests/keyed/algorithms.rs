@@ -40,7 +40,11 @@ fn run(mut world: World, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig {
+        cases: 256,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn under_the_cap_every_key_is_a_limiter_by_its_rule(
