@@ -21,7 +21,7 @@ use std::thread;
 
 use tollgate::{ErrorKind, OwnedPermit, Semaphore};
 
-use support::random::Random;
+use support::random::on_threads;
 use support::{Waiter, assert_at_rest, poll_once};
 
 /// Who is inside, and how many may be.
@@ -73,16 +73,6 @@ impl Gauge {
         assert_eq!(inside.now, 0);
         assert!(inside.most > 0);
     }
-}
-
-/// Runs one function on several threads, each with its own random numbers.
-pub(crate) fn on_threads(threads: u64, run: impl Fn(&mut Random) + Sync) {
-    thread::scope(|scope| {
-        for seed in 0..threads {
-            let run = &run;
-            scope.spawn(move || run(&mut Random::new(seed)));
-        }
-    });
 }
 
 #[test]

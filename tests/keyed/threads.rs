@@ -9,19 +9,9 @@ use std::time::Duration;
 use tollgate::{AtCap, ErrorKind, Keyed, Quota, RateLimiter, Semaphore};
 
 use crate::audit::Allowance;
-use crate::support::random::Random;
+use crate::support::random::on_threads;
 
 const THREADS: u64 = 4;
-
-/// Runs one function on several threads.
-fn on_threads(run: impl Fn(&mut Random) + Sync) {
-    thread::scope(|scope| {
-        for seed in 0..THREADS {
-            let run = &run;
-            scope.spawn(move || run(&mut Random::new(seed)));
-        }
-    });
-}
 
 type Charged = Mutex<HashMap<u32, Vec<(u64, u64)>>>;
 
@@ -39,7 +29,7 @@ fn tries_keep_the_promise_for_every_key() {
             .max_keys(max_keys)
             .at_cap(at_cap);
         let charged = Charged::default();
-        on_threads(|random| {
+        on_threads(THREADS, |random| {
             for _ in 0..20_000 {
                 let key = random.below(60);
                 if let Ok(charge) = users.key(&key).try_acquire() {
@@ -61,7 +51,7 @@ fn waits_keep_the_promise_for_every_key_and_all_get_through() {
     let quota = Quota::per_second(20_000).burst(2);
     let users = Keyed::<u32, RateLimiter>::new(quota).max_keys(10);
     let charged = Charged::default();
-    on_threads(|random| {
+    on_threads(THREADS, |random| {
         for _ in 0..500 {
             let key = random.below(5);
             let user = users.key(&key);
@@ -91,7 +81,7 @@ fn waits_keep_the_promise_for_every_key_and_all_get_through() {
 fn permits_are_never_exceeded_for_any_key() {
     let users = Arc::new(Keyed::<u32, Semaphore>::new(2).max_keys(6));
     let out: Vec<AtomicUsize> = (0..20).map(|_| AtomicUsize::new(0)).collect();
-    on_threads(|random| {
+    on_threads(THREADS, |random| {
         for _ in 0..5_000 {
             let key = random.below(20);
             let entered = if random.below(2) == 0 {
@@ -123,7 +113,7 @@ fn what_goes_through_all_keys_may_go_on_beside_calls() {
     let users = Keyed::<u32, RateLimiter>::new(quota)
         .max_keys(50)
         .at_cap(AtCap::Evict);
-    on_threads(|random| {
+    on_threads(THREADS, |random| {
         for _ in 0..3_000 {
             let key = random.below(100);
             match random.below(20) {

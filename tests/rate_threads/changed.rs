@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate::{Carry, Clock, ErrorKind, Quota, RateLimiter};
 
 use super::audit::Allowance;
-use super::tries::on_threads;
+use crate::support::random::on_threads;
 
 /// Changes the quota back and forth until it is told to stop, and ends with the fast one. Says from
 /// when on which may have been in force.
@@ -57,8 +57,9 @@ fn from_slow_to_fast_and_back_strands_nobody() {
                     }
                     (charge.at().as_nanos(), 1)
                 });
-                waits.collect()
-            });
+                waits.collect::<Vec<_>>()
+            })
+            .concat();
             (toggling.join().unwrap(), charged)
         });
         assert_eq!(charged.len(), THREADS * EACH);
@@ -87,7 +88,8 @@ fn tries_while_the_quota_changes_keep_the_promise() {
                 progress.fetch_add(1, Ordering::SeqCst);
             }
             charged
-        });
+        })
+        .concat();
         enough.store(true, Ordering::SeqCst);
         (toggling.join().unwrap(), charged)
     });

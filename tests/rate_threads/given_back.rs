@@ -6,8 +6,8 @@ use std::time::Duration;
 use tollgate::{ErrorKind, Quota, RateLimiter};
 
 use super::audit::Allowance;
-use super::tries::on_threads;
 use crate::support::Waiter;
+use crate::support::random::on_threads;
 
 /// By what was kept, however many were given back in between, early, late and in any order.
 #[test]
@@ -38,7 +38,8 @@ fn refunds_never_let_too_many_in() {
                 .map(|charge| (charge.at().as_nanos(), charge.cost()));
             charged.extend(kept);
             charged
-        });
+        })
+        .concat();
         assert_eq!(Allowance::of(quota).audit(&charged), Ok(()), "{quota}");
     }
 }
@@ -75,7 +76,8 @@ fn who_gives_up_or_gives_back_strands_nobody() {
             }
         }
         charged
-    });
+    })
+    .concat();
     assert_eq!(limiter.waiting(), 0);
     assert_eq!(Allowance::of(quota).audit(&charged), Ok(()));
     let charge = limiter.acquire_many(6).wait().unwrap();
@@ -88,7 +90,7 @@ fn nothing_is_lost_when_all_is_given_back() {
     for _ in 0..50 {
         let limiter = RateLimiter::new(Quota::per_hour(1).burst(1000));
         let taken = Barrier::new(4);
-        let charged = on_threads(4, |random| {
+        on_threads(4, |random| {
             let mut held: Vec<_> = (0..15)
                 .map(|_| limiter.try_acquire_many(1 + u64::from(random.below(5))))
                 .collect();
@@ -97,9 +99,7 @@ fn nothing_is_lost_when_all_is_given_back() {
                 let charge = held.swap_remove(random.below(held.len() as u32) as usize);
                 limiter.refund(charge.expect("at most 300 of 1000"));
             }
-            Vec::new()
         });
-        assert!(charged.is_empty());
         assert_eq!(limiter.available(), 1000);
     }
 }

@@ -1,30 +1,9 @@
 //! Threads that take what they can get, and threads that wait for it.
 
-use std::sync::Mutex;
-use std::thread;
-
 use tollgate::{ErrorKind, MissedTick, Quota, RateLimiter};
 
-use super::audit::{Allowance, Entry};
-use crate::support::random::Random;
-
-/// Runs one function on several threads; they say what they were charged.
-pub(super) fn on_threads(
-    threads: u64,
-    run: impl Fn(&mut Random) -> Vec<Entry> + Sync,
-) -> Vec<Entry> {
-    let all = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for seed in 0..threads {
-            let (run, all) = (&run, &all);
-            scope.spawn(move || {
-                let charged = run(&mut Random::new(seed));
-                all.lock().unwrap().extend(charged);
-            });
-        }
-    });
-    all.into_inner().unwrap()
-}
+use super::audit::Allowance;
+use crate::support::random::on_threads;
 
 #[test]
 fn tries_keep_the_promise_in_every_interval() {
@@ -47,7 +26,8 @@ fn tries_keep_the_promise_in_every_interval() {
                 }
             }
             charged
-        });
+        })
+        .concat();
         assert_eq!(Allowance::of(quota).audit(&charged), Ok(()), "{quota}");
         // At least the burst was to be had, but for what no longer fitted.
         let total: u64 = charged.iter().map(|(_, cost)| cost).sum();
@@ -61,8 +41,11 @@ fn the_auditor_finds_one_more_than_was_let_in() {
     let limiter = RateLimiter::new(quota);
     let mut charged = on_threads(2, |_| {
         let tries = (0..100).filter_map(|_| limiter.try_acquire().ok());
-        tries.map(|charge| (charge.at().as_nanos(), 1)).collect()
-    });
+        tries
+            .map(|charge| (charge.at().as_nanos(), 1))
+            .collect::<Vec<_>>()
+    })
+    .concat();
     assert_eq!(charged.len(), 50);
     assert_eq!(Allowance::of(quota).audit(&charged), Ok(()));
     // Less than an hour has passed, or this machine is not fit for tests.
@@ -101,7 +84,8 @@ fn waiting_threads_keep_the_promise_and_all_get_through() {
                 charged.push((at, cost));
             }
             charged
-        });
+        })
+        .concat();
         assert_eq!(charged.len(), 4 * 500);
         assert_eq!(limiter.waiting(), 0);
         assert_eq!(Allowance::of(quota).audit(&charged), Ok(()), "{quota}");
@@ -128,7 +112,8 @@ fn tries_beside_waiters_keep_the_promise() {
             }
         }
         charged
-    });
+    })
+    .concat();
     assert_eq!(limiter.waiting(), 0);
     assert_eq!(Allowance::of(quota).audit(&charged), Ok(()));
 }

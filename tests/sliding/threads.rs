@@ -2,8 +2,8 @@
 //!
 //! Nothing here depends on speed: each test ends when all of its work was done, or never.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -11,22 +11,7 @@ use tollgate::{Algorithm, Carry, Charge, Clock, ErrorKind, Quota, RateLimiter};
 
 use super::any::LOGS;
 use super::audit::{Entry, estimate, fullest};
-use crate::support::random::Random;
-
-/// Runs one function on several threads; they say what they were charged.
-fn on_threads(threads: u64, run: impl Fn(&mut Random) -> Vec<Entry> + Sync) -> Vec<Entry> {
-    let all = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for seed in 0..threads {
-            let (run, all) = (&run, &all);
-            scope.spawn(move || {
-                let charged = run(&mut Random::new(seed));
-                all.lock().unwrap().extend(charged);
-            });
-        }
-    });
-    all.into_inner().unwrap()
-}
+use crate::support::random::on_threads;
 
 fn entry(charge: &Charge) -> Entry {
     (charge.at().as_nanos(), charge.cost())
@@ -55,7 +40,8 @@ fn tries_are_never_too_many_in_a_period() {
                         }
                     }
                     charged
-                });
+                })
+                .concat();
                 let found = fullest(&charged, micros * 1000);
                 assert!(found <= count, "{found} of {count} in {micros} us");
             }
@@ -77,7 +63,8 @@ fn tries_keep_the_estimate_of_the_window() {
                 }
             }
             charged
-        });
+        })
+        .concat();
         assert_eq!(estimate(&charged, count, micros * 1000), Ok(()));
     }
 }
@@ -101,7 +88,8 @@ fn waiting_threads_all_get_through_and_are_never_too_many() {
                     }
                 }
                 charged
-            });
+            })
+            .concat();
             assert_eq!(limiter.waiting(), 0);
             if algorithm == Algorithm::SlidingWindow {
                 assert_eq!(estimate(&charged, count, micros * 1000), Ok(()));
@@ -123,8 +111,9 @@ fn of_many_threads_exactly_as_many_are_let_in_as_there_are() {
             let mut charged = on_threads(4, |_| {
                 start.wait();
                 let tries = (0..2000).filter_map(|_| limiter.try_acquire().ok());
-                tries.map(|charge| entry(&charge)).collect()
-            });
+                tries.map(|charge| entry(&charge)).collect::<Vec<_>>()
+            })
+            .concat();
             assert_eq!(charged.len() as u64, count);
             assert_eq!(limiter.available(), 0);
             // Less than ten hours have passed, or this machine is not fit for tests.
@@ -157,7 +146,8 @@ fn refunds_never_let_too_many_in() {
                 }
                 charged.extend(held.iter().map(entry));
                 charged
-            });
+            })
+            .concat();
             let found = fullest(&charged, micros * 1000);
             assert!(found <= count, "{found} of {count} in {micros} us");
         }
@@ -180,7 +170,6 @@ fn nothing_is_lost_when_all_is_given_back() {
                     let charge = held.swap_remove(random.below(held.len() as u32) as usize);
                     limiter.refund(charge.expect("at most 360 of 400"));
                 }
-                Vec::new()
             });
             assert_eq!(limiter.available(), 400);
         }
@@ -218,7 +207,8 @@ fn a_quota_that_changes_under_load_lets_no_more_in_than_it_says() {
                         }
                     }
                     charged
-                });
+                })
+                .concat();
                 enough.store(true, Ordering::SeqCst);
                 (changing.join().unwrap(), charged)
             });
@@ -256,8 +246,9 @@ fn whoever_is_overtaken_was_charged_no_earlier() {
             });
             let charged = on_threads(3, |_| {
                 let tries = (0..40_000).filter_map(|_| limiter.try_acquire().ok());
-                tries.map(|charge| entry(&charge)).collect()
-            });
+                tries.map(|charge| entry(&charge)).collect::<Vec<_>>()
+            })
+            .concat();
             enough.store(true, Ordering::SeqCst);
             charged
         });

@@ -1,4 +1,6 @@
-//! Random numbers that are the same in every run.
+//! Random numbers that are the same in every run, and threads that have their own.
+
+use std::thread;
 
 /// The splitmix64 generator of Steele, Lea and Flood (2014).
 pub(crate) struct Random(u64);
@@ -19,4 +21,15 @@ impl Random {
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
         u32::try_from(self.next() % u64::from(bound)).expect("below a u32")
     }
+}
+
+/// Runs one function on several threads at once; what each of them came to.
+pub(crate) fn on_threads<T: Send>(threads: u64, run: impl Fn(&mut Random) -> T + Sync) -> Vec<T> {
+    let run = &run;
+    thread::scope(|scope| {
+        let all: Vec<_> = (0..threads)
+            .map(|seed| scope.spawn(move || run(&mut Random::new(seed))))
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    })
 }

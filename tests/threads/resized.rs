@@ -5,9 +5,9 @@ use std::thread;
 
 use tollgate::{ErrorKind, Semaphore};
 
+use crate::Gauge;
 use crate::support::assert_at_rest;
-use crate::support::random::Random;
-use crate::{Gauge, on_threads};
+use crate::support::random::{Random, on_threads};
 
 /// Before growing the ceiling is raised. After shrinking it stays until somebody is admitted: then
 /// the debt has been paid off, and from then on the new limit is the ceiling.

@@ -10,7 +10,7 @@ use tollgate::{ErrorKind, Semaphore};
 
 use crate::Gauge;
 use crate::support::assert_at_rest;
-use crate::support::random::Random;
+use crate::support::random::{Random, on_threads};
 
 const LIMIT: u32 = 3;
 const THREADS: usize = 4;
@@ -59,7 +59,7 @@ fn waits_that_are_cancelled_lose_nothing() {
 fn waits_that_time_out_lose_nothing() {
     let semaphore = Semaphore::new(LIMIT as usize);
     let gauge = Gauge::new(LIMIT as usize);
-    crate::on_threads(THREADS as u64, |random| {
+    on_threads(THREADS as u64, |random| {
         for _ in 0..500 {
             let acquire = semaphore.acquire_many(1 + random.below(LIMIT));
             let duration = Duration::from_micros(u64::from(random.below(50)));
