@@ -10,6 +10,7 @@ use tollgate::{Charge, Clock, Quota, RateLimiter};
 
 use super::rule::Rule;
 use super::schedule::Schedule;
+use crate::limiter_world::steps::config;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -160,11 +161,7 @@ impl Ledger {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 250,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(250))]
 
     #[test]
     fn a_refund_gives_back_exactly_what_is_not_paid_off(steps in steps(60)) {

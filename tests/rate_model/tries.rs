@@ -10,6 +10,7 @@ use super::charges::Charges;
 use super::rule::Rule;
 use crate::limiter_world::LAST_TICK;
 use crate::limiter_world::amounts::{Cost, Pause};
+use crate::limiter_world::steps::config;
 
 /// A limiter, and the list of what it has charged.
 struct Pair {
@@ -100,11 +101,7 @@ fn start() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(400))]
 
     #[test]
     fn tries_agree_with_a_list_of_all_charges(

@@ -8,6 +8,7 @@ use tollgate::{Algorithm, Carry, Clock, Quota, RateLimiter};
 
 use super::any::LOGS;
 use super::rule::nanos;
+use crate::limiter_world::steps::config;
 use crate::support::Waiter;
 
 fn run() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>)>> {
@@ -18,11 +19,7 @@ fn run() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(300))]
 
     /// Whoever is admitted is one of at most `N` in the period that ends with it, for the `N` of
     /// the quota that is in force, whatever it was before; also who waited.

@@ -8,6 +8,7 @@ use proptest::sample::Index;
 use tollgate::{Algorithm, Clock, ManualClock, Oversize, Quota, RateLimiter};
 
 use super::any::{LOGS, algorithm};
+use crate::limiter_world::steps::config;
 use crate::support::Waiter;
 
 fn limiter(algorithm: Algorithm, quota: Quota) -> (ManualClock, RateLimiter) {
@@ -38,11 +39,7 @@ fn charges() -> impl Strategy<Value = Vec<(u64, u64, bool)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(config(400))]
 
     #[test]
     fn what_is_given_back_at_once_was_never_charged(
