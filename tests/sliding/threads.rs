@@ -245,14 +245,18 @@ fn whoever_is_overtaken_was_charged_no_earlier() {
                 }
             });
             let charged = on_threads(3, |_| {
-                let tries = (0..40_000).filter_map(|_| limiter.try_acquire().ok());
-                tries.map(|charge| entry(&charge)).collect::<Vec<_>>()
+                let (mut tries, mut charged) = (0, Vec::new());
+                // However long it takes until there is one to be had.
+                while tries < 40_000 || charged.is_empty() {
+                    charged.extend(limiter.try_acquire().map(|charge| entry(&charge)));
+                    tries += 1;
+                }
+                charged
             })
             .concat();
             enough.store(true, Ordering::SeqCst);
             charged
         });
-        assert!(!charged.is_empty());
         assert!(charged.iter().all(|(at, _)| *at == NOW));
     }
 }
