@@ -164,3 +164,23 @@ fn many_sizes_one_after_the_other() {
         }
     }
 }
+/// A time that is kept twice, each time a little later, is not a time to come.
+#[test]
+fn what_was_rounded_twice_is_no_charge_to_come() {
+    let period = Duration::from_nanos((1 << 35) + 12_345);
+    let clock = Clock::manual();
+    let quota = |count| Quota::new(count, period);
+    let limiter = RateLimiter::new(quota(2))
+        .algorithm(LOGS[1])
+        .clock(&clock);
+    for pause in 1..500 {
+        clock.advance(100 * period + Duration::from_nanos(pause));
+        limiter.try_acquire().unwrap();
+        limiter.set_quota_with(quota(3), Carry::Additive);
+        limiter.try_acquire().unwrap();
+        limiter.set_quota_with(quota(1), Carry::Additive);
+        let refused = limiter.try_acquire().unwrap_err();
+        assert!(refused.retry_after().unwrap() < period + Duration::from_nanos(3 * 65));
+        limiter.set_quota_with(quota(2), Carry::Additive);
+    }
+}

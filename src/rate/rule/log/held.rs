@@ -168,16 +168,18 @@ impl<'a> HeldLog<'a> {
         let places: Vec<Option<u64>> = (0..self.view.len).map(|number| self.time(number)).collect();
         // What was charged until now is not to come: since the tick was read, by others, or just now
         // in their place; or kept as if it were later.
-        let now = self.clock.now().as_nanos().min(LAST_TICK);
-        let now = self.kept_as(now.max(unit));
+        let now = self.clock.now().as_nanos().min(LAST_TICK).max(unit);
+        let kept_now = self.kept_as(now);
         let mut to_come = 0_u64;
         let mut times = self.older();
         times.retain(|time| time.saturating_add(period) > unit);
         for time in places.into_iter().flatten() {
             // Of times to come each was a period after the one before it at the same place.
-            let periods = time.saturating_sub(now).div_ceil(step);
+            let periods = time.saturating_sub(kept_now).div_ceil(step);
             to_come = to_come.saturating_add(periods);
             let time = time.saturating_sub(periods.saturating_mul(step));
+            // Kept anew, perhaps in other units, it must not be taken for one to come.
+            let time = time.min(now);
             if time.saturating_add(period) > unit {
                 times.push(time);
             }
