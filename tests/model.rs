@@ -12,6 +12,7 @@ mod model {
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use support::cases::cases;
 
 use model::world::{Step, World};
 use tollgate::Semaphore;
@@ -57,11 +58,7 @@ fn steps() -> impl Strategy<Value = (usize, Option<usize>, Vec<Step>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn agrees_with_a_vector_of_waiters((limit, bound, steps) in steps()) {

@@ -1,5 +1,7 @@
 //! `Quota`: which ones there are, how they are written and read, and how one is split.
 
+mod support;
+
 mod quota {
     mod edges;
     mod limits;

@@ -9,6 +9,7 @@ use tollgate::{Cost, Semaphore, Throttle, TryThrottle, all};
 
 use super::naive::{Answer, Asks, Count, Model, PARTS};
 use crate::support::Waiter;
+use crate::support::cases::cases;
 
 const SEMAPHORES: usize = 3;
 
@@ -149,11 +150,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn agrees_with_counts_and_vectors_of_waiters(

@@ -1,6 +1,7 @@
 //! Beside a list of all calls: who is flagged has made too much, and who has made too much by more
 //! than the error is flagged.
 
+use crate::support::cases::cases;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -51,11 +52,7 @@ impl Calls {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn flagged_is_who_has_made_too_much(

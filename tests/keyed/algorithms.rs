@@ -9,6 +9,7 @@ use tollgate::{Algorithm, AtCap, Clock, ErrorKind, ManualClock, Oversize, Quota,
 
 use super::world::{Step, Users, World, quotas, step};
 use crate::support::Waiter;
+use crate::support::cases::cases;
 use crate::support::foreign::panic_message;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -40,11 +41,7 @@ fn run(mut world: World, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 256,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(256))]
 
     #[test]
     fn under_the_cap_every_key_is_a_limiter_by_its_rule(

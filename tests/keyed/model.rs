@@ -7,6 +7,7 @@ use std::time::Duration;
 use tollgate::{AtCap, Clock, ErrorKind, Oversize, Quota, RateLimiter};
 
 use super::world::{Step, Users, World, step};
+use crate::support::cases::cases;
 
 fn run(mut world: World, steps: &[Step]) {
     for step in steps {
@@ -18,11 +19,7 @@ fn run(mut world: World, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 256,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(256))]
 
     #[test]
     fn under_the_cap_every_key_is_a_limiter(steps in vec(step(5), 1..80)) {

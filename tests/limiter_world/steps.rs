@@ -72,11 +72,3 @@ pub(crate) fn run<M: Model>(mut world: World<M>, steps: Steps) -> M {
     }
     world.end()
 }
-
-pub(crate) fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}

@@ -3,6 +3,7 @@
 //! In the model what is owed is a row of tokens, of which time pays off one after the other. A handle
 //! has those in hand that it has not let through, and gives back what is left of them.
 
+use crate::support::cases::cases;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -202,11 +203,7 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 512,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(512))]
 
     #[test]
     fn handles_do_as_the_model_and_keep_their_bound_over_every_window(

@@ -43,12 +43,3 @@ pub(crate) fn quotas() -> impl Strategy<Value = Quota> {
         Quota::try_new(count, Duration::from_nanos(period), burst).ok()
     })
 }
-
-/// Writes no file when a case fails: the case is in the message.
-pub(crate) fn config() -> ProptestConfig {
-    ProptestConfig {
-        cases: 1000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    }
-}

@@ -7,7 +7,8 @@ use num_bigint::BigUint;
 use proptest::prelude::*;
 use tollgate::{Quota, QuotaError};
 
-use super::edges::{LONGEST, config, numbers};
+use super::edges::{LONGEST, numbers};
+use crate::support::cases::cases;
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
 const LONGEST_PERIOD: Duration = Duration::from_nanos(u64::MAX);
@@ -152,7 +153,7 @@ fn an_error_is_plain_data() {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(1000))]
 
     /// The rules as they are documented, in numbers that do not overflow.
     #[test]

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use tollgate::Quota;
 
-use super::edges::{config, quotas};
+use super::edges::quotas;
+use crate::support::cases::cases;
 
 #[test]
 fn a_quota_is_a_string() {
@@ -38,7 +39,7 @@ fn a_number_is_no_quota() {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(1000))]
 
     #[test]
     fn what_is_serialized_is_read(quota in quotas()) {

@@ -6,7 +6,8 @@ use num_bigint::BigUint;
 use proptest::prelude::*;
 use tollgate::Quota;
 
-use super::edges::{LONGEST, config, quotas};
+use super::edges::{LONGEST, quotas};
+use crate::support::cases::cases;
 
 fn nanos(quota: Quota) -> u64 {
     u64::try_from(quota.period().as_nanos()).expect("a quota's period fits")
@@ -55,7 +56,7 @@ fn a_burst_that_takes_too_long_after_the_rounding_is_one_less() {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(1000))]
 
     /// Cross-multiplied, so that nothing is rounded here.
     #[test]

@@ -5,7 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::Quota;
 
-use super::edges::{UNITS, config, quotas};
+use super::edges::{UNITS, quotas};
+use crate::support::cases::cases;
 
 fn nanos(nanos: u64) -> Duration {
     Duration::from_nanos(nanos)
@@ -217,7 +218,7 @@ fn what_is_read_is_checked_as_well() {
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(cases(1000))]
 
     #[test]
     fn what_is_written_is_read(quota in quotas()) {

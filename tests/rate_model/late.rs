@@ -13,7 +13,7 @@ use tollgate::{Algorithm, Charge, Clock, MissedTick, Quota, RateLimiter};
 use super::owed::Owed;
 use super::rule::Rule;
 use crate::limiter_world::naive::{Fate, Naive};
-use crate::limiter_world::steps::config;
+use crate::support::cases::cases;
 use crate::support::{Waiter, paused_runtime};
 
 /// Writes down at which tick it was woken.
@@ -115,7 +115,7 @@ fn missed() -> impl Strategy<Value = Option<MissedTick>> {
 }
 
 proptest! {
-    #![proptest_config(config(200))]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn late_alarms_let_go_no_more_than_what_is_made_up_for(

@@ -10,9 +10,10 @@ use super::owed::Owed;
 use super::rule::Rule;
 use crate::limiter_world::LAST_TICK;
 use crate::limiter_world::amounts::Cost;
-use crate::limiter_world::steps::{Step, carry, closing, config, index, oversize, run, steps};
+use crate::limiter_world::steps::{Step, carry, closing, index, oversize, run, steps};
 use crate::limiter_world::world::World;
 use crate::support::Waiter;
+use crate::support::cases::cases;
 
 /// All but a change of the quota, and the end.
 fn step() -> impl Strategy<Value = Step> {
@@ -66,7 +67,7 @@ fn world(
 }
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn the_line_agrees_with_a_queue(

@@ -6,11 +6,12 @@ use std::time::Duration;
 use num_bigint::BigInt;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use proptest::test_runner::TestRunner;
 use tollgate::{Charge, Clock, Quota, RateLimiter};
 
 use super::rule::Rule;
 use super::schedule::Schedule;
-use crate::limiter_world::steps::config;
+use crate::support::cases::cases;
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -161,7 +162,7 @@ impl Ledger {
 }
 
 proptest! {
-    #![proptest_config(config(250))]
+    #![proptest_config(cases(250))]
 
     #[test]
     fn a_refund_gives_back_exactly_what_is_not_paid_off(steps in steps(60)) {
@@ -178,20 +179,19 @@ proptest! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 2,
+/// Beyond some number they are not told apart, and then less is given back, never more. Not many
+/// cases: each is long.
+#[test]
+fn any_number_of_refunds_mints_nothing() {
+    let steps = (
+        prop::collection::vec(1..4_u64, 1500),
+        prop::collection::vec((any::<Index>(), 0..2_u64, 1..=4_u64), 1450),
+    );
+    let config = ProptestConfig {
         max_shrink_iters: 0,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
-
-    /// Beyond some number they are not told apart, and then less is given back, never more.
-    #[test]
-    fn any_number_of_refunds_mints_nothing(
-        large in prop::collection::vec(1..4_u64, 1500),
-        order in prop::collection::vec((any::<Index>(), 0..2_u64, 1..=4_u64), 1450),
-    ) {
+        ..cases(2)
+    };
+    let cases = TestRunner::new(config).run(&steps, |(large, order)| {
         let mut ledger = Ledger::new();
         for cost in large {
             ledger.step(&Step::Charge(cost));
@@ -202,7 +202,9 @@ proptest! {
             ledger.step(&Step::Try(1 + nanos));
         }
         ledger.assert_promise();
-    }
+        Ok(())
+    });
+    cases.unwrap();
 }
 
 /// As many as are told apart, in an order in which hardly any two are of one stretch; beyond that

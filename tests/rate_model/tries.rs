@@ -10,7 +10,7 @@ use super::charges::Charges;
 use super::rule::Rule;
 use crate::limiter_world::LAST_TICK;
 use crate::limiter_world::amounts::{Cost, Pause};
-use crate::limiter_world::steps::config;
+use crate::support::cases::cases;
 
 /// A limiter, and the list of what it has charged.
 struct Pair {
@@ -101,7 +101,7 @@ fn start() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn tries_agree_with_a_list_of_all_charges(

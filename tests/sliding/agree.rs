@@ -8,8 +8,9 @@ use super::audit::fullest;
 use super::kept::Kept;
 use super::rule::nanos;
 use crate::limiter_world::LAST_TICK;
-use crate::limiter_world::steps::{Step, carry, closing, config, index, oversize, run, steps};
+use crate::limiter_world::steps::{Step, carry, closing, index, oversize, run, steps};
 use crate::limiter_world::world::World;
+use crate::support::cases::cases;
 
 /// What asks, waits, leaves and gives back.
 fn asking() -> impl Strategy<Value = Step> {
@@ -64,7 +65,7 @@ fn assert_promise(kept: &Kept, algorithm: Algorithm, quota: Quota) {
 }
 
 proptest! {
-    #![proptest_config(config(250))]
+    #![proptest_config(cases(250))]
 
     #[test]
     fn who_asks_is_told_what_the_model_says_and_the_promise_is_kept(

@@ -8,8 +8,8 @@ use tollgate::{Algorithm, Carry, Clock, Quota, RateLimiter};
 
 use super::any::LOGS;
 use super::rule::nanos;
-use crate::limiter_world::steps::config;
 use crate::support::Waiter;
+use crate::support::cases::cases;
 
 fn run() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>)>> {
     prop::collection::vec(
@@ -19,7 +19,7 @@ fn run() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>)>> {
 }
 
 proptest! {
-    #![proptest_config(config(300))]
+    #![proptest_config(cases(300))]
 
     /// Whoever is admitted is one of at most `N` in the period that ends with it, for the `N` of
     /// the quota that is in force, whatever it was before; also who waited.
@@ -170,9 +170,7 @@ fn what_was_rounded_twice_is_no_charge_to_come() {
     let period = Duration::from_nanos((1 << 35) + 12_345);
     let clock = Clock::manual();
     let quota = |count| Quota::new(count, period);
-    let limiter = RateLimiter::new(quota(2))
-        .algorithm(LOGS[1])
-        .clock(&clock);
+    let limiter = RateLimiter::new(quota(2)).algorithm(LOGS[1]).clock(&clock);
     for pause in 1..500 {
         clock.advance(100 * period + Duration::from_nanos(pause));
         limiter.try_acquire().unwrap();

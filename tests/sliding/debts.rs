@@ -8,8 +8,8 @@ use proptest::sample::Index;
 use tollgate::{Algorithm, Clock, ManualClock, Oversize, Quota, RateLimiter};
 
 use super::any::{LOGS, algorithm};
-use crate::limiter_world::steps::config;
 use crate::support::Waiter;
+use crate::support::cases::cases;
 
 fn limiter(algorithm: Algorithm, quota: Quota) -> (ManualClock, RateLimiter) {
     let clock = Clock::manual();
@@ -39,7 +39,7 @@ fn charges() -> impl Strategy<Value = Vec<(u64, u64, bool)>> {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn what_is_given_back_at_once_was_never_charged(

@@ -11,6 +11,7 @@ use tollgate::stream::LimitStreamExt;
 use tollgate::{AcquireError, Semaphore};
 
 use super::workshop::{Polled, Workshop};
+use crate::support::cases::cases;
 use crate::support::{Waiter, assert_at_rest};
 
 #[derive(Clone, Debug)]
@@ -140,11 +141,7 @@ fn run(limit: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 300,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn nobody_is_forgotten(limit in 0..4_usize, steps in steps()) {

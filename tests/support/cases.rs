@@ -1,0 +1,16 @@
+//! How a property is tried.
+
+use proptest::prelude::ProptestConfig;
+
+/// With so many random cases; the environment variable `PROPTEST_CASES` is heeded instead, if it is
+/// set. Writes no file when a case fails: the case is in the message.
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
+        failure_persistence: None,
+        // As many as the variable may ask for.
+        max_global_rejects: u32::MAX,
+        max_local_rejects: u32::MAX,
+        ..ProptestConfig::default()
+    }
+}
