@@ -28,10 +28,10 @@ const PLENTY: Rate = Rate {
     burst: 1_000,
 };
 
-/// Used up, for an hour.
+/// Used up; also a single one comes back only after most of an hour.
 const SCARCE: Rate = Rate {
     count: 1_000,
-    period: Duration::from_secs(3_600),
+    period: Duration::from_hours(30 * 24),
     burst: 1_000,
 };
 
