@@ -42,6 +42,36 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// One that was made elsewhere, for example by a limiter on a server: with the most that can be
+    /// had at once, what could be had now, in how much time the call would be admitted, and
+    /// all could be had, and when this held.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Decision, Tick};
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let decision = Decision::from_parts(10, 0, second, 10 * second, Tick::from_nanos(0));
+    /// assert_eq!((decision.limit, decision.retry_after), (10, second));
+    /// ```
+    pub const fn from_parts(
+        limit: u64,
+        remaining: u64,
+        retry_after: Duration,
+        reset_after: Duration,
+        at: Tick,
+    ) -> Self {
+        Self {
+            limit,
+            remaining,
+            retry_after,
+            reset_after,
+            at,
+        }
+    }
+
     /// With so many units owed, until `reset`.
     pub(crate) fn new(
         limits: &Limits,

@@ -1,9 +1,11 @@
 //! The one error of the crate: why a throttle did not let a caller in.
 //!
 //! An error is two words of plain data, so that making one allocates nothing and costs no more than
-//! an admission.
+//! an admission. So its source, if it has one, is in a `static`.
 
+use std::error::Error;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
 
 /// Why a throttle did not let a caller in.
@@ -23,14 +25,27 @@ use std::time::Duration;
 /// assert_eq!(error.capacity(), Some(2));
 /// assert_eq!(error.to_string(), "asked for more than the capacity of 2");
 /// ```
-#[derive(Clone, PartialEq, Eq)]
-pub struct AcquireError {
-    kind: ErrorKind,
-    part: Option<u8>,
-    /// Nanoseconds for `Limited`, `QueueFull`, `TooManyKeys` and `TimedOut`, the capacity for `ExceedsCapacity`; or
-    /// [`UNKNOWN`].
-    number: u64,
+#[derive(Clone)]
+pub struct AcquireError(Reason);
+
+/// With the part of a composition that it is of.
+#[derive(Clone)]
+enum Reason {
+    Plain {
+        kind: ErrorKind,
+        part: Option<u8>,
+        /// Nanoseconds for `Limited`, `QueueFull`, `TooManyKeys` and `TimedOut`, the capacity for
+        /// `ExceedsCapacity`; or [`UNKNOWN`].
+        number: u64,
+    },
+    Store {
+        part: Option<u8>,
+        source: &'static &'static Source,
+    },
 }
+
+/// Why a store failed.
+type Source = dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe;
 
 const UNKNOWN: u64 = u64::MAX;
 
@@ -57,7 +72,9 @@ pub enum ErrorKind {
     Limited,
     /// More was asked for than the limit, as it is now. Waiting does not help; a higher limit does.
     ExceedsCapacity,
-    /// The store behind a distributed throttle failed. Nothing in this version has one.
+    /// The store behind a throttle that is shared by several machines failed; the
+    /// [source](std::error::Error::source) of the error says how. Nothing in this crate has a
+    /// store.
     Store,
 }
 
@@ -92,11 +109,65 @@ impl AcquireError {
     /// ```
     #[inline]
     pub const fn new(kind: ErrorKind) -> Self {
-        Self {
+        Self::plain(kind, UNKNOWN)
+    }
+
+    const fn plain(kind: ErrorKind, number: u64) -> Self {
+        Self(Reason::Plain {
             kind,
             part: None,
-            number: UNKNOWN,
-        }
+            number,
+        })
+    }
+
+    /// [`Store`](ErrorKind::Store), with how it failed as the [source](Error::source): a value in a
+    /// `static`, since an error allocates nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use std::fmt;
+    /// use std::panic::{RefUnwindSafe, UnwindSafe};
+    /// use tollgate::{AcquireError, ErrorKind};
+    ///
+    /// #[derive(Debug)]
+    /// struct Unreachable;
+    ///
+    /// impl fmt::Display for Unreachable {
+    ///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    ///         f.write_str("nobody answers")
+    ///     }
+    /// }
+    ///
+    /// impl Error for Unreachable {}
+    ///
+    /// static UNREACHABLE: &(dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe) = &Unreachable;
+    ///
+    /// let error = AcquireError::store(&UNREACHABLE);
+    /// assert_eq!(error.kind(), ErrorKind::Store);
+    /// assert_eq!(error.to_string(), "the store failed: nobody answers");
+    /// assert!(error.source().is_some_and(|source| source.is::<Unreachable>()));
+    /// ```
+    pub const fn store(
+        source: &'static &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe),
+    ) -> Self {
+        Self(Reason::Store { part: None, source })
+    }
+
+    /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::AcquireError;
+    ///
+    /// let error = AcquireError::would_take(Duration::from_secs(3));
+    /// assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+    /// ```
+    pub fn would_take(wait: Duration) -> Self {
+        Self::plain(ErrorKind::TimedOut, nanos(wait))
     }
 
     /// [`Limited`](ErrorKind::Limited), until `retry_after` has passed; at most 584 years.
@@ -112,48 +183,26 @@ impl AcquireError {
     /// ```
     #[inline]
     pub fn limited(retry_after: Duration) -> Self {
-        Self {
-            kind: ErrorKind::Limited,
-            part: None,
-            number: nanos(retry_after),
-        }
+        Self::plain(ErrorKind::Limited, nanos(retry_after))
     }
 
     /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed.
     #[inline]
     pub(crate) const fn limited_nanos(nanos: u64) -> Self {
-        Self {
-            kind: ErrorKind::Limited,
-            part: None,
-            number: if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
-        }
+        Self::plain(
+            ErrorKind::Limited,
+            if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
+        )
     }
 
     /// [`QueueFull`](ErrorKind::QueueFull), until a place is free in `retry_after`.
     pub(crate) fn queue_full(retry_after: Duration) -> Self {
-        Self {
-            kind: ErrorKind::QueueFull,
-            part: None,
-            number: nanos(retry_after),
-        }
+        Self::plain(ErrorKind::QueueFull, nanos(retry_after))
     }
 
     /// [`TooManyKeys`](ErrorKind::TooManyKeys), until there may be room in `retry_after`.
     pub(crate) fn too_many_keys(retry_after: Duration) -> Self {
-        Self {
-            kind: ErrorKind::TooManyKeys,
-            part: None,
-            number: nanos(retry_after),
-        }
-    }
-
-    /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
-    pub(crate) fn would_take(wait: Duration) -> Self {
-        Self {
-            kind: ErrorKind::TimedOut,
-            part: None,
-            number: nanos(wait),
-        }
+        Self::plain(ErrorKind::TooManyKeys, nanos(retry_after))
     }
 
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity), of a throttle that can give so much.
@@ -165,11 +214,7 @@ impl AcquireError {
     /// ```
     #[inline]
     pub const fn exceeds_capacity(capacity: u64) -> Self {
-        Self {
-            kind: ErrorKind::ExceedsCapacity,
-            part: None,
-            number: capacity,
-        }
+        Self::plain(ErrorKind::ExceedsCapacity, capacity)
     }
 }
 
@@ -177,14 +222,21 @@ impl AcquireError {
     /// The same, of a part of a composition. If that part is itself a composition, its own number
     /// is lost.
     pub(crate) fn of_part(mut self, part: u8) -> Self {
-        self.part = Some(part);
+        *self.part_mut() = Some(part);
         self
     }
 
     /// The same, of the part that comes after the one that it was of.
     pub(crate) fn of_next_part(mut self) -> Self {
-        self.part = self.part.map(|part| part.saturating_add(1));
+        let part = self.part_mut();
+        *part = part.map(|part| part.saturating_add(1));
         self
+    }
+
+    fn part_mut(&mut self) -> &mut Option<u8> {
+        match &mut self.0 {
+            Reason::Plain { part, .. } | Reason::Store { part, .. } => part,
+        }
     }
 
     /// What went wrong.
@@ -206,8 +258,20 @@ impl AcquireError {
     /// let full = tollgate::Semaphore::new(0).max_waiters(0);
     /// assert_eq!(status(&full.acquire().wait().unwrap_err()), 503);
     /// ```
+    #[inline]
     pub const fn kind(&self) -> ErrorKind {
-        self.kind
+        match self.0 {
+            Reason::Plain { kind, .. } => kind,
+            Reason::Store { .. } => ErrorKind::Store,
+        }
+    }
+
+    /// [`UNKNOWN`] if there is none.
+    const fn number(&self) -> u64 {
+        match self.0 {
+            Reason::Plain { number, .. } => number,
+            Reason::Store { .. } => UNKNOWN,
+        }
     }
 
     /// How long to wait before trying again, when the throttle knows:
@@ -222,27 +286,29 @@ impl AcquireError {
     /// A concurrency throttle never knows.
     pub fn retry_after(&self) -> Option<Duration> {
         let knows = matches!(
-            self.kind,
+            self.kind(),
             ErrorKind::Limited
                 | ErrorKind::QueueFull
                 | ErrorKind::TooManyKeys
                 | ErrorKind::TimedOut
         );
-        (knows && self.number != UNKNOWN).then(|| Duration::from_nanos(self.number))
+        (knows && self.number() != UNKNOWN).then(|| Duration::from_nanos(self.number()))
     }
 
     /// The most that the throttle can give at once: for
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity).
     pub fn capacity(&self) -> Option<u64> {
-        let knows = self.kind == ErrorKind::ExceedsCapacity && self.number != UNKNOWN;
-        knows.then_some(self.number)
+        let knows = self.kind() == ErrorKind::ExceedsCapacity && self.number() != UNKNOWN;
+        knows.then_some(self.number())
     }
 
     /// Which part of [`all`](crate::all) refused, counted from 0; of nested ones, which part of the
     /// outermost. `None` for a throttle that is not a composition, and for a token or a timeout,
     /// which ends the wait for all of them.
     pub fn part(&self) -> Option<usize> {
-        self.part.map(usize::from)
+        match self.0 {
+            Reason::Plain { part, .. } | Reason::Store { part, .. } => part.map(usize::from),
+        }
     }
 }
 
@@ -256,7 +322,7 @@ fn nanos(duration: Duration) -> u64 {
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
+        match self.kind() {
             ErrorKind::Closed => f.write_str("the throttle is closed"),
             ErrorKind::Cancelled => f.write_str("cancelled while waiting"),
             ErrorKind::TimedOut => match self.retry_after() {
@@ -285,9 +351,12 @@ impl fmt::Display for AcquireError {
                 Some(capacity) => write!(f, "asked for more than the capacity of {capacity}"),
                 None => f.write_str("asked for more than the capacity"),
             },
-            ErrorKind::Store => f.write_str("the store failed"),
+            ErrorKind::Store => match self.source() {
+                Some(source) => write!(f, "the store failed: {source}"),
+                None => f.write_str("the store failed"),
+            },
         }?;
-        match self.part {
+        match self.part() {
             Some(part) => write!(f, " (part {part})"),
             None => Ok(()),
         }
@@ -297,7 +366,7 @@ impl fmt::Display for AcquireError {
 impl fmt::Debug for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("AcquireError");
-        debug.field("kind", &self.kind);
+        debug.field("kind", &self.kind());
         if let Some(after) = self.retry_after() {
             debug.field("retry_after", &after);
         }
@@ -307,8 +376,43 @@ impl fmt::Debug for AcquireError {
         if let Some(part) = self.part() {
             debug.field("part", &part);
         }
+        if let Some(source) = self.source() {
+            debug.field("source", &source);
+        }
         debug.finish()
     }
 }
 
-impl std::error::Error for AcquireError {}
+impl Error for AcquireError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self.0 {
+            Reason::Plain { .. } => None,
+            Reason::Store { source, .. } => Some(*source),
+        }
+    }
+}
+
+/// Equal errors have the same kind, numbers and part; of failures of a store, sources with the same
+/// text.
+impl PartialEq for AcquireError {
+    fn eq(&self, other: &Self) -> bool {
+        let text = |error: &Self| error.source().map(ToString::to_string);
+        self.kind() == other.kind()
+            && self.number() == other.number()
+            && self.part() == other.part()
+            && text(self) == text(other)
+    }
+}
+
+impl Eq for AcquireError {}
+
+#[cfg(test)]
+mod tests {
+    use super::AcquireError;
+
+    #[test]
+    fn an_error_is_two_words() {
+        assert_eq!(size_of::<AcquireError>(), 2 * size_of::<u64>());
+        assert_eq!(size_of::<Result<(), AcquireError>>(), 2 * size_of::<u64>());
+    }
+}

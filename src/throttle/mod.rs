@@ -28,6 +28,7 @@ pub use self::optional::EnterOption;
 #[cfg(feature = "tokio")]
 pub use self::tokio::{EnterTokio, EnterTokioOwned};
 use crate::error::AcquireError;
+pub use crate::wait::budget;
 
 /// Something that lets callers in: what generic code and adapters ask for.
 ///

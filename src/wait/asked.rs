@@ -58,8 +58,34 @@ pub(crate) fn without_budget<R>(poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
-/// How long whoever polls would wait, if it says so.
-pub(crate) fn budget() -> Option<Duration> {
+/// How long whoever polls just now would wait at most, if it has a [timeout](crate::Timeout): for a
+/// [`Throttle`](crate::Throttle) of one's own that knows how long the wait will be, and so can refuse
+/// at once what will not fit.
+///
+/// It is told at the first poll only; later the timeout runs, and ends the wait by itself.
+///
+/// # Examples
+///
+/// ```
+/// use std::future::poll_fn;
+/// use std::task::Poll;
+/// use std::time::Duration;
+/// use tollgate::throttle::budget;
+/// use tollgate::{AcquireError, Timeout};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// // It knows that it takes a minute.
+/// let a_minute = Duration::from_secs(60);
+/// let wait = poll_fn(|_| match budget() {
+///     Some(budget) if budget < a_minute => Poll::Ready(Err(AcquireError::would_take(a_minute))),
+///     _ => Poll::<Result<(), _>>::Pending,
+/// });
+/// let refused = Timeout::new(wait, Duration::from_secs(2)).await.unwrap_err();
+/// assert_eq!(refused.retry_after(), Some(a_minute));
+/// # }
+/// ```
+pub fn budget() -> Option<Duration> {
     BUDGET.try_with(Cell::get).ok().flatten()
 }
 

@@ -21,7 +21,8 @@ mod cancellable;
 mod outcome;
 mod timeout;
 
-pub(crate) use self::asked::{budget, tell_clock, without_budget};
+pub use self::asked::budget;
+pub(crate) use self::asked::{tell_clock, without_budget};
 pub(crate) use self::block::{block_on, is_blocking};
 #[cfg(any(feature = "channel", feature = "tokio"))]
 pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;

@@ -1,0 +1,98 @@
+-- Rules that keep a debt: GCRA, and in steps the token bucket, the fixed window and sub-intervals.
+--
+-- The value of the key is t:d:p:c:g, as whole numbers:
+--   t  the microsecond of the last write
+--   d  what was owed then, in units
+--   p  units of a token: the period in microseconds; in steps, 1
+--   c  all that was ever charged, in units, modulo 2^52
+--   g  the microsecond in which the key was made, which tells it from one before
+-- A token takes p units. In each microsecond `count` units are paid off; in steps, `count` at each
+-- multiple of the period. Nothing is rounded, so nothing is lost. A change of the count needs no
+-- more than that; with a change of p what is owed is converted, rounded up.
+--
+-- rule: count, period, burst, step (0 or 1)
+
+local function open(key, count, period, burst, step)
+  local self = { limit = burst }
+  local unit = step == 1 and 1 or period
+  local most = burst * unit
+  local d, c, g = 0, 0, now
+
+  -- What is paid off from one microsecond to a later one.
+  local function paid(from)
+    if step == 0 then return (now - from) * count end
+    return (div_down(now, period) - div_down(from, period)) * count
+  end
+
+  local value = redis.call('GET', key)
+  if value then
+    local vt, vd, vp, vc, vg = value:match('^(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    if not vt then fail('the key holds something else') end
+    local t, p = tonumber(vt), tonumber(vp)
+    d, c, g = tonumber(vd), tonumber(vc), tonumber(vg)
+    if p ~= unit then
+      -- A debt in whole tokens, and what is beyond them.
+      local whole = div_down(d, p)
+      local rest = d - whole * p
+      d = math.min(MOST, whole * unit)
+      if rest > 0 then d = math.min(MOST, d + math.min(unit, math.ceil(rest * (unit / p)) + 1)) end
+      -- Positions are in other units: no charge from before is known any more.
+      c, g = 0, now
+      self.stale = true
+    end
+    -- The server's clock went back: nothing was paid off, and from here on time passes again.
+    if now < t then
+      self.stale = true
+    else
+      d = math.max(0, d - paid(t))
+    end
+  end
+
+  -- Microseconds until so many units are paid off.
+  local function lasting(units)
+    if units <= 0 then return 0 end
+    if step == 0 then return div_up(units, count) end
+    return (div_down(now, period) + div_up(units, count)) * period - now
+  end
+
+  function self.wait(n)
+    -- What is more than the burst goes alone, once nothing is owed.
+    if n > burst then return lasting(d) end
+    return lasting(d + n * unit - most)
+  end
+
+  function self.charge(n)
+    local units = math.min(n * unit, MOST - d)
+    d = d + units
+    c = (c + units) % MOST
+    self.stale = true
+  end
+
+  -- Of a charge of n that ended at a position: what is not paid off yet. What was given back of
+  -- others counts as paid off, so it is never too much.
+  function self.give(n, position, made)
+    if made ~= g then return 0 end
+    local since = (c - position) % MOST
+    local units = math.min(n * unit, math.max(0, d - since))
+    d = d - units
+    if units > 0 then self.stale = true end
+    return div_down(units, unit)
+  end
+
+  function self.free() return div_down(math.max(0, most - d), unit) end
+
+  function self.reset() return lasting(d) end
+
+  function self.ticket() return c, g end
+
+  function self.save()
+    if not self.stale then return end
+    if d == 0 then
+      redis.call('DEL', key)
+    else
+      keep(key, string.format('%.0f:%.0f:%.0f:%.0f:%.0f', now, d, unit, c, g), lasting(d))
+    end
+  end
+
+  return self
+end

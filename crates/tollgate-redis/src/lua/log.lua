@@ -1,0 +1,91 @@
+-- The sliding log: the times of the last charges, at most so many in any period.
+--
+-- The key is a sorted set of a member for each charge of 1, by the microsecond of the charge. The
+-- member is its number, in twenty digits, so that those of one microsecond are in order. Beside it,
+-- at the key with ':n' behind it, is t:c:
+--   t  the microsecond of the last write
+--   c  the number of the next charge, which begins with the time, so that none is used again
+--
+-- rule: count, period, burst (which is the count)
+
+local function open(key, most, period)
+  local self = { limit = most }
+  local beside = key .. ':n'
+  local c = now
+
+  local value = redis.call('GET', beside)
+  if value then
+    local vt, vc = value:match('^(%d+):(%d+)$')
+    if not vt then fail('the key holds something else') end
+    c = tonumber(vc)
+    local back = tonumber(vt) - now
+    if back > 0 then
+      -- The server's clock went back: all goes back with it.
+      for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+        redis.call('ZINCRBY', key, string.format('%.0f', -back), member)
+      end
+      self.stale = true
+    end
+  end
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now - period))
+  local held = redis.call('ZCARD', key)
+
+  local function at(rank)
+    return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])
+  end
+
+  -- When the place is free that a charge takes after so many others; places are used in turn.
+  local function due(others)
+    local rank = held - most + others
+    if rank < 0 then return now end
+    return math.max(now, at(rank) + period)
+  end
+
+  function self.wait(n)
+    if n > most then return self.reset() end
+    return due(n - 1) - now
+  end
+
+  function self.charge(n)
+    for _ = 1, n do
+      local micros = due(0)
+      redis.call('ZADD', key, string.format('%.0f', micros), string.format('%020.0f', c))
+      c = c + 1
+      held = held + 1
+    end
+    self.stale = true
+  end
+
+  -- Those n before a number, as far as they count yet.
+  function self.give(n, position)
+    local given = 0
+    for number = position - n, position - 1 do
+      given = given + redis.call('ZREM', key, string.format('%020.0f', number))
+    end
+    held = held - given
+    if given > 0 then self.stale = true end
+    return given
+  end
+
+  function self.free() return math.max(0, most - held) end
+
+  function self.reset()
+    if held == 0 then return 0 end
+    return at(held - 1) + period - now
+  end
+
+  function self.ticket() return c, 0 end
+
+  function self.save()
+    if not self.stale then return end
+    if held == 0 then
+      redis.call('DEL', key, beside)
+    else
+      local reset = self.reset()
+      keep(beside, string.format('%.0f:%.0f', now, c), reset)
+      redis.call('PEXPIRE', key, string.format('%.0f', div_up(reset, 1000) + 1))
+    end
+  end
+
+  return self
+end

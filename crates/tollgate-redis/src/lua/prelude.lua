@@ -1,0 +1,32 @@
+-- What every script begins with. Whole numbers only, all below 2^53: up to there a Lua number is
+-- exact. Whoever writes one into a string must do so by '%.0f', as tostring gives an exponent.
+
+-- Beyond this a debt does not grow, and positions begin anew.
+local MOST = 4503599627370496 -- 2^52
+
+-- Microseconds of the server's clock: no other enters a decision.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+
+-- x / y, rounded up. The quotient may be rounded to a neighbour; products are exact.
+local function div_up(x, y)
+  local q = math.floor(x / y)
+  while q * y < x do q = q + 1 end
+  while q > 0 and (q - 1) * y >= x do q = q - 1 end
+  return q
+end
+
+-- x / y, rounded down.
+local function div_down(x, y)
+  local q = math.floor(x / y)
+  while q * y > x do q = q - 1 end
+  while (q + 1) * y <= x do q = q + 1 end
+  return q
+end
+
+local function fail(text) error({ err = 'TOLLGATE ' .. text }) end
+
+-- Keeps a value for as long as it matters, in whole milliseconds, rounded up.
+local function keep(key, value, micros)
+  redis.call('SET', key, value, 'PX', string.format('%.0f', div_up(micros, 1000) + 1))
+end

@@ -1,0 +1,115 @@
+-- The sliding window by estimate: what was admitted in the window before counts as much as of that
+-- window lies within the last period.
+--
+-- The value of the key is t:n:m:p:g, as whole numbers:
+--   t  the microsecond of the last write; windows begin at the multiples of the period
+--   n  admitted in the window of t
+--   m  admitted in the window before
+--   p  the period in microseconds
+--   g  the microsecond in which the key was made, which tells it from one before
+--
+-- rule: count, period, burst (which is the count)
+
+local function open(key, most, period)
+  local self = { limit = most }
+  local index = div_down(now, period)
+  local elapsed = now - index * period
+  local count, previous, g = 0, 0, now
+
+  -- So many windows later. Of what is beyond the limit each window takes its part.
+  local function later(windows)
+    if windows <= 0 then return end
+    local before = math.max(0, count - (windows - 1) * most)
+    previous = math.min(before, most)
+    count = before - previous
+  end
+
+  local value = redis.call('GET', key)
+  if value then
+    local vt, vn, vm, vp, vg = value:match('^(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    if not vt then fail('the key holds something else') end
+    local t, p = tonumber(vt), tonumber(vp)
+    count, previous, g = tonumber(vn), tonumber(vm), tonumber(vg)
+    if p ~= period then
+      -- In other windows all of it counts, and no charge from before is known any more.
+      count, previous, g = count + previous, 0, now
+      self.stale = true
+    elseif now < t then
+      -- The server's clock went back: what was admitted counts as of this window.
+      self.stale = true
+    else
+      later(index - div_down(t, period))
+    end
+  end
+
+  -- When so many fit in a window with so many, after so many: microseconds since it began. Nil if
+  -- they do not.
+  local function faded(used, before, n)
+    local free = most - used - n
+    if free < 0 then return nil end
+    if before <= free then return 0 end
+    local at = div_up((before - free) * period, before)
+    if at < period then return at end
+    return nil
+  end
+
+  function self.wait(n)
+    n = math.min(n, most)
+    local used, before, start = count, previous, -elapsed
+    if used > most then
+      local passed = div_down(used - 1, most)
+      used, before, start = used - passed * most, most, start + passed * period
+    end
+    while true do
+      local at = faded(used, before, n)
+      if at then return math.max(0, start + at) end
+      used, before, start = 0, used, start + period
+    end
+  end
+
+  function self.charge(n)
+    count = math.min(MOST, count + n)
+    self.stale = true
+  end
+
+  function self.give(n, at, made)
+    if made ~= g then return 0 end
+    local windows = index - div_down(at, period)
+    local given = 0
+    if windows <= 0 then
+      given = math.min(n, count)
+      count = count - given
+    elseif windows == 1 then
+      given = math.min(n, previous)
+      previous = previous - given
+    end
+    if given > 0 then self.stale = true end
+    return given
+  end
+
+  function self.free()
+    local fading = div_up(previous * (period - elapsed), period)
+    return math.max(0, most - count - fading)
+  end
+
+  -- When nothing of it counts any more.
+  function self.reset()
+    if count > 0 then return (div_up(count, most) + 1) * period - elapsed end
+    if previous > 0 then return period - elapsed end
+    return 0
+  end
+
+  function self.ticket() return now, g end
+
+  function self.save()
+    if not self.stale then return end
+    if count == 0 and previous == 0 then
+      redis.call('DEL', key)
+    else
+      local value = string.format('%.0f:%.0f:%.0f:%.0f:%.0f', now, count, previous, period, g)
+      keep(key, value, self.reset())
+    end
+  end
+
+  return self
+end
