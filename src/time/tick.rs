@@ -23,7 +23,8 @@ use std::time::Duration;
 pub struct Tick(u64);
 
 impl Tick {
-    pub(crate) const fn from_nanos(nanos: u64) -> Self {
+    /// So many nanoseconds since the epoch of a clock, perhaps of another machine's.
+    pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 

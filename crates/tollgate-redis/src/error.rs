@@ -1,0 +1,185 @@
+//! How a store fails.
+
+use std::error::Error;
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+use tollgate::AcquireError;
+
+/// How a store failed: the source of an [`AcquireError`] of the kind
+/// [`Store`](tollgate::ErrorKind::Store).
+///
+/// That a limit refuses is no failure, but a decision.
+///
+/// # Examples
+///
+/// ```
+/// use std::error::Error;
+/// use tollgate::AcquireError;
+/// use tollgate_redis::StoreError;
+///
+/// let error = AcquireError::from(StoreError::Timeout);
+/// let source = error.source().and_then(|source| source.downcast_ref::<StoreError>());
+/// assert!(source.is_some_and(|source| source.is_perhaps_charged()));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There was no answer before the deadline. The call may have been executed, or may be later.
+    Timeout,
+    /// The connection was lost during the call, which may have been executed.
+    Disconnected,
+    /// There is no connection, and none can be made now. Nothing was sent.
+    Unavailable,
+    /// The store has failed several times, and is left alone for a moment. Nothing was sent.
+    BreakerOpen,
+    /// The server takes no more clients.
+    TooManyClients,
+    /// The server is a replica, or takes no writes for another reason.
+    ReadOnly,
+    /// The server is still loading its data.
+    Loading,
+    /// The server has no memory left for writes.
+    OutOfMemory,
+    /// A part of the cluster, or the primary, is missing.
+    ClusterDown,
+    /// The keys of a call are not in one slot of the cluster.
+    CrossSlot,
+    /// The keys of a call are being moved, and are not in one place now.
+    TryAgain,
+    /// A key holds something that a limit does not write.
+    WrongType,
+    /// A script failed, or was answered by what is no answer to it.
+    Script,
+    /// The server does not let this client in, or does not let it do this.
+    Forbidden,
+    /// The address of a server cannot be used.
+    Misconfigured,
+    /// The runtime that the store lives on is gone.
+    NoRuntime,
+}
+
+type Source = dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe;
+
+impl StoreError {
+    /// Whether the call may have been executed all the same, then or later: what it asked for
+    /// counts as charged, perhaps.
+    pub const fn is_perhaps_charged(self) -> bool {
+        matches!(self, Self::Timeout | Self::Disconnected)
+    }
+
+    /// Whether the store cannot be used for now, whatever is asked of it.
+    pub(crate) const fn is_outage(self) -> bool {
+        matches!(
+            self,
+            Self::Timeout
+                | Self::Disconnected
+                | Self::Unavailable
+                | Self::TooManyClients
+                | Self::ReadOnly
+                | Self::Loading
+                | Self::ClusterDown
+        )
+    }
+
+    pub(crate) fn of(error: &RedisError) -> Self {
+        match error.kind() {
+            ErrorKind::Server(kind) => match kind {
+                ServerErrorKind::ReadOnly => Self::ReadOnly,
+                ServerErrorKind::BusyLoading => Self::Loading,
+                ServerErrorKind::ClusterDown | ServerErrorKind::MasterDown => Self::ClusterDown,
+                ServerErrorKind::CrossSlot => Self::CrossSlot,
+                ServerErrorKind::TryAgain | ServerErrorKind::Moved | ServerErrorKind::Ask => {
+                    Self::TryAgain
+                }
+                ServerErrorKind::NoPerm => Self::Forbidden,
+                _ => Self::of_text(error),
+            },
+            ErrorKind::AuthenticationFailed => Self::Forbidden,
+            ErrorKind::InvalidClientConfig => Self::Misconfigured,
+            ErrorKind::ClusterConnectionNotFound => Self::Unavailable,
+            ErrorKind::Io if error.is_timeout() => Self::Timeout,
+            ErrorKind::Io if error.is_connection_refusal() => Self::Unavailable,
+            ErrorKind::Io => Self::Disconnected,
+            _ => Self::of_text(error),
+        }
+    }
+
+    /// By the words of the server, where they are all there is.
+    fn of_text(error: &RedisError) -> Self {
+        let said = |word: &str| {
+            error.code().is_some_and(|code| code.contains(word))
+                || error.detail().is_some_and(|detail| detail.contains(word))
+        };
+        if said("WRONGTYPE") || said("TOLLGATE the key holds something else") {
+            Self::WrongType
+        } else if said("OOM") {
+            Self::OutOfMemory
+        } else if said("max number of clients") {
+            Self::TooManyClients
+        } else if said("READONLY") || said("MISCONF") || said("NOREPLICAS") {
+            Self::ReadOnly
+        } else if said("LOADING") {
+            Self::Loading
+        } else if said("NOAUTH") || said("WRONGPASS") || said("NOPERM") {
+            Self::Forbidden
+        } else {
+            Self::Script
+        }
+    }
+
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Timeout => "no answer before the deadline, perhaps charged",
+            Self::Disconnected => "the connection was lost, perhaps charged",
+            Self::Unavailable => "there is no connection",
+            Self::BreakerOpen => "it is left alone for a moment after several failures",
+            Self::TooManyClients => "the server takes no more clients",
+            Self::ReadOnly => "the server takes no writes",
+            Self::Loading => "the server is still loading",
+            Self::OutOfMemory => "the server has no memory left",
+            Self::ClusterDown => "a part of the cluster is missing",
+            Self::CrossSlot => "the keys are not in one slot",
+            Self::TryAgain => "the keys are being moved",
+            Self::WrongType => "a key holds something else",
+            Self::Script => "a script failed",
+            Self::Forbidden => "the server does not let this client do this",
+            Self::Misconfigured => "the address cannot be used",
+            Self::NoRuntime => "the runtime is gone",
+        }
+    }
+
+    /// In a place that stays.
+    const fn source(self) -> &'static &'static Source {
+        macro_rules! place {
+            ($($kind:ident)*) => {
+                match self {
+                    $(Self::$kind => {
+                        static PLACE: &Source = &StoreError::$kind;
+                        &PLACE
+                    })*
+                }
+            };
+        }
+        place!(
+            Timeout Disconnected Unavailable BreakerOpen TooManyClients ReadOnly Loading OutOfMemory
+            ClusterDown CrossSlot TryAgain WrongType Script Forbidden Misconfigured NoRuntime
+        )
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+impl Error for StoreError {}
+
+/// Of the kind [`Store`](tollgate::ErrorKind::Store), with this as its source.
+impl From<StoreError> for AcquireError {
+    fn from(error: StoreError) -> Self {
+        Self::store(error.source())
+    }
+}

@@ -1,0 +1,93 @@
+//! [`Charge`]: what a limit took, and [`Source`]: who decided.
+
+use std::time::{Duration, SystemTime};
+
+use tollgate::{Decision, Tick};
+
+use super::reply::{micros, system_time};
+use super::rule::Rule;
+
+/// Who decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// The server, in a call for this caller.
+    Store,
+    /// The server, in a call for several callers.
+    Coalesced,
+    /// This process, out of what it had [taken ahead](super::RateLimiter::ahead).
+    Ahead,
+    /// This process, as the server could not: by the [fallback](super::Fallback).
+    Fallback,
+}
+
+/// What a limit took for a call.
+///
+/// Plain data: to drop it keeps the charge, time pays it off. If the call was not made after all,
+/// hand it to [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
+/// [`settle`](super::RateLimiter::settle), of a limiter of the same key.
+#[derive(Debug)]
+pub struct Charge {
+    pub(super) cost: u64,
+    /// Microseconds of the server's clock.
+    pub(super) at: u64,
+    pub(super) source: Source,
+    pub(super) ticket: Ticket,
+    pub(super) limit: u64,
+    pub(super) remaining: u64,
+    pub(super) reset: Duration,
+}
+
+/// What it is known by.
+#[derive(Debug)]
+pub(super) enum Ticket {
+    /// On the server.
+    Store {
+        rule: Rule,
+        position: u64,
+        made: u64,
+    },
+    /// By the limiter that stands in for the server.
+    Local(tollgate::rate::Charge),
+    /// By what this process took ahead.
+    Ahead,
+    /// Nowhere.
+    Open,
+}
+
+impl Charge {
+    pub(super) fn open(cost: u64, source: Source) -> Self {
+        Self {
+            cost,
+            at: micros(SystemTime::now()),
+            source,
+            ticket: Ticket::Open,
+            limit: 0,
+            remaining: 0,
+            reset: Duration::ZERO,
+        }
+    }
+
+    /// How much was charged.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// When it was charged, by the server's clock, in whole microseconds; by the clock of this
+    /// machine if the server did not decide.
+    pub fn at(&self) -> SystemTime {
+        system_time(self.at)
+    }
+
+    /// Who decided.
+    pub fn source(&self) -> Source {
+        self.source
+    }
+
+    /// How the limit stood just after, for the headers of an answer; by the server's clock. All
+    /// zero where nothing is known, as with [`FailOpen`](super::Fallback::FailOpen).
+    pub fn decision(&self) -> Decision {
+        let at = Tick::from_nanos(self.at.saturating_mul(1000));
+        Decision::from_parts(self.limit, self.remaining, Duration::ZERO, self.reset, at)
+    }
+}

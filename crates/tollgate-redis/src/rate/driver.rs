@@ -1,0 +1,165 @@
+//! The task that looks after a line while somebody is in it.
+//!
+//! One call is made at a time, for as many as are in line then; who comes meanwhile is in the next
+//! one. If the task is dropped, with its runtime, everybody in line is told.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tollgate::AcquireError;
+
+use super::charge::{Charge, Source, Ticket};
+use super::core::{Core, State};
+use super::fallback::{Fallback, applies};
+use super::line::{Denied, Next};
+use super::rule::Rule;
+use crate::error::StoreError;
+
+/// How many are asked for in a call.
+const MOST: usize = 1024;
+
+struct Driver {
+    core: Arc<Core>,
+    done: bool,
+}
+
+/// Has a task look after the line, if none does.
+pub(super) fn drive(core: &Arc<Core>, state: &mut State) {
+    if state.driven {
+        core.stirred.notify_one();
+        return;
+    }
+    state.driven = true;
+    let driver = Driver {
+        core: Arc::clone(core),
+        done: false,
+    };
+    core.store.spawn(driver.run());
+}
+
+impl Driver {
+    async fn run(mut self) {
+        loop {
+            let (next, rule) = self.next();
+            match next {
+                Next::Nothing => {
+                    self.done = true;
+                    return;
+                }
+                Next::Ask(costs) => self.ask(&rule, &costs).await,
+                Next::Wait(again) => {
+                    let stirred = self.core.stirred.notified();
+                    let _ = tokio::time::timeout_at(again.into(), stirred).await;
+                }
+            }
+        }
+    }
+
+    fn next(&self) -> (Next, Rule) {
+        let state = &mut *self.core.state();
+        if state.closed {
+            state.line.close();
+        }
+        let most = if self.core.options.coalesce { MOST } else { 1 };
+        let next = state.line.next(&state.rule, Instant::now(), most);
+        if next == Next::Nothing {
+            // Under the lock: whoever comes next begins anew.
+            state.driven = false;
+        }
+        (next, state.rule)
+    }
+
+    async fn ask(&self, rule: &Rule, costs: &[u64]) {
+        let asked = Instant::now();
+        let arguments = rule.arguments("take").numbers(costs.iter().copied());
+        match self.core.ask(rule, arguments).await {
+            Ok(reply) => {
+                let charges = Core::charges(rule, costs, &reply);
+                let denied = costs.get(charges.len()).map(|cost| Denied {
+                    cost: *cost,
+                    until: asked + reply.wait,
+                    again: self.core.jittered(Instant::now() + reply.wait),
+                });
+                self.answer(rule, charges, denied);
+            }
+            Err(error) if applies(error) => self.fall_back(rule, costs, error),
+            Err(error) => {
+                let mut state = self.core.state();
+                state.line.fail(costs.len(), &AcquireError::from(error));
+            }
+        }
+    }
+
+    fn answer(&self, rule: &Rule, charges: Vec<Charge>, denied: Option<Denied>) {
+        let returned = {
+            let state = &mut *self.core.state();
+            let returned = state.line.grant(charges);
+            // Of another rule nothing is known.
+            state.line.denied = denied.filter(|_| state.rule == *rule);
+            returned
+        };
+        self.core.give_later(returned);
+    }
+
+    fn fall_back(&self, rule: &Rule, costs: &[u64], error: StoreError) {
+        match self.core.options.fallback {
+            Fallback::FailClosed => {
+                let mut state = self.core.state();
+                state.line.fail(costs.len(), &AcquireError::from(error));
+            }
+            Fallback::FailOpen => {
+                let charges = costs
+                    .iter()
+                    .map(|cost| Charge::open(*cost, Source::Fallback));
+                self.answer(rule, charges.collect(), None);
+            }
+            Fallback::Local { .. } => self.decide_alone(rule, costs),
+        }
+    }
+
+    fn decide_alone(&self, rule: &Rule, costs: &[u64]) {
+        let Some(stand_in) = self.core.state().stand_in.clone() else {
+            return;
+        };
+        let (now, mut charges, mut denied) = (Instant::now(), Vec::new(), None);
+        for cost in costs {
+            match stand_in.try_acquire_many(*cost) {
+                Ok(local) => charges.push(Charge {
+                    ticket: Ticket::Local(local),
+                    ..Charge::open(*cost, Source::Fallback)
+                }),
+                Err(refused) => {
+                    let Some(wait) = refused.retry_after() else {
+                        // More than the share.
+                        let mut state = self.core.state();
+                        let returned = state.line.grant(std::mem::take(&mut charges));
+                        state.line.fail(1, &refused);
+                        drop(state);
+                        self.core.give_later(returned);
+                        return;
+                    };
+                    denied = Some(Denied {
+                        cost: *cost,
+                        until: now + wait,
+                        again: now + wait,
+                    });
+                    break;
+                }
+            }
+        }
+        self.answer(rule, charges, denied);
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if !self.done {
+            let state = &mut *self.core.state();
+            state.driven = false;
+            let all = state.line.waiters.len();
+            state
+                .line
+                .fail(all, &AcquireError::from(StoreError::NoRuntime));
+        }
+    }
+}

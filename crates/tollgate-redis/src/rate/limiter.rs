@@ -1,0 +1,353 @@
+//! [`RateLimiter`]: at most so many in a time, over all machines.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+use tollgate::{AcquireError, Algorithm, CancelOn, Decision, Oversize, Quota};
+
+use super::acquire::Acquire;
+use super::charge::Charge;
+use super::core::{Core, Options};
+use super::fallback::Fallback;
+use super::reservation::Reservation;
+use super::rule::Rule;
+use crate::error::StoreError;
+use crate::store::Store;
+
+/// A rate limit that is kept on a server, under a key, and so holds for all who use that key.
+///
+/// The server decides, by its own clock, in one trip. Callers in this process who come while a call
+/// is on its way are put into the next one, in their order; so a hot key needs few calls. What
+/// was denied until a time is denied without a call until then, but for what waits.
+///
+/// Cheap to clone; clones are the same limiter. Others of the same key, in this process or another
+/// one, share nothing but the key; so the quota can be another one for each call.
+///
+/// # Order
+///
+/// First-in first-out within a limiter. Between processes, whoever asks first when there is enough.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate::Quota;
+/// use tollgate_redis::{RateLimiter, Store};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::new("redis://127.0.0.1/")?;
+/// let user = RateLimiter::new(&store, "requests:42", Quota::per_minute(100).burst(10));
+///
+/// user.acquire().timeout(Duration::from_secs(2)).await?;
+/// if let Err(refused) = user.try_acquire_many(5).await {
+///     println!("again in {:?}", refused.retry_after());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RateLimiter {
+    core: Arc<Core>,
+}
+
+impl RateLimiter {
+    /// A limit under a key, which nothing else may use. Makes no call.
+    ///
+    /// # Panics
+    ///
+    /// If a script cannot count by this quota: its burst times its period, in microseconds, is more
+    /// than 2^52, and they have no common divisor that helps.
+    #[track_caller]
+    pub fn new(store: &Store, key: impl Into<String>, quota: Quota) -> Self {
+        let options = Options {
+            algorithm: Algorithm::Gcra,
+            fallback: Fallback::default(),
+            oversize: Oversize::default(),
+            jitter: Duration::ZERO,
+            max_waiters: usize::MAX,
+            coalesce: true,
+        };
+        Self::made(store.clone(), key.into(), quota, options)
+    }
+
+    #[track_caller]
+    fn made(store: Store, key: String, quota: Quota, options: Options) -> Self {
+        let rule = Self::rule(quota, options.algorithm);
+        Self {
+            core: Arc::new(Core::new(store, key, quota, rule, options)),
+        }
+    }
+
+    #[track_caller]
+    fn rule(quota: Quota, algorithm: Algorithm) -> Rule {
+        match Rule::new(quota, algorithm) {
+            Ok(rule) => rule,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[track_caller]
+    fn with(self, change: impl FnOnce(&mut Options)) -> Self {
+        let core = &self.core;
+        let mut options = core.options;
+        change(&mut options);
+        let quota = core.state().quota;
+        Self::made(core.store.clone(), core.key.clone(), quota, options)
+    }
+
+    /// Decides by another algorithm than GCRA.
+    ///
+    /// A compact log is one like the other here. A key is of one algorithm: those that keep a debt
+    /// (`Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval`) can follow each other, and others need
+    /// another key.
+    ///
+    /// # Panics
+    ///
+    /// If the quota is none for it, as [`Algorithm::check`] says; if a script cannot count by it;
+    /// and for a log, if the count is more than 65,536.
+    #[track_caller]
+    pub fn algorithm(self, algorithm: Algorithm) -> Self {
+        self.with(|options| options.algorithm = algorithm)
+    }
+
+    /// What to do while the store cannot decide. By default everybody gets the error.
+    ///
+    /// # Panics
+    ///
+    /// If the share of a [`Local`](Fallback::Local) is one of none.
+    #[track_caller]
+    pub fn fallback(self, fallback: Fallback) -> Self {
+        self.with(|options| options.fallback = fallback)
+    }
+
+    /// What to do with a call that asks for more than the burst. By default it is refused.
+    pub fn oversize(self, oversize: Oversize) -> Self {
+        self.with(|options| options.oversize = oversize)
+    }
+
+    /// Asks again for whoever waits by up to so much later than the server said, at random, so that
+    /// a fleet does not ask all at once.
+    pub fn jitter(self, most: Duration) -> Self {
+        self.with(|options| options.jitter = most)
+    }
+
+    /// How many may wait in this process; who comes then gets `QueueFull` at once.
+    pub fn max_waiters(self, max_waiters: usize) -> Self {
+        self.with(|options| options.max_waiters = max_waiters)
+    }
+
+    /// Whether callers who come together are asked for in one call, as they are by default.
+    pub fn coalesce(self, coalesce: bool) -> Self {
+        self.with(|options| options.coalesce = coalesce)
+    }
+
+    /// Waits until one more may go.
+    ///
+    /// # Errors
+    ///
+    /// `Closed`; `QueueFull`; `Store` if the store fails, and the [fallback](Self::fallback) does
+    /// not decide.
+    pub fn acquire(&self) -> Acquire {
+        self.acquire_many(1)
+    }
+
+    /// Waits until so many may go together.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire); `ExceedsCapacity` if that is more than the burst.
+    pub fn acquire_many(&self, n: u64) -> Acquire {
+        Acquire::new(Arc::clone(&self.core), n, false)
+    }
+
+    /// As [`acquire`](Self::acquire), until the token is cancelled.
+    pub fn acquire_cancellable<'a>(
+        &self,
+        token: &'a CancellationToken,
+    ) -> CancelOn<Acquire, &'a CancellationToken> {
+        self.acquire().cancel_on(token)
+    }
+
+    /// One more, if it may go now.
+    ///
+    /// # Errors
+    ///
+    /// `Limited`, with the time after which it might be admitted; otherwise as
+    /// [`acquire`](Self::acquire).
+    pub fn try_acquire(&self) -> Acquire {
+        self.try_acquire_many(1)
+    }
+
+    /// So many, if they may go together now.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if that is more than the burst.
+    pub fn try_acquire_many(&self, n: u64) -> Acquire {
+        Acquire::new(Arc::clone(&self.core), n, true)
+    }
+
+    /// Charges one now, to be paid for after a delay of at most `most`, and says how long that is.
+    ///
+    /// # Errors
+    ///
+    /// `Limited` if it would be longer, and nothing is charged then; `Store`.
+    pub async fn reserve(&self, most: Duration) -> Result<Reservation, AcquireError> {
+        self.reserve_many(1, most).await
+    }
+
+    /// Charges so many now, to be paid for after a delay of at most `most`.
+    ///
+    /// # Errors
+    ///
+    /// As [`reserve`](Self::reserve); `ExceedsCapacity` if that is more than the burst.
+    pub async fn reserve_many(&self, n: u64, most: Duration) -> Result<Reservation, AcquireError> {
+        let rule = self.admissible(n)?;
+        let most = u64::try_from(most.as_micros())
+            .unwrap_or(u64::MAX)
+            .min(1 << 52);
+        let arguments = rule.arguments("reserve").numbers([n, most]);
+        let reply = self.core.ask(&rule, arguments).await?;
+        if reply.done == 0 {
+            return Err(AcquireError::limited(reply.wait));
+        }
+        let due = self.core.jittered(Instant::now() + reply.wait);
+        let charge = self.charged(&rule, n, &reply);
+        Ok(Reservation::new(Arc::clone(&self.core), charge, due))
+    }
+
+    fn charged(&self, rule: &Rule, n: u64, reply: &super::reply::Reply) -> Charge {
+        let charges = Core::charges(rule, &[n], reply);
+        charges
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| Charge::open(0, super::charge::Source::Store))
+    }
+
+    fn admissible(&self, n: u64) -> Result<Rule, AcquireError> {
+        let state = self.core.state();
+        if state.closed {
+            return Err(AcquireError::new(tollgate::ErrorKind::Closed));
+        }
+        if n > state.rule.burst && self.core.options.oversize != Oversize::Debt {
+            return Err(AcquireError::exceeds_capacity(state.rule.burst));
+        }
+        Ok(state.rule)
+    }
+
+    /// Charges so much in any case: for work that is done already, or that others let in.
+    ///
+    /// # Errors
+    ///
+    /// How the store failed.
+    pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
+        let rule = self.core.state().rule;
+        let arguments = rule.arguments("charge").number(n);
+        let reply = self.core.ask(&rule, arguments).await?;
+        Ok(self.charged(&rule, n, &reply))
+    }
+
+    /// Gives back what was charged, as far as it is not paid off, and says how much that was.
+    ///
+    /// What others gave back meanwhile counts as paid off, so it is never too much; a
+    /// log and a window know their charges, and give back exactly.
+    ///
+    /// # Errors
+    ///
+    /// How the store failed: then it stays charged, and time pays it off.
+    pub async fn refund(&self, charge: Charge) -> Result<u64, StoreError> {
+        self.core.give_back(charge).await
+    }
+
+    /// As [`refund`](Self::refund), without waiting for it, or hearing how it went.
+    pub fn refund_later(&self, charge: Charge) {
+        self.core.give_later(vec![charge]);
+    }
+
+    /// Makes of a charge what the call really cost: gives back the rest, or charges more.
+    ///
+    /// # Errors
+    ///
+    /// How the store failed.
+    pub async fn settle(&self, charge: Charge, actual: u64) -> Result<(), StoreError> {
+        if actual > charge.cost {
+            self.charge(actual - charge.cost).await?;
+        } else if actual < charge.cost {
+            self.core.give(&charge, charge.cost - actual).await?;
+        }
+        Ok(())
+    }
+
+    /// How the limit stands, for a call that costs so much. Charges nothing.
+    ///
+    /// # Errors
+    ///
+    /// How the store failed.
+    pub async fn peek(&self, n: u64) -> Result<Decision, StoreError> {
+        let rule = self.core.state().rule;
+        let arguments = rule.arguments("peek").number(n);
+        let reply = self.core.ask(&rule, arguments).await?;
+        Ok(reply.decision(rule.burst))
+    }
+
+    /// Goes on by another quota, which this limiter tells the server with its next call.
+    ///
+    /// What was spent stays spent: as many tokens are owed as before.
+    ///
+    /// # Panics
+    ///
+    /// As [`new`](Self::new) and [`algorithm`](Self::algorithm).
+    #[track_caller]
+    pub fn set_quota(&self, quota: Quota) {
+        let rule = Self::rule(quota, self.core.options.algorithm);
+        let stand_in = self.core.options.fallback.stand_in(quota).map(Arc::new);
+        {
+            let mut state = self.core.state();
+            state.quota = quota;
+            state.rule = rule;
+            if state.stand_in.is_some() {
+                state.stand_in = stand_in;
+            }
+        }
+        self.core.forget_denied();
+    }
+
+    /// The quota.
+    pub fn quota(&self) -> Quota {
+        self.core.state().quota
+    }
+
+    /// The key.
+    pub fn key(&self) -> &str {
+        &self.core.key
+    }
+
+    /// How many wait in this process.
+    pub fn waiting(&self) -> usize {
+        self.core.state().line.waiters.len()
+    }
+
+    /// Admits nobody any more, in this process: who waits and who comes gets `Closed`.
+    pub fn close(&self) {
+        self.core.state().closed = true;
+        self.core.stirred.notify_one();
+    }
+
+    /// Whether it was [closed](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.core.state().closed
+    }
+}
+
+impl fmt::Debug for RateLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimiter")
+            .field("key", &self.core.key)
+            .field("quota", &self.quota())
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,149 @@
+//! The line of one limit in this process, and what is known without asking the server.
+//!
+//! 1. First-in first-out. What is asked of the server is a prefix of the line, and what it grants
+//!    is a prefix of that.
+//! 2. Whoever gives up is passed over; if the answer comes nevertheless, it is given back.
+//! 3. That something was denied until a time holds for all that costs as much or more, until
+//!    then. It is forgotten when something is given back, or the quota changes.
+//!
+//! Times are given, none is read here.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tollgate::{AcquireError, ErrorKind};
+
+use super::charge::Charge;
+use super::rule::Rule;
+
+pub(super) type Answer = Result<Charge, AcquireError>;
+
+/// Somebody who waits, or tries.
+pub(super) struct Waiter {
+    pub(super) cost: u64,
+    /// Wants an answer now.
+    pub(super) tries: bool,
+    /// Will not wait for longer.
+    pub(super) until: Option<Instant>,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+/// Something was denied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Denied {
+    pub(super) cost: u64,
+    /// Nothing of that cost is admitted before.
+    pub(super) until: Instant,
+    /// When to ask again for whoever is in front: not before it is admitted.
+    pub(super) again: Instant,
+}
+
+#[derive(Default)]
+pub(super) struct Line {
+    pub(super) waiters: VecDeque<Waiter>,
+    pub(super) denied: Option<Denied>,
+}
+
+/// What to do next for the line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nobody is in it.
+    Nothing,
+    /// Ask for these costs.
+    Ask(Vec<u64>),
+    /// Look again then.
+    Wait(Instant),
+}
+
+impl Line {
+    /// How long somebody would wait for so much who came now, if that is known.
+    pub(super) fn wait(&self, rule: &Rule, cost: u64, now: Instant) -> Option<Duration> {
+        let denied = self.denied.filter(|denied| denied.until > now)?;
+        let wait = denied.until - now;
+        match self.waiters.front() {
+            None => (cost >= denied.cost).then_some(wait),
+            Some(first) if first.cost < denied.cost => None,
+            // Those behind the one that was denied need as much more.
+            Some(_) => {
+                let behind = self.waiters.iter().skip(1).map(|waiter| waiter.cost);
+                Some(wait + rule.lasting(behind.sum::<u64>() + cost))
+            }
+        }
+    }
+
+    /// Passes over those who gave up, refuses those who will not wait, and says what to do.
+    pub(super) fn next(&mut self, rule: &Rule, now: Instant, most: usize) -> Next {
+        self.waiters.retain(|waiter| !waiter.answer.is_closed());
+        if let Some(denied) = self.denied.filter(|denied| denied.until > now) {
+            self.refuse(rule, denied, now);
+        } else {
+            self.denied = None;
+        }
+        let Some(first) = self.waiters.front() else {
+            return Next::Nothing;
+        };
+        if let Some(denied) = self.denied.filter(|denied| first.cost >= denied.cost) {
+            return Next::Wait(denied.again);
+        }
+        let costs = self.waiters.iter().map(|waiter| waiter.cost);
+        Next::Ask(costs.take(most).collect())
+    }
+
+    /// Refuses whoever is not admitted before they give up.
+    fn refuse(&mut self, rule: &Rule, denied: Denied, now: Instant) {
+        let wait = denied.until - now;
+        let mut behind = None;
+        let mut kept = VecDeque::with_capacity(self.waiters.len());
+        for waiter in self.waiters.drain(..) {
+            let wait = match behind {
+                // Of this one nothing is known.
+                None if waiter.cost < denied.cost => {
+                    kept.push_back(waiter);
+                    continue;
+                }
+                None => wait,
+                Some(before) => wait + rule.lasting(before + waiter.cost),
+            };
+            let fits = waiter.until.is_none_or(|until| until - now >= wait);
+            if waiter.tries {
+                let _ = waiter.answer.send(Err(AcquireError::limited(wait)));
+            } else if !fits {
+                let _ = waiter.answer.send(Err(AcquireError::would_take(wait)));
+            } else {
+                behind = Some(behind.map_or(0, |before| before + waiter.cost));
+                kept.push_back(waiter);
+            }
+        }
+        self.waiters = kept;
+    }
+
+    /// Grants to those in front, and says what nobody takes any more.
+    pub(super) fn grant(&mut self, charges: impl IntoIterator<Item = Charge>) -> Vec<Charge> {
+        let mut returned = Vec::new();
+        for charge in charges {
+            match self.waiters.pop_front() {
+                Some(waiter) => {
+                    if let Err(Ok(charge)) = waiter.answer.send(Ok(charge)) {
+                        returned.push(charge);
+                    }
+                }
+                None => returned.push(charge),
+            }
+        }
+        returned
+    }
+
+    /// Refuses the first so many.
+    pub(super) fn fail(&mut self, count: usize, error: &AcquireError) {
+        let count = count.min(self.waiters.len());
+        for waiter in self.waiters.drain(..count) {
+            let _ = waiter.answer.send(Err(error.clone()));
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        let all = self.waiters.len();
+        self.fail(all, &AcquireError::new(ErrorKind::Closed));
+    }
+}

@@ -1,0 +1,19 @@
+//! A rate limit on a server.
+
+mod acquire;
+mod charge;
+mod core;
+mod driver;
+mod fallback;
+mod limiter;
+mod line;
+mod reply;
+mod reservation;
+mod rule;
+mod throttle;
+
+pub use self::acquire::Acquire;
+pub use self::charge::{Charge, Source};
+pub use self::fallback::Fallback;
+pub use self::limiter::RateLimiter;
+pub use self::reservation::Reservation;

@@ -1,0 +1,57 @@
+//! What the script of a limit answers.
+
+use std::time::{Duration, SystemTime};
+
+use redis::Value;
+use tollgate::{Decision, Tick};
+
+use crate::error::StoreError;
+use crate::script::numbers;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    pub(crate) done: u64,
+    /// Microseconds of the server's clock.
+    pub(crate) now: u64,
+    pub(crate) wait: Duration,
+    pub(crate) free: u64,
+    pub(crate) reset: Duration,
+    pub(crate) position: u64,
+    pub(crate) made: u64,
+}
+
+impl Reply {
+    pub(crate) fn read(value: &Value) -> Result<Self, StoreError> {
+        let Some([done, now, wait, free, reset, position, made]) =
+            numbers(value).and_then(|numbers| <[u64; 7]>::try_from(numbers).ok())
+        else {
+            return Err(StoreError::Script);
+        };
+        Ok(Self {
+            done,
+            now,
+            wait: Duration::from_micros(wait),
+            free,
+            reset: Duration::from_micros(reset),
+            position,
+            made,
+        })
+    }
+
+    pub(crate) fn decision(&self, limit: u64) -> Decision {
+        let at = Tick::from_nanos(self.now.saturating_mul(1000));
+        Decision::from_parts(limit, self.free, self.wait, self.reset, at)
+    }
+}
+
+/// Microseconds since 1970, as a server has them.
+pub(crate) fn system_time(micros: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
+}
+
+pub(crate) fn micros(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    })
+}

@@ -1,0 +1,242 @@
+//! The connection, and how another one is made when it is lost.
+//!
+//! The lock is held for a moment only, never while one waits. Connecting is a task of its own: who
+//! waits for it may give up, and the next one finds it further on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisResult, Value};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::error::StoreError;
+
+/// How long it may take to connect. Beyond the deadline of a call, which is for answers.
+const CONNECTING: Duration = Duration::from_secs(2);
+
+/// After how long the kernel gives up on what was sent and is not acknowledged.
+#[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
+
+pub(super) enum Address {
+    Server(Box<Client>),
+    #[cfg(feature = "cluster")]
+    Cluster(Box<redis::cluster::ClusterClient>),
+}
+
+impl Address {
+    pub(super) fn server(address: &str) -> Result<Self, StoreError> {
+        let info = address
+            .into_connection_info()
+            .map_err(|_| StoreError::Misconfigured)?;
+        let info = info.set_tcp_settings(settings());
+        let client = Client::open(info).map_err(|_| StoreError::Misconfigured)?;
+        Ok(Self::Server(Box::new(client)))
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(super) fn cluster<'a>(
+        addresses: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, StoreError> {
+        // A redirection counts as a retry, so it is not none. A deadline is around it all.
+        let client = redis::cluster::ClusterClientBuilder::new(addresses)
+            .retries(4)
+            .min_retry_wait(1)
+            .max_retry_wait(20)
+            .connection_timeout(CONNECTING)
+            .response_timeout(CONNECTING)
+            .tcp_settings(settings())
+            .build()
+            .map_err(|_| StoreError::Misconfigured)?;
+        Ok(Self::Cluster(Box::new(client)))
+    }
+}
+
+fn settings() -> redis::io::tcp::TcpSettings {
+    let settings = redis::io::tcp::TcpSettings::default().set_nodelay(true);
+    #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+    let settings = settings.set_user_timeout(UNACKNOWLEDGED);
+    settings
+}
+
+#[derive(Clone)]
+enum Wire {
+    Server(MultiplexedConnection),
+    #[cfg(feature = "cluster")]
+    Cluster(redis::cluster_async::ClusterConnection),
+}
+
+/// A connection, and which one in turn it is.
+#[derive(Clone)]
+pub(super) struct Connection {
+    wire: Wire,
+    number: u64,
+}
+
+impl Connection {
+    pub(super) async fn call(&mut self, command: &Cmd) -> RedisResult<Value> {
+        match &mut self.wire {
+            Wire::Server(wire) => wire.req_packed_command(command).await,
+            #[cfg(feature = "cluster")]
+            Wire::Cluster(wire) => wire.req_packed_command(command).await,
+        }
+        .and_then(Value::extract_error)
+    }
+}
+
+type Outcome = Option<Result<Connection, StoreError>>;
+
+enum State {
+    Down,
+    Connecting(watch::Receiver<Outcome>),
+    Up(Connection),
+}
+
+pub(super) struct Link {
+    address: Address,
+    state: Mutex<State>,
+    /// Deadlines that passed in a row.
+    timeouts: AtomicU32,
+    number: std::sync::atomic::AtomicU64,
+}
+
+impl Link {
+    pub(super) fn new(address: Address) -> Self {
+        Self {
+            address,
+            state: Mutex::new(State::Down),
+            timeouts: AtomicU32::new(0),
+            number: std::sync::atomic::AtomicU64::new(0),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection, once there is one.
+    pub(super) async fn connection(
+        this: &Arc<Self>,
+        runtime: &Handle,
+    ) -> Result<Connection, StoreError> {
+        let mut outcome = match this.up_or_connecting(runtime) {
+            Ok(connection) => return Ok(connection),
+            Err(outcome) => outcome,
+        };
+        let outcome = outcome.wait_for(Option::is_some).await;
+        // Gone without an outcome: the task was dropped with its runtime.
+        let outcome = outcome.map_err(|_| StoreError::NoRuntime)?;
+        outcome.clone().unwrap_or(Err(StoreError::NoRuntime))
+    }
+
+    fn up_or_connecting(
+        self: &Arc<Self>,
+        runtime: &Handle,
+    ) -> Result<Connection, watch::Receiver<Outcome>> {
+        let mut state = self.state();
+        match &*state {
+            State::Up(connection) => Ok(connection.clone()),
+            State::Connecting(outcome) => Err(outcome.clone()),
+            State::Down => {
+                let (sender, receiver) = watch::channel(None);
+                *state = State::Connecting(receiver.clone());
+                let task = Connect {
+                    link: Arc::clone(self),
+                    done: false,
+                };
+                runtime.spawn(async move {
+                    let outcome = task.run().await;
+                    sender.send_replace(Some(outcome));
+                });
+                Err(receiver)
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, StoreError> {
+        let wire = match &self.address {
+            Address::Server(client) => {
+                // Calls have deadlines of their own.
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(CONNECTING))
+                    .set_response_timeout(None);
+                client
+                    .get_multiplexed_async_connection_with_config(&config)
+                    .await
+                    .map(Wire::Server)
+            }
+            #[cfg(feature = "cluster")]
+            Address::Cluster(client) => client.get_async_connection().await.map(Wire::Cluster),
+        };
+        let number = 1 + self.number.fetch_add(1, Ordering::Relaxed);
+        match wire {
+            Ok(wire) => Ok(Connection { wire, number }),
+            Err(error) => Err(match StoreError::of(&error) {
+                // Nothing was asked yet.
+                StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
+                    StoreError::Unavailable
+                }
+                other => other,
+            }),
+        }
+    }
+
+    /// This connection is of no use any more.
+    pub(super) fn lost(&self, connection: &Connection) {
+        let mut state = self.state();
+        if matches!(&*state, State::Up(up) if up.number == connection.number) {
+            *state = State::Down;
+        }
+    }
+
+    pub(super) fn answered(&self) {
+        if self.timeouts.load(Ordering::Relaxed) > 0 {
+            self.timeouts.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// A deadline passed. After so many in a row the connection is given up.
+    pub(super) fn timed_out(&self, most: u32) -> StoreError {
+        let mut state = self.state();
+        if !matches!(&*state, State::Up(_)) {
+            // It was spent on waiting for a connection.
+            return StoreError::Unavailable;
+        }
+        if 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) >= most {
+            self.timeouts.store(0, Ordering::Relaxed);
+            *state = State::Down;
+        }
+        StoreError::Timeout
+    }
+}
+
+/// Connecting, which leaves the link down if it is dropped on the way.
+struct Connect {
+    link: Arc<Link>,
+    done: bool,
+}
+
+impl Connect {
+    async fn run(mut self) -> Result<Connection, StoreError> {
+        let connecting = tokio::time::timeout(CONNECTING, self.link.connect());
+        let outcome = connecting.await.unwrap_or(Err(StoreError::Unavailable));
+        self.done = true;
+        *self.link.state() = match &outcome {
+            Ok(connection) => State::Up(connection.clone()),
+            Err(_) => State::Down,
+        };
+        outcome
+    }
+}
+
+impl Drop for Connect {
+    fn drop(&mut self) {
+        if !self.done {
+            *self.link.state() = State::Down;
+        }
+    }
+}
