@@ -69,14 +69,14 @@ impl Acquire {
             return Err(Err(AcquireError::exceeds_capacity(limit)));
         }
         let (now, budget) = (Instant::now(), budget());
-        if self.tries || budget.is_some() {
-            if let Some(wait) = state.line.wait(&state.rule, self.cost, now) {
-                if self.tries {
-                    return Err(Err(AcquireError::limited(wait)));
-                }
-                if budget.is_some_and(|budget| wait > budget) {
-                    return Err(Err(AcquireError::would_take(wait)));
-                }
+        let matters = self.tries || budget.is_some();
+        let known = matters.then(|| state.line.wait(&state.rule, self.cost, now));
+        if let Some(wait) = known.flatten() {
+            if self.tries {
+                return Err(Err(AcquireError::limited(wait)));
+            }
+            if budget.is_some_and(|budget| wait > budget) {
+                return Err(Err(AcquireError::would_take(wait)));
             }
         }
         if !self.tries && state.line.waiters.len() >= core.options.max_waiters {

@@ -85,22 +85,20 @@ impl Core {
         Reply::read(&value)
     }
 
-    /// Gives back what was charged, and says how much of it came back.
-    pub(super) async fn give(&self, charge: &Charge, n: u64) -> Result<u64, StoreError> {
-        let given = match &charge.ticket {
-            Ticket::Store {
-                rule,
-                position,
-                made,
-            } => {
-                let arguments = rule.arguments("give");
-                let arguments = arguments.numbers([n, *position, *made]);
-                self.ask(rule, arguments).await?.done
-            }
-            _ => 0,
-        };
+    /// Gives back so much of what was charged.
+    pub(super) async fn give(&self, charge: &Charge, n: u64) -> Result<(), StoreError> {
+        if let Ticket::Store {
+            rule,
+            position,
+            made,
+        } = &charge.ticket
+        {
+            let arguments = rule.arguments("give");
+            let arguments = arguments.numbers([n, *position, *made]);
+            self.ask(rule, arguments).await?;
+        }
         self.forget_denied();
-        Ok(given)
+        Ok(())
     }
 
     /// Something came back, or the quota is another one.
@@ -123,16 +121,16 @@ impl Core {
         });
     }
 
-    pub(super) async fn give_back(&self, mut charge: Charge) -> Result<u64, StoreError> {
+    pub(super) async fn give_back(&self, mut charge: Charge) -> Result<(), StoreError> {
         if let Ticket::Local(_) = charge.ticket {
             let Ticket::Local(local) = std::mem::replace(&mut charge.ticket, Ticket::Open) else {
-                return Ok(0);
+                return Ok(());
             };
             let stand_in = self.state().stand_in.clone();
             if let Some(stand_in) = stand_in {
                 stand_in.refund(local);
             }
-            return Ok(charge.cost);
+            return Ok(());
         }
         let cost = charge.cost;
         self.give(&charge, cost).await

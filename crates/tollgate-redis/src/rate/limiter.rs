@@ -250,7 +250,7 @@ impl RateLimiter {
         Ok(self.charged(&rule, n, &reply))
     }
 
-    /// Gives back what was charged, as far as it is not paid off, and says how much that was.
+    /// Gives back what was charged, as far as it is not paid off.
     ///
     /// What others gave back meanwhile counts as paid off, so it is never too much; a
     /// log and a window know their charges, and give back exactly.
@@ -258,7 +258,7 @@ impl RateLimiter {
     /// # Errors
     ///
     /// How the store failed: then it stays charged, and time pays it off.
-    pub async fn refund(&self, charge: Charge) -> Result<u64, StoreError> {
+    pub async fn refund(&self, charge: Charge) -> Result<(), StoreError> {
         self.core.give_back(charge).await
     }
 

@@ -1,0 +1,7 @@
+//! A rate limiter on a real server.
+
+mod support;
+
+mod limiter {
+    mod verbs;
+}

@@ -1,0 +1,158 @@
+//! What each verb does.
+
+use std::error::Error;
+use std::time::Duration;
+
+use tollgate::{ErrorKind, Quota};
+use tollgate_redis::{RateLimiter, Source, StoreError};
+
+use crate::support::runtime;
+use crate::support::server::Server;
+
+/// So slow that nothing comes back while a test runs.
+fn slow(burst: u64) -> Quota {
+    Quota::per_day(burst).burst(burst)
+}
+
+#[test]
+fn a_burst_is_admitted_and_then_denied() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(5));
+        for left in (0..5).rev() {
+            let charge = limiter.acquire().await.unwrap();
+            assert_eq!((charge.cost(), charge.source()), (1, Source::Store));
+            assert_eq!(charge.decision().limit, 5);
+            assert_eq!(charge.decision().remaining, left);
+        }
+        let refused = limiter.try_acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Limited);
+        let after = refused.retry_after().unwrap();
+        let step = Duration::from_secs(86_400) / 5;
+        assert!(after <= step && after > step / 2, "{after:?}");
+        let refused = limiter.try_acquire_many(6).await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.capacity()),
+            (ErrorKind::ExceedsCapacity, Some(5))
+        );
+    });
+}
+
+#[test]
+fn a_denial_is_known_without_a_call() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "k", slow(5));
+        limiter.acquire_many(3).await.unwrap();
+        limiter.try_acquire_many(3).await.unwrap_err();
+        let calls = store.calls();
+        for _ in 0..100 {
+            limiter.try_acquire_many(3).await.unwrap_err();
+            limiter.try_acquire_many(5).await.unwrap_err();
+        }
+        assert_eq!(store.calls(), calls);
+        // Of less nothing is known.
+        limiter.try_acquire_many(2).await.unwrap();
+        assert_eq!(store.calls(), calls + 1);
+    });
+}
+
+#[test]
+fn a_refund_comes_back_once() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(5));
+        let first = limiter.acquire_many(2).await.unwrap();
+        let second = limiter.acquire_many(3).await.unwrap();
+        assert_eq!(limiter.peek(0).await.unwrap().remaining, 0);
+        limiter.refund(first).await.unwrap();
+        assert_eq!(limiter.peek(0).await.unwrap().remaining, 2);
+        limiter.settle(second, 1).await.unwrap();
+        assert_eq!(limiter.peek(0).await.unwrap().remaining, 4);
+        let third = limiter.acquire().await.unwrap();
+        limiter.settle(third, 3).await.unwrap();
+        assert_eq!(limiter.peek(0).await.unwrap().remaining, 1);
+    });
+}
+
+#[test]
+fn what_another_writes_is_a_typed_error() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let _: () = redis::cmd("LPUSH")
+            .arg("k")
+            .arg(1)
+            .query(&mut server.connection())
+            .unwrap();
+        let refused = RateLimiter::new(&server.store(), "k", slow(5))
+            .acquire()
+            .await
+            .unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Store);
+        let source = refused.source().unwrap().downcast_ref::<StoreError>();
+        assert_eq!(source, Some(&StoreError::WrongType));
+    });
+}
+
+#[test]
+fn many_callers_share_few_calls_in_their_order() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "k", slow(1000));
+        let tasks: Vec<_> = (0..1000)
+            .map(|_| {
+                let limiter = limiter.clone();
+                tokio::spawn(async move { limiter.acquire().await.unwrap() })
+            })
+            .collect();
+        let mut coalesced = 0;
+        for task in tasks {
+            coalesced += u32::from(task.await.unwrap().source() == Source::Coalesced);
+        }
+        assert!(coalesced > 0);
+        assert!(store.calls() < 1000, "{}", store.calls());
+        assert_eq!(limiter.peek(1).await.unwrap().remaining, 0);
+    });
+}
+
+#[test]
+fn who_waits_goes_when_it_is_due() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", Quota::per_second(100));
+        let mut last = None;
+        for _ in 0..10 {
+            let at = limiter.acquire().await.unwrap().at();
+            if let Some(last) = last {
+                assert!(at.duration_since(last).unwrap() >= Duration::from_millis(10));
+            }
+            last = Some(at);
+        }
+        let refused = limiter.acquire().timeout(Duration::from_nanos(1)).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+    });
+}
+
+#[test]
+fn a_reservation_is_paid_for_later_or_given_back() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", Quota::per_hour(1));
+        let hour = Duration::from_secs(3_600);
+        let first = limiter.reserve(Duration::ZERO).await.unwrap();
+        assert_eq!(first.delay(), Duration::ZERO);
+        let refused = limiter.reserve(hour / 2).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Limited);
+        let second = limiter.reserve(hour).await.unwrap();
+        assert!(second.delay() > hour / 2);
+        let (second, delay) = second.confirm();
+        assert!(delay > hour / 2);
+        limiter.refund(second).await.unwrap();
+        let (first, delay) = first.confirm();
+        assert_eq!(delay, Duration::ZERO);
+        limiter.refund(first).await.unwrap();
+        assert_eq!(limiter.peek(1).await.unwrap().remaining, 1);
+    });
+}
