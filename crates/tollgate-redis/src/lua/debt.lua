@@ -68,13 +68,15 @@ local function open(key, count, period, burst, step)
     self.stale = true
   end
 
-  -- Of a charge of n that ended at a position: what is not paid off yet. What was given back of
-  -- others counts as paid off, so it is never too much.
+  -- Of a charge of n that ended at a position: what is not paid off yet. If it was the last one,
+  -- it is as if it had not been made. Otherwise what was given back of others counts as paid off,
+  -- so it is never too much.
   function self.give(n, position, made)
     if made ~= g then return 0 end
     local since = (c - position) % MOST
     local units = math.min(n * unit, math.max(0, d - since))
     d = d - units
+    if since == 0 then c = (c - units) % MOST end
     if units > 0 then self.stale = true end
     return div_down(units, unit)
   end

@@ -252,8 +252,9 @@ impl RateLimiter {
 
     /// Gives back what was charged, as far as it is not paid off.
     ///
-    /// What others gave back meanwhile counts as paid off, so it is never too much; a
-    /// log and a window know their charges, and give back exactly.
+    /// Exactly, if charges are given back in the order in which they were made, or in the opposite
+    /// one. In another order less may come back, never more. A log and a window know their charges,
+    /// and give back exactly in any order.
     ///
     /// # Errors
     ///
