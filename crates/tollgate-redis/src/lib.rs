@@ -3,8 +3,10 @@
 mod error;
 mod rate;
 mod script;
+mod several;
 mod store;
 
 pub use crate::error::StoreError;
 pub use crate::rate::{Acquire, Charge, Fallback, RateLimiter, Reservation, Source};
+pub use crate::several::{Charges, Outcome, Several};
 pub use crate::store::Store;

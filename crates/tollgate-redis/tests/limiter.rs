@@ -3,5 +3,7 @@
 mod support;
 
 mod limiter {
+    mod ahead;
+    mod several;
     mod verbs;
 }

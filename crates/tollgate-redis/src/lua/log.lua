@@ -1,17 +1,16 @@
 -- The sliding log: the times of the last charges, at most so many in any period.
 --
 -- The key is a sorted set of a member for each charge of 1, by the microsecond of the charge. The
--- member is its number, in twenty digits, so that those of one microsecond are in order. Beside it,
--- at the key with ':n' behind it, is t:c:g:
+-- member is its number, in twenty digits, so that those of one microsecond are in order. At a second
+-- key, which is in the same slot of a cluster, is t:c:g:
 --   t  the microsecond of the last write
 --   c  the number of the next charge
 --   g  the microsecond in which the key was made, which tells it from one before
 --
 -- rule: count, period, burst (which is the count)
 
-local function open(key, most, period)
+local function open(key, beside, most, period)
   local self = { limit = most }
-  local beside = key .. ':n'
   local c, g = 0, now
 
   local value = redis.call('GET', beside)

@@ -113,6 +113,14 @@ impl Link {
         }
     }
 
+    pub(super) fn is_cluster(&self) -> bool {
+        match &self.address {
+            Address::Server(_) => false,
+            #[cfg(feature = "cluster")]
+            Address::Cluster(_) => true,
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -158,6 +158,10 @@ impl Store {
         self.shared.breaker.is_open()
     }
 
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.shared.link.is_cluster()
+    }
+
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.shared.runtime.spawn(task));
     }
