@@ -4,9 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
+use redis_on_loopback::Server;
 use tokio::time::sleep;
-
-use crate::server::Server;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Happened {
@@ -29,28 +28,32 @@ pub(crate) async fn make(server: &mut Server, end: SystemTime) -> Result<Happene
         }
         match turn % 4 {
             0 => {
-                server.say(&["SCRIPT", "FLUSH"])?;
+                say(server, "SCRIPT", &["FLUSH"])?;
                 happened.flushes += 1;
             }
             1 => {
-                server.signal("STOP")?;
+                server.signal("STOP");
                 sleep(pause).await;
-                server.signal("CONT")?;
+                server.signal("CONT");
                 happened.stops += 1;
             }
             2 => {
-                server.say(&["CLIENT", "KILL", "TYPE", "normal"])?;
+                say(server, "CLIENT", &["KILL", "TYPE", "normal"])?;
                 happened.cuts += 1;
             }
             _ => {
-                server.kill()?;
+                server.kill();
                 let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
                 happened.losses.push(u64::try_from(since.as_micros())?);
-                server.restart()?;
+                server.restart();
             }
         }
     }
     Ok(happened)
+}
+
+fn say(server: &Server, verb: &str, words: &[&str]) -> redis::RedisResult<()> {
+    redis::cmd(verb).arg(words).query(&mut server.connection())
 }
 
 impl fmt::Display for Happened {

@@ -10,19 +10,18 @@
 mod audit;
 mod faults;
 mod node;
-mod server;
 
 use std::error::Error;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Parser, Subcommand};
+use redis_on_loopback::Server;
 use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use crate::audit::{Audit, Promise};
 use crate::faults::Happened;
-use crate::server::Server;
 
 #[derive(Parser)]
 #[command(about)]
@@ -120,7 +119,7 @@ fn main() -> ExitCode {
 
 /// Whether the promise was kept.
 async fn run(fleet: &Fleet) -> Result<bool, Box<dyn Error>> {
-    let mut server = Server::start()?;
+    let mut server = Server::start();
     let mut nodes = Vec::new();
     for _ in 0..fleet.nodes {
         nodes.push(
