@@ -77,7 +77,7 @@ impl Cause {
 
     /// In this one.
     const fn with_part(self, part: u8) -> Self {
-        let number = (part as u32 + 1) * NUMBERS | self.0 as u32 % NUMBERS;
+        let number = (part as u32 + 1) * NUMBERS + self.0 as u32 % NUMBERS;
         match char::from_u32(number) {
             Some(cause) => Self(cause),
             // All of them are far below those that are none.

@@ -38,8 +38,10 @@ use self::held::HeldLog;
 use self::stamps::{Short, Stamp, Stamps};
 
 use crate::algorithm::LAST_TICK;
+use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::cell::Seen;
+use crate::rate::charge::Charge;
 use crate::rate::core::{Core, Decided};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::{Clock, Counter, Tick};
@@ -71,6 +73,20 @@ impl Position {
         (self.lap & LAP) << INDEX_BITS | self.index
     }
 
+    /// The one that is next then, in a ring of so many.
+    #[inline]
+    fn next(self, len: u64) -> Self {
+        let index = self.index + 1;
+        if index < len {
+            Self { index, ..self }
+        } else {
+            Self {
+                index: 0,
+                lap: self.lap + 1,
+            }
+        }
+    }
+
     /// So many places on, in a ring of so many.
     fn after(self, places: u64, len: u64) -> Self {
         let index = self.index + places;
@@ -100,8 +116,10 @@ impl Position {
 
 /// What is beside the word.
 pub(crate) struct Log {
-    /// By which tries are decided, if there is nothing else to be heeded.
+    /// By which tries are decided, if there is nothing else to be heeded, in the long form;
     pub(in crate::rate) plain: Option<Counter>,
+    /// and in the short one.
+    pub(in crate::rate) plain_short: Option<Counter>,
     len: AtomicU64,
     /// In nanoseconds.
     period: AtomicU64,
@@ -122,6 +140,37 @@ struct Ring {
     stamps: Stamps,
     /// With at least twice the room.
     larger: OnceLock<Box<Ring>>,
+}
+
+/// What was [decided](Decided), as far as it fits into two registers.
+struct Brief {
+    /// When it was charged; or what is later than any of that.
+    at: u64,
+    /// The ticket of the charge, or for how long it is refused.
+    number: u64,
+}
+
+impl Brief {
+    const LIMITED: u64 = u64::MAX;
+    const LOST: Self = Self {
+        at: u64::MAX - 1,
+        number: 0,
+    };
+
+    #[inline(always)]
+    fn of(decided: Decided) -> Self {
+        match decided {
+            Decided::Charged(charge) => Self {
+                at: charge.at.as_nanos(),
+                number: charge.ticket,
+            },
+            Decided::Limited { due, now } => Self {
+                at: Self::LIMITED,
+                number: due.as_nanos().saturating_sub(now.as_nanos()),
+            },
+            Decided::Held | Decided::Lost => Self::LOST,
+        }
+    }
 }
 
 /// A ring as far as it is in use.
@@ -154,11 +203,67 @@ impl Core {
         }
         let view = log.view();
         match view.stamps {
-            Stamps::Long(places) => self.decide_by_place(&view, places, seen, now),
+            Stamps::Long(places) => {
+                let written = |place: &AtomicU64, found, nanos| {
+                    self.write_for_another(log, place, seen, found, nanos)
+                };
+                self.decide_by_place(&view, places, seen, now, written)
+            }
             Stamps::Short(_) => self.refuse_by_short_place(log, seen, now),
         }
     }
 
+    /// The same by the short form.
+    #[inline(always)]
+    pub(in crate::rate) fn decide_by_short_log(&self, log: &Log, cost: u64, now: Tick) -> Decided {
+        let seen = self.cell.load();
+        if seen.is_held() || cost != 1 {
+            return Decided::Held;
+        }
+        self.refuse_by_short_place(log, seen, now)
+    }
+
+    /// Takes so much now, or not at all, by the long form, if there is nothing else to be heeded.
+    /// What decides is a call, and answers in registers, so what is taken is written just once.
+    #[inline(always)]
+    pub(in crate::rate) fn try_by_log(
+        &self,
+        log: &Log,
+        cost: u64,
+        now: Tick,
+    ) -> Result<Charge, AcquireError> {
+        let seen = self.cell.load();
+        if seen.is_held() || cost != 1 {
+            return self.try_held(cost);
+        }
+        let charge = self.remembered(0, now, 1);
+        match self.decide_in_brief(log, seen, now) {
+            Brief { at, number } if at <= LAST_TICK => Ok(Charge {
+                ticket: number,
+                at: Tick::from_nanos(at),
+                ..charge
+            }),
+            Brief {
+                at: Brief::LIMITED,
+                number,
+            } => Err(AcquireError::limited_nanos(number)),
+            _ => self.try_slowly(cost),
+        }
+    }
+
+    /// Decides whether one may go. Whatever takes longer than that is lost.
+    #[inline(never)]
+    fn decide_in_brief(&self, log: &Log, seen: Seen, now: Tick) -> Brief {
+        let view = log.view();
+        match view.stamps {
+            Stamps::Long(places) if now.as_nanos() <= LAST_TICK => {
+                Brief::of(self.decide_by_place(&view, places, seen, now, |_, _, _| None))
+            }
+            _ => Brief::LOST,
+        }
+    }
+
+    /// By the place that is next. If that is pending, `written` says what is in it since.
     #[inline(always)]
     fn decide_by_place(
         &self,
@@ -166,6 +271,7 @@ impl Core {
         places: &[AtomicU64],
         seen: Seen,
         now: Tick,
+        written: impl FnOnce(&AtomicU64, Stamp, u64) -> Option<Stamp>,
     ) -> Decided {
         let head = Position::of(seen);
         // While the quota changes, there may be no such place any more.
@@ -175,7 +281,7 @@ impl Core {
         let nanos = now.as_nanos().min(LAST_TICK);
         let mut found = Stamp::load(place);
         if found.lap() != view.lap_before(head) {
-            match self.write_for_another(*view, place, seen, found, nanos) {
+            match written(place, found, nanos) {
                 Some(written) => found = written,
                 None => return Decided::Lost,
             }
@@ -183,7 +289,7 @@ impl Core {
         if !found.is_free(view.period, nanos) {
             return self.refuse_by_place(view, seen, found, now);
         }
-        let next = head.after(1, view.len);
+        let next = head.next(view.len);
         let mut charge = self.remembered(next.passed(view.len), now, 1);
         if !self.cell.exchange(seen, next.value()) {
             return Decided::Lost;
@@ -198,14 +304,16 @@ impl Core {
 
     /// What is in the place that is next, after it was not written by whoever is a lap ahead.
     #[cold]
+    #[inline(never)]
     fn write_for_another(
         &self,
-        view: View<'_>,
+        log: &Log,
         place: &AtomicU64,
         seen: Seen,
         found: Stamp,
         now: u64,
     ) -> Option<Stamp> {
+        let view = log.view();
         if !self.cell.is_still(seen) {
             return None;
         }
@@ -219,7 +327,7 @@ impl Core {
     }
 
     /// A place is not free.
-    #[inline]
+    #[inline(always)]
     fn refuse_by_place(&self, view: &View<'_>, seen: Seen, found: Stamp, now: Tick) -> Decided {
         let due = found.free_from(view.period);
         if !self.cell.is_still(seen) {
@@ -260,7 +368,8 @@ impl Ring {
 impl Log {
     pub(super) fn new(quota: Quota, plain: Option<Counter>, short: bool) -> Self {
         Self {
-            plain,
+            plain: plain.filter(|_| !short),
+            plain_short: plain.filter(|_| short),
             len: AtomicU64::new(quota.count()),
             period: AtomicU64::new(quota.period_nanos()),
             laps: AtomicU64::new(0),
@@ -271,7 +380,7 @@ impl Log {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn ring(&self) -> &Ring {
         // Pairs with the release of `change`: the ring was made.
         match self.ring.load(Ordering::Acquire) {
@@ -281,6 +390,7 @@ impl Log {
     }
 
     #[cold]
+    #[inline(never)]
     fn larger_ring(&self, before: u64) -> &Ring {
         (0..before).fold(&self.first, |ring, _| {
             ring.larger.get().map_or(ring, |larger| larger)
@@ -288,6 +398,7 @@ impl Log {
     }
 
     /// That these belong together is for the word to prove.
+    #[inline(always)]
     fn view(&self) -> View<'_> {
         View {
             stamps: &self.ring().stamps,
