@@ -27,6 +27,7 @@
 //!
 //! In the [short form](stamps) every charge is made under the lock; refusals are as here.
 
+mod brief;
 mod held;
 #[cfg(test)]
 mod overtaken;
@@ -38,10 +39,8 @@ use self::held::HeldLog;
 use self::stamps::{Short, Stamp, Stamps};
 
 use crate::algorithm::LAST_TICK;
-use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::cell::Seen;
-use crate::rate::charge::Charge;
 use crate::rate::core::{Core, Decided};
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::{Clock, Counter, Tick};
@@ -142,37 +141,6 @@ struct Ring {
     larger: OnceLock<Box<Ring>>,
 }
 
-/// What was [decided](Decided), as far as it fits into two registers.
-struct Brief {
-    /// When it was charged; or what is later than any of that.
-    at: u64,
-    /// The ticket of the charge, or for how long it is refused.
-    number: u64,
-}
-
-impl Brief {
-    const LIMITED: u64 = u64::MAX;
-    const LOST: Self = Self {
-        at: u64::MAX - 1,
-        number: 0,
-    };
-
-    #[inline(always)]
-    fn of(decided: Decided) -> Self {
-        match decided {
-            Decided::Charged(charge) => Self {
-                at: charge.at.as_nanos(),
-                number: charge.ticket,
-            },
-            Decided::Limited { due, now } => Self {
-                at: Self::LIMITED,
-                number: due.as_nanos().saturating_sub(now.as_nanos()),
-            },
-            Decided::Held | Decided::Lost => Self::LOST,
-        }
-    }
-}
-
 /// A ring as far as it is in use.
 #[derive(Clone, Copy)]
 struct View<'a> {
@@ -221,46 +189,6 @@ impl Core {
             return Decided::Held;
         }
         self.refuse_by_short_place(log, seen, now)
-    }
-
-    /// Takes so much now, or not at all, by the long form, if there is nothing else to be heeded.
-    /// What decides is a call, and answers in registers, so what is taken is written just once.
-    #[inline(always)]
-    pub(in crate::rate) fn try_by_log(
-        &self,
-        log: &Log,
-        cost: u64,
-        now: Tick,
-    ) -> Result<Charge, AcquireError> {
-        let seen = self.cell.load();
-        if seen.is_held() || cost != 1 {
-            return self.try_held(cost);
-        }
-        let charge = self.remembered(0, now, 1);
-        match self.decide_in_brief(log, seen, now) {
-            Brief { at, number } if at <= LAST_TICK => Ok(Charge {
-                ticket: number,
-                at: Tick::from_nanos(at),
-                ..charge
-            }),
-            Brief {
-                at: Brief::LIMITED,
-                number,
-            } => Err(AcquireError::limited_nanos(number)),
-            _ => self.try_slowly(cost),
-        }
-    }
-
-    /// Decides whether one may go. Whatever takes longer than that is lost.
-    #[inline(never)]
-    fn decide_in_brief(&self, log: &Log, seen: Seen, now: Tick) -> Brief {
-        let view = log.view();
-        match view.stamps {
-            Stamps::Long(places) if now.as_nanos() <= LAST_TICK => {
-                Brief::of(self.decide_by_place(&view, places, seen, now, |_, _, _| None))
-            }
-            _ => Brief::LOST,
-        }
     }
 
     /// By the place that is next. If that is pending, `written` says what is in it since.
