@@ -33,7 +33,7 @@ const PLENTY: Rate = Rate {
 /// Used up.
 const SCARCE: Rate = Rate {
     count: 1_000,
-    period: Duration::from_hours(30 * 24),
+    period: Duration::from_secs(30 * 24 * 60 * 60),
     burst: 1_000,
 };
 
