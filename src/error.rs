@@ -1,7 +1,8 @@
 //! The one error of the crate: why a throttle did not let a caller in.
 //!
 //! An error is two words of plain data, so that making one allocates nothing and costs no more than
-//! an admission.
+//! an admission; and just two scalars, so that a `Result` which holds nothing else is returned in
+//! registers, and not written down to be copied.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,8 +26,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct AcquireError {
-    kind: ErrorKind,
-    part: Option<u8>,
+    cause: Cause,
     /// Nanoseconds for `Limited`, `QueueFull`, `TooManyKeys` and `TimedOut`, the capacity for `ExceedsCapacity`; or
     /// [`UNKNOWN`].
     number: u64,
@@ -61,6 +61,69 @@ pub enum ErrorKind {
     Store,
 }
 
+/// What went wrong, and in which part, if it was in one, as one scalar. A `char`, which leaves most of
+/// its values to what is around it, as a kind does: so an `Option` or a `Poll` takes no more room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cause(char);
+
+impl Cause {
+    /// In no part.
+    #[inline]
+    const fn of(kind: ErrorKind) -> Self {
+        let cause = Self(kind as u8 as char);
+        debug_assert!(cause.kind() as u8 == kind as u8, "a kind without a number");
+        cause
+    }
+
+    /// In this one.
+    const fn with_part(self, part: u8) -> Self {
+        let number = (part as u32 + 1) * NUMBERS + self.0 as u32 % NUMBERS;
+        match char::from_u32(number) {
+            Some(cause) => Self(cause),
+            // All of them are far below those that are none.
+            None => self,
+        }
+    }
+
+    const fn part(self) -> Option<u8> {
+        match self.0 as u32 / NUMBERS {
+            0 => None,
+            part => Some((part - 1) as u8),
+        }
+    }
+
+    #[inline]
+    const fn kind(self) -> ErrorKind {
+        KINDS[(self.0 as u32 % NUMBERS) as usize]
+    }
+}
+
+/// For how many kinds there is room.
+const NUMBERS: u32 = 16;
+
+/// By their numbers; the last ones are of nobody.
+const KINDS: [ErrorKind; NUMBERS as usize] = {
+    use ErrorKind::*;
+    [
+        Closed,
+        Cancelled,
+        TimedOut,
+        QueueFull,
+        TooManyKeys,
+        NoPermits,
+        Limited,
+        ExceedsCapacity,
+        Store,
+        Store,
+        Store,
+        Store,
+        Store,
+        Store,
+        Store,
+        Store,
+    ]
+};
+
 /// Making one, for a [`Throttle`](crate::Throttle) of one's own.
 impl AcquireError {
     /// An error of this kind, without the number that goes with some.
@@ -93,8 +156,7 @@ impl AcquireError {
     #[inline]
     pub const fn new(kind: ErrorKind) -> Self {
         Self {
-            kind,
-            part: None,
+            cause: Cause::of(kind),
             number: UNKNOWN,
         }
     }
@@ -113,8 +175,7 @@ impl AcquireError {
     #[inline]
     pub fn limited(retry_after: Duration) -> Self {
         Self {
-            kind: ErrorKind::Limited,
-            part: None,
+            cause: Cause::of(ErrorKind::Limited),
             number: nanos(retry_after),
         }
     }
@@ -123,8 +184,7 @@ impl AcquireError {
     #[inline]
     pub(crate) const fn limited_nanos(nanos: u64) -> Self {
         Self {
-            kind: ErrorKind::Limited,
-            part: None,
+            cause: Cause::of(ErrorKind::Limited),
             number: if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
         }
     }
@@ -132,8 +192,7 @@ impl AcquireError {
     /// [`QueueFull`](ErrorKind::QueueFull), until a place is free in `retry_after`.
     pub(crate) fn queue_full(retry_after: Duration) -> Self {
         Self {
-            kind: ErrorKind::QueueFull,
-            part: None,
+            cause: Cause::of(ErrorKind::QueueFull),
             number: nanos(retry_after),
         }
     }
@@ -141,8 +200,7 @@ impl AcquireError {
     /// [`TooManyKeys`](ErrorKind::TooManyKeys), until there may be room in `retry_after`.
     pub(crate) fn too_many_keys(retry_after: Duration) -> Self {
         Self {
-            kind: ErrorKind::TooManyKeys,
-            part: None,
+            cause: Cause::of(ErrorKind::TooManyKeys),
             number: nanos(retry_after),
         }
     }
@@ -150,8 +208,7 @@ impl AcquireError {
     /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
     pub(crate) fn would_take(wait: Duration) -> Self {
         Self {
-            kind: ErrorKind::TimedOut,
-            part: None,
+            cause: Cause::of(ErrorKind::TimedOut),
             number: nanos(wait),
         }
     }
@@ -166,8 +223,7 @@ impl AcquireError {
     #[inline]
     pub const fn exceeds_capacity(capacity: u64) -> Self {
         Self {
-            kind: ErrorKind::ExceedsCapacity,
-            part: None,
+            cause: Cause::of(ErrorKind::ExceedsCapacity),
             number: capacity,
         }
     }
@@ -177,13 +233,15 @@ impl AcquireError {
     /// The same, of a part of a composition. If that part is itself a composition, its own number
     /// is lost.
     pub(crate) fn of_part(mut self, part: u8) -> Self {
-        self.part = Some(part);
+        self.cause = self.cause.with_part(part);
         self
     }
 
     /// The same, of the part that comes after the one that it was of.
     pub(crate) fn of_next_part(mut self) -> Self {
-        self.part = self.part.map(|part| part.saturating_add(1));
+        if let Some(part) = self.cause.part() {
+            self.cause = self.cause.with_part(part.saturating_add(1));
+        }
         self
     }
 
@@ -207,7 +265,7 @@ impl AcquireError {
     /// assert_eq!(status(&full.acquire().wait().unwrap_err()), 503);
     /// ```
     pub const fn kind(&self) -> ErrorKind {
-        self.kind
+        self.cause.kind()
     }
 
     /// How long to wait before trying again, when the throttle knows:
@@ -222,7 +280,7 @@ impl AcquireError {
     /// A concurrency throttle never knows.
     pub fn retry_after(&self) -> Option<Duration> {
         let knows = matches!(
-            self.kind,
+            self.kind(),
             ErrorKind::Limited
                 | ErrorKind::QueueFull
                 | ErrorKind::TooManyKeys
@@ -234,7 +292,7 @@ impl AcquireError {
     /// The most that the throttle can give at once: for
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity).
     pub fn capacity(&self) -> Option<u64> {
-        let knows = self.kind == ErrorKind::ExceedsCapacity && self.number != UNKNOWN;
+        let knows = self.kind() == ErrorKind::ExceedsCapacity && self.number != UNKNOWN;
         knows.then_some(self.number)
     }
 
@@ -242,7 +300,7 @@ impl AcquireError {
     /// outermost. `None` for a throttle that is not a composition, and for a token or a timeout,
     /// which ends the wait for all of them.
     pub fn part(&self) -> Option<usize> {
-        self.part.map(usize::from)
+        self.cause.part().map(usize::from)
     }
 }
 
@@ -256,7 +314,7 @@ fn nanos(duration: Duration) -> u64 {
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
+        match self.kind() {
             ErrorKind::Closed => f.write_str("the throttle is closed"),
             ErrorKind::Cancelled => f.write_str("cancelled while waiting"),
             ErrorKind::TimedOut => match self.retry_after() {
@@ -287,7 +345,7 @@ impl fmt::Display for AcquireError {
             },
             ErrorKind::Store => f.write_str("the store failed"),
         }?;
-        match self.part {
+        match self.part() {
             Some(part) => write!(f, " (part {part})"),
             None => Ok(()),
         }
@@ -297,7 +355,7 @@ impl fmt::Display for AcquireError {
 impl fmt::Debug for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("AcquireError");
-        debug.field("kind", &self.kind);
+        debug.field("kind", &self.kind());
         if let Some(after) = self.retry_after() {
             debug.field("retry_after", &after);
         }
@@ -312,3 +370,32 @@ impl fmt::Debug for AcquireError {
 }
 
 impl std::error::Error for AcquireError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::task::Poll;
+
+    #[test]
+    fn every_kind_is_kept_with_and_without_every_part() {
+        let kinds: HashSet<ErrorKind> = KINDS.into_iter().collect();
+        assert_eq!(kinds.len(), ErrorKind::Store as usize + 1);
+        for kind in kinds {
+            let error = AcquireError::new(kind);
+            assert_eq!((error.kind(), error.part()), (kind, None));
+            for part in 0..=u8::MAX {
+                let error = error.clone().of_part(part);
+                assert_eq!((error.kind(), error.part()), (kind, Some(part.into())));
+                let next = usize::from(part.saturating_add(1));
+                assert_eq!(error.of_next_part().part(), Some(next));
+            }
+            assert_eq!(error.of_next_part().part(), None);
+        }
+    }
+
+    #[test]
+    fn what_is_around_it_takes_no_more_room() {
+        assert_eq!(size_of::<Poll<Option<Result<(), AcquireError>>>>(), 16);
+    }
+}
