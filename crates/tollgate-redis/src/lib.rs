@@ -1,11 +1,13 @@
 //! The limits of [tollgate] across machines, on Redis or Valkey.
 
+mod detector;
 mod error;
 mod rate;
 mod script;
 mod several;
 mod store;
 
+pub use crate::detector::Detector;
 pub use crate::error::StoreError;
 pub use crate::rate::{Acquire, Charge, Fallback, RateLimiter, Reservation, Source};
 pub use crate::several::{Charges, Outcome, Several};

@@ -4,6 +4,7 @@ mod support;
 
 mod limiter {
     mod ahead;
+    mod detector;
     mod several;
     mod verbs;
 }
