@@ -1,4 +1,4 @@
-//! The limits of [tollgate] across machines, on Redis or Valkey.
+#![doc = include_str!("../README.md")]
 
 mod detector;
 mod error;
