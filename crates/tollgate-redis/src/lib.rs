@@ -1,10 +1,12 @@
 //! The limits of [tollgate] across machines, on Redis or Valkey.
 
 mod error;
+mod lease;
 mod rate;
 mod script;
 mod store;
 
 pub use crate::error::StoreError;
+pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::rate::{Acquire, Charge, Fallback, RateLimiter, Reservation, Source};
 pub use crate::store::Store;

@@ -113,6 +113,10 @@ impl Link {
         }
     }
 
+    pub(super) fn is_cluster(&self) -> bool {
+        !matches!(self.address, Address::Server(_))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

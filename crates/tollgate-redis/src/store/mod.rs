@@ -158,6 +158,11 @@ impl Store {
         self.shared.breaker.is_open()
     }
 
+    /// Whether keys are spread over slots, of which a script sees one.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.shared.link.is_cluster()
+    }
+
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.shared.runtime.spawn(task));
     }
