@@ -3,6 +3,8 @@
 mod support;
 
 mod lease {
+    #[cfg(feature = "cluster")]
+    mod cluster;
     mod faults;
     mod killed;
     mod look;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tollgate_redis::Store;
+
 use super::look::{KEY, is_old, members, score, semaphore, until, until_free};
 use crate::support::runtime;
 use crate::support::server::Server;
@@ -131,5 +133,50 @@ fn a_lease_outlives_an_outage_that_is_shorter() {
         until(async || score(&server, lease.id()).is_some_and(|now| now > first)).await;
         assert!(!lease.is_lost());
         assert_eq!(members(&server, KEY), 1);
+    });
+}
+
+#[test]
+fn a_holder_that_is_cut_off_knows_before_another_is_admitted() {
+    let server = Server::start();
+    let mut connection = server.connection();
+    let mut run = |command: &str, arguments: &[&str]| {
+        let mut command = redis::cmd(command);
+        let _: redis::Value = command.arg(arguments).query(&mut connection).unwrap();
+    };
+    run(
+        "ACL",
+        &["SETUSER", "holder", "on", ">secret", "~*", "+@all"],
+    );
+    runtime().block_on(async {
+        let address = server.address().replace("//", "//holder:secret@");
+        let holder = semaphore(&Store::new(&address).unwrap(), 1).ttl(TTL);
+        let other = semaphore(&server.store(), 1).ttl(TTL);
+        let lease = holder.acquire().await.unwrap();
+        let first = score(&server, lease.id()).unwrap();
+        until(async || score(&server, lease.id()).is_some_and(|now| now > first)).await;
+        run("ACL", &["SETUSER", "holder", "off"]);
+        run("CLIENT", &["KILL", "USER", "holder"]);
+        let next = other.acquire().await.unwrap();
+        assert!(lease.is_lost());
+        assert!(next.fencing() > lease.fencing() && !next.is_lost());
+    });
+}
+
+#[test]
+fn a_lease_of_a_process_that_was_paused_is_lost_at_once() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let semaphore = semaphore(&server.store(), 1).ttl(TTL);
+        let lease = semaphore.acquire().await.unwrap();
+        // The only thread: nothing of this process runs meanwhile.
+        std::thread::sleep(TTL);
+        assert!(lease.is_lost());
+        assert!(!lease.token().is_cancelled(), "nobody could do so");
+        lease.token().cancelled().await;
     });
 }

@@ -8,9 +8,11 @@ use crate::support::server::Server;
 
 pub(super) const KEY: &str = "jobs";
 
-/// Of a server that need not be told from one that lost its data, and that is asked often.
+/// On a server that need not be told from one that lost its data, and that is asked often. What is
+/// not given back stays for longer than a test.
 pub(super) fn semaphore(store: &Store, permits: usize) -> Semaphore {
     Semaphore::new(store, KEY, permits)
+        .ttl(Duration::from_secs(3_600))
         .grace(Duration::ZERO)
         .poll(Duration::from_millis(1))
 }

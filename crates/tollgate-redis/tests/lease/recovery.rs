@@ -132,3 +132,32 @@ fn what_was_flushed_is_asserted_again() {
         until_free(&newcomer, 2).await;
     });
 }
+
+#[test]
+fn all_but_the_sentinel_expires_by_itself() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let ttl = Duration::from_secs(60);
+        let semaphore = semaphore(&server.store(), 1).ttl(ttl);
+        let _held = semaphore.acquire().await.unwrap();
+        let waiting = semaphore.clone();
+        let _waiting = tokio::spawn(async move { waiting.acquire().await });
+        until(async || members(&server, "{jobs}:tickets") == 1).await;
+        let life = |key: &str| -> i64 {
+            let mut command = redis::cmd("PTTL");
+            command.arg(key).query(&mut server.connection()).unwrap()
+        };
+        for key in [KEY, "{jobs}:fences"] {
+            assert!((30_000..=60_002).contains(&life(key)), "{key}");
+        }
+        for key in ["{jobs}:tickets", "{jobs}:ends"] {
+            until(async || (1..=42).contains(&life(key))).await;
+        }
+        assert!((80_000_000..=86_400_001).contains(&life("{jobs}:state")));
+        assert_eq!(life("tollgate:born"), -1);
+        let keys: usize = redis::cmd("DBSIZE")
+            .query(&mut server.connection())
+            .unwrap();
+        assert_eq!(keys, 6);
+    });
+}
