@@ -2,6 +2,7 @@
 
 mod detector;
 mod error;
+mod lease;
 mod rate;
 mod script;
 mod several;
@@ -9,6 +10,7 @@ mod store;
 
 pub use crate::detector::Detector;
 pub use crate::error::StoreError;
+pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::rate::{Acquire, Charge, Fallback, RateLimiter, Reservation, Source};
 pub use crate::several::{Charges, Outcome, Several};
 pub use crate::store::Store;

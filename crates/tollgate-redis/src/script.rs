@@ -30,6 +30,8 @@ scripts! {
     WINDOW = "lua/prelude.lua" "lua/window.lua" "lua/one.lua";
     /// One sliding log.
     LOG = "lua/prelude.lua" "lua/log.lua" "lua/one.lua";
+    /// One semaphore.
+    LEASE = "lua/prelude.lua" "lua/lease.lua";
 }
 
 /// Several limits, of any rules.

@@ -114,11 +114,7 @@ impl Link {
     }
 
     pub(super) fn is_cluster(&self) -> bool {
-        match &self.address {
-            Address::Server(_) => false,
-            #[cfg(feature = "cluster")]
-            Address::Cluster(_) => true,
-        }
+        !matches!(self.address, Address::Server(_))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

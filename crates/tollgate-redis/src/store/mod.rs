@@ -158,6 +158,7 @@ impl Store {
         self.shared.breaker.is_open()
     }
 
+    /// Whether keys are spread over slots, of which a script sees one.
     pub(crate) fn is_cluster(&self) -> bool {
         self.shared.link.is_cluster()
     }
