@@ -1,7 +1,7 @@
 //! The whole job, from the command line to the report.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use object_store::aws::AmazonS3;
 use tempfile::TempDir;
@@ -36,6 +36,9 @@ pub struct Finished {
     pub arrivals: Vec<Arrival>,
 }
 
+/// How long a permit on a server is held by a process that has died.
+const LEASE: Duration = Duration::from_secs(10);
+
 /// Uploads what the arguments say until the token is cancelled, reads it back and compares.
 ///
 /// # Errors
@@ -47,8 +50,18 @@ pub struct Finished {
 /// If the throttle cannot have `max_parallel` permits, which the command line does not allow.
 pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Error> {
     let permits = args.max_parallel;
+    if let Some(address) = &args.redis {
+        let store =
+            tollgate_redis::Store::new(address).map_err(|source| Error::Redis { source })?;
+        // A holder that dies blocks its permit for no longer than this.
+        let leases = tollgate_redis::Semaphore::new(&store, "uploads", permits).ttl(LEASE);
+        return run_with(leases, args, token).await;
+    }
     match args.throttle {
-        ThrottleKind::Semaphore => run_with(Arc::new(Semaphore::new(permits)), args, token).await,
+        // That is chosen by an address.
+        ThrottleKind::Semaphore | ThrottleKind::Redis => {
+            run_with(Arc::new(Semaphore::new(permits)), args, token).await
+        }
         ThrottleKind::Pool => {
             let slots = std::iter::repeat_n((), permits);
             run_with(Arc::new(Pool::new(slots)), args, token).await
@@ -120,7 +133,7 @@ where
         Figures {
             time,
             max_parallel: args.max_parallel,
-            throttle: args.throttle,
+            throttle: args.kind(),
             rate: args.rate,
             bandwidth: args.bandwidth.as_ref(),
             arrivals: &arrivals,

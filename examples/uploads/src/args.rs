@@ -37,6 +37,11 @@ pub struct Args {
     #[arg(long, value_name = "KIND", value_enum, default_value_t = ThrottleKind::Semaphore)]
     pub throttle: ThrottleKind,
 
+    /// The Redis server on which all processes with this URL are capped together, in place of
+    /// `--throttle`: each request has a lease of one of `--max-parallel` permits
+    #[arg(long, value_name = "URL", conflicts_with = "throttle")]
+    pub redis: Option<String>,
+
     /// How many requests may begin per time, such as 50/s, or '50/s burst 10' if ten may go at once
     /// after a pause [default: no limit]
     ///
@@ -98,16 +103,29 @@ impl Args {
 
     /// Checks what arguments that are right on their own have to do with each other.
     fn check(&self) -> Result<(), clap::Error> {
-        let (asked, most) = (self.max_parallel, self.throttle.max_permits());
+        let (asked, most) = (self.max_parallel, self.kind().max_permits());
         if asked <= most {
             return Ok(());
         }
         let message = format!(
             "invalid value '{asked}' for '--max-parallel <N>': it can be at most {most} with \
-             '--throttle {}'",
-            self.throttle
+             '--{}{}'",
+            if self.redis.is_some() {
+                ""
+            } else {
+                "throttle "
+            },
+            self.kind()
         );
         Err(Args::command().error(ErrorKind::ValueValidation, message))
+    }
+
+    /// What decides when a request may go on.
+    pub fn kind(&self) -> ThrottleKind {
+        match self.redis {
+            Some(_) => ThrottleKind::Redis,
+            None => self.throttle,
+        }
     }
 
     /// The size of a part in bytes.
@@ -172,6 +190,18 @@ mod tests {
             let expected = format!("at most {most} with '--throttle {kind}'");
             assert!(message.contains(&expected), "{message}");
         }
+    }
+
+    #[test]
+    fn a_server_takes_the_place_of_a_throttle() {
+        let redis = ["uploads", "--redis", "redis://127.0.0.1/"];
+        let args = Args::try_parse_from(redis).unwrap();
+        assert_eq!(args.kind(), ThrottleKind::Redis);
+        let both = redis.into_iter().chain(["--throttle", "pool"]);
+        assert!(Args::try_parse_from(both).is_err());
+        let many = redis.into_iter().chain(["--max-parallel", "65537"]);
+        let error = Args::try_parse_from(many).unwrap().check().unwrap_err();
+        assert!(error.to_string().contains("at most 65536 with '--redis'"));
     }
 
     #[test]

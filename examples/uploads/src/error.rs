@@ -34,6 +34,11 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The address of the Redis server is none.
+    Redis {
+        /// Why.
+        source: tollgate_redis::StoreError,
+    },
     /// There are no credentials for the server.
     Credentials {
         /// Why.
@@ -71,6 +76,7 @@ impl fmt::Display for Error {
             Error::Threads { source } => {
                 write!(f, "cannot start the threads of the throttle: {source}")
             }
+            Error::Redis { source } => write!(f, "cannot use the Redis server: {source}"),
             Error::Credentials { source } => write!(
                 f,
                 "there are no credentials, as in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: {}",
@@ -94,6 +100,7 @@ impl error::Error for Error {
             | Error::Threads { source }
             | Error::Plot { source, .. }
             | Error::Output { source } => Some(source),
+            Error::Redis { source } => Some(source),
             Error::Credentials { source } | Error::Client { source } => Some(source),
         }
     }

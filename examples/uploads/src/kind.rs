@@ -25,6 +25,9 @@ pub enum ThrottleKind {
     AsyncLock,
     /// `tollgate::CondvarSemaphore`, in which threads wait for the requests; at most 1024
     Condvar,
+    /// `tollgate_redis::Semaphore`, on the server that `--redis` says
+    #[value(skip)]
+    Redis,
 }
 
 impl ThrottleKind {
@@ -38,6 +41,8 @@ impl ThrottleKind {
             ThrottleKind::Pool | ThrottleKind::Channel => 65_536,
             // There is a thread for each.
             ThrottleKind::Condvar => 1_024,
+            // Each is a line on the server.
+            ThrottleKind::Redis => 65_536,
         }
     }
 }
@@ -45,8 +50,11 @@ impl ThrottleKind {
 /// The name, as on the command line.
 impl fmt::Display for ThrottleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value().expect("none is hidden");
-        f.pad(value.get_name())
+        match self.to_possible_value() {
+            Some(value) => f.pad(value.get_name()),
+            // It is chosen by an address.
+            None => f.pad("redis"),
+        }
     }
 }
 
