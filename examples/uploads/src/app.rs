@@ -37,7 +37,7 @@ pub struct Finished {
 }
 
 /// How long a permit on a server is held by a process that has died.
-const LEASE: Duration = Duration::from_secs(10);
+const LEASE: Duration = Duration::from_secs(3);
 
 /// Uploads what the arguments say until the token is cancelled, reads it back and compares.
 ///
