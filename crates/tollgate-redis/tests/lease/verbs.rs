@@ -239,3 +239,17 @@ fn a_runtime_that_is_gone_is_told() {
         assert_eq!(held.release().await, Err(StoreError::NoRuntime));
     });
 }
+
+#[test]
+fn what_is_given_back_here_is_asked_for_at_once() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(3_600));
+        let held = semaphore.acquire().await.unwrap();
+        let waiting = tokio::spawn(semaphore.acquire());
+        until(async || tickets(&server) == 1).await;
+        drop(held);
+        let next = waiting.await.unwrap().unwrap();
+        next.release().await.unwrap();
+    });
+}
