@@ -253,3 +253,29 @@ fn what_is_given_back_here_is_asked_for_at_once() {
         next.release().await.unwrap();
     });
 }
+
+#[test]
+fn bad_keys_and_times_are_refused_with_what_they_are() {
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    let store = tollgate_redis::Store::new("redis://127.0.0.1/").unwrap();
+    let made = || Semaphore::new(&store, KEY, 1);
+    let refused = |make: &dyn Fn() -> Semaphore| {
+        let make = std::panic::AssertUnwindSafe(make);
+        let panic = std::panic::catch_unwind(|| drop(make())).unwrap_err();
+        *panic.downcast::<String>().unwrap()
+    };
+    for (make, said) in [
+        (
+            &(|| Semaphore::new(&store, "a}b", 1)) as &dyn Fn() -> Semaphore,
+            "a}b",
+        ),
+        (&|| made().ttl(Duration::from_millis(9)), "9ms"),
+        (&|| made().ttl(Duration::MAX), "s is not between"),
+        (&|| made().grace(Duration::MAX), "s is longer"),
+        (&|| made().poll(Duration::ZERO), "0ns"),
+    ] {
+        let message = refused(make);
+        assert!(message.contains(said), "{message}");
+    }
+}
