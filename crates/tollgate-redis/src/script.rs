@@ -34,6 +34,24 @@ scripts! {
     LEASE = "lua/prelude.lua" "lua/lease.lua";
 }
 
+/// Several limits, of any rules.
+pub(crate) static SEVERAL: LazyLock<Script> = LazyLock::new(|| {
+    let rules = [
+        ("debt", include_str!("lua/debt.lua")),
+        ("window", include_str!("lua/window.lua")),
+        ("log", include_str!("lua/log.lua")),
+    ];
+    let rules = rules.map(|(name, text)| format!("do\n{text}\nrules.{name} = open\nend\n"));
+    let (prelude, end) = (
+        include_str!("lua/prelude.lua"),
+        include_str!("lua/several.lua"),
+    );
+    Script::new(&format!(
+        "{prelude}\nlocal rules = {{}}\n{}{end}",
+        rules.concat()
+    ))
+});
+
 impl Script {
     pub(crate) fn new(text: &str) -> Self {
         let digest = redis::Script::new(text).get_hash().to_owned();
@@ -58,7 +76,6 @@ impl Script {
             match argument {
                 Argument::Word(word) => command.arg(word),
                 Argument::Number(number) => command.arg(number),
-                Argument::Text(text) => command.arg(text),
             };
         }
         command
@@ -77,7 +94,6 @@ pub(crate) struct Arguments(Vec<Argument>);
 enum Argument {
     Word(&'static str),
     Number(u64),
-    Text(String),
 }
 
 impl Arguments {
@@ -95,8 +111,8 @@ impl Arguments {
         self
     }
 
-    pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
-        self.0.push(Argument::Text(text.into()));
+    pub(crate) fn word(mut self, word: &'static str) -> Self {
+        self.0.push(Argument::Word(word));
         self
     }
 }
@@ -110,4 +126,33 @@ pub(crate) fn numbers(value: &Value) -> Option<Vec<u64>> {
             .map(|number| number.max(0) as u64)
             .collect(),
     )
+}
+
+/// The key beside a key, in the same slot of a cluster: a part in braces says which slot that is.
+pub(crate) fn beside(key: &str) -> String {
+    match tag(key) {
+        Some(_) => format!("{key}:n"),
+        None => format!("{{{key}}}:n"),
+    }
+}
+
+/// What says in which slot of a cluster a key is, if not the whole key.
+pub(crate) fn tag(key: &str) -> Option<&str> {
+    let (_, from) = key.split_once('{')?;
+    let (tag, _) = from.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_beside_is_in_the_same_slot() {
+        assert_eq!(beside("user:1"), "{user:1}:n");
+        assert_eq!(beside("{acme}:user:1"), "{acme}:user:1:n");
+        assert_eq!(tag("{}x"), None);
+        assert_eq!(tag("a{b}c{d}"), Some("b"));
+        assert_eq!(tag("a{b"), None);
+    }
 }

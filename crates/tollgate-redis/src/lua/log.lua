@@ -1,23 +1,23 @@
 -- The sliding log: the times of the last charges, at most so many in any period.
 --
 -- The key is a sorted set of a member for each charge of 1, by the microsecond of the charge. The
--- member is its number, in twenty digits, so that those of one microsecond are in order. Beside it,
--- at the key with ':n' behind it, is t:c:
+-- member is its number, in twenty digits, so that those of one microsecond are in order. At a second
+-- key, which is in the same slot of a cluster, is t:c:g:
 --   t  the microsecond of the last write
---   c  the number of the next charge, which begins with the time, so that none is used again
+--   c  the number of the next charge
+--   g  the microsecond in which the key was made, which tells it from one before
 --
 -- rule: count, period, burst (which is the count)
 
-local function open(key, most, period)
+local function open(key, beside, most, period)
   local self = { limit = most }
-  local beside = key .. ':n'
-  local c = now
+  local c, g = 0, now
 
   local value = redis.call('GET', beside)
   if value then
-    local vt, vc = value:match('^(%d+):(%d+)$')
+    local vt, vc, vg = value:match('^(%d+):(%d+):(%d+)$')
     if not vt then fail('the key holds something else') end
-    c = tonumber(vc)
+    c, g = tonumber(vc), tonumber(vg)
     local back = tonumber(vt) - now
     if back > 0 then
       -- The server's clock went back: all goes back with it.
@@ -46,24 +46,34 @@ local function open(key, most, period)
     return due(n - 1) - now
   end
 
+  local function add(member)
+    redis.call('ZADD', key, string.format('%.0f', due(0)), member)
+    held = held + 1
+  end
+
   function self.charge(n)
     for _ = 1, n do
-      local micros = due(0)
-      redis.call('ZADD', key, string.format('%.0f', micros), string.format('%020.0f', c))
+      add(string.format('%020.0f', c))
       c = c + 1
-      held = held + 1
     end
     self.stale = true
   end
 
   -- Those n before a number, as far as they count yet.
-  function self.give(n, position)
+  function self.give(n, position, made)
+    if made ~= g then return 0 end
     local given = 0
     for number = position - n, position - 1 do
       given = given + redis.call('ZREM', key, string.format('%020.0f', number))
     end
     held = held - given
-    if given > 0 then self.stale = true end
+    if given == 0 then return 0 end
+    -- Those of times to come move up.
+    local after = string.format('(%.0f', now)
+    local coming = redis.call('ZRANGEBYSCORE', key, after, '+inf')
+    held = held - redis.call('ZREMRANGEBYSCORE', key, after, '+inf')
+    for _, member in ipairs(coming) do add(member) end
+    self.stale = true
     return given
   end
 
@@ -74,7 +84,7 @@ local function open(key, most, period)
     return at(held - 1) + period - now
   end
 
-  function self.ticket() return c, 0 end
+  function self.ticket() return c, g end
 
   function self.save()
     if not self.stale then return end
@@ -82,8 +92,8 @@ local function open(key, most, period)
       redis.call('DEL', key, beside)
     else
       local reset = self.reset()
-      keep(beside, string.format('%.0f:%.0f', now, c), reset)
-      redis.call('PEXPIRE', key, string.format('%.0f', div_up(reset, 1000) + 1))
+      keep(beside, string.format('%.0f:%.0f:%.0f', now, c, g), reset)
+      redis.call('PEXPIRE', key, millis(reset))
     end
   end
 

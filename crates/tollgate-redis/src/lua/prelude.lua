@@ -24,9 +24,13 @@ local function div_down(x, y)
   return q
 end
 
-local function fail(text) error({ err = 'TOLLGATE ' .. text }) end
+local function fail(text) error('TOLLGATE ' .. text, 0) end
 
--- Keeps a value for as long as it matters, in whole milliseconds, rounded up.
+-- In whole milliseconds, rounded up, for as long as a key matters; a century at most.
+local function millis(micros)
+  return string.format('%.0f', math.min(3155760000000, div_up(micros, 1000) + 1))
+end
+
 local function keep(key, value, micros)
-  redis.call('SET', key, value, 'PX', string.format('%.0f', div_up(micros, 1000) + 1))
+  redis.call('SET', key, value, 'PX', millis(micros))
 end

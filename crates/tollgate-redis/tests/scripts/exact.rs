@@ -1,0 +1,103 @@
+//! Large numbers, and a clock that goes back.
+
+use super::engine::{Engine, Kind, Told};
+
+const BEGIN: u64 = 1_700_000_000_000_000;
+
+#[test]
+fn the_largest_debts_are_exact() {
+    let most = 1 << 52;
+    let period = 1 << 40;
+    let told = Told {
+        kind: Kind::Debt,
+        count: 3,
+        period,
+        burst: most / period,
+        step: false,
+    };
+    let mut engine = Engine::new(BEGIN);
+    let answer = engine.call(told, "upto", &[u64::MAX >> 12]);
+    assert_eq!((answer.done, answer.free), (told.burst, 0));
+    let answer = engine.call(told, "take", &[1]);
+    assert_eq!((answer.done, answer.wait), (0, period.div_ceil(3)));
+    engine.set(BEGIN + answer.wait - 1);
+    assert_eq!(engine.call(told, "take", &[1]).wait, 1);
+    engine.set(BEGIN + answer.wait);
+    assert_eq!(engine.call(told, "take", &[1]).done, 1);
+    // What goes beyond is kept as the most.
+    engine.call(told, "charge", &[told.burst]);
+    assert_eq!(engine.call(told, "peek", &[0]).reset, most.div_ceil(3));
+}
+
+#[test]
+fn a_clock_that_goes_back_mints_nothing_and_stalls_nobody() {
+    let rules = [
+        (Kind::Debt, false),
+        (Kind::Debt, true),
+        (Kind::Window, false),
+        (Kind::Log, false),
+    ];
+    for (kind, step) in rules {
+        let told = Told {
+            kind,
+            count: 10,
+            period: 1_000_000,
+            burst: 10,
+            step,
+        };
+        let mut engine = Engine::new(BEGIN);
+        assert_eq!(engine.call(told, "take", &[10]).done, 1);
+        let back = BEGIN - 30_000_000;
+        engine.set(back);
+        let answer = engine.call(told, "take", &[1]);
+        assert_eq!((answer.done, answer.free), (0, 0), "{kind:?}");
+        assert!(answer.wait <= 2_000_000, "{kind:?}: {}", answer.wait);
+        engine.set(back + answer.wait);
+        assert_eq!(engine.call(told, "take", &[1]).done, 1, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_charge_from_before_the_key_was_lost_gives_nothing_back() {
+    for kind in [Kind::Debt, Kind::Window, Kind::Log] {
+        let told = Told {
+            kind,
+            count: 10,
+            period: 1_000_000,
+            burst: 10,
+            step: false,
+        };
+        let mut engine = Engine::new(BEGIN);
+        let charge = engine.call(told, "take", &[4]);
+        drop(engine);
+        let mut engine = Engine::new(BEGIN + 1);
+        engine.call(told, "take", &[4]);
+        let [position, made] = charge.ticket;
+        assert_eq!(engine.call(told, "give", &[4, position, made]).done, 0);
+        assert_eq!(engine.call(told, "peek", &[1]).free, 6, "{kind:?}");
+    }
+}
+
+#[test]
+fn another_period_keeps_what_is_owed() {
+    let rule = |count, period| Told {
+        kind: Kind::Debt,
+        count,
+        period,
+        burst: 10,
+        step: false,
+    };
+    let mut engine = Engine::new(BEGIN);
+    engine.call(rule(10, 1_000_000), "take", &[6]);
+    for (count, period) in [(7, 3), (1, 86_400_000_000), (10, 1_000_000)] {
+        let answer = engine.call(rule(count, period), "peek", &[1]);
+        assert_eq!(answer.free, 4, "{count} in {period}");
+        engine.call(rule(count, period), "charge", &[0]);
+    }
+    // And another rule that keeps a debt.
+    let step = Told {
+        step: true,
+        ..rule(10, 1_000_000)
+    };
+    assert!(engine.call(step, "peek", &[1]).free >= 3);
+}
