@@ -76,6 +76,7 @@ impl Script {
             match argument {
                 Argument::Word(word) => command.arg(word),
                 Argument::Number(number) => command.arg(number),
+                Argument::Text(text) => command.arg(text),
             };
         }
         command
@@ -94,6 +95,7 @@ pub(crate) struct Arguments(Vec<Argument>);
 enum Argument {
     Word(&'static str),
     Number(u64),
+    Text(String),
 }
 
 impl Arguments {
@@ -108,6 +110,11 @@ impl Arguments {
 
     pub(crate) fn numbers(mut self, numbers: impl IntoIterator<Item = u64>) -> Self {
         self.0.extend(numbers.into_iter().map(Argument::Number));
+        self
+    }
+
+    pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
+        self.0.push(Argument::Text(text.into()));
         self
     }
 
