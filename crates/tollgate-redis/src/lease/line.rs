@@ -216,4 +216,21 @@ mod tests {
         let refused = receiver.try_recv().unwrap().unwrap_err();
         assert_eq!(refused.capacity(), Some(2));
     }
+
+    #[test]
+    fn who_waits_on_stays_before_who_came_meanwhile() {
+        let mut line = Line::default();
+        let mut receivers = Vec::new();
+        for id in ["a", "b"] {
+            let (waiter, receiver) = waiter(id, 1, 0);
+            line.waiters.push_back(waiter);
+            receivers.push(receiver);
+        }
+        let asked = line.take(2);
+        let (late, _late) = waiter("c", 1, 0);
+        line.waiters.push_back(late);
+        line.put_back(asked);
+        let ids: Vec<_> = line.waiters.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!(ids, ["a", "b", "c"]);
+    }
 }

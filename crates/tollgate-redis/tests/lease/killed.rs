@@ -13,7 +13,7 @@ use crate::support::server::Server;
 /// Where the child finds the server.
 const ADDRESS: &str = "TOLLGATE_TEST_SERVER";
 
-const TTL: Duration = Duration::from_millis(500);
+const TTL: Duration = Duration::from_millis(1_500);
 
 /// What the child does, which is this test run once more. Without an address it does nothing.
 #[test]

@@ -77,15 +77,18 @@ fn holders_assert_their_leases_again_before_anybody_new_is_admitted() {
 fn the_first_use_of_a_server_is_delayed_and_that_of_a_key_is_not() {
     let server = Server::start();
     runtime().block_on(async {
-        let ttl = Duration::from_millis(500);
+        let ttl = Duration::from_millis(1_500);
         let store = server.store();
         let first = Semaphore::new(&store, "{a}:one", 1).ttl(ttl);
         let refused = first.try_acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoPermits);
         assert_eq!(first.available().await.unwrap(), 0);
-        // It is known that this is too long.
-        let soon = first.acquire().timeout(ttl / 20).await.unwrap_err();
-        assert_eq!(soon.kind(), ErrorKind::TimedOut);
+        // It is known that this is too long, so it is not waited for.
+        let patient = Semaphore::new(&store, "{a}:patient", 1).ttl(Duration::from_secs(3_600));
+        let waiting = patient.acquire().timeout(Duration::from_secs(1_800));
+        let refused = waiting.await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        assert!(refused.retry_after().unwrap() > Duration::from_secs(1_800));
         let _first = first.acquire().await.unwrap();
         let second = Semaphore::new(&store, "another", 1).ttl(ttl);
         let _second = second.try_acquire().await.unwrap();
@@ -113,7 +116,7 @@ fn fencing_rises_when_all_was_lost() {
 fn what_was_flushed_is_asserted_again() {
     let server = Server::start();
     runtime().block_on(async {
-        let ttl = Duration::from_millis(900);
+        let ttl = Duration::from_secs(2);
         let holder = strict(&server, 2).ttl(ttl).grace(Duration::ZERO);
         let lease = holder.acquire_many(2).await.unwrap();
         let _: () = redis::cmd("FLUSHALL")

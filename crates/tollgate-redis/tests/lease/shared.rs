@@ -164,3 +164,30 @@ fn what_was_perhaps_granted_is_given_back() {
         until(async || members(&server, KEY) == 0).await;
     });
 }
+
+#[test]
+fn tickets_that_were_lost_keep_their_numbers() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 1);
+        let held = semaphore.acquire().await.unwrap();
+        let all = |command: &str, arguments: &[&str]| -> redis::Value {
+            let mut command = redis::cmd(command);
+            let command = command.arg("{jobs}:tickets").arg(arguments);
+            command.query(&mut server.connection()).unwrap()
+        };
+        let mut tasks = Vec::new();
+        for index in 0..3 {
+            tasks.push(tokio::spawn(semaphore.acquire()));
+            until(async || tickets(&server) == index + 1).await;
+        }
+        let numbers = all("ZRANGE", &["0", "-1", "WITHSCORES"]);
+        all("DEL", &["{jobs}:ends"]);
+        until(async || tickets(&server) == 3).await;
+        assert_eq!(all("ZRANGE", &["0", "-1", "WITHSCORES"]), numbers);
+        drop(held);
+        for task in tasks {
+            drop(task.await.unwrap().unwrap());
+        }
+    });
+}

@@ -239,3 +239,43 @@ fn a_runtime_that_is_gone_is_told() {
         assert_eq!(held.release().await, Err(StoreError::NoRuntime));
     });
 }
+
+#[test]
+fn what_is_given_back_here_is_asked_for_at_once() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(3_600));
+        let held = semaphore.acquire().await.unwrap();
+        let waiting = tokio::spawn(semaphore.acquire());
+        until(async || tickets(&server) == 1).await;
+        drop(held);
+        let next = waiting.await.unwrap().unwrap();
+        next.release().await.unwrap();
+    });
+}
+
+#[test]
+fn bad_keys_and_times_are_refused_with_what_they_are() {
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    let store = tollgate_redis::Store::new("redis://127.0.0.1/").unwrap();
+    let made = || Semaphore::new(&store, KEY, 1);
+    let refused = |make: &dyn Fn() -> Semaphore| {
+        let make = std::panic::AssertUnwindSafe(make);
+        let panic = std::panic::catch_unwind(|| drop(make())).unwrap_err();
+        *panic.downcast::<String>().unwrap()
+    };
+    for (make, said) in [
+        (
+            &(|| Semaphore::new(&store, "a}b", 1)) as &dyn Fn() -> Semaphore,
+            "a}b",
+        ),
+        (&|| made().ttl(Duration::from_millis(9)), "9ms"),
+        (&|| made().ttl(Duration::MAX), "s is not between"),
+        (&|| made().grace(Duration::MAX), "s is longer"),
+        (&|| made().poll(Duration::ZERO), "0ns"),
+    ] {
+        let message = refused(make);
+        assert!(message.contains(said), "{message}");
+    }
+}
