@@ -7,4 +7,4 @@ mod store;
 
 pub use crate::error::StoreError;
 pub use crate::rate::{Acquire, Charge, Fallback, RateLimiter, Reservation, Source};
-pub use crate::store::Store;
+pub use crate::store::{Store, Warning};
