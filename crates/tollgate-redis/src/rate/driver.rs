@@ -4,7 +4,7 @@
 //! one. If the task is dropped, with its runtime, everybody in line is told.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate::AcquireError;
 
@@ -17,6 +17,9 @@ use crate::error::StoreError;
 
 /// How many are asked for in a call.
 const MOST: usize = 1024;
+
+/// How soon the server is asked again, at the earliest, for who waits for a share.
+const AGAIN: Duration = Duration::from_millis(50);
 
 struct Driver {
     core: Arc<Core>,
@@ -40,13 +43,13 @@ pub(super) fn drive(core: &Arc<Core>, state: &mut State) {
 impl Driver {
     async fn run(mut self) {
         loop {
-            let (next, rule) = self.next();
+            let (next, rule, present) = self.next();
             match next {
                 Next::Nothing => {
                     self.done = true;
                     return;
                 }
-                Next::Ask(costs) => self.ask(&rule, &costs).await,
+                Next::Ask(costs) => self.ask(&rule, &costs, present).await,
                 Next::Wait(again) => {
                     let stirred = self.core.stirred.notified();
                     let _ = tokio::time::timeout_at(again.into(), stirred).await;
@@ -55,7 +58,8 @@ impl Driver {
         }
     }
 
-    fn next(&self) -> (Next, Rule) {
+    /// And how many are in line.
+    fn next(&self) -> (Next, Rule, usize) {
         let state = &mut *self.core.state();
         if state.closed {
             state.line.close();
@@ -66,10 +70,10 @@ impl Driver {
             // Under the lock: whoever comes next begins anew.
             state.driven = false;
         }
-        (next, state.rule)
+        (next, state.rule, state.line.waiters.len())
     }
 
-    async fn ask(&self, rule: &Rule, costs: &[u64]) {
+    async fn ask(&self, rule: &Rule, costs: &[u64], present: usize) {
         let asked = Instant::now();
         let arguments = rule.arguments("take").numbers(costs.iter().copied());
         match self.core.ask(rule, arguments).await {
@@ -82,7 +86,7 @@ impl Driver {
                 });
                 self.answer(rule, charges, denied);
             }
-            Err(error) if applies(error) => self.fall_back(rule, costs, error),
+            Err(error) if applies(error) => self.fall_back(rule, costs.len(), present, error),
             Err(error) => {
                 let mut state = self.core.state();
                 state.line.fail(costs.len(), &AcquireError::from(error));
@@ -101,19 +105,37 @@ impl Driver {
         self.core.give_later(returned);
     }
 
-    fn fall_back(&self, rule: &Rule, costs: &[u64], error: StoreError) {
+    /// For all who were in line when the server was asked, although it was asked for the first ones
+    /// alone: nobody waits for one deadline after another.
+    fn fall_back(&self, rule: &Rule, asked: usize, present: usize, error: StoreError) {
+        let waiters = |state: &State| -> Vec<u64> {
+            let waiters = state.line.waiters.iter().take(present);
+            waiters.map(|waiter| waiter.cost).collect()
+        };
         match self.core.options.fallback {
             Fallback::FailClosed => {
                 let mut state = self.core.state();
-                state.line.fail(costs.len(), &AcquireError::from(error));
+                state.line.fail(asked, &AcquireError::from(error));
+                // For the others nothing was sent.
+                let error = if error.is_perhaps_charged() {
+                    StoreError::Unavailable
+                } else {
+                    error
+                };
+                let others = present.saturating_sub(asked);
+                state.line.fail(others, &AcquireError::from(error));
             }
             Fallback::FailOpen => {
+                let costs = waiters(&self.core.state());
                 let charges = costs
                     .iter()
                     .map(|cost| Charge::open(*cost, Source::Fallback));
                 self.answer(rule, charges.collect(), None);
             }
-            Fallback::Local { .. } => self.decide_alone(rule, costs),
+            Fallback::Local { .. } => {
+                let costs = waiters(&self.core.state());
+                self.decide_alone(rule, &costs);
+            }
         }
     }
 
@@ -138,10 +160,13 @@ impl Driver {
                         self.core.give_later(returned);
                         return;
                     };
+                    // The server may be back long before the share is.
+                    let again = self.core.store.again(&self.core.key);
+                    let again = again.unwrap_or(now).max(now + AGAIN).min(now + wait);
                     denied = Some(Denied {
                         cost: *cost,
-                        until: now + wait,
-                        again: now + wait,
+                        until: again,
+                        again,
                     });
                     break;
                 }
