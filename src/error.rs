@@ -1,11 +1,14 @@
 //! The one error of the crate: why a throttle did not let a caller in.
 //!
 //! An error is two words of plain data, so that making one allocates nothing and costs no more than
-//! an admission. So its source, if it has one, is in a `static`.
+//! an admission; and just two scalars, so that a `Result` which holds nothing else is returned in
+//! registers, and not written down to be copied. So the source of an error of a store is a number as
+//! well, by which it is found among all that there ever were.
 
 use std::error::Error;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 /// Why a throttle did not let a caller in.
@@ -25,27 +28,13 @@ use std::time::Duration;
 /// assert_eq!(error.capacity(), Some(2));
 /// assert_eq!(error.to_string(), "asked for more than the capacity of 2");
 /// ```
-#[derive(Clone)]
-pub struct AcquireError(Reason);
-
-/// With the part of a composition that it is of.
-#[derive(Clone)]
-enum Reason {
-    Plain {
-        kind: ErrorKind,
-        part: Option<u8>,
-        /// Nanoseconds for `Limited`, `QueueFull`, `TooManyKeys` and `TimedOut`, the capacity for
-        /// `ExceedsCapacity`; or [`UNKNOWN`].
-        number: u64,
-    },
-    Store {
-        part: Option<u8>,
-        source: &'static &'static Source,
-    },
+#[derive(Clone, PartialEq, Eq)]
+pub struct AcquireError {
+    cause: Cause,
+    /// Nanoseconds for `Limited`, `QueueFull`, `TooManyKeys` and `TimedOut`, the capacity for
+    /// `ExceedsCapacity`, which of the [`SOURCES`] for `Store`; or [`UNKNOWN`].
+    number: u64,
 }
-
-/// Why a store failed.
-type Source = dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe;
 
 const UNKNOWN: u64 = u64::MAX;
 
@@ -78,6 +67,94 @@ pub enum ErrorKind {
     Store,
 }
 
+/// Why a store failed.
+type Source = dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe;
+
+/// All that were ever given.
+static SOURCES: RwLock<Vec<&'static Source>> = RwLock::new(Vec::new());
+
+/// The number of a source.
+fn number_of(source: &'static Source) -> u64 {
+    // Values without a size may be in the same place.
+    let is_it = |other: &&'static Source| {
+        std::ptr::addr_eq(*other, source) && other.to_string() == source.to_string()
+    };
+    let sources = SOURCES.read().unwrap_or_else(PoisonError::into_inner);
+    let found = sources.iter().position(is_it);
+    drop(sources);
+    let number = found.unwrap_or_else(|| {
+        let mut sources = SOURCES.write().unwrap_or_else(PoisonError::into_inner);
+        sources.iter().position(is_it).unwrap_or_else(|| {
+            sources.push(source);
+            sources.len() - 1
+        })
+    });
+    number as u64
+}
+
+/// What went wrong, and in which part, if it was in one, as one scalar. A `char`, which leaves most of
+/// its values to what is around it, as a kind does: so an `Option` or a `Poll` takes no more room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cause(char);
+
+impl Cause {
+    /// In no part.
+    #[inline]
+    const fn of(kind: ErrorKind) -> Self {
+        let cause = Self(kind as u8 as char);
+        debug_assert!(cause.kind() as u8 == kind as u8, "a kind without a number");
+        cause
+    }
+
+    /// In this one.
+    const fn with_part(self, part: u8) -> Self {
+        let number = (part as u32 + 1) * NUMBERS + self.0 as u32 % NUMBERS;
+        match char::from_u32(number) {
+            Some(cause) => Self(cause),
+            // All of them are far below those that are none.
+            None => self,
+        }
+    }
+
+    const fn part(self) -> Option<u8> {
+        match self.0 as u32 / NUMBERS {
+            0 => None,
+            part => Some((part - 1) as u8),
+        }
+    }
+
+    #[inline]
+    const fn kind(self) -> ErrorKind {
+        KINDS[(self.0 as u32 % NUMBERS) as usize]
+    }
+}
+
+/// For how many kinds there is room.
+const NUMBERS: u32 = 16;
+
+/// By their numbers; the last ones are of nobody.
+const KINDS: [ErrorKind; NUMBERS as usize] = {
+    use ErrorKind::*;
+    [
+        Closed,
+        Cancelled,
+        TimedOut,
+        QueueFull,
+        TooManyKeys,
+        NoPermits,
+        Limited,
+        ExceedsCapacity,
+        Store,
+        Store,
+        Store,
+        Store,
+        Store,
+        Store,
+        Store,
+        Store,
+    ]
+};
+
 /// Making one, for a [`Throttle`](crate::Throttle) of one's own.
 impl AcquireError {
     /// An error of this kind, without the number that goes with some.
@@ -109,65 +186,10 @@ impl AcquireError {
     /// ```
     #[inline]
     pub const fn new(kind: ErrorKind) -> Self {
-        Self::plain(kind, UNKNOWN)
-    }
-
-    const fn plain(kind: ErrorKind, number: u64) -> Self {
-        Self(Reason::Plain {
-            kind,
-            part: None,
-            number,
-        })
-    }
-
-    /// [`Store`](ErrorKind::Store), with how it failed as the [source](Error::source): a value in a
-    /// `static`, since an error allocates nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::error::Error;
-    /// use std::fmt;
-    /// use std::panic::{RefUnwindSafe, UnwindSafe};
-    /// use tollgate::{AcquireError, ErrorKind};
-    ///
-    /// #[derive(Debug)]
-    /// struct Unreachable;
-    ///
-    /// impl fmt::Display for Unreachable {
-    ///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    ///         f.write_str("nobody answers")
-    ///     }
-    /// }
-    ///
-    /// impl Error for Unreachable {}
-    ///
-    /// static UNREACHABLE: &(dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe) = &Unreachable;
-    ///
-    /// let error = AcquireError::store(&UNREACHABLE);
-    /// assert_eq!(error.kind(), ErrorKind::Store);
-    /// assert_eq!(error.to_string(), "the store failed: nobody answers");
-    /// assert!(error.source().is_some_and(|source| source.is::<Unreachable>()));
-    /// ```
-    pub const fn store(
-        source: &'static &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe),
-    ) -> Self {
-        Self(Reason::Store { part: None, source })
-    }
-
-    /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::AcquireError;
-    ///
-    /// let error = AcquireError::would_take(Duration::from_secs(3));
-    /// assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
-    /// ```
-    pub fn would_take(wait: Duration) -> Self {
-        Self::plain(ErrorKind::TimedOut, nanos(wait))
+        Self {
+            cause: Cause::of(kind),
+            number: UNKNOWN,
+        }
     }
 
     /// [`Limited`](ErrorKind::Limited), until `retry_after` has passed; at most 584 years.
@@ -183,26 +205,89 @@ impl AcquireError {
     /// ```
     #[inline]
     pub fn limited(retry_after: Duration) -> Self {
-        Self::plain(ErrorKind::Limited, nanos(retry_after))
+        Self {
+            cause: Cause::of(ErrorKind::Limited),
+            number: nanos(retry_after),
+        }
     }
 
     /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed.
     #[inline]
     pub(crate) const fn limited_nanos(nanos: u64) -> Self {
-        Self::plain(
-            ErrorKind::Limited,
-            if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
-        )
+        Self {
+            cause: Cause::of(ErrorKind::Limited),
+            number: if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
+        }
     }
 
     /// [`QueueFull`](ErrorKind::QueueFull), until a place is free in `retry_after`.
     pub(crate) fn queue_full(retry_after: Duration) -> Self {
-        Self::plain(ErrorKind::QueueFull, nanos(retry_after))
+        Self {
+            cause: Cause::of(ErrorKind::QueueFull),
+            number: nanos(retry_after),
+        }
     }
 
     /// [`TooManyKeys`](ErrorKind::TooManyKeys), until there may be room in `retry_after`.
     pub(crate) fn too_many_keys(retry_after: Duration) -> Self {
-        Self::plain(ErrorKind::TooManyKeys, nanos(retry_after))
+        Self {
+            cause: Cause::of(ErrorKind::TooManyKeys),
+            number: nanos(retry_after),
+        }
+    }
+
+    /// [`Store`](ErrorKind::Store), with how it failed as the [source](Error::source): a value in a
+    /// `static`, since an error allocates nothing. There should be few: all that are given are
+    /// remembered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use std::fmt;
+    /// use tollgate::{AcquireError, ErrorKind};
+    ///
+    /// #[derive(Debug)]
+    /// struct Unreachable;
+    ///
+    /// impl fmt::Display for Unreachable {
+    ///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    ///         f.write_str("nobody answers")
+    ///     }
+    /// }
+    ///
+    /// impl Error for Unreachable {}
+    ///
+    /// static UNREACHABLE: Unreachable = Unreachable;
+    ///
+    /// let error = AcquireError::store(&UNREACHABLE);
+    /// assert_eq!(error.kind(), ErrorKind::Store);
+    /// assert_eq!(error.to_string(), "the store failed: nobody answers");
+    /// assert!(error.source().is_some_and(|source| source.is::<Unreachable>()));
+    /// ```
+    pub fn store(source: &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe)) -> Self {
+        Self {
+            cause: Cause::of(ErrorKind::Store),
+            number: number_of(source),
+        }
+    }
+
+    /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::AcquireError;
+    ///
+    /// let error = AcquireError::would_take(Duration::from_secs(3));
+    /// assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+    /// ```
+    pub fn would_take(wait: Duration) -> Self {
+        Self {
+            cause: Cause::of(ErrorKind::TimedOut),
+            number: nanos(wait),
+        }
     }
 
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity), of a throttle that can give so much.
@@ -214,7 +299,10 @@ impl AcquireError {
     /// ```
     #[inline]
     pub const fn exceeds_capacity(capacity: u64) -> Self {
-        Self::plain(ErrorKind::ExceedsCapacity, capacity)
+        Self {
+            cause: Cause::of(ErrorKind::ExceedsCapacity),
+            number: capacity,
+        }
     }
 }
 
@@ -222,21 +310,16 @@ impl AcquireError {
     /// The same, of a part of a composition. If that part is itself a composition, its own number
     /// is lost.
     pub(crate) fn of_part(mut self, part: u8) -> Self {
-        *self.part_mut() = Some(part);
+        self.cause = self.cause.with_part(part);
         self
     }
 
     /// The same, of the part that comes after the one that it was of.
     pub(crate) fn of_next_part(mut self) -> Self {
-        let part = self.part_mut();
-        *part = part.map(|part| part.saturating_add(1));
-        self
-    }
-
-    fn part_mut(&mut self) -> &mut Option<u8> {
-        match &mut self.0 {
-            Reason::Plain { part, .. } | Reason::Store { part, .. } => part,
+        if let Some(part) = self.cause.part() {
+            self.cause = self.cause.with_part(part.saturating_add(1));
         }
+        self
     }
 
     /// What went wrong.
@@ -258,20 +341,8 @@ impl AcquireError {
     /// let full = tollgate::Semaphore::new(0).max_waiters(0);
     /// assert_eq!(status(&full.acquire().wait().unwrap_err()), 503);
     /// ```
-    #[inline]
     pub const fn kind(&self) -> ErrorKind {
-        match self.0 {
-            Reason::Plain { kind, .. } => kind,
-            Reason::Store { .. } => ErrorKind::Store,
-        }
-    }
-
-    /// [`UNKNOWN`] if there is none.
-    const fn number(&self) -> u64 {
-        match self.0 {
-            Reason::Plain { number, .. } => number,
-            Reason::Store { .. } => UNKNOWN,
-        }
+        self.cause.kind()
     }
 
     /// How long to wait before trying again, when the throttle knows:
@@ -292,23 +363,21 @@ impl AcquireError {
                 | ErrorKind::TooManyKeys
                 | ErrorKind::TimedOut
         );
-        (knows && self.number() != UNKNOWN).then(|| Duration::from_nanos(self.number()))
+        (knows && self.number != UNKNOWN).then(|| Duration::from_nanos(self.number))
     }
 
     /// The most that the throttle can give at once: for
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity).
     pub fn capacity(&self) -> Option<u64> {
-        let knows = self.kind() == ErrorKind::ExceedsCapacity && self.number() != UNKNOWN;
-        knows.then_some(self.number())
+        let knows = self.kind() == ErrorKind::ExceedsCapacity && self.number != UNKNOWN;
+        knows.then_some(self.number)
     }
 
     /// Which part of [`all`](crate::all) refused, counted from 0; of nested ones, which part of the
     /// outermost. `None` for a throttle that is not a composition, and for a token or a timeout,
     /// which ends the wait for all of them.
     pub fn part(&self) -> Option<usize> {
-        match self.0 {
-            Reason::Plain { part, .. } | Reason::Store { part, .. } => part.map(usize::from),
-        }
+        self.cause.part().map(usize::from)
     }
 }
 
@@ -385,34 +454,55 @@ impl fmt::Debug for AcquireError {
 
 impl Error for AcquireError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self.0 {
-            Reason::Plain { .. } => None,
-            Reason::Store { source, .. } => Some(*source),
+        if self.kind() != ErrorKind::Store {
+            return None;
         }
+        let sources = SOURCES.read().unwrap_or_else(PoisonError::into_inner);
+        let number = usize::try_from(self.number).ok()?;
+        let source: &'static Source = sources.get(number).copied()?;
+        Some(source)
     }
 }
-
-/// Equal errors have the same kind, numbers and part; of failures of a store, sources with the same
-/// text.
-impl PartialEq for AcquireError {
-    fn eq(&self, other: &Self) -> bool {
-        let text = |error: &Self| error.source().map(ToString::to_string);
-        self.kind() == other.kind()
-            && self.number() == other.number()
-            && self.part() == other.part()
-            && text(self) == text(other)
-    }
-}
-
-impl Eq for AcquireError {}
 
 #[cfg(test)]
 mod tests {
-    use super::AcquireError;
+    use super::*;
+    use std::collections::HashSet;
+    use std::task::Poll;
 
     #[test]
-    fn an_error_is_two_words() {
-        assert_eq!(size_of::<AcquireError>(), 2 * size_of::<u64>());
-        assert_eq!(size_of::<Result<(), AcquireError>>(), 2 * size_of::<u64>());
+    fn every_kind_is_kept_with_and_without_every_part() {
+        let kinds: HashSet<ErrorKind> = KINDS.into_iter().collect();
+        assert_eq!(kinds.len(), ErrorKind::Store as usize + 1);
+        for kind in kinds {
+            let error = AcquireError::new(kind);
+            assert_eq!((error.kind(), error.part()), (kind, None));
+            for part in 0..=u8::MAX {
+                let error = error.clone().of_part(part);
+                assert_eq!((error.kind(), error.part()), (kind, Some(part.into())));
+                let next = usize::from(part.saturating_add(1));
+                assert_eq!(error.of_next_part().part(), Some(next));
+            }
+            assert_eq!(error.of_next_part().part(), None);
+        }
+    }
+
+    #[test]
+    fn what_is_around_it_takes_no_more_room() {
+        assert_eq!(size_of::<Poll<Option<Result<(), AcquireError>>>>(), 16);
+    }
+
+    #[test]
+    fn a_source_is_remembered_once() {
+        static ONE: AcquireError = AcquireError::new(ErrorKind::Closed);
+        static OTHER: AcquireError = AcquireError::new(ErrorKind::Cancelled);
+        let [one, other, again] = [&ONE, &OTHER, &ONE].map(|source| AcquireError::store(source));
+        assert_eq!(one, again);
+        assert_ne!(one, other);
+        let text = |error: &AcquireError| error.source().map(ToString::to_string);
+        assert_eq!(text(&one), Some(ONE.to_string()));
+        assert_eq!(text(&other.of_part(3)), Some(OTHER.to_string()));
+        assert!(AcquireError::new(ErrorKind::Store).source().is_none());
+        assert!(ONE.source().is_none());
     }
 }

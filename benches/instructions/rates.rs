@@ -3,21 +3,39 @@
 //! valgrind counts the instruction that reads the processor's counter as one, and it takes some 20 cycles; a clock of
 //! the operating system is a few dozen instructions, or a call into it, which is not counted.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ratelimit::Ratelimiter;
 use throttle_net::Throttle as ThrottleNet;
 use tollgate_bench::floor::Reading;
 use tollgate_bench::peer::{
-    Governor, LeakyBucket, OurLimiter, TryLimiter, UpkeptGovernor, WaitLimiter,
+    Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog, Rate, TryLimiter,
+    UpkeptGovernor, WaitLimiter,
 };
-use tollgate_bench::rates;
+use tollgate_bench::{local, rates};
 
 use crate::{Counted, counted};
 
 const ALLOWED: &str = "rate: decision allowed";
 const DENIED: &str = "rate: decision denied";
 const READY: &str = "rate: acquire ready";
+const LOG_ALLOWED: &str = "log: decision allowed";
+const LOG_DENIED: &str = "log: decision denied";
+const LOCAL: &str = "local(32): decision allowed";
+
+/// More than is asked for, however slow valgrind is.
+const PLENTY: Rate = Rate {
+    count: 1_000,
+    period: Duration::from_nanos(1),
+    burst: 1_000,
+};
+
+/// Used up.
+const SCARCE: Rate = Rate {
+    count: 1_000,
+    period: Duration::from_secs(30 * 24 * 60 * 60),
+    burst: 1_000,
+};
 
 const fn allowed<L: TryLimiter>() -> Counted {
     counted(ALLOWED, L::NAME, || Box::new(rates::allowed::<L>()))
@@ -37,6 +55,18 @@ const fn allowed_floor<C: Reading>() -> Counted {
 
 const fn denied_floor<C: Reading>() -> Counted {
     counted(DENIED, C::NAME, || Box::new(rates::denied_floor::<C>()))
+}
+
+const fn log_allowed<L: TryLimiter>() -> Counted {
+    counted(LOG_ALLOWED, L::NAME, || {
+        Box::new(rates::allowed_of::<L>(PLENTY))
+    })
+}
+
+const fn log_denied<L: TryLimiter>() -> Counted {
+    counted(LOG_DENIED, L::NAME, || {
+        Box::new(rates::denied_of::<L>(SCARCE))
+    })
 }
 
 pub(crate) const COUNTED: &[Counted] = &[
@@ -68,4 +98,12 @@ pub(crate) const COUNTED: &[Counted] = &[
     ready::<Governor>(),
     ready::<LeakyBucket>(),
     ready::<ThrottleNet>(),
+    log_allowed::<OurLog>(),
+    log_allowed::<MutexRing>(),
+    log_denied::<OurLog>(),
+    log_denied::<MutexRing>(),
+    counted(LOCAL, "tollgate, local(32)", || Box::new(local::allowed())),
+    counted(LOCAL, Governor::NAME, || {
+        Box::new(rates::allowed::<Governor>())
+    }),
 ];

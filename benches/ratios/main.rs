@@ -1,8 +1,8 @@
 //! `cargo bench -p tollgate-bench --bench ratios`: one table, ours over every peer's, all in the same run.
 //!
 //! A part of an operation's name measures only that; `--quick` takes fewer and shorter rounds, `--markdown` prints for a
-//! document, `--check` fails when a target is missed. A new theme is a file of entries and a line here. Pacing is no
-//! ratio of times, and has tables of its own below.
+//! document, `--check` fails when a target is missed. A new theme is a file of entries and a line here. Pacing and
+//! limits on a server are no ratios of times alone, and have tables of their own below.
 
 mod contended;
 mod gate;
@@ -11,6 +11,7 @@ mod local;
 mod pacing;
 mod rates;
 mod ready;
+mod redis;
 mod rules;
 mod throttles;
 mod throttles_contended;
@@ -37,7 +38,8 @@ fn main() -> ExitCode {
     let options = Options::from_args();
     let ratios = run(&options, &entries);
     println!();
-    if pacing::run(&options) || !options.check {
+    let others = [pacing::run(&options), redis::run(&options)];
+    if others == [true; 2] || !options.check {
         ratios
     } else {
         ExitCode::FAILURE

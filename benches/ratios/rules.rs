@@ -31,7 +31,7 @@ const PLENTY: Rate = Rate {
 /// Used up; also a single one comes back only after most of an hour.
 const SCARCE: Rate = Rate {
     count: 1_000,
-    period: Duration::from_hours(30 * 24),
+    period: Duration::from_secs(30 * 86_400),
     burst: 1_000,
 };
 

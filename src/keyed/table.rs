@@ -15,7 +15,9 @@
 //! 4. Memory for buckets is taken piece by piece, when somebody is put in there.
 //! 5. The keys are looked at by the caller's own code, which may panic: only while nothing is half
 //!    done.
-//! 6. A look goes over a constant number of cells and entries. It begins with the entry that could
+//! 6. Where a table is too large to be near the processor, a search has both buckets of its key on their
+//!    way before it looks at either, and so waits for memory once, and not once for each.
+//! 7. A look goes over a constant number of cells and entries. It begins with the entry that could
 //!    go soonest of those that were looked at before, so that this one is not lost sight of.
 
 use super::bucket::{Bucket, CELLS};
@@ -36,11 +38,16 @@ const STRIDE: usize = CELLS + 1;
 /// Buckets of a piece.
 const PIECE: usize = 32;
 
+/// Sixteen tables of so many bytes are usually in the caches of a processor.
+const NEAR: usize = 1 << 15;
+
 /// Entries.
 pub(super) struct Table<K, V> {
     /// Pieces that nobody is in yet are empty.
     pieces: Box<[Piece<K, V>]>,
     buckets: u32,
+    /// It is too large to be near the processor.
+    far: bool,
     /// Where the next look goes on.
     hand: usize,
     /// Where it begins: the one that could go soonest.
@@ -128,6 +135,7 @@ impl<K, V> Table<K, V> {
         Self {
             pieces: (0..pieces).map(|_| Box::default()).collect(),
             buckets: buckets as u32,
+            far: buckets * size_of::<Bucket<K, V>>() > NEAR,
             hand: 0,
             soonest: 0,
             version: 0,
@@ -185,7 +193,10 @@ impl<K, V> Table<K, V> {
     pub(super) fn find(&self, hash: u64, is: impl Fn(&K) -> bool) -> Option<usize> {
         let home = self.home(hash);
         let place = home.first;
-        // Most are where they prefer to be. The processor expects that, and has the entry on its way
+        if self.far {
+            self.fetch(home);
+        }
+        // Most are where they prefer to be. The processor expects that, and has the key on its way
         // before it knows the tag.
         if let Some(bucket) = self.bucket(place) {
             let cell = usize::from(home.cell);
@@ -197,6 +208,16 @@ impl<K, V> Table<K, V> {
             }
         }
         self.search(home, is)
+    }
+
+    /// Has both buckets on their way at once.
+    #[inline]
+    fn fetch(&self, home: Home) {
+        for bucket in [home.first, home.second] {
+            if let Some(bucket) = self.bucket(bucket) {
+                bucket.fetch();
+            }
+        }
     }
 
     /// Looks where else a key may be than where it prefers to be.

@@ -142,7 +142,13 @@ impl Core {
                 Err(AcquireError::limited_nanos(after))
             }
             Decided::Held => self.try_held(cost),
-            Decided::Lost => self.try_by_rule(cost),
+            Decided::Lost => match self.rule.as_deref() {
+                Some(Memory::Log(log)) => match log.plain {
+                    Some(counter) => self.try_by_log(log, cost, counter.now()),
+                    None => self.try_by_rule(cost),
+                },
+                _ => self.try_by_rule(cost),
+            },
         }
     }
 
@@ -152,9 +158,9 @@ impl Core {
         // Each is told by itself, and not by way of a place in which all of them put what was
         // decided: that takes as long as it does to decide.
         let decided = match self.rule.as_deref() {
-            Some(Memory::Log(log)) => match log.plain {
+            Some(Memory::Log(log)) => match log.plain_short {
                 Some(counter) => {
-                    let decided = self.decide_by_log(log, cost, counter.now());
+                    let decided = self.decide_by_short_log(log, cost, counter.now());
                     return self.told(decided, cost);
                 }
                 None => Decided::Lost,
@@ -189,7 +195,7 @@ impl Core {
     /// Takes so much now, or not at all, whatever is to be heeded.
     #[cold]
     #[inline(never)]
-    fn try_slowly(&self, cost: u64) -> Result<Charge, AcquireError> {
+    pub(super) fn try_slowly(&self, cost: u64) -> Result<Charge, AcquireError> {
         let result = match self.try_again(cost) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.limited(due, now)),

@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tollgate::AcquireError;
@@ -59,8 +58,6 @@ pub enum StoreError {
     /// The runtime that the store lives on is gone.
     NoRuntime,
 }
-
-type Source = dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe;
 
 impl StoreError {
     /// Whether the call may have been executed all the same, then or later: what it asked for
@@ -149,24 +146,6 @@ impl StoreError {
             Self::NoRuntime => "the runtime is gone",
         }
     }
-
-    /// In a place that stays.
-    const fn source(self) -> &'static &'static Source {
-        macro_rules! place {
-            ($($kind:ident)*) => {
-                match self {
-                    $(Self::$kind => {
-                        static PLACE: &Source = &StoreError::$kind;
-                        &PLACE
-                    })*
-                }
-            };
-        }
-        place!(
-            Timeout Disconnected Unavailable BreakerOpen TooManyClients ReadOnly Loading OutOfMemory
-            ClusterDown CrossSlot TryAgain WrongType Script Forbidden Misconfigured NoRuntime
-        )
-    }
 }
 
 impl fmt::Display for StoreError {
@@ -180,6 +159,19 @@ impl Error for StoreError {}
 /// Of the kind [`Store`](tollgate::ErrorKind::Store), with this as its source.
 impl From<StoreError> for AcquireError {
     fn from(error: StoreError) -> Self {
-        Self::store(error.source())
+        macro_rules! place {
+            ($($kind:ident)*) => {
+                match error {
+                    $(StoreError::$kind => {
+                        static PLACE: StoreError = StoreError::$kind;
+                        Self::store(&PLACE)
+                    })*
+                }
+            };
+        }
+        place!(
+            Timeout Disconnected Unavailable BreakerOpen TooManyClients ReadOnly Loading OutOfMemory
+            ClusterDown CrossSlot TryAgain WrongType Script Forbidden Misconfigured NoRuntime
+        )
     }
 }

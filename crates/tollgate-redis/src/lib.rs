@@ -1,10 +1,16 @@
-//! The limits of [tollgate] across machines, on Redis or Valkey.
+#![doc = include_str!("../README.md")]
 
+mod detector;
 mod error;
+mod lease;
 mod rate;
 mod script;
+mod several;
 mod store;
 
+pub use crate::detector::Detector;
 pub use crate::error::StoreError;
+pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::rate::{Acquire, Charge, Fallback, RateLimiter, Reservation, Source};
+pub use crate::several::{Charges, Outcome, Several};
 pub use crate::store::{Store, Warning};

@@ -30,7 +30,27 @@ scripts! {
     WINDOW = "lua/prelude.lua" "lua/window.lua" "lua/one.lua";
     /// One sliding log.
     LOG = "lua/prelude.lua" "lua/log.lua" "lua/one.lua";
+    /// One semaphore.
+    LEASE = "lua/prelude.lua" "lua/lease.lua";
 }
+
+/// Several limits, of any rules.
+pub(crate) static SEVERAL: LazyLock<Script> = LazyLock::new(|| {
+    let rules = [
+        ("debt", include_str!("lua/debt.lua")),
+        ("window", include_str!("lua/window.lua")),
+        ("log", include_str!("lua/log.lua")),
+    ];
+    let rules = rules.map(|(name, text)| format!("do\n{text}\nrules.{name} = open\nend\n"));
+    let (prelude, end) = (
+        include_str!("lua/prelude.lua"),
+        include_str!("lua/several.lua"),
+    );
+    Script::new(&format!(
+        "{prelude}\nlocal rules = {{}}\n{}{end}",
+        rules.concat()
+    ))
+});
 
 impl Script {
     pub(crate) fn new(text: &str) -> Self {
@@ -97,6 +117,11 @@ impl Arguments {
         self.0.push(Argument::Text(text.into()));
         self
     }
+
+    pub(crate) fn word(mut self, word: &'static str) -> Self {
+        self.0.push(Argument::Word(word));
+        self
+    }
 }
 
 /// What a script answers: whole numbers, and perhaps texts.
@@ -108,4 +133,25 @@ pub(crate) fn numbers(value: &Value) -> Option<Vec<u64>> {
             .map(|number| number.max(0) as u64)
             .collect(),
     )
+}
+
+/// What says in which slot of a cluster a key is, if not the whole key.
+pub(crate) fn tag(key: &str) -> Option<&str> {
+    let (_, from) = key.split_once('{')?;
+    let (tag, _) = from.split_once('}')?;
+    (!tag.is_empty()).then_some(tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_braces_that_hold_something_say_which_slot() {
+        assert_eq!(tag("user:1"), None);
+        assert_eq!(tag("{acme}:user:1"), Some("acme"));
+        assert_eq!(tag("{}x"), None);
+        assert_eq!(tag("a{b}c{d}"), Some("b"));
+        assert_eq!(tag("a{b"), None);
+    }
 }

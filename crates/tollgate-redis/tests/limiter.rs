@@ -3,5 +3,8 @@
 mod support;
 
 mod limiter {
+    mod ahead;
+    mod detector;
+    mod several;
     mod verbs;
 }

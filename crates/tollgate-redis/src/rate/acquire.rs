@@ -57,6 +57,9 @@ impl Acquire {
     /// Joins the line, or is answered at once.
     fn join(&self) -> Result<oneshot::Receiver<Answer>, Answer> {
         let core = &self.core;
+        if let Some(charge) = self.take() {
+            return Err(Ok(charge));
+        }
         let state = &mut *core.state();
         let limit = state.rule.burst;
         if state.closed {
@@ -89,8 +92,22 @@ impl Acquire {
             until: budget.and_then(|budget| now.checked_add(budget)),
             answer: sender,
         });
+        if let Some(purse) = &core.purse {
+            purse.shut(true);
+        }
         drive(core, state);
         Ok(receiver)
+    }
+
+    /// Out of what was taken ahead, without the lock.
+    #[inline]
+    fn take(&self) -> Option<Charge> {
+        let purse = self.core.purse.as_ref().filter(|_| self.cost > 0)?;
+        let taken = purse.take(self.cost)?;
+        if taken.tell {
+            self.core.stirred.notify_one();
+        }
+        Some(Core::taken(purse.chunk, self.cost, taken))
     }
 
     /// Gives up on the token's word.

@@ -2,12 +2,14 @@
 //!
 //! Lock order: none. One lock is held at a time, and never while one waits or wakes somebody.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tollgate::{Algorithm, Oversize, Quota};
 
+use super::ahead::{Batches, Purse, Rest, Taken};
 use super::charge::{Charge, Source, Ticket};
 use super::fallback::Fallback;
 use super::line::Line;
@@ -26,13 +28,19 @@ pub(super) struct Options {
     pub(super) jitter: Duration,
     pub(super) max_waiters: usize,
     pub(super) coalesce: bool,
+    /// How many to take ahead, and for how long.
+    pub(super) ahead: Option<(u64, Duration)>,
 }
 
 pub(super) struct Core {
     pub(super) store: Store,
     pub(super) key: String,
     pub(super) options: Options,
+    /// What was taken ahead, if that is done.
+    pub(super) purse: Option<Purse>,
     state: Mutex<State>,
+    /// Nobody has the limiter any more.
+    pub(super) abandoned: AtomicBool,
     /// Something has changed that whoever drives the line must look at.
     pub(super) stirred: Notify,
 }
@@ -41,6 +49,7 @@ pub(super) struct State {
     pub(super) quota: Quota,
     pub(super) rule: Rule,
     pub(super) line: Line,
+    pub(super) batches: Batches,
     /// A task is looking after the line.
     pub(super) driven: bool,
     pub(super) closed: bool,
@@ -59,10 +68,13 @@ impl Core {
             store,
             key,
             options,
+            purse: options.ahead.map(|(chunk, hold)| Purse::new(chunk, hold)),
+            abandoned: AtomicBool::new(false),
             state: Mutex::new(State {
                 quota,
                 rule,
                 line: Line::default(),
+                batches: Batches::default(),
                 driven: false,
                 closed: false,
                 stand_in: options.fallback.stand_in(quota).map(Arc::new),
@@ -78,32 +90,67 @@ impl Core {
 
     /// Asks the server, for nobody in the line.
     pub(super) async fn ask(&self, rule: &Rule, arguments: Arguments) -> Result<Reply, StoreError> {
-        let value = self
-            .store
-            .call(rule.script(), &[&self.key], &arguments)
-            .await?;
+        let keys = [self.key.as_str()];
+        let value = self.store.call(rule.script(), &keys, &arguments).await?;
         Reply::read(&value)
     }
 
     /// Gives back so much of what was charged.
     pub(super) async fn give(&self, charge: &Charge, n: u64) -> Result<(), StoreError> {
-        if let Ticket::Store {
-            rule,
-            position,
-            made,
-        } = &charge.ticket
-        {
-            let arguments = rule.arguments("give");
-            let arguments = arguments.numbers([n, *position, *made]);
-            self.ask(rule, arguments).await?;
+        match &charge.ticket {
+            Ticket::Store {
+                rule,
+                position,
+                made,
+            } => {
+                let arguments = rule.arguments("give");
+                let arguments = arguments.numbers([n, *position, *made]);
+                self.ask(rule, arguments).await?;
+            }
+            Ticket::Ahead => {
+                let state = self.state();
+                if let Some(purse) = &self.purse {
+                    state.batches.put_back(purse, charge.at, n);
+                }
+            }
+            Ticket::Local(_) | Ticket::Open => {}
         }
         self.forget_denied();
         Ok(())
     }
 
+    /// Gives back what was taken ahead and not used.
+    pub(super) fn return_rests(self: &Arc<Self>, rests: Vec<Rest>) {
+        let charges = rests.into_iter().map(|Rest { batch, count }| Charge {
+            ticket: Ticket::Store {
+                rule: batch.rule,
+                position: batch.position,
+                made: batch.made,
+            },
+            ..Charge::open(count, Source::Ahead)
+        });
+        self.give_later(charges.collect());
+    }
+
+    /// A charge out of what was taken ahead.
+    pub(super) fn taken(limit: u64, cost: u64, taken: Taken) -> Charge {
+        Charge {
+            cost,
+            at: taken.at,
+            source: Source::Ahead,
+            ticket: Ticket::Ahead,
+            limit,
+            remaining: taken.left,
+            reset: Duration::ZERO,
+        }
+    }
+
     /// Something came back, or the quota is another one.
     pub(super) fn forget_denied(&self) {
-        self.state().line.denied = None;
+        let mut state = self.state();
+        state.line.denied = None;
+        state.batches.forget();
+        drop(state);
         self.stirred.notify_one();
     }
 

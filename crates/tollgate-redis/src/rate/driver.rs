@@ -1,13 +1,16 @@
 //! The task that looks after a line while somebody is in it.
 //!
 //! One call is made at a time, for as many as are in line then; who comes meanwhile is in the next
-//! one. If the task is dropped, with its runtime, everybody in line is told.
+//! one. If the task is dropped, with its runtime, everybody in line is told. While something is
+//! taken ahead it stays, to give it back in time.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tollgate::AcquireError;
 
+use super::ahead::Purse;
 use super::charge::{Charge, Source, Ticket};
 use super::core::{Core, State};
 use super::fallback::{Fallback, applies};
@@ -43,13 +46,14 @@ pub(super) fn drive(core: &Arc<Core>, state: &mut State) {
 impl Driver {
     async fn run(mut self) {
         loop {
-            let (next, rule, present) = self.next();
+            let (next, rule) = self.next();
             match next {
                 Next::Nothing => {
                     self.done = true;
                     return;
                 }
-                Next::Ask(costs) => self.ask(&rule, &costs, present).await,
+                Next::Ask(costs) => self.ask(&rule, &costs).await,
+                Next::TakeAhead(n) => self.take_ahead(&rule, n).await,
                 Next::Wait(again) => {
                     let stirred = self.core.stirred.notified();
                     let _ = tokio::time::timeout_at(again.into(), stirred).await;
@@ -58,23 +62,56 @@ impl Driver {
         }
     }
 
-    /// And how many are in line.
-    fn next(&self) -> (Next, Rule, usize) {
-        let state = &mut *self.core.state();
-        if state.closed {
-            state.line.close();
-        }
-        let most = if self.core.options.coalesce { MOST } else { 1 };
-        let next = state.line.next(&state.rule, Instant::now(), most);
-        if next == Next::Nothing {
-            // Under the lock: whoever comes next begins anew.
-            state.driven = false;
-        }
-        (next, state.rule, state.line.waiters.len())
+    fn next(&self) -> (Next, Rule) {
+        let core = &self.core;
+        let (mut rests, mut returned) = (Vec::new(), Vec::new());
+        let (next, rule) = {
+            let state = &mut *core.state();
+            state.line.clear();
+            if state.closed {
+                state.line.close();
+            }
+            if let Some(purse) = &core.purse {
+                let ended = core.has_ended(state);
+                rests = state.batches.take_back(purse, ended);
+                returned = serve(purse, state);
+            }
+            let most = if core.options.coalesce { MOST } else { 1 };
+            let next = state.line.next(&state.rule, Instant::now(), most);
+            let next = match (&core.purse, next) {
+                (Some(purse), Next::Nothing) => core.keep_purse(purse, state),
+                (Some(purse), Next::Ask(costs)) => state.batches.instead(purse, costs),
+                (_, next) => next,
+            };
+            if next == Next::Nothing {
+                // Under the lock: whoever comes next begins anew.
+                state.driven = false;
+            }
+            (next, state.rule)
+        };
+        core.return_rests(rests);
+        core.give_later(returned);
+        (next, rule)
     }
 
-    async fn ask(&self, rule: &Rule, costs: &[u64], present: usize) {
+    async fn take_ahead(&self, rule: &Rule, n: u64) {
+        let Some(purse) = &self.core.purse else {
+            return;
+        };
+        let asked = purse.now();
+        let arguments = rule.arguments("upto").number(n);
+        let answer = self.core.ask(rule, arguments).await;
+        let state = &mut *self.core.state();
+        match answer {
+            Ok(reply) => state.batches.put(purse, *rule, &reply, asked),
+            // Whoever comes next is in line, and hears of it.
+            Err(_) => state.batches.forget(),
+        }
+    }
+
+    async fn ask(&self, rule: &Rule, costs: &[u64]) {
         let asked = Instant::now();
+        let present = self.core.state().line.waiters.len();
         let arguments = rule.arguments("take").numbers(costs.iter().copied());
         match self.core.ask(rule, arguments).await {
             Ok(reply) => {
@@ -84,6 +121,9 @@ impl Driver {
                     until: asked + reply.wait,
                     again: self.core.jittered(Instant::now() + reply.wait),
                 });
+                if let Some(purse) = &self.core.purse {
+                    self.core.state().batches.learn(purse, reply.free);
+                }
                 self.answer(rule, charges, denied);
             }
             Err(error) if applies(error) => self.fall_back(rule, costs.len(), present, error),
@@ -173,6 +213,42 @@ impl Driver {
             }
         }
         self.answer(rule, charges, denied);
+    }
+}
+
+/// Those in front, out of what was taken ahead.
+fn serve(purse: &Purse, state: &mut State) -> Vec<Charge> {
+    let mut returned = Vec::new();
+    while let Some(first) = state.line.waiters.front() {
+        let cost = first.cost;
+        let Some(taken) = purse.take_shut(cost) else {
+            break;
+        };
+        let charge = Core::taken(state.rule.burst, cost, taken);
+        returned.extend(state.line.grant([charge]));
+    }
+    returned
+}
+
+impl Core {
+    fn has_ended(&self, state: &State) -> bool {
+        let abandoned = self.abandoned.load(Ordering::Acquire);
+        state.closed || abandoned && state.line.waiters.is_empty()
+    }
+
+    /// What to do for the purse when nobody is in line.
+    fn keep_purse(&self, purse: &Purse, state: &State) -> Next {
+        if self.has_ended(state) {
+            return Next::Nothing;
+        }
+        purse.shut(false);
+        if let Some(n) = state.batches.wanted(purse) {
+            return Next::TakeAhead(n);
+        }
+        match state.batches.over_in(purse) {
+            Some(over) => Next::Wait(Instant::now() + over),
+            None => Next::Nothing,
+        }
     }
 }
 

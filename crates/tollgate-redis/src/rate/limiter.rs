@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -50,7 +51,20 @@ use crate::store::Store;
 /// ```
 #[derive(Clone)]
 pub struct RateLimiter {
+    handle: Arc<Handle>,
+}
+
+/// What all clones have, so that the last one is told from the others.
+struct Handle {
     core: Arc<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // What was taken ahead goes back.
+        self.core.abandoned.store(true, Ordering::Release);
+        self.core.stirred.notify_one();
+    }
 }
 
 impl RateLimiter {
@@ -69,6 +83,7 @@ impl RateLimiter {
             jitter: Duration::ZERO,
             max_waiters: usize::MAX,
             coalesce: true,
+            ahead: None,
         };
         Self::made(store.clone(), key.into(), quota, options)
     }
@@ -77,7 +92,9 @@ impl RateLimiter {
     fn made(store: Store, key: String, quota: Quota, options: Options) -> Self {
         let rule = Self::rule(quota, options.algorithm);
         Self {
-            core: Arc::new(Core::new(store, key, quota, rule, options)),
+            handle: Arc::new(Handle {
+                core: Arc::new(Core::new(store, key, quota, rule, options)),
+            }),
         }
     }
 
@@ -91,7 +108,7 @@ impl RateLimiter {
 
     #[track_caller]
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let core = &self.core;
+        let core = &self.handle.core;
         let mut options = core.options;
         change(&mut options);
         let quota = core.state().quota;
@@ -144,6 +161,29 @@ impl RateLimiter {
         self.with(|options| options.coalesce = coalesce)
     }
 
+    /// Takes up to `chunk` tokens ahead, as long as the server has as many to spare, and decides out
+    /// of them without a call; holds them for at most `hold`, and gives back what is left, also
+    /// when the last clone is dropped.
+    ///
+    /// The limit holds by the [times](Charge::at) at which the server charged. By those at which
+    /// `p` processes let callers go, it is at most burst + rate·`w` + min(`p·chunk`, rate·`hold`) in
+    /// any time `w`, as what is held may be let go later. What is held is not there for others. A process
+    /// that dies leaves what it held charged.
+    ///
+    /// # Panics
+    ///
+    /// If `chunk` is 0 or more than the burst, or `hold` is zero.
+    #[track_caller]
+    pub fn ahead(self, chunk: u64, hold: Duration) -> Self {
+        let burst = self.handle.core.state().rule.burst;
+        assert!(
+            (1..=burst).contains(&chunk),
+            "a chunk of {chunk} is none of a burst of {burst}"
+        );
+        assert!(hold > Duration::ZERO, "tokens cannot be held for {hold:?}");
+        self.with(|options| options.ahead = Some((chunk, hold)))
+    }
+
     /// Waits until one more may go.
     ///
     /// # Errors
@@ -160,7 +200,7 @@ impl RateLimiter {
     ///
     /// As [`acquire`](Self::acquire); `ExceedsCapacity` if that is more than the burst.
     pub fn acquire_many(&self, n: u64) -> Acquire {
-        Acquire::new(Arc::clone(&self.core), n, false)
+        Acquire::new(Arc::clone(&self.handle.core), n, false)
     }
 
     /// As [`acquire`](Self::acquire), until the token is cancelled.
@@ -187,7 +227,7 @@ impl RateLimiter {
     ///
     /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if that is more than the burst.
     pub fn try_acquire_many(&self, n: u64) -> Acquire {
-        Acquire::new(Arc::clone(&self.core), n, true)
+        Acquire::new(Arc::clone(&self.handle.core), n, true)
     }
 
     /// Charges one now, to be paid for after a delay of at most `most`, and says how long that is.
@@ -210,13 +250,13 @@ impl RateLimiter {
             .unwrap_or(u64::MAX)
             .min(1 << 52);
         let arguments = rule.arguments("reserve").numbers([n, most]);
-        let reply = self.core.ask(&rule, arguments).await?;
+        let reply = self.handle.core.ask(&rule, arguments).await?;
         if reply.done == 0 {
             return Err(AcquireError::limited(reply.wait));
         }
-        let due = self.core.jittered(Instant::now() + reply.wait);
+        let due = self.handle.core.jittered(Instant::now() + reply.wait);
         let charge = self.charged(&rule, n, &reply);
-        Ok(Reservation::new(Arc::clone(&self.core), charge, due))
+        Ok(Reservation::new(Arc::clone(&self.handle.core), charge, due))
     }
 
     fn charged(&self, rule: &Rule, n: u64, reply: &super::reply::Reply) -> Charge {
@@ -228,11 +268,11 @@ impl RateLimiter {
     }
 
     fn admissible(&self, n: u64) -> Result<Rule, AcquireError> {
-        let state = self.core.state();
+        let state = self.handle.core.state();
         if state.closed {
             return Err(AcquireError::new(tollgate::ErrorKind::Closed));
         }
-        if n > state.rule.burst && self.core.options.oversize != Oversize::Debt {
+        if n > state.rule.burst && self.handle.core.options.oversize != Oversize::Debt {
             return Err(AcquireError::exceeds_capacity(state.rule.burst));
         }
         Ok(state.rule)
@@ -244,9 +284,9 @@ impl RateLimiter {
     ///
     /// How the store failed.
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
-        let rule = self.core.state().rule;
+        let rule = self.handle.core.state().rule;
         let arguments = rule.arguments("charge").number(n);
-        let reply = self.core.ask(&rule, arguments).await?;
+        let reply = self.handle.core.ask(&rule, arguments).await?;
         Ok(self.charged(&rule, n, &reply))
     }
 
@@ -260,12 +300,12 @@ impl RateLimiter {
     ///
     /// How the store failed: then it stays charged, and time pays it off.
     pub async fn refund(&self, charge: Charge) -> Result<(), StoreError> {
-        self.core.give_back(charge).await
+        self.handle.core.give_back(charge).await
     }
 
     /// As [`refund`](Self::refund), without waiting for it, or hearing how it went.
     pub fn refund_later(&self, charge: Charge) {
-        self.core.give_later(vec![charge]);
+        self.handle.core.give_later(vec![charge]);
     }
 
     /// Makes of a charge what the call really cost: gives back the rest, or charges more.
@@ -277,7 +317,7 @@ impl RateLimiter {
         if actual > charge.cost {
             self.charge(actual - charge.cost).await?;
         } else if actual < charge.cost {
-            self.core.give(&charge, charge.cost - actual).await?;
+            self.handle.core.give(&charge, charge.cost - actual).await?;
         }
         Ok(())
     }
@@ -288,9 +328,9 @@ impl RateLimiter {
     ///
     /// How the store failed.
     pub async fn peek(&self, n: u64) -> Result<Decision, StoreError> {
-        let rule = self.core.state().rule;
+        let rule = self.handle.core.state().rule;
         let arguments = rule.arguments("peek").number(n);
-        let reply = self.core.ask(&rule, arguments).await?;
+        let reply = self.handle.core.ask(&rule, arguments).await?;
         Ok(reply.decision(rule.burst))
     }
 
@@ -303,50 +343,62 @@ impl RateLimiter {
     /// As [`new`](Self::new) and [`algorithm`](Self::algorithm).
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        let rule = Self::rule(quota, self.core.options.algorithm);
-        let stand_in = self.core.options.fallback.stand_in(quota).map(Arc::new);
+        let rule = Self::rule(quota, self.handle.core.options.algorithm);
+        let stand_in = self
+            .handle
+            .core
+            .options
+            .fallback
+            .stand_in(quota)
+            .map(Arc::new);
         {
-            let mut state = self.core.state();
+            let mut state = self.handle.core.state();
             state.quota = quota;
             state.rule = rule;
             if state.stand_in.is_some() {
                 state.stand_in = stand_in;
             }
         }
-        self.core.forget_denied();
+        self.handle.core.forget_denied();
     }
 
     /// The quota.
     pub fn quota(&self) -> Quota {
-        self.core.state().quota
+        self.handle.core.state().quota
     }
 
     /// The key.
     pub fn key(&self) -> &str {
-        &self.core.key
+        &self.handle.core.key
     }
 
     /// How many wait in this process.
     pub fn waiting(&self) -> usize {
-        self.core.state().line.waiters.len()
+        self.handle.core.state().line.waiters.len()
     }
 
     /// Admits nobody any more, in this process: who waits and who comes gets `Closed`.
     pub fn close(&self) {
-        self.core.state().closed = true;
-        self.core.stirred.notify_one();
+        {
+            let core = &self.handle.core;
+            core.state().closed = true;
+            if let Some(purse) = &core.purse {
+                purse.shut(true);
+            }
+        }
+        self.handle.core.stirred.notify_one();
     }
 
     /// Whether it was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.core.state().closed
+        self.handle.core.state().closed
     }
 }
 
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimiter")
-            .field("key", &self.core.key)
+            .field("key", &self.handle.core.key)
             .field("quota", &self.quota())
             .field("waiting", &self.waiting())
             .finish_non_exhaustive()

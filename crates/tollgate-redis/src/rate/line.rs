@@ -54,6 +54,8 @@ pub(super) enum Next {
     Ask(Vec<u64>),
     /// Look again then.
     Wait(Instant),
+    /// Take so many ahead.
+    TakeAhead(u64),
 }
 
 impl Line {
@@ -72,9 +74,13 @@ impl Line {
         }
     }
 
-    /// Passes over those who gave up, refuses those who will not wait, and says what to do.
-    pub(super) fn next(&mut self, rule: &Rule, now: Instant, most: usize) -> Next {
+    /// Passes over those who gave up.
+    pub(super) fn clear(&mut self) {
         self.waiters.retain(|waiter| !waiter.answer.is_closed());
+    }
+
+    /// Refuses those who will not wait, and says what to do.
+    pub(super) fn next(&mut self, rule: &Rule, now: Instant, most: usize) -> Next {
         if let Some(denied) = self.denied.filter(|denied| denied.until > now) {
             self.refuse(rule, denied, now);
         } else {

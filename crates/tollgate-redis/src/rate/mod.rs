@@ -1,6 +1,7 @@
 //! A rate limit on a server.
 
 mod acquire;
+mod ahead;
 mod charge;
 mod core;
 mod driver;
@@ -17,3 +18,4 @@ pub use self::charge::{Charge, Source};
 pub use self::fallback::Fallback;
 pub use self::limiter::RateLimiter;
 pub use self::reservation::Reservation;
+pub(crate) use self::rule::Rule;

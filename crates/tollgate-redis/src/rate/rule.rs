@@ -128,7 +128,20 @@ impl Rule {
 
     /// What a script is to do, by this rule.
     pub(crate) fn arguments(&self, what: &'static str) -> Arguments {
-        Arguments::new(what)
+        self.tell(Arguments::new(what))
+    }
+
+    /// As [`arguments`](Self::arguments), where there are several rules.
+    pub(crate) fn tell_which(&self, arguments: Arguments) -> Arguments {
+        self.tell(arguments.word(match self.kind {
+            Kind::Debt => "debt",
+            Kind::Window => "window",
+            Kind::Log => "log",
+        }))
+    }
+
+    fn tell(&self, arguments: Arguments) -> Arguments {
+        arguments
             .number(self.count)
             .number(self.period)
             .number(self.burst)

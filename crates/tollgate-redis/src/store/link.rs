@@ -127,14 +127,6 @@ impl Link {
         }
     }
 
-    pub(super) fn is_cluster(&self) -> bool {
-        match &self.address {
-            Address::Server(_) => false,
-            #[cfg(feature = "cluster")]
-            Address::Cluster(_) => true,
-        }
-    }
-
     /// What stands for all parts.
     pub(super) fn whole(&self) -> u16 {
         if self.is_cluster() { u16::MAX } else { 0 }
@@ -150,6 +142,10 @@ impl Link {
             #[cfg(feature = "cluster")]
             Address::Cluster(_) => super::slot::slot(key),
         }
+    }
+
+    pub(super) fn is_cluster(&self) -> bool {
+        !matches!(self.address, Address::Server(_))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -183,6 +183,11 @@ impl Store {
         self.shared.breaker.is_open()
     }
 
+    /// Whether keys are spread over slots, of which a script sees one.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.shared.link.is_cluster()
+    }
+
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.shared.runtime.spawn(task));
     }
@@ -192,10 +197,6 @@ impl Store {
     pub(crate) fn again(&self, key: &str) -> Option<Instant> {
         let shared = &*self.shared;
         shared.breaker.until(shared.link.part(key))
-    }
-
-    fn is_cluster(&self) -> bool {
-        self.shared.link.is_cluster()
     }
 
     /// Calls a script, within the deadline.

@@ -9,7 +9,7 @@ use crate::support::runtime;
 use crate::support::server::Server;
 
 /// So slow that nothing comes back while a test runs.
-fn slow(burst: u64) -> Quota {
+pub(crate) fn slow(burst: u64) -> Quota {
     Quota::per_day(burst).burst(burst)
 }
 

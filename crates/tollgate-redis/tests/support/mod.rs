@@ -19,3 +19,12 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .build()
         .unwrap()
 }
+
+/// Looks again and again, until it is so; the test fails after half a minute.
+pub(crate) async fn until(mut is_so: impl AsyncFnMut() -> bool) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while !is_so().await {
+        assert!(std::time::Instant::now() < end, "it does not come about");
+        tokio::task::yield_now().await;
+    }
+}

@@ -27,6 +27,7 @@
 //!
 //! In the [short form](stamps) every charge is made under the lock; refusals are as here.
 
+mod brief;
 mod held;
 #[cfg(test)]
 mod overtaken;
@@ -71,6 +72,20 @@ impl Position {
         (self.lap & LAP) << INDEX_BITS | self.index
     }
 
+    /// The one that is next then, in a ring of so many.
+    #[inline]
+    fn next(self, len: u64) -> Self {
+        let index = self.index + 1;
+        if index < len {
+            Self { index, ..self }
+        } else {
+            Self {
+                index: 0,
+                lap: self.lap + 1,
+            }
+        }
+    }
+
     /// So many places on, in a ring of so many.
     fn after(self, places: u64, len: u64) -> Self {
         let index = self.index + places;
@@ -100,8 +115,10 @@ impl Position {
 
 /// What is beside the word.
 pub(crate) struct Log {
-    /// By which tries are decided, if there is nothing else to be heeded.
+    /// By which tries are decided, if there is nothing else to be heeded, in the long form;
     pub(in crate::rate) plain: Option<Counter>,
+    /// and in the short one.
+    pub(in crate::rate) plain_short: Option<Counter>,
     len: AtomicU64,
     /// In nanoseconds.
     period: AtomicU64,
@@ -154,11 +171,27 @@ impl Core {
         }
         let view = log.view();
         match view.stamps {
-            Stamps::Long(places) => self.decide_by_place(&view, places, seen, now),
+            Stamps::Long(places) => {
+                let written = |place: &AtomicU64, found, nanos| {
+                    self.write_for_another(log, place, seen, found, nanos)
+                };
+                self.decide_by_place(&view, places, seen, now, written)
+            }
             Stamps::Short(_) => self.refuse_by_short_place(log, seen, now),
         }
     }
 
+    /// The same by the short form.
+    #[inline(always)]
+    pub(in crate::rate) fn decide_by_short_log(&self, log: &Log, cost: u64, now: Tick) -> Decided {
+        let seen = self.cell.load();
+        if seen.is_held() || cost != 1 {
+            return Decided::Held;
+        }
+        self.refuse_by_short_place(log, seen, now)
+    }
+
+    /// By the place that is next. If that is pending, `written` says what is in it since.
     #[inline(always)]
     fn decide_by_place(
         &self,
@@ -166,6 +199,7 @@ impl Core {
         places: &[AtomicU64],
         seen: Seen,
         now: Tick,
+        written: impl FnOnce(&AtomicU64, Stamp, u64) -> Option<Stamp>,
     ) -> Decided {
         let head = Position::of(seen);
         // While the quota changes, there may be no such place any more.
@@ -175,7 +209,7 @@ impl Core {
         let nanos = now.as_nanos().min(LAST_TICK);
         let mut found = Stamp::load(place);
         if found.lap() != view.lap_before(head) {
-            match self.write_for_another(*view, place, seen, found, nanos) {
+            match written(place, found, nanos) {
                 Some(written) => found = written,
                 None => return Decided::Lost,
             }
@@ -183,7 +217,7 @@ impl Core {
         if !found.is_free(view.period, nanos) {
             return self.refuse_by_place(view, seen, found, now);
         }
-        let next = head.after(1, view.len);
+        let next = head.next(view.len);
         let mut charge = self.remembered(next.passed(view.len), now, 1);
         if !self.cell.exchange(seen, next.value()) {
             return Decided::Lost;
@@ -198,14 +232,16 @@ impl Core {
 
     /// What is in the place that is next, after it was not written by whoever is a lap ahead.
     #[cold]
+    #[inline(never)]
     fn write_for_another(
         &self,
-        view: View<'_>,
+        log: &Log,
         place: &AtomicU64,
         seen: Seen,
         found: Stamp,
         now: u64,
     ) -> Option<Stamp> {
+        let view = log.view();
         if !self.cell.is_still(seen) {
             return None;
         }
@@ -219,7 +255,7 @@ impl Core {
     }
 
     /// A place is not free.
-    #[inline]
+    #[inline(always)]
     fn refuse_by_place(&self, view: &View<'_>, seen: Seen, found: Stamp, now: Tick) -> Decided {
         let due = found.free_from(view.period);
         if !self.cell.is_still(seen) {
@@ -260,7 +296,8 @@ impl Ring {
 impl Log {
     pub(super) fn new(quota: Quota, plain: Option<Counter>, short: bool) -> Self {
         Self {
-            plain,
+            plain: plain.filter(|_| !short),
+            plain_short: plain.filter(|_| short),
             len: AtomicU64::new(quota.count()),
             period: AtomicU64::new(quota.period_nanos()),
             laps: AtomicU64::new(0),
@@ -271,7 +308,7 @@ impl Log {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn ring(&self) -> &Ring {
         // Pairs with the release of `change`: the ring was made.
         match self.ring.load(Ordering::Acquire) {
@@ -281,6 +318,7 @@ impl Log {
     }
 
     #[cold]
+    #[inline(never)]
     fn larger_ring(&self, before: u64) -> &Ring {
         (0..before).fold(&self.first, |ring, _| {
             ring.larger.get().map_or(ring, |larger| larger)
@@ -288,6 +326,7 @@ impl Log {
     }
 
     /// That these belong together is for the word to prove.
+    #[inline(always)]
     fn view(&self) -> View<'_> {
         View {
             stamps: &self.ring().stamps,

@@ -53,6 +53,7 @@ impl Stamp {
     }
 
     /// From when on the next may be charged here.
+    #[inline]
     pub(super) fn free_from(self, period: u64) -> u64 {
         self.time().map_or(0, |time| time.saturating_add(period))
     }
@@ -72,6 +73,7 @@ impl Stamp {
     }
 
     /// When `mine` was charged, which was to follow this, if `other` is found instead.
+    #[cold]
     pub(super) fn written_by_another(self, other: Self, mine: Self, period: u64) -> u64 {
         let own = mine.time().unwrap_or_default();
         let found = other.time().unwrap_or_default();

@@ -1,0 +1,383 @@
+//! A limit on a server, beside redis-rs that calls the plainest script there is: what a decision
+//! costs more, how many calls are saved, and what happens when the server does not answer.
+//!
+//! Differences and counts, no ratios of times alone, so it has a table of its own.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use redis::aio::MultiplexedConnection;
+use redis_on_loopback::Server;
+use tokio::runtime::Runtime;
+use tollgate::Quota;
+use tollgate_bench::harness::{Options, Table};
+use tollgate_redis::{RateLimiter, Store};
+
+/// Nobody asks for as much.
+fn plenty() -> Quota {
+    Quota::per_second(1_000_000_000).burst(1_000_000)
+}
+
+/// GCRA as it is written in a few lines: in arrival times, by the server's clock.
+const PLAINEST: &str = "
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local next = tonumber(redis.call('GET', KEYS[1]) or now)
+if next < now then next = now end
+if next - now > tonumber(ARGV[2]) then return 0 end
+redis.call('SET', KEYS[1], string.format('%.3f', next + ARGV[1]), 'PX', 10000)
+return 1";
+
+const NAMES: [&str; 6] = [
+    "redis: one decision",
+    "redis: a hot key, 256 tasks",
+    "redis: a cached denial",
+    "redis: taken ahead",
+    "redis: stopped",
+    "redis: killed and back",
+];
+
+struct Figure {
+    name: String,
+    ours: f64,
+    target: f64,
+    /// Must be at most the target; otherwise at least.
+    at_most: bool,
+    note: String,
+}
+
+/// Whether no target was missed.
+pub(crate) fn run(options: &Options) -> bool {
+    let wanted: Vec<&str> = NAMES
+        .into_iter()
+        .filter(|name| options.wants(name))
+        .collect();
+    if wanted.is_empty() {
+        return true;
+    }
+    if Command::new("redis-server")
+        .arg("--version")
+        .output()
+        .is_err()
+    {
+        println!("redis-server is not installed: its rows are missing");
+        return !options.check;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime can be built");
+    let mut table = Table::new(&["operation", "figure", "target", "verdict", "how"]);
+    let mut kept = true;
+    for name in wanted {
+        eprintln!("measuring: {name}");
+        let figures = match name {
+            "redis: one decision" => one_decision(&runtime),
+            "redis: a hot key, 256 tasks" => hot_key(&runtime),
+            "redis: a cached denial" => cached_denial(&runtime),
+            "redis: taken ahead" => taken_ahead(&runtime),
+            "redis: stopped" => stopped(&runtime),
+            _ => killed(&runtime),
+        };
+        for figure in figures {
+            let passed = if figure.at_most {
+                figure.ours <= figure.target
+            } else {
+                figure.ours >= figure.target
+            };
+            kept &= passed;
+            table.push(vec![
+                figure.name,
+                format!("{:.3}", figure.ours),
+                format!(
+                    "{} {}",
+                    if figure.at_most { "<=" } else { ">=" },
+                    figure.target
+                ),
+                if passed { "PASS" } else { "MISS" }.to_owned(),
+                figure.note,
+            ]);
+        }
+    }
+    eprintln!();
+    println!();
+    table.print(options.markdown);
+    kept
+}
+
+/// The plainest script on a connection of redis-rs.
+#[derive(Clone)]
+struct Plainest {
+    connection: MultiplexedConnection,
+    digest: String,
+}
+
+impl Plainest {
+    async fn new(server: &Server) -> Self {
+        let client = redis::Client::open(server.address()).expect("it is an address");
+        let mut connection = client
+            .get_multiplexed_async_connection()
+            .await
+            .expect("the server answers");
+        let digest = redis::cmd("SCRIPT")
+            .arg("LOAD")
+            .arg(PLAINEST)
+            .query_async(&mut connection)
+            .await
+            .expect("it takes a script");
+        Self { connection, digest }
+    }
+
+    async fn decide(&mut self) {
+        let decided: i64 = redis::cmd("EVALSHA")
+            .arg(&self.digest)
+            .arg(1)
+            .arg("plainest")
+            .arg(0.001)
+            .arg(1_000_000)
+            .query_async(&mut self.connection)
+            .await
+            .expect("it runs");
+        assert_eq!(decided, 1, "there is plenty");
+    }
+}
+
+fn middle(mut times: Vec<Duration>) -> f64 {
+    times.sort_unstable();
+    micros(times[times.len() / 2])
+}
+
+fn micros(duration: Duration) -> f64 {
+    duration.as_nanos() as f64 / 1e3
+}
+
+fn one_decision(runtime: &Runtime) -> Vec<Figure> {
+    let server = Server::start();
+    let decide = async move {
+        let limiter = RateLimiter::new(&server.store(), "ours", plenty());
+        let mut plainest = Plainest::new(&server).await;
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..20_000 {
+            let start = Instant::now();
+            limiter.acquire().await.expect("there is plenty");
+            let between = Instant::now();
+            plainest.decide().await;
+            ours.push(between - start);
+            theirs.push(between.elapsed());
+        }
+        (middle(ours), middle(theirs))
+    };
+    // In a task, as one has it.
+    let (ours, theirs) = runtime
+        .block_on(runtime.spawn(decide))
+        .expect("it ran through");
+    vec![Figure {
+        name: "redis: one decision, µs more at the median".to_owned(),
+        ours: ours - theirs,
+        target: 5.0,
+        at_most: true,
+        note: format!("{ours:.1} beside {theirs:.1} of redis-rs with the plainest script"),
+    }]
+}
+
+/// How many decisions a second so many tasks get, each one after the other.
+async fn rate<D>(decide: impl Fn() -> D) -> f64
+where
+    D: Future<Output = u64> + Send + 'static,
+{
+    let start = Instant::now();
+    let tasks: Vec<_> = (0..256).map(|_| tokio::spawn(decide())).collect();
+    let mut decided = 0;
+    for task in tasks {
+        decided += task.await.expect("it ran through");
+    }
+    decided as f64 / start.elapsed().as_secs_f64()
+}
+
+fn hot_key(runtime: &Runtime) -> Vec<Figure> {
+    let server = Server::start();
+    runtime.block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "ours", plenty());
+        let plainest = Plainest::new(&server).await;
+        let (mut ratios, mut ours, mut theirs) = (Vec::new(), 0.0, 0.0);
+        for _ in 0..5 {
+            theirs = rate(|| {
+                let mut plainest = plainest.clone();
+                async move {
+                    for _ in 0..200 {
+                        plainest.decide().await;
+                    }
+                    200
+                }
+            })
+            .await;
+            ours = rate(|| {
+                let limiter = limiter.clone();
+                async move {
+                    for _ in 0..2000 {
+                        limiter.acquire().await.expect("there is plenty");
+                    }
+                    2000
+                }
+            })
+            .await;
+            ratios.push(ours / theirs);
+        }
+        ratios.sort_unstable_by(f64::total_cmp);
+        vec![Figure {
+            name: "redis: a hot key, 256 tasks, times as many".to_owned(),
+            ours: ratios[2],
+            target: 10.0,
+            at_most: false,
+            note: format!(
+                "{ours:.0} a second, coalesced, beside {theirs:.0} of redis-rs, which pipelines"
+            ),
+        }]
+    })
+}
+
+fn cached_denial(runtime: &Runtime) -> Vec<Figure> {
+    let server = Server::start();
+    runtime.block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "ours", Quota::per_hour(1));
+        limiter.acquire().await.expect("there is one");
+        limiter.try_acquire().await.expect_err("there is only one");
+        let before = store.calls();
+        let start = Instant::now();
+        for _ in 0..100_000 {
+            limiter.try_acquire().await.expect_err("there is only one");
+        }
+        let each = start.elapsed() / 100_000;
+        vec![Figure {
+            name: "redis: a cached denial, calls".to_owned(),
+            ours: (store.calls() - before) as f64,
+            target: 0.0,
+            at_most: true,
+            note: format!("100,000 denials of {each:?}"),
+        }]
+    })
+}
+
+fn taken_ahead(runtime: &Runtime) -> Vec<Figure> {
+    const CHUNK: u64 = 1000;
+    const TIMES: u64 = 1_000_000;
+    let server = Server::start();
+    runtime.block_on(async {
+        let store = server.store();
+        let minute = Duration::from_secs(60);
+        let limiter = RateLimiter::new(&store, "ours", plenty()).ahead(CHUNK, minute);
+        let local = tollgate::RateLimiter::new(plenty());
+        limiter.acquire().await.expect("there is plenty");
+        let before = store.calls();
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..TIMES / 1000 {
+            let start = Instant::now();
+            for _ in 0..1000 {
+                limiter.acquire().await.expect("there is plenty");
+            }
+            let between = Instant::now();
+            for _ in 0..1000 {
+                local.acquire().await.expect("there is plenty");
+            }
+            ours.push(between - start);
+            theirs.push(between.elapsed());
+        }
+        let calls = (store.calls() - before) as f64 / TIMES as f64;
+        let (ours, theirs) = (middle(ours), middle(theirs));
+        vec![
+            Figure {
+                name: "redis: taken ahead, calls a decision".to_owned(),
+                ours: calls,
+                target: 1.0 / CHUNK as f64 + 0.01,
+                at_most: true,
+                note: format!("chunks of {CHUNK}, one task that asks all the time"),
+            },
+            Figure {
+                name: "redis: taken ahead, of a decision in the process".to_owned(),
+                ours: ours / theirs,
+                target: 2.0,
+                at_most: true,
+                note: format!("{ours:.1} ns beside {theirs:.1}, both awaited"),
+            },
+        ]
+    })
+}
+
+const DEADLINE: Duration = Duration::from_millis(50);
+
+fn stopped(runtime: &Runtime) -> Vec<Figure> {
+    let server = Server::start();
+    runtime.block_on(async {
+        let store = Store::new(&server.address()).expect("it is an address");
+        let store = store.deadline(DEADLINE);
+        // Of keys of their own, so that each makes calls of its own.
+        let limiters: Vec<_> = (0..64)
+            .map(|key| RateLimiter::new(&store, format!("key {key}"), plenty()))
+            .collect();
+        for limiter in &limiters {
+            limiter.acquire().await.expect("there is plenty");
+        }
+        server.signal("STOP");
+        let end = Instant::now() + Duration::from_secs(2);
+        let tasks: Vec<_> = limiters
+            .into_iter()
+            .map(|limiter| {
+                tokio::spawn(async move {
+                    let mut late = Vec::new();
+                    while Instant::now() < end {
+                        let start = Instant::now();
+                        limiter.acquire().await.expect_err("nobody answers");
+                        late.push(start.elapsed().saturating_sub(DEADLINE));
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    late
+                })
+            })
+            .collect();
+        let mut late = Vec::new();
+        for task in tasks {
+            late.extend(task.await.expect("it ran through"));
+        }
+        server.signal("CONT");
+        late.sort_unstable();
+        vec![Figure {
+            name: "redis: stopped, ms after the deadline, p99.9".to_owned(),
+            ours: micros(late[late.len() * 999 / 1000]) / 1e3,
+            target: 5.0,
+            at_most: true,
+            note: format!("{} calls by 64 tasks, a deadline of 50 ms", late.len()),
+        }]
+    })
+}
+
+fn killed(runtime: &Runtime) -> Vec<Figure> {
+    let mut server = Server::start();
+    runtime.block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "ours", plenty());
+        let mut worst = Duration::ZERO;
+        for _ in 0..10 {
+            limiter.acquire().await.expect("there is plenty");
+            server.kill();
+            while limiter.acquire().await.is_ok() {}
+            for _ in 0..100 {
+                limiter.acquire().await.expect_err("it is dead");
+            }
+            server.restart();
+            let start = Instant::now();
+            while limiter.acquire().await.is_err() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            worst = worst.max(start.elapsed());
+        }
+        vec![Figure {
+            name: "redis: killed and back, s until it decides again, worst of 10".to_owned(),
+            ours: worst.as_secs_f64(),
+            target: 1.0,
+            at_most: true,
+            note: "from when the server is ready".to_owned(),
+        }]
+    })
+}

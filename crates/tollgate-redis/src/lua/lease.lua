@@ -1,0 +1,233 @@
+-- Leases: at most so many at once, each until it is given back or has expired.
+--
+-- KEYS[1]  a sorted set of the leases: the member is the id of the lease, the score the microsecond
+--          in which it expires. A lease of n permits has n members: id, id:1 and so on.
+-- KEYS[2]  a hash of their fencing numbers, by id
+-- KEYS[3]  a sorted set of the tickets of those who wait: the member is id:n, the score its number
+-- KEYS[4]  the same members, the score the microsecond in which the ticket expires
+-- KEYS[5]  t:c:b, as whole numbers:
+--   t  the microsecond of the last write
+--   c  the last number that was given, to a lease or a ticket: each is max(c + 1, now), so that
+--      they rise also where the one before is not known any more
+--   b  the birth, as in KEYS[6], that this semaphore has recovered from
+-- KEYS[6]  the sentinel: the birth of the data, which is the microsecond in which a semaphore was
+--          first used on it. It does not expire, and all semaphores share it. Where it is missing,
+--          all was lost, or nothing was there yet, which is treated alike.
+--
+-- ARGV[1]  what to do
+-- ARGV[2]  how many at once, ARGV[3] how long a lease lasts, ARGV[4] the grace: how long nobody new
+--          is admitted after the birth, ARGV[5] how long a ticket lasts: in microseconds
+-- ARGV[6]  and on, by what to do, and what is replied:
+--   acquire (id n ticket stays)...
+--       For each: a lease of n, in the order of the tickets. The ticket is its number, or 0 if it
+--       has none yet. With stays 0 it does not wait: its ticket goes again. Who has the lease
+--       already has it as it was, and for as long as a new one.
+--       Reply: now, how long the grace lasts yet, how many are free, and for each the fencing
+--       number, or 0 if it was not admitted, and the number of its ticket, or 0.
+--   renew id n fencing
+--       Reply: now, and 0 if the lease is lost, 1 if it is renewed, 2 if it was not known, and is
+--       asserted again.
+--   release (id n)...
+--       Gives back leases and tickets. Reply: now, how many members of leases there were.
+--   look
+--       Reply: now, how long the grace lasts yet, how many are free, held, and waited for.
+--
+-- At most so many are held: only `acquire` adds where there is room, and `renew` where data was
+-- lost that a lease is older than. Nobody is admitted before those whose ticket is older.
+
+local DAY = 86400000000
+
+local leases, fences, tickets, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+
+local function number(index)
+  local value = tonumber(ARGV[index])
+  if not value then fail('an argument is missing: ' .. index) end
+  return value
+end
+
+local function text(value) return string.format('%.0f', value) end
+
+local what, limit, ttl, grace, life = ARGV[1], number(2), number(3), number(4), number(5)
+
+local t, c, recovered = 0, 0, 0
+local value = redis.call('GET', KEYS[5])
+if value then
+  local vt, vc, vb = value:match('^(%d+):(%d+):(%d+)$')
+  if not vt then fail('the key holds something else') end
+  t, c, recovered = tonumber(vt), tonumber(vc), tonumber(vb)
+end
+
+-- The server's clock went back: what expires goes back with it.
+if now < t then
+  for _, key in ipairs({ leases, ends }) do
+    for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      redis.call('ZINCRBY', key, text(now - t), member)
+    end
+  end
+end
+local stale = now < t
+
+local born = redis.call('GET', KEYS[6])
+if born and not born:match('^%d+$') then fail('the key holds something else') end
+born = born and tonumber(born)
+-- A birth that is yet to come, after the clock went back, is one now.
+if not born or (born > now and born ~= recovered) then
+  born = now
+  redis.call('SET', KEYS[6], text(born))
+end
+if now >= born + math.max(grace, ttl) then recovered = born end
+-- Leases from before the birth may be asserted again.
+local young = born ~= recovered
+local rest = 0
+if young then rest = math.max(0, born + grace - now) end
+
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', text(now))) do
+  redis.call('ZREM', leases, member)
+  redis.call('HDEL', fences, member)
+end
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', text(now))) do
+  redis.call('ZREM', ends, member)
+  redis.call('ZREM', tickets, member)
+end
+
+local function held() return redis.call('ZCARD', leases) end
+
+local function room() return math.max(0, limit - held()) end
+
+local function following()
+  c = math.max(c + 1, now)
+  stale = true
+  return c
+end
+
+-- The members of a lease.
+local function each(id, n, visit)
+  visit(id)
+  for index = 1, n - 1 do visit(id .. ':' .. index) end
+end
+
+-- A key lasts for at least so long.
+local function lasts(key, micros)
+  local millis = div_up(micros, 1000) + 1
+  if redis.call('PTTL', key) < millis then redis.call('PEXPIRE', key, text(millis)) end
+end
+
+local function hold(id, n, fencing)
+  each(id, n, function(member) redis.call('ZADD', leases, text(now + ttl), member) end)
+  redis.call('HSET', fences, id, text(fencing))
+  lasts(leases, ttl)
+  lasts(fences, ttl)
+  stale = true
+end
+
+local function give(id, n)
+  local count = 0
+  each(id, n, function(member) count = count + redis.call('ZREM', leases, member) end)
+  redis.call('HDEL', fences, id)
+  return count
+end
+
+local function tear(ticket)
+  redis.call('ZREM', tickets, ticket)
+  redis.call('ZREM', ends, ticket)
+end
+
+local function save()
+  if stale then
+    keep(KEYS[5], string.format('%.0f:%.0f:%.0f', now, c, recovered), DAY)
+  end
+end
+
+if what == 'acquire' then
+  local reply, waiting, leaving = {}, {}, {}
+  for index = 6, #ARGV, 4 do
+    local id, n, ticket, stays = ARGV[index], number(index + 1), number(index + 2), number(index + 3)
+    local name, fencing, place = id .. ':' .. text(n), 0, #reply + 1
+    if redis.call('ZSCORE', leases, id) then
+      fencing = tonumber(redis.call('HGET', fences, id) or '') or following()
+      hold(id, n, fencing)
+      tear(name)
+      ticket = 0
+    elseif rest == 0 and ticket == 0 and n <= room() and redis.call('ZCARD', tickets) == 0 then
+      fencing = following()
+      hold(id, n, fencing)
+    else
+      if ticket == 0 then
+        ticket = tonumber(redis.call('ZSCORE', tickets, name) or '') or following()
+      end
+      redis.call('ZADD', tickets, text(ticket), name)
+      redis.call('ZADD', ends, text(now + life), name)
+      stale = true
+      waiting[name] = { id = id, n = n, place = place }
+      if stays == 0 then leaving[#leaving + 1] = { name = name, place = place } end
+    end
+    reply[place], reply[place + 1] = fencing, ticket
+  end
+
+  local free = room()
+  if rest == 0 and free > 0 and next(waiting) then
+    -- A ticket is for at least one, so no others can be admitted. What is free for those before is
+    -- left for them, whoever asks.
+    for _, name in ipairs(redis.call('ZRANGE', tickets, 0, text(free - 1))) do
+      local n = tonumber(name:match(':(%d+)$'))
+      if n > free then break end
+      free = free - n
+      local one = waiting[name]
+      if one then
+        local fencing = following()
+        hold(one.id, one.n, fencing)
+        tear(name)
+        reply[one.place], reply[one.place + 1] = fencing, 0
+      end
+    end
+  end
+  for _, one in ipairs(leaving) do
+    tear(one.name)
+    reply[one.place + 1] = 0
+  end
+  lasts(tickets, life)
+  lasts(ends, life)
+  save()
+  return { now, rest, room(), unpack(reply) }
+elseif what == 'renew' then
+  local id, n, fencing = ARGV[6], number(7), number(8)
+  local there, verdict = 0, 0
+  each(id, n, function(member)
+    if redis.call('ZSCORE', leases, member) then there = there + 1 end
+  end)
+  local fits = n - there <= room()
+  if there == n then
+    verdict = 1
+  elseif rest > 0 or ((young or fencing > c) and fits) then
+    -- What is there is older than the lease, or was not there when it was granted.
+    verdict = 2
+  end
+  if verdict > 0 then
+    c = math.max(c, fencing)
+    hold(id, n, fencing)
+  else
+    give(id, n)
+  end
+  save()
+  return { now, verdict }
+elseif what == 'release' then
+  local count = 0
+  for index = 6, #ARGV, 2 do
+    local id, n = ARGV[index], number(index + 1)
+    count = count + give(id, n)
+    tear(id .. ':' .. text(n))
+  end
+  save()
+  return { now, count }
+elseif what == 'look' then
+  local waited = 0
+  for _, name in ipairs(redis.call('ZRANGE', tickets, 0, -1)) do
+    waited = waited + tonumber(name:match(':(%d+)$'))
+  end
+  local free = room()
+  if rest > 0 then free = 0 end
+  save()
+  return { now, rest, free, held(), waited }
+else
+  fail('what to do is not known: ' .. tostring(what))
+end

@@ -1,0 +1,51 @@
+-- Several limits at once, all or none: the end of a script that began with prelude.lua and has all
+-- rules, in `rules`.
+--
+-- KEYS     one for each limit
+-- ARGV[1]  what to do
+-- ARGV     and on, for each limit: which rule, count, period in microseconds, burst, step, and
+--   take   n                 charges n of each, if there is enough of each
+--   peek   n                 charges nothing
+--   charge n                 charges n of each in any case
+--   give   n, c, g           gives back of a charge of n what is not paid off
+--
+-- Reply: 1 if all were or could be charged, or 0; the microsecond of the server's clock; and for each limit how
+-- many microseconds until it could be charged (of `charge`, 1 more), what could be had now, microseconds until all
+-- could be, and the ticket: two numbers.
+
+local what = ARGV[1]
+local size = what == 'give' and 8 or 6
+local limits, costs, waits, done = {}, {}, {}, 1
+
+for index = 1, #KEYS do
+  local first = 2 + (index - 1) * size
+  local function number(offset)
+    local value = tonumber(ARGV[first + offset])
+    if not value then fail('an argument is missing: ' .. (first + offset)) end
+    return value
+  end
+  local open = rules[ARGV[first]]
+  if not open then fail('a rule is not known: ' .. tostring(ARGV[first])) end
+  local limit = open(KEYS[index], number(1), number(2), number(3), number(4))
+  limits[index], costs[index], waits[index] = limit, number(5), 0
+  if what == 'give' then
+    limit.give(number(5), number(6), number(7))
+  elseif what == 'charge' then
+    limit.charge(number(5))
+    waits[index] = limit.wait(1)
+  else
+    waits[index] = limit.wait(number(5))
+    if waits[index] > 0 then done = 0 end
+  end
+end
+
+local reply = { done, now }
+for index, limit in ipairs(limits) do
+  if what == 'take' and done == 1 then limit.charge(costs[index]) end
+  limit.save()
+  local position, made = limit.ticket()
+  for _, value in ipairs({ waits[index], limit.free(), limit.reset(), position, made }) do
+    reply[#reply + 1] = value
+  end
+end
+return reply

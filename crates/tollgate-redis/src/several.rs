@@ -1,0 +1,330 @@
+//! [`Several`]: more than one limit in one call, all or none.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+use tollgate::throttle::budget;
+use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick};
+
+use crate::error::StoreError;
+use crate::rate::Rule;
+use crate::script::{Arguments, SEVERAL, numbers, tag};
+use crate::store::Store;
+
+/// Several limits that are decided in one call, at one moment: all are charged, or none is.
+///
+/// The keys of a call must be in one slot of a cluster: give them the same part in braces, as in
+/// `{acme}:user:42` and `{acme}:all`. Limits in several slots can be had one after the other, with
+/// refunds when a later one refuses: that is [`all`](tollgate::all) of several
+/// [`RateLimiter`](crate::RateLimiter)s.
+///
+/// Calls are not put together, nothing is taken ahead, and a failure of the store is an error. Who
+/// waits asks again when the limit that lacked most may have enough; nobody has a place in line.
+///
+/// Cheap to clone.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tollgate::Quota;
+/// use tollgate_redis::{Several, Store};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::new("redis://127.0.0.1/")?;
+/// let limits = Several::new(&store)
+///     .limit("{acme}:user:42", Quota::per_second(5))
+///     .limit("{acme}:all", Quota::per_minute(1000).burst(100));
+///
+/// let outcome = limits.try_acquire_many(2).await?;
+/// for index in outcome.violated() {
+///     println!("{} has too little", limits.key(index));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Several {
+    store: Store,
+    parts: Arc<Vec<Part>>,
+}
+
+#[derive(Clone)]
+struct Part {
+    key: String,
+    rule: Rule,
+}
+
+/// What was decided about several limits.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Where charged, the charges.
+    charges: Option<Charges>,
+    decisions: Vec<Decision>,
+}
+
+/// What several limits took for a call. Plain data, as a [`Charge`](crate::Charge).
+#[derive(Debug)]
+pub struct Charges {
+    cost: u64,
+    tickets: Vec<[u64; 2]>,
+}
+
+impl Several {
+    /// None yet, which admits everybody.
+    pub fn new(store: &Store) -> Self {
+        Self {
+            store: store.clone(),
+            parts: Arc::new(Vec::new()),
+        }
+    }
+
+    /// And this limit, by GCRA.
+    ///
+    /// # Panics
+    ///
+    /// As [`RateLimiter::new`](crate::RateLimiter::new); and on a cluster, if the key is not in the
+    /// slot of the others, since its part in braces is another one.
+    #[track_caller]
+    pub fn limit(self, key: impl Into<String>, quota: Quota) -> Self {
+        self.limit_by(Algorithm::Gcra, key, quota)
+    }
+
+    /// And this limit, by an algorithm.
+    ///
+    /// # Panics
+    ///
+    /// As [`limit`](Self::limit) and [`RateLimiter::algorithm`](crate::RateLimiter::algorithm).
+    #[track_caller]
+    pub fn limit_by(mut self, algorithm: Algorithm, key: impl Into<String>, quota: Quota) -> Self {
+        let key = key.into();
+        let rule = match Rule::new(quota, algorithm) {
+            Ok(rule) => rule,
+            Err(error) => panic!("{error}"),
+        };
+        if let Some(first) = self.parts.first().filter(|_| self.store.is_cluster()) {
+            let slot = |key: &str| tag(key).unwrap_or(key).to_owned();
+            assert!(
+                slot(&first.key) == slot(&key),
+                "the keys {:?} and {key:?} are not in one slot of a cluster",
+                first.key
+            );
+        }
+        Arc::make_mut(&mut self.parts).push(Part { key, rule });
+        self
+    }
+
+    /// The key of a limit, in the order in which they were given.
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many.
+    #[track_caller]
+    pub fn key(&self, index: usize) -> &str {
+        &self.parts[index].key
+    }
+
+    /// Charges one of each, if each has one now.
+    ///
+    /// # Errors
+    ///
+    /// How the store failed. That there is too little is no error here, but an outcome.
+    pub async fn try_acquire(&self) -> Result<Outcome, StoreError> {
+        self.try_acquire_many(1).await
+    }
+
+    /// Charges so many of each, if each has as many now.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_acquire`](Self::try_acquire).
+    pub async fn try_acquire_many(&self, n: u64) -> Result<Outcome, StoreError> {
+        self.ask("take", n).await
+    }
+
+    /// How the limits stand, for a call that costs so much. Charges nothing.
+    ///
+    /// # Errors
+    ///
+    /// How the store failed.
+    pub async fn peek(&self, n: u64) -> Result<Vec<Decision>, StoreError> {
+        Ok(self.ask("peek", n).await?.decisions)
+    }
+
+    /// Waits until one of each can be had, and charges it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped while the server is being asked, what it is charged is given back when the answer
+    /// is there.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` at once inside a [`Timeout`](tollgate::Timeout) that is shorter than the wait;
+    /// `Store` if the store fails; `ExceedsCapacity` as [`acquire_many`](Self::acquire_many).
+    pub async fn acquire(&self) -> Result<Charges, AcquireError> {
+        self.acquire_many(1).await
+    }
+
+    /// Waits until so many of each can be had, and charges them.
+    ///
+    /// # Errors
+    ///
+    /// As [`acquire`](Self::acquire); `ExceedsCapacity`, with the number of the part, if that is
+    /// more than a burst.
+    pub async fn acquire_many(&self, n: u64) -> Result<Charges, AcquireError> {
+        let least = self.parts.iter().map(|part| part.rule.burst).min();
+        if let Some(least) = least.filter(|least| n > *least) {
+            return Err(AcquireError::exceeds_capacity(least));
+        }
+        let mut budget = budget();
+        loop {
+            let outcome = self.taken(n).await?;
+            let wait = outcome.retry_after();
+            if let Some(charges) = outcome.charges {
+                return Ok(charges);
+            }
+            if budget.take().is_some_and(|budget| wait > budget) {
+                return Err(AcquireError::would_take(wait));
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Asks in a task of its own, which gives back what nobody is there to take.
+    async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let this = self.clone();
+        self.store.spawn(async move {
+            let answer = this.ask("take", n).await;
+            if let Err(Ok(outcome)) = sender.send(answer)
+                && let Some(charges) = outcome.charges
+            {
+                let _ = this.refund(charges).await;
+            }
+        });
+        receiver.await.unwrap_or(Err(StoreError::NoRuntime))
+    }
+
+    /// Gives back what was charged, as far as it is not paid off.
+    ///
+    /// # Errors
+    ///
+    /// How the store failed.
+    pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
+        let mut arguments = Arguments::new("give");
+        for (part, ticket) in self.parts.iter().zip(&charges.tickets) {
+            arguments = part.rule.tell_which(arguments);
+            arguments = arguments.number(charges.cost).numbers(*ticket);
+        }
+        self.call(&arguments).await.map(drop)
+    }
+
+    async fn ask(&self, what: &'static str, n: u64) -> Result<Outcome, StoreError> {
+        let mut arguments = Arguments::new(what);
+        for part in self.parts.iter() {
+            arguments = part.rule.tell_which(arguments).number(n);
+        }
+        let value = self.call(&arguments).await?;
+        self.read(what, n, &value).ok_or(StoreError::Script)
+    }
+
+    async fn call(&self, arguments: &Arguments) -> Result<Value, StoreError> {
+        let keys: Vec<&str> = self.parts.iter().map(|part| part.key.as_str()).collect();
+        self.store.call(&SEVERAL, &keys, arguments).await
+    }
+
+    fn read(&self, what: &str, n: u64, value: &Value) -> Option<Outcome> {
+        let numbers = numbers(value)?;
+        let [done, now, each @ ..] = &numbers[..] else {
+            return None;
+        };
+        let (each, []) = each.as_chunks::<5>() else {
+            return None;
+        };
+        if each.len() != self.parts.len() {
+            return None;
+        }
+        let at = Tick::from_nanos(now.saturating_mul(1000));
+        let decisions = self.parts.iter().zip(each);
+        let decisions = decisions.map(|(part, [wait, free, reset, ..])| {
+            let [wait, reset] = [*wait, *reset].map(Duration::from_micros);
+            Decision::from_parts(part.rule.burst, *free, wait, reset, at)
+        });
+        let charged = *done == 1 && what == "take";
+        Some(Outcome {
+            decisions: decisions.collect(),
+            charges: charged.then(|| Charges {
+                cost: n,
+                tickets: each.iter().map(|it| [it[3], it[4]]).collect(),
+            }),
+        })
+    }
+}
+
+impl Outcome {
+    /// Whether all were charged; otherwise none was.
+    pub fn is_admitted(&self) -> bool {
+        self.charges.is_some()
+    }
+
+    /// The limits that have too little, by their index.
+    pub fn violated(&self) -> impl Iterator<Item = usize> {
+        let decisions = self.decisions.iter().enumerate();
+        decisions
+            .filter(|(_, decision)| !decision.retry_after.is_zero())
+            .map(|(index, _)| index)
+    }
+
+    /// How each stands, for the headers of an answer.
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// After what time to ask again: when the one that lacks most may have enough.
+    pub fn retry_after(&self) -> Duration {
+        let waits = self.decisions.iter().map(|decision| decision.retry_after);
+        waits.max().unwrap_or_default()
+    }
+
+    /// The charges, if all were charged.
+    pub fn into_charges(self) -> Option<Charges> {
+        self.charges
+    }
+}
+
+impl Charges {
+    /// How much was charged of each.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+}
+
+impl Throttle for Several {
+    type Permit = Charges;
+    type Enter = Pin<Box<dyn Future<Output = Result<Charges, AcquireError>> + Send>>;
+
+    fn enter(&self) -> Self::Enter {
+        let this = self.clone();
+        Box::pin(async move { this.acquire().await })
+    }
+
+    fn undo(&self, charges: Charges) {
+        let this = self.clone();
+        self.store.spawn(async move {
+            // If that fails, it stays charged, and time pays it off.
+            let _ = this.refund(charges).await;
+        });
+    }
+}
+
+impl fmt::Debug for Several {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.parts.iter().map(|part| &part.key);
+        f.debug_list().entries(keys).finish()
+    }
+}

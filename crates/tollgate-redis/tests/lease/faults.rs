@@ -1,0 +1,182 @@
+//! How leases are kept and lost.
+
+use std::time::{Duration, Instant};
+
+use tollgate_redis::Store;
+
+use super::look::{KEY, is_old, members, score, semaphore, until, until_free};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+/// Renewed after at most 100 milliseconds, and lost after 281 without a renewal.
+const TTL: Duration = Duration::from_millis(300);
+
+fn delete(server: &Server, keys: &[&str]) {
+    let _: () = redis::cmd("DEL")
+        .arg(keys)
+        .query(&mut server.connection())
+        .unwrap();
+}
+
+#[test]
+fn a_lease_renews_itself() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let ttl = Duration::from_secs(3);
+        let semaphore = semaphore(&server.store(), 2).ttl(ttl);
+        let lease = semaphore.acquire_many(2).await.unwrap();
+        let first = score(&server, lease.id()).unwrap();
+        // For longer than it would have lasted.
+        let longer = first + ttl.as_micros() as f64;
+        until(async || score(&server, lease.id()).unwrap() > longer).await;
+        let other = format!("{}:1", lease.id());
+        assert!(score(&server, &other).unwrap() > first);
+        assert!(!lease.is_lost() && !lease.token().is_cancelled());
+        assert_eq!(semaphore.available().await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_lease_that_was_removed_is_lost() {
+    let server = Server::start();
+    is_old(&server);
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 5).ttl(TTL);
+        let (one, two) = (semaphore.acquire().await, semaphore.acquire_many(2).await);
+        let (one, two) = (one.unwrap(), two.unwrap());
+        for (lease, member) in [
+            (&one, one.id().to_owned()),
+            (&two, format!("{}:1", two.id())),
+        ] {
+            assert!(!lease.is_lost());
+            let _: () = redis::cmd("ZREM")
+                .arg(KEY)
+                .arg(member)
+                .query(&mut server.connection())
+                .unwrap();
+            lease.token().cancelled().await;
+            assert!(lease.is_lost());
+        }
+        // Nothing of them is left.
+        until(async || members(&server, KEY) == 0).await;
+        one.release().await.unwrap();
+        until_free(&semaphore, 5).await;
+    });
+}
+
+#[test]
+fn leases_whose_key_was_removed_are_lost() {
+    let server = Server::start();
+    is_old(&server);
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 2).ttl(TTL);
+        let leases = [
+            semaphore.acquire().await.unwrap(),
+            semaphore.acquire().await.unwrap(),
+        ];
+        delete(&server, &[KEY]);
+        for lease in &leases {
+            lease.token().cancelled().await;
+        }
+        until_free(&semaphore, 2).await;
+    });
+}
+
+#[test]
+fn a_lease_that_is_newer_than_the_data_is_asserted_again() {
+    let server = Server::start();
+    is_old(&server);
+    runtime().block_on(async {
+        // As after a failover to a replica that has missed the grant; the sentinel is old.
+        let semaphore = semaphore(&server.store(), 2).ttl(TTL);
+        let lease = semaphore.acquire_many(2).await.unwrap();
+        let (id, fencing) = (lease.id().to_owned(), lease.fencing());
+        delete(&server, &[KEY, "{jobs}:fences", "{jobs}:state"]);
+        until(async || score(&server, &id).is_some()).await;
+        assert!(!lease.is_lost());
+        assert_eq!(lease.fencing(), fencing);
+        lease.release().await.unwrap();
+        let next = semaphore.acquire().await.unwrap();
+        assert!(next.fencing() > fencing);
+    });
+}
+
+#[test]
+fn a_lease_that_cannot_be_renewed_is_lost_in_time() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 2).ttl(TTL);
+        let begun = Instant::now();
+        let lease = semaphore.acquire().await.unwrap();
+        let granted = Instant::now();
+        server.kill();
+        lease.token().cancelled().await;
+        assert!(begun.elapsed() > TTL / 2, "not at the first failure");
+        assert!(lease.is_lost());
+        // Whatever the timers did, it says so when its time is over.
+        let second = granted + TTL;
+        tokio::time::sleep_until(second.into()).await;
+        assert!(lease.is_lost());
+        lease.release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_lease_outlives_an_outage_that_is_shorter() {
+    let mut server = Server::with(&["--appendonly", "yes", "--appendfsync", "always"]);
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 1).ttl(Duration::from_secs(5));
+        let lease = semaphore.acquire().await.unwrap();
+        let first = score(&server, lease.id()).unwrap();
+        // What it held is on disk.
+        server.restart();
+        until(async || score(&server, lease.id()).is_some_and(|now| now > first)).await;
+        assert!(!lease.is_lost());
+        assert_eq!(members(&server, KEY), 1);
+    });
+}
+
+#[test]
+fn a_holder_that_is_cut_off_knows_before_another_is_admitted() {
+    let server = Server::start();
+    let mut connection = server.connection();
+    let mut run = |command: &str, arguments: &[&str]| {
+        let mut command = redis::cmd(command);
+        let _: redis::Value = command.arg(arguments).query(&mut connection).unwrap();
+    };
+    run(
+        "ACL",
+        &["SETUSER", "holder", "on", ">secret", "~*", "+@all"],
+    );
+    runtime().block_on(async {
+        let address = server.address().replace("//", "//holder:secret@");
+        let holder = semaphore(&Store::new(&address).unwrap(), 1).ttl(TTL);
+        let other = semaphore(&server.store(), 1).ttl(TTL);
+        let lease = holder.acquire().await.unwrap();
+        let first = score(&server, lease.id()).unwrap();
+        until(async || score(&server, lease.id()).is_some_and(|now| now > first)).await;
+        run("ACL", &["SETUSER", "holder", "off"]);
+        run("CLIENT", &["KILL", "USER", "holder"]);
+        let next = other.acquire().await.unwrap();
+        assert!(lease.is_lost());
+        assert!(next.fencing() > lease.fencing() && !next.is_lost());
+    });
+}
+
+#[test]
+fn a_lease_of_a_process_that_was_paused_is_lost_at_once() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let semaphore = semaphore(&server.store(), 1).ttl(TTL);
+        let lease = semaphore.acquire().await.unwrap();
+        // The only thread: nothing of this process runs meanwhile.
+        std::thread::sleep(TTL);
+        assert!(lease.is_lost());
+        assert!(!lease.token().is_cancelled(), "nobody could do so");
+        lease.token().cancelled().await;
+    });
+}

@@ -1,0 +1,70 @@
+//! What the tests of leases share: semaphores, and a look at what the server holds.
+
+use std::time::Duration;
+
+use tollgate_redis::{Semaphore, Store};
+
+use crate::support::server::Server;
+
+pub(super) const KEY: &str = "jobs";
+
+/// On a server that need not be told from one that lost its data, and that is asked often. What is
+/// not given back stays for longer than a test.
+pub(super) fn semaphore(store: &Store, permits: usize) -> Semaphore {
+    Semaphore::new(store, KEY, permits)
+        .ttl(Duration::from_secs(3_600))
+        .grace(Duration::ZERO)
+        .poll(Duration::from_millis(1))
+}
+
+/// Makes the data of the server so old that nothing can have been lost lately.
+pub(super) fn is_old(server: &Server) {
+    let _: () = redis::cmd("SET")
+        .arg(&["tollgate:born", "1"])
+        .query(&mut server.connection())
+        .unwrap();
+}
+
+/// Waits until something holds, which nothing but a fault keeps from holding.
+pub(super) async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    for _ in 0..10_000 {
+        if holds().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    panic!("it does not come to hold");
+}
+
+/// Waits until so many are free.
+pub(super) async fn until_free(semaphore: &Semaphore, free: usize) {
+    until(async || semaphore.available().await.is_ok_and(|now| now == free)).await;
+}
+
+/// How many members a sorted set has.
+pub(super) fn members(server: &Server, key: &str) -> usize {
+    redis::cmd("ZCARD")
+        .arg(key)
+        .query(&mut server.connection())
+        .unwrap()
+}
+
+pub(super) fn tickets(server: &Server) -> usize {
+    members(server, "{jobs}:tickets")
+}
+
+/// The microsecond in which a lease expires.
+pub(super) fn score(server: &Server, id: &str) -> Option<f64> {
+    redis::cmd("ZSCORE")
+        .arg(KEY)
+        .arg(id)
+        .query(&mut server.connection())
+        .unwrap()
+}
+
+pub(super) fn signal(server: &Server, signal: &str) {
+    let status = std::process::Command::new("kill")
+        .args([signal, &server.process_id().to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}

@@ -1,0 +1,166 @@
+//! What holds between processes, of which stores of their own stand for two.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate_redis::Store;
+
+use super::look::{KEY, members, semaphore, signal, tickets, until, until_free};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+#[test]
+fn no_more_than_the_permits_are_held_by_many() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let all = [server.store(), server.store()].map(|store| semaphore(&store, 3));
+        let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let tasks: Vec<_> = (0..60)
+            .map(|index: usize| {
+                let semaphore = all[index % 2].clone();
+                let (inside, most) = (Arc::clone(&inside), Arc::clone(&most));
+                let n = 1 + index % 3;
+                tokio::spawn(async move {
+                    let mut fencing = Vec::new();
+                    for _ in 0..4 {
+                        let lease = semaphore.acquire_many(n as u32).await.unwrap();
+                        let now = n + inside.fetch_add(n, Ordering::SeqCst);
+                        most.fetch_max(now, Ordering::SeqCst);
+                        tokio::task::yield_now().await;
+                        inside.fetch_sub(n, Ordering::SeqCst);
+                        fencing.push(lease.fencing());
+                    }
+                    fencing
+                })
+            })
+            .collect();
+        let mut fencing = Vec::new();
+        for task in tasks {
+            fencing.extend(task.await.unwrap());
+        }
+        assert!(most.load(Ordering::SeqCst) <= 3);
+        fencing.sort_unstable();
+        fencing.dedup();
+        assert_eq!(fencing.len(), 240, "no number is given twice");
+        until_free(&all[0], 3).await;
+    });
+}
+
+#[test]
+fn fencing_rises_from_holder_to_holder() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let all = [server.store(), server.store()].map(|store| semaphore(&store, 1));
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let tasks: Vec<_> = (0..30)
+            .map(|index: usize| {
+                let (semaphore, seen) = (all[index % 2].clone(), Arc::clone(&seen));
+                tokio::spawn(async move {
+                    let lease = semaphore.acquire().await.unwrap();
+                    seen.lock().unwrap().push(lease.fencing());
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.len(), 30);
+        assert!(seen.is_sorted_by(|one, next| one < next), "{seen:?}");
+    });
+}
+
+#[test]
+fn tickets_are_served_in_order_over_processes() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let all = [server.store(), server.store()].map(|store| semaphore(&store, 2));
+        let held = all[0].acquire_many(2).await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut tasks = Vec::new();
+        // The large ones are not overtaken, though there is room for a small one before.
+        for (index, n) in [1, 2, 1, 2, 2, 1, 2].into_iter().enumerate() {
+            let (semaphore, order) = (all[index % 2].clone(), Arc::clone(&order));
+            tasks.push(tokio::spawn(async move {
+                let lease = semaphore.acquire_many(n).await.unwrap();
+                order.lock().unwrap().push((lease.fencing(), index));
+            }));
+            until(async || tickets(&server) == index + 1).await;
+        }
+        drop(held);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let mut order = order.lock().unwrap().clone();
+        order.sort_unstable();
+        let order: Vec<_> = order.into_iter().map(|(_, index)| index).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5, 6]);
+    });
+}
+
+#[test]
+fn the_ticket_of_a_dead_waiter_expires() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let live = semaphore(&server.store(), 1);
+        let held = live.acquire().await.unwrap();
+        // Another process waits, and is gone.
+        let other = runtime();
+        let address = server.address();
+        let waiting = other.spawn(async move {
+            let dying = semaphore(&Store::new(&address).unwrap(), 1);
+            dying.acquire().await
+        });
+        until(async || tickets(&server) == 1).await;
+        other.shutdown_background();
+        drop(waiting);
+
+        let second = tokio::spawn(live.acquire());
+        drop(held);
+        drop(second.await.unwrap().unwrap());
+        until(async || tickets(&server) == 0).await;
+    });
+}
+
+#[test]
+fn asking_again_gives_the_same_lease() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(Duration::from_millis(300));
+        let semaphore = semaphore(&store, 5);
+        semaphore.available().await.unwrap();
+        let before = store.calls();
+        signal(&server, "-STOP");
+        let acquire = tokio::spawn(semaphore.acquire_many(2));
+        // The first call got no answer, and the second one is on its way.
+        until(async || store.calls() == before + 2).await;
+        signal(&server, "-CONT");
+        let lease = acquire.await.unwrap().unwrap();
+        assert_eq!((lease.count(), members(&server, KEY)), (2, 2));
+        let kept: u64 = redis::cmd("HGET")
+            .arg("{jobs}:fences")
+            .arg(lease.id())
+            .query(&mut server.connection())
+            .unwrap();
+        assert_eq!(kept, lease.fencing());
+        lease.release().await.unwrap();
+        assert_eq!(members(&server, KEY), 0);
+    });
+}
+
+#[test]
+fn what_was_perhaps_granted_is_given_back() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(Duration::from_millis(30));
+        let semaphore = semaphore(&store, 5);
+        semaphore.available().await.unwrap();
+        signal(&server, "-STOP");
+        semaphore.acquire().await.unwrap_err();
+        signal(&server, "-CONT");
+        // Both calls are executed, and then the release.
+        until(async || store.calls() >= 4 && semaphore.available().await == Ok(5)).await;
+        until(async || members(&server, KEY) == 0).await;
+    });
+}

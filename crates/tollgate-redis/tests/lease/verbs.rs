@@ -1,0 +1,241 @@
+//! What each verb does.
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tollgate::{ErrorKind, all};
+use tollgate_redis::{AcquireLease, Lease, Semaphore, StoreError};
+
+use super::look::{KEY, members, semaphore, tickets, until, until_free};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+#[test]
+fn permits_are_held_and_come_back() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 2);
+        assert_eq!(semaphore.available().await.unwrap(), 2);
+        let first = semaphore.acquire().await.unwrap();
+        let second = semaphore.acquire().await.unwrap();
+        assert!(second.fencing() > first.fencing());
+        assert!(!first.is_lost() && !first.token().is_cancelled());
+        assert_eq!((first.count(), members(&server, KEY)), (1, 2));
+        assert_eq!(semaphore.available().await.unwrap(), 0);
+        let refused = semaphore.try_acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NoPermits);
+        assert_eq!(tickets(&server), 0, "who tries leaves no ticket");
+
+        let token = first.token().clone();
+        first.release().await.unwrap();
+        assert_eq!(semaphore.available().await.unwrap(), 1);
+        assert!(!token.is_cancelled(), "given back is not lost");
+        drop(second);
+        until_free(&semaphore, 2).await;
+        drop(semaphore.try_acquire().await.unwrap());
+    });
+}
+
+#[test]
+fn a_lease_has_many_permits_or_none() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 4);
+        let three = semaphore.acquire_many(3).await.unwrap();
+        assert_eq!(
+            (three.count(), semaphore.available().await.unwrap()),
+            (3, 1)
+        );
+        let refused = semaphore.try_acquire_many(2).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NoPermits);
+        let refused = semaphore.acquire_many(5).await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.capacity()),
+            (ErrorKind::ExceedsCapacity, Some(4))
+        );
+        let nothing = semaphore.acquire_many(0).await.unwrap();
+        assert_eq!((nothing.count(), nothing.fencing()), (0, 0));
+        assert!(!nothing.is_lost());
+        nothing.release().await.unwrap();
+        three.release().await.unwrap();
+        assert_eq!(semaphore.available().await.unwrap(), 4);
+    });
+}
+
+#[test]
+fn who_waits_is_closed_out_and_leaves_no_ticket() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 1);
+        let held = semaphore.acquire().await.unwrap();
+        let waiting = tokio::spawn(semaphore.acquire());
+        until(async || tickets(&server) == 1).await;
+        semaphore.close();
+        let refused = waiting.await.unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Closed);
+        let refused = semaphore.acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Closed);
+        until(async || tickets(&server) == 0).await;
+        assert!(!held.is_lost());
+    });
+}
+
+#[test]
+fn who_gives_up_leaves_no_ticket() {
+    let server = Server::start();
+    runtime().block_on(async {
+        // So slow that a ticket would stay until the end of the test.
+        let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(60));
+        let _held = semaphore.acquire().await.unwrap();
+        let token = CancellationToken::new();
+        let waiting = tokio::spawn(semaphore.acquire().cancel_on(token.clone()));
+        until(async || tickets(&server) == 1).await;
+        token.cancel();
+        let refused = waiting.await.unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Cancelled);
+        until(async || tickets(&server) == 0).await;
+
+        let soon = semaphore.acquire().timeout(Duration::from_millis(10));
+        assert_eq!(soon.await.unwrap_err().kind(), ErrorKind::TimedOut);
+        until(async || tickets(&server) == 0).await;
+        assert_eq!(semaphore.waiting(), 0);
+    });
+}
+
+#[test]
+fn permits_can_be_more_or_fewer_or_none() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 2);
+        let held = semaphore.acquire().await.unwrap();
+        semaphore.set_permits(0);
+        let waiting = tokio::spawn(semaphore.acquire_many(2));
+        until(async || tickets(&server) == 1).await;
+        semaphore.set_permits(1);
+        let refused = waiting.await.unwrap().unwrap_err();
+        assert_eq!(refused.capacity(), Some(1), "it cannot be any more");
+
+        let waiting = tokio::spawn(semaphore.acquire());
+        until(async || tickets(&server) == 1).await;
+        semaphore.set_permits(2);
+        let other = waiting.await.unwrap().unwrap();
+        assert_eq!(semaphore.available().await.unwrap(), 0);
+        semaphore.set_permits(1);
+        drop(other);
+        until(async || members(&server, KEY) == 1).await;
+        assert_eq!(semaphore.available().await.unwrap(), 0);
+        drop(held);
+        until_free(&semaphore, 1).await;
+    });
+}
+
+#[test]
+fn what_is_dropped_on_the_way_is_given_back() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 3);
+        for yields in 0..200 {
+            let mut acquire = Box::pin(semaphore.acquire());
+            for _ in 0..yields {
+                let mut context = Context::from_waker(Waker::noop());
+                if pin!(&mut acquire).poll(&mut context).is_ready() {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+            drop(acquire);
+        }
+        until_free(&semaphore, 3).await;
+        until(async || tickets(&server) == 0 && semaphore.waiting() == 0).await;
+        assert_eq!(members(&server, KEY), 0);
+    });
+}
+
+#[test]
+fn it_is_a_throttle_and_can_block() {
+    fn assert_free<T: Send + Sync + Unpin + 'static>() {}
+    assert_free::<Semaphore>();
+    assert_free::<Lease>();
+    assert_free::<AcquireLease>();
+
+    let server = Server::start();
+    runtime().block_on(async {
+        let semaphore = semaphore(&server.store(), 1);
+        let local = Arc::new(tollgate::Semaphore::new(1));
+        let both = all((semaphore.clone(), Arc::clone(&local)));
+        let (lease, permit) = both.acquire().await.unwrap();
+        assert_eq!(lease.count(), 1);
+        drop((lease, permit));
+
+        // A later one refuses: the lease goes back.
+        local.close();
+        both.acquire().await.unwrap_err();
+        until_free(&semaphore, 1).await;
+        let lease = tokio::task::spawn_blocking(move || semaphore.acquire().wait());
+        lease.await.unwrap().unwrap().release().await.unwrap();
+    });
+}
+
+#[test]
+fn a_full_line_refuses_and_who_tries_goes_behind_it() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let semaphore = semaphore(&store, 2).max_waiters(1);
+        let _held = semaphore.acquire().await.unwrap();
+        let _waiting = tokio::spawn(semaphore.acquire_many(2));
+        until(async || tickets(&server) == 1).await;
+        let refused = semaphore.acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull);
+        // One is free, but is left for who waits; another process sees that by the ticket.
+        assert_eq!(semaphore.available().await.unwrap(), 1);
+        for semaphore in [&semaphore, &super::look::semaphore(&server.store(), 2)] {
+            let refused = semaphore.try_acquire().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::NoPermits);
+        }
+    });
+}
+
+#[test]
+fn what_another_writes_is_a_typed_error() {
+    let server = Server::start();
+    runtime().block_on(async {
+        for key in [KEY, "{jobs}:state", "{jobs}:tickets"] {
+            let _: () = redis::cmd("LPUSH")
+                .arg(key)
+                .arg(1)
+                .query(&mut server.connection())
+                .unwrap();
+            let refused = semaphore(&server.store(), 1).acquire().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Store);
+            let source = refused.source().unwrap().downcast_ref::<StoreError>();
+            assert_eq!(source, Some(&StoreError::WrongType), "{key}");
+            let _: () = redis::cmd("DEL")
+                .arg(key)
+                .query(&mut server.connection())
+                .unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_runtime_that_is_gone_is_told() {
+    let server = Server::start();
+    let gone = runtime();
+    let semaphore = gone.block_on(async { semaphore(&server.store(), 2) });
+    let held = gone.block_on(semaphore.acquire()).unwrap();
+    drop(gone);
+    assert!(held.is_lost() && held.token().is_cancelled());
+    runtime().block_on(async {
+        let refused = semaphore.acquire().await.unwrap_err();
+        let source = refused.source().unwrap().downcast_ref::<StoreError>();
+        assert_eq!(source, Some(&StoreError::NoRuntime));
+        assert_eq!(semaphore.waiting(), 0);
+        assert_eq!(held.release().await, Err(StoreError::NoRuntime));
+    });
+}

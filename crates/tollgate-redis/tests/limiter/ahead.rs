@@ -1,0 +1,125 @@
+//! What is taken ahead: few calls, and nothing is lost or minted.
+
+use std::time::Duration;
+
+use tollgate::Quota;
+use tollgate_redis::{RateLimiter, Source};
+
+use super::verbs::slow;
+use crate::support::server::Server;
+use crate::support::{runtime, until};
+
+const HOLD: Duration = Duration::from_secs(60);
+
+#[test]
+fn decisions_take_a_call_for_each_chunk() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "k", slow(100_000)).ahead(100, HOLD);
+        limiter.acquire().await.unwrap();
+        let mut ahead = 0;
+        for _ in 0..10_000 {
+            let charge = limiter.acquire().await.unwrap();
+            ahead += u32::from(charge.source() == Source::Ahead);
+        }
+        // The first chunk, one for each, and a miss now and then while one is on its way.
+        assert!(ahead > 9_500, "{ahead}");
+        assert!(store.calls() < 210, "{}", store.calls());
+    });
+}
+
+#[test]
+fn no_more_than_the_burst_is_admitted_by_several() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiters: Vec<_> = (0..3)
+            .map(|_| RateLimiter::new(&server.store(), "k", slow(1000)).ahead(64, HOLD))
+            .collect();
+        let tasks: Vec<_> = (0..30)
+            .map(|index| {
+                let limiter = limiters[index % 3].clone();
+                tokio::spawn(async move {
+                    let mut admitted = 0;
+                    while limiter.try_acquire().await.is_ok() {
+                        admitted += 1;
+                    }
+                    admitted
+                })
+            })
+            .collect();
+        let mut admitted = 0;
+        for task in tasks {
+            admitted += task.await.unwrap();
+        }
+        assert!(admitted <= 1000, "{admitted}");
+        // What was not used is back once nobody holds it.
+        drop(limiters);
+        let look = RateLimiter::new(&server.store(), "k", slow(1000));
+        until(async || look.peek(0).await.unwrap().remaining == 1000 - admitted).await;
+    });
+}
+
+#[test]
+fn what_is_held_for_too_long_goes_back() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let hold = Duration::from_millis(30);
+        let limiter = RateLimiter::new(&server.store(), "k", slow(100)).ahead(10, hold);
+        let look = RateLimiter::new(&server.store(), "k", slow(100));
+        limiter.acquire().await.unwrap();
+        until(async || look.peek(0).await.unwrap().remaining == 89).await;
+        until(async || look.peek(0).await.unwrap().remaining == 99).await;
+        // And is taken anew when it is needed.
+        limiter.acquire().await.unwrap();
+        until(async || look.peek(0).await.unwrap().remaining == 88).await;
+        until(async || look.peek(0).await.unwrap().remaining == 98).await;
+    });
+}
+
+#[test]
+fn a_refund_goes_back_to_the_hand() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "k", slow(100)).ahead(10, HOLD);
+        let look = RateLimiter::new(&server.store(), "k", slow(100));
+        limiter.acquire().await.unwrap();
+        until(async || look.peek(0).await.unwrap().remaining == 89).await;
+        let calls = store.calls();
+        for _ in 0..1000 {
+            let charge = limiter.acquire().await.unwrap();
+            assert_eq!(charge.source(), Source::Ahead);
+            limiter.refund(charge).await.unwrap();
+        }
+        assert_eq!(store.calls(), calls);
+        limiter.close();
+        until(async || look.peek(0).await.unwrap().remaining == 99).await;
+        limiter.acquire().await.unwrap_err();
+    });
+}
+
+#[test]
+fn where_there_is_little_the_server_decides_for_each() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(20)).ahead(15, HOLD);
+        let other = RateLimiter::new(&server.store(), "k", slow(20));
+        other.acquire_many(10).await.unwrap();
+        for _ in 0..10 {
+            let charge = limiter.try_acquire().await.unwrap();
+            assert_eq!(charge.source(), Source::Store);
+        }
+        limiter.try_acquire().await.unwrap_err();
+    });
+}
+
+#[test]
+#[should_panic(expected = "a chunk of 11 is none of a burst of 10")]
+fn a_chunk_is_at_most_the_burst() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let quota = Quota::per_second(10).burst(10);
+        let _ = RateLimiter::new(&server.store(), "k", quota).ahead(11, HOLD);
+    });
+}

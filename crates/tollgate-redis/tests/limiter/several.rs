@@ -1,0 +1,66 @@
+//! Several limits in one call.
+
+use std::time::Duration;
+
+use tollgate::{Algorithm, ErrorKind, Throttle, Timeout};
+use tollgate_redis::{RateLimiter, Several};
+
+use super::verbs::slow;
+use crate::support::runtime;
+use crate::support::server::Server;
+
+#[test]
+fn all_are_charged_or_none_and_the_outcome_says_which_lacked() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limits = Several::new(&store)
+            .limit("user", slow(5))
+            .limit_by(Algorithm::SlidingLog, "team", slow(3))
+            .limit_by(Algorithm::SlidingWindow, "all", slow(8));
+        let free = async || {
+            let decisions = limits.peek(1).await.unwrap();
+            decisions.iter().map(|it| it.remaining).collect::<Vec<_>>()
+        };
+        let first = limits.try_acquire_many(2).await.unwrap();
+        assert!(first.is_admitted());
+        assert_eq!(free().await, [3, 1, 6]);
+
+        let refused = limits.try_acquire_many(2).await.unwrap();
+        assert_eq!(refused.violated().collect::<Vec<_>>(), [1]);
+        assert!(refused.retry_after() > Duration::from_secs(3_600));
+        assert!(refused.into_charges().is_none());
+        assert_eq!(free().await, [3, 1, 6]);
+
+        // The same keys by themselves.
+        let user = RateLimiter::new(&store, "user", slow(5));
+        user.acquire_many(3).await.unwrap();
+        let refused = limits.try_acquire_many(2).await.unwrap();
+        assert_eq!(refused.violated().collect::<Vec<_>>(), [0, 1]);
+
+        limits.refund(first.into_charges().unwrap()).await.unwrap();
+        assert_eq!(free().await, [2, 3, 8]);
+        let refused = limits.acquire_many(4).await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.capacity()),
+            (ErrorKind::ExceedsCapacity, Some(3))
+        );
+    });
+}
+
+#[test]
+fn it_is_a_throttle_that_refuses_at_once_what_will_not_fit() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limits = Several::new(&server.store())
+            .limit("a", slow(1))
+            .limit("b", slow(1));
+        let charges = limits.enter().await.unwrap();
+        let second = Duration::from_secs(1);
+        let refused = Timeout::new(limits.enter(), second).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TimedOut);
+        assert!(refused.retry_after().unwrap() > second);
+        limits.refund(charges).await.unwrap();
+        Timeout::new(limits.enter(), second).await.unwrap();
+    });
+}
