@@ -198,8 +198,7 @@ impl Detector {
         for (_, n) in recorded {
             arguments = self.rule.tell_which(arguments).number(*n);
         }
-        // The second key of each is for logs.
-        let keys: Vec<&str> = keys.iter().flat_map(|key| [key.as_str(); 2]).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let value = self.store.call(&SEVERAL, &keys, &arguments).await?;
         let numbers = numbers(&value).ok_or(StoreError::Script)?;
         let (each, []) = numbers.get(2..).unwrap_or_default().as_chunks::<5>() else {

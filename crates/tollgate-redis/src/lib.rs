@@ -13,4 +13,4 @@ pub use crate::error::StoreError;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::rate::{Acquire, Charge, Fallback, RateLimiter, Reservation, Source};
 pub use crate::several::{Charges, Outcome, Several};
-pub use crate::store::Store;
+pub use crate::store::{Store, Warning};

@@ -135,14 +135,6 @@ pub(crate) fn numbers(value: &Value) -> Option<Vec<u64>> {
     )
 }
 
-/// The key beside a key, in the same slot of a cluster: a part in braces says which slot that is.
-pub(crate) fn beside(key: &str) -> String {
-    match tag(key) {
-        Some(_) => format!("{key}:n"),
-        None => format!("{{{key}}}:n"),
-    }
-}
-
 /// What says in which slot of a cluster a key is, if not the whole key.
 pub(crate) fn tag(key: &str) -> Option<&str> {
     let (_, from) = key.split_once('{')?;
@@ -155,9 +147,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_beside_is_in_the_same_slot() {
-        assert_eq!(beside("user:1"), "{user:1}:n");
-        assert_eq!(beside("{acme}:user:1"), "{acme}:user:1:n");
+    fn the_first_braces_that_hold_something_say_which_slot() {
+        assert_eq!(tag("user:1"), None);
+        assert_eq!(tag("{acme}:user:1"), Some("acme"));
         assert_eq!(tag("{}x"), None);
         assert_eq!(tag("a{b}c{d}"), Some("b"));
         assert_eq!(tag("a{b"), None);

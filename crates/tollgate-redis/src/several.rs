@@ -12,7 +12,7 @@ use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick};
 
 use crate::error::StoreError;
 use crate::rate::Rule;
-use crate::script::{Arguments, SEVERAL, beside, numbers, tag};
+use crate::script::{Arguments, SEVERAL, numbers, tag};
 use crate::store::Store;
 
 /// Several limits that are decided in one call, at one moment: all are charged, or none is.
@@ -56,7 +56,6 @@ pub struct Several {
 #[derive(Clone)]
 struct Part {
     key: String,
-    beside: String,
     rule: Rule,
 }
 
@@ -115,11 +114,7 @@ impl Several {
                 first.key
             );
         }
-        Arc::make_mut(&mut self.parts).push(Part {
-            beside: beside(&key),
-            key,
-            rule,
-        });
+        Arc::make_mut(&mut self.parts).push(Part { key, rule });
         self
     }
 
@@ -239,8 +234,7 @@ impl Several {
     }
 
     async fn call(&self, arguments: &Arguments) -> Result<Value, StoreError> {
-        let keys = self.parts.iter().flat_map(|part| [&part.key, &part.beside]);
-        let keys: Vec<&str> = keys.map(String::as_str).collect();
+        let keys: Vec<&str> = self.parts.iter().map(|part| part.key.as_str()).collect();
         self.store.call(&SEVERAL, &keys, arguments).await
     }
 

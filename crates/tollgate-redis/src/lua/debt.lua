@@ -12,7 +12,7 @@
 --
 -- rule: count, period, burst, step (0 or 1)
 
-local function open(key, _, count, period, burst, step)
+local function open(key, count, period, burst, step)
   local self = { limit = burst }
   local unit = step == 1 and 1 or period
   local most = burst * unit

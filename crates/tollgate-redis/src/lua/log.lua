@@ -1,27 +1,30 @@
 -- The sliding log: the times of the last charges, at most so many in any period.
 --
 -- The key is a sorted set of a member for each charge of 1, by the microsecond of the charge. The
--- member is its number, in twenty digits, so that those of one microsecond are in order. At a second
--- key, which is in the same slot of a cluster, is t:c:g:
+-- member is its number, in twenty digits, so that those of one microsecond are in order. One more,
+-- by a time that never comes and so the last one, is t:c:g:
 --   t  the microsecond of the last write
 --   c  the number of the next charge
 --   g  the microsecond in which the key was made, which tells it from one before
 --
+-- All is in one key: of two, a cluster may have one in another slot, or on its way to another node,
+-- and a server without memory may throw one away.
+--
 -- rule: count, period, burst (which is the count)
 
-local function open(key, beside, most, period)
+local function open(key, most, period)
   local self = { limit = most }
   local c, g = 0, now
 
-  local value = redis.call('GET', beside)
-  if value then
-    local vt, vc, vg = value:match('^(%d+):(%d+):(%d+)$')
+  local last = redis.call('ZRANGE', key, -1, -1)[1]
+  if last then
+    local vt, vc, vg = last:match('^(%d+):(%d+):(%d+)$')
     if not vt then fail('the key holds something else') end
     c, g = tonumber(vc), tonumber(vg)
     local back = tonumber(vt) - now
     if back > 0 then
       -- The server's clock went back: all goes back with it.
-      for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+      for _, member in ipairs(redis.call('ZRANGE', key, 0, -2)) do
         redis.call('ZINCRBY', key, string.format('%.0f', -back), member)
       end
       self.stale = true
@@ -29,6 +32,7 @@ local function open(key, beside, most, period)
   end
   redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now - period))
   local held = redis.call('ZCARD', key)
+  if last then held = held - 1 end
 
   local function at(rank)
     return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])
@@ -70,8 +74,8 @@ local function open(key, beside, most, period)
     if given == 0 then return 0 end
     -- Those of times to come move up.
     local after = string.format('(%.0f', now)
-    local coming = redis.call('ZRANGEBYSCORE', key, after, '+inf')
-    held = held - redis.call('ZREMRANGEBYSCORE', key, after, '+inf')
+    local coming = redis.call('ZRANGEBYSCORE', key, after, '(+inf')
+    held = held - redis.call('ZREMRANGEBYSCORE', key, after, '(+inf')
     for _, member in ipairs(coming) do add(member) end
     self.stale = true
     return given
@@ -89,10 +93,11 @@ local function open(key, beside, most, period)
   function self.save()
     if not self.stale then return end
     if held == 0 then
-      redis.call('DEL', key, beside)
+      redis.call('DEL', key)
     else
       local reset = self.reset()
-      keep(beside, string.format('%.0f:%.0f:%.0f', now, c, g), reset)
+      if last then redis.call('ZREM', key, last) end
+      redis.call('ZADD', key, '+inf', string.format('%.0f:%.0f:%.0f', now, c, g))
       redis.call('PEXPIRE', key, millis(reset))
     end
   end

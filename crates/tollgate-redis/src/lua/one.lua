@@ -1,7 +1,6 @@
 -- One limit: the end of a script that began with prelude.lua and a rule.
 --
 -- KEYS[1]  the key of the limit
--- KEYS[2]  for a sliding log, the key beside it
 -- ARGV[1]  what to do
 -- ARGV[2]  count, ARGV[3] period in microseconds, ARGV[4] burst, ARGV[5] step: the rule
 -- ARGV[6]  and on, by what to do:
@@ -23,7 +22,7 @@ local function number(index)
   return value
 end
 
-local limit = open(KEYS[1], KEYS[2], number(2), number(3), number(4), number(5))
+local limit = open(KEYS[1], number(2), number(3), number(4), number(5))
 local what, done, wait = ARGV[1], 0, 0
 
 if what == 'take' then

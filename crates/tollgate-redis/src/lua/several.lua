@@ -1,7 +1,7 @@
 -- Several limits at once, all or none: the end of a script that began with prelude.lua and has all
 -- rules, in `rules`.
 --
--- KEYS     two for each limit: its key, and the key beside it, which only a sliding log uses
+-- KEYS     one for each limit
 -- ARGV[1]  what to do
 -- ARGV     and on, for each limit: which rule, count, period in microseconds, burst, step, and
 --   take   n                 charges n of each, if there is enough of each
@@ -17,7 +17,7 @@ local what = ARGV[1]
 local size = what == 'give' and 8 or 6
 local limits, costs, waits, done = {}, {}, {}, 1
 
-for index = 1, #KEYS / 2 do
+for index = 1, #KEYS do
   local first = 2 + (index - 1) * size
   local function number(offset)
     local value = tonumber(ARGV[first + offset])
@@ -26,7 +26,7 @@ for index = 1, #KEYS / 2 do
   end
   local open = rules[ARGV[first]]
   if not open then fail('a rule is not known: ' .. tostring(ARGV[first])) end
-  local limit = open(KEYS[2 * index - 1], KEYS[2 * index], number(1), number(2), number(3), number(4))
+  local limit = open(KEYS[index], number(1), number(2), number(3), number(4))
   limits[index], costs[index], waits[index] = limit, number(5), 0
   if what == 'give' then
     limit.give(number(5), number(6), number(7))

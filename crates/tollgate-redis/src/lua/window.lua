@@ -10,7 +10,7 @@
 --
 -- rule: count, period, burst (which is the count)
 
-local function open(key, _, most, period)
+local function open(key, most, period)
   local self = { limit = most }
   local index = div_down(now, period)
   local elapsed = now - index * period

@@ -14,9 +14,9 @@ use super::charge::{Charge, Source, Ticket};
 use super::fallback::Fallback;
 use super::line::Line;
 use super::reply::Reply;
-use super::rule::{Kind, Rule};
+use super::rule::Rule;
 use crate::error::StoreError;
-use crate::script::{Arguments, beside};
+use crate::script::Arguments;
 use crate::store::Store;
 
 /// What is chosen when a limiter is made.
@@ -35,7 +35,6 @@ pub(super) struct Options {
 pub(super) struct Core {
     pub(super) store: Store,
     pub(super) key: String,
-    beside: String,
     pub(super) options: Options,
     /// What was taken ahead, if that is done.
     pub(super) purse: Option<Purse>,
@@ -67,7 +66,6 @@ impl Core {
     ) -> Self {
         Self {
             store,
-            beside: beside(&key),
             key,
             options,
             purse: options.ahead.map(|(chunk, hold)| Purse::new(chunk, hold)),
@@ -92,11 +90,8 @@ impl Core {
 
     /// Asks the server, for nobody in the line.
     pub(super) async fn ask(&self, rule: &Rule, arguments: Arguments) -> Result<Reply, StoreError> {
-        let keys = match rule.kind {
-            Kind::Log => &[self.key.as_str(), self.beside.as_str()][..],
-            _ => &[self.key.as_str()],
-        };
-        let value = self.store.call(rule.script(), keys, &arguments).await?;
+        let keys = [self.key.as_str()];
+        let value = self.store.call(rule.script(), &keys, &arguments).await?;
         Reply::read(&value)
     }
 

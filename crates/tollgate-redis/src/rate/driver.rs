@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate::AcquireError;
 
@@ -20,6 +20,9 @@ use crate::error::StoreError;
 
 /// How many are asked for in a call.
 const MOST: usize = 1024;
+
+/// How soon the server is asked again, at the earliest, for who waits for a share.
+const AGAIN: Duration = Duration::from_millis(50);
 
 struct Driver {
     core: Arc<Core>,
@@ -108,6 +111,7 @@ impl Driver {
 
     async fn ask(&self, rule: &Rule, costs: &[u64]) {
         let asked = Instant::now();
+        let present = self.core.state().line.waiters.len();
         let arguments = rule.arguments("take").numbers(costs.iter().copied());
         match self.core.ask(rule, arguments).await {
             Ok(reply) => {
@@ -122,7 +126,7 @@ impl Driver {
                 }
                 self.answer(rule, charges, denied);
             }
-            Err(error) if applies(error) => self.fall_back(rule, costs, error),
+            Err(error) if applies(error) => self.fall_back(rule, costs.len(), present, error),
             Err(error) => {
                 let mut state = self.core.state();
                 state.line.fail(costs.len(), &AcquireError::from(error));
@@ -141,19 +145,37 @@ impl Driver {
         self.core.give_later(returned);
     }
 
-    fn fall_back(&self, rule: &Rule, costs: &[u64], error: StoreError) {
+    /// For all who were in line when the server was asked, although it was asked for the first ones
+    /// alone: nobody waits for one deadline after another.
+    fn fall_back(&self, rule: &Rule, asked: usize, present: usize, error: StoreError) {
+        let waiters = |state: &State| -> Vec<u64> {
+            let waiters = state.line.waiters.iter().take(present);
+            waiters.map(|waiter| waiter.cost).collect()
+        };
         match self.core.options.fallback {
             Fallback::FailClosed => {
                 let mut state = self.core.state();
-                state.line.fail(costs.len(), &AcquireError::from(error));
+                state.line.fail(asked, &AcquireError::from(error));
+                // For the others nothing was sent.
+                let error = if error.is_perhaps_charged() {
+                    StoreError::Unavailable
+                } else {
+                    error
+                };
+                let others = present.saturating_sub(asked);
+                state.line.fail(others, &AcquireError::from(error));
             }
             Fallback::FailOpen => {
+                let costs = waiters(&self.core.state());
                 let charges = costs
                     .iter()
                     .map(|cost| Charge::open(*cost, Source::Fallback));
                 self.answer(rule, charges.collect(), None);
             }
-            Fallback::Local { .. } => self.decide_alone(rule, costs),
+            Fallback::Local { .. } => {
+                let costs = waiters(&self.core.state());
+                self.decide_alone(rule, &costs);
+            }
         }
     }
 
@@ -178,10 +200,13 @@ impl Driver {
                         self.core.give_later(returned);
                         return;
                     };
+                    // The server may be back long before the share is.
+                    let again = self.core.store.again(&self.core.key);
+                    let again = again.unwrap_or(now).max(now + AGAIN).min(now + wait);
                     denied = Some(Denied {
                         cost: *cost,
-                        until: now + wait,
-                        again: now + wait,
+                        until: again,
+                        again,
                     });
                     break;
                 }

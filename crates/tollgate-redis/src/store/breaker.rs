@@ -1,4 +1,5 @@
-//! When to leave a store alone.
+//! When to leave a store alone, or a part of it: a slot of a cluster, as one node may be gone while
+//! the others answer.
 //!
 //! 1. Closed, everybody may call. After so many failures in a row it opens.
 //! 2. Open, nobody may, until a time that is drawn anew each time, so that a fleet does not come
@@ -6,8 +7,9 @@
 //! 3. The probe's success closes it. Its failure, or that nothing is heard of it for as long again,
 //!    opens it anew.
 //!
-//! Times are given, none is read here.
+//! Only of parts that have failed anything is kept. Times are given, none is read here.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,10 +18,11 @@ pub(crate) struct Breaker {
     failures: u32,
     shortest: Duration,
     longest: Duration,
-    state: Mutex<State>,
+    /// Of the parts that have failed since they last succeeded.
+    parts: Mutex<HashMap<u16, State>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     /// In a row.
     failed: u32,
@@ -34,21 +37,21 @@ impl Breaker {
             failures,
             shortest,
             longest,
-            state: Mutex::new(State {
-                failed: 0,
-                until: None,
-            }),
+            parts: Mutex::default(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn parts(&self) -> MutexGuard<'_, HashMap<u16, State>> {
         // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a call may be made now. Whoever may after it was open is the probe.
-    pub(crate) fn may_call(&self, now: Instant) -> bool {
-        let mut state = self.state();
+    pub(crate) fn may_call(&self, part: u16, now: Instant) -> bool {
+        let mut parts = self.parts();
+        let Some(state) = parts.get_mut(&part) else {
+            return true;
+        };
         match state.until {
             None => true,
             Some(until) if now < until => false,
@@ -59,22 +62,27 @@ impl Breaker {
         }
     }
 
-    pub(crate) fn succeeded(&self) {
-        let mut state = self.state();
-        state.failed = 0;
-        state.until = None;
+    pub(crate) fn succeeded(&self, part: u16) {
+        self.parts().remove(&part);
     }
 
-    pub(crate) fn failed(&self, now: Instant) {
-        let mut state = self.state();
+    pub(crate) fn failed(&self, part: u16, now: Instant) {
+        let mut parts = self.parts();
+        let state = parts.entry(part).or_default();
         state.failed = state.failed.saturating_add(1);
         if state.failed >= self.failures {
             state.until = Some(now + self.pause());
         }
     }
 
+    /// Of any part.
     pub(crate) fn is_open(&self) -> bool {
-        self.state().until.is_some()
+        self.parts().values().any(|state| state.until.is_some())
+    }
+
+    /// When a part may be called again, if it may not at any time.
+    pub(crate) fn until(&self, part: u16) -> Option<Instant> {
+        self.parts().get(&part)?.until
     }
 
     fn pause(&self) -> Duration {
@@ -94,26 +102,41 @@ mod tests {
     fn it_opens_after_failures_in_a_row_and_lets_one_probe() {
         let breaker = Breaker::new(3, SHORTEST, LONGEST);
         let now = Instant::now();
-        breaker.failed(now);
-        breaker.failed(now);
-        breaker.succeeded();
-        breaker.failed(now);
-        breaker.failed(now);
-        assert!(breaker.may_call(now));
-        breaker.failed(now);
-        assert!(!breaker.may_call(now));
-        assert!(!breaker.may_call(now + SHORTEST - Duration::from_nanos(1)));
+        breaker.failed(0, now);
+        breaker.failed(0, now);
+        breaker.succeeded(0);
+        breaker.failed(0, now);
+        breaker.failed(0, now);
+        assert!(breaker.may_call(0, now));
+        breaker.failed(0, now);
+        assert!(!breaker.may_call(0, now));
+        assert!(!breaker.may_call(0, now + SHORTEST - Duration::from_nanos(1)));
 
         let later = now + LONGEST;
-        assert!(breaker.may_call(later));
-        assert!(!breaker.may_call(later), "one probe");
-        assert!(breaker.may_call(later + LONGEST), "nothing was heard of it");
-        breaker.failed(later + LONGEST);
-        assert!(!breaker.may_call(later + LONGEST));
+        assert!(breaker.may_call(0, later));
+        assert!(!breaker.may_call(0, later), "one probe");
+        assert!(
+            breaker.may_call(0, later + LONGEST),
+            "nothing was heard of it"
+        );
+        breaker.failed(0, later + LONGEST);
+        assert!(!breaker.may_call(0, later + LONGEST));
         assert!(breaker.is_open());
-        breaker.succeeded();
-        assert!(breaker.may_call(now));
+        breaker.succeeded(0);
+        assert!(breaker.may_call(0, now));
         assert!(!breaker.is_open());
+    }
+
+    #[test]
+    fn a_part_that_fails_leaves_the_others_alone() {
+        let breaker = Breaker::new(1, SHORTEST, LONGEST);
+        let now = Instant::now();
+        breaker.failed(1, now);
+        assert!(!breaker.may_call(1, now));
+        assert!(breaker.may_call(2, now));
+        breaker.succeeded(2);
+        assert!(!breaker.may_call(1, now) && breaker.is_open());
+        assert_eq!(breaker.until(2), None);
     }
 
     #[test]
@@ -122,8 +145,8 @@ mod tests {
         let back: std::collections::BTreeSet<u128> = (0..200)
             .map(|_| {
                 let breaker = Breaker::new(1, SHORTEST, LONGEST);
-                breaker.failed(now);
-                let until = breaker.state().until.unwrap() - now;
+                breaker.failed(0, now);
+                let until = breaker.until(0).unwrap() - now;
                 assert!((SHORTEST..=LONGEST).contains(&until));
                 until.as_millis()
             })

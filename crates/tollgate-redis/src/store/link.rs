@@ -2,8 +2,12 @@
 //!
 //! The lock is held for a moment only, never while one waits. Connecting is a task of its own: who
 //! waits for it may give up, and the next one finds it further on.
+//!
+//! A connection to a server is given up before another one is made. One to a cluster, which looks
+//! after those to its nodes itself, stays in use until there is another one, as most of its nodes
+//! may answer.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,10 +16,12 @@ use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisResult,
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+#[cfg(feature = "cluster")]
+use super::nodes::{Cluster, Nodes};
 use crate::error::StoreError;
 
 /// How long it may take to connect. Beyond the deadline of a call, which is for answers.
-const CONNECTING: Duration = Duration::from_secs(2);
+pub(super) const CONNECTING: Duration = Duration::from_secs(2);
 
 /// After how long the kernel gives up on what was sent and is not acknowledged.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
@@ -24,7 +30,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
 pub(super) enum Address {
     Server(Box<Client>),
     #[cfg(feature = "cluster")]
-    Cluster(Box<redis::cluster::ClusterClient>),
+    Cluster(Box<Cluster>),
 }
 
 impl Address {
@@ -41,21 +47,11 @@ impl Address {
     pub(super) fn cluster<'a>(
         addresses: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, StoreError> {
-        // A redirection counts as a retry, so it is not none. A deadline is around it all.
-        let client = redis::cluster::ClusterClientBuilder::new(addresses)
-            .retries(4)
-            .min_retry_wait(1)
-            .max_retry_wait(20)
-            .connection_timeout(CONNECTING)
-            .response_timeout(CONNECTING)
-            .tcp_settings(settings())
-            .build()
-            .map_err(|_| StoreError::Misconfigured)?;
-        Ok(Self::Cluster(Box::new(client)))
+        Ok(Self::Cluster(Box::new(Cluster::new(addresses)?)))
     }
 }
 
-fn settings() -> redis::io::tcp::TcpSettings {
+pub(super) fn settings() -> redis::io::tcp::TcpSettings {
     let settings = redis::io::tcp::TcpSettings::default().set_nodelay(true);
     #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
     let settings = settings.set_user_timeout(UNACKNOWLEDGED);
@@ -66,7 +62,14 @@ fn settings() -> redis::io::tcp::TcpSettings {
 enum Wire {
     Server(MultiplexedConnection),
     #[cfg(feature = "cluster")]
-    Cluster(redis::cluster_async::ClusterConnection),
+    Cluster(Nodes),
+}
+
+/// How far a call has come: on which connection it may have been sent, or why it was not.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Progress {
+    Unsent(StoreError),
+    Sent(u64),
 }
 
 /// A connection, and which one in turn it is.
@@ -77,13 +80,21 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) async fn call(&mut self, command: &Cmd) -> RedisResult<Value> {
+    /// Says how far it has come.
+    pub(super) async fn call(
+        &mut self,
+        command: &Cmd,
+        progress: &mut Progress,
+    ) -> RedisResult<Value> {
         match &mut self.wire {
-            Wire::Server(wire) => wire.req_packed_command(command).await,
+            Wire::Server(wire) => {
+                *progress = Progress::Sent(self.number);
+                let answer = wire.req_packed_command(command).await;
+                answer.and_then(Value::extract_error)
+            }
             #[cfg(feature = "cluster")]
-            Wire::Cluster(wire) => wire.req_packed_command(command).await,
+            Wire::Cluster(nodes) => nodes.call(self.number, command, progress).await,
         }
-        .and_then(Value::extract_error)
     }
 }
 
@@ -100,7 +111,9 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// Deadlines that passed in a row.
     timeouts: AtomicU32,
-    number: std::sync::atomic::AtomicU64,
+    number: AtomicU64,
+    /// Another connection is being made beside the one that is up.
+    renewing: AtomicBool,
 }
 
 impl Link {
@@ -109,7 +122,25 @@ impl Link {
             address,
             state: Mutex::new(State::Down),
             timeouts: AtomicU32::new(0),
-            number: std::sync::atomic::AtomicU64::new(0),
+            number: AtomicU64::new(0),
+            renewing: AtomicBool::new(false),
+        }
+    }
+
+    /// What stands for all parts.
+    pub(super) fn whole(&self) -> u16 {
+        if self.is_cluster() { u16::MAX } else { 0 }
+    }
+
+    /// The part of the store that a key is on, which may fail while the others do not.
+    pub(super) fn part(&self, key: &str) -> u16 {
+        match &self.address {
+            Address::Server(_) => {
+                let _ = key;
+                0
+            }
+            #[cfg(feature = "cluster")]
+            Address::Cluster(_) => super::slot::slot(key),
         }
     }
 
@@ -174,7 +205,7 @@ impl Link {
                     .map(Wire::Server)
             }
             #[cfg(feature = "cluster")]
-            Address::Cluster(client) => client.get_async_connection().await.map(Wire::Cluster),
+            Address::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
         };
         let number = 1 + self.number.fetch_add(1, Ordering::Relaxed);
         match wire {
@@ -191,6 +222,9 @@ impl Link {
 
     /// This connection is of no use any more.
     pub(super) fn lost(&self, connection: &Connection) {
+        if self.is_cluster() {
+            return;
+        }
         let mut state = self.state();
         if matches!(&*state, State::Up(up) if up.number == connection.number) {
             *state = State::Down;
@@ -203,18 +237,34 @@ impl Link {
         }
     }
 
-    /// A deadline passed. After so many in a row the connection is given up.
-    pub(super) fn timed_out(&self, most: u32) -> StoreError {
+    /// A deadline passed, of what was sent on a connection. After so many in a row that one is
+    /// given up.
+    pub(super) fn timed_out(self: &Arc<Self>, number: u64, most: u32, runtime: &Handle) {
         let mut state = self.state();
-        if !matches!(&*state, State::Up(_)) {
-            // It was spent on waiting for a connection.
-            return StoreError::Unavailable;
-        }
-        if 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) >= most {
+        let is_current = matches!(&*state, State::Up(up) if up.number == number);
+        if is_current && 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) >= most {
             self.timeouts.store(0, Ordering::Relaxed);
-            *state = State::Down;
+            if self.is_cluster() {
+                self.renew(runtime);
+            } else {
+                *state = State::Down;
+            }
         }
-        StoreError::Timeout
+    }
+
+    /// Makes another connection, to take the place of the one that is up.
+    fn renew(self: &Arc<Self>, runtime: &Handle) {
+        if self.renewing.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let link = Arc::clone(self);
+        runtime.spawn(async move {
+            let connecting = tokio::time::timeout(CONNECTING, link.connect()).await;
+            if let Ok(Ok(connection)) = connecting {
+                *link.state() = State::Up(connection);
+            }
+            link.renewing.store(false, Ordering::Relaxed);
+        });
     }
 }
 
@@ -229,6 +279,7 @@ impl Connect {
         let connecting = tokio::time::timeout(CONNECTING, self.link.connect());
         let outcome = connecting.await.unwrap_or(Err(StoreError::Unavailable));
         self.done = true;
+        self.link.answered();
         *self.link.state() = match &outcome {
             Ok(connection) => State::Up(connection.clone()),
             Err(_) => State::Down,

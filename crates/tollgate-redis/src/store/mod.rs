@@ -5,10 +5,16 @@
 //!    task makes another one, whoever asks for it, and whether or not they still wait.
 //! 3. The connection is given up when it is lost, and after some deadlines in a row have passed
 //!    on it, since it may be half open.
-//! 4. While the [breaker](breaker) is open nothing is sent.
+//! 4. While the [breaker](breaker) is open nothing is sent. Of a cluster each slot has its own.
+//! 5. What was not sent is told from what may have been executed.
 
 mod breaker;
+mod check;
 mod link;
+#[cfg(feature = "cluster")]
+mod nodes;
+#[cfg(feature = "cluster")]
+mod slot;
 
 use std::fmt;
 use std::future::Future;
@@ -16,11 +22,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{Cmd, RedisResult, Value};
 use tokio::runtime::Handle;
 
 use self::breaker::Breaker;
-use self::link::{Address, Link};
+pub use self::check::Warning;
+use self::link::{Address, Connection, Link, Progress};
 use crate::error::StoreError;
 use crate::script::{Arguments, Script};
 
@@ -57,8 +64,22 @@ struct Shared {
     calls: AtomicU64,
 }
 
+/// What is asked of a server.
+pub(crate) enum Request<'a> {
+    Script {
+        script: &'a Script,
+        keys: &'a [&'a str],
+        arguments: &'a Arguments,
+    },
+    /// Of no key.
+    Command(&'a Cmd),
+}
+
 /// How many deadlines may pass in a row before the connection is made anew.
 const TIMEOUTS: u32 = 3;
+
+/// How long to wait at most until a key that is being moved is asked for again.
+const MOVING: Duration = Duration::from_millis(5);
 
 /// By default.
 const DEADLINE: Duration = Duration::from_millis(50);
@@ -86,6 +107,10 @@ impl Store {
     ///
     /// All keys of a limit are in one slot: the part in braces, as in `{tenant}:requests`, says
     /// which. Needs the feature `cluster`.
+    ///
+    /// Redirections are followed within the deadline, also while a slot moves from one node to
+    /// another; no call is executed twice. A node that fails is left alone for its slots only: the
+    /// [breaker](Self::breaker) counts for each slot.
     ///
     /// # Errors
     ///
@@ -167,6 +192,13 @@ impl Store {
         drop(self.shared.runtime.spawn(task));
     }
 
+    /// When a key is to be asked for again after its store has failed: when its breaker lets that
+    /// happen, and none if that is at any time.
+    pub(crate) fn again(&self, key: &str) -> Option<Instant> {
+        let shared = &*self.shared;
+        shared.breaker.until(shared.link.part(key))
+    }
+
     /// Calls a script, within the deadline.
     pub(crate) async fn call(
         &self,
@@ -174,44 +206,98 @@ impl Store {
         keys: &[&str],
         arguments: &Arguments,
     ) -> Result<Value, StoreError> {
+        let request = Request::Script {
+            script,
+            keys,
+            arguments,
+        };
+        self.request(request).await
+    }
+
+    /// Asks something, within the deadline.
+    async fn request(&self, request: Request<'_>) -> Result<Value, StoreError> {
         let shared = &*self.shared;
-        if !shared.breaker.may_call(Instant::now()) {
+        let part = match &request {
+            Request::Script { keys, .. } => keys.first().map_or(0, |key| shared.link.part(key)),
+            Request::Command(_) => shared.link.whole(),
+        };
+        if !shared.breaker.may_call(part, Instant::now()) {
             return Err(StoreError::BreakerOpen);
         }
         shared.calls.fetch_add(1, Ordering::Relaxed);
-        let call = self.send(script, keys, arguments);
-        let answer = match tokio::time::timeout(shared.deadline, call).await {
+        let mut progress = Progress::Unsent(StoreError::Unavailable);
+        let send = self.send(request, &mut progress);
+        let answer = match tokio::time::timeout(shared.deadline, send).await {
             Ok(answer) => answer,
-            Err(_) => Err(shared.link.timed_out(TIMEOUTS)),
+            Err(_) => Err(match progress {
+                Progress::Unsent(error) => error,
+                Progress::Sent(number) => {
+                    shared.link.timed_out(number, TIMEOUTS, &shared.runtime);
+                    StoreError::Timeout
+                }
+            }),
         };
         match &answer {
-            Err(error) if error.is_outage() => shared.breaker.failed(Instant::now()),
+            Err(error) if error.is_outage() => shared.breaker.failed(part, Instant::now()),
             _ => {
                 shared.link.answered();
-                shared.breaker.succeeded();
+                shared.breaker.succeeded(part);
             }
         }
         answer
     }
 
+    /// As often as it takes, if no node has its key for now.
     async fn send(
         &self,
-        script: &Script,
-        keys: &[&str],
-        arguments: &Arguments,
+        request: Request<'_>,
+        progress: &mut Progress,
     ) -> Result<Value, StoreError> {
         let link = &self.shared.link;
         let mut connection = Link::connection(link, &self.shared.runtime).await?;
-        let mut answer = connection.call(&script.by_digest(keys, arguments)).await;
-        if answer.as_ref().is_err_and(Script::is_unknown) {
-            answer = connection.call(&script.by_text(keys, arguments)).await;
-        }
-        answer.map_err(|error| {
-            if error.is_unrecoverable_error() {
+        loop {
+            let error = match request.send(&mut connection, progress).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let failed = StoreError::of(&error);
+            if failed == StoreError::TryAgain {
+                // Every node that was asked refused it.
+                *progress = Progress::Unsent(failed);
+                tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
+                continue;
+            }
+            // Whoever became a replica may have had its address taken over by another one.
+            if error.is_unrecoverable_error() || failed == StoreError::ReadOnly {
                 link.lost(&connection);
             }
-            StoreError::of(&error)
-        })
+            return Err(failed);
+        }
+    }
+}
+
+impl Request<'_> {
+    async fn send(
+        &self,
+        connection: &mut Connection,
+        progress: &mut Progress,
+    ) -> RedisResult<Value> {
+        let (script, keys, arguments) = match self {
+            Self::Command(command) => return connection.call(command, progress).await,
+            Self::Script {
+                script,
+                keys,
+                arguments,
+            } => (script, keys, arguments),
+        };
+        let by_digest = script.by_digest(keys, arguments);
+        match connection.call(&by_digest, progress).await {
+            Err(error) if Script::is_unknown(&error) => {
+                let by_text = script.by_text(keys, arguments);
+                connection.call(&by_text, progress).await
+            }
+            answer => answer,
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! What each verb does.
 
-use std::error::Error;
 use std::time::Duration;
 
 use tollgate::{ErrorKind, Quota};
-use tollgate_redis::{RateLimiter, Source, StoreError};
+use tollgate_redis::{RateLimiter, Source};
 
 use crate::support::runtime;
 use crate::support::server::Server;
@@ -73,25 +72,6 @@ fn a_refund_comes_back_once() {
         let third = limiter.acquire().await.unwrap();
         limiter.settle(third, 3).await.unwrap();
         assert_eq!(limiter.peek(0).await.unwrap().remaining, 1);
-    });
-}
-
-#[test]
-fn what_another_writes_is_a_typed_error() {
-    let server = Server::start();
-    runtime().block_on(async {
-        let _: () = redis::cmd("LPUSH")
-            .arg("k")
-            .arg(1)
-            .query(&mut server.connection())
-            .unwrap();
-        let refused = RateLimiter::new(&server.store(), "k", slow(5))
-            .acquire()
-            .await
-            .unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Store);
-        let source = refused.source().unwrap().downcast_ref::<StoreError>();
-        assert_eq!(source, Some(&StoreError::WrongType));
     });
 }
 

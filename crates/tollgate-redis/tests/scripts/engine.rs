@@ -110,9 +110,8 @@ impl Engine {
     pub(crate) fn call(&mut self, told: Told, what: &str, arguments: &[u64]) -> Answer {
         let [done, now, wait, free, reset, position, made]: [u64; 7] = redis::cmd("EVAL")
             .arg(&self.text[told.kind as usize])
-            .arg(2)
+            .arg(1)
             .arg("k")
-            .arg("{k}:n")
             .arg(what)
             .arg(told.count)
             .arg(told.period)

@@ -5,6 +5,10 @@
     reason = "every test file is a crate of its own and uses a part"
 )]
 
+pub(crate) mod clock_shim;
+#[cfg(feature = "cluster")]
+pub(crate) mod cluster;
+pub(crate) mod proxy;
 pub(crate) mod server;
 
 /// A runtime of two threads, in real time: a server has no other.

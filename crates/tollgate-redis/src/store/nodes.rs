@@ -1,0 +1,199 @@
+//! A cluster, and how its redirections are followed.
+//!
+//! 1. The client sends a call to the node that has its slot, as far as it knows, and makes no call
+//!    twice: what was on its way when a connection was lost may have been executed.
+//! 2. A redirection is followed on a connection of its own to the node that it names, whatever
+//!    slots that has. The client of the cluster hears of it too, and learns the slots anew.
+//! 3. `ASKING` and the call that it is for are sent as one: on a connection that is shared the call
+//!    of somebody else would come between them.
+//!
+//! The lock is held for a moment only.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
+    IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, Value,
+};
+
+use super::link::{CONNECTING, Progress, settings};
+use crate::error::StoreError;
+
+/// How many redirections are followed until the client is asked again.
+const REDIRECTIONS: usize = 4;
+
+/// Where a cluster is.
+pub(super) struct Cluster {
+    client: ClusterClient,
+    /// Of one node, for how the others are connected to.
+    first: ConnectionInfo,
+}
+
+impl Cluster {
+    pub(super) fn new<'a>(
+        addresses: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, StoreError> {
+        let infos: Result<Vec<_>, _> = addresses
+            .into_iter()
+            .map(IntoConnectionInfo::into_connection_info)
+            .collect();
+        let infos = infos.map_err(|_| StoreError::Misconfigured)?;
+        let first = infos.first().ok_or(StoreError::Misconfigured)?.clone();
+        let client = redis::cluster::ClusterClientBuilder::new(infos)
+            .retries(0)
+            // One node that holds still must not keep the others from being reached.
+            .connection_timeout(CONNECTING / 4)
+            .response_timeout(CONNECTING)
+            .tcp_settings(settings())
+            .build()
+            .map_err(|_| StoreError::Misconfigured)?;
+        Ok(Self {
+            client,
+            first: first.set_tcp_settings(settings()),
+        })
+    }
+
+    pub(super) async fn connect(&self) -> RedisResult<Nodes> {
+        Ok(Nodes {
+            cluster: self.client.get_async_connection().await?,
+            asides: Arc::new(Asides {
+                first: self.first.clone(),
+                known: Mutex::default(),
+            }),
+        })
+    }
+}
+
+/// A connection to a cluster.
+#[derive(Clone)]
+pub(super) struct Nodes {
+    cluster: ClusterConnection,
+    asides: Arc<Asides>,
+}
+
+/// Connections to nodes that calls were redirected to, by their addresses.
+struct Asides {
+    first: ConnectionInfo,
+    known: Mutex<HashMap<String, MultiplexedConnection>>,
+}
+
+impl Nodes {
+    /// Says how far it has come.
+    pub(super) async fn call(
+        &mut self,
+        number: u64,
+        command: &Cmd,
+        progress: &mut Progress,
+    ) -> RedisResult<Value> {
+        *progress = Progress::Sent(number);
+        let answer = self.cluster.req_packed_command(command).await;
+        let mut answer = answer.and_then(Value::extract_error);
+        for _ in 0..REDIRECTIONS {
+            let Some((address, asking)) = answer.as_ref().err().and_then(redirection) else {
+                break;
+            };
+            *progress = Progress::Unsent(StoreError::Unavailable);
+            let mut node = self.asides.connection(&address).await?;
+            *progress = Progress::Sent(number);
+            answer = redirected(&mut node, command, asking).await;
+            if answer
+                .as_ref()
+                .is_err_and(RedisError::is_unrecoverable_error)
+            {
+                self.asides.known().remove(&address);
+            }
+        }
+        answer
+    }
+}
+
+/// Where a call is to be made instead, and whether the node must be told that it is asked by way of
+/// exception.
+fn redirection(error: &RedisError) -> Option<(String, bool)> {
+    let asking = match error.kind() {
+        ErrorKind::Server(ServerErrorKind::Ask) => true,
+        ErrorKind::Server(ServerErrorKind::Moved) => false,
+        _ => return None,
+    };
+    let (address, _) = error.redirect_node()?;
+    Some((address.to_owned(), asking))
+}
+
+async fn redirected(
+    node: &mut MultiplexedConnection,
+    command: &Cmd,
+    asking: bool,
+) -> RedisResult<Value> {
+    if !asking {
+        let answer = node.req_packed_command(command).await;
+        return answer.and_then(Value::extract_error);
+    }
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("ASKING").add_command(command.clone());
+    let mut answers = node.req_packed_commands(&pipeline, 1, 1).await?;
+    let answer = answers.pop();
+    answer
+        .ok_or_else(|| RedisError::from((ErrorKind::Client, "one answer was expected")))
+        .and_then(Value::extract_error)
+}
+
+impl Asides {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, MultiplexedConnection>> {
+        // Nothing panics while it is held.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection to a node, which is made if there is none.
+    async fn connection(&self, address: &str) -> RedisResult<MultiplexedConnection> {
+        if let Some(node) = self.known().get(address) {
+            return Ok(node.clone());
+        }
+        let node = self.connect(address).await.map_err(|_| {
+            // Nothing was asked yet.
+            RedisError::from((
+                ErrorKind::ClusterConnectionNotFound,
+                "no connection to a node",
+            ))
+        })?;
+        self.known().insert(address.to_owned(), node.clone());
+        Ok(node)
+    }
+
+    async fn connect(&self, address: &str) -> RedisResult<MultiplexedConnection> {
+        let info = self.first.clone().set_addr(self.beside(address)?);
+        // Calls have deadlines of their own.
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECTING))
+            .set_response_timeout(None);
+        let client = Client::open(info)?;
+        client
+            .get_multiplexed_async_connection_with_config(&config)
+            .await
+    }
+
+    /// As the first node is connected to, at another address.
+    fn beside(&self, address: &str) -> RedisResult<ConnectionAddr> {
+        let (host, port) = address
+            .rsplit_once(':')
+            .and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)))
+            .filter(|(host, _)| !host.is_empty())
+            .ok_or((ErrorKind::Client, "a redirection names no node"))?;
+        Ok(match self.first.addr() {
+            ConnectionAddr::TcpTls {
+                insecure,
+                tls_params,
+                ..
+            } => ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host, port),
+        })
+    }
+}

@@ -1,0 +1,88 @@
+//! What a server is warned of.
+
+use tollgate_redis::{Store, StoreError, Warning};
+
+use super::help::{PATIENT, until};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+fn run(server: &Server, words: &[&str]) {
+    let _: redis::Value = redis::cmd(words[0])
+        .arg(&words[1..])
+        .query(&mut server.connection())
+        .unwrap();
+}
+
+#[test]
+fn a_server_that_keeps_nothing_is_warned_of() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(PATIENT);
+        assert_eq!(store.check().await, Ok(vec![Warning::NotPersistent]));
+        run(&server, &["CONFIG", "SET", "save", "3600 1"]);
+        assert_eq!(store.check().await, Ok(Vec::new()));
+        run(&server, &["CONFIG", "SET", "save", ""]);
+        run(&server, &["CONFIG", "SET", "appendonly", "yes"]);
+        assert_eq!(store.check().await, Ok(Vec::new()));
+    });
+}
+
+#[test]
+fn replicas_are_warned_of() {
+    let (primary, replica) = (
+        Server::with(&["--repl-diskless-sync-delay", "0"]),
+        Server::start(),
+    );
+    runtime().block_on(async {
+        let port = primary.port().to_string();
+        run(&replica, &["REPLICAOF", "127.0.0.1", &port]);
+        let store = primary.store().deadline(PATIENT);
+        until("it has a replica", async || {
+            store.check().await.unwrap().contains(&Warning::Replicated)
+        })
+        .await;
+        let store = replica.store().deadline(PATIENT);
+        let warnings = store.check().await.unwrap();
+        assert_eq!(warnings, [Warning::NotPersistent, Warning::Replica]);
+    });
+}
+
+#[test]
+fn a_server_that_does_not_tell_is_warned_of() {
+    let server = Server::with(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"]);
+    runtime().block_on(async {
+        let limited = |name: &str| {
+            let address = format!("redis://{name}:secret@127.0.0.1:{}/", server.port());
+            Store::new(&address).unwrap().deadline(PATIENT)
+        };
+        for (name, forbidden) in [("half", "-config"), ("none", "-info")] {
+            let user = [
+                "ACL", "SETUSER", name, "on", ">secret", "~*", "+@all", "-config",
+            ];
+            run(&server, &user);
+            run(&server, &["ACL", "SETUSER", name, forbidden]);
+        }
+        // What is said without it counts.
+        let warnings = limited("half").check().await.unwrap();
+        assert_eq!(warnings, [Warning::Eviction, Warning::Hidden]);
+        let warnings = limited("none").check().await.unwrap();
+        assert_eq!(warnings, [Warning::Hidden]);
+        let stranger = limited("stranger").check().await;
+        assert_eq!(stranger, Err(StoreError::Forbidden));
+    });
+}
+
+#[cfg(feature = "cluster")]
+#[test]
+fn every_node_of_a_cluster_is_asked() {
+    let cluster = crate::support::cluster::Cluster::start();
+    runtime().block_on(async {
+        let store = cluster.store().deadline(PATIENT);
+        assert_eq!(store.check().await, Ok(vec![Warning::NotPersistent]));
+        let node = &cluster.nodes[1];
+        run(node, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
+        run(node, &["CONFIG", "SET", "maxmemory", "100mb"]);
+        let warnings = store.check().await.unwrap();
+        assert_eq!(warnings, [Warning::Eviction, Warning::NotPersistent]);
+    });
+}

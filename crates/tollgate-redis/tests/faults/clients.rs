@@ -1,0 +1,48 @@
+//! A server that takes only two clients.
+
+use tollgate_redis::{RateLimiter, StoreError};
+
+use super::help::{DEADLINE, PATIENT, charged, crowd, recovers, slow};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+#[test]
+fn a_crowd_needs_one_client() {
+    let server = Server::with(&["--maxclients", "2"]);
+    runtime().block_on(async {
+        let store = server.store().deadline(PATIENT);
+        let limiter = RateLimiter::new(&store, "k", slow(100_000));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..10_000 {
+            let limiter = limiter.clone();
+            tasks.spawn(async move { limiter.acquire().await.unwrap() });
+        }
+        while let Some(charge) = tasks.join_next().await {
+            charge.unwrap();
+        }
+        assert_eq!(charged(&limiter).await, 10_000);
+    });
+}
+
+#[test]
+fn a_crowd_that_is_not_let_in_is_told_so() {
+    let server = Server::with(&["--maxclients", "2"]);
+    runtime().block_on(async {
+        let others = (server.connection(), server.connection());
+        let store = server.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", slow(100_000));
+        let tally = crowd(&limiter, 10_000).await;
+        assert_eq!(tally.errors.len(), 10_000);
+        for error in tally.errors {
+            let expected = matches!(
+                error,
+                StoreError::TooManyClients | StoreError::Unavailable | StoreError::BreakerOpen
+            );
+            assert!(expected, "{error:?}");
+        }
+        drop(others);
+        recovers(&limiter).await;
+        limiter.charge(1).await.unwrap();
+        assert_eq!(charged(&limiter).await, 1);
+    });
+}

@@ -1,0 +1,99 @@
+//! A replica that takes the place of its primary.
+
+use tollgate::ErrorKind;
+use tollgate_redis::{RateLimiter, StoreError};
+
+use super::help::{DEADLINE, Tally, charged, ends, failure, recovers, slow, until};
+use crate::support::proxy::{Mode, Proxy};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+fn replicate(replica: &Server, primary: u16) {
+    let _: () = redis::cmd("REPLICAOF")
+        .arg("127.0.0.1")
+        .arg(primary)
+        .query(&mut replica.connection())
+        .unwrap();
+}
+
+fn promote(replica: &Server) {
+    let _: () = redis::cmd("REPLICAOF")
+        .arg(&["NO", "ONE"])
+        .query(&mut replica.connection())
+        .unwrap();
+}
+
+fn value(server: &Server) -> Option<String> {
+    let mut connection = server.connection();
+    redis::cmd("GET").arg("k").query(&mut connection).unwrap()
+}
+
+#[test]
+fn a_failover_admits_again_at_most_what_was_not_replicated() {
+    let mut primary = Server::with(&["--repl-diskless-sync-delay", "0"]);
+    let replica = Server::start();
+    runtime().block_on(async {
+        let (front, between) = (
+            Proxy::start(primary.port()).await,
+            Proxy::start(primary.port()).await,
+        );
+        replicate(&replica, between.port());
+        let store = front.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", slow(100));
+        recovers(&limiter).await;
+        let mut admitted = limiter.charge(30).await.unwrap().cost();
+        until("replicated", async || {
+            value(&replica).is_some() && value(&replica) == value(&primary)
+        })
+        .await;
+
+        between.set(Mode::HalfOpen);
+        admitted += limiter.charge(20).await.unwrap().cost();
+        primary.kill();
+        front.lead_to(replica.port());
+        // What is still a replica says so.
+        let mut tally = Tally::default();
+        while !tally.errors.contains(&StoreError::ReadOnly) {
+            tally.add(ends(limiter.acquire()).await);
+        }
+        assert_eq!(tally.admitted(), 0);
+
+        promote(&replica);
+        recovers(&limiter).await;
+        assert_eq!(charged(&limiter).await, 30);
+        until("writes are taken", async || {
+            limiter.acquire_many(70).await.is_ok()
+        })
+        .await;
+        admitted += 70;
+        let refused = limiter.try_acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(admitted, 100 + 20);
+    });
+}
+
+#[test]
+fn a_primary_that_became_a_replica_is_left_for_the_one_that_the_address_leads_to() {
+    let (old, new) = (Server::start(), Server::start());
+    runtime().block_on(async {
+        let front = Proxy::start(old.port()).await;
+        let store = front.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", slow(100));
+        recovers(&limiter).await;
+        limiter.charge(1).await.unwrap();
+        replicate(&old, new.port());
+        front.lead_to(new.port());
+        // The connection to the old one stands, and is of no use.
+        until("the new one is asked", async || {
+            match ends(limiter.acquire()).await {
+                Ok(_) => true,
+                Err(error) => {
+                    let _typed = failure(&error);
+                    false
+                }
+            }
+        })
+        .await;
+        assert!(value(&new).is_some());
+    });
+}

@@ -1,0 +1,109 @@
+//! What the tests of faults share.
+
+use std::error::Error;
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tollgate::{AcquireError, ErrorKind, Quota};
+use tollgate_redis::{Charge, RateLimiter, Source, StoreError};
+
+/// Of a call in the tests that make a server fail. Those in which it must not be missed have a
+/// longer one.
+pub(super) const DEADLINE: Duration = Duration::from_millis(100);
+
+/// For calls that are to succeed however slow the machine is.
+pub(super) const PATIENT: Duration = Duration::from_secs(20);
+
+/// Nothing that ends by a deadline takes so long, and what hangs does.
+const HANGS: Duration = Duration::from_secs(8);
+
+/// So slow that nothing comes back while a test runs.
+pub(super) fn slow(burst: u64) -> Quota {
+    Quota::per_day(burst).burst(burst)
+}
+
+/// How the store failed. Panics if something else did.
+pub(super) fn failure(error: &AcquireError) -> StoreError {
+    assert_eq!(error.kind(), ErrorKind::Store, "{error:?}");
+    let source = error.source().expect("an error of a store has a source");
+    *source.downcast_ref().expect("it is a StoreError")
+}
+
+pub(super) async fn ends<T>(call: impl Future<Output = T>) -> T {
+    let ended = tokio::time::timeout(HANGS, call).await;
+    ended.expect("a call waits past its deadline")
+}
+
+/// Until something holds, which it must before long.
+pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
+    assert!(waited.is_ok(), "never: {what}");
+}
+
+/// What became of calls.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) charges: Vec<Charge>,
+    pub(super) limited: u64,
+    pub(super) errors: Vec<StoreError>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, answer: Result<Charge, AcquireError>) {
+        match answer {
+            Ok(charge) => self.charges.push(charge),
+            Err(error) if error.kind() == ErrorKind::Limited => self.limited += 1,
+            Err(error) => self.errors.push(failure(&error)),
+        }
+    }
+
+    pub(super) fn admitted(&self) -> u64 {
+        self.charges.iter().map(Charge::cost).sum()
+    }
+
+    pub(super) fn perhaps_charged(&self) -> u64 {
+        let perhaps = self
+            .errors
+            .iter()
+            .filter(|error| error.is_perhaps_charged());
+        perhaps.count() as u64
+    }
+
+    pub(super) fn is_all_from(&self, source: Source) -> bool {
+        self.charges.iter().all(|charge| charge.source() == source)
+    }
+}
+
+/// So many callers at once, each of whom must end.
+pub(super) async fn crowd(limiter: &RateLimiter, callers: usize) -> Tally {
+    let mut tasks = JoinSet::new();
+    for _ in 0..callers {
+        let limiter = limiter.clone();
+        tasks.spawn(async move { ends(limiter.try_acquire()).await });
+    }
+    let mut tally = Tally::default();
+    while let Some(answer) = tasks.join_next().await {
+        tally.add(answer.unwrap());
+    }
+    tally
+}
+
+/// Until the server decides again, for which it is asked anew and anew.
+pub(super) async fn recovers(limiter: &RateLimiter) {
+    until("the store decides again", async || {
+        limiter.peek(0).await.is_ok()
+    })
+    .await;
+}
+
+/// How much was charged of a burst, as the server has it.
+pub(super) async fn charged(limiter: &RateLimiter) -> u64 {
+    let decision = limiter.peek(0).await.unwrap();
+    decision.limit - decision.remaining
+}

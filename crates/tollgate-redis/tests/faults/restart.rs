@@ -1,0 +1,130 @@
+//! A server that is killed and comes back empty.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tollgate::ErrorKind;
+use tollgate_redis::{Fallback, RateLimiter, Source};
+
+use super::help::{DEADLINE, Tally, charged, crowd, ends, recovers, slow};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+#[test]
+fn a_restart_that_loses_all_costs_one_burst_at_most() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", slow(100));
+        let stop = Arc::new(AtomicBool::new(false));
+        let load: Vec<_> = (0..4)
+            .map(|_| {
+                let (limiter, stop) = (limiter.clone(), Arc::clone(&stop));
+                tokio::spawn(async move {
+                    let mut tally = Tally::default();
+                    while !stop.load(Ordering::Relaxed) {
+                        tally.add(ends(limiter.try_acquire()).await);
+                        tokio::task::yield_now().await;
+                    }
+                    tally
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            server.kill();
+            assert!(!crowd(&limiter, 50).await.errors.is_empty());
+            server.restart();
+            recovers(&limiter).await;
+        }
+        stop.store(true, Ordering::Relaxed);
+        let mut admitted = 0;
+        for task in load {
+            admitted += task.await.unwrap().admitted();
+        }
+        // Whoever comes now finds what the last one left.
+        let fresh = RateLimiter::new(&server.store(), "k", slow(100));
+        assert!(admitted <= 100 * 4, "{admitted}");
+        assert!(charged(&fresh).await <= 100);
+    });
+}
+
+#[test]
+fn after_a_restart_there_is_exactly_one_more_burst() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "k", slow(100));
+        recovers(&limiter).await;
+        limiter.acquire_many(100).await.unwrap();
+        server.kill();
+        server.restart();
+        recovers(&limiter).await;
+        assert_eq!(charged(&limiter).await, 0);
+        limiter.acquire_many(100).await.unwrap();
+        let refused = limiter.try_acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Limited);
+    });
+}
+
+#[test]
+fn without_a_server_a_limit_that_fails_closed_admits_nobody() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", slow(1000));
+        recovers(&limiter).await;
+        server.kill();
+        let tally = crowd(&limiter, 100).await;
+        assert_eq!((tally.admitted(), tally.errors.len()), (0, 100));
+        while !store.is_broken() {
+            ends(limiter.acquire()).await.unwrap_err();
+        }
+        assert_eq!(limiter.waiting(), 0);
+        server.restart();
+        recovers(&limiter).await;
+        assert_eq!(limiter.acquire().await.unwrap().source(), Source::Store);
+    });
+}
+
+#[test]
+fn without_a_server_a_limit_that_fails_open_admits_everybody() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", slow(10)).fallback(Fallback::FailOpen);
+        recovers(&limiter).await;
+        server.kill();
+        let tally = crowd(&limiter, 100).await;
+        assert_eq!(tally.admitted(), 100);
+        assert!(tally.is_all_from(Source::Fallback));
+        server.restart();
+        recovers(&limiter).await;
+        assert_eq!(limiter.acquire().await.unwrap().source(), Source::Store);
+        assert_eq!(charged(&limiter).await, 1);
+    });
+}
+
+#[test]
+fn without_a_server_a_limit_goes_by_its_share_and_then_by_the_server_again() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(DEADLINE);
+        let local = Fallback::Local { share: 4 };
+        let limiter = RateLimiter::new(&store, "k", slow(100)).fallback(local);
+        recovers(&limiter).await;
+        server.kill();
+        let tally = crowd(&limiter, 100).await;
+        assert_eq!((tally.admitted(), tally.limited), (25, 75));
+        assert!(tally.is_all_from(Source::Fallback));
+        // By its share this one would wait for the better part of an hour.
+        let waits = tokio::spawn(limiter.acquire());
+        server.restart();
+        recovers(&limiter).await;
+        let charge = ends(waits).await.unwrap().unwrap();
+        assert_eq!(charge.source(), Source::Store);
+        assert_eq!(
+            ends(limiter.try_acquire()).await.unwrap().source(),
+            Source::Store
+        );
+    });
+}

@@ -1,0 +1,49 @@
+//! A server that holds still.
+
+use tollgate_redis::RateLimiter;
+
+use super::help::{DEADLINE, PATIENT, charged, crowd, recovers, slow, until};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+#[test]
+fn calls_to_a_server_that_holds_still_end_and_nobody_stays_in_line() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", slow(100_000));
+        recovers(&limiter).await;
+        server.stop();
+        for _ in 0..3 {
+            let tally = crowd(&limiter, 3000).await;
+            assert_eq!(tally.errors.len(), 3000);
+            assert_eq!(limiter.waiting(), 0);
+        }
+        server.go_on();
+        recovers(&limiter).await;
+        until("it decides", async || limiter.acquire().await.is_ok()).await;
+    });
+}
+
+#[test]
+fn what_a_server_that_held_still_does_later_was_perhaps_charged() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(DEADLINE);
+        let limiter = RateLimiter::new(&store, "k", slow(1000)).coalesce(false);
+        recovers(&limiter).await;
+        server.stop();
+        let tally = crowd(&limiter, 50).await;
+        let perhaps = tally.perhaps_charged();
+        assert_eq!(tally.admitted(), 0);
+        assert!(perhaps > 0, "{:?}", tally.errors);
+        server.go_on();
+        let direct = RateLimiter::new(&server.store().deadline(PATIENT), "k", slow(1000));
+        until("some of it is done late", async || {
+            charged(&direct).await > 0
+        })
+        .await;
+        recovers(&limiter).await;
+        assert!(charged(&direct).await <= perhaps);
+    });
+}

@@ -1,0 +1,155 @@
+//! A cluster of three nodes of one's own on loopback, without replicas.
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use redis::FromRedisValue;
+use tollgate_redis::Store;
+
+use super::server::{Server, Setup};
+
+pub(crate) struct Cluster {
+    pub(crate) nodes: Vec<Server>,
+}
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        let nodes: Vec<_> = (0..3).map(|_| node()).collect();
+        let addresses = nodes
+            .iter()
+            .map(|node| format!("127.0.0.1:{}", node.port()));
+        let created = Command::new("redis-cli")
+            .args(["--cluster", "create"])
+            .args(addresses)
+            .args(["--cluster-replicas", "0", "--cluster-yes"])
+            .output()
+            .unwrap();
+        assert!(
+            created.status.success(),
+            "{}",
+            String::from_utf8_lossy(&created.stdout)
+        );
+        let cluster = Self { nodes };
+        cluster.settle();
+        cluster
+    }
+
+    /// Until every node says that all is well.
+    fn settle(&self) {
+        let start = Instant::now();
+        let well = |node: &Server| {
+            let info: String = ask(node, &["CLUSTER", "INFO"]);
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:3")
+        };
+        while !self.nodes.iter().all(well) {
+            assert!(start.elapsed() < Duration::from_secs(30), "no cluster");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Only inside a runtime.
+    pub(crate) fn store(&self) -> Store {
+        let addresses: Vec<_> = self.nodes.iter().map(Server::address).collect();
+        Store::cluster(addresses.iter().map(String::as_str)).unwrap()
+    }
+
+    pub(crate) fn slot(&self, key: &str) -> u16 {
+        ask(&self.nodes[0], &["CLUSTER", "KEYSLOT", key])
+    }
+
+    /// The node that answers for a key.
+    pub(crate) fn owner(&self, key: &str) -> usize {
+        let answers = |node: &Server| {
+            let answer: redis::RedisResult<redis::Value> =
+                redis::cmd("EXISTS").arg(key).query(&mut node.connection());
+            answer.is_ok()
+        };
+        let owner = self.nodes.iter().position(answers);
+        owner.unwrap_or_else(|| panic!("no node answers for {key}"))
+    }
+
+    /// A key of a node.
+    pub(crate) fn key_of(&self, node: usize) -> String {
+        let mut keys = (0..).map(|number| format!("k{number}"));
+        keys.find(|key| self.owner(key) == node)
+            .expect("there are enough")
+    }
+
+    pub(crate) fn name(&self, node: usize) -> String {
+        ask(&self.nodes[node], &["CLUSTER", "MYID"])
+    }
+
+    /// The slot is on its way from one node to another: neither answers for all of it.
+    pub(crate) fn begin(&self, slot: u16, from: usize, to: usize) {
+        let slot = slot.to_string();
+        let (source, target) = (self.name(from), self.name(to));
+        let importing = ["CLUSTER", "SETSLOT", &slot, "IMPORTING", &source];
+        let _: String = ask(&self.nodes[to], &importing);
+        let migrating = ["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target];
+        let _: String = ask(&self.nodes[from], &migrating);
+    }
+
+    /// The keys of a node that begin so.
+    pub(crate) fn keys_like(&self, node: usize, start: &str) -> Vec<String> {
+        ask(&self.nodes[node], &["KEYS", &format!("{start}*")])
+    }
+
+    pub(crate) fn migrate(&self, keys: &[String], from: usize, to: usize) {
+        if keys.is_empty() {
+            return;
+        }
+        let port = self.nodes[to].port().to_string();
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        words.extend(keys.iter().map(String::as_str));
+        let _: String = ask(&self.nodes[from], &words);
+    }
+
+    pub(crate) fn finish(&self, slot: u16, to: usize) {
+        let (slot, target) = (slot.to_string(), self.name(to));
+        let said = ["CLUSTER", "SETSLOT", &slot, "NODE", &target];
+        let _: String = ask(&self.nodes[to], &said);
+        for node in &self.nodes {
+            let _: String = ask(node, &said);
+        }
+    }
+}
+
+pub(crate) fn ask<T: FromRedisValue>(node: &Server, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command
+        .query(&mut node.connection())
+        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+fn node() -> Server {
+    let arguments = [
+        "--cluster-enabled",
+        "yes",
+        "--cluster-require-full-coverage",
+        "no",
+    ];
+    let setup = Setup {
+        arguments: arguments.iter().map(ToString::to_string).collect(),
+        ..Setup::default()
+    };
+    for _ in 0..50 {
+        if let Some(server) = Server::start_on(port(), setup.clone()) {
+            return server;
+        }
+    }
+    panic!("redis-server does not start as a node of a cluster");
+}
+
+/// Nodes talk to each other on the port that is 10,000 above, so both have to be free, and are
+/// taken from below those that are handed out.
+fn port() -> u16 {
+    loop {
+        let port = fastrand::u16(11_000..22_000);
+        let free = |port| TcpListener::bind(("127.0.0.1", port)).is_ok();
+        if free(port) && free(port + 10_000) {
+            return port;
+        }
+    }
+}
