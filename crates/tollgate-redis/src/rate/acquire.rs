@@ -15,7 +15,7 @@ use tollgate::{AcquireError, CancelOn, ErrorKind, Oversize, Timeout};
 
 use super::charge::{Charge, Source};
 use super::core::Core;
-use super::driver::drive;
+use super::driver::{Driver, drive};
 use super::line::{Answer, Waiter};
 
 /// The future of `acquire`, `try_acquire` and their like of a [`RateLimiter`](super::RateLimiter).
@@ -56,10 +56,18 @@ impl Acquire {
 
     /// Joins the line, or is answered at once.
     fn join(&self) -> Result<oneshot::Receiver<Answer>, Answer> {
-        let core = &self.core;
         if let Some(charge) = self.take() {
             return Err(Ok(charge));
         }
+        let (receiver, driver) = self.join_line()?;
+        if let Some(driver) = driver {
+            driver.begin();
+        }
+        Ok(receiver)
+    }
+
+    fn join_line(&self) -> Result<(oneshot::Receiver<Answer>, Option<Driver>), Answer> {
+        let core = &self.core;
         let state = &mut *core.state();
         let limit = state.rule.burst;
         if state.closed {
@@ -95,8 +103,7 @@ impl Acquire {
         if let Some(purse) = &core.purse {
             purse.shut(true);
         }
-        drive(core, state);
-        Ok(receiver)
+        Ok((receiver, drive(core, state)))
     }
 
     /// Out of what was taken ahead, without the lock.

@@ -88,6 +88,19 @@ impl Core {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes something under the lock, and then tells those whom it answers. What nobody takes any
+    /// more is given back.
+    pub(super) fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut State) -> R) -> R {
+        let (result, told) = {
+            let state = &mut *self.state();
+            (change(state), std::mem::take(&mut state.line.told))
+        };
+        let sent = told.into_iter().map(|(sender, answer)| sender.send(answer));
+        let returned = sent.filter_map(|sent| sent.err()?.ok());
+        self.give_later(returned.collect());
+        result
+    }
+
     /// Asks the server, for nobody in the line.
     pub(super) async fn ask(&self, rule: &Rule, arguments: Arguments) -> Result<Reply, StoreError> {
         let keys = [self.key.as_str()];

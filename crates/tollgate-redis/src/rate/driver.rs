@@ -24,26 +24,31 @@ const MOST: usize = 1024;
 /// How soon the server is asked again, at the earliest, for who waits for a share.
 const AGAIN: Duration = Duration::from_millis(50);
 
-struct Driver {
+pub(super) struct Driver {
     core: Arc<Core>,
     done: bool,
 }
 
-/// Has a task look after the line, if none does.
-pub(super) fn drive(core: &Arc<Core>, state: &mut State) {
+/// Has a task look after the line, if none does. The task is to be [begun](Driver::begin) once the
+/// lock is gone: on a runtime that is gone it is dropped at once.
+pub(super) fn drive(core: &Arc<Core>, state: &mut State) -> Option<Driver> {
     if state.driven {
         core.stirred.notify_one();
-        return;
+        return None;
     }
     state.driven = true;
-    let driver = Driver {
+    Some(Driver {
         core: Arc::clone(core),
         done: false,
-    };
-    core.store.spawn(driver.run());
+    })
 }
 
 impl Driver {
+    pub(super) fn begin(self) {
+        let core = Arc::clone(&self.core);
+        core.store.spawn(self.run());
+    }
+
     async fn run(mut self) {
         loop {
             let (next, rule) = self.next();
@@ -64,9 +69,8 @@ impl Driver {
 
     fn next(&self) -> (Next, Rule) {
         let core = &self.core;
-        let (mut rests, mut returned) = (Vec::new(), Vec::new());
-        let (next, rule) = {
-            let state = &mut *core.state();
+        let (next, rule, rests) = core.change(|state| {
+            let mut rests = Vec::new();
             state.line.clear();
             if state.closed {
                 state.line.close();
@@ -74,7 +78,7 @@ impl Driver {
             if let Some(purse) = &core.purse {
                 let ended = core.has_ended(state);
                 rests = state.batches.take_back(purse, ended);
-                returned = serve(purse, state);
+                serve(purse, state);
             }
             let most = if core.options.coalesce { MOST } else { 1 };
             let next = state.line.next(&state.rule, Instant::now(), most);
@@ -87,10 +91,9 @@ impl Driver {
                 // Under the lock: whoever comes next begins anew.
                 state.driven = false;
             }
-            (next, state.rule)
-        };
+            (next, state.rule, rests)
+        });
         core.return_rests(rests);
-        core.give_later(returned);
         (next, rule)
     }
 
@@ -128,21 +131,19 @@ impl Driver {
             }
             Err(error) if applies(error) => self.fall_back(rule, costs.len(), present, error),
             Err(error) => {
-                let mut state = self.core.state();
-                state.line.fail(costs.len(), &AcquireError::from(error));
+                let error = AcquireError::from(error);
+                self.core
+                    .change(|state| state.line.fail(costs.len(), &error));
             }
         }
     }
 
     fn answer(&self, rule: &Rule, charges: Vec<Charge>, denied: Option<Denied>) {
-        let returned = {
-            let state = &mut *self.core.state();
-            let returned = state.line.grant(charges);
+        self.core.change(|state| {
+            state.line.grant(charges);
             // Of another rule nothing is known.
             state.line.denied = denied.filter(|_| state.rule == *rule);
-            returned
-        };
-        self.core.give_later(returned);
+        });
     }
 
     /// For all who were in line when the server was asked, although it was asked for the first ones
@@ -154,16 +155,17 @@ impl Driver {
         };
         match self.core.options.fallback {
             Fallback::FailClosed => {
-                let mut state = self.core.state();
-                state.line.fail(asked, &AcquireError::from(error));
                 // For the others nothing was sent.
-                let error = if error.is_perhaps_charged() {
+                let unsent = if error.is_perhaps_charged() {
                     StoreError::Unavailable
                 } else {
                     error
                 };
                 let others = present.saturating_sub(asked);
-                state.line.fail(others, &AcquireError::from(error));
+                self.core.change(|state| {
+                    state.line.fail(asked, &AcquireError::from(error));
+                    state.line.fail(others, &AcquireError::from(unsent));
+                });
             }
             Fallback::FailOpen => {
                 let costs = waiters(&self.core.state());
@@ -193,11 +195,10 @@ impl Driver {
                 Err(refused) => {
                     let Some(wait) = refused.retry_after() else {
                         // More than the share.
-                        let mut state = self.core.state();
-                        let returned = state.line.grant(std::mem::take(&mut charges));
-                        state.line.fail(1, &refused);
-                        drop(state);
-                        self.core.give_later(returned);
+                        self.core.change(|state| {
+                            state.line.grant(charges);
+                            state.line.fail(1, &refused);
+                        });
                         return;
                     };
                     // The server may be back long before the share is.
@@ -217,17 +218,15 @@ impl Driver {
 }
 
 /// Those in front, out of what was taken ahead.
-fn serve(purse: &Purse, state: &mut State) -> Vec<Charge> {
-    let mut returned = Vec::new();
+fn serve(purse: &Purse, state: &mut State) {
     while let Some(first) = state.line.waiters.front() {
         let cost = first.cost;
         let Some(taken) = purse.take_shut(cost) else {
-            break;
+            return;
         };
         let charge = Core::taken(state.rule.burst, cost, taken);
-        returned.extend(state.line.grant([charge]));
+        state.line.grant([charge]);
     }
-    returned
 }
 
 impl Core {
@@ -255,12 +254,12 @@ impl Core {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.done {
-            let state = &mut *self.core.state();
-            state.driven = false;
-            let all = state.line.waiters.len();
-            state
-                .line
-                .fail(all, &AcquireError::from(StoreError::NoRuntime));
+            self.core.change(|state| {
+                state.driven = false;
+                let all = state.line.waiters.len();
+                let error = AcquireError::from(StoreError::NoRuntime);
+                state.line.fail(all, &error);
+            });
         }
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Denied {
 pub(super) struct Line {
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) denied: Option<Denied>,
+    /// Answers that are given once the lock is gone, as they wake somebody.
+    pub(super) told: Vec<(oneshot::Sender<Answer>, Answer)>,
 }
 
 /// What to do next for the line.
@@ -113,9 +115,11 @@ impl Line {
             };
             let fits = waiter.until.is_none_or(|until| until - now >= wait);
             if waiter.tries {
-                let _ = waiter.answer.send(Err(AcquireError::limited(wait)));
+                let refused = Err(AcquireError::limited(wait));
+                self.told.push((waiter.answer, refused));
             } else if !fits {
-                let _ = waiter.answer.send(Err(AcquireError::would_take(wait)));
+                let refused = Err(AcquireError::would_take(wait));
+                self.told.push((waiter.answer, refused));
             } else {
                 behind = Some(behind.map_or(0, |before| before + waiter.cost));
                 kept.push_back(waiter);
@@ -124,27 +128,19 @@ impl Line {
         self.waiters = kept;
     }
 
-    /// Grants to those in front, and says what nobody takes any more.
-    pub(super) fn grant(&mut self, charges: impl IntoIterator<Item = Charge>) -> Vec<Charge> {
-        let mut returned = Vec::new();
+    /// Grants to those in front, who are still there: nobody else takes from the line.
+    pub(super) fn grant(&mut self, charges: impl IntoIterator<Item = Charge>) {
         for charge in charges {
-            match self.waiters.pop_front() {
-                Some(waiter) => {
-                    if let Err(Ok(charge)) = waiter.answer.send(Ok(charge)) {
-                        returned.push(charge);
-                    }
-                }
-                None => returned.push(charge),
-            }
+            let waiter = self.waiters.pop_front().expect("it was asked for them");
+            self.told.push((waiter.answer, Ok(charge)));
         }
-        returned
     }
 
     /// Refuses the first so many.
     pub(super) fn fail(&mut self, count: usize, error: &AcquireError) {
         let count = count.min(self.waiters.len());
         for waiter in self.waiters.drain(..count) {
-            let _ = waiter.answer.send(Err(error.clone()));
+            self.told.push((waiter.answer, Err(error.clone())));
         }
     }
 

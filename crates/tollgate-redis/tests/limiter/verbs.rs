@@ -1,9 +1,10 @@
 //! What each verb does.
 
+use std::error::Error;
 use std::time::Duration;
 
 use tollgate::{ErrorKind, Quota};
-use tollgate_redis::{RateLimiter, Source};
+use tollgate_redis::{RateLimiter, Source, StoreError};
 
 use crate::support::runtime;
 use crate::support::server::Server;
@@ -135,4 +136,18 @@ fn a_reservation_is_paid_for_later_or_given_back() {
         limiter.refund(first).await.unwrap();
         assert_eq!(limiter.peek(1).await.unwrap().remaining, 1);
     });
+}
+
+#[test]
+fn a_runtime_that_is_gone_is_told() {
+    let server = Server::start();
+    let gone = runtime();
+    let limiter = gone.block_on(async { RateLimiter::new(&server.store(), "k", slow(5)) });
+    gone.block_on(limiter.acquire()).unwrap();
+    gone.shutdown_timeout(Duration::from_secs(10));
+    for _ in 0..2 {
+        let refused = runtime().block_on(limiter.acquire()).unwrap_err();
+        let source = refused.source().unwrap().downcast_ref::<StoreError>();
+        assert_eq!(source, Some(&StoreError::NoRuntime));
+    }
 }
