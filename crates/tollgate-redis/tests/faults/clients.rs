@@ -2,7 +2,7 @@
 
 use tollgate_redis::{RateLimiter, StoreError};
 
-use super::help::{DEADLINE, PATIENT, charged, crowd, recovers, slow};
+use super::help::{PATIENT, charged, crowd, recovers, slow};
 use crate::support::runtime;
 use crate::support::server::Server;
 
@@ -29,7 +29,7 @@ fn a_crowd_that_is_not_let_in_is_told_so() {
     let server = Server::with(&["--maxclients", "2"]);
     runtime().block_on(async {
         let others = (server.connection(), server.connection());
-        let store = server.store().deadline(DEADLINE);
+        let store = server.store().deadline(PATIENT);
         let limiter = RateLimiter::new(&store, "k", slow(100_000));
         let tally = crowd(&limiter, 10_000).await;
         assert_eq!(tally.errors.len(), 10_000);

@@ -3,7 +3,7 @@
 use tollgate::ErrorKind;
 use tollgate_redis::{RateLimiter, StoreError};
 
-use super::help::{DEADLINE, Tally, charged, ends, failure, recovers, slow, until};
+use super::help::{PATIENT, Tally, charged, ends, failure, recovers, slow, until};
 use crate::support::proxy::{Mode, Proxy};
 use crate::support::runtime;
 use crate::support::server::Server;
@@ -38,7 +38,7 @@ fn a_failover_admits_again_at_most_what_was_not_replicated() {
             Proxy::start(primary.port()).await,
         );
         replicate(&replica, between.port());
-        let store = front.store().deadline(DEADLINE);
+        let store = front.store().deadline(PATIENT);
         let limiter = RateLimiter::new(&store, "k", slow(100));
         recovers(&limiter).await;
         let mut admitted = limiter.charge(30).await.unwrap().cost();
@@ -77,7 +77,7 @@ fn a_primary_that_became_a_replica_is_left_for_the_one_that_the_address_leads_to
     let (old, new) = (Server::start(), Server::start());
     runtime().block_on(async {
         let front = Proxy::start(old.port()).await;
-        let store = front.store().deadline(DEADLINE);
+        let store = front.store().deadline(PATIENT);
         let limiter = RateLimiter::new(&store, "k", slow(100));
         recovers(&limiter).await;
         limiter.charge(1).await.unwrap();

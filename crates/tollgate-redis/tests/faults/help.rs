@@ -10,7 +10,7 @@ use tollgate_redis::{Charge, RateLimiter, Source, StoreError};
 
 /// Of a call in the tests that make a server fail. Those in which it must not be missed have a
 /// longer one.
-pub(super) const DEADLINE: Duration = Duration::from_millis(100);
+pub(super) const DEADLINE: Duration = Duration::from_millis(250);
 
 /// For calls that are to succeed however slow the machine is.
 pub(super) const PATIENT: Duration = Duration::from_secs(20);
