@@ -12,7 +12,7 @@
 //!    word: they are written only while `HELD` is set, and `HELD` is set by a read-modify-write of
 //!    the same word. A decision that read a limit which was written later would have exchanged the
 //!    word before `HELD` was set, and so would have read what was not written yet.
-//! 3. A reconfiguration and a refund begin the next epoch. What they wrote is published by the word
+//! 3. A reconfiguration, a refund and whatever begins a generation begin the next epoch. What they wrote is published by the word
 //!    that lets others decide again (release), so whoever loads that (acquire) finds the limits and
 //!    the refunds that belong to it, and an exchange that was prepared under older ones fails.
 //!    After eight of them epochs repeat; then the debt would have to be the same number as well, in

@@ -359,7 +359,9 @@ impl RateLimiter {
     /// there were](Carry::Additive) under all others.
     ///
     /// Nothing that was charged before is forgotten, and no decision under the old quota is made
-    /// after this returns. Charges that were made before cannot be refunded any more. A waiter that
+    /// after this returns. Charges that were made before cannot be refunded any more. A quota that
+    /// says the same as before, perhaps in other words, as 60 a minute for one a second, changes
+    /// nothing. A waiter that
     /// now asks for more than the burst is refused with
     /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
     /// [`Oversize::Debt`] was chosen.

@@ -47,6 +47,33 @@ fn the_same_quota_again_and_again_is_no_change() {
     }
 }
 
+/// Not even what can be given back.
+#[test]
+fn the_same_quota_again_leaves_charges_to_be_given_back() {
+    for algorithm in ALL {
+        let limiter = RateLimiter::new(quota(algorithm, 50))
+            .algorithm(algorithm)
+            .clock(Clock::manual());
+        let most = limiter.available();
+        let charge = limiter.try_acquire_many(most / 2).unwrap();
+        limiter.set_quota(quota(algorithm, 50));
+        limiter.refund(charge);
+        assert_eq!(limiter.available(), most, "{algorithm}");
+    }
+}
+
+#[test]
+fn the_same_rate_in_other_words_is_the_same_quota() {
+    let limiter = RateLimiter::new(Quota::per_second(1).burst(3)).clock(Clock::manual());
+    let charge = limiter.try_acquire_many(2).unwrap();
+    limiter.set_quota(Quota::per_minute(60).burst(3));
+    assert_eq!(limiter.quota(), Quota::per_minute(60).burst(3));
+    limiter.refund(charge);
+    assert_eq!(limiter.available(), 3);
+    limiter.set_quota_with(Quota::per_second(1).burst(3), tollgate::Carry::Reset);
+    assert_eq!(limiter.available(), 3);
+}
+
 /// Whoever asks for a tenth of it gets that, however often it moves.
 #[test]
 fn a_quota_that_goes_back_and_forth_goes_on_to_admit() {

@@ -133,6 +133,9 @@ impl Model for Owed {
     /// is owed.
     fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry) {
         let (old, new) = (self.rule(), Rule::by(self.algorithm, quota));
+        if carry != Carry::Reset && old.is(&new) {
+            return;
+        }
         let owed = self.schedule().owed(now);
         let up = |units: BigInt, by: BigInt, of: BigInt| (units * by + &of - 1) / of;
         let owed = match carry {

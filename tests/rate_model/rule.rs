@@ -65,6 +65,14 @@ impl Rule {
         !self.batches
     }
 
+    /// Whether it says the same, perhaps in other words.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let same_rate = u128::from(self.count) * u128::from(other.period)
+            == u128::from(other.count) * u128::from(self.period);
+        let same_batch = !self.batches || self.count == other.count;
+        same_rate && same_batch && self.burst == other.burst
+    }
+
     /// Units of one token.
     pub(crate) fn interval(&self) -> BigInt {
         if self.batches {

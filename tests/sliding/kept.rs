@@ -102,6 +102,9 @@ impl Model for Kept {
     }
 
     fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry) {
+        if carry != Carry::Reset && self.rule.is_by(quota) {
+            return;
+        }
         self.forced = true;
         self.rule.change(quota, carry, now);
         self.epoch += 1;

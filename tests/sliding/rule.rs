@@ -114,12 +114,12 @@ impl Rule {
         }
     }
 
+    pub(crate) fn is_by(&self, quota: Quota) -> bool {
+        (self.most, self.period) == (quota.count(), nanos(quota))
+    }
+
     pub(crate) fn change(&mut self, quota: Quota, carry: Carry, now: u64) {
         let now = now.min(LAST_TICK);
-        let same = (self.most, self.period) == (quota.count(), nanos(quota));
-        if same && carry != Carry::Reset {
-            return;
-        }
         let (used, old, new) = (self.used(now), self.most, quota.count());
         let owed = match carry {
             Carry::Reset => 0,

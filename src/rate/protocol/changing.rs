@@ -35,14 +35,17 @@ impl Core {
         if given {
             lines.timed = now;
         }
-        self.cell.store(seen, true);
         if self.refunded.load(Ordering::Relaxed) > MOST_REFUNDED {
             self.begin_generation(&mut lines);
+            self.cell.store(seen.next_epoch(), true);
+        } else {
+            self.cell.store(seen, true);
         }
         self.settle(lines);
     }
 
-    /// Charges from before cannot be told from one another any more. Only held.
+    /// Charges from before cannot be told from one another any more. Only held, and with a new
+    /// epoch: a decision which has read one of the two numbers before must not take place.
     fn begin_generation(&self, lines: &mut Lines) {
         lines.generation_from = lines.unserved();
         lines.refunds.clear();
@@ -85,10 +88,15 @@ impl Core {
         self.let_go(&lines);
     }
 
-    /// Changes the quota, and times the line anew.
+    /// Changes the quota, and times the line anew. One that says the same in other words is only
+    /// remembered.
     pub(in crate::rate) fn reconfigure(&self, quota: Quota, carry: Carry) {
         self.meet();
         let (mut lines, now) = self.lock_on_time();
+        if carry != Carry::Reset && self.is_limited_by(quota) {
+            lines.quota = Some(quota);
+            return;
+        }
         let seen = self.cell.hold();
         let before = self.limits.load::<true>().burst();
         let seen = self.change(seen, quota, carry, now);

@@ -158,18 +158,21 @@ impl Core {
         Decision::new(limits, owed, reset, now, retry_after)
     }
 
-    /// Changes the quota, and what is owed with it. Only held.
-    pub(super) fn change(&self, seen: Seen, quota: Quota, carry: Carry, now: Tick) -> Seen {
-        let old = self.limits.load::<true>();
+    /// Whether a quota is just what there is, perhaps in other words. Under the lock.
+    pub(super) fn is_limited_by(&self, quota: Quota) -> bool {
         let (new, inverse) = self.config.algorithm.limits(quota);
         let same_period = match self.rule.as_deref() {
             None => inverse == self.limits.inverse::<true>(),
             Some(Memory::Window(memory)) => memory.has_period(quota),
             Some(Memory::Log(log)) => log.has_period(quota),
         };
-        if old == new && same_period && carry != Carry::Reset {
-            return seen;
-        }
+        same_period && new == self.limits.load::<true>()
+    }
+
+    /// Changes the quota, and what is owed with it. Only held.
+    pub(super) fn change(&self, seen: Seen, quota: Quota, carry: Carry, now: Tick) -> Seen {
+        let old = self.limits.load::<true>();
+        let (new, inverse) = self.config.algorithm.limits(quota);
         let owed = carry.owed(
             self.owed(seen, old.at(now)),
             [old.tolerance, new.tolerance],
