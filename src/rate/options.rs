@@ -76,9 +76,12 @@ pub enum Carry {
     /// What is available stays as it is, at most the new burst.
     AsIs,
     /// What was spent stays spent: the difference of the bursts becomes available, or is taken
-    /// away. What [`set_quota`](super::RateLimiter::set_quota) does under the algorithms that count
-    /// calls, which are all others: so a log goes on to have at most the new count in any new
-    /// period, of what it has admitted before as well.
+    /// away, down to nothing. What was [forced](super::RateLimiter::charge) beyond the old burst
+    /// stays owed beyond the new one. What [`set_quota`](super::RateLimiter::set_quota) does under
+    /// the algorithms that count calls, which are all others.
+    ///
+    /// In a log each of those that were spent counts at its own time: so it goes on to have at most
+    /// the new count in any new period, of what it has admitted before as well.
     Additive,
     /// Nothing is owed any more, and the whole new burst is available.
     Reset,
@@ -102,7 +105,12 @@ impl Carry {
         let owed = match self {
             Self::Reset => 0,
             Self::Proportional => scaled(owed, tolerance),
-            Self::Additive => scaled(owed, interval),
+            Self::Additive => {
+                // What was had at once is not made up for longer than what is had at once now.
+                let spent = scaled(owed.min(tolerance[0]), interval);
+                let debt = scaled(owed.saturating_sub(tolerance[0]), interval);
+                spent.min(u128::from(tolerance[1])) + debt
+            }
             Self::AsIs => {
                 let [old, new] = tolerance;
                 // Rounded down, so that what is owed is rounded up.
@@ -130,9 +138,10 @@ mod tests {
         assert_eq!(owed(Carry::Reset, 20), 0);
         assert_eq!(owed(Carry::Proportional, 2), 40);
         assert_eq!(owed(Carry::AsIs, 2), 0);
-        assert_eq!(owed(Carry::Additive, 2), 4 * 50);
+        assert_eq!(owed(Carry::Additive, 2), 2 * 50);
         // Three tokens of debt beyond the burst.
         assert_eq!(Carry::AsIs.owed(1300, [1000, 1000], [100, 50]), 1150);
+        assert_eq!(Carry::Additive.owed(1300, [1000, 100], [100, 50]), 250);
     }
 
     #[test]

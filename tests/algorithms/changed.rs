@@ -111,6 +111,61 @@ fn all_comes_back_though_the_quota_goes_back_and_forth() {
     }
 }
 
+/// What was had at once under the old quota is paid off as soon as what is had at once under the new
+/// one; but what was forced stays owed.
+#[test]
+fn a_much_smaller_quota_does_not_lock_out_for_what_was_had_under_the_old_one() {
+    let minute = Duration::from_secs(60);
+    for (algorithm, periods) in [
+        (Algorithm::TokenBucket, 1),
+        (Algorithm::FixedWindow, 1),
+        (Algorithm::SlidingWindow, 2),
+        (Algorithm::SubInterval { parts: 4 }, 1),
+    ] {
+        for forced in [0, 30] {
+            let clock = Clock::manual();
+            let limiter = RateLimiter::new(Quota::per_minute(1000))
+                .algorithm(algorithm)
+                .clock(&clock);
+            limiter.try_acquire_many(limiter.available()).unwrap();
+            limiter.charge(forced);
+            limiter.set_quota(Quota::per_minute(10));
+            assert_eq!(limiter.available(), 0, "{algorithm}");
+            clock.advance(periods * minute);
+            assert_eq!(limiter.try_acquire().is_ok(), forced == 0, "{algorithm}");
+            clock.advance(4 * minute);
+            assert!(limiter.try_acquire().is_ok(), "{algorithm}");
+        }
+    }
+}
+
+/// What is chosen after the first use is not heeded, by a change of the quota neither.
+#[test]
+fn a_quota_is_changed_by_the_algorithm_that_is_in_use() {
+    let limiter = RateLimiter::new(Quota::per_second(10))
+        .algorithm(Algorithm::SlidingLog)
+        .clock(Clock::manual());
+    limiter.try_acquire_many(4).unwrap();
+    // One by which the quotas that follow would not do, or would carry over in proportion.
+    let limiter = limiter.algorithm(Algorithm::SubInterval { parts: 9 });
+    limiter.set_quota(Quota::per_second(9));
+    assert_eq!(limiter.available(), 5);
+    let limiter = limiter.algorithm(Algorithm::Gcra);
+    limiter.set_quota(Quota::per_second(20));
+    assert_eq!(limiter.available(), 16);
+}
+
+#[test]
+#[should_panic(expected = "a burst")]
+fn a_quota_that_does_not_fit_the_algorithm_in_use_is_refused() {
+    let limiter = RateLimiter::new(Quota::per_second(10))
+        .algorithm(Algorithm::SlidingLog)
+        .clock(Clock::manual());
+    limiter.try_acquire().unwrap();
+    let limiter = limiter.algorithm(Algorithm::Gcra);
+    limiter.set_quota(Quota::per_second(20).burst(3));
+}
+
 /// A log counts what it has admitted under the new quota as well.
 #[test]
 fn a_log_has_no_more_than_the_new_count_in_any_new_period() {

@@ -141,7 +141,11 @@ impl Model for Owed {
         let owed = match carry {
             Carry::Reset => BigInt::default(),
             Carry::Proportional => up(owed, new.tolerance(), old.tolerance()),
-            Carry::Additive => up(owed, new.interval(), old.interval()),
+            Carry::Additive => {
+                let spent = owed.clone().min(old.tolerance());
+                let debt = up(owed - &spent, new.interval(), old.interval());
+                up(spent, new.interval(), old.interval()).min(new.tolerance()) + debt
+            }
             Carry::AsIs => {
                 let free = old.tolerance() - owed;
                 let kept = if free > 0.into() {

@@ -129,12 +129,12 @@ fn a_window_goes_on_to_fade() {
     assert_eq!((limiter.available(), nanos(twice)), (12, 60));
     limiter.set_quota_with(quota(6, 60), Carry::Additive);
     assert_eq!(limiter.available(), 0);
-    // Of the window before there cannot be more than six, which are three now; so five are of this
+    // Of the window before there cannot be more than six, which are three now; so three are of this
     // one. They fade in the next.
     let refused = limiter.try_acquire().unwrap_err();
-    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(30)));
+    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(10)));
     clock.advance(Duration::from_nanos(30));
-    assert_eq!(limiter.available(), 1);
+    assert_eq!(limiter.available(), 3);
     clock.advance(Duration::from_nanos(60));
     assert_eq!(limiter.available(), 6);
 }

@@ -127,7 +127,9 @@ impl Rule {
                 let owed = (u128::from(used) * u128::from(new)).div_ceil(u128::from(old));
                 u64::try_from(owed).expect("small in tests")
             }
-            Carry::Additive => used,
+            // In a log each is kept.
+            Carry::Additive if self.is_log() => used,
+            Carry::Additive => used.min(old).min(new) + used.saturating_sub(old),
             Carry::AsIs => (new + used).saturating_sub(old),
             _ => unreachable!("there are four ways"),
         };

@@ -183,7 +183,10 @@ impl Core {
         let changed = match self.rule.as_deref() {
             None => seen.with(Debt::until(unit.saturating_add(owed)).end()),
             Some(Memory::Window(memory)) => memory.change(seen, quota, owed, unit),
-            Some(Memory::Log(log)) => log.change(seen, self.clock(), quota, owed, unit),
+            Some(Memory::Log(log)) => {
+                let owed = (carry != Carry::Additive).then_some(owed);
+                log.change(seen, self.clock(), quota, owed, unit)
+            }
         };
         changed.next_epoch()
     }

@@ -322,18 +322,22 @@ impl Log {
         self.period.load(Ordering::Relaxed) == quota.period_nanos()
     }
 
-    /// Only held.
+    /// Keeps as many as are `owed`, or each at its own time. Only held.
     pub(super) fn change(
         &self,
         seen: Seen,
         clock: &Clock,
         quota: Quota,
-        owed: u64,
+        owed: Option<u64>,
         unit: u64,
     ) -> Seen {
         let (len, period) = (quota.count(), quota.period_nanos());
         let held = self.held(seen, clock);
-        let kept = held.unpaid(unit).scaled(owed, len, unit);
+        let unpaid = held.unpaid(unit);
+        let kept = match owed {
+            Some(owed) => unpaid.scaled(owed, len, unit),
+            None => unpaid,
+        };
         let ring = self.ring();
         let room = ring.stamps.room();
         if len > room {
