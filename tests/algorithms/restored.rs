@@ -42,3 +42,36 @@ fn a_sliding_window_counts_in_two_periods() {
     assert_eq!(available(Algorithm::SlidingWindow, 1999), 4);
     assert_eq!(available(Algorithm::SlidingWindow, 2000), 10);
 }
+
+/// The state of a limiter of another kind, or of another version of a configuration.
+#[test]
+fn of_a_quota_that_this_algorithm_cannot_have_all_is_owed() {
+    let five = RateLimiter::new(Quota::per_second(5)).clock(Clock::manual());
+    let nothing = five.export();
+    five.try_acquire().unwrap();
+    let bursts = RateLimiter::new(Quota::per_second(5).burst(2)).clock(Clock::manual());
+    bursts.try_acquire().unwrap();
+    for algorithm in [
+        Algorithm::SubInterval { parts: 8 },
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow,
+        Algorithm::SlidingLog,
+        Algorithm::CompactLog,
+    ] {
+        let limiter = RateLimiter::new(Quota::per_second(100))
+            .algorithm(algorithm)
+            .clock(Clock::manual());
+        let state = match algorithm {
+            Algorithm::SubInterval { .. } => five.export(),
+            _ => bursts.export(),
+        };
+        limiter.restore(state, Duration::ZERO);
+        assert_eq!(limiter.available(), 0, "{algorithm}");
+        assert!(limiter.try_acquire().is_err());
+    }
+    let limiter = RateLimiter::new(Quota::per_second(100))
+        .algorithm(Algorithm::SubInterval { parts: 8 })
+        .clock(Clock::manual());
+    limiter.restore(nothing, Duration::ZERO);
+    assert_eq!(limiter.available(), 11);
+}

@@ -5,7 +5,7 @@ use crate::quota::Quota;
 use crate::rate::charge::Charge;
 use crate::rate::core::Core;
 use crate::rate::options::Carry;
-use crate::sync::{MutexGuard, Ordering};
+use crate::sync::Ordering;
 
 /// The most units that are counted as refunded.
 const MOST_REFUNDED: u64 = 1 << 62;
@@ -14,22 +14,15 @@ impl Core {
     /// Takes back up to `cost` of a charge.
     pub(in crate::rate) fn refund(&self, charge: &Charge, cost: u64) {
         self.meet();
-        self.give_back(self.lock(), charge, cost);
-    }
-
-    pub(super) fn give_back<'a>(
-        &'a self,
-        mut lines: MutexGuard<'a, Lines>,
-        charge: &Charge,
-        cost: u64,
-    ) {
+        // Whoever is overdue goes first, as of when it was due: the alarm is late, and that is made
+        // up for.
+        let (mut lines, now) = self.lock_on_time();
         // What was charged under another quota was carried over with all that was spent.
         if charge.generation != self.limits.generation() {
             return;
         }
         let seen = self.cell.hold();
         let limits = self.limits.load::<true>();
-        let now = self.clock().now();
         let unit = limits.at(now);
         let (seen, given) = self.take_back(&mut lines.refunds, seen, charge, cost, unit);
         if given {
@@ -67,18 +60,13 @@ impl Core {
         charge
     }
 
-    /// Owes this much, in units of `quota`, in addition.
-    pub(in crate::rate) fn owe(&self, owed: u64, quota: Quota) {
+    /// Owes this much in addition, in proportion: of another `tolerance`.
+    pub(in crate::rate) fn owe(&self, owed: u64, tolerance: u64) {
         self.meet();
         let (lines, now) = self.lock_on_time();
         let seen = self.cell.hold();
-        let (old, _) = self.config.algorithm.limits(quota);
         let limits = self.limits.load::<true>();
-        let owed = Carry::Proportional.owed(
-            owed,
-            [old.tolerance, limits.tolerance],
-            [old.interval, limits.interval],
-        );
+        let owed = Carry::Proportional.owed(owed, [tolerance, limits.tolerance], [1, 1]);
         let unit = limits.at(now);
         let seen = match self.rule.as_deref() {
             None => seen.with(seen.debt().owe(unit, owed).end()),
