@@ -163,3 +163,17 @@ fn a_granted_waiter_that_leaves_takes_its_debt_along() {
         }
     }
 }
+
+/// What was charged beyond the limit of a window is given back in the windows to which it belongs.
+#[test]
+fn what_was_forced_on_a_window_is_given_back_in_later_ones() {
+    for windows in 0..9_u64 {
+        let quota = Quota::new(10, Duration::from_secs(1));
+        let (clock, limiter) = limiter(Algorithm::SlidingWindow, quota);
+        let charge = limiter.charge(100);
+        clock.advance(Duration::from_secs(windows));
+        assert!(limiter.try_acquire().is_err());
+        limiter.refund(charge);
+        assert_eq!(limiter.available(), 10, "{windows}");
+    }
+}
