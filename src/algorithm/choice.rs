@@ -13,8 +13,8 @@ use crate::quota::Quota;
 /// `N` and `T` are the count and the period of the [`Quota`]; a promise holds by the ticks of the
 /// [charges](crate::Charge::at), whatever the load, as long as nothing is
 /// [forced](crate::RateLimiter#the-promise) and the quota stays; [`Carry`](crate::Carry) says what
-/// is so when that changes. Windows begin at the multiples of their length
-/// since the epoch of the limiter's clock.
+/// is so when that changes. Windows begin at the multiples of their length since the epoch of the
+/// limiter's clock, or since one that had begun when their length changed.
 ///
 /// | | at most, in any `t` | state | when it is used up |
 /// |---|---|---|---|

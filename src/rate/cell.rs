@@ -124,6 +124,7 @@ pub(super) struct SharedLimits {
     generation: AtomicU64,
     step: AtomicU64,
     stride: AtomicU64,
+    start: AtomicU64,
 }
 
 impl SharedLimits {
@@ -137,6 +138,7 @@ impl SharedLimits {
             generation: AtomicU64::new(0),
             step: AtomicU64::new(limits.step),
             stride: AtomicU64::new(inverse.stride),
+            start: AtomicU64::new(limits.start),
         }
     }
 
@@ -156,6 +158,7 @@ impl SharedLimits {
             } else {
                 0
             },
+            start: self.start::<STEPS>(),
         }
     }
 
@@ -172,6 +175,16 @@ impl SharedLimits {
             } else {
                 1
             },
+            start: self.start::<STEPS>(),
+        }
+    }
+
+    #[inline(always)]
+    fn start<const STEPS: bool>(&self) -> u64 {
+        if STEPS {
+            self.start.load(Ordering::Relaxed)
+        } else {
+            0
         }
     }
 
@@ -197,6 +210,7 @@ impl SharedLimits {
         self.lack[1].store(inverse.lack[1], Ordering::Relaxed);
         self.step.store(limits.step, Ordering::Relaxed);
         self.stride.store(inverse.stride, Ordering::Relaxed);
+        self.start.store(limits.start, Ordering::Relaxed);
     }
 
     /// Lets charges from before be told from later ones. Only under the lock and held.

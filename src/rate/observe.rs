@@ -198,7 +198,12 @@ impl RateLimiter {
     /// proportion. To be called once, of a limiter that is new: what it is owed already stays.
     ///
     /// Where more than one comes back at once, as in a window or a log, only what has come back for
-    /// sure in that time is taken off: windows of another process begin at other times.
+    /// sure in that time is taken off: windows of another process begin at other times. Those of a
+    /// [`TokenBucket`](crate::Algorithm::TokenBucket), a
+    /// [`FixedWindow`](crate::Algorithm::FixedWindow) and a
+    /// [`SubInterval`](crate::Algorithm::SubInterval) begin anew now, so that their promises hold also
+    /// together with what the other process admitted; charges of this limiter from before cannot be
+    /// refunded then.
     ///
     /// If this limiter could not have the quota of the state by its algorithm, what is in the state
     /// says nothing to it: then the whole burst is owed, unless nothing was.

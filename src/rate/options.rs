@@ -41,6 +41,13 @@ pub enum Oversize {
 /// with [`Proportional`](Self::Proportional) or [`AsIs`](Self::AsIs) makes more and more of it.
 /// Those are for a quota that changes once in a while, and to another scale.
 ///
+/// By a [`FixedWindow`](crate::Algorithm::FixedWindow) and a
+/// [`SubInterval`](crate::Algorithm::SubInterval) a window that has begun goes on, as long as one of
+/// the new quota, and what is carried over counts in it. So across a change there are in any time of
+/// the shorter period no more than by the larger count: that, or twice that of fixed windows; but for
+/// [`Reset`](Self::Reset), and for a count that becomes smaller by [`Additive`](Self::Additive) and
+/// larger again in one window.
+///
 /// # Examples
 ///
 /// Of five a second three were spent, then it becomes twenty:

@@ -157,6 +157,7 @@ impl Model for Owed {
             }
             _ => unreachable!("there are four ways"),
         };
+        let new = old.then(new, now);
         let mut schedule = Schedule::new(new);
         schedule.charge(owed, new.units(now), now, true);
         self.schedules.push(schedule);

@@ -63,8 +63,13 @@ impl Core {
     /// Owes this much in addition, in proportion: of another `tolerance`.
     pub(in crate::rate) fn owe(&self, owed: u64, tolerance: u64) {
         self.meet();
-        let (lines, now) = self.lock_on_time();
-        let seen = self.cell.hold();
+        let (mut lines, now) = self.lock_on_time();
+        let mut seen = self.cell.hold();
+        if self.limits.load::<true>().step != 0 {
+            // When they began for whoever owed it is not known.
+            seen = self.begin_steps(seen, now).next_epoch();
+            self.begin_generation(&mut lines);
+        }
         let limits = self.limits.load::<true>();
         let owed = Carry::Proportional.owed(owed, [tolerance, limits.tolerance], [1, 1]);
         let unit = limits.at(now);
