@@ -100,8 +100,8 @@ pub enum Algorithm {
     ///
     /// Times are counted in units of `⌈T / 2^29⌉` nanoseconds, from a base, rounded up, so a charge
     /// counts up to a unit longer than it should: a second has units of 2 ns, a day of 161 µs.
-    /// Numbers of 32 bits last for 8 periods; before they are used up, about every 7 periods, the
-    /// base is moved on, in a time that grows with `N`. Debts beyond 4 periods find no room.
+    /// Numbers of 32 bits last for 8 periods; before they are used up, every 3 periods or later, the
+    /// base is moved on, in a time that grows with `N`.
     CompactLog,
     /// Exactly at most `N` in any time `T`, in a single word: `⌊N/(k+1)⌋` in each window of
     /// `⌈T/k⌉`. Any time `T` touches at most `k + 1` of them.

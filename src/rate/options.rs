@@ -88,7 +88,9 @@ pub enum Carry {
     /// the algorithms that count calls, which are all others.
     ///
     /// In a log each of those that were spent counts at its own time: so it goes on to have at most
-    /// the new count in any new period, of what it has admitted before as well.
+    /// the new count in any new period, of what it has admitted before as well, as far as it still
+    /// has the times: the last ones, as many as the old count; of a
+    /// [compact](crate::Algorithm::CompactLog) one those of the last old periods, at least of one.
     Additive,
     /// Nothing is owed any more, and the whole new burst is available.
     Reset,

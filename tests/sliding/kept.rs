@@ -74,13 +74,10 @@ impl Model for Kept {
         rule.earliest(now, cost)
     }
 
-    /// A log knows when a 1 will be admitted behind others. Of those who ask for very much not all
-    /// may fit, so that whoever is behind them is due earlier than it is told.
+    /// A log knows when a 1 will be admitted behind others.
     fn hint(&self, line: &[u64], cost: u64) -> Hint {
         if self.rule.is_log() && cost == 1 && line.iter().all(|cost| *cost == 1) {
             Hint::Exact
-        } else if line.iter().any(|cost| *cost > 4 * self.rule.most) {
-            Hint::Open
         } else {
             Hint::Early
         }

@@ -136,6 +136,9 @@ impl Rule {
         let period = nanos(quota);
         (self.most, self.period) = (new, period);
         match &mut self.state {
+            State::Log(log) if carry == Carry::Additive => {
+                log.go_on(new, period, grain(self.algorithm, period), now);
+            }
             State::Log(log) => log.change(new, period, grain(self.algorithm, period), owed, now),
             State::Window(window) => window.change(new, period, owed, now),
         }
