@@ -216,6 +216,8 @@ impl Core {
         if !self.cell.is_still(seen) {
             return None;
         }
+        // Not as of before it was taken: who has taken it may be charged a period before it came.
+        let now = now.max(self.clock().now().as_nanos().min(LAST_TICK));
         // If it was written meanwhile, or the word has moved, this fails.
         let lap_before = view.lap_before(Position::of(seen));
         let stamp = found.later(view.period, now, lap_before);
