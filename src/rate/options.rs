@@ -39,7 +39,9 @@ pub enum Oversize {
 /// What is owed is rounded up: under the default algorithm to a small part of one, which is not
 /// noticed; under those that count calls to whole ones, so that a quota which goes back and forth
 /// with [`Proportional`](Self::Proportional) or [`AsIs`](Self::AsIs) makes more and more of it.
-/// Those are for a quota that changes once in a while, and to another scale.
+/// Those are for a quota that changes once in a while, and to another scale. A period that changes
+/// many times in a period has the same effect in a [sliding
+/// window](crate::Algorithm::SlidingWindow): what fades there is rounded up each time.
 ///
 /// By a [`FixedWindow`](crate::Algorithm::FixedWindow) and a
 /// [`SubInterval`](crate::Algorithm::SubInterval) a window that has begun goes on, as long as one of

@@ -111,6 +111,36 @@ fn all_comes_back_though_the_quota_goes_back_and_forth() {
     }
 }
 
+/// The same, if it is the period that moves. Where it is that of windows, none of them ends just
+/// between two changes. In a sliding window what fades is rounded up each time.
+#[test]
+fn all_comes_back_though_the_period_goes_back_and_forth() {
+    for algorithm in ALL {
+        if algorithm == Algorithm::SlidingWindow {
+            continue;
+        }
+        let quota = |millis| {
+            let quota = Quota::new(50, Duration::from_millis(millis));
+            match algorithm {
+                Algorithm::Gcra => quota.burst(50),
+                _ => quota,
+            }
+        };
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota(1000))
+            .algorithm(algorithm)
+            .clock(&clock);
+        let most = limiter.available();
+        limiter.try_acquire_many(most).unwrap();
+        for round in 0..200_u64 {
+            limiter.set_quota(quota(1001 - round % 2));
+            clock.advance(Duration::from_millis(11));
+        }
+        assert_eq!(limiter.quota(), quota(1000));
+        assert_eq!(limiter.available(), most, "{algorithm}");
+    }
+}
+
 /// What was had at once under the old quota is paid off as soon as what is had at once under the new
 /// one; but what was forced stays owed.
 #[test]

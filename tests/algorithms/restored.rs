@@ -7,19 +7,29 @@ use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 const SECOND: Duration = Duration::from_secs(1);
 const QUOTA: Quota = Quota::per_second(10);
 
-fn limiter(algorithm: Algorithm) -> RateLimiter {
+/// So many milliseconds after a window has begun.
+fn limiter(algorithm: Algorithm, millis: u64) -> RateLimiter {
     let clock = Clock::manual();
-    clock.advance(100 * SECOND);
+    clock.advance(100 * SECOND + Duration::from_millis(millis));
     RateLimiter::new(QUOTA).algorithm(algorithm).clock(&clock)
 }
 
-/// Of six that were spent, how many are available after so many milliseconds.
+/// Of six that were spent, how many are available after so many milliseconds, wherever in a window
+/// that was in one process and in the other.
+#[track_caller]
 fn available(algorithm: Algorithm, since: u64) -> u64 {
-    let before = limiter(algorithm);
-    before.try_acquire_many(6).unwrap();
-    let after = limiter(algorithm);
-    after.restore(before.export(), Duration::from_millis(since));
-    after.available()
+    let places = [0, 1, 400, 999];
+    let available = places.map(|millis| {
+        places.map(|other| {
+            let before = limiter(algorithm, millis);
+            before.try_acquire_many(6).unwrap();
+            let after = limiter(algorithm, other);
+            after.restore(before.export(), Duration::from_millis(since));
+            after.available()
+        })
+    });
+    assert_eq!(available, [[available[0][0]; 4]; 4], "{algorithm}");
+    available[0][0]
 }
 
 /// In a whole period there is the end of a window for sure; in any less there need not be.
