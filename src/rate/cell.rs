@@ -146,6 +146,11 @@ impl SharedLimits {
     /// rule whose time does not go in steps.
     #[inline(always)]
     pub(super) fn load<const STEPS: bool>(&self) -> Limits {
+        let step = if STEPS {
+            self.step.load(Ordering::Relaxed)
+        } else {
+            0
+        };
         Limits {
             interval: self.interval.load(Ordering::Relaxed),
             tolerance: self.tolerance.load(Ordering::Relaxed),
@@ -153,35 +158,33 @@ impl SharedLimits {
                 self.surplus[0].load(Ordering::Relaxed),
                 self.surplus[1].load(Ordering::Relaxed),
             ],
-            step: if STEPS {
-                self.step.load(Ordering::Relaxed)
-            } else {
-                0
-            },
-            start: self.start::<STEPS>(),
+            step,
+            start: self.start(step != 0),
         }
     }
 
     /// As [`load`](Self::load).
     #[inline(always)]
     pub(super) fn inverse<const STEPS: bool>(&self) -> Inverse {
+        let stride = if STEPS {
+            self.stride.load(Ordering::Relaxed)
+        } else {
+            1
+        };
         Inverse {
             lack: [
                 self.lack[0].load(Ordering::Relaxed),
                 self.lack[1].load(Ordering::Relaxed),
             ],
-            stride: if STEPS {
-                self.stride.load(Ordering::Relaxed)
-            } else {
-                1
-            },
-            start: self.start::<STEPS>(),
+            stride,
+            start: self.start(stride != 1),
         }
     }
 
+    /// Only where time goes in steps.
     #[inline(always)]
-    fn start<const STEPS: bool>(&self) -> u64 {
-        if STEPS {
+    fn start(&self, steps: bool) -> u64 {
+        if steps {
             self.start.load(Ordering::Relaxed)
         } else {
             0
@@ -210,7 +213,9 @@ impl SharedLimits {
         self.lack[1].store(inverse.lack[1], Ordering::Relaxed);
         self.step.store(limits.step, Ordering::Relaxed);
         self.stride.store(inverse.stride, Ordering::Relaxed);
-        self.start.store(limits.start, Ordering::Relaxed);
+        if limits.step != 0 {
+            self.start.store(limits.start, Ordering::Relaxed);
+        }
     }
 
     /// Lets charges from before be told from later ones. Only under the lock and held.

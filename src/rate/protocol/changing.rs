@@ -86,14 +86,16 @@ impl Core {
     pub(in crate::rate) fn reconfigure(&self, quota: Quota, carry: Carry) {
         self.meet();
         let (mut lines, now) = self.lock_on_time();
-        if carry != Carry::Reset && self.is_limited_by(quota) {
+        let old = self.limits.load::<true>();
+        if carry != Carry::Reset && self.is_limited_by(&old, quota) {
             lines.quota = Some(quota);
             return;
         }
         let seen = self.cell.hold();
-        let before = self.limits.load::<true>().burst();
-        let seen = self.change(seen, quota, carry, now);
-        let burst = self.limits.load::<true>().burst();
+        let before = old.burst();
+        let seen = self.change(&old, seen, quota, carry, now);
+        let (new, _) = self.config.algorithm.limits(quota);
+        let burst = new.burst();
         lines.quota = Some(quota);
         lines.shrunk |= burst < before && !lines.line.is_empty();
         lines.timed = now;

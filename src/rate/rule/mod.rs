@@ -159,20 +159,25 @@ impl Core {
     }
 
     /// Whether a quota is just what there is, perhaps in other words. Under the lock.
-    pub(super) fn is_limited_by(&self, quota: Quota) -> bool {
-        let old = self.limits.load::<true>();
+    pub(super) fn is_limited_by(&self, old: &Limits, quota: Quota) -> bool {
         let (new, inverse) = self.config.algorithm.limits(quota);
         let same_period = match self.rule.as_deref() {
-            None => inverse.of(&old) == self.limits.inverse::<true>(),
+            None => inverse.of(old) == self.limits.inverse::<true>(),
             Some(Memory::Window(memory)) => memory.has_period(quota),
             Some(Memory::Log(log)) => log.has_period(quota),
         };
-        same_period && new.starting(old.start) == old
+        same_period && new.starting(old.start) == *old
     }
 
     /// Changes the quota, and what is owed with it. Only held.
-    pub(super) fn change(&self, seen: Seen, quota: Quota, carry: Carry, now: Tick) -> Seen {
-        let old = self.limits.load::<true>();
+    pub(super) fn change(
+        &self,
+        old: &Limits,
+        seen: Seen,
+        quota: Quota,
+        carry: Carry,
+        now: Tick,
+    ) -> Seen {
         let (new, inverse) = self.config.algorithm.limits(quota);
         // A step that has begun goes on: what is carried over counts for all of it, and between two
         // that begin there is never less time than a step takes before or after the change.
@@ -205,6 +210,9 @@ impl Core {
     pub(super) fn begin_steps(&self, seen: Seen, now: Tick) -> Seen {
         let old = self.limits.load::<true>();
         let new = old.starting(now.as_nanos());
+        if new == old {
+            return seen;
+        }
         let owed = seen.debt().at(old.at(now));
         self.limits
             .store(new, self.limits.inverse::<true>().of(&new));
