@@ -267,8 +267,10 @@ impl Quota {
     /// over `nodes` times the period, and the burst divided by `nodes`, rounded down, but at least
     /// 1.
     ///
-    /// The shares add up to the rate, so that all of them together let through, over any time `t`,
-    /// at most `max(burst, nodes)` plus `t` times the rate. They let through less if the load is
+    /// The shares add up to the rate, so that by the default [algorithm](crate::Algorithm) all of
+    /// them together let through, over any time `t`, at most `max(burst, nodes)` plus `t` times the
+    /// rate. By windows and logs, of which each has the whole count at once in its longer period, it
+    /// is `nodes` times the count at once: for those divide the count. They let through less if the load is
     /// uneven, since nobody gets what another leaves unused, and if the burst is no multiple of
     /// `nodes`.
     ///

@@ -3,7 +3,11 @@
 //!
 //! Against a model each is tested in `rate_model` and `sliding`.
 
+#[path = "support/cases.rs"]
+mod cases;
+
 mod algorithms {
+    mod across;
     mod changed;
     mod promises;
     mod restored;

@@ -217,6 +217,27 @@ fn a_take_beside_a_refund_can_be_given_back_in_full() {
     });
 }
 
+/// Where a charge ends, and from when on that can be told, are two numbers.
+#[test]
+fn a_try_beside_the_same_quota_again_gives_back_no_more_than_it_took() {
+    model(|| {
+        let (limiter, clock) = limiter(Quota::per_second(1).burst(4));
+        let first = limiter.try_acquire_many(2).unwrap();
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire().unwrap())
+        };
+        limiter.refund(first);
+        limiter.set_quota(Quota::new(60, 60 * SECOND).burst(4));
+        let other = other.join().unwrap();
+        clock.advance(SECOND);
+        limiter.try_acquire_many(2).unwrap();
+        // By now it is paid off.
+        limiter.refund(other);
+        assert_eq!(limiter.available(), 2);
+    });
+}
+
 #[test]
 fn a_head_that_leaves_lets_the_next_go_whenever_the_alarm_rings() {
     model(|| {

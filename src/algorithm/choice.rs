@@ -11,18 +11,20 @@ use crate::quota::Quota;
 /// algorithm](crate::which_algorithm) to take is a page of its own.
 ///
 /// `N` and `T` are the count and the period of the [`Quota`]; a promise holds by the ticks of the
-/// [charges](crate::Charge::at), whatever the load. Windows begin at the multiples of their length
-/// since the epoch of the limiter's clock.
+/// [charges](crate::Charge::at), whatever the load, as long as nothing is
+/// [forced](crate::RateLimiter#the-promise) and the quota stays; [`Carry`](crate::Carry) says what
+/// is so when that changes. Windows begin at the multiples of their length since the epoch of the
+/// limiter's clock, or since one that had begun when their length changed.
 ///
-/// | | in any `t` at most | state | when it is used up |
+/// | | at most, in any `t` | state | when it is used up |
 /// |---|---|---|---|
-/// | [`Gcra`](Self::Gcra) | burst + `N·t/T` | a word | one comes back at a time, evenly |
+/// | [`Gcra`](Self::Gcra) | burst + `N·(t + 1 ns)/T` | a word | one comes back at a time, evenly |
 /// | [`TokenBucket`](Self::TokenBucket) | burst + `N` for each `T` that ends in it | a word | `N` come back at once |
 /// | [`FixedWindow`](Self::FixedWindow) | `N` in a window, so `2N` in a time `T` across two | a word | all come back at once |
 /// | [`SlidingWindow`](Self::SlidingWindow) | `N` by estimate, truly less than `2N` in a time `T` | three words | they come back little by little |
 /// | [`SlidingLog`](Self::SlidingLog) | exactly `N` in any `T` | 8 bytes for each of `N` | each comes back after `T` |
 /// | [`CompactLog`](Self::CompactLog) | exactly `N` in any `T` | 4 bytes for each of `N` | each comes back after `T` |
-/// | [`SubInterval`](Self::SubInterval) | exactly `N` in any `T`, and no more than `⌊N/(k+1)⌋` in `T/k` | a word | a part comes back after `T/k` |
+/// | [`SubInterval`](Self::SubInterval) | exactly `N` in any `T`, of which `⌊N/(k+1)⌋` in each window of `⌈T/k⌉` | a word | a part comes back after `T/k` |
 ///
 /// # As text
 ///
@@ -50,13 +52,12 @@ pub enum Algorithm {
     /// Source: ITU-T recommendation I.371, annex A.
     #[default]
     Gcra,
-    /// A bucket into which `N` tokens are put at each multiple of `T`, and which holds as many as
-    /// the burst.
+    /// A bucket that is filled by batches, not evenly: `N` tokens are put in at each multiple of
+    /// `T`, and it holds as many as the burst. Where tokens are put in one by one, which is what
+    /// most libraries call a token bucket, that is [`Gcra`](Self::Gcra).
     ///
     /// A quota whose burst is 1, as it is by default, stands for a bucket that holds one batch of
-    /// `N`. Of a bucket that holds less than a batch the rest of the batch is lost. Where tokens
-    /// are put in one by one and evenly, which is how the bucket is described elsewhere, that is
-    /// [`Gcra`](Self::Gcra).
+    /// `N`. Of a bucket that holds less than a batch the rest of the batch is lost.
     ///
     /// Source: J. Turner, *New directions in communications*, IEEE Communications Magazine 24(10),
     /// 1986; refilled by intervals as in Bucket4j.
@@ -81,7 +82,11 @@ pub enum Algorithm {
     ///
     /// Calls that cost 1 are decided without a lock, and none is lost in a race; what costs more
     /// takes the lock, in a time that grows with the cost. [`refund`](crate::RateLimiter::refund)
-    /// and [`set_quota`](crate::RateLimiter::set_quota) take a time that grows with `N`. The quota
+    /// and [`set_quota`](crate::RateLimiter::set_quota) take a time that grows with `N`, and so do
+    /// [`decision`](crate::RateLimiter::decision), [`available`](crate::RateLimiter::available) and
+    /// [`peek`](crate::RateLimiter::peek) while charges that were forced are to come, and `peek_many`
+    /// with what it asks for. Of a charge by which the log is gone through 2^31 times or more nothing
+    /// can be given back. The quota
     /// has no burst, or one of `N`, and `N` is at most 2^28. If the quota grows beyond what there
     /// is room for, there is new room for twice as much at least; the old is kept as long as the
     /// limiter.
@@ -95,15 +100,16 @@ pub enum Algorithm {
     ///
     /// Times are counted in units of `⌈T / 2^29⌉` nanoseconds, from a base, rounded up, so a charge
     /// counts up to a unit longer than it should: a second has units of 2 ns, a day of 161 µs.
-    /// Numbers of 32 bits last for 8 periods; before they are used up, about every 7 periods, the
-    /// base is moved on, in a time that grows with `N`. Debts beyond 4 periods find no room.
+    /// Numbers of 32 bits last for 8 periods; before they are used up, every 3 periods or later, the
+    /// base is moved on, in a time that grows with `N`.
     CompactLog,
     /// Exactly at most `N` in any time `T`, in a single word: `⌊N/(k+1)⌋` in each window of
     /// `⌈T/k⌉`. Any time `T` touches at most `k + 1` of them.
     ///
     /// So the rate that can be had is at most `k/(k+1)` of the quota's, and just that if `k + 1`
-    /// divides `N`. The quota has no burst, or
-    /// one of `N`.
+    /// divides `N`. No more than such a part can be had at once: a call that asks for more is refused
+    /// with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). The quota has no burst, or one
+    /// of `N`.
     ///
     /// Source: a comment on S. Solyanik, *Throttling requests*, 2008.
     SubInterval {

@@ -17,9 +17,9 @@
 //!    read.
 //!
 //! A rule that gives whole batches has a clock that goes in [steps](Limits::stepped): a token is
-//! one unit, and `count` units pass at once, at every multiple of the period. So the units at a
-//! tick are `⌊tick / period⌋ * count`, and the first tick of some units is `⌈units / count⌉ *
-//! period`. The quotients are those of 1 and 2, with `1 / period` and `1 / count` as the fractions.
+//! one unit, and `count` units pass at once, at every multiple of the period since the tick at which
+//! they start. So the units at a tick after that are `⌊tick / period⌋ * count`, and the first tick of
+//! some units is `⌈units / count⌉ * period`. The quotients are those of 1 and 2, with `1 / period` and `1 / count` as the fractions.
 //!
 //! A rule that remembers [times](Limits::timed) has ticks for units of time; only the number of
 //! tokens is in its limits.
@@ -45,6 +45,8 @@ pub(crate) struct Limits {
     pub(crate) surplus: [u64; 2],
     /// Units of a step; 0 if time does not go in steps.
     pub(crate) step: u64,
+    /// The tick from which steps are counted, before which no unit has passed.
+    pub(crate) start: u64,
 }
 
 /// The way back from units to ticks.
@@ -54,6 +56,8 @@ pub(crate) struct Inverse {
     pub(crate) lack: [u64; 2],
     /// Nanoseconds of a step; 1 if time does not go in steps.
     pub(crate) stride: u64,
+    /// As of the limits.
+    pub(crate) start: u64,
 }
 
 impl Limits {
@@ -67,6 +71,7 @@ impl Limits {
             tolerance: interval as u64 * quota.max_burst(),
             surplus: fraction(units - period, period),
             step: 0,
+            start: 0,
         }
     }
 
@@ -83,7 +88,18 @@ impl Limits {
             tolerance: capacity,
             surplus,
             step,
+            start: 0,
         }
+    }
+
+    /// With steps from this tick on, if time goes in steps.
+    pub(crate) const fn starting(mut self, start: u64) -> Self {
+        self.start = match self.step {
+            0 => 0,
+            _ if start > LAST_TICK => LAST_TICK,
+            _ => start,
+        };
+        self
     }
 
     /// At most so many, by times that are remembered.
@@ -93,6 +109,7 @@ impl Limits {
             tolerance: most,
             surplus: [0, 0],
             step: 0,
+            start: 0,
         }
     }
 
@@ -101,11 +118,10 @@ impl Limits {
     pub(crate) const fn at(&self, tick: Tick) -> u64 {
         let nanos = tick.as_nanos();
         let nanos = if nanos > LAST_TICK { LAST_TICK } else { nanos };
-        let part = part(nanos, self.surplus);
         if self.step == 0 {
-            nanos + part
+            nanos + part(nanos, self.surplus)
         } else {
-            part * self.step
+            part(nanos.saturating_sub(self.start), self.surplus) * self.step
         }
     }
 
@@ -159,6 +175,7 @@ impl Inverse {
         Self {
             lack: fraction(units - period, units),
             stride: 1,
+            start: 0,
         }
     }
 
@@ -167,7 +184,14 @@ impl Inverse {
         Self {
             lack: fraction(count as u128 - 1, count as u128),
             stride: period,
+            start: 0,
         }
+    }
+
+    /// Of limits that [start](Limits::starting) then.
+    pub(crate) const fn of(mut self, limits: &Limits) -> Self {
+        self.start = limits.start;
+        self
     }
 
     /// Of limits by [times](Limits::timed).
@@ -175,6 +199,7 @@ impl Inverse {
         Self {
             lack: [0, 0],
             stride: 1,
+            start: 0,
         }
     }
 
@@ -183,6 +208,7 @@ impl Inverse {
     #[inline]
     pub(crate) const fn tick_at(self, units: u64) -> Tick {
         let nanos = (units - part(units, self.lack)).saturating_mul(self.stride);
+        let nanos = nanos.saturating_add(self.start);
         Tick::from_nanos(if nanos > LAST_TICK { u64::MAX } else { nanos })
     }
 }

@@ -12,7 +12,7 @@
 //!    word: they are written only while `HELD` is set, and `HELD` is set by a read-modify-write of
 //!    the same word. A decision that read a limit which was written later would have exchanged the
 //!    word before `HELD` was set, and so would have read what was not written yet.
-//! 3. A reconfiguration and a refund begin the next epoch. What they wrote is published by the word
+//! 3. A reconfiguration, a refund and whatever begins a generation begin the next epoch. What they wrote is published by the word
 //!    that lets others decide again (release), so whoever loads that (acquire) finds the limits and
 //!    the refunds that belong to it, and an exchange that was prepared under older ones fails.
 //!    After eight of them epochs repeat; then the debt would have to be the same number as well, in
@@ -124,6 +124,7 @@ pub(super) struct SharedLimits {
     generation: AtomicU64,
     step: AtomicU64,
     stride: AtomicU64,
+    start: AtomicU64,
 }
 
 impl SharedLimits {
@@ -137,6 +138,7 @@ impl SharedLimits {
             generation: AtomicU64::new(0),
             step: AtomicU64::new(limits.step),
             stride: AtomicU64::new(inverse.stride),
+            start: AtomicU64::new(limits.start),
         }
     }
 
@@ -144,6 +146,11 @@ impl SharedLimits {
     /// rule whose time does not go in steps.
     #[inline(always)]
     pub(super) fn load<const STEPS: bool>(&self) -> Limits {
+        let step = if STEPS {
+            self.step.load(Ordering::Relaxed)
+        } else {
+            0
+        };
         Limits {
             interval: self.interval.load(Ordering::Relaxed),
             tolerance: self.tolerance.load(Ordering::Relaxed),
@@ -151,27 +158,36 @@ impl SharedLimits {
                 self.surplus[0].load(Ordering::Relaxed),
                 self.surplus[1].load(Ordering::Relaxed),
             ],
-            step: if STEPS {
-                self.step.load(Ordering::Relaxed)
-            } else {
-                0
-            },
+            step,
+            start: self.start(step != 0),
         }
     }
 
     /// As [`load`](Self::load).
     #[inline(always)]
     pub(super) fn inverse<const STEPS: bool>(&self) -> Inverse {
+        let stride = if STEPS {
+            self.stride.load(Ordering::Relaxed)
+        } else {
+            1
+        };
         Inverse {
             lack: [
                 self.lack[0].load(Ordering::Relaxed),
                 self.lack[1].load(Ordering::Relaxed),
             ],
-            stride: if STEPS {
-                self.stride.load(Ordering::Relaxed)
-            } else {
-                1
-            },
+            stride,
+            start: self.start(stride != 1),
+        }
+    }
+
+    /// Only where time goes in steps.
+    #[inline(always)]
+    fn start(&self, steps: bool) -> u64 {
+        if steps {
+            self.start.load(Ordering::Relaxed)
+        } else {
+            0
         }
     }
 
@@ -197,6 +213,9 @@ impl SharedLimits {
         self.lack[1].store(inverse.lack[1], Ordering::Relaxed);
         self.step.store(limits.step, Ordering::Relaxed);
         self.stride.store(inverse.stride, Ordering::Relaxed);
+        if limits.step != 0 {
+            self.start.store(limits.start, Ordering::Relaxed);
+        }
     }
 
     /// Lets charges from before be told from later ones. Only under the lock and held.

@@ -50,7 +50,9 @@ impl Charge {
     ///
     /// The promise of the limiter is kept by these ticks. A task goes on somewhat later: its thread
     /// may be interrupted after it has read the clock, and [a timer may be
-    /// late](super::MissedTick).
+    /// late](super::MissedTick). In a [sliding log](crate::Algorithm::SlidingLog) a thread that is
+    /// interrupted just then, until others have used its place again and again, may be charged up to
+    /// a period before it came.
     #[inline]
     pub fn at(&self) -> Tick {
         self.at

@@ -21,6 +21,9 @@ pub(super) struct Config {
     pub(super) oversize: Oversize,
     pub(super) algorithm: Algorithm,
     pub(super) statistics: bool,
+    /// It is one of many, whose windows begin together, at the multiples of their length, also when
+    /// that changes.
+    pub(super) one_of_many: bool,
 }
 
 const BY_QUOTA: u64 = u64::MAX;
@@ -35,6 +38,7 @@ impl Config {
             oversize: Oversize::Refuse,
             algorithm: Algorithm::Gcra,
             statistics: false,
+            one_of_many: false,
         }
     }
 

@@ -26,13 +26,16 @@ use crate::time::Clock;
 /// In any interval of `t`, no more is charged than the burst, and the rate times `t` (and one
 /// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at),
 /// exactly, for every quota; but for what asks for more by its name: [`Oversize::Debt`],
-/// [`charge`](Self::charge), [`Carry::Reset`]. The time at which a waiting task really goes on is
+/// [`charge`](Self::charge), [`Carry::Reset`]; and for a burst that
+/// [becomes small](Self::set_quota) and large again: no more of the large one is spent by then than
+/// of the small one, by [`Carry::Proportional`], the default here, in proportion. The time at which a waiting task really goes on is
 /// somewhat later, see [`MissedTick`]. The algorithm is the generic cell rate algorithm of ITU-T
 /// I.371, with a single word of state.
 ///
 /// By another [algorithm](Self::algorithm) it is [what that promises](Algorithm), and what is called
-/// the burst here is what can be had at once: the whole count for windows and logs. For a limiter time ends nine years (2^58 ns) after the epoch
-/// of its clock: nothing is paid off any more then.
+/// the burst here is what can be had at once: the whole count for windows and logs, the count of a
+/// part for sub-intervals. For a limiter time ends nine years (2^58 ns) after the epoch of its
+/// clock: nothing is paid off any more then.
 ///
 /// # Fairness
 ///
@@ -359,7 +362,9 @@ impl RateLimiter {
     /// there were](Carry::Additive) under all others.
     ///
     /// Nothing that was charged before is forgotten, and no decision under the old quota is made
-    /// after this returns. Charges that were made before cannot be refunded any more. A waiter that
+    /// after this returns. Charges that were made before cannot be refunded any more. A quota that
+    /// says the same as before, perhaps in other words, as 60 a minute for one a second, changes
+    /// nothing. A waiter that
     /// now asks for more than the burst is refused with
     /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
     /// [`Oversize::Debt`] was chosen.
@@ -391,7 +396,8 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        self.set_quota_with(quota, Carry::by(self.config.algorithm));
+        let algorithm = self.core().config.algorithm;
+        self.set_quota_with(quota, Carry::by(algorithm));
     }
 
     /// Changes the quota, and says what becomes of what was spent. See
@@ -410,8 +416,10 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
-        self.config.algorithm.check_or_panic(quota);
-        self.core().reconfigure(quota, carry);
+        // Not what was chosen since, which is not heeded.
+        let core = self.core();
+        core.config.algorithm.check_or_panic(quota);
+        core.reconfigure(quota, carry);
     }
 
     /// Admits nobody any more. Everybody in line gets [`Closed`](crate::ErrorKind::Closed), and so

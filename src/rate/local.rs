@@ -41,7 +41,8 @@ use crate::wait::combinators;
 ///   limiter is closed.
 /// - What is in hand stays admitted when the limiter is [closed](RateLimiter::close) or [gets
 ///   another quota](RateLimiter::set_quota): so after `close` each handle lets through less than a
-///   chunk. [`flush`](Self::flush) ends that.
+///   chunk. [`flush`](Self::flush) ends that. After another quota what is in hand can only be used:
+///   it is part of what was carried over, and `flush` gives nothing of it back.
 /// - For the [statistics](RateLimiter::statistics) of the limiter a chunk is one call.
 /// - A limiter that keeps a [log](crate::Algorithm::SlidingLog) gives nothing ahead: more than one
 ///   at a time it gives only under its lock. One by a
@@ -228,8 +229,9 @@ impl LocalLimiter {
     /// Gives back what is in hand, as far as time has not paid it off: as a
     /// [refund](RateLimiter::refund) of what was not used does.
     ///
-    /// To be called before a pause, and when the limiter was closed or its quota changed. Dropping
-    /// the handle does it as well.
+    /// To be called before a pause, and when the limiter was closed. When its quota was
+    /// [changed](RateLimiter::set_quota) since, nothing is given back, and what was in hand is lost.
+    /// Dropping the handle does it as well.
     ///
     /// # Examples
     ///

@@ -12,7 +12,7 @@ use crate::quota::Quota;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// What could be had at once, if nobody waited.
+    /// What could be had at once, if nobody waited and it was not closed.
     pub available: u64,
     /// How many are in line.
     pub waiting: usize,
@@ -68,7 +68,8 @@ impl RateLimiter {
 
     /// How the limiter stands for a call that costs `n`, which is not made.
     ///
-    /// While somebody waits nothing [remains](Decision::remaining). Its
+    /// While somebody waits nothing [remains](Decision::remaining); of one that is closed what
+    /// remains is what would if it was open. Its
     /// [`retry_after`](Decision::retry_after) is [`Duration::MAX`] when it would never be admitted:
     /// more is asked for than the burst, or the limiter is closed. [Jitter](Self::jitter) is not
     /// part of it.
@@ -107,7 +108,7 @@ impl RateLimiter {
         self.core().stood(charge)
     }
 
-    /// What could be had at once, if nobody waited.
+    /// What could be had at once, if nobody waited and it was not closed.
     pub fn available(&self) -> u64 {
         self.core().look_ahead(0).decision.remaining
     }
@@ -197,14 +198,29 @@ impl RateLimiter {
     /// proportion. To be called once, of a limiter that is new: what it is owed already stays.
     ///
     /// Where more than one comes back at once, as in a window or a log, only what has come back for
-    /// sure in that time is taken off: windows of another process begin at other times.
+    /// sure in that time is taken off: windows of another process begin at other times. Those of a
+    /// [`TokenBucket`](crate::Algorithm::TokenBucket), a
+    /// [`FixedWindow`](crate::Algorithm::FixedWindow) and a
+    /// [`SubInterval`](crate::Algorithm::SubInterval) begin anew now, so that their promises hold also
+    /// together with what the other process admitted; charges of this limiter from before cannot be
+    /// refunded then.
+    ///
+    /// If this limiter could not have the quota of the state by its algorithm, what is in the state
+    /// says nothing to it: then the whole burst is owed, unless nothing was.
     ///
     /// How much time has passed is for the caller to say, as the clocks of processes have nothing
     /// in common but the time of day, which may be set. To say less is safe.
     pub fn restore(&self, state: State, since: Duration) {
         let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
         let core = self.core();
-        let owed = core.config.algorithm.left(state.quota, state.owed, since);
-        core.owe(owed, state.quota);
+        let algorithm = core.config.algorithm;
+        match algorithm.check(state.quota) {
+            Ok(()) => {
+                let owed = algorithm.left(state.quota, state.owed, since);
+                let (limits, _) = algorithm.limits(state.quota);
+                core.owe(owed, limits.tolerance);
+            }
+            Err(_) => core.owe(u64::from(state.owed > 0), 1),
+        }
     }
 }

@@ -39,7 +39,16 @@ pub enum Oversize {
 /// What is owed is rounded up: under the default algorithm to a small part of one, which is not
 /// noticed; under those that count calls to whole ones, so that a quota which goes back and forth
 /// with [`Proportional`](Self::Proportional) or [`AsIs`](Self::AsIs) makes more and more of it.
-/// Those are for a quota that changes once in a while, and to another scale.
+/// Those are for a quota that changes once in a while, and to another scale. A period that changes
+/// many times in a period has the same effect in a [sliding
+/// window](crate::Algorithm::SlidingWindow): what fades there is rounded up each time.
+///
+/// By a [`FixedWindow`](crate::Algorithm::FixedWindow) and a
+/// [`SubInterval`](crate::Algorithm::SubInterval) a window that has begun goes on, as long as one of
+/// the new quota, and what is carried over counts in it. So across a change there are in any time of
+/// the shorter period no more than by the larger count: that, or twice that of fixed windows; but for
+/// [`Reset`](Self::Reset), and for a count that becomes smaller by [`Additive`](Self::Additive) and
+/// larger again in one window.
 ///
 /// # Examples
 ///
@@ -76,9 +85,14 @@ pub enum Carry {
     /// What is available stays as it is, at most the new burst.
     AsIs,
     /// What was spent stays spent: the difference of the bursts becomes available, or is taken
-    /// away. What [`set_quota`](super::RateLimiter::set_quota) does under the algorithms that count
-    /// calls, which are all others: so a log goes on to have at most the new count in any new
-    /// period, of what it has admitted before as well.
+    /// away, down to nothing. What was [forced](super::RateLimiter::charge) beyond the old burst
+    /// stays owed beyond the new one. What [`set_quota`](super::RateLimiter::set_quota) does under
+    /// the algorithms that count calls, which are all others.
+    ///
+    /// In a log each of those that were spent counts at its own time: so it goes on to have at most
+    /// the new count in any new period, of what it has admitted before as well, as far as it still
+    /// has the times: the last ones, as many as the old count; of a
+    /// [compact](crate::Algorithm::CompactLog) one those of the last old periods, at least of one.
     Additive,
     /// Nothing is owed any more, and the whole new burst is available.
     Reset,
@@ -102,7 +116,12 @@ impl Carry {
         let owed = match self {
             Self::Reset => 0,
             Self::Proportional => scaled(owed, tolerance),
-            Self::Additive => scaled(owed, interval),
+            Self::Additive => {
+                // What was had at once is not made up for longer than what is had at once now.
+                let spent = scaled(owed.min(tolerance[0]), interval);
+                let debt = scaled(owed.saturating_sub(tolerance[0]), interval);
+                spent.min(u128::from(tolerance[1])) + debt
+            }
             Self::AsIs => {
                 let [old, new] = tolerance;
                 // Rounded down, so that what is owed is rounded up.
@@ -130,9 +149,10 @@ mod tests {
         assert_eq!(owed(Carry::Reset, 20), 0);
         assert_eq!(owed(Carry::Proportional, 2), 40);
         assert_eq!(owed(Carry::AsIs, 2), 0);
-        assert_eq!(owed(Carry::Additive, 2), 4 * 50);
+        assert_eq!(owed(Carry::Additive, 2), 2 * 50);
         // Three tokens of debt beyond the burst.
         assert_eq!(Carry::AsIs.owed(1300, [1000, 1000], [100, 50]), 1150);
+        assert_eq!(Carry::Additive.owed(1300, [1000, 100], [100, 50]), 250);
     }
 
     #[test]

@@ -81,7 +81,9 @@ impl Carry {
 impl RateLimiter {
     /// Its quota and its options, for the limiters of many keys.
     pub(crate) fn template(&self) -> Template {
-        Template(Core::new(self.first_quota(), self.options().clone()))
+        let mut config = self.options().clone();
+        config.one_of_many = true;
+        Template(Core::new(self.first_quota(), config))
     }
 }
 

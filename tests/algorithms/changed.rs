@@ -47,6 +47,33 @@ fn the_same_quota_again_and_again_is_no_change() {
     }
 }
 
+/// Not even what can be given back.
+#[test]
+fn the_same_quota_again_leaves_charges_to_be_given_back() {
+    for algorithm in ALL {
+        let limiter = RateLimiter::new(quota(algorithm, 50))
+            .algorithm(algorithm)
+            .clock(Clock::manual());
+        let most = limiter.available();
+        let charge = limiter.try_acquire_many(most / 2).unwrap();
+        limiter.set_quota(quota(algorithm, 50));
+        limiter.refund(charge);
+        assert_eq!(limiter.available(), most, "{algorithm}");
+    }
+}
+
+#[test]
+fn the_same_rate_in_other_words_is_the_same_quota() {
+    let limiter = RateLimiter::new(Quota::per_second(1).burst(3)).clock(Clock::manual());
+    let charge = limiter.try_acquire_many(2).unwrap();
+    limiter.set_quota(Quota::per_minute(60).burst(3));
+    assert_eq!(limiter.quota(), Quota::per_minute(60).burst(3));
+    limiter.refund(charge);
+    assert_eq!(limiter.available(), 3);
+    limiter.set_quota_with(Quota::per_second(1).burst(3), tollgate::Carry::Reset);
+    assert_eq!(limiter.available(), 3);
+}
+
 /// Whoever asks for a tenth of it gets that, however often it moves.
 #[test]
 fn a_quota_that_goes_back_and_forth_goes_on_to_admit() {
@@ -82,6 +109,91 @@ fn all_comes_back_though_the_quota_goes_back_and_forth() {
         assert_eq!(limiter.quota(), quota(algorithm, 50));
         assert_eq!(limiter.available(), most, "{algorithm}");
     }
+}
+
+/// The same, if it is the period that moves. Where it is that of windows, none of them ends just
+/// between two changes. In a sliding window what fades is rounded up each time.
+#[test]
+fn all_comes_back_though_the_period_goes_back_and_forth() {
+    for algorithm in ALL {
+        if algorithm == Algorithm::SlidingWindow {
+            continue;
+        }
+        let quota = |millis| {
+            let quota = Quota::new(50, Duration::from_millis(millis));
+            match algorithm {
+                Algorithm::Gcra => quota.burst(50),
+                _ => quota,
+            }
+        };
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota(1000))
+            .algorithm(algorithm)
+            .clock(&clock);
+        let most = limiter.available();
+        limiter.try_acquire_many(most).unwrap();
+        for round in 0..200_u64 {
+            limiter.set_quota(quota(1001 - round % 2));
+            clock.advance(Duration::from_millis(11));
+        }
+        assert_eq!(limiter.quota(), quota(1000));
+        assert_eq!(limiter.available(), most, "{algorithm}");
+    }
+}
+
+/// What was had at once under the old quota is paid off as soon as what is had at once under the new
+/// one; but what was forced stays owed.
+#[test]
+fn a_much_smaller_quota_does_not_lock_out_for_what_was_had_under_the_old_one() {
+    let minute = Duration::from_secs(60);
+    for (algorithm, periods) in [
+        (Algorithm::TokenBucket, 1),
+        (Algorithm::FixedWindow, 1),
+        (Algorithm::SlidingWindow, 2),
+        (Algorithm::SubInterval { parts: 4 }, 1),
+    ] {
+        for forced in [0, 30] {
+            let clock = Clock::manual();
+            let limiter = RateLimiter::new(Quota::per_minute(1000))
+                .algorithm(algorithm)
+                .clock(&clock);
+            limiter.try_acquire_many(limiter.available()).unwrap();
+            limiter.charge(forced);
+            limiter.set_quota(Quota::per_minute(10));
+            assert_eq!(limiter.available(), 0, "{algorithm}");
+            clock.advance(periods * minute);
+            assert_eq!(limiter.try_acquire().is_ok(), forced == 0, "{algorithm}");
+            clock.advance(4 * minute);
+            assert!(limiter.try_acquire().is_ok(), "{algorithm}");
+        }
+    }
+}
+
+/// What is chosen after the first use is not heeded, by a change of the quota neither.
+#[test]
+fn a_quota_is_changed_by_the_algorithm_that_is_in_use() {
+    let limiter = RateLimiter::new(Quota::per_second(10))
+        .algorithm(Algorithm::SlidingLog)
+        .clock(Clock::manual());
+    limiter.try_acquire_many(4).unwrap();
+    // One by which the quotas that follow would not do, or would carry over in proportion.
+    let limiter = limiter.algorithm(Algorithm::SubInterval { parts: 9 });
+    limiter.set_quota(Quota::per_second(9));
+    assert_eq!(limiter.available(), 5);
+    let limiter = limiter.algorithm(Algorithm::Gcra);
+    limiter.set_quota(Quota::per_second(20));
+    assert_eq!(limiter.available(), 16);
+}
+
+#[test]
+#[should_panic(expected = "a burst")]
+fn a_quota_that_does_not_fit_the_algorithm_in_use_is_refused() {
+    let limiter = RateLimiter::new(Quota::per_second(10))
+        .algorithm(Algorithm::SlidingLog)
+        .clock(Clock::manual());
+    limiter.try_acquire().unwrap();
+    let limiter = limiter.algorithm(Algorithm::Gcra);
+    limiter.set_quota(Quota::per_second(20).burst(3));
 }
 
 /// A log counts what it has admitted under the new quota as well.

@@ -14,16 +14,18 @@ use crate::support::foreign::panic_message;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Those that keep a word, but for the default, and quotas that fit them.
+/// Those that keep a word, but for the default, and quotas that fit them. All of a second: windows of
+/// a single limiter begin anew when their length changes, and those of keys do not.
 fn rules() -> impl Strategy<Value = (Algorithm, [Quota; 4])> {
     let windows = [
         Quota::per_second(4),
         Quota::per_second(3).burst(3),
         Quota::per_second(7),
-        Quota::per_minute(90),
+        Quota::per_second(90),
     ];
+    let bursts = quotas().map(|quota| Quota::per_second(quota.count()).burst(quota.max_burst()));
     prop_oneof![
-        Just((Algorithm::TokenBucket, quotas())),
+        Just((Algorithm::TokenBucket, bursts)),
         Just((Algorithm::TokenBucket, windows)),
         Just((Algorithm::FixedWindow, windows)),
         Just((Algorithm::SubInterval { parts: 1 }, windows)),

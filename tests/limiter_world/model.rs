@@ -60,5 +60,6 @@ pub(crate) trait Model {
     /// Gives back so much of a charge of this epoch.
     fn refund(&mut self, now: u64, charge: Booked, cost: u64);
 
+    /// Begins another epoch, unless it is the same in other words and nothing is forgotten.
     fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry);
 }

@@ -162,8 +162,11 @@ impl<M: Model> Naive<M> {
     }
 
     pub(crate) fn set_quota(&mut self, quota: Quota, carry: Carry) {
+        let before = self.model.epoch();
         self.model.set_quota(self.now, quota, carry);
-        self.change();
+        if self.model.epoch() != before {
+            self.change();
+        }
     }
 
     pub(crate) fn close(&mut self) {

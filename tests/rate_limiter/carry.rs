@@ -93,7 +93,7 @@ fn a_line_is_timed_anew_in_each_way() {
         (up, Carry::Reset, ms(0)),
         (down, Carry::Proportional, ms(40)),
         (down, Carry::AsIs, ms(30)),
-        (down, Carry::Additive, ms(80)),
+        (down, Carry::Additive, ms(50)),
         (down, Carry::Reset, ms(0)),
     ] {
         let (clock, limiter) = spent(TENTH);

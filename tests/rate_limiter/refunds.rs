@@ -202,7 +202,7 @@ fn a_charge_of_an_earlier_quota_is_not_given_back() {
     ] {
         let (_clock, limiter) = limiter(FIFTY);
         let charge = limiter.try_acquire_many(40).unwrap();
-        limiter.set_quota_with(FIFTY, carry);
+        limiter.set_quota_with(Quota::per_second(100).burst(60), carry);
         limiter.charge(10);
         let before = limiter.peek();
         limiter.refund(charge);

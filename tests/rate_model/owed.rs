@@ -133,12 +133,19 @@ impl Model for Owed {
     /// is owed.
     fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry) {
         let (old, new) = (self.rule(), Rule::by(self.algorithm, quota));
+        if carry != Carry::Reset && old.is(&new) {
+            return;
+        }
         let owed = self.schedule().owed(now);
         let up = |units: BigInt, by: BigInt, of: BigInt| (units * by + &of - 1) / of;
         let owed = match carry {
             Carry::Reset => BigInt::default(),
             Carry::Proportional => up(owed, new.tolerance(), old.tolerance()),
-            Carry::Additive => up(owed, new.interval(), old.interval()),
+            Carry::Additive => {
+                let spent = owed.clone().min(old.tolerance());
+                let debt = up(owed - &spent, new.interval(), old.interval());
+                up(spent, new.interval(), old.interval()).min(new.tolerance()) + debt
+            }
             Carry::AsIs => {
                 let free = old.tolerance() - owed;
                 let kept = if free > 0.into() {
@@ -150,6 +157,7 @@ impl Model for Owed {
             }
             _ => unreachable!("there are four ways"),
         };
+        let new = old.then(new, now);
         let mut schedule = Schedule::new(new);
         schedule.charge(owed, new.units(now), now, true);
         self.schedules.push(schedule);

@@ -17,6 +17,8 @@ pub(crate) struct Rule {
     pub(crate) burst: u64,
     /// In batches, each period.
     batches: bool,
+    /// The tick from which periods are counted, if it is in batches.
+    start: u64,
 }
 
 impl Rule {
@@ -32,6 +34,7 @@ impl Rule {
             period: u64::try_from(quota.period().as_nanos()).expect("a quota's period fits"),
             burst: quota.max_burst(),
             batches: false,
+            start: 0,
         };
         let batches = Self {
             burst: count,
@@ -65,6 +68,24 @@ impl Rule {
         !self.batches
     }
 
+    /// The one that comes after it: a period that has begun goes on, and is as long as those to come.
+    pub(crate) fn then(&self, next: Self, now: u64) -> Self {
+        let now = now.min(LAST_TICK);
+        let begun = now.saturating_sub(self.start) / self.period * self.period;
+        Self {
+            start: self.start + begun,
+            ..next
+        }
+    }
+
+    /// Whether it says the same, perhaps in other words.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let same_rate = u128::from(self.count) * u128::from(other.period)
+            == u128::from(other.count) * u128::from(self.period);
+        let same_batch = !self.batches || self.count == other.count;
+        same_rate && same_batch && self.burst == other.burst
+    }
+
     /// Units of one token.
     pub(crate) fn interval(&self) -> BigInt {
         if self.batches {
@@ -88,7 +109,7 @@ impl Rule {
     pub(crate) fn units(&self, tick: u64) -> BigInt {
         let tick = tick.min(LAST_TICK);
         if self.batches {
-            BigInt::from(tick / self.period) * self.count
+            BigInt::from(tick.saturating_sub(self.start) / self.period) * self.count
         } else {
             self.interval() * self.count * tick / self.period
         }
@@ -100,7 +121,7 @@ impl Rule {
             return Some(now);
         }
         let tick: BigInt = if self.batches {
-            (units + self.count - 1) / self.count * self.period
+            (units + self.count - 1) / self.count * self.period + self.start
         } else {
             let pace = self.interval() * self.count;
             (units * self.period + &pace - 1) / pace

@@ -68,6 +68,37 @@ proptest! {
         }
     }
 
+    /// The same, and whatever the period was before, as there is a place for all that may matter.
+    #[test]
+    fn what_was_spent_stays_spent_however_often_the_period_changes(
+        count in 1..6_u64,
+        steps in prop::collection::vec(
+            (0..60_u64, 1..4_u64, prop::option::weighted(0.2, 20..200_u64)),
+            1..80,
+        ),
+    ) {
+        let quota = |period| Quota::new(count, Duration::from_nanos(period));
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota(90)).algorithm(LOGS[0]).clock(&clock);
+        let mut charged: Vec<(u64, u64)> = Vec::new();
+        let mut period = 90;
+        for (pause, cost, change) in steps {
+            clock.advance(Duration::from_nanos(pause));
+            let cost = cost.min(count);
+            if let Ok(charge) = limiter.try_acquire_many(cost) {
+                charged.push((charge.at().as_nanos(), cost));
+            }
+            if let Some(change) = change {
+                limiter.set_quota(quota(change));
+                period = change;
+            }
+            let now = clock.now().as_nanos();
+            let within = charged.iter().filter(|(at, _)| at + period > now);
+            let within: u64 = within.map(|(_, cost)| cost).sum();
+            prop_assert_eq!(limiter.available(), count.saturating_sub(within));
+        }
+    }
+
     /// By the rule of the exact log, a compact one is too strict by a unit at most, and by one more
     /// for each change, since the units begin anew.
     #[test]
@@ -129,12 +160,12 @@ fn a_window_goes_on_to_fade() {
     assert_eq!((limiter.available(), nanos(twice)), (12, 60));
     limiter.set_quota_with(quota(6, 60), Carry::Additive);
     assert_eq!(limiter.available(), 0);
-    // Of the window before there cannot be more than six, which are three now; so five are of this
+    // Of the window before there cannot be more than six, which are three now; so three are of this
     // one. They fade in the next.
     let refused = limiter.try_acquire().unwrap_err();
-    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(30)));
+    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(10)));
     clock.advance(Duration::from_nanos(30));
-    assert_eq!(limiter.available(), 1);
+    assert_eq!(limiter.available(), 3);
     clock.advance(Duration::from_nanos(60));
     assert_eq!(limiter.available(), 6);
 }
@@ -180,5 +211,28 @@ fn what_was_rounded_twice_is_no_charge_to_come() {
         let refused = limiter.try_acquire().unwrap_err();
         assert!(refused.retry_after().unwrap() < period + Duration::from_nanos(3 * 65));
         limiter.set_quota_with(quota(2), Carry::Additive);
+    }
+}
+
+#[test]
+fn by_a_longer_period_what_was_paid_off_by_the_shorter_one_counts_again() {
+    for algorithm in LOGS {
+        let clock = Clock::manual();
+        let quota = |seconds| Quota::new(10, Duration::from_secs(seconds));
+        let limiter = RateLimiter::new(quota(1))
+            .algorithm(algorithm)
+            .clock(&clock);
+        limiter.try_acquire_many(10).unwrap();
+        clock.advance(Duration::from_millis(1500));
+        assert_eq!(limiter.available(), 10);
+        limiter.set_quota(quota(60));
+        let refused = limiter.try_acquire().unwrap_err();
+        assert_eq!(refused.retry_after(), Some(Duration::from_millis(58_500)));
+        // There and back, and what was never charged does not count.
+        limiter.set_quota(quota(1));
+        assert_eq!(limiter.available(), 10);
+        limiter.set_quota_with(quota(1), Carry::Reset);
+        limiter.set_quota(quota(60));
+        assert_eq!(limiter.available(), 10, "{algorithm}");
     }
 }

@@ -10,6 +10,7 @@ use tollgate::{Algorithm, Clock, ManualClock, Oversize, Quota, RateLimiter};
 use super::any::{LOGS, algorithm};
 use crate::support::Waiter;
 use crate::support::cases::cases;
+use crate::support::random::Random;
 
 fn limiter(algorithm: Algorithm, quota: Quota) -> (ManualClock, RateLimiter) {
     let clock = Clock::manual();
@@ -161,5 +162,81 @@ fn a_granted_waiter_that_leaves_takes_its_debt_along() {
             drop(next);
             assert_eq!(limiter.available(), 3);
         }
+    }
+}
+
+/// What was charged beyond the limit of a window is given back in the windows to which it belongs.
+#[test]
+fn what_was_forced_on_a_window_is_given_back_in_later_ones() {
+    for windows in 0..9_u64 {
+        let quota = Quota::new(10, Duration::from_secs(1));
+        let (clock, limiter) = limiter(Algorithm::SlidingWindow, quota);
+        let charge = limiter.charge(100);
+        clock.advance(Duration::from_secs(windows));
+        assert!(limiter.try_acquire().is_err());
+        limiter.refund(charge);
+        assert_eq!(limiter.available(), 10, "{windows}");
+    }
+}
+
+/// A compact log has no room for the times of those that are to come late, and forgets none of them.
+#[test]
+fn a_compact_log_owes_as_much_as_an_exact_one() {
+    let quota = Quota::new(10, Duration::from_nanos(1000));
+    let mut random = Random::new(3);
+    for round in 0..60 {
+        let clock = Clock::manual();
+        let logs = LOGS.map(|algorithm| {
+            RateLimiter::new(quota)
+                .algorithm(algorithm)
+                .oversize(Oversize::Debt)
+                .clock(&clock)
+        });
+        let mut charges = Vec::new();
+        for step in 0..120 {
+            let cost = u64::from(1 + random.below(if round % 2 == 0 { 15 } else { 1000 }));
+            match random.below(8) {
+                0 => charges.push([0, 1].map(|log: usize| logs[log].charge(cost))),
+                1 | 2 => {
+                    let taken = [0, 1].map(|log: usize| logs[log].try_acquire_many(cost));
+                    match taken {
+                        [Ok(one), Ok(other)] => charges.push([one, other]),
+                        [one, other] => assert_eq!(one.is_ok(), other.is_ok()),
+                    }
+                }
+                3 if !charges.is_empty() => {
+                    let which = random.below(u32::try_from(charges.len()).unwrap());
+                    let [one, other] = charges.swap_remove(which as usize);
+                    logs[0].refund(one);
+                    logs[1].refund(other);
+                }
+                4 if step % 5 == 0 => {
+                    let quota = Quota::new(cost % 17 + 1, quota.period());
+                    logs.iter().for_each(|log| log.set_quota(quota));
+                }
+                _ => clock.advance(Duration::from_nanos(random.below(3000).into())),
+            }
+            assert_eq!(state(&logs[0]), state(&logs[1]));
+        }
+    }
+}
+
+#[test]
+fn a_compact_log_admits_nobody_before_what_was_charged_is_paid_off() {
+    let second = Duration::from_secs(1);
+    for algorithm in LOGS {
+        let (clock, limiter) = limiter(algorithm, Quota::new(10, second));
+        assert_eq!(limiter.try_acquire_many(1000).unwrap().cost(), 1000);
+        for seconds in 0..100 {
+            let refused = limiter.try_acquire().unwrap_err();
+            assert_eq!(refused.retry_after(), Some((100 - seconds) * second));
+            clock.advance(second);
+        }
+        assert_eq!(limiter.available(), 10, "{algorithm}");
+        // Forced under a quota that becomes a tenth.
+        limiter.charge(50);
+        limiter.set_quota(Quota::new(1, second));
+        let refused = limiter.try_acquire().unwrap_err();
+        assert_eq!(refused.retry_after(), Some(41 * second), "{algorithm}");
     }
 }

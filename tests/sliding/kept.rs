@@ -9,9 +9,8 @@ use crate::limiter_world::model::{Booked, Hint, Model};
 pub(crate) struct Kept {
     algorithm: Algorithm,
     rule: Rule,
-    epoch: usize,
-    /// Whether anything was charged that did not ask, or was not carried over.
-    forced: bool,
+    /// The quotas that there were, and whether anything was charged under each that did not ask.
+    quotas: Vec<(Quota, bool)>,
     /// By its number; without what was given back.
     all: Vec<Booked>,
 }
@@ -21,20 +20,27 @@ impl Kept {
         Self {
             algorithm,
             rule: Rule::new(algorithm, quota),
-            epoch: 0,
-            forced: false,
+            quotas: vec![(quota, false)],
             all: Vec::new(),
         }
     }
 
-    /// What was kept of every charge, if all of them asked and were under one quota.
-    pub(crate) fn asked(&self) -> Option<Vec<(u64, u64)>> {
-        let all = self.all.iter().map(|kept| (kept.at, kept.cost));
-        (!self.forced).then(|| all.collect())
+    /// Each quota under which all charges asked, and what was kept of them.
+    pub(crate) fn asked(&self) -> impl Iterator<Item = (Quota, Vec<(u64, u64)>)> {
+        let quotas = self.quotas.iter().enumerate();
+        let asked = quotas.filter(|(_, (_, forced))| !forced);
+        asked.map(|(epoch, (quota, _))| {
+            let under = self.all.iter().filter(|kept| kept.epoch == epoch);
+            (*quota, under.map(|kept| (kept.at, kept.cost)).collect())
+        })
+    }
+
+    fn force(&mut self) {
+        self.quotas.last_mut().expect("there is one").1 = true;
     }
 
     fn book(&mut self, now: u64, cost: u64) -> Booked {
-        let booked = self.rule.book(self.epoch, self.all.len(), now, cost);
+        let booked = self.rule.book(self.epoch(), self.all.len(), now, cost);
         self.all.push(booked);
         booked
     }
@@ -54,7 +60,7 @@ impl Model for Kept {
     }
 
     fn epoch(&self) -> usize {
-        self.epoch
+        self.quotas.len() - 1
     }
 
     fn available(&self, now: u64) -> u64 {
@@ -74,25 +80,24 @@ impl Model for Kept {
         rule.earliest(now, cost)
     }
 
-    /// A log knows when a 1 will be admitted behind others. Of those who ask for very much not all
-    /// may fit, so that whoever is behind them is due earlier than it is told.
+    /// A log knows when a 1 will be admitted behind others.
     fn hint(&self, line: &[u64], cost: u64) -> Hint {
         if self.rule.is_log() && cost == 1 && line.iter().all(|cost| *cost == 1) {
             Hint::Exact
-        } else if line.iter().any(|cost| *cost > 4 * self.rule.most) {
-            Hint::Open
         } else {
             Hint::Early
         }
     }
 
     fn admit(&mut self, now: u64, _since: u64, cost: u64) -> Booked {
-        self.forced |= cost > self.rule.most;
+        if cost > self.rule.most {
+            self.force();
+        }
         self.book(now, cost)
     }
 
     fn charge(&mut self, now: u64, cost: u64) -> Booked {
-        self.forced = true;
+        self.force();
         self.book(now, cost)
     }
 
@@ -102,8 +107,10 @@ impl Model for Kept {
     }
 
     fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry) {
-        self.forced = true;
+        if carry != Carry::Reset && self.rule.is_by(quota) {
+            return;
+        }
         self.rule.change(quota, carry, now);
-        self.epoch += 1;
+        self.quotas.push((quota, false));
     }
 }

@@ -1,24 +1,20 @@
-//! A sliding log as one would write it down: the times of all that was ever charged, unit by unit.
+//! A sliding log as one would write it down: the times of all that was ever charged, unit by unit, as
+//! far as there is a place for them.
 
 use crate::limiter_world::LAST_TICK;
 
-/// In how coarse units times are kept, and for how many periods from now on.
+/// In how coarse units times are kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grain {
     pub(crate) nanos: u64,
-    ahead: Option<u64>,
 }
 
 impl Grain {
-    pub(crate) const FINE: Self = Self {
-        nanos: 1,
-        ahead: None,
-    };
+    pub(crate) const FINE: Self = Self { nanos: 1 };
 
     pub(crate) fn compact(period: u64) -> Self {
         Self {
             nanos: period.div_ceil(1 << 29),
-            ahead: Some(4),
         }
     }
 
@@ -43,6 +39,8 @@ pub(crate) struct Log {
     period: u64,
     grain: Grain,
     units: Vec<Unit>,
+    /// The first so many have places of their own, as they had none when all were written anew.
+    apart: usize,
 }
 
 impl Log {
@@ -52,6 +50,7 @@ impl Log {
             period,
             grain,
             units: Vec::new(),
+            apart: 0,
         }
     }
 
@@ -86,17 +85,13 @@ impl Log {
     /// Each unit now, or a period after the unit `most` before it. Says how many there was time
     /// for.
     pub(crate) fn book(&mut self, charge: usize, now: u64, cost: u64) -> u64 {
-        let last = match self.grain.ahead {
-            Some(ahead) => now.saturating_add(ahead.saturating_mul(self.period)),
-            None => LAST_TICK,
-        };
         for fitted in 0..cost {
             let before = self.units.len().checked_sub(self.most as usize);
             let free = before.map_or(0, |before| {
                 self.units[before].time.saturating_add(self.period)
             });
             let time = free.max(now);
-            if time > last.min(LAST_TICK) {
+            if time > LAST_TICK {
                 return fitted;
             }
             let time = self.grain.round(time);
@@ -112,9 +107,21 @@ impl Log {
         self.units.split_off(past)
     }
 
+    /// Forgets those in whose places others are.
+    fn forget_passed(&mut self, now: u64) {
+        let mut to_come = self.take_to_come(now);
+        let in_places = self.units.len().saturating_sub(self.most as usize);
+        if self.apart < in_places {
+            self.units.drain(self.apart..in_places);
+        }
+        self.units.append(&mut to_come);
+    }
+
     /// Takes out so many of a charge, as far as they are not paid off, the last ones first. Those
     /// of times to come are as early as they can be then.
     pub(crate) fn refund(&mut self, charge: usize, cost: u64, now: u64) {
+        self.forget_passed(now);
+        let before = self.units.len();
         for _ in 0..cost {
             let is_of_it = |unit: &Unit| unit.charge == charge && self.counts(*unit, now);
             match self.units.iter().rposition(is_of_it) {
@@ -122,9 +129,26 @@ impl Log {
                 None => break,
             }
         }
-        for unit in self.take_to_come(now) {
+        if self.units.len() == before {
+            return;
+        }
+        let to_come = self.take_to_come(now);
+        self.apart = self.units.len().saturating_sub(self.most as usize);
+        for unit in to_come {
             self.book(unit.charge, now, 1);
         }
+    }
+
+    /// Each is kept that has a place; those of times to come are as early as they can be.
+    pub(crate) fn go_on(&mut self, most: u64, period: u64, grain: Grain, now: u64) {
+        self.forget_passed(now);
+        let to_come = self.take_to_come(now);
+        (self.most, self.period, self.grain) = (most, period, grain);
+        self.units
+            .iter_mut()
+            .for_each(|unit| unit.charge = usize::MAX);
+        self.apart = self.units.len().saturating_sub(most as usize);
+        self.book(usize::MAX, now, to_come.len() as u64);
     }
 
     /// The newest `owed` are kept, or each as often as it takes; those of times to come are as
@@ -156,6 +180,7 @@ impl Log {
             time,
         };
         self.units = past.into_iter().map(kept).collect();
+        self.apart = self.units.len().saturating_sub(most as usize);
         self.book(usize::MAX, now, to_come);
     }
 }

@@ -114,12 +114,12 @@ impl Rule {
         }
     }
 
+    pub(crate) fn is_by(&self, quota: Quota) -> bool {
+        (self.most, self.period) == (quota.count(), nanos(quota))
+    }
+
     pub(crate) fn change(&mut self, quota: Quota, carry: Carry, now: u64) {
         let now = now.min(LAST_TICK);
-        let same = (self.most, self.period) == (quota.count(), nanos(quota));
-        if same && carry != Carry::Reset {
-            return;
-        }
         let (used, old, new) = (self.used(now), self.most, quota.count());
         let owed = match carry {
             Carry::Reset => 0,
@@ -127,13 +127,18 @@ impl Rule {
                 let owed = (u128::from(used) * u128::from(new)).div_ceil(u128::from(old));
                 u64::try_from(owed).expect("small in tests")
             }
-            Carry::Additive => used,
+            // In a log each is kept.
+            Carry::Additive if self.is_log() => used,
+            Carry::Additive => used.min(old).min(new) + used.saturating_sub(old),
             Carry::AsIs => (new + used).saturating_sub(old),
             _ => unreachable!("there are four ways"),
         };
         let period = nanos(quota);
         (self.most, self.period) = (new, period);
         match &mut self.state {
+            State::Log(log) if carry == Carry::Additive => {
+                log.go_on(new, period, grain(self.algorithm, period), now);
+            }
             State::Log(log) => log.change(new, period, grain(self.algorithm, period), owed, now),
             State::Window(window) => window.change(new, period, owed, now),
         }

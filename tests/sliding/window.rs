@@ -105,15 +105,22 @@ impl Window {
         cost
     }
 
-    /// In this window it is less; in the one before, less of that is left; older is over.
+    /// In this window it is less. Of an earlier one each full window since has taken the limit; of
+    /// the rest first what is left of the window before is less, then what is beyond it.
     pub(crate) fn refund(&mut self, at: u64, cost: u64, now: u64) {
         *self = self.at(now);
-        let number = at / self.period;
-        if number == self.number {
-            self.count -= cost.min(self.count);
-        } else if number + 1 == self.number {
-            self.previous -= cost.min(self.previous);
+        let mut cost = cost;
+        let mut number = at / self.period;
+        if number < self.number {
+            while number + 1 < self.number && cost > 0 {
+                cost -= cost.min(self.most);
+                number += 1;
+            }
+            let before = cost.min(self.previous);
+            self.previous -= before;
+            cost -= before;
         }
+        self.count -= cost.min(self.count);
     }
 
     /// As much counts as `owed`; of that, what was of the window before fades on, in whole numbers,

@@ -97,6 +97,11 @@ where
     /// Changes the quota of all keys. What they spent stays spent, and everybody in
     /// line is due by the new one; see [`RateLimiter::set_quota`].
     ///
+    /// Windows of keys begin at the multiples of their length since the epoch of the clock, also those
+    /// of the new quota. So where the period changes, a [`FixedWindow`](crate::Algorithm::FixedWindow)
+    /// and a [`SubInterval`](crate::Algorithm::SubInterval) promise what they do before and after it,
+    /// but not across.
+    ///
     /// A key goes by the new quota as soon as its shard has been gone through, and all do when this
     /// returns. It changes nothing for keys that have [their own](Self::quotas).
     ///
@@ -170,6 +175,10 @@ where
         if self.has_own() {
             side.terms = terms;
             return Vec::new();
+        }
+        if side.terms.are(&terms) {
+            side.terms = terms;
+            return side.cold.lines.iter().cloned().collect();
         }
         for number in table.all() {
             let word = table.get_mut(number);

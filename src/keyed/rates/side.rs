@@ -71,6 +71,11 @@ impl Terms {
         }
     }
 
+    /// Whether they say the same, perhaps in other words.
+    pub(super) fn are(&self, other: &Self) -> bool {
+        self.limits == other.limits && self.inverse == other.inverse
+    }
+
     /// How a key stands that has this debt.
     pub(super) fn decision(&self, debt: Debt, now: Tick, retry_after: Duration) -> Decision {
         let owed = debt.at(self.limits.at(now));

@@ -321,7 +321,7 @@ where
         let word = *shard.table.get(number);
         let before = self.terms_of(side, number);
         if let Some(debt) = word.debt() {
-            let same = before.quota == terms.quota;
+            let same = before.are(&terms);
             return Found::Debt {
                 // As it will be when it is used.
                 debt: if same {
@@ -415,7 +415,7 @@ where
     ) -> Terms {
         let Shard { table, side, .. } = shard;
         let before = self.terms_of(side, number);
-        let Some(after) = own.filter(|own| own.quota != before.quota) else {
+        let Some(after) = own.filter(|own| !own.are(&before)) else {
             return before;
         };
         let word = table.get_mut(number);

@@ -5,7 +5,7 @@ use crate::quota::Quota;
 use crate::rate::charge::Charge;
 use crate::rate::core::Core;
 use crate::rate::options::Carry;
-use crate::sync::{MutexGuard, Ordering};
+use crate::sync::Ordering;
 
 /// The most units that are counted as refunded.
 const MOST_REFUNDED: u64 = 1 << 62;
@@ -14,35 +14,31 @@ impl Core {
     /// Takes back up to `cost` of a charge.
     pub(in crate::rate) fn refund(&self, charge: &Charge, cost: u64) {
         self.meet();
-        self.give_back(self.lock(), charge, cost);
-    }
-
-    pub(super) fn give_back<'a>(
-        &'a self,
-        mut lines: MutexGuard<'a, Lines>,
-        charge: &Charge,
-        cost: u64,
-    ) {
+        // Whoever is overdue goes first, as of when it was due: the alarm is late, and that is made
+        // up for.
+        let (mut lines, now) = self.lock_on_time();
         // What was charged under another quota was carried over with all that was spent.
         if charge.generation != self.limits.generation() {
             return;
         }
         let seen = self.cell.hold();
         let limits = self.limits.load::<true>();
-        let now = self.clock().now();
         let unit = limits.at(now);
         let (seen, given) = self.take_back(&mut lines.refunds, seen, charge, cost, unit);
         if given {
             lines.timed = now;
         }
-        self.cell.store(seen, true);
         if self.refunded.load(Ordering::Relaxed) > MOST_REFUNDED {
             self.begin_generation(&mut lines);
+            self.cell.store(seen.next_epoch(), true);
+        } else {
+            self.cell.store(seen, true);
         }
         self.settle(lines);
     }
 
-    /// Charges from before cannot be told from one another any more. Only held.
+    /// Charges from before cannot be told from one another any more. Only held, and with a new
+    /// epoch: a decision which has read one of the two numbers before must not take place.
     fn begin_generation(&self, lines: &mut Lines) {
         lines.generation_from = lines.unserved();
         lines.refunds.clear();
@@ -64,18 +60,18 @@ impl Core {
         charge
     }
 
-    /// Owes this much, in units of `quota`, in addition.
-    pub(in crate::rate) fn owe(&self, owed: u64, quota: Quota) {
+    /// Owes this much in addition, in proportion: of another `tolerance`.
+    pub(in crate::rate) fn owe(&self, owed: u64, tolerance: u64) {
         self.meet();
-        let (lines, now) = self.lock_on_time();
-        let seen = self.cell.hold();
-        let (old, _) = self.config.algorithm.limits(quota);
+        let (mut lines, now) = self.lock_on_time();
+        let mut seen = self.cell.hold();
+        if self.limits.load::<true>().step != 0 {
+            // When they began for whoever owed it is not known.
+            seen = self.begin_steps(seen, now).next_epoch();
+            self.begin_generation(&mut lines);
+        }
         let limits = self.limits.load::<true>();
-        let owed = Carry::Proportional.owed(
-            owed,
-            [old.tolerance, limits.tolerance],
-            [old.interval, limits.interval],
-        );
+        let owed = Carry::Proportional.owed(owed, [tolerance, limits.tolerance], [1, 1]);
         let unit = limits.at(now);
         let seen = match self.rule.as_deref() {
             None => seen.with(seen.debt().owe(unit, owed).end()),
@@ -85,14 +81,21 @@ impl Core {
         self.let_go(&lines);
     }
 
-    /// Changes the quota, and times the line anew.
+    /// Changes the quota, and times the line anew. One that says the same in other words is only
+    /// remembered.
     pub(in crate::rate) fn reconfigure(&self, quota: Quota, carry: Carry) {
         self.meet();
         let (mut lines, now) = self.lock_on_time();
+        let old = self.limits.load::<true>();
+        if carry != Carry::Reset && self.is_limited_by(&old, quota) {
+            lines.quota = Some(quota);
+            return;
+        }
         let seen = self.cell.hold();
-        let before = self.limits.load::<true>().burst();
-        let seen = self.change(seen, quota, carry, now);
-        let burst = self.limits.load::<true>().burst();
+        let before = old.burst();
+        let seen = self.change(&old, seen, quota, carry, now);
+        let (new, _) = self.config.algorithm.limits(quota);
+        let burst = new.burst();
         lines.quota = Some(quota);
         lines.shrunk |= burst < before && !lines.line.is_empty();
         lines.timed = now;

@@ -194,7 +194,8 @@ impl Core {
         match lines.line.collect_kept(&ticket) {
             Some(place) if place.owed != REFUSED => {
                 let charge = self.charge_of(&lines, &ticket, place, cost);
-                self.give_back(lines, &charge, cost);
+                drop(lines);
+                self.refund(&charge, cost);
             }
             _ => drop(lines),
         }

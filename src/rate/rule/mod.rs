@@ -158,37 +158,71 @@ impl Core {
         Decision::new(limits, owed, reset, now, retry_after)
     }
 
-    /// Changes the quota, and what is owed with it. Only held.
-    pub(super) fn change(&self, seen: Seen, quota: Quota, carry: Carry, now: Tick) -> Seen {
-        let old = self.limits.load::<true>();
+    /// Whether a quota is just what there is, perhaps in other words. Under the lock.
+    pub(super) fn is_limited_by(&self, old: &Limits, quota: Quota) -> bool {
         let (new, inverse) = self.config.algorithm.limits(quota);
         let same_period = match self.rule.as_deref() {
-            None => inverse == self.limits.inverse::<true>(),
+            None => inverse.of(old) == self.limits.inverse::<true>(),
             Some(Memory::Window(memory)) => memory.has_period(quota),
             Some(Memory::Log(log)) => log.has_period(quota),
         };
-        if old == new && same_period && carry != Carry::Reset {
-            return seen;
-        }
+        same_period && new.starting(old.start) == *old
+    }
+
+    /// Changes the quota, and what is owed with it. Only held.
+    pub(super) fn change(
+        &self,
+        old: &Limits,
+        seen: Seen,
+        quota: Quota,
+        carry: Carry,
+        now: Tick,
+    ) -> Seen {
+        let (new, inverse) = self.config.algorithm.limits(quota);
+        // A step that has begun goes on: what is carried over counts for all of it, and between two
+        // that begin there is never less time than a step takes before or after the change.
+        let begun = match old.step {
+            _ if self.config.one_of_many => Tick::default(),
+            0 => now,
+            _ => self.tick_at(old.at(now)),
+        };
+        let new = new.starting(begun.as_nanos());
         let owed = carry.owed(
             self.owed(seen, old.at(now)),
             [old.tolerance, new.tolerance],
             [old.interval, new.interval],
         );
-        self.limits.store(new, inverse);
+        self.limits.store(new, inverse.of(&new));
         let unit = new.at(now);
         let changed = match self.rule.as_deref() {
             None => seen.with(Debt::until(unit.saturating_add(owed)).end()),
             Some(Memory::Window(memory)) => memory.change(seen, quota, owed, unit),
-            Some(Memory::Log(log)) => log.change(seen, self.clock(), quota, owed, unit),
+            Some(Memory::Log(log)) => {
+                let owed = (carry != Carry::Additive).then_some(owed);
+                log.change(seen, self.clock(), quota, owed, unit)
+            }
         };
         changed.next_epoch()
+    }
+
+    /// Has steps begin at a tick, with as much that is owed, if time goes in steps. Only held, and
+    /// then a generation begins.
+    pub(super) fn begin_steps(&self, seen: Seen, now: Tick) -> Seen {
+        let old = self.limits.load::<true>();
+        let new = old.starting(now.as_nanos());
+        if new == old {
+            return seen;
+        }
+        let owed = seen.debt().at(old.at(now));
+        self.limits
+            .store(new, self.limits.inverse::<true>().of(&new));
+        seen.with(Debt::until(new.at(now).saturating_add(owed)).end())
     }
 
     /// Forgets all that is owed. Only held.
     pub(super) fn forget(&self, seen: Seen) -> Seen {
         let fresh = match self.rule.as_deref() {
-            None => seen.with(0),
+            None => self.begin_steps(seen, Tick::default()).with(0),
             Some(Memory::Window(memory)) => memory.forget(seen),
             Some(Memory::Log(log)) => log.held(seen, self.clock()).forget(),
         };

@@ -163,15 +163,22 @@ impl WindowMemory {
     pub(super) fn take_back(&self, seen: Seen, at: Tick, cost: u64, unit: u64) -> (Seen, u64) {
         let rule = self.rule();
         let mut windows = self.windows(seen).at(rule, unit);
-        let from = if at.as_nanos() >= windows.start {
-            &mut windows.count
-        } else if windows.start - at.as_nanos() <= rule.period {
-            &mut windows.previous
+        let given = if at.as_nanos() >= windows.start {
+            let given = cost.min(windows.count);
+            windows.count -= given;
+            given
         } else {
-            return (seen, 0);
+            // Of what was beyond the limit each window since has taken its part. What counts for
+            // longer is given back last: it may be of another charge.
+            let passed = windows.start / rule.period - at.as_nanos() / rule.period;
+            let over = (passed - 1).saturating_mul(rule.most);
+            let before = cost.saturating_sub(over).min(windows.previous);
+            let beyond = cost.saturating_sub(over.saturating_add(before));
+            let beyond = beyond.min(windows.count);
+            windows.previous -= before;
+            windows.count -= beyond;
+            before + beyond
         };
-        let given = cost.min(*from);
-        *from -= given;
         (self.write(seen, windows), given)
     }
 

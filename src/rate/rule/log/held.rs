@@ -14,7 +14,7 @@ use crate::rate::cell::Seen;
 use crate::sync::Ordering;
 use crate::time::Clock;
 
-/// For how many periods from now on times are kept in the short form.
+/// For how many periods from now on times are kept in the short form. What comes later is counted.
 const AHEAD: u64 = 4;
 
 pub(in crate::rate::rule) struct HeldLog<'a> {
@@ -22,6 +22,9 @@ pub(in crate::rate::rule) struct HeldLog<'a> {
     view: View<'a>,
     seen: Seen,
     head: Position,
+    /// How many more are charged for which the places hold no time yet: as if each had passed its
+    /// place, a period after what is there. Then no place was free.
+    late: u64,
     clock: &'a Clock,
 }
 
@@ -33,6 +36,7 @@ impl<'a> HeldLog<'a> {
             view,
             seen,
             head: Position::of(seen),
+            late: log.late.load(Ordering::Relaxed),
             clock,
         }
     }
@@ -47,8 +51,19 @@ impl<'a> HeldLog<'a> {
         }
     }
 
-    /// What a place holds. If it is pending, it is written.
+    /// What a place holds, after those that are late.
     fn time(&self, number: u64) -> Option<u64> {
+        if self.late == 0 {
+            return self.written(number);
+        }
+        let (len, passed) = (self.view.len, number + self.late % self.view.len);
+        let laps = self.late / len + passed / len;
+        let time = self.written(passed % len)?;
+        Some(time.saturating_add(laps.saturating_mul(self.step())))
+    }
+
+    /// What is written in a place. If it is pending, it is written.
+    fn written(&self, number: u64) -> Option<u64> {
         let (index, lap) = self.place(number);
         let found = self.view.stamps.load(index, self.log.short.as_ref())?;
         if self.log.short.is_some() || (lap + LAPS - found.lap()) % LAPS != 1 {
@@ -165,27 +180,41 @@ impl<'a> HeldLog<'a> {
     /// What is not paid off at a tick.
     pub(in crate::rate::rule) fn unpaid(&self, unit: u64) -> Unpaid {
         let (period, step) = (self.view.period, self.step());
-        let places: Vec<Option<u64>> = (0..self.view.len).map(|number| self.time(number)).collect();
+        let len = self.view.len;
+        let places: Vec<Option<u64>> = (0..len).map(|number| self.time(number)).collect();
+        // Where nothing was charged since they were written anew.
+        let unused = self.log.unused.load(Ordering::Relaxed);
+        let unused = unused.saturating_sub(self.head.passed(len)) as usize;
         // What was charged until now is not to come: since the tick was read, by others, or just now
         // in their place; or kept as if it were later.
         let now = self.clock.now().as_nanos().min(LAST_TICK).max(unit);
         let kept_now = self.kept_as(now);
         let mut to_come = 0_u64;
-        let mut times = self.older();
-        times.retain(|time| time.saturating_add(period) > unit);
-        for time in places.into_iter().flatten() {
+        let is_paid = |time: &u64| time.saturating_add(period) <= unit;
+        let (mut paid, mut times) = self.older().into_iter().partition::<Vec<_>, _>(is_paid);
+        for (number, time) in places.into_iter().enumerate() {
+            let Some(time) = time else {
+                continue;
+            };
             // Of times to come each was a period after the one before it at the same place.
             let periods = time.saturating_sub(kept_now).div_ceil(step);
             to_come = to_come.saturating_add(periods);
             let time = time.saturating_sub(periods.saturating_mul(step));
             // Kept anew, perhaps in other units, it must not be taken for one to come.
             let time = time.min(now);
-            if time.saturating_add(period) > unit {
+            if !is_paid(&time) {
                 times.push(time);
+            } else if number >= unused {
+                paid.push(time);
             }
         }
+        paid.sort_unstable();
         times.sort_unstable();
-        Unpaid { times, to_come }
+        Unpaid {
+            paid,
+            times,
+            to_come,
+        }
     }
 
     /// Times for which there is no place since the ring has become shorter.
@@ -200,6 +229,8 @@ impl<'a> HeldLog<'a> {
 /// Charges that are not paid off, in their order.
 #[derive(Default)]
 pub(in crate::rate::rule) struct Unpaid {
+    /// When those were made that are, as far as that is still there; rising.
+    paid: Vec<u64>,
     /// When those were made that were made until now; rising.
     times: Vec<u64>,
     /// How many there are of times to come.
@@ -207,9 +238,19 @@ pub(in crate::rate::rule) struct Unpaid {
 }
 
 impl Unpaid {
+    /// Those that are not paid off by a longer period.
+    pub(super) fn by_longer(mut self, period: u64, unit: u64) -> Self {
+        let is_paid = |time: &u64| time.saturating_add(period) <= unit;
+        let first = self.paid.partition_point(is_paid);
+        let mut times = self.paid.split_off(first);
+        times.append(&mut self.times);
+        Self { times, ..self }
+    }
+
     /// As many as that: the newest; or each as often as it takes, of which no more are told apart
     /// than `most`.
     pub(super) fn scaled(mut self, owed: u64, most: u64, unit: u64) -> Self {
+        self.paid.clear();
         let count = self.count();
         if owed <= count {
             return self.without(0, count - owed);
@@ -225,6 +266,7 @@ impl Unpaid {
             self.times[(made - 1 - back) as usize]
         };
         Self {
+            paid: Vec::new(),
             times: (0..past.min(most)).rev().map(time).collect(),
             to_come,
         }
@@ -262,7 +304,18 @@ impl HeldLog<'_> {
     /// was time for.
     pub(in crate::rate::rule) fn book(self, unit: u64, cost: u64) -> (Seen, u64) {
         let mut this = self.make_room(unit);
-        let fitted = this.pass(unit, cost);
+        let late = std::mem::take(&mut this.late);
+        this.late = late - this.laps(late, this.last(unit));
+        let mut fitted = 0;
+        if this.late == 0 {
+            fitted = this.pass(unit, cost);
+        }
+        if this.log.short.is_some() {
+            let more = this.fitting(cost - fitted, LAST_TICK);
+            this.late += more;
+            fitted += more;
+            this.log.late.store(this.late, Ordering::Relaxed);
+        }
         (this.seen(), fitted)
     }
 
@@ -282,18 +335,26 @@ impl HeldLog<'_> {
         fitted + self.laps(cost - fitted, last)
     }
 
+    /// For how many more there is time until then, if no place is free.
+    fn fitting(&self, cost: u64, last: u64) -> u64 {
+        if cost == 0 {
+            return 0;
+        }
+        let len = self.view.len;
+        let room = |number: u64| self.time(number).map_or(0, |time| self.room(time, last));
+        let whole = room(len - 1);
+        let more = (0..len).take_while(|number| room(*number) > whole).count() as u64;
+        cost.min(whole.saturating_mul(len).saturating_add(more))
+    }
+
     /// Charges so many more, beyond one for each place. Takes as long for many as for few.
     fn laps(&mut self, cost: u64, last: u64) -> u64 {
-        if cost == 0 {
+        let fitted = self.fitting(cost, last);
+        if fitted == 0 {
             return 0;
         }
         let (len, step) = (self.view.len, self.step());
         let times: Vec<u64> = (0..len).filter_map(|number| self.time(number)).collect();
-        let room = |time: &u64| self.room(*time, last);
-        let whole = times.last().map_or(0, room);
-        let more = times.iter().take_while(|time| room(time) > whole).count() as u64;
-        let most = whole.saturating_mul(len).saturating_add(more);
-        let fitted = cost.min(most);
         let (laps, rest) = (fitted / len, fitted % len);
         self.head = self.head.after(fitted, len);
         for (number, time) in (0..).zip(times) {
@@ -307,7 +368,7 @@ impl HeldLog<'_> {
     /// Has these in place of those that are not paid off, and those of times to come as early as
     /// they can be.
     pub(in crate::rate::rule) fn replace(self, left: Unpaid, unit: u64) -> Seen {
-        let passed = self.head.passed(self.view.len);
+        let passed = self.head.passed(self.view.len).saturating_add(self.late);
         // Those of times to come pass their places once more.
         let head = Position::when(passed.saturating_sub(left.to_come), self.view.len);
         self.fill(head, left, unit)
@@ -320,11 +381,15 @@ impl HeldLog<'_> {
         let log = Self {
             view: self.log.view(),
             head,
+            late: 0,
             ..self
         };
         let len = log.view.len;
-        let kept = len.min(left.times.len() as u64);
-        let (older, newest) = left.times.split_at(left.times.len() - kept as usize);
+        let times = log.still_told(left.paid, left.times);
+        let kept = len.min(times.len() as u64);
+        let (older, newest) = times.split_at(times.len() - kept as usize);
+        let unused = head.passed(len).saturating_add(len - kept);
+        log.log.unused.store(unused, Ordering::Relaxed);
         // Free from now on, and not since ever: who is granted late must not be charged earlier.
         let short = log.log.short.as_ref();
         let before = |time| short.map_or(time, |short| short.step_before(time));
@@ -345,6 +410,16 @@ impl HeldLog<'_> {
         log.log.beyond.store(count, Ordering::Relaxed);
         let (seen, _) = log.book(unit, left.to_come);
         seen
+    }
+
+    /// Those that are paid off and the others, in their order; but for those of the first that are
+    /// from before the base.
+    fn still_told(&self, mut paid: Vec<u64>, mut times: Vec<u64>) -> Vec<u64> {
+        if let Some(short) = &self.log.short {
+            paid.retain(|time| short.step_before(*time) <= *time);
+        }
+        paid.append(&mut times);
+        paid
     }
 
     pub(in crate::rate::rule) fn forget(self) -> Seen {
@@ -412,7 +487,7 @@ impl Foreseen<'_> {
             self.used = len;
             self.charges.clear();
             // For more there is no room.
-            let room = self.log.room(at, self.log.last(due));
+            let room = self.log.room(at, LAST_TICK);
             let cost = cost.min(len.saturating_mul(1 + room));
             let (laps, rest) = (cost / len, cost % len);
             let after = |laps: u64| at.saturating_add(laps.saturating_mul(step));

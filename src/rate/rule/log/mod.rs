@@ -25,7 +25,9 @@
 //! 7. A charge is known by how many places were passed when it was made; [refunds](Refunds) count
 //!    in places.
 //!
-//! In the [short form](stamps) every charge is made under the lock; refusals are as here.
+//! In the [short form](stamps) every charge is made under the lock; refusals are as here. Charges of
+//! so late a time that it cannot be written are counted beside the ring, and written as soon as it
+//! can be; until then nothing is decided without the lock.
 
 mod brief;
 mod held;
@@ -127,6 +129,11 @@ pub(crate) struct Log {
     /// How many places behind the ring hold times for which there is none in it. Only under the
     /// lock.
     beyond: AtomicU64,
+    /// How many charges of a short log are so late that the places hold no time of theirs yet. Only
+    /// under the lock, but for those who look whether there are any.
+    late: AtomicU64,
+    /// Places before this one, as they are passed, hold no charge. Only under the lock.
+    unused: AtomicU64,
     /// Which of the rings: how many are before it.
     ring: AtomicU64,
     first: Ring,
@@ -245,6 +252,8 @@ impl Core {
         if !self.cell.is_still(seen) {
             return None;
         }
+        // Not as of before it was taken: who has taken it may be charged a period before it came.
+        let now = now.max(self.clock().now().as_nanos().min(LAST_TICK));
         // If it was written meanwhile, or the word has moved, this fails.
         let lap_before = view.lap_before(Position::of(seen));
         let stamp = found.later(view.period, now, lap_before);
@@ -274,6 +283,9 @@ impl Core {
 
     #[inline(never)]
     fn refuse_by_short_place(&self, log: &Log, seen: Seen, now: Tick) -> Decided {
+        if log.late.load(Ordering::Relaxed) > 0 {
+            return Decided::Held;
+        }
         let view = log.view();
         let index = Position::of(seen).index;
         match view.stamps.load(index, log.short.as_ref()) {
@@ -302,6 +314,8 @@ impl Log {
             period: AtomicU64::new(quota.period_nanos()),
             laps: AtomicU64::new(0),
             beyond: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            unused: AtomicU64::new(0),
             ring: AtomicU64::new(0),
             first: Ring::new(quota.count(), short),
             short: short.then(|| Short::new(quota.period_nanos())),
@@ -347,9 +361,10 @@ impl Log {
         self.laps.store(laps, Ordering::Relaxed);
     }
 
-    /// How many places were passed.
+    /// How many places were passed, also by those that are late. Only under the lock.
     pub(in crate::rate) fn passed(&self, seen: Seen) -> u64 {
-        Position::of(seen).passed(self.len.load(Ordering::Relaxed))
+        let passed = Position::of(seen).passed(self.len.load(Ordering::Relaxed));
+        passed.wrapping_add(self.late.load(Ordering::Relaxed))
     }
 
     /// For the holder of the lock.
@@ -361,18 +376,22 @@ impl Log {
         self.period.load(Ordering::Relaxed) == quota.period_nanos()
     }
 
-    /// Only held.
+    /// Keeps as many as are `owed`, or each at its own time. Only held.
     pub(super) fn change(
         &self,
         seen: Seen,
         clock: &Clock,
         quota: Quota,
-        owed: u64,
+        owed: Option<u64>,
         unit: u64,
     ) -> Seen {
         let (len, period) = (quota.count(), quota.period_nanos());
         let held = self.held(seen, clock);
-        let kept = held.unpaid(unit).scaled(owed, len, unit);
+        let unpaid = held.unpaid(unit);
+        let kept = match owed {
+            Some(owed) => unpaid.scaled(owed, len, unit),
+            None => unpaid.by_longer(period, unit),
+        };
         let ring = self.ring();
         let room = ring.stamps.room();
         if len > room {
@@ -384,8 +403,8 @@ impl Log {
         self.len.store(len, Ordering::Relaxed);
         self.period.store(period, Ordering::Relaxed);
         if let Some(short) = &self.short {
-            // Whatever is earlier is free.
-            short.change(period, unit.saturating_sub(period));
+            // Whatever is earlier is free. What is later may be needed if the period grows again.
+            short.change(period, unit.saturating_sub(3 * period));
         }
         // So that more places were passed than are in use.
         let laps = kept.count() / len + 1;

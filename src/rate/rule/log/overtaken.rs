@@ -163,6 +163,22 @@ fn after_many_laps_it_is_charged_when_its_place_was_free() {
     }
 }
 
+/// Though its place had been free for long.
+#[test]
+fn after_many_laps_it_is_charged_at_most_a_period_before_it_came() {
+    for laps in 2..30 {
+        let scene = Scene::new(1);
+        scene.advance(500_000);
+        let owner = scene.owner();
+        assert!(scene.decide().is_err());
+        for _ in 1..=laps {
+            scene.advance(1000);
+            scene.decide().unwrap();
+        }
+        assert_eq!(owner.write(505_000), 504_000);
+    }
+}
+
 #[test]
 fn a_change_of_the_quota_leaves_it_charged_no_earlier_and_takes_nothing_from_it() {
     for carry in [Carry::Reset, Carry::Additive, Carry::Proportional] {

@@ -82,8 +82,9 @@ impl Stamp {
             0 => own.min(found),
             // And by the next already, which is a period later.
             1 => own.min(found.saturating_sub(period)),
-            // Or by several; then only this is certain.
-            _ => self.free_from(period),
+            // Or by several. Whoever wrote it had seen it taken before it looked at the clock, so by
+            // clocks that disagree by less than a period it was not longer ago than this.
+            _ => self.free_from(period).max(own.saturating_sub(period)),
         }
     }
 }
