@@ -39,7 +39,7 @@ pub(super) async fn ends<T>(call: impl Future<Output = T>) -> T {
 pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !holds().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::task::yield_now().await;
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;

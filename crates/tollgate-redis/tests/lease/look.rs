@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate_redis::{Semaphore, Store};
 
 use crate::support::server::Server;
+pub(super) use crate::support::until;
 
 pub(super) const KEY: &str = "jobs";
 
@@ -23,17 +24,6 @@ pub(super) fn is_old(server: &Server) {
         .arg(&["tollgate:born", "1"])
         .query(&mut server.connection())
         .unwrap();
-}
-
-/// Waits until something holds, which nothing but a fault keeps from holding.
-pub(super) async fn until(mut holds: impl AsyncFnMut() -> bool) {
-    for _ in 0..10_000 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    panic!("it does not come to hold");
 }
 
 /// Waits until so many are free.
