@@ -72,19 +72,20 @@ local function open(key, most, period)
     self.stale = true
   end
 
+  -- Of what was beyond the limit each window since has taken its part. What counts for longer is
+  -- given back last: it may be of another charge.
   function self.give(n, at, made)
     if made ~= g then return 0 end
-    local windows = index - div_down(at, period)
-    local given = 0
-    if windows <= 0 then
-      given = math.min(n, count)
-      count = count - given
-    elseif windows == 1 then
-      given = math.min(n, previous)
-      previous = previous - given
+    local passed = index - div_down(at, period)
+    local before, beyond = 0, math.min(n, count)
+    if passed > 0 then
+      local over = (passed - 1) * most
+      before = math.min(math.max(0, n - over), previous)
+      beyond = math.min(math.max(0, n - over - before), count)
     end
-    if given > 0 then self.stale = true end
-    return given
+    previous, count = previous - before, count - beyond
+    if before + beyond > 0 then self.stale = true end
+    return before + beyond
   end
 
   function self.free()
