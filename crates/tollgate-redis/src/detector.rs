@@ -210,7 +210,8 @@ impl Detector {
             if *wait > 0 {
                 over += 1;
                 let time = self.penalty.max(Duration::from_micros(*wait));
-                self.shut_out(caller, now + time);
+                let latest = now + Duration::from_secs(u32::MAX.into());
+                self.shut_out(caller, now.checked_add(time).unwrap_or(latest));
             }
         }
         Ok(over)

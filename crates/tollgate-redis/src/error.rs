@@ -37,7 +37,7 @@ pub enum StoreError {
     TooManyClients,
     /// The server is a replica, or takes no writes for another reason.
     ReadOnly,
-    /// The server is still loading its data.
+    /// The server is still loading its data, or is busy with a script that does not end.
     Loading,
     /// The server has no memory left for writes.
     OutOfMemory,
@@ -117,7 +117,7 @@ impl StoreError {
             Self::TooManyClients
         } else if said("READONLY") || said("MISCONF") || said("NOREPLICAS") {
             Self::ReadOnly
-        } else if said("LOADING") {
+        } else if said("LOADING") || said("BUSY") {
             Self::Loading
         } else if said("NOAUTH") || said("WRONGPASS") || said("NOPERM") {
             Self::Forbidden
@@ -134,7 +134,7 @@ impl StoreError {
             Self::BreakerOpen => "it is left alone for a moment after several failures",
             Self::TooManyClients => "the server takes no more clients",
             Self::ReadOnly => "the server takes no writes",
-            Self::Loading => "the server is still loading",
+            Self::Loading => "the server is still loading, or busy",
             Self::OutOfMemory => "the server has no memory left",
             Self::ClusterDown => "a part of the cluster is missing",
             Self::CrossSlot => "the keys are not in one slot",

@@ -87,7 +87,7 @@ impl Several {
     ///
     /// # Panics
     ///
-    /// As [`RateLimiter::new`](crate::RateLimiter::new); and on a cluster, if the key is not in the
+    /// As [`RateLimiter::new`](crate::RateLimiter::new); if the key was given before; and on a cluster, if the key is not in the
     /// slot of the others, since its part in braces is another one.
     #[track_caller]
     pub fn limit(self, key: impl Into<String>, quota: Quota) -> Self {
@@ -114,6 +114,10 @@ impl Several {
                 first.key
             );
         }
+        assert!(
+            self.parts.iter().all(|part| part.key != key),
+            "the key {key:?} is given twice"
+        );
         Arc::make_mut(&mut self.parts).push(Part { key, rule });
         self
     }
@@ -143,7 +147,18 @@ impl Several {
     ///
     /// As [`try_acquire`](Self::try_acquire).
     pub async fn try_acquire_many(&self, n: u64) -> Result<Outcome, StoreError> {
-        self.ask("take", n).await
+        let fits = self.parts.iter().all(|part| n <= part.rule.burst);
+        if fits {
+            return self.ask("take", n).await;
+        }
+        // It never will be admitted, but one is told how the limits stand.
+        let mut outcome = self.ask("peek", n).await?;
+        for (part, decision) in self.parts.iter().zip(&mut outcome.decisions) {
+            if n > part.rule.burst {
+                decision.retry_after = Duration::MAX;
+            }
+        }
+        Ok(outcome)
     }
 
     /// How the limits stand, for a call that costs so much. Charges nothing.

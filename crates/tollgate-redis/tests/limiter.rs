@@ -5,6 +5,7 @@ mod support;
 mod limiter {
     mod ahead;
     mod detector;
+    mod edges;
     mod several;
     mod verbs;
 }

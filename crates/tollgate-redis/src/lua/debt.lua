@@ -1,6 +1,6 @@
 -- Rules that keep a debt: GCRA, and in steps the token bucket, the fixed window and sub-intervals.
 --
--- The value of the key is t:d:p:c:g, as whole numbers:
+-- The value of the key is d:t:d:p:c:g, the letter d, which tells it from others, and whole numbers:
 --   t  the microsecond of the last write
 --   d  what was owed then, in units
 --   p  units of a token: the period in microseconds; in steps, 1
@@ -26,7 +26,7 @@ local function open(key, count, period, burst, step)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vd, vp, vc, vg = value:match('^(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    local vt, vd, vp, vc, vg = value:match('^d:(%d+):(%d+):(%d+):(%d+):(%d+)$')
     if not vt then fail('the key holds something else') end
     local t, p = tonumber(vt), tonumber(vp)
     d, c, g = tonumber(vd), tonumber(vc), tonumber(vg)
@@ -52,7 +52,7 @@ local function open(key, count, period, burst, step)
   local function lasting(units)
     if units <= 0 then return 0 end
     if step == 0 then return div_up(units, count) end
-    return (div_down(now, period) + div_up(units, count)) * period - now
+    return math.min(MOST, (div_down(now, period) + div_up(units, count)) * period - now)
   end
 
   function self.wait(n)
@@ -92,7 +92,7 @@ local function open(key, count, period, burst, step)
     if d == 0 then
       redis.call('DEL', key)
     else
-      keep(key, string.format('%.0f:%.0f:%.0f:%.0f:%.0f', now, d, unit, c, g), lasting(d))
+      keep(key, string.format('d:%.0f:%.0f:%.0f:%.0f:%.0f', now, d, unit, c, g), lasting(d))
     end
   end
 

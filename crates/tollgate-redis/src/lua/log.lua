@@ -56,6 +56,8 @@ local function open(key, most, period)
   end
 
   function self.charge(n)
+    -- Each is a member, of which a server must not have any number.
+    if n > 65536 then fail('an argument is too large: ' .. n) end
     for _ = 1, n do
       add(string.format('%020.0f', c))
       c = c + 1

@@ -16,11 +16,7 @@
 -- many microseconds until the first that was not charged could be (of `reserve`, until it is paid
 -- for), what could be had now, microseconds until all could be, and the ticket: two numbers.
 
-local function number(index)
-  local value = tonumber(ARGV[index])
-  if not value then fail('an argument is missing: ' .. index) end
-  return value
-end
+local number = argument
 
 local limit = open(KEYS[1], number(2), number(3), number(4), number(5))
 local what, done, wait = ARGV[1], 0, 0

@@ -8,9 +8,11 @@ local MOST = 4503599627370496 -- 2^52
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- x / y, rounded up. The quotient may be rounded to a neighbour; products are exact.
+-- x / y, rounded up. The quotient may be rounded to a neighbour; products are exact. What is too
+-- large to be exact is never anyway.
 local function div_up(x, y)
   local q = math.floor(x / y)
+  if q >= MOST then return MOST end
   while q * y < x do q = q + 1 end
   while q > 0 and (q - 1) * y >= x do q = q - 1 end
   return q
@@ -19,6 +21,7 @@ end
 -- x / y, rounded down.
 local function div_down(x, y)
   local q = math.floor(x / y)
+  if q >= MOST then return MOST end
   while q * y > x do q = q - 1 end
   while (q + 1) * y <= x do q = q + 1 end
   return q
@@ -33,4 +36,12 @@ end
 
 local function keep(key, value, micros)
   redis.call('SET', key, value, 'PX', millis(micros))
+end
+
+-- Of what a caller says: a whole number that can be counted with.
+local function argument(index)
+  local value = tonumber(ARGV[index])
+  if not value then fail('an argument is missing: ' .. index) end
+  if value < 0 or value > MOST then fail('an argument is too large: ' .. ARGV[index]) end
+  return value
 end

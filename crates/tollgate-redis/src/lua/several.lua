@@ -10,7 +10,7 @@
 --   give   n, c, g           gives back of a charge of n what is not paid off
 --
 -- Reply: 1 if all were or could be charged, or 0; the microsecond of the server's clock; and for each limit how
--- many microseconds until it could be charged (of `charge`, 1 more), what could be had now, microseconds until all
+-- many microseconds until it could be charged (of `charge`, until no more is owed than the limit allows), what could be had now, microseconds until all
 -- could be, and the ticket: two numbers.
 
 local what = ARGV[1]
@@ -19,11 +19,7 @@ local limits, costs, waits, done = {}, {}, {}, 1
 
 for index = 1, #KEYS do
   local first = 2 + (index - 1) * size
-  local function number(offset)
-    local value = tonumber(ARGV[first + offset])
-    if not value then fail('an argument is missing: ' .. (first + offset)) end
-    return value
-  end
+  local function number(offset) return argument(first + offset) end
   local open = rules[ARGV[first]]
   if not open then fail('a rule is not known: ' .. tostring(ARGV[first])) end
   local limit = open(KEYS[index], number(1), number(2), number(3), number(4))
@@ -32,7 +28,7 @@ for index = 1, #KEYS do
     limit.give(number(5), number(6), number(7))
   elseif what == 'charge' then
     limit.charge(number(5))
-    waits[index] = limit.wait(1)
+    waits[index] = limit.wait(0)
   else
     waits[index] = limit.wait(number(5))
     if waits[index] > 0 then done = 0 end

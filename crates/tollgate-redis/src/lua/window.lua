@@ -1,7 +1,7 @@
 -- The sliding window by estimate: what was admitted in the window before counts as much as of that
 -- window lies within the last period.
 --
--- The value of the key is t:n:m:p:g, as whole numbers:
+-- The value of the key is w:t:n:m:p:g, the letter w, which tells it from others, and whole numbers:
 --   t  the microsecond of the last write; windows begin at the multiples of the period
 --   n  admitted in the window of t
 --   m  admitted in the window before
@@ -26,7 +26,7 @@ local function open(key, most, period)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vn, vm, vp, vg = value:match('^(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    local vt, vn, vm, vp, vg = value:match('^w:(%d+):(%d+):(%d+):(%d+):(%d+)$')
     if not vt then fail('the key holds something else') end
     local t, p = tonumber(vt), tonumber(vp)
     count, previous, g = tonumber(vn), tonumber(vm), tonumber(vg)
@@ -62,7 +62,7 @@ local function open(key, most, period)
     end
     while true do
       local at = faded(used, before, n)
-      if at then return math.max(0, start + at) end
+      if at then return math.min(MOST, math.max(0, start + at)) end
       used, before, start = 0, used, start + period
     end
   end
@@ -95,7 +95,7 @@ local function open(key, most, period)
 
   -- When nothing of it counts any more.
   function self.reset()
-    if count > 0 then return (div_up(count, most) + 1) * period - elapsed end
+    if count > 0 then return math.min(MOST, (div_up(count, most) + 1) * period - elapsed) end
     if previous > 0 then return period - elapsed end
     return 0
   end
@@ -107,7 +107,7 @@ local function open(key, most, period)
     if count == 0 and previous == 0 then
       redis.call('DEL', key)
     else
-      local value = string.format('%.0f:%.0f:%.0f:%.0f:%.0f', now, count, previous, period, g)
+      local value = string.format('w:%.0f:%.0f:%.0f:%.0f:%.0f', now, count, previous, period, g)
       keep(key, value, self.reset())
     end
   end

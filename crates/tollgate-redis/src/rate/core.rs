@@ -228,6 +228,7 @@ impl Core {
 
     /// Somewhat later than that, so that a fleet does not ask all at once.
     pub(super) fn jittered(&self, time: Instant) -> Instant {
-        time + self.options.jitter.mul_f64(fastrand::f64())
+        let jitter = self.options.jitter.mul_f64(fastrand::f64());
+        time.checked_add(jitter).unwrap_or(time)
     }
 }

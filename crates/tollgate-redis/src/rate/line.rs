@@ -70,8 +70,9 @@ impl Line {
             Some(first) if first.cost < denied.cost => None,
             // Those behind the one that was denied need as much more.
             Some(_) => {
-                let behind = self.waiters.iter().skip(1).map(|waiter| waiter.cost);
-                Some(wait + rule.lasting(behind.sum::<u64>() + cost))
+                let behind = self.waiters.iter().skip(1);
+                let behind = behind.fold(cost, |sum, waiter| sum.saturating_add(waiter.cost));
+                Some(wait.saturating_add(rule.lasting(behind)))
             }
         }
     }
@@ -111,7 +112,9 @@ impl Line {
                     continue;
                 }
                 None => wait,
-                Some(before) => wait + rule.lasting(before + waiter.cost),
+                Some(before) => {
+                    wait.saturating_add(rule.lasting(waiter.cost.saturating_add(before)))
+                }
             };
             let fits = waiter.until.is_none_or(|until| until - now >= wait);
             if waiter.tries {
@@ -121,7 +124,7 @@ impl Line {
                 let refused = Err(AcquireError::would_take(wait));
                 self.told.push((waiter.answer, refused));
             } else {
-                behind = Some(behind.map_or(0, |before| before + waiter.cost));
+                behind = Some(behind.map_or(0, |before: u64| before.saturating_add(waiter.cost)));
                 kept.push_back(waiter);
             }
         }

@@ -1,0 +1,96 @@
+//! Numbers and keys that are no good.
+
+use tollgate::{Algorithm, ErrorKind, Quota};
+use tollgate_redis::{Detector, RateLimiter, Several, StoreError};
+
+use super::verbs::slow;
+use crate::support::runtime;
+use crate::support::server::Server;
+
+const ALL: [Algorithm; 6] = [
+    Algorithm::Gcra,
+    Algorithm::TokenBucket,
+    Algorithm::FixedWindow,
+    Algorithm::SubInterval { parts: 2 },
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingLog,
+];
+
+#[test]
+fn a_charge_that_is_too_large_is_an_error_and_the_server_goes_on() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        for algorithm in ALL {
+            let limiter = RateLimiter::new(&store, algorithm.to_string(), Quota::per_hour(1000))
+                .algorithm(algorithm);
+            for n in [u64::MAX, 1 << 60] {
+                let error = limiter.charge(n).await.unwrap_err();
+                assert_eq!(error, StoreError::Script, "{algorithm}");
+            }
+            let large = limiter.charge(1 << 45).await;
+            assert_eq!(large.is_err(), algorithm == Algorithm::SlidingLog);
+            limiter.peek(1).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_key_of_another_rule_is_told() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let by = |algorithm| RateLimiter::new(&store, "k", slow(10)).algorithm(algorithm);
+        let kinds = [
+            Algorithm::Gcra,
+            Algorithm::SlidingWindow,
+            Algorithm::SlidingLog,
+        ];
+        for first in kinds {
+            let charge = by(first).acquire().await.unwrap();
+            for other in kinds.into_iter().filter(|other| *other != first) {
+                assert_eq!(by(other).peek(1).await, Err(StoreError::WrongType));
+            }
+            by(first).refund(charge).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn several_admit_no_more_than_a_burst() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limits = Several::new(&server.store())
+            .limit("a", slow(5))
+            .limit("b", slow(9));
+        let outcome = limits.try_acquire_many(6).await.unwrap();
+        assert!(!outcome.is_admitted());
+        assert_eq!(outcome.violated().collect::<Vec<_>>(), [0]);
+        let refused = limits.acquire_many(6).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
+    });
+}
+
+#[test]
+#[should_panic(expected = "the key \"a\" is given twice")]
+fn several_have_keys_of_their_own() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let _ = Several::new(&server.store())
+            .limit("a", slow(5))
+            .limit("a", slow(9));
+    });
+}
+
+#[test]
+fn who_is_at_the_threshold_is_not_over_it() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let detector = Detector::new(&server.store(), "abuse", slow(600));
+        detector.record_many("alice", 600);
+        assert_eq!(detector.pass().await, Ok(0));
+        // Nothing comes back while the test runs, but for parts of one.
+        detector.record_many("alice", 2);
+        assert_eq!(detector.pass().await, Ok(1));
+    });
+}
