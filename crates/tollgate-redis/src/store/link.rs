@@ -172,24 +172,27 @@ impl Link {
         self: &Arc<Self>,
         runtime: &Handle,
     ) -> Result<Connection, watch::Receiver<Outcome>> {
-        let mut state = self.state();
-        match &*state {
-            State::Up(connection) => Ok(connection.clone()),
-            State::Connecting(outcome) => Err(outcome.clone()),
-            State::Down => {
-                let (sender, receiver) = watch::channel(None);
-                *state = State::Connecting(receiver.clone());
-                let task = Connect {
-                    link: Arc::clone(self),
-                    done: false,
-                };
-                runtime.spawn(async move {
-                    let outcome = task.run().await;
-                    sender.send_replace(Some(outcome));
-                });
-                Err(receiver)
+        let (task, sender, receiver) = {
+            let mut state = self.state();
+            match &*state {
+                State::Up(connection) => return Ok(connection.clone()),
+                State::Connecting(outcome) => return Err(outcome.clone()),
+                State::Down => {}
             }
-        }
+            let (sender, receiver) = watch::channel(None);
+            *state = State::Connecting(receiver.clone());
+            let task = Connect {
+                link: Arc::clone(self),
+                done: false,
+            };
+            (task, sender, receiver)
+        };
+        // Not under the lock: a runtime that ends drops the task at once.
+        runtime.spawn(async move {
+            let outcome = task.run().await;
+            sender.send_replace(Some(outcome));
+        });
+        Err(receiver)
     }
 
     async fn connect(&self) -> Result<Connection, StoreError> {
