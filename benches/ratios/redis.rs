@@ -320,7 +320,7 @@ fn stopped(runtime: &Runtime) -> Vec<Figure> {
         for limiter in &limiters {
             limiter.acquire().await.expect("there is plenty");
         }
-        server.signal("STOP");
+        server.stop();
         let end = Instant::now() + Duration::from_secs(2);
         let tasks: Vec<_> = limiters
             .into_iter()
@@ -341,7 +341,7 @@ fn stopped(runtime: &Runtime) -> Vec<Figure> {
         for task in tasks {
             late.extend(task.await.expect("it ran through"));
         }
-        server.signal("CONT");
+        server.go_on();
         late.sort_unstable();
         vec![Figure {
             name: "redis: stopped, ms after the deadline, p99.9".to_owned(),

@@ -32,9 +32,9 @@ pub(crate) async fn make(server: &mut Server, end: SystemTime) -> Result<Happene
                 happened.flushes += 1;
             }
             1 => {
-                server.signal("STOP");
+                server.stop();
                 sleep(pause).await;
-                server.signal("CONT");
+                server.go_on();
                 happened.stops += 1;
             }
             2 => {

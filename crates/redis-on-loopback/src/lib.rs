@@ -21,7 +21,7 @@ pub struct Setup {
 /// A running server.
 #[derive(Debug)]
 pub struct Server {
-    child: Option<Child>,
+    child: Option<Process>,
     setup: Setup,
     folder: TempDir,
     port: u16,
@@ -59,6 +59,18 @@ impl Server {
         panic!("redis-server does not start on any of ten free ports");
     }
 
+    /// On a port that was chosen. None if it is taken.
+    pub fn start_on(port: u16, setup: Setup) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let child = launch(&setup, &folder, port)?;
+        Some(Self {
+            child: Some(child),
+            setup,
+            folder,
+            port,
+        })
+    }
+
     /// Where it listens.
     pub fn port(&self) -> u16 {
         self.port
@@ -76,15 +88,12 @@ impl Server {
 
     /// Of its process.
     pub fn process_id(&self) -> u32 {
-        self.child.as_ref().expect("it runs").id()
+        self.child.as_ref().expect("it runs").server.id()
     }
 
     /// At once, as a crash would: all that it held is lost.
     pub fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+        drop(self.child.take());
     }
 
     /// Again, on the same port, empty.
@@ -100,13 +109,20 @@ impl Server {
         panic!("redis-server does not come back on port {}", self.port);
     }
 
-    /// Sends it a signal, by its name without `SIG`.
-    pub fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args([format!("-{name}"), self.process_id().to_string()])
-            .status()
-            .unwrap();
-        assert!(status.success(), "there is no signal {name}");
+    /// It holds still, as if its machine were overloaded. Connections stand, and are made.
+    pub fn stop(&self) {
+        self.signal("-STOP");
+    }
+
+    /// After it held still.
+    pub fn go_on(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let mut kill = Command::new("kill");
+        kill.args([signal, &self.process_id().to_string()]);
+        assert!(kill.status().unwrap().success());
     }
 
     /// A connection of the test's own, to look and to meddle.
@@ -122,6 +138,40 @@ impl Drop for Server {
     }
 }
 
+/// A server's process, which is killed when this is dropped, and also if whoever started it ends
+/// without that.
+#[derive(Debug)]
+struct Process {
+    server: Child,
+    /// Waits for the end of its input, which the end of whoever started it is
+    /// too, however that comes.
+    guard: Child,
+}
+
+impl Process {
+    fn new(server: Child) -> Self {
+        let guard = Command::new("sh")
+            .args(["-c", "trap '' HUP INT TERM; read _; kill -9 \"$0\""])
+            .arg(server.id().to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { server, guard }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // First the guard, as the process may be another one's by its number afterwards.
+        for child in [&mut self.guard, &mut self.server] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
 /// Free a moment ago.
 pub fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -129,8 +179,8 @@ pub fn free_port() -> u16 {
 }
 
 /// Ready to answer, or none if it ended instead.
-fn launch(setup: &Setup, folder: &TempDir, port: u16) -> Option<Child> {
-    let mut child = Command::new("redis-server")
+fn launch(setup: &Setup, folder: &TempDir, port: u16) -> Option<Process> {
+    let child = Command::new("redis-server")
         .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
         .args(["--save", "", "--appendonly", "no", "--daemonize", "no"])
         .arg("--dir")
@@ -144,16 +194,16 @@ fn launch(setup: &Setup, folder: &TempDir, port: u16) -> Option<Child> {
         .unwrap_or_else(|error| {
             panic!("redis-server cannot be run ({error}): scripts/test installs it where it can")
         });
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut process = Process::new(child);
+    let mut lines = BufReader::new(process.server.stdout.take().expect("it is piped"));
     let mut line = String::new();
     while lines.read_line(&mut line).is_ok_and(|length| length > 0) {
         if line.contains("Ready to accept connections") {
             // Somebody has to read on, or the server would wait for that.
             std::thread::spawn(move || std::io::copy(&mut lines.by_ref(), &mut std::io::sink()));
-            return Some(child);
+            return Some(process);
         }
         line.clear();
     }
-    child.wait().unwrap();
     None
 }

@@ -51,10 +51,3 @@ pub(super) fn score(server: &Server, id: &str) -> Option<f64> {
         .query(&mut server.connection())
         .unwrap()
 }
-
-pub(super) fn signal(server: &Server, signal: &str) {
-    let status = std::process::Command::new("kill")
-        .args([signal, &server.process_id().to_string()])
-        .status();
-    assert!(status.unwrap().success());
-}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_redis::Store;
 
-use super::look::{KEY, members, semaphore, signal, tickets, until, until_free};
+use super::look::{KEY, members, semaphore, tickets, until, until_free};
 use crate::support::runtime;
 use crate::support::server::Server;
 
@@ -131,11 +131,11 @@ fn asking_again_gives_the_same_lease() {
         let semaphore = semaphore(&store, 5);
         semaphore.available().await.unwrap();
         let before = store.calls();
-        signal(&server, "-STOP");
+        server.stop();
         let acquire = tokio::spawn(semaphore.acquire_many(2));
         // The first call got no answer, and the second one is on its way.
         until(async || store.calls() == before + 2).await;
-        signal(&server, "-CONT");
+        server.go_on();
         let lease = acquire.await.unwrap().unwrap();
         assert_eq!((lease.count(), members(&server, KEY)), (2, 2));
         let kept: u64 = redis::cmd("HGET")
@@ -156,9 +156,9 @@ fn what_was_perhaps_granted_is_given_back() {
         let store = server.store().deadline(Duration::from_millis(30));
         let semaphore = semaphore(&store, 5);
         semaphore.available().await.unwrap();
-        signal(&server, "-STOP");
+        server.stop();
         semaphore.acquire().await.unwrap_err();
-        signal(&server, "-CONT");
+        server.go_on();
         // Both calls are executed, and then the release.
         until(async || store.calls() >= 4 && semaphore.available().await == Ok(5)).await;
         until(async || members(&server, KEY) == 0).await;
