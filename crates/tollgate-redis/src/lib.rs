@@ -7,6 +7,7 @@ mod rate;
 mod script;
 mod several;
 mod store;
+mod wait;
 
 pub use crate::detector::Detector;
 pub use crate::error::StoreError;

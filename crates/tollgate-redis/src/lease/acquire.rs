@@ -1,23 +1,19 @@
 //! [`AcquireLease`]: waiting for a permit of a semaphore on a server.
 
-use std::borrow::Borrow;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 use tollgate::throttle::budget;
-use tollgate::{AcquireError, CancelOn, ErrorKind, Timeout};
+use tollgate::{AcquireError, ErrorKind};
 
 use super::core::{Core, id};
 use super::driver::drive;
 use super::guard::Lease;
 use super::keeper::nothing;
-use super::line::{Answer, Waiter, capacity};
+use super::line::{Waiter, capacity};
+use crate::wait::{Joined, Wait, future};
 
 /// The future of `acquire`, `try_acquire` and their like of a [`Semaphore`](super::Semaphore).
 ///
@@ -37,13 +33,7 @@ pub struct AcquireLease {
     core: Arc<Core>,
     n: u32,
     tries: bool,
-    state: State,
-}
-
-enum State {
-    New,
-    Waiting(oneshot::Receiver<Answer>),
-    Over,
+    wait: Wait<Lease>,
 }
 
 impl AcquireLease {
@@ -52,12 +42,12 @@ impl AcquireLease {
             core,
             n,
             tries,
-            state: State::New,
+            wait: Wait::New,
         }
     }
 
     /// Joins the line, or is answered at once.
-    fn join(&self) -> Result<oneshot::Receiver<Answer>, Answer> {
+    fn join(&self) -> Joined<Lease> {
         let core = &self.core;
         let mut state = core.state();
         if state.closed {
@@ -92,62 +82,17 @@ impl AcquireLease {
         }
         Ok(receiver)
     }
-
-    /// Gives up on the token's word.
-    ///
-    /// As every wait of tollgate has it: a token that is cancelled already wins at once.
-    pub fn cancel_on<C: Borrow<CancellationToken>>(self, token: C) -> CancelOn<Self, C> {
-        CancelOn::new(self, token)
-    }
-
-    /// Gives up after a time, and at once if it is known that the wait would be longer.
-    pub fn timeout(self, duration: Duration) -> Timeout<Self> {
-        Timeout::new(self, duration)
-    }
-
-    /// Blocks the thread until the answer is there. Not for use inside asynchronous code.
-    ///
-    /// # Errors
-    ///
-    /// As awaiting it.
-    pub fn wait(self) -> Result<Lease, AcquireError> {
-        Timeout::new(self, Duration::MAX).wait()
-    }
 }
 
-impl Future for AcquireLease {
-    type Output = Result<Lease, AcquireError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::New = self.state {
-            match self.join() {
-                Ok(receiver) => self.state = State::Waiting(receiver),
-                Err(answer) => {
-                    self.state = State::Over;
-                    return Poll::Ready(answer);
-                }
-            }
-        }
-        let State::Waiting(receiver) = &mut self.state else {
-            panic!("polled again after it was ready");
-        };
-        let Poll::Ready(received) = Pin::new(receiver).poll(context) else {
-            return Poll::Pending;
-        };
-        self.state = State::Over;
-        Poll::Ready(received.unwrap_or(Err(AcquireError::new(ErrorKind::Closed))))
-    }
-}
+future!(AcquireLease, Lease);
 
 impl Drop for AcquireLease {
     fn drop(&mut self) {
-        let State::Waiting(receiver) = &mut self.state else {
-            return;
-        };
-        receiver.close();
-        // A lease that is there already is given back by dropping it.
-        drop(receiver.try_recv());
-        self.core.stirred.notify_one();
+        if let Some(answer) = self.wait.leave() {
+            // A lease that is there already is given back by dropping it.
+            drop(answer);
+            self.core.stirred.notify_one();
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use tollgate::{AcquireError, ErrorKind};
 
 use super::guard::Lease;
 
-pub(super) type Answer = Result<Lease, AcquireError>;
+pub(super) type Answer = crate::wait::Answer<Lease>;
 
 /// How many permits one lease may have: each is a member on the server.
 pub(super) const MOST_PERMITS: u64 = 4096;

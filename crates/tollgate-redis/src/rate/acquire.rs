@@ -1,22 +1,18 @@
 //! [`Acquire`]: waiting for a limit on a server.
 
-use std::borrow::Borrow;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 use tollgate::throttle::budget;
-use tollgate::{AcquireError, CancelOn, ErrorKind, Oversize, Timeout};
+use tollgate::{AcquireError, ErrorKind, Oversize};
 
 use super::charge::{Charge, Source};
 use super::core::Core;
 use super::driver::{Driver, drive};
 use super::line::{Answer, Waiter};
+use crate::wait::{Joined, Wait, future};
 
 /// The future of `acquire`, `try_acquire` and their like of a [`RateLimiter`](super::RateLimiter).
 ///
@@ -35,13 +31,7 @@ pub struct Acquire {
     core: Arc<Core>,
     cost: u64,
     tries: bool,
-    state: State,
-}
-
-enum State {
-    New,
-    Waiting(oneshot::Receiver<Answer>),
-    Over,
+    wait: Wait<Charge>,
 }
 
 impl Acquire {
@@ -50,12 +40,12 @@ impl Acquire {
             core,
             cost,
             tries,
-            state: State::New,
+            wait: Wait::New,
         }
     }
 
     /// Joins the line, or is answered at once.
-    fn join(&self) -> Result<oneshot::Receiver<Answer>, Answer> {
+    fn join(&self) -> Joined<Charge> {
         if let Some(charge) = self.take() {
             return Err(Ok(charge));
         }
@@ -116,64 +106,17 @@ impl Acquire {
         }
         Some(Core::taken(purse.chunk, self.cost, taken))
     }
-
-    /// Gives up on the token's word.
-    ///
-    /// As every wait of tollgate has it: a token that is cancelled already wins at once.
-    pub fn cancel_on<C: Borrow<CancellationToken>>(self, token: C) -> CancelOn<Self, C> {
-        CancelOn::new(self, token)
-    }
-
-    /// Gives up after a time, and at once if it is known that the wait would be longer.
-    pub fn timeout(self, duration: Duration) -> Timeout<Self> {
-        Timeout::new(self, duration)
-    }
-
-    /// Blocks the thread until the answer is there. Not for use inside asynchronous code.
-    ///
-    /// # Errors
-    ///
-    /// As awaiting it.
-    pub fn wait(self) -> Result<Charge, AcquireError> {
-        Timeout::new(self, Duration::MAX).wait()
-    }
 }
 
-impl Future for Acquire {
-    type Output = Result<Charge, AcquireError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::New = self.state {
-            match self.join() {
-                Ok(receiver) => self.state = State::Waiting(receiver),
-                Err(answer) => {
-                    self.state = State::Over;
-                    return Poll::Ready(answer);
-                }
-            }
-        }
-        let State::Waiting(receiver) = &mut self.state else {
-            panic!("polled again after it was ready");
-        };
-        let Poll::Ready(received) = Pin::new(receiver).poll(context) else {
-            return Poll::Pending;
-        };
-        self.state = State::Over;
-        Poll::Ready(received.unwrap_or(Err(AcquireError::new(ErrorKind::Closed))))
-    }
-}
+future!(Acquire, Charge);
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        let State::Waiting(receiver) = &mut self.state else {
-            return;
-        };
-        receiver.close();
-        match receiver.try_recv() {
-            Ok(Ok(charge)) => self.core.give_later(vec![charge]),
-            Ok(Err(_)) => {}
+        match self.wait.leave() {
+            Some(Some(Ok(charge))) => self.core.give_later(vec![charge]),
             // Those behind may move up.
-            Err(_) => self.core.stirred.notify_one(),
+            Some(None) => self.core.stirred.notify_one(),
+            Some(Some(Err(_))) | None => {}
         }
     }
 }
