@@ -224,6 +224,17 @@ impl Batches {
         rests
     }
 
+    /// Takes out what is more than a chunk: it was for those in line, who have left.
+    pub(super) fn take_excess(&mut self, purse: &Purse) -> Option<Rest> {
+        let last = self.batches.back_mut()?;
+        let count = purse.reduce(purse.chunk).min(last.count);
+        last.count -= count;
+        (count > 0).then_some(Rest {
+            batch: *last,
+            count,
+        })
+    }
+
     /// Puts back what was taken out and not used, if the rest of its batch is there still.
     pub(super) fn put_back(&self, purse: &Purse, at: u64, n: u64) {
         if self.batches.iter().any(|batch| batch.at == at) {

@@ -162,6 +162,7 @@ impl Core {
     pub(super) fn forget_denied(&self) {
         let mut state = self.state();
         state.line.denied = None;
+        state.line.forgets += 1;
         state.batches.forget();
         drop(state);
         self.stirred.notify_one();

@@ -79,6 +79,7 @@ impl Driver {
                 let ended = core.has_ended(state);
                 rests = state.batches.take_back(purse, ended);
                 serve(purse, state);
+                rests.extend(state.batches.take_excess(purse));
             }
             let most = if core.options.coalesce { MOST } else { 1 };
             let next = state.line.next(&state.rule, Instant::now(), most);
@@ -106,15 +107,18 @@ impl Driver {
         let answer = self.core.ask(rule, arguments).await;
         let state = &mut *self.core.state();
         match answer {
-            Ok(reply) => state.batches.put(purse, *rule, &reply, asked),
+            Ok(reply) if reply.done <= n => state.batches.put(purse, *rule, &reply, asked),
             // Whoever comes next is in line, and hears of it.
-            Err(_) => state.batches.forget(),
+            _ => state.batches.forget(),
         }
     }
 
     async fn ask(&self, rule: &Rule, costs: &[u64]) {
         let asked = Instant::now();
-        let present = self.core.state().line.waiters.len();
+        let (present, forgets) = {
+            let state = self.core.state();
+            (state.line.waiters.len(), state.line.forgets)
+        };
         let arguments = rule.arguments("take").numbers(costs.iter().copied());
         match self.core.ask(rule, arguments).await {
             Ok(reply) => {
@@ -124,10 +128,14 @@ impl Driver {
                     until: asked + reply.wait,
                     again: self.core.jittered(Instant::now() + reply.wait),
                 });
-                if let Some(purse) = &self.core.purse {
-                    self.core.state().batches.learn(purse, reply.free);
-                }
-                self.answer(rule, charges, denied);
+                self.core.change(|state| {
+                    if let Some(purse) = &self.core.purse {
+                        state.batches.learn(purse, reply.free);
+                    }
+                    // Of before something came back nothing is known.
+                    let denied = denied.filter(|_| state.line.forgets == forgets);
+                    answer(state, rule, charges, denied);
+                });
             }
             Err(error) if applies(error) => self.fall_back(rule, costs.len(), present, error),
             Err(error) => {
@@ -136,14 +144,6 @@ impl Driver {
                     .change(|state| state.line.fail(costs.len(), &error));
             }
         }
-    }
-
-    fn answer(&self, rule: &Rule, charges: Vec<Charge>, denied: Option<Denied>) {
-        self.core.change(|state| {
-            state.line.grant(charges);
-            // Of another rule nothing is known.
-            state.line.denied = denied.filter(|_| state.rule == *rule);
-        });
     }
 
     /// For all who were in line when the server was asked, although it was asked for the first ones
@@ -172,7 +172,8 @@ impl Driver {
                 let charges = costs
                     .iter()
                     .map(|cost| Charge::open(*cost, Source::Fallback));
-                self.answer(rule, charges.collect(), None);
+                let charges = charges.collect();
+                self.core.change(|state| answer(state, rule, charges, None));
             }
             Fallback::Local { .. } => {
                 let costs = waiters(&self.core.state());
@@ -213,8 +214,16 @@ impl Driver {
                 }
             }
         }
-        self.answer(rule, charges, denied);
+        self.core
+            .change(|state| answer(state, rule, charges, denied));
     }
+}
+
+/// Grants to those in front, and keeps what is known of the next one.
+fn answer(state: &mut State, rule: &Rule, charges: Vec<Charge>, denied: Option<Denied>) {
+    state.line.grant(charges);
+    // Of another rule nothing is known.
+    state.line.denied = denied.filter(|_| state.rule == *rule);
 }
 
 /// Those in front, out of what was taken ahead.

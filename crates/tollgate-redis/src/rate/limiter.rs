@@ -12,6 +12,7 @@ use super::acquire::Acquire;
 use super::charge::Charge;
 use super::core::{Core, Options};
 use super::fallback::Fallback;
+use super::reply::Reply;
 use super::reservation::Reservation;
 use super::rule::Rule;
 use crate::error::StoreError;
@@ -255,16 +256,14 @@ impl RateLimiter {
             return Err(AcquireError::limited(reply.wait));
         }
         let due = self.handle.core.jittered(Instant::now() + reply.wait);
-        let charge = self.charged(&rule, n, &reply);
+        let charge = Self::charged(&rule, n, &reply)?;
         Ok(Reservation::new(Arc::clone(&self.handle.core), charge, due))
     }
 
-    fn charged(&self, rule: &Rule, n: u64, reply: &super::reply::Reply) -> Charge {
+    /// What a call charged to one alone.
+    fn charged(rule: &Rule, n: u64, reply: &Reply) -> Result<Charge, StoreError> {
         let charges = Core::charges(rule, &[n], reply);
-        charges
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| Charge::open(0, super::charge::Source::Store))
+        charges.into_iter().next().ok_or(StoreError::Script)
     }
 
     fn admissible(&self, n: u64) -> Result<Rule, AcquireError> {
@@ -287,7 +286,7 @@ impl RateLimiter {
         let rule = self.handle.core.state().rule;
         let arguments = rule.arguments("charge").number(n);
         let reply = self.handle.core.ask(&rule, arguments).await?;
-        Ok(self.charged(&rule, n, &reply))
+        Self::charged(&rule, n, &reply)
     }
 
     /// Gives back what was charged, as far as it is not paid off.

@@ -17,7 +17,7 @@ use tollgate::{AcquireError, ErrorKind};
 use super::charge::Charge;
 use super::rule::Rule;
 
-pub(super) type Answer = Result<Charge, AcquireError>;
+pub(super) type Answer = crate::wait::Answer<Charge>;
 
 /// Somebody who waits, or tries.
 pub(super) struct Waiter {
@@ -43,6 +43,8 @@ pub(super) struct Denied {
 pub(super) struct Line {
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) denied: Option<Denied>,
+    /// How often what was denied has been forgotten.
+    pub(super) forgets: u64,
     /// Answers that are given once the lock is gone, as they wake somebody.
     pub(super) told: Vec<(oneshot::Sender<Answer>, Answer)>,
 }

@@ -61,6 +61,30 @@ fn no_more_than_the_burst_is_admitted_by_several() {
 }
 
 #[test]
+fn what_those_in_line_leave_behind_goes_back() {
+    let server = Server::start();
+    runtime().block_on(async {
+        // No call is given up while the server holds still.
+        let patient = || server.store().deadline(HOLD);
+        let limiter = RateLimiter::new(&patient(), "k", slow(10_000)).ahead(10, HOLD);
+        let look = RateLimiter::new(&patient(), "k", slow(10_000));
+        limiter.acquire().await.unwrap();
+        until(async || look.peek(0).await.unwrap().remaining == 9_989).await;
+        server.stop();
+        let mut line: Vec<_> = (0..1000).map(|_| limiter.acquire_many(5)).collect();
+        for waiter in &mut line {
+            let waiter = std::pin::Pin::new(waiter);
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let _ = Future::poll(waiter, &mut context);
+        }
+        drop(line);
+        server.go_on();
+        // Whatever was asked for them: what was used is charged, and at most a chunk is held.
+        until(async || look.peek(0).await.is_ok_and(|it| it.remaining >= 9_979)).await;
+    });
+}
+
+#[test]
 fn what_is_held_for_too_long_goes_back() {
     let server = Server::start();
     runtime().block_on(async {
