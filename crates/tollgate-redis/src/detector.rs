@@ -4,7 +4,7 @@
 //!    the server.
 //! 2. A pass takes what was recorded since the last one to the server, which adds up what all
 //!    processes bring; and shuts out here whoever is over the threshold.
-//! 3. What a pass could not bring is kept for the next one.
+//! 3. What a pass did not send is kept for the next one; what was perhaps counted is not.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -34,7 +34,8 @@ const MOST: usize = 256;
 /// With a pass every `i`, and calls of the store that take at most its deadline `d`, a process
 /// shuts out a caller at most `i + d` after the first call that it recorded of them beyond the
 /// threshold, counting what other processes have brought by then; what those bring later is up to
-/// `i + d` old. While the store fails nobody is shut out anew, and nothing that was recorded is lost.
+/// `i + d` old. While the store fails nobody is shut out anew. Of a pass whose
+/// answer was lost up to 256 callers may count for nothing; what was not sent is kept.
 ///
 /// # Examples
 ///

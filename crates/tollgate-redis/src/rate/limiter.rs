@@ -164,9 +164,10 @@ impl RateLimiter {
 
     /// Takes up to `chunk` tokens ahead, as long as the server has as many to spare, and decides out
     /// of them without a call; holds them for at most `hold`, and gives back what is left, also
-    /// when the last clone is dropped.
+    /// when the last clone is dropped: in the background, so not if the process ends at once.
     ///
-    /// The limit holds by the [times](Charge::at) at which the server charged. By those at which
+    /// The limit holds by the times at which the server charged, of which [`Charge::at`] is the last
+    /// one here, perhaps of a later chunk. By those at which
     /// `p` processes let callers go, it is at most burst + rate·`w` + min(`p·chunk`, rate·`hold`) in
     /// any time `w`, as what is held may be let go later. What is held is not there for others. A process
     /// that dies leaves what it held charged.
