@@ -31,6 +31,22 @@ fn one_in_a_nanosecond_is_one_in_each() {
     }
 }
 
+#[test]
+fn a_log_goes_on_at_the_last_instant_that_a_clock_can_tell() {
+    for algorithm in LOGS {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(Quota::new(1, nanos(1 << 40)))
+            .algorithm(algorithm)
+            .clock(&clock);
+        clock.advance(nanos(LAST_TICK));
+        let charge = limiter.try_acquire().unwrap();
+        limiter.refund(charge);
+        clock.advance(nanos(u64::MAX - LAST_TICK));
+        limiter.try_acquire().unwrap();
+        assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+    }
+}
+
 /// The one of the window before counts as one until the end, so every other window has none.
 #[test]
 fn a_window_for_one_lets_one_in_every_other_time() {

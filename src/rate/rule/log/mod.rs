@@ -290,7 +290,9 @@ impl Core {
         let index = Position::of(seen).index;
         match view.stamps.load(index, log.short.as_ref()) {
             None => Decided::Lost,
-            Some(found) if found.is_free(view.period, now.as_nanos()) => Decided::Held,
+            Some(found) if found.is_free(view.period, now.as_nanos().min(LAST_TICK)) => {
+                Decided::Held
+            }
             Some(found) => self.refuse_by_place(&view, seen, found, now),
         }
     }
