@@ -31,8 +31,9 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq)]
 pub struct AcquireError {
     cause: Cause,
-    /// Nanoseconds for `Limited`, `QueueFull`, `TooManyKeys` and `TimedOut`, the capacity for
-    /// `ExceedsCapacity`, which of the [`SOURCES`] for `Store`; or [`UNKNOWN`].
+    /// Nanoseconds for `Limited`, perhaps [with its source](LIMITED_BY), `QueueFull`, `TooManyKeys`
+    /// and `TimedOut`, the capacity for `ExceedsCapacity`, which of the [`SOURCES`] for `Store`; or
+    /// [`UNKNOWN`].
     number: u64,
 }
 
@@ -77,7 +78,8 @@ static SOURCES: RwLock<Vec<&'static Source>> = RwLock::new(Vec::new());
 fn number_of(source: &'static Source) -> u64 {
     // Values without a size may be in the same place.
     let is_it = |other: &&'static Source| {
-        std::ptr::addr_eq(*other, source) && other.to_string() == source.to_string()
+        std::ptr::addr_eq(*other, source)
+            && (std::ptr::eq(*other, source) || other.to_string() == source.to_string())
     };
     let sources = SOURCES.read().unwrap_or_else(PoisonError::into_inner);
     let found = sources.iter().position(is_it);
@@ -123,6 +125,10 @@ impl Cause {
         }
     }
 
+    const fn is_limited_by(self) -> bool {
+        self.0 as u32 % NUMBERS == LIMITED_BY as u32
+    }
+
     #[inline]
     const fn kind(self) -> ErrorKind {
         KINDS[(self.0 as u32 % NUMBERS) as usize]
@@ -131,6 +137,13 @@ impl Cause {
 
 /// For how many kinds there is room.
 const NUMBERS: u32 = 16;
+
+/// The number of `Limited` with a source.
+const LIMITED_BY: u8 = ErrorKind::Store as u8 + 1;
+
+/// Of the number of such a one, those that are nanoseconds; the others are which of the [`SOURCES`].
+const WAIT_BITS: u32 = 56;
+const LONGEST_WAIT: u64 = (1 << WAIT_BITS) - 1;
 
 /// By their numbers; the last ones are of nobody.
 const KINDS: [ErrorKind; NUMBERS as usize] = {
@@ -145,7 +158,7 @@ const KINDS: [ErrorKind; NUMBERS as usize] = {
         Limited,
         ExceedsCapacity,
         Store,
-        Store,
+        Limited,
         Store,
         Store,
         Store,
@@ -208,6 +221,50 @@ impl AcquireError {
         Self {
             cause: Cause::of(ErrorKind::Limited),
             number: nanos(retry_after),
+        }
+    }
+
+    /// [`Limited`](ErrorKind::Limited), until `retry_after` has passed, at most two years, with who
+    /// refused as the [source](Error::source): a value in a `static`, since an error allocates
+    /// nothing. There should be few, with those of [`store`](Self::store) at most 255: of one beyond
+    /// these nothing is said.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use std::fmt;
+    /// use std::time::Duration;
+    /// use tollgate::{AcquireError, ErrorKind};
+    ///
+    /// #[derive(Debug)]
+    /// struct Cache;
+    ///
+    /// impl fmt::Display for Cache {
+    ///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    ///         f.write_str("known from before")
+    ///     }
+    /// }
+    ///
+    /// impl Error for Cache {}
+    ///
+    /// static CACHE: Cache = Cache;
+    ///
+    /// let error = AcquireError::limited_by(Duration::from_millis(20), &CACHE);
+    /// assert_eq!(error.kind(), ErrorKind::Limited);
+    /// assert_eq!(error.retry_after(), Some(Duration::from_millis(20)));
+    /// assert!(error.source().is_some_and(|source| source.is::<Cache>()));
+    /// ```
+    pub fn limited_by(
+        retry_after: Duration,
+        source: &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe),
+    ) -> Self {
+        match number_of(source) {
+            number @ ..=0xfe => Self {
+                cause: Cause(LIMITED_BY as char),
+                number: number << WAIT_BITS | nanos(retry_after).min(LONGEST_WAIT),
+            },
+            _ => Self::limited(retry_after.min(Duration::from_nanos(LONGEST_WAIT))),
         }
     }
 
@@ -363,7 +420,11 @@ impl AcquireError {
                 | ErrorKind::TooManyKeys
                 | ErrorKind::TimedOut
         );
-        (knows && self.number != UNKNOWN).then(|| Duration::from_nanos(self.number))
+        let nanos = match self.cause.is_limited_by() {
+            true => self.number & LONGEST_WAIT,
+            false => self.number,
+        };
+        (knows && self.number != UNKNOWN).then(|| Duration::from_nanos(nanos))
     }
 
     /// The most that the throttle can give at once: for
@@ -454,11 +515,13 @@ impl fmt::Debug for AcquireError {
 
 impl Error for AcquireError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        if self.kind() != ErrorKind::Store {
-            return None;
-        }
+        let number = match self.kind() {
+            ErrorKind::Store => self.number,
+            _ if self.cause.is_limited_by() => self.number >> WAIT_BITS,
+            _ => return None,
+        };
         let sources = SOURCES.read().unwrap_or_else(PoisonError::into_inner);
-        let number = usize::try_from(self.number).ok()?;
+        let number = usize::try_from(number).ok()?;
         let source: &'static Source = sources.get(number).copied()?;
         Some(source)
     }
@@ -504,5 +567,27 @@ mod tests {
         assert_eq!(text(&other.of_part(3)), Some(OTHER.to_string()));
         assert!(AcquireError::new(ErrorKind::Store).source().is_none());
         assert!(ONE.source().is_none());
+    }
+
+    #[test]
+    fn a_refusal_has_its_wait_its_source_and_its_part() {
+        static ONE: AcquireError = AcquireError::new(ErrorKind::Closed);
+        static OTHER: AcquireError = AcquireError::new(ErrorKind::Cancelled);
+        for (source, wait) in [(&ONE, 0), (&OTHER, 1), (&ONE, LONGEST_WAIT)] {
+            let wait = Duration::from_nanos(wait);
+            let error = AcquireError::limited_by(wait, source).of_part(255);
+            assert_eq!(error.kind(), ErrorKind::Limited);
+            assert_eq!(error.retry_after(), Some(wait));
+            assert_eq!(error.part(), Some(255));
+            let found = error.source().map(ToString::to_string);
+            assert_eq!(found, Some(source.to_string()));
+        }
+        let error = AcquireError::limited_by(Duration::MAX, &ONE);
+        assert_eq!(
+            error.retry_after(),
+            Some(Duration::from_nanos(LONGEST_WAIT))
+        );
+        assert!(error.source().is_some());
+        assert!(AcquireError::limited(Duration::ZERO).source().is_none());
     }
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod carried;
 mod detector;
 mod error;
 mod lease;
@@ -7,6 +8,7 @@ mod rate;
 mod script;
 mod several;
 mod store;
+mod sync;
 mod wait;
 
 pub use crate::detector::Detector;

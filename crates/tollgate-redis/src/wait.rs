@@ -67,7 +67,8 @@ impl<T> Wait<T> {
     }
 }
 
-/// Gives `cancel_on`, `timeout` and `wait` to a future, and polls it by its `wait` and `join`.
+/// Gives `cancel_on`, `timeout` and `wait` to a future, and polls it by its `wait`, `join` and
+/// `drive`.
 macro_rules! future {
     ($future:ty, $output:ty) => {
         impl $future {
@@ -109,6 +110,7 @@ macro_rules! future {
                         return std::task::Poll::Ready(answer);
                     }
                 }
+                self.drive(context);
                 self.wait.poll(context)
             }
         }

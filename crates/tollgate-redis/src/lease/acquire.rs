@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -45,6 +46,9 @@ impl AcquireLease {
             wait: Wait::New,
         }
     }
+
+    /// The line is looked after by a task.
+    fn drive(&mut self, _: &mut Context<'_>) {}
 
     /// Joins the line, or is answered at once.
     fn join(&self) -> Joined<Lease> {

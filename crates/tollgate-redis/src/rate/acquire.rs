@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::task::Context;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -10,7 +11,7 @@ use tollgate::{AcquireError, ErrorKind, Oversize};
 
 use super::charge::{Charge, Source};
 use super::core::Core;
-use super::driver::{Driver, drive};
+use super::driver::{Begin, drive};
 use super::line::{Answer, Waiter};
 use crate::wait::{Joined, Wait, future};
 
@@ -32,6 +33,8 @@ pub struct Acquire {
     cost: u64,
     tries: bool,
     wait: Wait<Charge>,
+    /// By which number this polls the driver, if it does.
+    drives: Option<u64>,
 }
 
 impl Acquire {
@@ -41,22 +44,30 @@ impl Acquire {
             cost,
             tries,
             wait: Wait::New,
+            drives: None,
         }
     }
 
     /// Joins the line, or is answered at once.
-    fn join(&self) -> Joined<Charge> {
+    fn join(&mut self) -> Joined<Charge> {
         if let Some(charge) = self.take() {
             return Err(Ok(charge));
         }
-        let (receiver, driver) = self.join_line()?;
-        if let Some(driver) = driver {
-            driver.begin();
-        }
+        let (receiver, begin) = self.join_line()?;
+        self.drives = begin.here(&self.core);
         Ok(receiver)
     }
 
-    fn join_line(&self) -> Result<(oneshot::Receiver<Answer>, Option<Driver>), Answer> {
+    /// What the wait is polled with, before it looks for its answer.
+    fn drive(&mut self, context: &mut Context<'_>) {
+        if let Some(number) = self.drives
+            && !self.core.poll_driver(number, context)
+        {
+            self.drives = None;
+        }
+    }
+
+    fn join_line(&self) -> Result<(oneshot::Receiver<Answer>, Begin), Answer> {
         let core = &self.core;
         let state = &mut *core.state();
         let limit = state.rule.burst;
@@ -64,7 +75,7 @@ impl Acquire {
             return Err(Err(AcquireError::new(ErrorKind::Closed)));
         }
         if self.cost == 0 {
-            return Err(Ok(Charge::open(0, Source::Store)));
+            return Err(Ok(Charge::open(0, Source::Nobody)));
         }
         if self.cost > limit && core.options.oversize != Oversize::Debt {
             return Err(Err(AcquireError::exceeds_capacity(limit)));
@@ -74,24 +85,25 @@ impl Acquire {
         let known = matters.then(|| state.line.wait(&state.rule, self.cost, now));
         if let Some(wait) = known.flatten() {
             if self.tries {
-                return Err(Err(AcquireError::limited(wait)));
+                let wait = state.line.jittered(wait);
+                return Err(Err(Source::Known.limited(wait)));
             }
             if budget.is_some_and(|budget| wait > budget) {
                 return Err(Err(AcquireError::would_take(wait)));
             }
         }
-        if !self.tries && state.line.waiters.len() >= core.options.max_waiters {
+        if !self.tries && state.line.len() >= core.options.max_waiters {
             return Err(Err(AcquireError::new(ErrorKind::QueueFull)));
         }
         let (sender, receiver) = oneshot::channel();
-        state.line.waiters.push_back(Waiter {
+        state.line.join(Waiter {
             cost: self.cost,
             tries: self.tries,
             until: budget.and_then(|budget| now.checked_add(budget)),
             answer: sender,
         });
-        if let Some(purse) = &core.purse {
-            purse.shut(true);
+        if let Some(ahead) = &core.ahead {
+            ahead.purse.shut(true);
         }
         Ok((receiver, drive(core, state)))
     }
@@ -99,12 +111,13 @@ impl Acquire {
     /// Out of what was taken ahead, without the lock.
     #[inline]
     fn take(&self) -> Option<Charge> {
-        let purse = self.core.purse.as_ref().filter(|_| self.cost > 0)?;
-        let taken = purse.take(self.cost)?;
+        let ahead = self.core.ahead.as_ref().filter(|_| self.cost > 0)?;
+        let now = || ahead.now().as_nanos();
+        let taken = ahead.purse.take(self.cost, now)?;
         if taken.tell {
             self.core.stirred.notify_one();
         }
-        Some(Core::taken(purse.chunk, self.cost, taken))
+        Some(ahead.charge(self.cost, taken))
     }
 }
 
@@ -117,6 +130,10 @@ impl Drop for Acquire {
             // Those behind may move up.
             Some(None) => self.core.stirred.notify_one(),
             Some(Some(Err(_))) | None => {}
+        }
+        if let Some(number) = self.drives {
+            // It goes on: those behind wait for it, and what is charged is given back.
+            self.core.hand_over(Some(number));
         }
     }
 }

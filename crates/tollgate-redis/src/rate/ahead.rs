@@ -1,50 +1,40 @@
-//! What this process has taken ahead, to decide without a call.
+//! What this process has taken ahead, to decide without a call: the batches that are in the
+//! [purse](super::purse), and those that were.
 //!
-//! The purse is one word: how many tokens are in it, and whether it is shut. Everybody takes from
-//! it by a compare-exchange; only the driver puts in. Tokens are used in the order in which they
-//! came, in batches.
-//!
-//! 1. At most a chunk is in it, and each token is for at most the hold time: then what is left of
-//!    its batch is given back. Whoever comes after the oldest batch is over finds nothing, also
-//!    if the driver is late.
-//! 2. While somebody is in line it is shut, so nobody overtakes them.
-//! 3. It is filled while the server has a chunk to spare, for those in line as well. When there is
+//! 1. At most a chunk is held, and what those in line ask for; each token for at most the hold
+//!    time: then what is left of its batch is given back.
+//! 2. More is taken while the server has a chunk to spare, for those in line as well. When there is
 //!    less, everybody is in line, and the server decides for each.
+//! 3. A charge knows the numbers of its tokens. They are put back as long as their batch is in use;
+//!    after that they go back to the server, as of that batch.
+//!
+//! All of it under the lock of the line, but for taking.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
 use tollgate::{Clock, Tick};
 
+use super::charge::{Charge, Source, Ticket};
 use super::line::Next;
+use super::purse::{self, Purse, Taken, after, between};
 use super::reply::Reply;
 use super::rule::Rule;
+use crate::sync::{AtomicU64, Ordering};
 
-const SHUT: u64 = 1 << 63;
+/// Of so many batches that were used up it is known what they were.
+const KNOWN: usize = 16;
 
-/// From which everybody takes.
-pub(super) struct Purse {
+/// What is taken ahead, and for how long.
+pub(super) struct Ahead {
+    pub(super) purse: Purse,
     pub(super) chunk: u64,
     hold: Duration,
-    word: AtomicU64,
-    /// When the oldest batch is over, in nanoseconds of the clock.
-    over: AtomicU64,
-    /// When the newest batch was charged, by the server.
+    /// When the server charged the newest batch: microseconds of its clock.
     at: AtomicU64,
-    /// The driver was told that it gets empty.
-    told: AtomicBool,
+    /// The burst of the limit.
+    pub(super) burst: AtomicU64,
     clock: Clock,
-}
-
-/// What somebody took from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) left: u64,
-    /// Microseconds of the server's clock.
-    pub(super) at: u64,
-    /// The driver is to be told that it gets empty.
-    pub(super) tell: bool,
 }
 
 /// A charge that tokens are of.
@@ -53,17 +43,36 @@ pub(super) struct Batch {
     pub(super) rule: Rule,
     pub(super) position: u64,
     pub(super) made: u64,
-    /// How many there were.
+    /// The number of its first token, and how many there are.
+    first: u64,
     count: u64,
-    /// When they were charged: microseconds of the server's clock.
-    at: u64,
     over: Tick,
 }
 
-/// What the driver knows of the purse, under the lock of the line.
+impl Batch {
+    fn end(&self) -> u64 {
+        after(self.first, self.count)
+    }
+
+    /// How many of the `n` tokens before a number are of it.
+    fn share(&self, end: u64, n: u64) -> u64 {
+        // From its first one on, if that does not go round.
+        let until = between(self.first, end);
+        let from = until.saturating_sub(n);
+        if until > between(0, u64::MAX) / 2 {
+            return 0;
+        }
+        until.min(self.count).saturating_sub(from)
+    }
+}
+
+/// What the driver knows of the purse.
 #[derive(Default)]
 pub(super) struct Batches {
+    /// Of which there may be some left, the oldest first.
     batches: VecDeque<Batch>,
+    /// The newest last.
+    used: VecDeque<Batch>,
     /// The server had a chunk to spare when it was last asked.
     plenty: bool,
 }
@@ -75,101 +84,39 @@ pub(super) struct Rest {
     pub(super) count: u64,
 }
 
-impl Purse {
-    pub(super) fn new(chunk: u64, hold: Duration) -> Self {
+impl Ahead {
+    pub(super) fn new(chunk: u64, hold: Duration, burst: u64) -> Self {
         Self {
+            purse: Purse::new(chunk / 4),
             chunk,
             hold,
-            word: AtomicU64::new(0),
-            over: AtomicU64::new(0),
             at: AtomicU64::new(0),
-            told: AtomicBool::new(false),
+            burst: AtomicU64::new(burst),
             clock: Clock::system(),
         }
-    }
-
-    /// Takes so many, if they are there and nobody is in line.
-    pub(super) fn take(&self, n: u64) -> Option<Taken> {
-        let mut seen = self.word.load(Ordering::Acquire);
-        if seen < n || seen & SHUT != 0 || self.is_over() {
-            return None;
-        }
-        loop {
-            let exchanged = self.word.compare_exchange_weak(
-                seen,
-                seen - n,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            match exchanged {
-                Ok(_) => return Some(self.taken(seen - n)),
-                Err(other) if other & SHUT == 0 && other >= n => seen = other,
-                Err(_) => return None,
-            }
-        }
-    }
-
-    /// As [`take`](Self::take), for whoever is first in line.
-    pub(super) fn take_shut(&self, n: u64) -> Option<Taken> {
-        if self.is_over() {
-            return None;
-        }
-        let enough = |word: u64| (word & !SHUT >= n).then(|| word - n);
-        let before = self
-            .word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, enough);
-        before.ok().map(|word| self.taken((word & !SHUT) - n))
-    }
-
-    fn taken(&self, left: u64) -> Taken {
-        let tell = left <= self.chunk / 4 && {
-            // Either the driver finds that it is low, or this that the driver was not told.
-            fence(Ordering::SeqCst);
-            !self.told.swap(true, Ordering::Relaxed)
-        };
-        Taken {
-            left,
-            at: self.at.load(Ordering::Relaxed),
-            tell,
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.clock.now().as_nanos() >= self.over.load(Ordering::Acquire)
     }
 
     pub(super) fn now(&self) -> Tick {
         self.clock.now()
     }
 
-    pub(super) fn count(&self) -> u64 {
-        self.word.load(Ordering::Acquire) & !SHUT
-    }
-
-    /// While somebody is in line. Under the lock of the line.
-    pub(super) fn shut(&self, shut: bool) {
-        if shut {
-            self.word.fetch_or(SHUT, Ordering::AcqRel);
-        } else {
-            self.word.fetch_and(!SHUT, Ordering::AcqRel);
+    /// The charge for what was taken.
+    pub(super) fn charge(&self, cost: u64, taken: Taken) -> Charge {
+        Charge {
+            cost,
+            at: self.at.load(Ordering::Relaxed),
+            source: Source::Ahead,
+            ticket: Ticket::Ahead(taken.end),
+            limit: self.burst.load(Ordering::Relaxed),
+            remaining: taken.left,
+            reset: Duration::ZERO,
         }
-    }
-
-    /// Takes out what is more than so many.
-    fn reduce(&self, most: u64) -> u64 {
-        let less = |word: u64| Some(word & SHUT | (word & !SHUT).min(most));
-        let before = self
-            .word
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
-        let (Ok(before) | Err(before)) = before;
-        (before & !SHUT).saturating_sub(most)
     }
 }
 
 impl Batches {
-    /// Under the lock of the line, as all of these.
-    pub(super) fn learn(&mut self, purse: &Purse, free: u64) {
-        self.plenty = free >= purse.chunk;
+    pub(super) fn learn(&mut self, ahead: &Ahead, free: u64) {
+        self.plenty = free >= ahead.chunk;
     }
 
     /// Nothing that was known holds any more.
@@ -177,57 +124,85 @@ impl Batches {
         self.plenty = false;
     }
 
-    /// Puts in what was taken ahead, which was asked for at that tick.
-    pub(super) fn put(&mut self, purse: &Purse, rule: Rule, reply: &Reply, asked: Tick) {
-        self.learn(purse, reply.free);
+    /// Puts in what was taken ahead, which was asked for at that tick. Says what there was no room
+    /// for.
+    pub(super) fn put(
+        &mut self,
+        ahead: &Ahead,
+        rule: Rule,
+        reply: &Reply,
+        asked: Tick,
+    ) -> Option<Rest> {
+        self.learn(ahead, reply.free);
         if reply.done == 0 {
-            return;
+            return None;
         }
+        let purse = &ahead.purse;
+        let room = purse::MOST - purse.count();
         let batch = Batch {
             rule,
             position: reply.position,
             made: reply.made,
-            count: reply.done,
-            at: reply.now,
-            over: after(asked, purse.hold),
+            first: after(purse.number(), purse.count()),
+            count: reply.done.min(room),
+            over: later(asked, ahead.hold),
         };
         self.batches.push_back(batch);
-        purse.at.store(reply.now, Ordering::Relaxed);
-        self.set_over(purse);
-        purse.word.fetch_add(reply.done, Ordering::AcqRel);
+        ahead.at.store(reply.now, Ordering::Relaxed);
+        self.retire(ahead);
+        purse.put(batch.count);
+        let count = reply.done - batch.count;
+        (count > 0).then_some(Rest { batch, count })
     }
 
-    fn set_over(&self, purse: &Purse) {
-        let over = self
-            .batches
-            .front()
-            .map_or(0, |batch| batch.over.as_nanos());
-        purse.over.store(over, Ordering::Release);
+    /// Those that are used up are no more in use.
+    fn retire(&mut self, ahead: &Ahead) {
+        let number = ahead.purse.number();
+        while let Some(first) = self.batches.front() {
+            // The last one may have something put back.
+            let used = between(first.first, number);
+            let is_used = self.batches.len() > 1 && used >= first.count;
+            if !is_used {
+                break;
+            }
+            self.used.extend(self.batches.pop_front());
+        }
+        self.set_over(ahead);
+    }
+
+    fn set_over(&mut self, ahead: &Ahead) {
+        while self.used.len() > KNOWN {
+            self.used.pop_front();
+        }
+        let over = self.batches.front();
+        let over = over.map_or(0, |batch| batch.over.as_nanos());
+        ahead.purse.set_over(over);
     }
 
     /// Takes out what was there for too long, or all of it.
-    pub(super) fn take_back(&mut self, purse: &Purse, all: bool) -> Vec<Rest> {
-        let now = purse.now();
+    pub(super) fn take_back(&mut self, ahead: &Ahead, all: bool) -> Vec<Rest> {
+        self.retire(ahead);
+        let now = ahead.now();
         let mut rests = Vec::new();
         while let Some(batch) = self.batches.front().copied() {
-            let later: u64 = self.batches.iter().skip(1).map(|batch| batch.count).sum();
-            if purse.count() > later && batch.over > now && !all {
+            if batch.over > now && !all {
                 break;
             }
-            let count = purse.reduce(later).min(batch.count);
+            let count = ahead.purse.pass(batch.end());
             if count > 0 {
                 rests.push(Rest { batch, count });
             }
             self.batches.pop_front();
+            self.used.push_back(batch);
         }
-        self.set_over(purse);
+        self.set_over(ahead);
         rests
     }
 
     /// Takes out what is more than a chunk: it was for those in line, who have left.
-    pub(super) fn take_excess(&mut self, purse: &Purse) -> Option<Rest> {
+    pub(super) fn take_excess(&mut self, ahead: &Ahead) -> Option<Rest> {
         let last = self.batches.back_mut()?;
-        let count = purse.reduce(purse.chunk).min(last.count);
+        let count = ahead.purse.reduce(ahead.chunk).min(last.count);
         last.count -= count;
         (count > 0).then_some(Rest {
             batch: *last,
@@ -235,42 +210,53 @@ impl Batches {
         })
     }
 
-    /// Puts back what was taken out and not used, if the rest of its batch is there still.
-    pub(super) fn put_back(&self, purse: &Purse, at: u64, n: u64) {
-        if self.batches.iter().any(|batch| batch.at == at) {
-            purse.word.fetch_add(n, Ordering::AcqRel);
+    /// Gives back the last `n` tokens before a number: puts them back, or says of which batches they
+    /// are. Of those that were used up long since nothing is known.
+    pub(super) fn give(&self, ahead: &Ahead, end: u64, n: u64) -> Vec<Rest> {
+        let mut rests = Vec::new();
+        for (batch, in_use) in (self.batches.iter().rev().map(|batch| (batch, true)))
+            .chain(self.used.iter().rev().map(|batch| (batch, false)))
+        {
+            let count = batch.share(end, n);
+            let in_use = in_use && batch.over > ahead.now();
+            if count == 0 || in_use && ahead.purse.put_back(batch.first, batch.count, count) {
+                continue;
+            }
+            let batch = *batch;
+            rests.push(Rest { batch, count });
         }
+        rests
     }
 
-    /// How many to take ahead now. If none, whoever finds that it gets empty tells from now on.
-    pub(super) fn wanted(&self, purse: &Purse) -> Option<u64> {
-        purse.told.store(false, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let count = purse.count();
-        (self.plenty && count <= purse.chunk / 4).then(|| purse.chunk - count)
+    /// How many to take ahead now.
+    pub(super) fn wanted(&self, ahead: &Ahead) -> Option<u64> {
+        let is_low = ahead.purse.is_low();
+        (self.plenty && is_low).then(|| ahead.chunk.saturating_sub(ahead.purse.count()))
     }
 
     /// Instead of asking for those in line, takes enough for them and a chunk, if there is plenty.
-    pub(super) fn instead(&self, purse: &Purse, costs: Vec<u64>) -> Next {
-        if self.plenty {
-            let room = purse.chunk.saturating_sub(purse.count());
-            let line = costs
-                .iter()
-                .fold(0_u64, |sum, cost| sum.saturating_add(*cost));
-            Next::TakeAhead(room.saturating_add(line))
+    pub(super) fn instead(&self, ahead: &Ahead, costs: Vec<u64>) -> Next {
+        let line = costs
+            .iter()
+            .fold(0_u64, |sum, cost| sum.saturating_add(*cost));
+        let wanted = line
+            .saturating_add(ahead.chunk)
+            .saturating_sub(ahead.purse.count());
+        if self.plenty && line <= purse::MOST - ahead.chunk && wanted > 0 {
+            Next::TakeAhead(wanted)
         } else {
             Next::Ask(costs)
         }
     }
 
     /// How long until the oldest is over.
-    pub(super) fn over_in(&self, purse: &Purse) -> Option<Duration> {
-        let first = self.batches.front()?;
-        Some(first.over.saturating_since(purse.now()))
+    pub(super) fn over_in(&self, ahead: &Ahead) -> Option<Duration> {
+        let first = self.batches.front().filter(|_| ahead.purse.count() > 0)?;
+        Some(first.over.saturating_since(ahead.now()))
     }
 }
 
-fn after(tick: Tick, hold: Duration) -> Tick {
+fn later(tick: Tick, hold: Duration) -> Tick {
     let nanos = u64::try_from(hold.as_nanos()).unwrap_or(u64::MAX);
     Tick::from_nanos(tick.as_nanos().saturating_add(nanos))
 }

@@ -1,8 +1,10 @@
 //! [`Charge`]: what a limit took, and [`Source`]: who decided.
 
+use std::error::Error;
+use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use tollgate::{Decision, Tick};
+use tollgate::{AcquireError, Decision, Tick};
 
 use super::reply::{micros, system_time};
 use super::rule::Rule;
@@ -19,7 +21,68 @@ pub enum Source {
     Ahead,
     /// This process, as the server could not: by the [fallback](super::Fallback).
     Fallback,
+    /// This process, by what the server said to somebody else: a denial that still holds.
+    Known,
+    /// Nobody, as nothing was asked for.
+    Nobody,
 }
+
+impl Source {
+    /// Who refused, of an error of the kind [`Limited`](tollgate::ErrorKind::Limited).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::AcquireError;
+    /// use tollgate_redis::Source;
+    ///
+    /// // As a limit gives it; this one is of a limit in the process.
+    /// let refused = AcquireError::limited(Duration::from_secs(1));
+    /// assert_eq!(Source::of(&refused), None);
+    /// ```
+    pub fn of(refused: &AcquireError) -> Option<Self> {
+        refused.source()?.downcast_ref().copied()
+    }
+
+    /// The server, in a call for so many.
+    pub(super) fn for_so_many(callers: usize) -> Self {
+        if callers > 1 {
+            Self::Coalesced
+        } else {
+            Self::Store
+        }
+    }
+
+    /// A refusal by this one.
+    pub(super) fn limited(self, wait: Duration) -> AcquireError {
+        static SOURCES: [Source; 6] = [
+            Source::Store,
+            Source::Coalesced,
+            Source::Ahead,
+            Source::Fallback,
+            Source::Known,
+            Source::Nobody,
+        ];
+        AcquireError::limited_by(wait, &SOURCES[self as usize])
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Store => "decided by the server",
+            Self::Coalesced => "decided by the server, for several callers",
+            Self::Ahead => "decided out of what was taken ahead",
+            Self::Fallback => "decided by the fallback",
+            Self::Known => "known from an earlier call",
+            Self::Nobody => "nothing was asked for",
+        })
+    }
+}
+
+/// So that it is the [source](Error::source) of a refusal.
+impl Error for Source {}
 
 /// What a limit took for a call.
 ///
@@ -49,8 +112,8 @@ pub(super) enum Ticket {
     },
     /// By the limiter that stands in for the server.
     Local(tollgate::rate::Charge),
-    /// By what this process took ahead.
-    Ahead,
+    /// By what this process took ahead: the number after that of the last token.
+    Ahead(u64),
     /// Nowhere.
     Open,
 }

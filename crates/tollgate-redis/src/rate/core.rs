@@ -4,17 +4,22 @@
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tollgate::{Algorithm, Oversize, Quota};
+use tokio_util::task::TaskTracker;
+use tollgate::{AcquireError, Algorithm, Oversize, Quota};
 
-use super::ahead::{Batches, Purse, Rest, Taken};
+use super::ahead::{Ahead, Batches, Rest};
 use super::charge::{Charge, Source, Ticket};
-use super::fallback::Fallback;
+use super::driver::{Running, drive};
+use super::fallback::{Fallback, applies};
 use super::line::Line;
 use super::reply::Reply;
 use super::rule::Rule;
+use super::seat::Seat;
+use crate::carried::Carried;
 use crate::error::StoreError;
 use crate::script::Arguments;
 use crate::store::Store;
@@ -28,6 +33,8 @@ pub(super) struct Options {
     pub(super) jitter: Duration,
     pub(super) max_waiters: usize,
     pub(super) coalesce: bool,
+    /// For how long a denial is believed at most.
+    pub(super) recheck: Duration,
     /// How many to take ahead, and for how long.
     pub(super) ahead: Option<(u64, Duration)>,
 }
@@ -37,12 +44,15 @@ pub(super) struct Core {
     pub(super) key: String,
     pub(super) options: Options,
     /// What was taken ahead, if that is done.
-    pub(super) purse: Option<Purse>,
+    pub(super) ahead: Option<Ahead>,
     state: Mutex<State>,
+    /// Where the driver is, if it is no task.
+    pub(super) seat: Seat<Running>,
     /// Nobody has the limiter any more.
     pub(super) abandoned: AtomicBool,
     /// Something has changed that whoever drives the line must look at.
     pub(super) stirred: Notify,
+    pub(super) tasks: TaskTracker,
 }
 
 pub(super) struct State {
@@ -50,7 +60,7 @@ pub(super) struct State {
     pub(super) rule: Rule,
     pub(super) line: Line,
     pub(super) batches: Batches,
-    /// A task is looking after the line.
+    /// Somebody is looking after the line.
     pub(super) driven: bool,
     pub(super) closed: bool,
     pub(super) stand_in: Option<Arc<tollgate::RateLimiter>>,
@@ -63,23 +73,28 @@ impl Core {
         quota: Quota,
         rule: Rule,
         options: Options,
+        stand_in: Option<tollgate::RateLimiter>,
     ) -> Self {
         Self {
             store,
             key,
             options,
-            purse: options.ahead.map(|(chunk, hold)| Purse::new(chunk, hold)),
+            ahead: options
+                .ahead
+                .map(|(chunk, hold)| Ahead::new(chunk, hold, rule.burst)),
+            seat: Seat::new(),
             abandoned: AtomicBool::new(false),
             state: Mutex::new(State {
                 quota,
                 rule,
-                line: Line::default(),
+                line: Line::new(options.jitter),
                 batches: Batches::default(),
                 driven: false,
                 closed: false,
-                stand_in: options.fallback.stand_in(quota).map(Arc::new),
+                stand_in: stand_in.map(Arc::new),
             }),
             stirred: Notify::new(),
+            tasks: TaskTracker::new(),
         }
     }
 
@@ -101,6 +116,89 @@ impl Core {
         result
     }
 
+    /// Polls the driver by its number, if it is not a task. Says whether it is here still.
+    pub(super) fn poll_driver(&self, number: u64, context: &mut Context<'_>) -> bool {
+        if !self.store.is_inside() {
+            self.hand_over(Some(number));
+            return false;
+        }
+        let (stays, handed_over) = self.seat.poll(number, context);
+        if let Some(driver) = handed_over {
+            self.spawn(driver);
+        }
+        stays
+    }
+
+    /// Makes the driver a task, the one of that number or whichever there is.
+    pub(super) fn hand_over(&self, number: Option<u64>) {
+        if let Some(driver) = self.seat.hand_over(number) {
+            self.spawn(driver);
+        }
+    }
+
+    /// In a task, which [`shutdown`](super::RateLimiter::shutdown) waits for.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.tasks.spawn_on(task, self.store.runtime()));
+    }
+
+    /// Charges one alone, and says how long until that is paid for. By the fallback, if the server
+    /// does not decide: then what goes at once.
+    pub(super) fn charge_alone(
+        self: &Arc<Self>,
+        rule: Rule,
+        arguments: Arguments,
+        n: u64,
+        least: u64,
+    ) -> Carried<(Charge, Duration), AcquireError> {
+        let (this, back) = (Arc::clone(self), Arc::clone(self));
+        let decide = async move {
+            let reply = match this.ask(&rule, arguments).await {
+                Ok(reply) => reply,
+                Err(error) if applies(error) => return this.stand_in(n, least, error),
+                Err(error) => return Err(error.into()),
+            };
+            if reply.done == 0 {
+                let wait = this.state().line.jittered(reply.wait);
+                return Err(Source::Store.limited(wait));
+            }
+            // Of what may be less, how much it was.
+            let cost = if least < n { reply.done.min(n) } else { n };
+            let once = Reply { done: 1, ..reply };
+            let charge = Self::charges(&rule, &[cost], &once, Source::Store).pop();
+            let charge = charge.ok_or(StoreError::Script)?;
+            Ok((charge, reply.wait))
+        };
+        let carried = self.store.carry(decide);
+        carried.untaken(move |(charge, _)| back.give_later(vec![charge]))
+    }
+
+    /// Decides by the fallback: at least so much, at most `n`.
+    fn stand_in(
+        &self,
+        n: u64,
+        least: u64,
+        error: StoreError,
+    ) -> Result<(Charge, Duration), AcquireError> {
+        let open = |cost| Charge::open(cost, Source::Fallback);
+        let stand_in = self.state().stand_in.clone();
+        let charge = match (self.options.fallback, stand_in) {
+            (Fallback::FailOpen, _) => open(n),
+            (Fallback::Local { .. }, Some(stand_in)) => {
+                let cost = stand_in.available().min(n).max(least);
+                let local = stand_in.try_acquire_many(cost).map_err(|refused| {
+                    let wait = refused.retry_after().unwrap_or_default();
+                    Source::Fallback.limited(self.state().line.jittered(wait))
+                })?;
+                Charge {
+                    ticket: Ticket::Local(local),
+                    ..open(cost)
+                }
+            }
+            _ => return Err(error.into()),
+        };
+        Ok((charge, Duration::ZERO))
+    }
+
     /// Asks the server, for nobody in the line.
     pub(super) async fn ask(&self, rule: &Rule, arguments: Arguments) -> Result<Reply, StoreError> {
         let keys = [self.key.as_str()];
@@ -109,8 +207,8 @@ impl Core {
     }
 
     /// Gives back so much of what was charged.
-    pub(super) async fn give(&self, charge: &Charge, n: u64) -> Result<(), StoreError> {
-        match &charge.ticket {
+    pub(super) async fn give(self: &Arc<Self>, ticket: &Ticket, n: u64) -> Result<(), StoreError> {
+        match ticket {
             Ticket::Store {
                 rule,
                 position,
@@ -119,50 +217,46 @@ impl Core {
                 let arguments = rule.arguments("give");
                 let arguments = arguments.numbers([n, *position, *made]);
                 self.ask(rule, arguments).await?;
+                self.forget_denied();
             }
-            Ticket::Ahead => {
-                let state = self.state();
-                if let Some(purse) = &self.purse {
-                    state.batches.put_back(purse, charge.at, n);
+            Ticket::Ahead(end) => {
+                for rest in self.put_back(*end, n) {
+                    Box::pin(self.give(&rest.ticket(), rest.count)).await?;
                 }
             }
             Ticket::Local(_) | Ticket::Open => {}
         }
-        self.forget_denied();
         Ok(())
+    }
+
+    /// Puts back the `n` tokens before that number. What must go back to the server instead.
+    fn put_back(self: &Arc<Self>, end: u64, n: u64) -> Vec<Rest> {
+        let Some(ahead) = &self.ahead else {
+            return Vec::new();
+        };
+        let (rests, begin) = {
+            let state = &mut *self.state();
+            let rests = state.batches.give(ahead, end, n);
+            // Somebody must see that it is not held for too long.
+            (rests, drive(self, state))
+        };
+        begin.apart(self);
+        rests
     }
 
     /// Gives back what was taken ahead and not used.
     pub(super) fn return_rests(self: &Arc<Self>, rests: Vec<Rest>) {
-        let charges = rests.into_iter().map(|Rest { batch, count }| Charge {
-            ticket: Ticket::Store {
-                rule: batch.rule,
-                position: batch.position,
-                made: batch.made,
-            },
-            ..Charge::open(count, Source::Ahead)
+        let charges = rests.into_iter().map(|rest| Charge {
+            ticket: rest.ticket(),
+            ..Charge::open(rest.count, Source::Ahead)
         });
         self.give_later(charges.collect());
-    }
-
-    /// A charge out of what was taken ahead.
-    pub(super) fn taken(limit: u64, cost: u64, taken: Taken) -> Charge {
-        Charge {
-            cost,
-            at: taken.at,
-            source: Source::Ahead,
-            ticket: Ticket::Ahead,
-            limit,
-            remaining: taken.left,
-            reset: Duration::ZERO,
-        }
     }
 
     /// Something came back, or the quota is another one.
     pub(super) fn forget_denied(&self) {
         let mut state = self.state();
-        state.line.denied = None;
-        state.line.forgets += 1;
+        state.line.forget();
         state.batches.forget();
         drop(state);
         self.stirred.notify_one();
@@ -174,7 +268,7 @@ impl Core {
             return;
         }
         let this = Arc::clone(self);
-        self.store.spawn(async move {
+        self.spawn(async move {
             for charge in charges {
                 // If that fails, it stays charged, and time pays it off.
                 let _ = this.give_back(charge).await;
@@ -182,29 +276,28 @@ impl Core {
         });
     }
 
-    pub(super) async fn give_back(&self, mut charge: Charge) -> Result<(), StoreError> {
-        if let Ticket::Local(_) = charge.ticket {
-            let Ticket::Local(local) = std::mem::replace(&mut charge.ticket, Ticket::Open) else {
-                return Ok(());
-            };
-            let stand_in = self.state().stand_in.clone();
-            if let Some(stand_in) = stand_in {
-                stand_in.refund(local);
+    pub(super) async fn give_back(self: &Arc<Self>, charge: Charge) -> Result<(), StoreError> {
+        let Charge { ticket, cost, .. } = charge;
+        match ticket {
+            Ticket::Local(local) => {
+                let stand_in = self.state().stand_in.clone();
+                if let Some(stand_in) = stand_in {
+                    stand_in.refund(local);
+                }
+                Ok(())
             }
-            return Ok(());
+            ticket => self.give(&ticket, cost).await,
         }
-        let cost = charge.cost;
-        self.give(&charge, cost).await
     }
 
     /// What a call charged to those in front.
-    pub(super) fn charges(rule: &Rule, costs: &[u64], reply: &Reply) -> Vec<Charge> {
+    pub(super) fn charges(
+        rule: &Rule,
+        costs: &[u64],
+        reply: &Reply,
+        source: Source,
+    ) -> Vec<Charge> {
         let granted = &costs[..costs.len().min(reply.done as usize)];
-        let source = if costs.len() > 1 {
-            Source::Coalesced
-        } else {
-            Source::Store
-        };
         let mut after: u64 = granted.iter().sum();
         granted
             .iter()
@@ -231,5 +324,15 @@ impl Core {
     pub(super) fn jittered(&self, time: Instant) -> Instant {
         let jitter = self.options.jitter.mul_f64(fastrand::f64());
         time.checked_add(jitter).unwrap_or(time)
+    }
+}
+
+impl Rest {
+    fn ticket(&self) -> Ticket {
+        Ticket::Store {
+            rule: self.batch.rule,
+            position: self.batch.position,
+            made: self.batch.made,
+        }
     }
 }

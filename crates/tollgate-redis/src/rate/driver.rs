@@ -1,16 +1,18 @@
-//! The task that looks after a line while somebody is in it.
+//! What looks after a line while somebody is in it.
 //!
 //! One call is made at a time, for as many as are in line then; who comes meanwhile is in the next
-//! one. If the task is dropped, with its runtime, everybody in line is told. While something is
-//! taken ahead it stays, to give it back in time.
+//! one. It is [polled](super::seat) by the one who waits, or is a task if they are several. If it is
+//! dropped, with its runtime, everybody in line is told. While something is taken ahead it is a task
+//! that stays, to give it back in time.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tollgate::AcquireError;
+use tollgate::{AcquireError, ErrorKind, Oversize};
 
-use super::ahead::Purse;
+use super::ahead::Ahead;
 use super::charge::{Charge, Source, Ticket};
 use super::core::{Core, State};
 use super::fallback::{Fallback, applies};
@@ -24,31 +26,68 @@ const MOST: usize = 1024;
 /// How soon the server is asked again, at the earliest, for who waits for a share.
 const AGAIN: Duration = Duration::from_millis(50);
 
+pub(super) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 pub(super) struct Driver {
     core: Arc<Core>,
     done: bool,
 }
 
-/// Has a task look after the line, if none does. The task is to be [begun](Driver::begin) once the
-/// lock is gone: on a runtime that is gone it is dropped at once.
-pub(super) fn drive(core: &Arc<Core>, state: &mut State) -> Option<Driver> {
+/// What is to be done once the lock is gone.
+#[must_use]
+pub(super) enum Begin {
+    /// This one looks after the line from now on.
+    New(Driver),
+    /// Another one does.
+    Driven,
+}
+
+/// Has the line looked after, if nobody does.
+pub(super) fn drive(core: &Arc<Core>, state: &mut State) -> Begin {
     if state.driven {
-        core.stirred.notify_one();
-        return None;
+        return Begin::Driven;
     }
     state.driven = true;
-    Some(Driver {
+    Begin::New(Driver {
         core: Arc::clone(core),
         done: false,
     })
 }
 
-impl Driver {
-    pub(super) fn begin(self) {
-        let core = Arc::clone(&self.core);
-        core.store.spawn(self.run());
+impl Begin {
+    /// As a part of a wait, if nobody else waits: by which number it is to be polled.
+    pub(super) fn here(self, core: &Arc<Core>) -> Option<u64> {
+        match self {
+            Self::New(driver) if core.ahead.is_none() && core.store.is_inside() => {
+                let driver: Running = Box::pin(driver.run());
+                match core.seat.put(driver) {
+                    Ok(number) => Some(number),
+                    Err(driver) => {
+                        core.spawn(driver);
+                        None
+                    }
+                }
+            }
+            other => {
+                other.apart(core);
+                None
+            }
+        }
     }
 
+    /// In a task.
+    pub(super) fn apart(self, core: &Arc<Core>) {
+        match self {
+            Self::New(driver) => core.spawn(driver.run()),
+            Self::Driven => {
+                core.hand_over(None);
+                core.stirred.notify_one();
+            }
+        }
+    }
+}
+
+impl Driver {
     async fn run(mut self) {
         loop {
             let (next, rule) = self.next();
@@ -71,21 +110,22 @@ impl Driver {
         let core = &self.core;
         let (next, rule, rests) = core.change(|state| {
             let mut rests = Vec::new();
-            state.line.clear();
+            let refuses = core.options.oversize != Oversize::Debt;
+            state.line.clear(refuses.then_some(state.rule.burst));
             if state.closed {
                 state.line.close();
             }
-            if let Some(purse) = &core.purse {
+            if let Some(ahead) = &core.ahead {
                 let ended = core.has_ended(state);
-                rests = state.batches.take_back(purse, ended);
-                serve(purse, state);
-                rests.extend(state.batches.take_excess(purse));
+                rests = state.batches.take_back(ahead, ended);
+                serve(ahead, state);
+                rests.extend(state.batches.take_excess(ahead));
             }
             let most = if core.options.coalesce { MOST } else { 1 };
             let next = state.line.next(&state.rule, Instant::now(), most);
-            let next = match (&core.purse, next) {
-                (Some(purse), Next::Nothing) => core.keep_purse(purse, state),
-                (Some(purse), Next::Ask(costs)) => state.batches.instead(purse, costs),
+            let next = match (&core.ahead, next) {
+                (Some(ahead), Next::Nothing) => core.keep(ahead, state),
+                (Some(ahead), Next::Ask(costs)) => state.batches.instead(ahead, costs),
                 (_, next) => next,
             };
             if next == Next::Nothing {
@@ -99,61 +139,67 @@ impl Driver {
     }
 
     async fn take_ahead(&self, rule: &Rule, n: u64) {
-        let Some(purse) = &self.core.purse else {
+        let core = &self.core;
+        let Some(ahead) = &core.ahead else {
             return;
         };
-        let asked = purse.now();
+        let asked = ahead.now();
         let arguments = rule.arguments("upto").number(n);
-        let answer = self.core.ask(rule, arguments).await;
-        let state = &mut *self.core.state();
-        match answer {
-            Ok(reply) if reply.done <= n => state.batches.put(purse, *rule, &reply, asked),
-            // Whoever comes next is in line, and hears of it.
-            _ => state.batches.forget(),
-        }
+        let answer = core.ask(rule, arguments).await;
+        let rest = {
+            let state = &mut *core.state();
+            match answer {
+                Ok(reply) if reply.done <= n => state.batches.put(ahead, *rule, &reply, asked),
+                // Whoever comes next is in line, and hears of it.
+                _ => {
+                    state.batches.forget();
+                    None
+                }
+            }
+        };
+        core.return_rests(rest.into_iter().collect());
     }
 
     async fn ask(&self, rule: &Rule, costs: &[u64]) {
+        let core = &self.core;
         let asked = Instant::now();
-        let (present, forgets) = {
-            let state = self.core.state();
-            (state.line.waiters.len(), state.line.forgets)
-        };
+        let forgets = core.state().line.forgets;
         let arguments = rule.arguments("take").numbers(costs.iter().copied());
-        match self.core.ask(rule, arguments).await {
+        match core.ask(rule, arguments).await {
             Ok(reply) => {
-                let charges = Core::charges(rule, costs, &reply);
-                let denied = costs.get(charges.len()).map(|cost| Denied {
-                    cost: *cost,
-                    until: asked + reply.wait,
-                    again: self.core.jittered(Instant::now() + reply.wait),
+                let source = Source::for_so_many(costs.len());
+                let charges = Core::charges(rule, costs, &reply, source);
+                let denied = costs.get(charges.len()).map(|cost| {
+                    let believed = reply.wait.min(core.options.recheck);
+                    Denied {
+                        cost: *cost,
+                        until: asked + reply.wait,
+                        believed: asked + believed,
+                        again: core.jittered(Instant::now() + believed),
+                    }
                 });
-                self.core.change(|state| {
-                    if let Some(purse) = &self.core.purse {
-                        state.batches.learn(purse, reply.free);
+                core.change(|state| {
+                    if let Some(ahead) = &core.ahead {
+                        state.batches.learn(ahead, reply.free);
                     }
                     // Of before something came back nothing is known.
                     let denied = denied.filter(|_| state.line.forgets == forgets);
-                    answer(state, rule, charges, denied);
+                    answer(state, rule, charges, denied, source, costs.len());
                 });
             }
-            Err(error) if applies(error) => self.fall_back(rule, costs.len(), present, error),
+            Err(error) if applies(error) => self.fall_back(rule, costs.len(), error),
             Err(error) => {
                 let error = AcquireError::from(error);
-                self.core
-                    .change(|state| state.line.fail(costs.len(), &error));
+                core.change(|state| state.line.fail(costs.len(), &error));
             }
         }
     }
 
-    /// For all who were in line when the server was asked, although it was asked for the first ones
-    /// alone: nobody waits for one deadline after another.
-    fn fall_back(&self, rule: &Rule, asked: usize, present: usize, error: StoreError) {
-        let waiters = |state: &State| -> Vec<u64> {
-            let waiters = state.line.waiters.iter().take(present);
-            waiters.map(|waiter| waiter.cost).collect()
-        };
-        match self.core.options.fallback {
+    /// For all who are in line by now, although it was asked for the first ones alone: nobody waits
+    /// for one deadline after another.
+    fn fall_back(&self, rule: &Rule, asked: usize, error: StoreError) {
+        let core = &self.core;
+        match core.options.fallback {
             Fallback::FailClosed => {
                 // For the others nothing was sent.
                 let unsent = if error.is_perhaps_charged() {
@@ -161,99 +207,101 @@ impl Driver {
                 } else {
                     error
                 };
-                let others = present.saturating_sub(asked);
-                self.core.change(|state| {
+                core.change(|state| {
                     state.line.fail(asked, &AcquireError::from(error));
-                    state.line.fail(others, &AcquireError::from(unsent));
+                    state.line.fail_all(&AcquireError::from(unsent));
                 });
             }
             Fallback::FailOpen => {
-                let costs = waiters(&self.core.state());
-                let charges = costs
-                    .iter()
-                    .map(|cost| Charge::open(*cost, Source::Fallback));
-                let charges = charges.collect();
-                self.core.change(|state| answer(state, rule, charges, None));
+                core.change(|state| {
+                    let open = |cost| Charge::open(cost, Source::Fallback);
+                    let charges = state.line.costs().map(open).collect();
+                    answer(state, rule, charges, None, Source::Fallback, 0);
+                });
             }
-            Fallback::Local { .. } => {
-                let costs = waiters(&self.core.state());
-                self.decide_alone(rule, &costs);
-            }
+            Fallback::Local { .. } => self.decide_alone(rule),
         }
     }
 
-    fn decide_alone(&self, rule: &Rule, costs: &[u64]) {
-        let Some(stand_in) = self.core.state().stand_in.clone() else {
+    fn decide_alone(&self, rule: &Rule) {
+        let core = &self.core;
+        let (stand_in, costs) = {
+            let state = core.state();
+            let costs: Vec<u64> = state.line.costs().collect();
+            (state.stand_in.clone(), costs)
+        };
+        let Some(stand_in) = stand_in else {
             return;
         };
         let (now, mut charges, mut denied) = (Instant::now(), Vec::new(), None);
-        for cost in costs {
+        for cost in &costs {
             match stand_in.try_acquire_many(*cost) {
                 Ok(local) => charges.push(Charge {
                     ticket: Ticket::Local(local),
                     ..Charge::open(*cost, Source::Fallback)
                 }),
                 Err(refused) => {
-                    let Some(wait) = refused.retry_after() else {
-                        // More than the share.
-                        self.core.change(|state| {
-                            state.line.grant(charges);
-                            state.line.fail(1, &refused);
-                        });
-                        return;
-                    };
+                    let wait = refused.retry_after().unwrap_or(AGAIN);
                     // The server may be back long before the share is.
-                    let again = self.core.store.again(&self.core.key);
+                    let again = core.store.again(&core.key);
                     let again = again.unwrap_or(now).max(now + AGAIN).min(now + wait);
                     denied = Some(Denied {
                         cost: *cost,
-                        until: again,
+                        until: now + wait,
+                        believed: again,
                         again,
                     });
                     break;
                 }
             }
         }
-        self.core
-            .change(|state| answer(state, rule, charges, denied));
+        let source = Source::Fallback;
+        core.change(|state| answer(state, rule, charges, denied, source, costs.len()));
     }
 }
 
-/// Grants to those in front, and keeps what is known of the next one.
-fn answer(state: &mut State, rule: &Rule, charges: Vec<Charge>, denied: Option<Denied>) {
+/// Grants to those in front, and keeps what is known of the next one. So many were asked for.
+fn answer(
+    state: &mut State,
+    rule: &Rule,
+    charges: Vec<Charge>,
+    denied: Option<Denied>,
+    source: Source,
+    asked: usize,
+) {
+    let left = asked.saturating_sub(charges.len());
     state.line.grant(charges);
     // Of another rule nothing is known.
-    state.line.denied = denied.filter(|_| state.rule == *rule);
+    state.line.learn(denied.filter(|_| state.rule == *rule));
+    state.line.refuse(rule, Instant::now(), left, source);
 }
 
 /// Those in front, out of what was taken ahead.
-fn serve(purse: &Purse, state: &mut State) {
-    while let Some(first) = state.line.waiters.front() {
-        let cost = first.cost;
-        let Some(taken) = purse.take_shut(cost) else {
+fn serve(ahead: &Ahead, state: &mut State) {
+    while let Some(cost) = state.line.first() {
+        let Some(taken) = ahead.purse.take_shut(cost, ahead.now().as_nanos()) else {
             return;
         };
-        let charge = Core::taken(state.rule.burst, cost, taken);
-        state.line.grant([charge]);
+        state.line.grant([ahead.charge(cost, taken)]);
     }
 }
 
 impl Core {
     fn has_ended(&self, state: &State) -> bool {
         let abandoned = self.abandoned.load(Ordering::Acquire);
-        state.closed || abandoned && state.line.waiters.is_empty()
+        state.closed || abandoned && state.line.is_empty()
     }
 
-    /// What to do for the purse when nobody is in line.
-    fn keep_purse(&self, purse: &Purse, state: &State) -> Next {
+    /// What to do for what is held when nobody is in line.
+    fn keep(&self, ahead: &Ahead, state: &State) -> Next {
         if self.has_ended(state) {
             return Next::Nothing;
         }
-        purse.shut(false);
-        if let Some(n) = state.batches.wanted(purse) {
+        ahead.purse.shut(false);
+        if let Some(n) = state.batches.wanted(ahead) {
             return Next::TakeAhead(n);
         }
-        match state.batches.over_in(purse) {
+        match state.batches.over_in(ahead) {
             Some(over) => Next::Wait(Instant::now() + over),
             None => Next::Nothing,
         }
@@ -265,9 +313,12 @@ impl Drop for Driver {
         if !self.done {
             self.core.change(|state| {
                 state.driven = false;
-                let all = state.line.waiters.len();
-                let error = AcquireError::from(StoreError::NoRuntime);
-                state.line.fail(all, &error);
+                let error = if state.closed {
+                    AcquireError::new(ErrorKind::Closed)
+                } else {
+                    AcquireError::from(StoreError::NoRuntime)
+                };
+                state.line.fail_all(&error);
             });
         }
     }

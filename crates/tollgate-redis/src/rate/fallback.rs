@@ -1,6 +1,6 @@
 //! [`Fallback`]: what to do when the store cannot decide.
 
-use tollgate::{Quota, RateLimiter};
+use tollgate::{Algorithm, Oversize, Quota, RateLimiter};
 
 use crate::error::StoreError;
 
@@ -16,9 +16,10 @@ pub enum Fallback {
     FailClosed,
     /// Everybody is admitted.
     FailOpen,
-    /// This process decides by itself, by an equal share of the quota: one of so many. As long as
-    /// no more processes than that do so, they keep the quota together, but for what was
-    /// admitted before.
+    /// This process decides by itself, by an equal share of the quota: one of so many, by the same
+    /// algorithm. As long as no more processes than that do so, they keep the quota together, but
+    /// for what was admitted before. Who asks for more than a share at once, though not for more
+    /// than the burst, is admitted when nothing is owed, and leaves a debt.
     Local {
         /// How many shares there are: as many as there are processes.
         share: u32,
@@ -36,9 +37,17 @@ pub(super) fn applies(error: StoreError) -> bool {
 
 impl Fallback {
     /// The limiter that stands in.
-    pub(super) fn stand_in(self, quota: Quota) -> Option<RateLimiter> {
+    ///
+    /// # Panics
+    ///
+    /// If the quota cannot be split so, or its share is none for the algorithm.
+    #[track_caller]
+    pub(super) fn stand_in(self, quota: Quota, algorithm: Algorithm) -> Option<RateLimiter> {
         match self {
-            Self::Local { share } => Some(RateLimiter::new(quota.split(share))),
+            Self::Local { share } => {
+                let limiter = RateLimiter::new(quota.split(share)).algorithm(algorithm);
+                Some(limiter.oversize(Oversize::Debt))
+            }
             _ => None,
         }
     }

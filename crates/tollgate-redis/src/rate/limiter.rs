@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use tollgate::{AcquireError, Algorithm, CancelOn, Decision, Oversize, Quota};
+use tollgate::{AcquireError, Algorithm, CancelOn, Decision, ErrorKind, Oversize, Quota};
 
 use super::acquire::Acquire;
-use super::charge::Charge;
+use super::charge::{Charge, Source};
 use super::core::{Core, Options};
 use super::fallback::Fallback;
-use super::reply::Reply;
 use super::reservation::Reservation;
 use super::rule::Rule;
 use crate::error::StoreError;
@@ -84,6 +83,7 @@ impl RateLimiter {
             jitter: Duration::ZERO,
             max_waiters: usize::MAX,
             coalesce: true,
+            recheck: Duration::from_secs(1),
             ahead: None,
         };
         Self::made(store.clone(), key.into(), quota, options)
@@ -92,9 +92,10 @@ impl RateLimiter {
     #[track_caller]
     fn made(store: Store, key: String, quota: Quota, options: Options) -> Self {
         let rule = Self::rule(quota, options.algorithm);
+        let stand_in = options.fallback.stand_in(quota, options.algorithm);
         Self {
             handle: Arc::new(Handle {
-                core: Arc::new(Core::new(store, key, quota, rule, options)),
+                core: Arc::new(Core::new(store, key, quota, rule, options, stand_in)),
             }),
         }
     }
@@ -135,7 +136,7 @@ impl RateLimiter {
     ///
     /// # Panics
     ///
-    /// If the share of a [`Local`](Fallback::Local) is one of none.
+    /// If the share of a [`Local`](Fallback::Local) is one of none, or too small for the algorithm.
     #[track_caller]
     pub fn fallback(self, fallback: Fallback) -> Self {
         self.with(|options| options.fallback = fallback)
@@ -146,8 +147,9 @@ impl RateLimiter {
         self.with(|options| options.oversize = oversize)
     }
 
-    /// Asks again for whoever waits by up to so much later than the server said, at random, so that
-    /// a fleet does not ask all at once.
+    /// Adds up to so much, at random, to what the server said: asks later for whoever waits, and
+    /// tells who is refused to come again later, so that a fleet does not come all at once. By
+    /// default nothing.
     pub fn jitter(self, most: Duration) -> Self {
         self.with(|options| options.jitter = most)
     }
@@ -157,6 +159,13 @@ impl RateLimiter {
         self.with(|options| options.max_waiters = max_waiters)
     }
 
+    /// For how long a denial is believed, if it holds for longer: after that the server is asked
+    /// again, for whoever waits and for whoever comes. By default one second. So what another process
+    /// gives back, or a key that was deleted, is noticed within that time.
+    pub fn recheck(self, most: Duration) -> Self {
+        self.with(|options| options.recheck = most)
+    }
+
     /// Whether callers who come together are asked for in one call, as they are by default.
     pub fn coalesce(self, coalesce: bool) -> Self {
         self.with(|options| options.coalesce = coalesce)
@@ -164,7 +173,8 @@ impl RateLimiter {
 
     /// Takes up to `chunk` tokens ahead, as long as the server has as many to spare, and decides out
     /// of them without a call; holds them for at most `hold`, and gives back what is left, also
-    /// when the last clone is dropped: in the background, so not if the process ends at once.
+    /// when the last clone is dropped: in the background, so not if the process ends at once. Await
+    /// [`shutdown`](Self::shutdown) before that.
     ///
     /// The limit holds by the times at which the server charged, of which [`Charge::at`] is the last
     /// one here, perhaps of a later chunk. By those at which
@@ -174,7 +184,7 @@ impl RateLimiter {
     ///
     /// # Panics
     ///
-    /// If `chunk` is 0 or more than the burst, or `hold` is zero.
+    /// If `chunk` is 0, more than the burst, or more than 4 million (2^22); or if `hold` is zero.
     #[track_caller]
     pub fn ahead(self, chunk: u64, hold: Duration) -> Self {
         let burst = self.handle.core.state().rule.burst;
@@ -182,6 +192,7 @@ impl RateLimiter {
             (1..=burst).contains(&chunk),
             "a chunk of {chunk} is none of a burst of {burst}"
         );
+        assert!(chunk <= 1 << 22, "a chunk of {chunk} is more than 2^22");
         assert!(hold > Duration::ZERO, "tokens cannot be held for {hold:?}");
         self.with(|options| options.ahead = Some((chunk, hold)))
     }
@@ -232,47 +243,89 @@ impl RateLimiter {
         Acquire::new(Arc::clone(&self.handle.core), n, true)
     }
 
-    /// Charges one now, to be paid for after a delay of at most `most`, and says how long that is.
+    /// As much as may go now, at most `n`: [`Charge::cost`] says how much that is.
+    ///
+    /// # Order
+    ///
+    /// Nobody who waits in this process is overtaken: while somebody does, this is refused.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped while the server is being asked, what it is charged is given back when the answer is
+    /// there.
     ///
     /// # Errors
     ///
-    /// `Limited` if it would be longer, and nothing is charged then; `Store`.
+    /// `Limited` if not even one may go; otherwise as [`acquire`](Self::acquire).
+    pub async fn try_acquire_up_to(&self, n: u64) -> Result<Charge, AcquireError> {
+        let core = &self.handle.core;
+        let rule = {
+            let state = core.state();
+            if state.closed {
+                return Err(AcquireError::new(ErrorKind::Closed));
+            }
+            if n == 0 {
+                return Ok(Charge::open(0, Source::Nobody));
+            }
+            if let Some(wait) = state.line.wait(&state.rule, 1, Instant::now()) {
+                return Err(Source::Known.limited(state.line.jittered(wait)));
+            }
+            if !state.line.is_empty() {
+                return Err(AcquireError::new(ErrorKind::Limited));
+            }
+            state.rule
+        };
+        let arguments = rule.arguments("upto").number(n);
+        let (charge, _) = core.charge_alone(rule, arguments, n, 1).await?;
+        Ok(charge)
+    }
+
+    /// Charges one now, to be paid for after a delay of at most `most`, and says how long that is.
+    ///
+    /// # Order
+    ///
+    /// As if another process had asked: it is charged before those who wait in this one, who wait
+    /// for as much longer.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped while the server is being asked, what it is charged is given back when the answer is
+    /// there.
+    ///
+    /// # Errors
+    ///
+    /// `Limited` if it would be longer, and nothing is charged then; `Closed`; `Store` if the store
+    /// fails, and the [fallback](Self::fallback) does not decide: that charges what goes at once.
     pub async fn reserve(&self, most: Duration) -> Result<Reservation, AcquireError> {
         self.reserve_many(1, most).await
     }
 
     /// Charges so many now, to be paid for after a delay of at most `most`.
     ///
+    /// # Cancel safety
+    ///
+    /// As [`reserve`](Self::reserve).
+    ///
     /// # Errors
     ///
     /// As [`reserve`](Self::reserve); `ExceedsCapacity` if that is more than the burst.
     pub async fn reserve_many(&self, n: u64, most: Duration) -> Result<Reservation, AcquireError> {
+        let core = &self.handle.core;
         let rule = self.admissible(n)?;
-        let most = u64::try_from(most.as_micros())
-            .unwrap_or(u64::MAX)
-            .min(1 << 52);
-        let arguments = rule.arguments("reserve").numbers([n, most]);
-        let reply = self.handle.core.ask(&rule, arguments).await?;
-        if reply.done == 0 {
-            return Err(AcquireError::limited(reply.wait));
-        }
-        let due = self.handle.core.jittered(Instant::now() + reply.wait);
-        let charge = Self::charged(&rule, n, &reply)?;
-        Ok(Reservation::new(Arc::clone(&self.handle.core), charge, due))
-    }
-
-    /// What a call charged to one alone.
-    fn charged(rule: &Rule, n: u64, reply: &Reply) -> Result<Charge, StoreError> {
-        let charges = Core::charges(rule, &[n], reply);
-        charges.into_iter().next().ok_or(StoreError::Script)
+        let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
+        let arguments = rule.arguments("reserve").numbers([n, most.min(1 << 52)]);
+        let (charge, wait) = core.charge_alone(rule, arguments, n, n).await?;
+        let due = core.jittered(Instant::now() + wait);
+        Ok(Reservation::new(Arc::clone(core), charge, due))
     }
 
     fn admissible(&self, n: u64) -> Result<Rule, AcquireError> {
-        let state = self.handle.core.state();
+        let core = &self.handle.core;
+        let state = core.state();
         if state.closed {
-            return Err(AcquireError::new(tollgate::ErrorKind::Closed));
+            return Err(AcquireError::new(ErrorKind::Closed));
         }
-        if n > state.rule.burst && self.handle.core.options.oversize != Oversize::Debt {
+        if n > state.rule.burst && core.options.oversize != Oversize::Debt {
             return Err(AcquireError::exceeds_capacity(state.rule.burst));
         }
         Ok(state.rule)
@@ -280,14 +333,21 @@ impl RateLimiter {
 
     /// Charges so much in any case: for work that is done already, or that others let in.
     ///
+    /// # Cancel safety
+    ///
+    /// Dropped while the server is being asked, it is charged nevertheless.
+    ///
     /// # Errors
     ///
     /// How the store failed.
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
-        let rule = self.handle.core.state().rule;
+        let core = &self.handle.core;
+        let rule = core.state().rule;
         let arguments = rule.arguments("charge").number(n);
-        let reply = self.handle.core.ask(&rule, arguments).await?;
-        Self::charged(&rule, n, &reply)
+        let reply = core.ask(&rule, arguments).await?;
+        Core::charges(&rule, &[n], &reply, Source::Store)
+            .pop()
+            .ok_or(StoreError::Script)
     }
 
     /// Gives back what was charged, as far as it is not paid off.
@@ -299,6 +359,10 @@ impl RateLimiter {
     /// # Errors
     ///
     /// How the store failed: then it stays charged, and time pays it off.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped while the server is being asked, it may be given back or not.
     pub async fn refund(&self, charge: Charge) -> Result<(), StoreError> {
         self.handle.core.give_back(charge).await
     }
@@ -317,7 +381,12 @@ impl RateLimiter {
         if actual > charge.cost {
             self.charge(actual - charge.cost).await?;
         } else if actual < charge.cost {
-            self.handle.core.give(&charge, charge.cost - actual).await?;
+            let over = charge.cost - actual;
+            let charge = Charge {
+                cost: over,
+                ..charge
+            };
+            self.handle.core.give_back(charge).await?;
         }
         Ok(())
     }
@@ -343,23 +412,24 @@ impl RateLimiter {
     /// As [`new`](Self::new) and [`algorithm`](Self::algorithm).
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        let rule = Self::rule(quota, self.handle.core.options.algorithm);
-        let stand_in = self
-            .handle
-            .core
-            .options
-            .fallback
-            .stand_in(quota)
-            .map(Arc::new);
+        let core = &self.handle.core;
+        let Options {
+            algorithm,
+            fallback,
+            ..
+        } = core.options;
+        let rule = Self::rule(quota, algorithm);
+        let stand_in = fallback.stand_in(quota, algorithm).map(Arc::new);
         {
-            let mut state = self.handle.core.state();
+            let mut state = core.state();
             state.quota = quota;
             state.rule = rule;
-            if state.stand_in.is_some() {
-                state.stand_in = stand_in;
-            }
+            state.stand_in = stand_in;
         }
-        self.handle.core.forget_denied();
+        if let Some(ahead) = &core.ahead {
+            ahead.burst.store(rule.burst, Ordering::Relaxed);
+        }
+        core.forget_denied();
     }
 
     /// The quota.
@@ -374,7 +444,7 @@ impl RateLimiter {
 
     /// How many wait in this process.
     pub fn waiting(&self) -> usize {
-        self.handle.core.state().line.waiters.len()
+        self.handle.core.state().line.len()
     }
 
     /// Admits nobody any more, in this process: who waits and who comes gets `Closed`.
@@ -382,11 +452,25 @@ impl RateLimiter {
         {
             let core = &self.handle.core;
             core.state().closed = true;
-            if let Some(purse) = &core.purse {
-                purse.shut(true);
+            if let Some(ahead) = &core.ahead {
+                ahead.purse.shut(true);
             }
         }
         self.handle.core.stirred.notify_one();
+    }
+
+    /// [Closes](Self::close) it, and returns once nothing is on its way back to the server any more: what
+    /// was [taken ahead](Self::ahead) and not used, and what was charged to those who
+    /// had left. What cannot be given back by the store's deadline stays charged.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it is closed all the same, and what is left goes back in the background.
+    pub async fn shutdown(&self) {
+        self.close();
+        let tasks = &self.handle.core.tasks;
+        tasks.close();
+        tasks.wait().await;
     }
 
     /// Whether it was [closed](Self::close).

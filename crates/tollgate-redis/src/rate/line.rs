@@ -4,7 +4,8 @@
 //!    is a prefix of that.
 //! 2. Whoever gives up is passed over; if the answer comes nevertheless, it is given back.
 //! 3. That something was denied until a time holds for all that costs as much or more, until
-//!    then. It is forgotten when something is given back, or the quota changes.
+//!    then; but it is not believed for long. It is forgotten when something is given back, or the
+//!    quota changes.
 //!
 //! Times are given, none is read here.
 
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tollgate::{AcquireError, ErrorKind};
 
-use super::charge::Charge;
+use super::charge::{Charge, Source};
 use super::rule::Rule;
 
 pub(super) type Answer = crate::wait::Answer<Charge>;
@@ -35,16 +36,22 @@ pub(super) struct Denied {
     pub(super) cost: u64,
     /// Nothing of that cost is admitted before.
     pub(super) until: Instant,
-    /// When to ask again for whoever is in front: not before it is admitted.
+    /// Until when that is believed.
+    pub(super) believed: Instant,
+    /// When to ask again for whoever is in front.
     pub(super) again: Instant,
 }
 
 #[derive(Default)]
 pub(super) struct Line {
-    pub(super) waiters: VecDeque<Waiter>,
-    pub(super) denied: Option<Denied>,
+    waiters: VecDeque<Waiter>,
+    /// What all of them ask for.
+    total: u128,
+    denied: Option<Denied>,
     /// How often what was denied has been forgotten.
     pub(super) forgets: u64,
+    /// At most so much is added to what those are told who try.
+    jitter: Duration,
     /// Answers that are given once the lock is gone, as they wake somebody.
     pub(super) told: Vec<(oneshot::Sender<Answer>, Answer)>,
 }
@@ -63,80 +70,140 @@ pub(super) enum Next {
 }
 
 impl Line {
+    pub(super) fn new(jitter: Duration) -> Self {
+        Self {
+            jitter,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// What the first one asks for.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.waiters.front().map(|waiter| waiter.cost)
+    }
+
+    pub(super) fn costs(&self) -> impl Iterator<Item = u64> {
+        self.waiters.iter().map(|waiter| waiter.cost)
+    }
+
+    pub(super) fn join(&mut self, waiter: Waiter) {
+        self.total += u128::from(waiter.cost);
+        self.waiters.push_back(waiter);
+    }
+
+    /// Later than that by up to the jitter.
+    pub(super) fn jittered(&self, wait: Duration) -> Duration {
+        wait.saturating_add(self.jitter.mul_f64(fastrand::f64()))
+    }
+
+    fn denied_at(&self, now: Instant) -> Option<Denied> {
+        self.denied.filter(|denied| denied.believed > now)
+    }
+
     /// How long somebody would wait for so much who came now, if that is known.
     pub(super) fn wait(&self, rule: &Rule, cost: u64, now: Instant) -> Option<Duration> {
-        let denied = self.denied.filter(|denied| denied.until > now)?;
+        let denied = self.denied_at(now)?;
         let wait = denied.until - now;
         match self.waiters.front() {
             None => (cost >= denied.cost).then_some(wait),
             Some(first) if first.cost < denied.cost => None,
             // Those behind the one that was denied need as much more.
-            Some(_) => {
-                let behind = self.waiters.iter().skip(1);
-                let behind = behind.fold(cost, |sum, waiter| sum.saturating_add(waiter.cost));
+            Some(first) => {
+                let behind = self.total - u128::from(first.cost) + u128::from(cost);
                 Some(wait.saturating_add(rule.lasting(behind)))
             }
         }
     }
 
-    /// Passes over those who gave up.
-    pub(super) fn clear(&mut self) {
-        self.waiters.retain(|waiter| !waiter.answer.is_closed());
+    /// Keeps what is known of whoever is in front, or nothing.
+    pub(super) fn learn(&mut self, denied: Option<Denied>) {
+        self.denied = denied;
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.denied = None;
+        self.forgets += 1;
+    }
+
+    /// Passes over those who gave up; and refuses those who ask for more than goes at once.
+    pub(super) fn clear(&mut self, most: Option<u64>) {
+        let leaves = |waiter: &Waiter| {
+            waiter.answer.is_closed() || most.is_some_and(|most| waiter.cost > most)
+        };
+        if !self.waiters.iter().any(leaves) {
+            return;
+        }
+        for waiter in std::mem::take(&mut self.waiters) {
+            if leaves(&waiter) {
+                self.total -= u128::from(waiter.cost);
+                let refused = AcquireError::exceeds_capacity(most.unwrap_or_default());
+                self.told.push((waiter.answer, Err(refused)));
+            } else {
+                self.waiters.push_back(waiter);
+            }
+        }
     }
 
     /// Refuses those who will not wait, and says what to do.
     pub(super) fn next(&mut self, rule: &Rule, now: Instant, most: usize) -> Next {
-        if let Some(denied) = self.denied.filter(|denied| denied.until > now) {
-            self.refuse(rule, denied, now);
-        } else {
-            self.denied = None;
-        }
+        self.refuse(rule, now, 0, Source::Known);
         let Some(first) = self.waiters.front() else {
             return Next::Nothing;
         };
         if let Some(denied) = self.denied.filter(|denied| first.cost >= denied.cost) {
             return Next::Wait(denied.again);
         }
-        let costs = self.waiters.iter().map(|waiter| waiter.cost);
-        Next::Ask(costs.take(most).collect())
+        Next::Ask(self.costs().take(most).collect())
     }
 
-    /// Refuses whoever is not admitted before they give up.
-    fn refuse(&mut self, rule: &Rule, denied: Denied, now: Instant) {
+    /// Refuses whoever is not admitted before they give up, by what is known: the first so many by
+    /// this source, as they were asked for just now.
+    pub(super) fn refuse(&mut self, rule: &Rule, now: Instant, asked: usize, source: Source) {
+        let Some(denied) = self.denied_at(now) else {
+            self.denied = None;
+            return;
+        };
         let wait = denied.until - now;
         let mut behind = None;
-        let mut kept = VecDeque::with_capacity(self.waiters.len());
-        for waiter in self.waiters.drain(..) {
+        for (index, waiter) in std::mem::take(&mut self.waiters).into_iter().enumerate() {
             let wait = match behind {
                 // Of this one nothing is known.
                 None if waiter.cost < denied.cost => {
-                    kept.push_back(waiter);
+                    self.waiters.push_back(waiter);
                     continue;
                 }
                 None => wait,
-                Some(before) => {
-                    wait.saturating_add(rule.lasting(waiter.cost.saturating_add(before)))
-                }
+                Some(before) => wait.saturating_add(rule.lasting(before + u128::from(waiter.cost))),
             };
             let fits = waiter.until.is_none_or(|until| until - now >= wait);
-            if waiter.tries {
-                let refused = Err(AcquireError::limited(wait));
-                self.told.push((waiter.answer, refused));
-            } else if !fits {
-                let refused = Err(AcquireError::would_take(wait));
-                self.told.push((waiter.answer, refused));
+            let refused = if waiter.tries {
+                let source = if index < asked { source } else { Source::Known };
+                source.limited(self.jittered(wait))
+            } else if fits {
+                behind = Some(behind.map_or(0, |before| before + u128::from(waiter.cost)));
+                self.waiters.push_back(waiter);
+                continue;
             } else {
-                behind = Some(behind.map_or(0, |before: u64| before.saturating_add(waiter.cost)));
-                kept.push_back(waiter);
-            }
+                AcquireError::would_take(wait)
+            };
+            self.total -= u128::from(waiter.cost);
+            self.told.push((waiter.answer, Err(refused)));
         }
-        self.waiters = kept;
     }
 
     /// Grants to those in front, who are still there: nobody else takes from the line.
     pub(super) fn grant(&mut self, charges: impl IntoIterator<Item = Charge>) {
         for charge in charges {
             let waiter = self.waiters.pop_front().expect("it was asked for them");
+            self.total -= u128::from(waiter.cost);
             self.told.push((waiter.answer, Ok(charge)));
         }
     }
@@ -145,12 +212,17 @@ impl Line {
     pub(super) fn fail(&mut self, count: usize, error: &AcquireError) {
         let count = count.min(self.waiters.len());
         for waiter in self.waiters.drain(..count) {
+            self.total -= u128::from(waiter.cost);
             self.told.push((waiter.answer, Err(error.clone())));
         }
     }
 
+    /// Refuses everybody.
+    pub(super) fn fail_all(&mut self, error: &AcquireError) {
+        self.fail(self.waiters.len(), error);
+    }
+
     pub(super) fn close(&mut self) {
-        let all = self.waiters.len();
-        self.fail(all, &AcquireError::new(ErrorKind::Closed));
+        self.fail_all(&AcquireError::new(ErrorKind::Closed));
     }
 }

@@ -8,9 +8,11 @@ mod driver;
 mod fallback;
 mod limiter;
 mod line;
+mod purse;
 mod reply;
 mod reservation;
 mod rule;
+mod seat;
 mod throttle;
 
 pub use self::acquire::Acquire;

@@ -158,9 +158,18 @@ impl Rule {
         }
     }
 
-    /// How long it takes until so much comes back, at least.
-    pub(crate) fn lasting(&self, n: u64) -> Duration {
-        let micros = u128::from(n) * u128::from(self.period) / u128::from(self.count.max(1));
+    /// How long it takes at least, from when somebody is admitted as early as can be, until so much
+    /// more is.
+    pub(crate) fn lasting(&self, n: u128) -> Duration {
+        let (count, period) = (u128::from(self.count.max(1)), u128::from(self.period));
+        let micros = match self.kind {
+            // A microsecond may have been rounded up.
+            Kind::Debt if !self.step => (n.saturating_mul(period) / count).saturating_sub(1),
+            // Less than a step may be left of the one that let them in.
+            Kind::Debt | Kind::Log => (n / count).saturating_mul(period),
+            // In a period it lets in less than twice the count.
+            Kind::Window => (n / (2 * count)).saturating_mul(period),
+        };
         Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 }

@@ -28,6 +28,7 @@ use tokio::runtime::Handle;
 use self::breaker::Breaker;
 pub use self::check::Warning;
 use self::link::{Address, Connection, Link, Progress};
+use crate::carried::Carried;
 use crate::error::StoreError;
 use crate::script::{Arguments, Script};
 
@@ -186,6 +187,23 @@ impl Store {
     /// Whether keys are spread over slots, of which a script sees one.
     pub(crate) fn is_cluster(&self) -> bool {
         self.shared.link.is_cluster()
+    }
+
+    /// Has something asked by whoever waits for it, and to the end if they do not.
+    pub(crate) fn carry<T: Send + 'static, E: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Carried<T, E> {
+        Carried::new(&self.shared.runtime, future)
+    }
+
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.shared.runtime
+    }
+
+    /// Whether this is called in the runtime that the connection lives on.
+    pub(crate) fn is_inside(&self) -> bool {
+        Handle::try_current().is_ok_and(|current| current.id() == self.shared.runtime.id())
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
