@@ -6,6 +6,8 @@ mod limiter {
     mod ahead;
     mod detector;
     mod edges;
+    mod fallback;
+    mod options;
     mod several;
     mod verbs;
 }

@@ -19,7 +19,7 @@ use super::charge::{Charge, Source, Ticket};
 use super::line::Next;
 use super::purse::{self, Purse, Taken, after, between};
 use super::reply::Reply;
-use super::rule::Rule;
+use super::rule::{Kind, Rule};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Of so many batches that were used up it is known what they were.
@@ -39,13 +39,15 @@ pub(super) struct Ahead {
 
 /// A charge that tokens are of.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Batch {
-    pub(super) rule: Rule,
-    pub(super) position: u64,
-    pub(super) made: u64,
+struct Batch {
+    rule: Rule,
+    position: u64,
+    made: u64,
     /// The number of its first token, and how many there are.
     first: u64,
     count: u64,
+    /// How many more there were, which went back from its end.
+    gone: u64,
     over: Tick,
 }
 
@@ -80,8 +82,30 @@ pub(super) struct Batches {
 /// So many of a batch, to be given back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
-    pub(super) batch: Batch,
+    batch: Batch,
     pub(super) count: u64,
+    /// How many tokens of the batch are behind them.
+    behind: u64,
+}
+
+impl Rest {
+    pub(super) fn ticket(&self) -> Ticket {
+        let Batch {
+            rule,
+            position,
+            made,
+            ..
+        } = self.batch;
+        Ticket::Store {
+            rule,
+            // Only a log knows one token from another; of a debt it would be less that comes back.
+            position: match rule.kind {
+                Kind::Log => rule.position(position, self.behind),
+                Kind::Debt | Kind::Window => position,
+            },
+            made,
+        }
+    }
 }
 
 impl Ahead {
@@ -145,6 +169,7 @@ impl Batches {
             made: reply.made,
             first: after(purse.number(), purse.count()),
             count: reply.done.min(room),
+            gone: reply.done.saturating_sub(room),
             over: later(asked, ahead.hold),
         };
         self.batches.push_back(batch);
@@ -152,7 +177,12 @@ impl Batches {
         self.retire(ahead);
         purse.put(batch.count);
         let count = reply.done - batch.count;
-        (count > 0).then_some(Rest { batch, count })
+        let behind = 0;
+        (count > 0).then_some(Rest {
+            batch,
+            count,
+            behind,
+        })
     }
 
     /// Those that are used up are no more in use.
@@ -190,7 +220,11 @@ impl Batches {
             }
             let count = ahead.purse.pass(batch.end());
             if count > 0 {
-                rests.push(Rest { batch, count });
+                rests.push(Rest {
+                    batch,
+                    count,
+                    behind: batch.gone,
+                });
             }
             self.batches.pop_front();
             self.used.push_back(batch);
@@ -203,11 +237,14 @@ impl Batches {
     pub(super) fn take_excess(&mut self, ahead: &Ahead) -> Option<Rest> {
         let last = self.batches.back_mut()?;
         let count = ahead.purse.reduce(ahead.chunk).min(last.count);
-        last.count -= count;
-        (count > 0).then_some(Rest {
+        let rest = Rest {
             batch: *last,
             count,
-        })
+            behind: last.gone,
+        };
+        last.count -= count;
+        last.gone += count;
+        (count > 0).then_some(rest)
     }
 
     /// Gives back the last `n` tokens before a number: puts them back, or says of which batches they
@@ -222,8 +259,11 @@ impl Batches {
             if count == 0 || in_use && ahead.purse.put_back(batch.first, batch.count, count) {
                 continue;
             }
-            let batch = *batch;
-            rests.push(Rest { batch, count });
+            rests.push(Rest {
+                batch: *batch,
+                count,
+                behind: batch.gone + batch.count - between(batch.first, end).min(batch.count),
+            });
         }
         rests
     }

@@ -326,13 +326,3 @@ impl Core {
         time.checked_add(jitter).unwrap_or(time)
     }
 }
-
-impl Rest {
-    fn ticket(&self) -> Ticket {
-        Ticket::Store {
-            rule: self.batch.rule,
-            position: self.batch.position,
-            made: self.batch.made,
-        }
-    }
-}

@@ -1,5 +1,7 @@
 //! [`Fallback`]: what to do when the store cannot decide.
 
+use std::time::Duration;
+
 use tollgate::{Algorithm, Oversize, Quota, RateLimiter};
 
 use crate::error::StoreError;
@@ -45,10 +47,43 @@ impl Fallback {
     pub(super) fn stand_in(self, quota: Quota, algorithm: Algorithm) -> Option<RateLimiter> {
         match self {
             Self::Local { share } => {
-                let limiter = RateLimiter::new(quota.split(share)).algorithm(algorithm);
+                let limiter = RateLimiter::new(part(quota, algorithm, share)).algorithm(algorithm);
                 Some(limiter.oversize(Oversize::Debt))
             }
             _ => None,
         }
+    }
+}
+
+/// One of so many equal parts.
+#[track_caller]
+fn part(quota: Quota, algorithm: Algorithm, share: u32) -> Quota {
+    let parts = u64::from(share);
+    if algorithm == Algorithm::Gcra || parts == 0 {
+        return quota.split(share);
+    }
+    // What comes back in steps comes back all at once: so it is the count that is divided.
+    let (count, burst) = (quota.count() / parts, (quota.max_burst() / parts).max(1));
+    if count > 0 {
+        return Quota::new(count, quota.period()).burst(burst);
+    }
+    let seldom = quota.period().as_nanos() * u128::from(share);
+    let seldom = seldom.div_ceil(u128::from(quota.count()));
+    let seldom = Duration::from_nanos(u64::try_from(seldom).unwrap_or(u64::MAX));
+    Quota::new(1, seldom).burst(burst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_has_as_much_of_the_rate_and_of_what_goes_at_once() {
+        let part =
+            |algorithm, share| part(Quota::per_second(10).burst(6), algorithm, share).to_string();
+        assert_eq!(part(Algorithm::Gcra, 4), "10/4s");
+        assert_eq!(part(Algorithm::FixedWindow, 4), "2/s");
+        assert_eq!(part(Algorithm::TokenBucket, 3), "3/s burst 2");
+        assert_eq!(part(Algorithm::SlidingLog, 20), "1/2s");
     }
 }

@@ -329,7 +329,7 @@ mod tests {
             ..purse
         };
         assert_eq!(take(&last, 4), Some(1));
-        assert_eq!(last.put_back((1 << NUMBER_BITS) - 3, 5, 4), true);
+        assert!(last.put_back((1 << NUMBER_BITS) - 3, 5, 4));
         assert_eq!((last.count(), last.number()), (5, (1 << NUMBER_BITS) - 3));
     }
 }

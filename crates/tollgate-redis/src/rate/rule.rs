@@ -211,6 +211,25 @@ mod tests {
         assert!(error.contains("2^52"), "{error}");
     }
 
+    /// Of nobody who might be admitted in time it is said that they are not.
+    #[test]
+    fn what_lasts_is_a_lower_bound() {
+        let quota = Quota::per_second(10);
+        let lasting = |algorithm, n| {
+            let rule = Rule::new(quota, algorithm).unwrap();
+            rule.lasting(n).as_millis()
+        };
+        for (n, even, window, sliding) in [(0, 0, 0, 0), (9, 899, 0, 0), (10, 999, 1000, 0)] {
+            assert_eq!(lasting(Algorithm::Gcra, n), even);
+            assert_eq!(lasting(Algorithm::FixedWindow, n), window);
+            assert_eq!(lasting(Algorithm::SlidingLog, n), window);
+            assert_eq!(lasting(Algorithm::SlidingWindow, n), sliding);
+        }
+        assert_eq!(lasting(Algorithm::SlidingWindow, 20), 1000);
+        let huge = Rule::new(quota, Algorithm::FixedWindow).unwrap();
+        assert_eq!(huge.lasting(u128::MAX), Duration::from_micros(u64::MAX));
+    }
+
     #[test]
     fn positions_go_round() {
         let rule = gcra(Quota::per_second(5).burst(5));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::Quota;
+use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{RateLimiter, Source};
 
 use super::verbs::slow;
@@ -88,16 +88,15 @@ fn what_those_in_line_leave_behind_goes_back() {
 fn what_is_held_for_too_long_goes_back() {
     let server = Server::start();
     runtime().block_on(async {
-        let hold = Duration::from_millis(30);
-        let limiter = RateLimiter::new(&server.store(), "k", slow(100)).ahead(10, hold);
+        let (store, hold) = (server.store(), Duration::from_millis(30));
+        let limiter = RateLimiter::new(&store, "k", slow(100)).ahead(10, hold);
         let look = RateLimiter::new(&server.store(), "k", slow(100));
-        limiter.acquire().await.unwrap();
-        until(async || look.peek(0).await.unwrap().remaining == 89).await;
-        until(async || look.peek(0).await.unwrap().remaining == 99).await;
-        // And is taken anew when it is needed.
-        limiter.acquire().await.unwrap();
-        until(async || look.peek(0).await.unwrap().remaining == 88).await;
-        until(async || look.peek(0).await.unwrap().remaining == 98).await;
+        for used in 1..=3 {
+            limiter.acquire().await.unwrap();
+            // One for whoever asks first, one that takes ahead, and one that gives back.
+            until(async || store.calls() >= 3 * used).await;
+            until(async || look.peek(0).await.unwrap().remaining == 100 - used).await;
+        }
     });
 }
 
@@ -120,6 +119,56 @@ fn a_refund_goes_back_to_the_hand() {
         limiter.close();
         until(async || look.peek(0).await.unwrap().remaining == 99).await;
         limiter.acquire().await.unwrap_err();
+    });
+}
+
+#[test]
+fn a_refund_goes_to_the_batch_that_it_is_of() {
+    let server = Server::start();
+    runtime().block_on(async {
+        // It gives back exactly, in whatever order.
+        let log = || {
+            let limiter = RateLimiter::new(&server.store(), "k", slow(1000));
+            limiter.algorithm(Algorithm::SlidingLog)
+        };
+        let (limiter, look) = (log().ahead(10, HOLD), log());
+        limiter.acquire().await.unwrap();
+        let mut charges = Vec::new();
+        for used in 2..=50 {
+            // One is on its way now and then, and is waited for.
+            until(async || 1000 - look.peek(0).await.unwrap().remaining >= used).await;
+            charges.push(limiter.acquire().await.unwrap());
+        }
+        assert!(charges.iter().all(|it| it.source() == Source::Ahead));
+        let held = |remaining: u64| 1000 - remaining - 50;
+        until(async || held(look.peek(0).await.unwrap().remaining) >= 3).await;
+        let before = look.peek(0).await.unwrap().remaining;
+        // The oldest go back to the server, as what they are of is used up.
+        for charge in charges.drain(..20) {
+            limiter.refund(charge).await.unwrap();
+        }
+        assert_eq!(look.peek(0).await.unwrap().remaining, before + 20);
+        for charge in charges {
+            limiter.refund(charge).await.unwrap();
+        }
+        limiter.shutdown().await;
+        assert_eq!(look.peek(0).await.unwrap().remaining, 999);
+    });
+}
+
+#[test]
+fn a_shutdown_waits_until_all_of_it_is_back() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let look = RateLimiter::new(&server.store(), "k", slow(1000));
+        for round in 1..=20 {
+            let limiter = RateLimiter::new(&server.store(), "k", slow(1000)).ahead(100, HOLD);
+            limiter.acquire().await.unwrap();
+            limiter.shutdown().await;
+            assert_eq!(look.peek(0).await.unwrap().remaining, 1000 - round);
+            let refused = limiter.acquire().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Closed);
+        }
     });
 }
 

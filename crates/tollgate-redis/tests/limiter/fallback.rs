@@ -1,0 +1,99 @@
+//! Who decides while the store cannot.
+
+use std::error::Error;
+use std::time::Duration;
+
+use tollgate::{Algorithm, ErrorKind, Quota};
+use tollgate_redis::{Fallback, RateLimiter, Source, StoreError};
+
+use super::verbs::slow;
+use crate::support::runtime;
+use crate::support::server::Server;
+
+#[test]
+fn a_share_is_by_the_same_algorithm_and_what_is_more_leaves_a_debt() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let (quota, store) = (Quota::per_day(8), server.store());
+        let limiter = |algorithm| {
+            RateLimiter::new(&store, "k", quota)
+                .algorithm(algorithm)
+                .fallback(Fallback::Local { share: 4 })
+        };
+        let window = limiter(Algorithm::FixedWindow);
+        let log = limiter(Algorithm::SlidingLog);
+        server.kill();
+        for limiter in [&window, &log] {
+            // All of the share at once, as it does not come evenly.
+            let charge = limiter.try_acquire_many(2).await.unwrap();
+            assert_eq!(charge.source(), Source::Fallback);
+            let refused = limiter.try_acquire().await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Limited);
+            assert_eq!(Source::of(&refused), Some(Source::Fallback));
+            limiter.refund(charge).await.unwrap();
+        }
+        // More than a share, but no more than the quota.
+        let other = limiter(Algorithm::FixedWindow);
+        other.try_acquire_many(8).await.unwrap();
+        other.try_acquire().await.unwrap_err();
+        let refused = other.try_acquire_many(9).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
+    });
+}
+
+#[test]
+fn who_reserves_or_takes_what_there_is_goes_by_the_fallback_too() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter = |fallback| RateLimiter::new(&store, "k", slow(8)).fallback(fallback);
+        let closed = limiter(Fallback::FailClosed);
+        let open = limiter(Fallback::FailOpen);
+        let local = limiter(Fallback::Local { share: 4 });
+        server.kill();
+        let refused = closed.reserve(Duration::MAX).await.unwrap_err();
+        let source = refused.source().unwrap().downcast_ref::<StoreError>();
+        assert!(source.is_some(), "{refused:?}");
+
+        let (charge, delay) = open
+            .reserve_many(3, Duration::ZERO)
+            .await
+            .unwrap()
+            .confirm();
+        assert_eq!((charge.cost(), delay), (3, Duration::ZERO));
+        assert_eq!(open.try_acquire_up_to(5).await.unwrap().cost(), 5);
+
+        let charge = local.try_acquire_up_to(5).await.unwrap();
+        assert_eq!((charge.cost(), charge.source()), (2, Source::Fallback));
+        let refused = local.reserve(Duration::MAX).await.unwrap_err();
+        assert_eq!(Source::of(&refused), Some(Source::Fallback));
+    });
+}
+
+#[test]
+fn a_failure_is_told_to_all_who_are_in_line() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let deadline = Duration::from_millis(300);
+        let limiter = RateLimiter::new(&server.store().deadline(deadline), "k", slow(100));
+        limiter.acquire().await.unwrap();
+        server.stop();
+        let first = tokio::spawn({
+            let limiter = limiter.clone();
+            async move { limiter.acquire().await.unwrap_err() }
+        });
+        crate::support::until(async || limiter.waiting() == 1).await;
+        let refused = limiter.acquire().await.unwrap_err();
+        // Not by a deadline of its own, after that of the first one: it was not asked for.
+        let store_error = |error: &tollgate::AcquireError| {
+            *error
+                .source()
+                .unwrap()
+                .downcast_ref::<StoreError>()
+                .unwrap()
+        };
+        assert_eq!(store_error(&refused), StoreError::Unavailable);
+        assert_eq!(store_error(&first.await.unwrap()), StoreError::Timeout);
+        server.go_on();
+    });
+}

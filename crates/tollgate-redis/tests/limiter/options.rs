@@ -1,0 +1,210 @@
+//! What can be chosen, and changed.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tollgate::{ErrorKind, Oversize, Quota};
+use tollgate_redis::{Charge, RateLimiter, Source};
+
+use super::verbs::slow;
+use crate::support::server::Server;
+use crate::support::{runtime, until};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+#[test]
+fn what_is_more_than_the_burst_leaves_a_debt_if_that_is_wanted() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(10)).oversize(Oversize::Debt);
+        let charge = limiter.acquire_many(15).await.unwrap();
+        assert_eq!(charge.cost(), 15);
+        assert_eq!(limiter.peek(0).await.unwrap().remaining, 0);
+        let refused = limiter.try_acquire().await.unwrap_err();
+        // Five are owed beyond the burst, and one must come back.
+        let after = refused.retry_after().unwrap();
+        assert!(after > DAY / 2 && after <= DAY * 6 / 10, "{after:?}");
+        // It goes alone: once nothing is owed.
+        let fresh = RateLimiter::new(&server.store(), "k", slow(10)).oversize(Oversize::Debt);
+        let refused = fresh.try_acquire_many(15).await.unwrap_err();
+        assert!(refused.retry_after().unwrap() > DAY);
+        limiter.refund(charge).await.unwrap();
+        assert_eq!(limiter.peek(0).await.unwrap().remaining, 10);
+    });
+}
+
+#[test]
+fn jitter_only_makes_it_later() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let hour = Duration::from_secs(3_600);
+        let exact = RateLimiter::new(&server.store(), "k", Quota::per_day(1));
+        let jittered = RateLimiter::new(&server.store(), "k", Quota::per_day(1))
+            .jitter(Duration::from_secs(3_600));
+        exact.acquire().await.unwrap();
+        let mut waits = Vec::new();
+        for _ in 0..50 {
+            let wait = jittered.try_acquire().await.unwrap_err().retry_after();
+            let least = exact.try_acquire().await.unwrap_err().retry_after();
+            let (wait, least) = (wait.unwrap(), least.unwrap());
+            assert!(
+                wait >= least && wait <= least + hour + hour,
+                "{wait:?}, {least:?}"
+            );
+            waits.push(wait);
+        }
+        waits.sort_unstable();
+        assert!(waits[49] - waits[0] > hour / 10);
+        let refused = jittered.try_acquire_up_to(3).await.unwrap_err();
+        assert!(refused.retry_after() > Some(DAY - hour));
+    });
+}
+
+#[test]
+fn who_asks_for_more_than_a_smaller_burst_is_refused_and_a_larger_quota_lets_in() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(10));
+        limiter.acquire_many(10).await.unwrap();
+        let waits = limiter.clone();
+        let waits = tokio::spawn(async move { waits.acquire_many(5).await });
+        until(async || limiter.waiting() == 1).await;
+        limiter.set_quota(slow(3));
+        let refused = waits.await.unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
+        assert_eq!(refused.capacity(), Some(3));
+
+        let waits = limiter.clone();
+        let waits = tokio::spawn(async move { waits.acquire_many(3).await });
+        until(async || limiter.waiting() == 1).await;
+        limiter.set_quota(slow(1000));
+        let charge = waits.await.unwrap().unwrap();
+        assert_eq!(charge.decision().limit, 1000);
+    });
+}
+
+#[test]
+fn a_denial_is_not_believed_for_long() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter =
+            RateLimiter::new(&server.store(), "k", slow(3)).recheck(Duration::from_millis(20));
+        let other = RateLimiter::new(&server.store(), "k", slow(3));
+        let charge = other.acquire_many(3).await.unwrap();
+        let waits = limiter.clone();
+        let waits = tokio::spawn(async move { waits.acquire().await });
+        until(async || limiter.waiting() == 1).await;
+        limiter.try_acquire().await.unwrap_err();
+        // By another process, of which this one hears nothing.
+        other.refund(charge).await.unwrap();
+        waits.await.unwrap().unwrap();
+        until(async || limiter.try_acquire().await.is_ok()).await;
+    });
+}
+
+#[test]
+fn every_decision_says_who_made_it() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(3));
+        assert_eq!(limiter.acquire().await.unwrap().source(), Source::Store);
+        let nothing = limiter.try_acquire_many(0).await.unwrap();
+        assert_eq!(nothing.source(), Source::Nobody);
+        limiter.acquire_many(2).await.unwrap();
+        let mut sources = Vec::new();
+        for _ in 0..3 {
+            let refused = limiter.try_acquire().await.unwrap_err();
+            sources.push(Source::of(&refused).unwrap());
+        }
+        assert_eq!(sources, [Source::Store, Source::Known, Source::Known]);
+        // Those who come together.
+        let fresh = RateLimiter::new(&server.store(), "k", slow(3));
+        let mut tries: Vec<_> = (0..20).map(|_| Box::pin(fresh.try_acquire())).collect();
+        let mut context = Context::from_waker(Waker::noop());
+        for one in &mut tries {
+            assert!(one.as_mut().poll(&mut context).is_pending());
+        }
+        let mut sources = Vec::new();
+        for one in tries {
+            let refused = one.await.unwrap_err();
+            sources.push(Source::of(&refused).unwrap());
+        }
+        assert_eq!(sources[0], Source::Store);
+        assert!(
+            sources[1..]
+                .iter()
+                .all(|it| [Source::Coalesced, Source::Known].contains(it))
+        );
+    });
+}
+
+#[test]
+fn as_much_as_there_is_can_be_had() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(5));
+        let first = limiter.try_acquire_up_to(3).await.unwrap();
+        assert_eq!(first.cost(), 3);
+        let second = limiter.try_acquire_up_to(u64::MAX >> 12).await.unwrap();
+        assert_eq!((second.cost(), second.source()), (2, Source::Store));
+        let refused = limiter.try_acquire_up_to(2).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert!(refused.retry_after().is_some());
+        limiter.refund(first).await.unwrap();
+        assert_eq!(limiter.peek(0).await.unwrap().remaining, 3);
+        // Nobody is overtaken.
+        let waits = limiter.clone();
+        let _waits = tokio::spawn(async move { waits.acquire_many(5).await });
+        until(async || limiter.waiting() == 1).await;
+        limiter.try_acquire_up_to(1).await.unwrap_err();
+    });
+}
+
+#[test]
+fn nobody_waits_for_somebody_else_to_be_polled() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(5));
+        let mut first = pin!(limiter.acquire_many(2));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(first.as_mut().poll(&mut context).is_pending());
+        for _ in 0..3 {
+            limiter.acquire().await.unwrap();
+        }
+        assert_eq!(first.await.unwrap().cost(), 2);
+        assert_eq!(limiter.peek(0).await.unwrap().remaining, 0);
+    });
+}
+
+#[test]
+fn who_leaves_while_the_server_is_asked_is_charged_nothing() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "k", slow(5));
+        let look = RateLimiter::new(&server.store(), "k", slow(5));
+        let mut context = Context::from_waker(Waker::noop());
+        let mut calls = store.calls();
+        for round in 0..30 {
+            let nothing = Duration::ZERO;
+            let mut gone: Pin<Box<dyn Future<Output = Charge>>> = match round % 3 {
+                0 => Box::pin(async { limiter.acquire_many(2).await.unwrap() }),
+                1 => Box::pin(async { limiter.try_acquire_up_to(2).await.unwrap() }),
+                _ => {
+                    Box::pin(async { limiter.reserve_many(2, nothing).await.unwrap().confirm().0 })
+                }
+            };
+            if let Poll::Ready(charge) = gone.as_mut().poll(&mut context) {
+                // The server was faster.
+                limiter.refund(charge).await.unwrap();
+            }
+            drop(gone);
+            // One that charges, and one that gives back.
+            calls += 2;
+            until(async || store.calls() >= calls).await;
+            until(async || look.peek(0).await.unwrap().remaining == 5).await;
+            until(async || limiter.waiting() == 0).await;
+        }
+    });
+}
