@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod carried;
 mod detector;
 mod error;
 mod lease;

@@ -6,6 +6,7 @@ mod limiter {
     mod ahead;
     mod detector;
     mod edges;
+    mod outside;
     mod several;
     mod verbs;
 }
