@@ -55,6 +55,7 @@ use crate::store::{Call, Store};
 pub struct Several {
     store: Store,
     parts: Arc<Vec<Part>>,
+    jitter: Duration,
 }
 
 #[derive(Clone)]
@@ -84,6 +85,7 @@ impl Several {
         Self {
             store: store.clone(),
             parts: Arc::new(Vec::new()),
+            jitter: Duration::ZERO,
         }
     }
 
@@ -123,6 +125,13 @@ impl Several {
             "the key {key:?} is given twice"
         );
         Arc::make_mut(&mut self.parts).push(Part { key, rule });
+        self
+    }
+
+    /// Asks again for whoever waits by up to so much later than the server said, at random, so that
+    /// a fleet does not ask all at once; never sooner. None by default.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
         self
     }
 
@@ -210,7 +219,7 @@ impl Several {
             if budget.take().is_some_and(|budget| wait > budget) {
                 return Err(AcquireError::would_take(wait));
             }
-            self.store.sleep(wait).await?;
+            self.store.sleep(jittered(wait, self.jitter)).await?;
         }
     }
 
@@ -285,6 +294,11 @@ impl Several {
     }
 }
 
+/// That long, or by up to so much longer.
+fn jittered(wait: Duration, most: Duration) -> Duration {
+    wait.saturating_add(most.mul_f64(fastrand::f64()))
+}
+
 impl Outcome {
     /// Whether all were charged; otherwise none was.
     pub fn is_admitted(&self) -> bool {
@@ -345,5 +359,20 @@ impl fmt::Debug for Several {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = self.parts.iter().map(|part| &part.key);
         f.debug_list().entries(keys).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_upward_only() {
+        let (wait, most) = (Duration::from_millis(20), Duration::from_millis(5));
+        for _ in 0..1000 {
+            assert!((wait..=wait + most).contains(&jittered(wait, most)));
+        }
+        assert_eq!(jittered(wait, Duration::ZERO), wait);
+        assert_eq!(jittered(Duration::MAX, most), Duration::MAX);
     }
 }
