@@ -173,7 +173,13 @@ impl Store {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether the store has failed several times and is left alone for a moment.
+    /// Whether the store, or any slot of a cluster, has failed so often in a row that its
+    /// [breaker](Self::breaker) opened, and has answered no call since.
+    ///
+    /// It stays so when the pause is over, and while a call is let through to see whether the store
+    /// is back: until a call is answered, whatever the answer is. So it does not say that the next
+    /// call is refused, but that the store is not known to be back; and if no calls are made it
+    /// stays. [`Debug`](fmt::Debug) shows the same.
     pub fn is_broken(&self) -> bool {
         self.shared.breaker.is_open()
     }
