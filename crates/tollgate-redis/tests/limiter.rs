@@ -8,5 +8,7 @@ mod limiter {
     mod edges;
     mod outside;
     mod several;
+    #[cfg(feature = "cluster")]
+    mod slots;
     mod verbs;
 }
