@@ -1,41 +1,20 @@
 //! Futures that are dropped while the server is asked.
 
-use std::task::Poll;
+use tollgate_redis::{Detector, Several, Source};
 
-use tollgate_redis::{Detector, RateLimiter, Several, Source};
-
-use super::help::{DEADLINE, PATIENT, charged, recovers, slow, until};
+use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
 use crate::support::proxy::{Mode, Proxy};
 use crate::support::runtime;
 use crate::support::server::Server;
-
-/// Polls once, and says whether it waits.
-async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
-    std::future::poll_fn(|context| {
-        let poll = std::pin::Pin::new(&mut *future).poll(context);
-        Poll::Ready(poll.is_pending())
-    })
-    .await
-}
-
-/// A call of this store is on its way.
-async fn called(store: &tollgate_redis::Store, before: u64) {
-    until("it is called", async || store.calls() > before).await;
-}
 
 #[test]
 fn what_is_charged_to_a_call_that_was_dropped_is_given_back() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(10));
-        recovers(&limiter).await;
+        let limiter = limiter(&store, 10).await;
         let calls = store.calls();
-        server.stop();
-        let mut call = limiter.acquire_many(4);
-        assert!(waits(&mut call).await);
-        called(&store, calls).await;
-        drop(call);
+        drop(begin(&server, &store, limiter.acquire_many(4)).await);
         server.go_on();
         // The call, and the one that gives back.
         until("it is given back", async || store.calls() >= calls + 2).await;
@@ -49,13 +28,8 @@ fn a_leader_that_is_dropped_does_not_lose_its_followers() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(10));
-        recovers(&limiter).await;
-        let calls = store.calls();
-        server.stop();
-        let mut leader = limiter.acquire_many(5);
-        assert!(waits(&mut leader).await);
-        called(&store, calls).await;
+        let limiter = limiter(&store, 10).await;
+        let leader = begin(&server, &store, limiter.acquire_many(5)).await;
         let mut followers: Vec<_> = (0..3).map(|_| limiter.acquire()).collect();
         for follower in &mut followers {
             assert!(waits(follower).await);
@@ -79,13 +53,8 @@ fn a_follower_that_is_dropped_in_its_call_is_given_back_and_the_others_go() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(10));
-        recovers(&limiter).await;
-        let calls = store.calls();
-        server.stop();
-        let mut leader = limiter.acquire();
-        assert!(waits(&mut leader).await);
-        called(&store, calls).await;
+        let limiter = limiter(&store, 10).await;
+        let leader = begin(&server, &store, limiter.acquire()).await;
         let mut followers: Vec<_> = (1..=3).map(|cost| limiter.acquire_many(cost)).collect();
         for follower in &mut followers {
             assert!(waits(follower).await);
@@ -173,26 +142,18 @@ fn what_several_limits_took_for_nobody_goes_back() {
         assert_eq!(free().await, 10);
         for tries in [true, false] {
             let calls = store.calls();
-            server.stop();
             if tries {
-                let mut call = std::pin::pin!(limits.try_acquire_many(4));
-                assert!(waits(&mut call).await);
+                drop(begin(&server, &store, limits.try_acquire_many(4)).await);
             } else {
-                let mut call = std::pin::pin!(limits.acquire_many(4));
-                assert!(waits(&mut call).await);
+                drop(begin(&server, &store, limits.acquire_many(4)).await);
             }
-            called(&store, calls).await;
             server.go_on();
             until("it is given back", async || store.calls() >= calls + 2).await;
             until("all is there", async || free().await == 10).await;
         }
         // Who gives back, and leaves, has given back.
         let charges = limits.acquire_many(4).await.unwrap();
-        server.stop();
-        {
-            let mut call = std::pin::pin!(limits.refund(charges));
-            assert!(waits(&mut call).await);
-        }
+        drop(begin(&server, &store, limits.refund(charges)).await);
         server.go_on();
         until("all is there", async || free().await == 10).await;
     });

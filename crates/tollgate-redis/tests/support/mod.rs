@@ -5,6 +5,7 @@
     reason = "every test file is a crate of its own and uses a part"
 )]
 
+pub(crate) mod cases;
 pub(crate) mod clock_shim;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
