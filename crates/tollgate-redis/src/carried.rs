@@ -61,6 +61,11 @@ impl<T> Drop for Found<T> {
     }
 }
 
+/// Whether this is called in that runtime.
+pub(crate) fn is_inside(runtime: &Handle) -> bool {
+    Handle::try_current().is_ok_and(|current| current.id() == runtime.id())
+}
+
 impl<T: Send + 'static, E: Send + 'static> Carried<T, E> {
     /// To be polled by its caller, on this runtime.
     pub(crate) fn new(
@@ -78,10 +83,6 @@ impl<T: Send + 'static, E: Send + 'static> Carried<T, E> {
     pub(crate) fn untaken(mut self, untaken: impl FnOnce(T) + Send + 'static) -> Self {
         self.untaken = Some(Box::new(untaken));
         self
-    }
-
-    fn is_inside(&self) -> bool {
-        Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id())
     }
 
     fn carry_on(&mut self, rest: Rest<T, E>) -> oneshot::Receiver<Result<Found<T>, E>> {
@@ -107,7 +108,7 @@ impl<T: Send + 'static, E: Send + From<StoreError> + 'static> Future for Carried
         loop {
             // Over, if what it polls panics.
             match mem::replace(&mut this.state, State::Over) {
-                State::New(mut rest) | State::Here(mut rest) if this.is_inside() => {
+                State::New(mut rest) | State::Here(mut rest) if is_inside(&this.runtime) => {
                     let poll = rest.as_mut().poll(context);
                     if poll.is_pending() {
                         this.state = State::Here(rest);

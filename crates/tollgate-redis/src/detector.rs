@@ -4,7 +4,12 @@
 //!    the server.
 //! 2. A pass takes what was recorded since the last one to the server, which adds up what all
 //!    processes bring; and shuts out here whoever is over the threshold.
-//! 3. What a pass did not send is kept for the next one; what was perhaps counted is not.
+//! 3. What a pass did not send is kept for the next one, also if it is dropped; what was perhaps
+//!    counted is not.
+//! 4. So many distinct callers are kept at most. Of those who are shut out there are as many as the
+//!    server says, until their time is over.
+//!
+//! Two locks, which are never held together, nor while one waits.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -21,7 +26,13 @@ use crate::script::{Arguments, SEVERAL, numbers, tag};
 use crate::store::Store;
 
 /// How many callers are brought in a call.
-const MOST: usize = 256;
+const BATCH: usize = 256;
+
+/// How many callers are kept, by default.
+const CALLERS: usize = 65_536;
+
+/// A script counts up to there.
+const MOST: u64 = 1 << 52;
 
 /// Finds out, over all processes, who makes more calls than a threshold allows, and shuts them out
 /// for a penalty time: the relaxed way, for limits that are seldom reached.
@@ -31,11 +42,26 @@ const MOST: usize = 256;
 ///
 /// # Lateness
 ///
-/// With a pass every `i`, and calls of the store that take at most its deadline `d`, a process
-/// shuts out a caller at most `i + d` after the first call that it recorded of them beyond the
-/// threshold, counting what other processes have brought by then; what those bring later is up to
-/// `i + d` old. While the store fails nobody is shut out anew. Of a pass whose
-/// answer was lost up to 256 callers may count for nothing; what was not sent is kept.
+/// A pass makes a call of the store for each 256 callers that were recorded, one after the other,
+/// each of which takes at most the store's [deadline](Store::deadline) `d`: so with `c` callers at
+/// most `k·d`, where `k` is `c / 256`, rounded up. With a pass each `i` after the one before, a
+/// process shuts out a caller at most `i + 2·k·d` after the first call that it recorded of them
+/// beyond the threshold, as that may have come when a pass had just begun. It counts what other
+/// processes have brought by then; what those bring later is up to as much old.
+///
+/// # When the store fails
+///
+/// Nobody is shut out anew, and who is shut out stays so for their time. A pass ends with the first
+/// call that fails, and what it did not send is kept for the next one; of a call that was perhaps
+/// executed up to 256 callers may count for nothing, so that nobody is counted twice.
+///
+/// # Memory
+///
+/// At most [`callers`](Self::callers) distinct callers are kept between two passes, 65,536 by
+/// default, with their names. Who comes beyond them is not recorded, and
+/// [counted](Self::unrecorded). How many are shut out is bounded by what the server says: each
+/// pass adds those that are over the threshold, at most as many as it brings, and forgets those
+/// whose time is over.
 ///
 /// # Examples
 ///
@@ -66,11 +92,42 @@ pub struct Detector {
     key: String,
     rule: Rule,
     penalty: Duration,
-    recorded: Mutex<HashMap<String, u64>>,
+    callers: usize,
+    recorded: Mutex<Recorded>,
     /// Until when who is shut out.
     shut: RwLock<HashMap<String, Instant>>,
     /// How many are shut out, so that a check is one look while nobody is.
     count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Recorded {
+    calls: HashMap<String, u64>,
+    /// Of callers beyond those that are kept.
+    unrecorded: u64,
+}
+
+/// What a pass did not send yet, which is kept for the next one.
+struct Unsent<'a> {
+    detector: &'a Detector,
+    recorded: Vec<(String, u64)>,
+}
+
+impl Unsent<'_> {
+    /// Some of it, none if there is none.
+    fn take(&mut self) -> Option<Vec<(String, u64)>> {
+        let rest = self.recorded.len().saturating_sub(BATCH);
+        let batch = self.recorded.split_off(rest);
+        (!batch.is_empty()).then_some(batch)
+    }
+}
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        for (caller, n) in self.recorded.drain(..) {
+            self.detector.record_many(&caller, n);
+        }
+    }
 }
 
 impl Detector {
@@ -96,6 +153,7 @@ impl Detector {
             },
             rule,
             penalty: Duration::ZERO,
+            callers: CALLERS,
             recorded: Mutex::default(),
             shut: RwLock::default(),
             count: AtomicUsize::new(0),
@@ -109,7 +167,21 @@ impl Detector {
         self
     }
 
-    fn recorded(&self) -> MutexGuard<'_, HashMap<String, u64>> {
+    /// How many distinct callers are kept between two passes, 65,536 by default; who comes beyond
+    /// them is not recorded until the next one. All are kept while the store fails, so this bounds
+    /// the memory, and by the 256 of a call, how long a pass takes.
+    ///
+    /// # Panics
+    ///
+    /// If `callers` is 0.
+    #[track_caller]
+    pub fn callers(mut self, callers: usize) -> Self {
+        assert!(callers > 0, "a detector of 0 callers finds nobody out");
+        self.callers = callers;
+        self
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
         // Nothing panics while it is held.
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,13 +191,22 @@ impl Detector {
         self.record_many(caller, 1);
     }
 
-    /// Records so many calls, or one that costs so much.
+    /// Records so many calls, or one that costs so much. Between two passes, 2^52 of a caller at
+    /// most, which is beyond all thresholds.
     pub fn record_many(&self, caller: &str, n: u64) {
-        let mut recorded = self.recorded();
-        match recorded.get_mut(caller) {
-            Some(count) => *count = count.saturating_add(n),
-            None => drop(recorded.insert(caller.to_owned(), n)),
+        let recorded = &mut *self.recorded();
+        let has_room = recorded.calls.len() < self.callers;
+        match recorded.calls.get_mut(caller) {
+            Some(count) => *count = count.saturating_add(n).min(MOST),
+            None if has_room => drop(recorded.calls.insert(caller.to_owned(), n.min(MOST))),
+            None => recorded.unrecorded = recorded.unrecorded.saturating_add(n),
         }
+    }
+
+    /// How many calls were not recorded so far, since they came from more
+    /// [callers](Self::callers) than are kept.
+    pub fn unrecorded(&self) -> u64 {
+        self.recorded().unrecorded
     }
 
     /// Whether a caller may go on.
@@ -157,36 +238,37 @@ impl Detector {
     /// Brings what was recorded to the server, and shuts out who is over the threshold; says how
     /// many those are.
     ///
+    /// It makes a call for each 256 callers, one after the other, and ends with the first that
+    /// fails.
+    ///
     /// # Cancel safety
     ///
-    /// Dropped on its way, what it had taken may be lost, which is counted for nobody.
+    /// Dropped on its way, what it did not send is kept for the next pass. Of the call that is on
+    /// its way up to 256 callers may count for nothing, and are not shut out by it.
     ///
     /// # Errors
     ///
     /// How the store failed. What was not brought is kept for the next pass; what
     /// was perhaps brought is not, so that nobody is counted twice.
     pub async fn pass(&self) -> Result<usize, StoreError> {
-        let mut recorded: Vec<(String, u64)> = self.recorded().drain().collect();
+        self.reopen();
+        let recorded = std::mem::take(&mut self.recorded().calls);
+        let mut unsent = Unsent {
+            detector: self,
+            recorded: recorded.into_iter().collect(),
+        };
         let mut flagged = 0;
-        while !recorded.is_empty() {
-            let rest = recorded.split_off(recorded.len().min(MOST));
-            match self.bring(&recorded).await {
+        while let Some(batch) = unsent.take() {
+            match self.bring(&batch).await {
                 Ok(over) => flagged += over,
                 Err(error) => {
-                    let lost = if error.is_perhaps_charged() {
-                        recorded.len()
-                    } else {
-                        0
-                    };
-                    for (caller, n) in recorded.iter().skip(lost).chain(&rest) {
-                        self.record_many(caller, *n);
+                    if !error.is_perhaps_charged() {
+                        unsent.recorded.extend(batch);
                     }
                     return Err(error);
                 }
             }
-            recorded = rest;
         }
-        self.reopen();
         Ok(flagged)
     }
 
@@ -234,10 +316,17 @@ impl Detector {
     }
 
     /// Makes a [`pass`](Self::pass) again and again, each so long after the one before. Never ends;
-    /// drop it to end it.
+    /// drop it to end it. A pass that fails is made up for by the next one.
+    ///
+    /// # Cancel safety
+    ///
+    /// As of a [`pass`](Self::pass).
     pub async fn run(&self, interval: Duration) -> Infallible {
         loop {
-            tokio::time::sleep(interval).await;
+            if self.store.sleep(interval).await.is_err() {
+                // Without its runtime no pass can be made.
+                std::future::pending::<()>().await;
+            }
             // What it could not bring is brought by the next one.
             let _ = self.pass().await;
         }

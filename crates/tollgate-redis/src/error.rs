@@ -80,6 +80,11 @@ impl StoreError {
         )
     }
 
+    /// Whether a script ended in the middle: what it had done by then is not undone.
+    pub(crate) const fn is_half_done(self) -> bool {
+        matches!(self, Self::WrongType | Self::Script)
+    }
+
     pub(crate) fn of(error: &RedisError) -> Self {
         match error.kind() {
             ErrorKind::Server(kind) => match kind {

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, FromRedisValue, RedisError, ServerErrorKind, Value};
+use redis::{Arg, Cmd, FromRedisValue, RedisError, ServerErrorKind, Value};
 
 /// A script that is made of parts.
 pub(crate) struct Script {
@@ -62,22 +62,27 @@ impl Script {
     }
 
     pub(crate) fn by_digest(&self, keys: &[&str], arguments: &Arguments) -> Cmd {
-        Self::command("EVALSHA", &self.digest, keys, arguments)
-    }
-
-    pub(crate) fn by_text(&self, keys: &[&str], arguments: &Arguments) -> Cmd {
-        Self::command("EVAL", &self.text, keys, arguments)
-    }
-
-    fn command(verb: &str, script: &str, keys: &[&str], arguments: &Arguments) -> Cmd {
-        let mut command = redis::cmd(verb);
-        command.arg(script).arg(keys.len()).arg(keys);
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.digest).arg(keys.len()).arg(keys);
         for argument in &arguments.0 {
             match argument {
                 Argument::Word(word) => command.arg(word),
                 Argument::Number(number) => command.arg(number),
                 Argument::Text(text) => command.arg(text),
             };
+        }
+        command
+    }
+
+    /// The same call for a server that does not know the script.
+    pub(crate) fn by_text(&self, by_digest: &Cmd) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(&self.text);
+        // After the verb and the digest.
+        for argument in by_digest.args_iter().skip(2) {
+            if let Arg::Simple(argument) = argument {
+                command.arg(argument);
+            }
         }
         command
     }

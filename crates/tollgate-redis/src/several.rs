@@ -1,4 +1,7 @@
 //! [`Several`]: more than one limit in one call, all or none.
+//!
+//! What is charged is taken by whoever asked for it, or given back: a call that charges goes on to
+//! its end if its caller leaves.
 
 use std::fmt;
 use std::future::Future;
@@ -10,10 +13,11 @@ use redis::Value;
 use tollgate::throttle::budget;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick};
 
+use crate::carried::Carried;
 use crate::error::StoreError;
 use crate::rate::Rule;
 use crate::script::{Arguments, SEVERAL, numbers, tag};
-use crate::store::Store;
+use crate::store::{Call, Store};
 
 /// Several limits that are decided in one call, at one moment: all are charged, or none is.
 ///
@@ -51,6 +55,7 @@ use crate::store::Store;
 pub struct Several {
     store: Store,
     parts: Arc<Vec<Part>>,
+    jitter: Duration,
 }
 
 #[derive(Clone)]
@@ -80,6 +85,7 @@ impl Several {
         Self {
             store: store.clone(),
             parts: Arc::new(Vec::new()),
+            jitter: Duration::ZERO,
         }
     }
 
@@ -122,6 +128,13 @@ impl Several {
         self
     }
 
+    /// Asks again for whoever waits by up to so much later than the server said, at random, so that
+    /// a fleet does not ask all at once; never sooner. None by default.
+    pub fn jitter(mut self, most: Duration) -> Self {
+        self.jitter = most;
+        self
+    }
+
     /// The key of a limit, in the order in which they were given.
     ///
     /// # Panics
@@ -149,7 +162,7 @@ impl Several {
     pub async fn try_acquire_many(&self, n: u64) -> Result<Outcome, StoreError> {
         let fits = self.parts.iter().all(|part| n <= part.rule.burst);
         if fits {
-            return self.ask("take", n).await;
+            return self.taken(n).await;
         }
         // It never will be admitted, but one is told how the limits stand.
         let mut outcome = self.ask("peek", n).await?;
@@ -206,23 +219,19 @@ impl Several {
             if budget.take().is_some_and(|budget| wait > budget) {
                 return Err(AcquireError::would_take(wait));
             }
-            tokio::time::sleep(wait).await;
+            self.store.sleep(jittered(wait, self.jitter)).await?;
         }
     }
 
-    /// Asks in a task of its own, which gives back what nobody is there to take.
-    async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        let this = self.clone();
-        self.store.spawn(async move {
-            let answer = this.ask("take", n).await;
-            if let Err(Ok(outcome)) = sender.send(answer)
-                && let Some(charges) = outcome.charges
-            {
-                let _ = this.refund(charges).await;
+    /// What nobody is there to take goes back.
+    fn taken(&self, n: u64) -> Carried<Outcome> {
+        let (this, back) = (self.clone(), self.clone());
+        let asked = self.store.carry(async move { this.ask("take", n).await });
+        asked.untaken(move |outcome| {
+            if let Some(charges) = outcome.charges {
+                back.undo(charges);
             }
-        });
-        receiver.await.unwrap_or(Err(StoreError::NoRuntime))
+        })
     }
 
     /// Gives back what was charged, as far as it is not paid off.
@@ -231,12 +240,16 @@ impl Several {
     ///
     /// How the store failed.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
-        let mut arguments = Arguments::new("give");
-        for (part, ticket) in self.parts.iter().zip(&charges.tickets) {
-            arguments = part.rule.tell_which(arguments);
-            arguments = arguments.number(charges.cost).numbers(*ticket);
-        }
-        self.call(&arguments).await.map(drop)
+        let this = self.clone();
+        let give = async move {
+            let mut arguments = Arguments::new("give");
+            for (part, ticket) in this.parts.iter().zip(&charges.tickets) {
+                arguments = part.rule.tell_which(arguments);
+                arguments = arguments.number(charges.cost).numbers(*ticket);
+            }
+            this.call(&arguments).await.map(drop)
+        };
+        self.store.carry(give).await
     }
 
     async fn ask(&self, what: &'static str, n: u64) -> Result<Outcome, StoreError> {
@@ -248,9 +261,9 @@ impl Several {
         self.read(what, n, &value).ok_or(StoreError::Script)
     }
 
-    async fn call(&self, arguments: &Arguments) -> Result<Value, StoreError> {
+    fn call(&self, arguments: &Arguments) -> Call {
         let keys: Vec<&str> = self.parts.iter().map(|part| part.key.as_str()).collect();
-        self.store.call(&SEVERAL, &keys, arguments).await
+        self.store.call(&SEVERAL, &keys, arguments)
     }
 
     fn read(&self, what: &str, n: u64, value: &Value) -> Option<Outcome> {
@@ -279,6 +292,11 @@ impl Several {
             }),
         })
     }
+}
+
+/// That long, or by up to so much longer.
+fn jittered(wait: Duration, most: Duration) -> Duration {
+    wait.saturating_add(most.mul_f64(fastrand::f64()))
 }
 
 impl Outcome {
@@ -341,5 +359,20 @@ impl fmt::Debug for Several {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = self.parts.iter().map(|part| &part.key);
         f.debug_list().entries(keys).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_upward_only() {
+        let (wait, most) = (Duration::from_millis(20), Duration::from_millis(5));
+        for _ in 0..1000 {
+            assert!((wait..=wait + most).contains(&jittered(wait, most)));
+        }
+        assert_eq!(jittered(wait, Duration::ZERO), wait);
+        assert_eq!(jittered(Duration::MAX, most), Duration::MAX);
     }
 }

@@ -11,5 +11,6 @@ mod lease {
     mod model;
     mod recovery;
     mod shared;
+    mod tickets;
     mod verbs;
 }

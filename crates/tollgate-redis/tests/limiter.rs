@@ -8,6 +8,9 @@ mod limiter {
     mod edges;
     mod fallback;
     mod options;
+    mod outside;
     mod several;
+    #[cfg(feature = "cluster")]
+    mod slots;
     mod verbs;
 }

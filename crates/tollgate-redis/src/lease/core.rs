@@ -85,7 +85,7 @@ impl Core {
     ) -> Result<Value, StoreError> {
         let options = &self.options;
         let grace = options.grace.unwrap_or(options.ttl);
-        let times = [options.ttl, grace, options.poll * POLLS].map(micros);
+        let times = [options.ttl, grace, self.ticket_lasts()].map(micros);
         let limit = self.state().limit();
         let arguments = Arguments::new(what).number(limit).numbers(times);
         let keys = self.keys.all();
@@ -127,11 +127,13 @@ impl Core {
     }
 
     /// Gives back leases and tickets that are there until a time at most: after that nothing has to
-    /// be done any more.
+    /// be done any more. What fails for another reason than that the store is away is not tried
+    /// again: it would be for every caller.
     pub(super) async fn release_until(&self, all: &[(String, u32)], until: Instant) {
         while let Err(error) = self.release(all).await {
             let now = Instant::now();
-            if error == StoreError::NoRuntime || now >= until {
+            let is_hopeless = error == StoreError::NoRuntime || error.is_half_done();
+            if is_hopeless || now >= until {
                 return;
             }
             tokio::time::sleep(self.pause().min(until - now)).await;
@@ -151,6 +153,11 @@ impl Core {
     /// When to ask again for those who wait: jittered, so that a fleet does not ask all at once.
     pub(super) fn again(&self, now: Instant) -> Instant {
         now + self.options.poll.mul_f64(1.0 + fastrand::f64())
+    }
+
+    /// How long a ticket lasts on the server after it was last asked for.
+    pub(super) fn ticket_lasts(&self) -> Duration {
+        self.options.poll * POLLS
     }
 
     /// Between two attempts at something that failed.

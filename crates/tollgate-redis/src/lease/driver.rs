@@ -5,10 +5,14 @@
 //!
 //! A call of which nothing was heard is made again once: asking for the same id gives the same
 //! lease. If that fails as well, what may have been granted is given back.
+//!
+//! Whoever is told that the store failed leaves no ticket behind, which those of other processes
+//! would wait for: it is given back as soon as the store is there again, unless it has expired by
+//! then.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, ErrorKind};
 
@@ -51,8 +55,9 @@ impl Driver {
                     return;
                 }
                 Next::Leave(tickets) => {
-                    // If that fails, they expire.
-                    let _ = self.core.release(&tickets).await;
+                    if self.core.release(&tickets).await.is_err() {
+                        self.withdraw(tickets, self.core.ticket_lasts());
+                    }
                 }
                 Next::Ask(asked) => self.ask(&asked).await,
                 Next::Wait(again) => {
@@ -85,30 +90,32 @@ impl Driver {
     async fn ask(&self, asked: &[Asked]) {
         let mut sent = Instant::now();
         let mut answer = self.core.acquire(asked).await;
-        if answer
-            .as_ref()
-            .is_err_and(|error| error.is_perhaps_charged())
-        {
+        let mut perhaps = answer.as_ref().is_err_and(|it| it.is_perhaps_charged());
+        if perhaps {
             sent = Instant::now();
-            answer = match self.core.acquire(asked).await {
-                // It was perhaps executed the first time.
-                Err(error) if !error.is_perhaps_charged() => {
-                    self.withdraw(asked);
-                    Err(error)
-                }
-                answer => answer,
-            };
+            answer = self.core.acquire(asked).await;
         }
         match answer {
             Ok(granted) => self.answer(&granted, sent),
             Err(error) => {
-                if error.is_perhaps_charged() {
-                    self.withdraw(asked);
-                }
+                perhaps |= error.is_perhaps_charged() || error.is_half_done();
+                self.leave(asked, perhaps);
                 let waiters = self.core.state().line.take(asked.len());
                 fail(waiters, error);
             }
         }
+    }
+
+    /// Gives back what these have on the server: tickets that they got before, and what they were
+    /// perhaps granted now.
+    fn leave(&self, asked: &[Asked], perhaps: bool) {
+        let left = asked.iter().filter(|one| perhaps || one.ticket > 0);
+        let left: Vec<_> = left.map(|one| (one.id.clone(), one.n)).collect();
+        let mut lasts = self.core.ticket_lasts();
+        if perhaps {
+            lasts = lasts.max(self.core.options.ttl);
+        }
+        self.withdraw(left, lasts);
     }
 
     fn answer(&self, granted: &Granted, sent: Instant) {
@@ -142,12 +149,14 @@ impl Driver {
         }
     }
 
-    /// Gives back what may have been granted to these, without anybody waiting for it.
-    fn withdraw(&self, asked: &[Asked]) {
+    /// Gives back leases and tickets that last so long, without anybody waiting for it.
+    fn withdraw(&self, all: Vec<(String, u32)>, lasts: Duration) {
+        if all.is_empty() {
+            return;
+        }
         let core = Arc::clone(&self.core);
-        let all: Vec<_> = asked.iter().map(|one| (one.id.clone(), one.n)).collect();
         self.core.store.spawn(async move {
-            let expired = Instant::now() + core.options.ttl;
+            let expired = Instant::now() + lasts;
             core.release_until(&all, expired).await;
         });
     }

@@ -93,7 +93,8 @@ impl Lease {
     ///
     /// # Errors
     ///
-    /// How the store failed. It is tried again in the background, until the lease has expired.
+    /// How the store failed. It is tried again in the background, until the lease has expired; but
+    /// not if a key holds something else, or the script fails.
     pub async fn release(mut self) -> Result<(), StoreError> {
         self.held.end();
         let released = (&mut self.released).await;

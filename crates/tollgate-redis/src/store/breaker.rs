@@ -6,12 +6,16 @@
 //!    back all at once. Then exactly one may, as a probe.
 //! 3. The probe's success closes it. Its failure, or that nothing is heard of it for as long again,
 //!    opens it anew.
+//! 4. Open in the eyes of others it stays until a call has succeeded, also when it lets the probe
+//!    through.
 //!
 //! Only of parts that have failed anything is kept. Times are given, none is read here.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 #[derive(Debug)]
 pub(crate) struct Breaker {
@@ -75,7 +79,7 @@ impl Breaker {
         }
     }
 
-    /// Of any part.
+    /// Of any part: from when it opened until a call succeeded.
     pub(crate) fn is_open(&self) -> bool {
         self.parts().values().any(|state| state.until.is_some())
     }
@@ -87,7 +91,9 @@ impl Breaker {
 
     fn pause(&self) -> Duration {
         let more = self.longest.saturating_sub(self.shortest);
-        self.shortest + more.mul_f64(fastrand::f64())
+        let pause = self.shortest.saturating_add(more.mul_f64(fastrand::f64()));
+        // So that it can be added to any time.
+        pause.min(YEAR)
     }
 }
 
@@ -115,6 +121,7 @@ mod tests {
         let later = now + LONGEST;
         assert!(breaker.may_call(0, later));
         assert!(!breaker.may_call(0, later), "one probe");
+        assert!(breaker.is_open(), "nothing was heard of it yet");
         assert!(
             breaker.may_call(0, later + LONGEST),
             "nothing was heard of it"
@@ -137,6 +144,15 @@ mod tests {
         breaker.succeeded(2);
         assert!(!breaker.may_call(1, now) && breaker.is_open());
         assert_eq!(breaker.until(2), None);
+    }
+
+    #[test]
+    fn a_pause_that_never_ends_is_a_long_one() {
+        let breaker = Breaker::new(1, Duration::MAX, Duration::MAX);
+        let now = Instant::now();
+        breaker.failed(0, now);
+        assert!(!breaker.may_call(0, now + YEAR - Duration::from_nanos(1)));
+        assert!(breaker.may_call(0, now + YEAR));
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use redis::{Value, cmd};
+use redis::{Cmd, Value, cmd};
 
-use super::{Request, Store};
+use super::Store;
+use super::call::{Call, Request};
 use crate::error::StoreError;
 
 /// Why limits on a store may admit more than they say, or not decide.
@@ -56,7 +57,7 @@ impl Store {
     /// ```
     pub async fn check(&self) -> Result<Vec<Warning>, StoreError> {
         // A client that is not let in at all is no reason for a warning.
-        self.request(Request::Command(&cmd("PING"))).await?;
+        self.command(cmd("PING")).await?;
         let mut warnings = Vec::new();
         let mut told = Vec::new();
         match self.told("INFO", &[]).await? {
@@ -83,9 +84,16 @@ impl Store {
         Ok(warnings)
     }
 
+    /// Of no key.
+    fn command(&self, command: Cmd) -> Call {
+        self.request(Request::Command(command), self.shared.link.whole())
+    }
+
     /// What the server says to a command, or none if it does not let this client ask.
     async fn told(&self, verb: &str, words: &[&str]) -> Result<Option<Value>, StoreError> {
-        match self.request(Request::Command(cmd(verb).arg(words))).await {
+        let mut command = cmd(verb);
+        command.arg(words);
+        match self.command(command).await {
             Ok(value) => Ok(Some(value)),
             // A command that is disabled has no name that the server knows.
             Err(StoreError::Forbidden | StoreError::Script) => Ok(None),

@@ -16,6 +16,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisResult,
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
+use super::call::{Progress, Stage};
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use crate::error::StoreError;
@@ -65,13 +66,6 @@ enum Wire {
     Cluster(Nodes),
 }
 
-/// How far a call has come: on which connection it may have been sent, or why it was not.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Progress {
-    Unsent(StoreError),
-    Sent(u64),
-}
-
 /// A connection, and which one in turn it is.
 #[derive(Clone)]
 pub(super) struct Connection {
@@ -88,7 +82,7 @@ impl Connection {
     ) -> RedisResult<Value> {
         match &mut self.wire {
             Wire::Server(wire) => {
-                *progress = Progress::Sent(self.number);
+                progress.stage = Stage::Sent(self.number);
                 let answer = wire.req_packed_command(command).await;
                 answer.and_then(Value::extract_error)
             }

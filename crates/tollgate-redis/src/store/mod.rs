@@ -7,8 +7,10 @@
 //!    on it, since it may be half open.
 //! 4. While the [breaker](breaker) is open nothing is sent. Of a cluster each slot has its own.
 //! 5. What was not sent is told from what may have been executed.
+//! 6. A [call](call) works outside of the runtime too, and is counted also if its caller leaves.
 
 mod breaker;
+mod call;
 mod check;
 mod link;
 #[cfg(feature = "cluster")]
@@ -22,13 +24,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, RedisResult, Value};
+use redis::Value;
 use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 
 use self::breaker::Breaker;
+pub(crate) use self::call::Call;
+use self::call::{Progress, Request, Stage};
 pub use self::check::Warning;
-use self::link::{Address, Connection, Link, Progress};
-use crate::carried::Carried;
+use self::link::{Address, Link};
+use crate::carried::{Carried, is_inside};
 use crate::error::StoreError;
 use crate::script::{Arguments, Script};
 
@@ -63,17 +68,6 @@ struct Shared {
     deadline: Duration,
     runtime: Handle,
     calls: AtomicU64,
-}
-
-/// What is asked of a server.
-pub(crate) enum Request<'a> {
-    Script {
-        script: &'a Script,
-        keys: &'a [&'a str],
-        arguments: &'a Arguments,
-    },
-    /// Of no key.
-    Command(&'a Cmd),
 }
 
 /// How many deadlines may pass in a row before the connection is made anew.
@@ -179,7 +173,13 @@ impl Store {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether the store has failed several times and is left alone for a moment.
+    /// Whether the store, or any slot of a cluster, has failed so often in a row that its
+    /// [breaker](Self::breaker) opened, and has answered no call since.
+    ///
+    /// It stays so when the pause is over, and while a call is let through to see whether the store
+    /// is back: until a call is answered, whatever the answer is. So it does not say that the next
+    /// call is refused, but that the store is not known to be back; and if no calls are made it
+    /// stays. [`Debug`](fmt::Debug) shows the same.
     pub fn is_broken(&self) -> bool {
         self.shared.breaker.is_open()
     }
@@ -189,21 +189,13 @@ impl Store {
         self.shared.link.is_cluster()
     }
 
-    /// Has something asked by whoever waits for it, and to the end if they do not.
-    pub(crate) fn carry<T: Send + 'static, E: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T, E>> + Send + 'static,
-    ) -> Carried<T, E> {
-        Carried::new(&self.shared.runtime, future)
-    }
-
     pub(crate) fn runtime(&self) -> &Handle {
         &self.shared.runtime
     }
 
     /// Whether this is called in the runtime that the connection lives on.
     pub(crate) fn is_inside(&self) -> bool {
-        Handle::try_current().is_ok_and(|current| current.id() == self.shared.runtime.id())
+        is_inside(&self.shared.runtime)
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
@@ -217,39 +209,65 @@ impl Store {
         shared.breaker.until(shared.link.part(key))
     }
 
-    /// Calls a script, within the deadline.
-    pub(crate) async fn call(
+    /// Has something asked by whoever waits for it, and to the end if they do not.
+    pub(crate) fn carry<T: Send + 'static, E: Send + 'static>(
         &self,
-        script: &Script,
-        keys: &[&str],
-        arguments: &Arguments,
-    ) -> Result<Value, StoreError> {
-        let request = Request::Script {
-            script,
-            keys,
-            arguments,
-        };
-        self.request(request).await
+        future: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Carried<T, E> {
+        Carried::new(&self.shared.runtime, future)
     }
 
-    /// Asks something, within the deadline.
-    async fn request(&self, request: Request<'_>) -> Result<Value, StoreError> {
+    /// Sleeps on the runtime, wherever this is polled.
+    pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
+        // Dropped, it ends its task.
+        let mut slept = JoinSet::new();
+        let sleep = async move { tokio::time::sleep(time).await };
+        slept.spawn_on(sleep, &self.shared.runtime);
+        match slept.join_next().await {
+            Some(Ok(())) => Ok(()),
+            _ => Err(StoreError::NoRuntime),
+        }
+    }
+
+    /// Calls a script, within the deadline.
+    pub(crate) fn call(
+        &self,
+        script: &'static Script,
+        keys: &[&str],
+        arguments: &Arguments,
+    ) -> Call {
+        let part = keys.first().map_or(0, |key| self.shared.link.part(key));
+        let by_digest = script.by_digest(keys, arguments);
+        self.request(Request::Script { script, by_digest }, part)
+    }
+
+    /// Asks something of a part, within the deadline.
+    fn request(&self, request: Request, part: u16) -> Call {
+        let this = self.clone();
+        Call::new(&self.shared.runtime, move |progress| {
+            this.requested(request, part, progress)
+        })
+    }
+
+    async fn requested(
+        self,
+        request: Request,
+        part: u16,
+        mut progress: Progress,
+    ) -> Result<Value, StoreError> {
         let shared = &*self.shared;
-        let part = match &request {
-            Request::Script { keys, .. } => keys.first().map_or(0, |key| shared.link.part(key)),
-            Request::Command(_) => shared.link.whole(),
-        };
         if !shared.breaker.may_call(part, Instant::now()) {
             return Err(StoreError::BreakerOpen);
         }
         shared.calls.fetch_add(1, Ordering::Relaxed);
-        let mut progress = Progress::Unsent(StoreError::Unavailable);
-        let send = self.send(request, &mut progress);
+        let send = self.send(&request, &mut progress);
         let answer = match tokio::time::timeout(shared.deadline, send).await {
-            Ok(answer) => answer,
-            Err(_) => Err(match progress {
-                Progress::Unsent(error) => error,
-                Progress::Sent(number) => {
+            Ok(Some(answer)) => answer,
+            // Nobody hears of it, and nothing was heard of the store.
+            Ok(None) => return Err(StoreError::Unavailable),
+            Err(_) => Err(match progress.stage {
+                Stage::Unsent(error) => error,
+                Stage::Sent(number) => {
                     shared.link.timed_out(number, TIMEOUTS, &shared.runtime);
                     StoreError::Timeout
                 }
@@ -265,56 +283,40 @@ impl Store {
         answer
     }
 
-    /// As often as it takes, if no node has its key for now.
+    /// As often as it takes, if no node has its key for now. None if nobody waited for it any more
+    /// before it was sent.
     async fn send(
         &self,
-        request: Request<'_>,
+        request: &Request,
         progress: &mut Progress,
-    ) -> Result<Value, StoreError> {
+    ) -> Option<Result<Value, StoreError>> {
         let link = &self.shared.link;
-        let mut connection = Link::connection(link, &self.shared.runtime).await?;
+        let mut connection = match Link::connection(link, &self.shared.runtime).await {
+            Ok(connection) => connection,
+            Err(error) => return Some(Err(error)),
+        };
+        if !progress.is_wanted() {
+            return None;
+        }
         loop {
             let error = match request.send(&mut connection, progress).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return Some(Ok(answer)),
                 Err(error) => error,
             };
             let failed = StoreError::of(&error);
             if failed == StoreError::TryAgain {
                 // Every node that was asked refused it.
-                *progress = Progress::Unsent(failed);
+                progress.stage = Stage::Unsent(failed);
                 tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
-                continue;
+                if progress.is_wanted() {
+                    continue;
+                }
             }
             // Whoever became a replica may have had its address taken over by another one.
             if error.is_unrecoverable_error() || failed == StoreError::ReadOnly {
                 link.lost(&connection);
             }
-            return Err(failed);
-        }
-    }
-}
-
-impl Request<'_> {
-    async fn send(
-        &self,
-        connection: &mut Connection,
-        progress: &mut Progress,
-    ) -> RedisResult<Value> {
-        let (script, keys, arguments) = match self {
-            Self::Command(command) => return connection.call(command, progress).await,
-            Self::Script {
-                script,
-                keys,
-                arguments,
-            } => (script, keys, arguments),
-        };
-        let by_digest = script.by_digest(keys, arguments);
-        match connection.call(&by_digest, progress).await {
-            Err(error) if Script::is_unknown(&error) => {
-                let by_text = script.by_text(keys, arguments);
-                connection.call(&by_text, progress).await
-            }
-            answer => answer,
+            return Some(Err(failed));
         }
     }
 }

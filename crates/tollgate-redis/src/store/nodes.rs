@@ -20,7 +20,8 @@ use redis::{
     IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, Value,
 };
 
-use super::link::{CONNECTING, Progress, settings};
+use super::call::{Progress, Stage};
+use super::link::{CONNECTING, settings};
 use crate::error::StoreError;
 
 /// How many redirections are followed until the client is asked again.
@@ -89,16 +90,19 @@ impl Nodes {
         command: &Cmd,
         progress: &mut Progress,
     ) -> RedisResult<Value> {
-        *progress = Progress::Sent(number);
+        progress.stage = Stage::Sent(number);
         let answer = self.cluster.req_packed_command(command).await;
         let mut answer = answer.and_then(Value::extract_error);
         for _ in 0..REDIRECTIONS {
             let Some((address, asking)) = answer.as_ref().err().and_then(redirection) else {
                 break;
             };
-            *progress = Progress::Unsent(StoreError::Unavailable);
+            progress.stage = Stage::Unsent(StoreError::Unavailable);
             let mut node = self.asides.connection(&address).await?;
-            *progress = Progress::Sent(number);
+            if !progress.is_wanted() {
+                break;
+            }
+            progress.stage = Stage::Sent(number);
             answer = redirected(&mut node, command, asking).await;
             if answer
                 .as_ref()

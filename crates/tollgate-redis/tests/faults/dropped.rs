@@ -1,40 +1,20 @@
 //! Futures that are dropped while the server is asked.
 
-use std::task::Poll;
+use tollgate_redis::{Detector, Several, Source};
 
-use tollgate_redis::{RateLimiter, Source};
-
-use super::help::{PATIENT, charged, recovers, slow, until};
+use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
+use crate::support::proxy::{Mode, Proxy};
 use crate::support::runtime;
 use crate::support::server::Server;
-
-/// Polls once, and says whether it waits.
-async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
-    std::future::poll_fn(|context| {
-        let poll = std::pin::Pin::new(&mut *future).poll(context);
-        Poll::Ready(poll.is_pending())
-    })
-    .await
-}
-
-/// A call of this store is on its way.
-async fn called(store: &tollgate_redis::Store, before: u64) {
-    until("it is called", async || store.calls() > before).await;
-}
 
 #[test]
 fn what_is_charged_to_a_call_that_was_dropped_is_given_back() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(10));
-        recovers(&limiter).await;
+        let limiter = limiter(&store, 10).await;
         let calls = store.calls();
-        server.stop();
-        let mut call = limiter.acquire_many(4);
-        assert!(waits(&mut call).await);
-        called(&store, calls).await;
-        drop(call);
+        drop(begin(&server, &store, limiter.acquire_many(4)).await);
         server.go_on();
         // The call, and the one that gives back.
         until("it is given back", async || store.calls() >= calls + 2).await;
@@ -48,13 +28,8 @@ fn a_leader_that_is_dropped_does_not_lose_its_followers() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(10));
-        recovers(&limiter).await;
-        let calls = store.calls();
-        server.stop();
-        let mut leader = limiter.acquire_many(5);
-        assert!(waits(&mut leader).await);
-        called(&store, calls).await;
+        let limiter = limiter(&store, 10).await;
+        let leader = begin(&server, &store, limiter.acquire_many(5)).await;
         let mut followers: Vec<_> = (0..3).map(|_| limiter.acquire()).collect();
         for follower in &mut followers {
             assert!(waits(follower).await);
@@ -78,13 +53,8 @@ fn a_follower_that_is_dropped_in_its_call_is_given_back_and_the_others_go() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(10));
-        recovers(&limiter).await;
-        let calls = store.calls();
-        server.stop();
-        let mut leader = limiter.acquire();
-        assert!(waits(&mut leader).await);
-        called(&store, calls).await;
+        let limiter = limiter(&store, 10).await;
+        let leader = begin(&server, &store, limiter.acquire()).await;
         let mut followers: Vec<_> = (1..=3).map(|cost| limiter.acquire_many(cost)).collect();
         for follower in &mut followers {
             assert!(waits(follower).await);
@@ -104,5 +74,87 @@ fn a_follower_that_is_dropped_in_its_call_is_given_back_and_the_others_go() {
             charged(&limiter).await == 5
         })
         .await;
+    });
+}
+
+#[test]
+fn callers_who_give_up_before_the_deadline_are_counted() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let proxy = Proxy::start(server.port()).await;
+        let store = proxy.store().deadline(DEADLINE);
+        let limits = Several::new(&store).limit("k", slow(10));
+        until("it answers", async || limits.peek(1).await.is_ok()).await;
+        let accepted = proxy.accepted();
+        proxy.set(Mode::HalfOpen);
+        until("the breaker opens", async || {
+            let _ = tokio::time::timeout(DEADLINE / 50, limits.peek(1)).await;
+            store.is_broken()
+        })
+        .await;
+        // From now on all passes but on that connection. Nobody waits for as long as a trip takes,
+        // not even who is let through to see whether the store is back.
+        proxy.set(Mode::Pass);
+        until("the breaker closes", async || {
+            let mut call = std::pin::pin!(limits.peek(1));
+            let _ = waits(&mut call).await;
+            !store.is_broken()
+        })
+        .await;
+        assert!(proxy.accepted() > accepted);
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_before_it_is_sent_is_not_sent() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let proxy = Proxy::start(server.port()).await;
+        let store = proxy.store().deadline(PATIENT);
+        let detector = Detector::new(&store, "abuse", slow(10));
+        detector.record_many("mallory", 11);
+        // It waits for the connection, which is made when it is gone.
+        proxy.set(Mode::BlackHole);
+        {
+            let mut pass = std::pin::pin!(detector.pass());
+            assert!(waits(&mut pass).await);
+        }
+        proxy.set(Mode::Pass);
+        detector.record("alice");
+        assert_eq!(detector.pass().await, Ok(0));
+        let keys: Vec<String> = redis::cmd("KEYS")
+            .arg("*")
+            .query(&mut server.connection())
+            .unwrap();
+        assert_eq!(keys, ["{abuse}:alice"]);
+    });
+}
+
+#[test]
+fn what_several_limits_took_for_nobody_goes_back() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(PATIENT);
+        let limits = Several::new(&store)
+            .limit("a", slow(10))
+            .limit("b", slow(10));
+        let free = async || limits.peek(1).await.unwrap()[1].remaining;
+        assert_eq!(free().await, 10);
+        for tries in [true, false] {
+            let calls = store.calls();
+            if tries {
+                drop(begin(&server, &store, limits.try_acquire_many(4)).await);
+            } else {
+                drop(begin(&server, &store, limits.acquire_many(4)).await);
+            }
+            server.go_on();
+            until("it is given back", async || store.calls() >= calls + 2).await;
+            until("all is there", async || free().await == 10).await;
+        }
+        // Who gives back, and leaves, has given back.
+        let charges = limits.acquire_many(4).await.unwrap();
+        drop(begin(&server, &store, limits.refund(charges)).await);
+        server.go_on();
+        until("all is there", async || free().await == 10).await;
     });
 }

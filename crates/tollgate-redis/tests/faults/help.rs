@@ -2,11 +2,16 @@
 
 use std::error::Error;
 use std::future::Future;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate::{AcquireError, ErrorKind, Quota};
-use tollgate_redis::{Charge, RateLimiter, Source, StoreError};
+use tollgate_redis::{Charge, RateLimiter, Source, Store, StoreError};
+
+use crate::support::proxy::Proxy;
+use crate::support::server::Server;
 
 /// Of a call in the tests that make a server fail. Those in which it must not be missed have a
 /// longer one.
@@ -17,6 +22,40 @@ pub(super) const PATIENT: Duration = Duration::from_secs(20);
 
 /// Nothing that ends by a deadline takes so long, and what hangs does.
 const HANGS: Duration = Duration::from_secs(8);
+
+/// A limit of this store, which decides already.
+pub(super) async fn limiter(store: &Store, burst: u64) -> RateLimiter {
+    let limiter = RateLimiter::new(store, "k", slow(burst));
+    recovers(&limiter).await;
+    limiter
+}
+
+/// A store that can be cut off, and a limit of it, which decides already.
+pub(super) async fn behind_proxy(server: &Server, burst: u64) -> (Proxy, Store, RateLimiter) {
+    let proxy = Proxy::start(server.port()).await;
+    let store = proxy.store().deadline(DEADLINE);
+    let limiter = limiter(&store, burst).await;
+    (proxy, store, limiter)
+}
+
+/// Polls once, and says whether it waits.
+pub(super) async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
+    std::future::poll_fn(|context| {
+        let poll = std::pin::Pin::new(&mut *future).poll(context);
+        Poll::Ready(poll.is_pending())
+    })
+    .await
+}
+
+/// Begins what calls the server, which holds still from then on, so that the call stays on its way.
+pub(super) async fn begin<F: Future>(server: &Server, store: &Store, future: F) -> Pin<Box<F>> {
+    let calls = store.calls();
+    server.stop();
+    let mut begun = Box::pin(future);
+    assert!(waits(&mut begun).await);
+    until("it is called", async || store.calls() > calls).await;
+    begun
+}
 
 /// So slow that nothing comes back while a test runs.
 pub(super) fn slow(burst: u64) -> Quota {

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tollgate_redis::{Fallback, RateLimiter, Source, Store};
 
-use super::help::{DEADLINE, PATIENT, Tally, charged, crowd, ends, recovers, slow, until};
+use super::help::{
+    DEADLINE, PATIENT, Tally, behind_proxy, charged, crowd, ends, recovers, slow, until,
+};
 use crate::support::proxy::{Mode, Proxy};
 use crate::support::runtime;
 use crate::support::server::Server;
@@ -94,10 +96,7 @@ fn in_a_partition_every_call_ends_and_what_was_sent_says_that_it_may_be_charged(
 fn lost_answers_are_ghost_charges_and_not_more_than_calls() {
     let server = Server::start();
     runtime().block_on(async {
-        let proxy = Proxy::start(server.port()).await;
-        let store = proxy.store().deadline(DEADLINE);
-        let limiter = RateLimiter::new(&store, "k", slow(1000));
-        recovers(&limiter).await;
+        let (proxy, store, limiter) = behind_proxy(&server, 1000).await;
         proxy.set(Mode::DropReplies);
         let calls = store.calls();
         let error = ends(limiter.acquire()).await.unwrap_err();
@@ -115,10 +114,7 @@ fn lost_answers_are_ghost_charges_and_not_more_than_calls() {
 fn a_half_open_connection_is_given_up_and_another_one_made() {
     let server = Server::start();
     runtime().block_on(async {
-        let proxy = Proxy::start(server.port()).await;
-        let store = proxy.store().deadline(DEADLINE);
-        let limiter = RateLimiter::new(&store, "k", slow(1000));
-        recovers(&limiter).await;
+        let (proxy, _, limiter) = behind_proxy(&server, 1000).await;
         let accepted = proxy.accepted();
         proxy.set(Mode::HalfOpen);
         let error = ends(limiter.acquire()).await.unwrap_err();
@@ -134,12 +130,10 @@ fn a_half_open_connection_is_given_up_and_another_one_made() {
 fn in_a_partition_each_limit_goes_by_its_policy() {
     let server = Server::start();
     runtime().block_on(async {
-        let proxy = Proxy::start(server.port()).await;
-        let store = proxy.store().deadline(DEADLINE);
+        let (proxy, store, _) = behind_proxy(&server, 10).await;
         let open = RateLimiter::new(&store, "open", slow(10)).fallback(Fallback::FailOpen);
         let local =
             RateLimiter::new(&store, "local", slow(10)).fallback(Fallback::Local { share: 2 });
-        recovers(&open).await;
         proxy.set(Mode::BlackHole);
         let tally = crowd(&open, 50).await;
         assert_eq!(tally.admitted(), 50);

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tollgate::ErrorKind;
-use tollgate_redis::{Fallback, RateLimiter, Source};
+use tollgate_redis::{Fallback, RateLimiter, Source, StoreError};
 
 use super::help::{PATIENT, Tally, charged, crowd, ends, recovers, slow, until};
 use crate::support::runtime;
@@ -135,5 +136,35 @@ fn without_a_server_a_limit_goes_by_its_share_and_then_by_the_server_again() {
             ends(limiter.try_acquire()).await.unwrap().source(),
             Source::Store
         );
+    });
+}
+
+#[test]
+fn a_store_is_broken_from_when_its_breaker_opens_until_a_call_is_answered() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let pause = Duration::from_millis(1);
+        let store = server.store().deadline(PATIENT).breaker(2, pause, pause);
+        let limiter = RateLimiter::new(&store, "k", slow(10));
+        let says = || format!("{store:?}").contains("is_broken: true");
+        recovers(&limiter).await;
+        assert!(!store.is_broken() && !says());
+        server.kill();
+        until("its breaker opens", async || {
+            limiter.peek(0).await == Err(StoreError::BreakerOpen)
+        })
+        .await;
+        assert!(store.is_broken() && says());
+        // The pause is over, and calls are let through, one by one.
+        for _ in 0..2 {
+            until("a call is let through", async || {
+                limiter.peek(0).await == Err(StoreError::Unavailable)
+            })
+            .await;
+            assert!(store.is_broken() && says());
+        }
+        server.restart();
+        recovers(&limiter).await;
+        assert!(!store.is_broken() && !says());
     });
 }

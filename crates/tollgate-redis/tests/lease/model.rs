@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
+use crate::support::cases::cases;
 use crate::support::server::Server;
 
 /// The script, with a clock that is a key.
@@ -403,13 +404,9 @@ fn it_does_as_the_model_does() {
         connection: server.connection(),
         script: script(),
     });
-    let config = ProptestConfig {
-        failure_persistence: None,
-        ..ProptestConfig::with_cases(300)
-    };
     let grace = prop_oneof![Just(0), Just(TTL), 0..TTL * 2];
     let steps = proptest::collection::vec(step(), 1..60);
-    TestRunner::new(config)
+    TestRunner::new(cases(300))
         .run(&(grace, steps), |(grace, steps)| {
             run(&mut real.borrow_mut(), grace, &steps);
             Ok(())

@@ -63,3 +63,84 @@ fn many_callers_take_few_calls() {
         assert_eq!(store.calls(), 4);
     });
 }
+
+#[test]
+fn callers_beyond_those_that_are_kept_are_not_recorded_but_counted() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let detector = Detector::new(&server.store(), "abuse", slow(10)).callers(3);
+        for caller in ["a", "b", "c", "d", "e"] {
+            detector.record_many(caller, 11);
+            // Who is kept is recorded on.
+            detector.record("a");
+        }
+        assert_eq!(detector.unrecorded(), 22);
+        assert_eq!(detector.pass().await, Ok(3));
+        // Then there is room.
+        detector.record_many("d", 11);
+        assert_eq!(detector.unrecorded(), 22);
+
+        // What is kept of a pass that failed counts.
+        server.kill();
+        while detector.pass().await != Err(StoreError::Unavailable) {
+            detector.record_many("d", 11);
+        }
+        detector.record("e");
+        detector.record("f");
+        detector.record("g");
+        assert_eq!(detector.unrecorded(), 23);
+        detector.record_many("h", u64::MAX);
+        assert_eq!(detector.unrecorded(), u64::MAX);
+        server.restart();
+        while detector.pass().await.is_err() {}
+        detector.check("d").unwrap_err();
+        detector.check("e").unwrap();
+    });
+}
+
+#[test]
+fn what_no_script_could_count_is_as_much_as_it_can() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let detector = Detector::new(&server.store(), "abuse", slow(10));
+        detector.record_many("mallory", u64::MAX);
+        detector.record_many("mallory", u64::MAX);
+        detector.record("alice");
+        assert_eq!(detector.pass().await, Ok(1));
+        assert_eq!(detector.flagged(), ["mallory"]);
+        assert_eq!(detector.unrecorded(), 0);
+    });
+}
+
+#[test]
+fn a_pass_that_is_dropped_keeps_what_it_did_not_send() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let store = store.deadline(Duration::from_secs(20));
+        let detector = Detector::new(&store, "abuse", slow(10));
+        for caller in 0..600 {
+            detector.record_many(&caller.to_string(), 11);
+        }
+        server.stop();
+        {
+            let mut pass = std::pin::pin!(detector.pass());
+            // Of three calls the first is on its way.
+            let waits = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(pass.as_mut().poll(context).is_pending())
+            });
+            assert!(waits.await);
+        }
+        server.go_on();
+        assert_eq!(detector.pass().await, Ok(600 - 256));
+    });
+}
+
+#[test]
+#[should_panic = "a detector of 0 callers finds nobody out"]
+fn nobody_can_be_kept_by_nobody() {
+    let server = Server::start();
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    let _detector = Detector::new(&server.store(), "abuse", slow(10)).callers(0);
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, ErrorKind, Throttle, Timeout};
+use tollgate::{Algorithm, ErrorKind, Quota, Throttle, Timeout};
 use tollgate_redis::{RateLimiter, Several};
 
 use super::verbs::slow;
@@ -62,5 +62,28 @@ fn it_is_a_throttle_that_refuses_at_once_what_will_not_fit() {
         assert!(refused.retry_after().unwrap() > second);
         limits.refund(charges).await.unwrap();
         Timeout::new(limits.enter(), second).await.unwrap();
+    });
+}
+
+#[test]
+fn who_waits_asks_again_later_by_up_to_the_jitter() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let quick = Quota::new(1, Duration::from_millis(5));
+        let limits = Several::new(&server.store()).limit("k", quick);
+        limits.acquire().await.unwrap();
+        // After a time that is drawn out of a year.
+        let late = limits.clone().jitter(Duration::from_secs(365 * 24 * 3_600));
+        let mut late = std::pin::pin!(late.acquire());
+        let waits = async {
+            for _ in 0..20 {
+                limits.acquire().await.unwrap();
+            }
+        };
+        tokio::select! {
+            biased;
+            _ = &mut late => panic!("it asked at once"),
+            () = waits => {}
+        }
     });
 }

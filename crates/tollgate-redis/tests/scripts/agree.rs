@@ -8,6 +8,7 @@ use tollgate::rate::Charge;
 use tollgate::{Algorithm, Clock, ManualClock, Quota, RateLimiter};
 
 use super::engine::{Engine, Kind, Told};
+use crate::support::cases::cases;
 
 /// Where the clock begins: like that of a server, but whole periods since the epoch of both.
 const BEGIN: u64 = 1_700_000_000_000_000;
@@ -234,11 +235,7 @@ fn micros(duration: Duration) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn a_script_does_as_the_limiter(

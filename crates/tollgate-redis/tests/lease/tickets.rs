@@ -1,0 +1,97 @@
+//! What those who are told of a failure leave on the server: nothing.
+
+use std::time::Duration;
+
+use tollgate::ErrorKind;
+use tollgate_redis::{Semaphore, Store, StoreError};
+
+use super::look::{KEY, members, semaphore, tickets, until};
+use crate::support::proxy::{Mode, Proxy};
+use crate::support::runtime;
+use crate::support::server::Server;
+
+/// Tickets last 40 times as long, which is longer than a test.
+const POLL: Duration = Duration::from_secs(10);
+
+/// Behind a proxy, so that the store can be cut off.
+async fn behind(proxy: &Proxy) -> (Store, Semaphore) {
+    let pause = Duration::from_secs(1);
+    let store = proxy.store().deadline(Duration::from_secs(20));
+    let store = store.breaker(1, pause, pause);
+    let semaphore = semaphore(&store, 1).poll(POLL);
+    (store, semaphore)
+}
+
+/// So that nothing is sent any more.
+async fn cut_off(proxy: &Proxy, store: &Store, semaphore: &Semaphore) {
+    proxy.set(Mode::Reset);
+    until(async || {
+        let _ = semaphore.available().await;
+        store.is_broken()
+    })
+    .await;
+}
+
+#[test]
+fn who_waits_and_is_told_of_a_failure_leaves_no_ticket() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let proxy = Proxy::start(server.port()).await;
+        let holder = semaphore(&server.store(), 1);
+        let lease = holder.acquire().await.unwrap();
+        let (store, semaphore) = behind(&proxy).await;
+        let waiter = tokio::spawn(semaphore.acquire());
+        until(async || tickets(&server) == 1).await;
+        cut_off(&proxy, &store, &semaphore).await;
+        // It is asked for at once.
+        semaphore.set_permits(1);
+        let refused = waiter.await.unwrap().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Store);
+        assert_eq!(tickets(&server), 1);
+        proxy.set(Mode::Pass);
+        until(async || tickets(&server) == 0).await;
+        // So it is in nobody's way.
+        lease.release().await.unwrap();
+        drop(holder.try_acquire().await.unwrap());
+    });
+}
+
+#[test]
+fn who_gives_up_while_the_store_is_away_leaves_no_ticket() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let proxy = Proxy::start(server.port()).await;
+        let _lease = semaphore(&server.store(), 1).acquire().await.unwrap();
+        let (store, semaphore) = behind(&proxy).await;
+        let waiter = tokio::spawn(semaphore.acquire());
+        until(async || tickets(&server) == 1).await;
+        cut_off(&proxy, &store, &semaphore).await;
+        waiter.abort();
+        until(async || semaphore.waiting() == 0).await;
+        assert_eq!(tickets(&server), 1);
+        proxy.set(Mode::Pass);
+        until(async || tickets(&server) == 0).await;
+    });
+}
+
+#[test]
+fn a_grant_that_failed_half_way_is_given_back() {
+    let server = Server::start();
+    let _: () = redis::cmd("SET")
+        .arg(&["{jobs}:fences", "something else"])
+        .query(&mut server.connection())
+        .unwrap();
+    runtime().block_on(async {
+        let store = server.store();
+        let semaphore = semaphore(&store, 1);
+        let refused = semaphore.acquire().await.unwrap_err();
+        assert_eq!(refused.to_string(), wrong_type());
+        // The call, and the one that gives back, once.
+        until(async || store.calls() == 2).await;
+        until(async || members(&server, KEY) == 0).await;
+    });
+}
+
+fn wrong_type() -> String {
+    tollgate::AcquireError::from(StoreError::WrongType).to_string()
+}

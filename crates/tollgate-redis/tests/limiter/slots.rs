@@ -1,0 +1,91 @@
+//! Limits in several slots of a cluster: one call decides about one slot, so they are had one after
+//! the other, and go back when a later one refuses.
+
+use std::time::Duration;
+
+use tollgate::{ErrorKind, Throttle, Timeout, all};
+use tollgate_redis::{RateLimiter, Semaphore, Several};
+
+use super::verbs::slow;
+use crate::support::cluster::Cluster;
+use crate::support::{runtime, until};
+
+/// For calls that are to succeed however slow the machine is.
+const PATIENT: Duration = Duration::from_secs(20);
+
+#[test]
+fn all_of_limits_in_several_slots_is_charged_or_none_is() {
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let store = cluster.store().deadline(PATIENT);
+        let keys: Vec<_> = (0..3).map(|node| cluster.key_of(node)).collect();
+        let limiter = |node: usize, burst| RateLimiter::new(&store, &*keys[node], slow(burst));
+        let (user, team, everyone) = (limiter(0, 5), limiter(1, 4), limiter(2, 2));
+        let free = async || {
+            let mut free = Vec::new();
+            for limiter in [&user, &team, &everyone] {
+                free.push(limiter.peek(0).await.unwrap().remaining);
+            }
+            free
+        };
+        let limits = all((user.clone(), team.clone(), everyone.clone()));
+        limits.acquire().await.unwrap();
+        limits.acquire().await.unwrap();
+        assert_eq!(free().await, [3, 2, 0]);
+
+        // The last one has nothing, and will not for hours. Meanwhile the others are charged.
+        let waits = tokio::spawn(limits.enter());
+        until(async || everyone.waiting() == 1).await;
+        assert_eq!(free().await, [2, 1, 0]);
+        waits.abort();
+        until(async || free().await == [3, 2, 0]).await;
+        assert_eq!(everyone.waiting(), 0);
+
+        let refused = Timeout::new(limits.enter(), Duration::from_millis(50)).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+        until(async || free().await == [3, 2, 0]).await;
+
+        everyone.close();
+        let refused = limits.enter().await.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.part()),
+            (ErrorKind::Closed, Some(2))
+        );
+        until(async || free().await == [3, 2, 0]).await;
+    });
+}
+
+#[test]
+fn several_limits_of_a_tag_and_leases_of_another_are_all_or_none() {
+    let cluster = Cluster::start();
+    runtime().block_on(async {
+        let store = cluster.store().deadline(PATIENT);
+        let tag = |node: usize| format!("{{{}}}", cluster.key_of(node));
+        let limits = Several::new(&store)
+            .limit(format!("{}:user", tag(0)), slow(5))
+            .limit(format!("{}:all", tag(0)), slow(9));
+        let jobs = Semaphore::new(&store, format!("{}:jobs", tag(1)), 1).grace(Duration::ZERO);
+        let both = all((limits.clone(), jobs.clone()));
+        let (_charges, lease) = both.acquire().await.unwrap();
+        let short = Duration::from_millis(50);
+        Timeout::new(both.enter(), short).await.unwrap_err();
+        until(async || {
+            let decisions = limits.peek(1).await.unwrap();
+            decisions.iter().map(|it| it.remaining).eq([4, 8])
+        })
+        .await;
+        lease.release().await.unwrap();
+    });
+}
+
+#[test]
+#[should_panic = "are not in one slot of a cluster"]
+fn several_limits_in_several_slots_are_refused_when_they_are_made() {
+    let runtime = runtime();
+    let _inside = runtime.enter();
+    // Nothing is called.
+    let store = tollgate_redis::Store::cluster(["redis://127.0.0.1:1/"]).unwrap();
+    let _limits = Several::new(&store)
+        .limit("{acme}:user", slow(5))
+        .limit("{other}:user", slow(5));
+}
