@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use tempfile::TempDir;
 use tollgate_redis::Store;
@@ -81,9 +82,10 @@ impl Server {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Only inside a runtime.
+    /// With a deadline that no machine is too slow for. Only inside a runtime.
     pub fn store(&self) -> Store {
-        Store::new(&self.address()).unwrap()
+        let store = Store::new(&self.address()).unwrap();
+        store.deadline(Duration::from_secs(20))
     }
 
     /// Of its process.

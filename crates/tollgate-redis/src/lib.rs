@@ -14,6 +14,6 @@ mod wait;
 pub use crate::detector::Detector;
 pub use crate::error::StoreError;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
-pub use crate::rate::{Acquire, Charge, Fallback, RateLimiter, Reservation, Source};
+pub use crate::rate::{Acquire, Charge, Fallback, Keyed, RateLimiter, Reservation, Source};
 pub use crate::several::{Charges, Outcome, Several};
 pub use crate::store::{Store, Warning};

@@ -7,6 +7,7 @@ mod limiter {
     mod detector;
     mod edges;
     mod fallback;
+    mod keyed;
     mod options;
     mod outside;
     mod several;

@@ -100,6 +100,14 @@ impl RateLimiter {
         }
     }
 
+    /// As this one, of a key behind its own.
+    pub(super) fn of_key(&self, key: &str) -> Self {
+        let core = &self.handle.core;
+        let quota = core.state().quota;
+        let key = format!("{}:{key}", core.key);
+        Self::made(core.store.clone(), key, quota, core.options)
+    }
+
     #[track_caller]
     fn rule(quota: Quota, algorithm: Algorithm) -> Rule {
         match Rule::new(quota, algorithm) {
