@@ -8,7 +8,5 @@ mod limiter {
     mod edges;
     mod outside;
     mod several;
-    #[cfg(feature = "cluster")]
-    mod slots;
     mod verbs;
 }
