@@ -132,6 +132,10 @@ impl Drop for Unsent<'_> {
 
 impl Detector {
     /// Nobody is shut out yet. The burst of the threshold is how much a caller may make at once.
+    /// Makes no call.
+    ///
+    /// The server keeps a limit for each caller, by GCRA, under the key and the caller's name. In a
+    /// cluster those of a key are all in one slot.
     ///
     /// # Panics
     ///
@@ -160,8 +164,8 @@ impl Detector {
         }
     }
 
-    /// For how long a caller is shut out at least. By default until they are below the threshold
-    /// again.
+    /// For how long a caller is shut out at least, from when the server says that they are over the
+    /// threshold. By default until they are below it again. At most 136 years.
     pub fn penalty(mut self, penalty: Duration) -> Self {
         self.penalty = penalty;
         self
@@ -186,7 +190,7 @@ impl Detector {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a call.
+    /// Records a call, without asking the server: in a moment, under a lock.
     pub fn record(&self, caller: &str) {
         self.record_many(caller, 1);
     }
@@ -209,7 +213,10 @@ impl Detector {
         self.recorded().unrecorded
     }
 
-    /// Whether a caller may go on.
+    /// Whether a caller may go on, without asking the server. Records nothing.
+    ///
+    /// While nobody is shut out this is one look at a number, and otherwise one under a lock that
+    /// readers share.
     ///
     /// # Errors
     ///
@@ -227,7 +234,7 @@ impl Detector {
         }
     }
 
-    /// Who is shut out in this process.
+    /// Who is shut out in this process now, in no order.
     pub fn flagged(&self) -> Vec<String> {
         let now = Instant::now();
         let shut = self.shut.read().unwrap_or_else(PoisonError::into_inner);

@@ -9,7 +9,9 @@ use tollgate::AcquireError;
 /// How a store failed: the source of an [`AcquireError`] of the kind
 /// [`Store`](tollgate::ErrorKind::Store).
 ///
-/// That a limit refuses is no failure, but a decision.
+/// That a limit refuses is no failure, but a decision. What to do at a failure is up to the
+/// fallback of a limit. Of each, [`is_perhaps_charged`](Self::is_perhaps_charged) says whether what
+/// was asked for may count all the same.
 ///
 /// # Examples
 ///
@@ -25,43 +27,60 @@ use tollgate::AcquireError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There was no answer before the deadline. The call may have been executed, or may be later.
+    /// There was no answer before the [deadline](crate::Store::deadline). The call may have been
+    /// executed, or may be later.
     Timeout,
     /// The connection was lost during the call, which may have been executed.
     Disconnected,
     /// There is no connection, and none can be made now. Nothing was sent.
     Unavailable,
-    /// The store has failed several times, and is left alone for a moment. Nothing was sent.
+    /// The store has failed several times, and is [left alone](crate::Store::breaker) for a moment.
+    /// Nothing was sent.
     BreakerOpen,
-    /// The server takes no more clients.
+    /// The server takes no more clients: its `maxclients` is reached.
     TooManyClients,
     /// The server is a replica, or takes no writes for another reason.
     ReadOnly,
     /// The server is still loading its data, or is busy with a script that does not end.
     Loading,
-    /// The server has no memory left for writes.
+    /// The server has no memory left for writes: its `maxmemory` is reached, and it throws nothing
+    /// away. Nothing was charged.
     OutOfMemory,
     /// A part of the cluster, or the primary, is missing.
     ClusterDown,
-    /// The keys of a call are not in one slot of the cluster.
+    /// The keys of a call are not in one slot of the cluster. Limits see to that when they are made.
     CrossSlot,
-    /// The keys of a call are being moved, and are not in one place now.
+    /// The keys of a call are being moved to another node, and were not in one place until the
+    /// deadline. Nothing was charged.
     TryAgain,
-    /// A key holds something that a limit does not write.
+    /// A key holds something that such a limit does not write. It stays as it is.
     WrongType,
     /// A script failed, or was answered by what is no answer to it.
     Script,
-    /// The server does not let this client in, or does not let it do this.
+    /// The server does not let this client in, or does not let it do this: its password is wrong, or
+    /// its rights do not suffice.
     Forbidden,
     /// The address of a server cannot be used.
     Misconfigured,
-    /// The runtime that the store lives on is gone.
+    /// The runtime that the [store](crate::Store) lives on is gone.
     NoRuntime,
 }
 
 impl StoreError {
     /// Whether the call may have been executed all the same, then or later: what it asked for
     /// counts as charged, perhaps.
+    ///
+    /// A caller who must not count less than was let through counts it, and one who must not do a
+    /// thing twice does not ask again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_redis::StoreError;
+    ///
+    /// assert!(StoreError::Timeout.is_perhaps_charged());
+    /// assert!(!StoreError::Unavailable.is_perhaps_charged());
+    /// ```
     pub const fn is_perhaps_charged(self) -> bool {
         matches!(self, Self::Timeout | Self::Disconnected)
     }

@@ -16,6 +16,8 @@ mod faults {
     mod partition;
     mod restart;
     mod scripts;
+    #[cfg(feature = "cluster")]
+    mod slots;
     mod slow;
     mod types;
 }

@@ -11,7 +11,5 @@ mod limiter {
     mod options;
     mod outside;
     mod several;
-    #[cfg(feature = "cluster")]
-    mod slots;
     mod verbs;
 }

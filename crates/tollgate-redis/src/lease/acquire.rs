@@ -18,7 +18,8 @@ use crate::wait::{Joined, Wait, future};
 
 /// The future of `acquire`, `try_acquire` and their like of a [`Semaphore`](super::Semaphore).
 ///
-/// It joins the line when it is first polled.
+/// It joins the line when it is first polled, and can be polled anywhere, also outside of the store's
+/// runtime.
 ///
 /// # Cancel safety
 ///
@@ -26,9 +27,35 @@ use crate::wait::{Joined, Wait, future};
 /// Dropped while the server is being asked, what it is granted is given back when the answer is
 /// there.
 ///
+/// # Errors
+///
+/// Those of what made it. When it is told that the store failed, nothing is left on the server, or
+/// it goes as soon as the store is back: neither a ticket, nor what was perhaps granted.
+///
 /// # Panics
 ///
 /// If it is polled again after it was ready.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate_redis::{Semaphore, Store};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let store = Store::new("redis://127.0.0.1/")?;
+/// let (exports, shutdown) = (Semaphore::new(&store, "exports", 4), CancellationToken::new());
+/// let lease = exports
+///     .acquire_many(2)
+///     .timeout(Duration::from_secs(5))
+///     .cancel_on(&shutdown)
+///     .await?;
+/// assert_eq!(lease.count(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireLease {
     core: Arc<Core>,

@@ -12,6 +12,8 @@ use crate::error::StoreError;
 /// Permits of a [`Semaphore`](super::Semaphore), which renew themselves until they are dropped.
 ///
 /// Dropping it gives the permits back, without waiting for that; [`release`](Self::release) waits.
+/// If the process ends at once, or the runtime of the store is gone, they come back when the
+/// [ttl](super::Semaphore::ttl) has passed.
 ///
 /// A lease can be lost: the server took it for dead after a pause of this process, somebody removed
 /// it, or it could not be renewed for so long that the server may have given the permits to others.
@@ -65,12 +67,14 @@ impl Lease {
         self.held.fencing()
     }
 
-    /// Cancelled when the lease is lost, and not when it is given back.
+    /// Cancelled when the lease is lost, and not when it is given back. By a task of the store's
+    /// runtime, which may be late; [`is_lost`](Self::is_lost) is not.
     pub fn token(&self) -> &CancellationToken {
         self.held.lost()
     }
 
-    /// Whether the lease is lost. Once it is, it stays so.
+    /// Whether the lease is lost, by the clock of this process, without asking the server. Once it
+    /// is, it stays so.
     pub fn is_lost(&self) -> bool {
         self.held.is_lost()
     }
@@ -80,7 +84,8 @@ impl Lease {
         self.held.count()
     }
 
-    /// Its id, which is its member in the sorted set on the server.
+    /// Its id, which is its member in the sorted set on the server. That of a lease of no permits is
+    /// empty.
     pub fn id(&self) -> &str {
         self.held.id()
     }

@@ -93,7 +93,11 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 impl Semaphore {
-    /// A semaphore under a key, which nothing else may use. Makes no call.
+    /// A semaphore under a key, which nothing else may use, of so many permits over all processes.
+    /// Makes no call.
+    ///
+    /// With none, everybody waits until there are [some](Self::set_permits). More than 2^52 are as
+    /// many.
     ///
     /// # Panics
     ///
@@ -171,21 +175,57 @@ impl Semaphore {
         self.with(|options| options.poll = poll)
     }
 
-    /// How many may wait in this process; who comes then gets `QueueFull` at once.
+    /// How many may wait in this process, of this semaphore and its clones; who comes then gets
+    /// `QueueFull` at once. By default as many as come.
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
     }
 
     /// Waits for a permit.
     ///
+    /// In the [order](Self#order) of tickets over all processes. It joins the line when it is first
+    /// polled.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`AcquireLease`]: dropped while it waits, its ticket is given back, and so is a lease that
+    /// it is granted meanwhile.
+    ///
     /// # Errors
     ///
-    /// `Closed`; `QueueFull`; `Store` if the store fails.
+    /// `Closed`; `QueueFull`; `Store` if the store fails; inside a [`Timeout`](tollgate::Timeout)
+    /// `TimedOut`, at once if the [grace](Self::grace) lasts for longer.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::ErrorKind;
+    /// use tollgate_redis::{Semaphore, Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let store = Store::new("redis://127.0.0.1/")?;
+    /// let exports = Semaphore::new(&store, "{acme}:exports", 4);
+    /// match exports.acquire().timeout(Duration::from_secs(5)).await {
+    ///     Ok(lease) => lease.release().await?,
+    ///     Err(refused) if refused.kind() == ErrorKind::TimedOut => println!("all are taken"),
+    ///     Err(failed) => return Err(failed.into()),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn acquire(&self) -> AcquireLease {
         self.acquire_many(1)
     }
 
-    /// Waits for so many permits together, in one lease.
+    /// Waits for so many permits together, in one lease. Nobody goes before it who came later, so
+    /// those behind wait as well, until there are so many at once. With 0 it has a lease at once,
+    /// which holds nothing.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
@@ -196,6 +236,14 @@ impl Semaphore {
     }
 
     /// As [`acquire`](Self::acquire), until the token is cancelled.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
+    /// # Errors
+    ///
+    /// `Cancelled`, also if the token is cancelled already; otherwise as [`acquire`](Self::acquire).
     pub fn acquire_cancellable<'a>(
         &self,
         token: &'a CancellationToken,
@@ -203,7 +251,11 @@ impl Semaphore {
         self.acquire().cancel_on(token)
     }
 
-    /// A permit, if one is free now that nobody waits for.
+    /// A permit, if one is free now that nobody waits for, in any process. Asks the server once.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
@@ -212,7 +264,11 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// So many permits, if they are free now and nobody waits for them.
+    /// So many permits in one lease, if they are free now and nobody waits for them.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
@@ -230,13 +286,17 @@ impl Semaphore {
         self.core.stir();
     }
 
-    /// The number of permits.
+    /// The number of permits that this semaphore tells the server, whatever others tell it.
     pub fn permits(&self) -> usize {
         self.core.state().permits
     }
 
     /// How many permits are free, whether or not somebody waits for them. During the
-    /// [grace](Self::grace), none.
+    /// [grace](Self::grace), none. Asks the server: by the time of its answer there may be others.
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes no lease, and can be dropped.
     ///
     /// # Errors
     ///
@@ -251,12 +311,13 @@ impl Semaphore {
         self.core.keys.key()
     }
 
-    /// How many wait in this process.
+    /// How many wait in this process, of this semaphore and its clones.
     pub fn waiting(&self) -> usize {
         self.core.state().line.waiters.len()
     }
 
-    /// Admits nobody any more, in this process: who waits and who comes gets `Closed`. Leases stay.
+    /// Admits nobody any more, of this semaphore and its clones: who waits and who comes gets
+    /// `Closed`, and tickets are given back. Leases stay, and others of the same key as they are.
     pub fn close(&self) {
         self.core.state().closed = true;
         self.core.stirred.notify_one();

@@ -2,9 +2,9 @@
 //!
 //! 1. A call works anywhere, and ends by its deadline, also if nobody waits for it any more: so the
 //!    breaker and the link hear of every call that was sent.
-//! 2. What nobody waits for any more is not sent any more, if it was not yet. So of two calls, of
-//!    which the first one was dropped before the second one was made, the first one is not
-//!    executed after the second one.
+//! 2. What nobody waits for any more is not sent any more, if it was not yet. So of two calls that
+//!    are made inside of the runtime, of which the first one was dropped before the second one was
+//!    made, the first one is not executed after the second one.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -10,7 +10,8 @@ use crate::error::StoreError;
 
 /// Why limits on a store may admit more than they say, or not decide.
 ///
-/// None of these keeps a limit from working.
+/// None of these keeps a limit from working, but for [`Replica`](Self::Replica).
+/// [`Store::check`] says which there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Warning {
@@ -33,7 +34,12 @@ pub enum Warning {
 
 impl Store {
     /// Whether the server, or any node of the cluster, is set up so that limits hold what they say.
-    /// To be asked once, when a process starts, for its log.
+    /// To be asked once, when a process starts, for its log. Makes three calls, each within the
+    /// [deadline](Store::deadline); the warnings come sorted, each once.
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes nothing on the server, and can be dropped.
     ///
     /// # Errors
     ///

@@ -40,7 +40,24 @@ use crate::script::{Arguments, Script};
 /// A Redis or Valkey server, or a cluster, that limits are kept on.
 ///
 /// Cheap to clone. The connection is made when it is first needed, and made anew when it is lost.
-/// One is enough for a process: calls are sent on one connection, and do not wait for each other.
+/// One is enough for a process: calls are sent on one connection, and do not wait for each other. Server 6.2 or later.
+///
+/// It is set up before it is cloned or a limit is made on it; afterwards nothing of it changes.
+///
+/// # Runtime
+///
+/// The connection lives on the tokio runtime in which the store is made, which needs its timers and
+/// input and output, and is to be driven as long as the store is used. Limits of the store can be
+/// waited for anywhere, also outside of every runtime and in those of others; there, a call is a
+/// task of the store's runtime. When that is gone, every call ends with
+/// [`NoRuntime`](StoreError::NoRuntime).
+///
+/// # Cancel safety
+///
+/// A call whose caller gives up before it is sent is not sent. One that was sent is listened to
+/// until its [deadline](Self::deadline) all the same, so that the [breaker](Self::breaker) opens,
+/// and a connection on which nothing is heard is made anew, also if no caller waits for as long.
+/// What becomes of what such a call charged, each limit says.
 ///
 /// # Examples
 ///
@@ -84,7 +101,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl Store {
     /// The server at an address such as `redis://user:password@host:port/database`, or
-    /// `rediss://` with the feature `tls`. Connects when it is first needed.
+    /// `rediss://` with the feature `tls`.
+    ///
+    /// Makes no call: it connects when it is first needed, for which it takes 2 seconds at most.
     ///
     /// # Errors
     ///
@@ -93,6 +112,20 @@ impl Store {
     /// # Panics
     ///
     /// Outside of a tokio runtime: the connection lives on the one that this is called in.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_redis::{Store, StoreError};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let error = Store::new("nowhere").unwrap_err();
+    /// assert_eq!(error, StoreError::Misconfigured);
+    /// // Nobody has to be there yet.
+    /// assert!(Store::new("redis://127.0.0.1:1/").is_ok());
+    /// # }
+    /// ```
     #[track_caller]
     pub fn new(address: &str) -> Result<Self, StoreError> {
         Ok(Self::to(Address::server(address)?))
@@ -114,6 +147,21 @@ impl Store {
     /// # Panics
     ///
     /// Outside of a tokio runtime: the connection lives on the one that this is called in.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate::Quota;
+    /// use tollgate_redis::{RateLimiter, Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = Store::cluster(["redis://10.0.0.1/", "redis://10.0.0.2/"])?;
+    /// let tenant = RateLimiter::new(&store, "{acme}:requests", Quota::per_second(50));
+    /// tenant.acquire().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "cluster")]
     #[track_caller]
     pub fn cluster<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Result<Self, StoreError> {
@@ -133,6 +181,7 @@ impl Store {
         }
     }
 
+    #[track_caller]
     fn change(mut self, change: impl FnOnce(&mut Shared)) -> Self {
         let shared =
             Arc::get_mut(&mut self.shared).expect("a store is set up before it is cloned or used");
@@ -140,19 +189,47 @@ impl Store {
         self
     }
 
-    /// How long a call may take, 50 milliseconds by default. What it asked for may have been
-    /// charged all the same.
+    /// How long a call may take, 50 milliseconds by default: from when it is made until its answer
+    /// is there, also if there is no connection yet.
+    ///
+    /// What it asked for may have been charged all the same, as
+    /// [`is_perhaps_charged`](StoreError::is_perhaps_charged) says. After three calls in a row that
+    /// were sent and took longer, the connection is made anew.
     ///
     /// # Panics
     ///
     /// If the store was cloned before, or a limit was made on it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate_redis::Store;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate_redis::StoreError> {
+    /// let store = Store::new("redis://127.0.0.1/")?
+    ///     .deadline(Duration::from_millis(20))
+    ///     .breaker(3, Duration::from_millis(20), Duration::from_millis(200));
+    /// assert!(!store.is_broken());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.change(|shared| shared.deadline = deadline)
     }
 
     /// After how many failures in a row the store is left alone, 5 by default, and for how long: a
-    /// time that is drawn between these two, 50 and 500 milliseconds by default. Then one call is
-    /// made to see whether it is back.
+    /// time that is drawn between these two, 50 and 500 milliseconds by default.
+    ///
+    /// Until then every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one
+    /// call is let through, to see whether the store is back. If it is answered, so are all; if it
+    /// fails, or is heard nothing of for as long again, it goes on so. What counts as a failure is
+    /// that the store cannot be used, such as a timeout, and not that it refuses one call. Of a
+    /// cluster each slot has its own count.
+    ///
+    /// A time of more than a year is one of a year.
     ///
     /// # Panics
     ///
@@ -168,7 +245,9 @@ impl Store {
         self.change(|shared| shared.breaker = Breaker::new(failures, shortest, longest))
     }
 
-    /// How many calls were made to the server by this process, those that failed too.
+    /// How many calls were made by way of this store and its clones, those that failed too, and not
+    /// those that the [breaker](Self::breaker) kept back. A script that the server did not know
+    /// is one call, though two trips.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }

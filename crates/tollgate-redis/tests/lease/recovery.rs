@@ -15,7 +15,8 @@ use crate::support::server::Server;
 const TTL: Duration = Duration::from_secs(3);
 
 fn strict(server: &Server, permits: usize) -> Semaphore {
-    let semaphore = Semaphore::new(&server.store(), KEY, permits);
+    let store = server.store().deadline(TTL / 3);
+    let semaphore = Semaphore::new(&store, KEY, permits);
     semaphore.ttl(TTL).poll(Duration::from_millis(5))
 }
 

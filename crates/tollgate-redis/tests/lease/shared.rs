@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_redis::Store;
 
-use super::look::{KEY, members, semaphore, tickets, until, until_free};
+use super::look::{KEY, PATIENT, members, semaphore, tickets, until, until_free};
 use crate::support::runtime;
 use crate::support::server::Server;
 
@@ -14,7 +14,11 @@ use crate::support::server::Server;
 fn no_more_than_the_permits_are_held_by_many() {
     let server = Server::start();
     runtime().block_on(async {
-        let all = [server.store(), server.store()].map(|store| semaphore(&store, 3));
+        let all = [
+            server.store().deadline(PATIENT),
+            server.store().deadline(PATIENT),
+        ]
+        .map(|store| semaphore(&store, 3));
         let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let tasks: Vec<_> = (0..60)
             .map(|index: usize| {
@@ -51,7 +55,11 @@ fn no_more_than_the_permits_are_held_by_many() {
 fn fencing_rises_from_holder_to_holder() {
     let server = Server::start();
     runtime().block_on(async {
-        let all = [server.store(), server.store()].map(|store| semaphore(&store, 1));
+        let all = [
+            server.store().deadline(PATIENT),
+            server.store().deadline(PATIENT),
+        ]
+        .map(|store| semaphore(&store, 1));
         let seen = Arc::new(Mutex::new(Vec::new()));
         let tasks: Vec<_> = (0..30)
             .map(|index: usize| {
@@ -75,7 +83,11 @@ fn fencing_rises_from_holder_to_holder() {
 fn tickets_are_served_in_order_over_processes() {
     let server = Server::start();
     runtime().block_on(async {
-        let all = [server.store(), server.store()].map(|store| semaphore(&store, 2));
+        let all = [
+            server.store().deadline(PATIENT),
+            server.store().deadline(PATIENT),
+        ]
+        .map(|store| semaphore(&store, 2));
         let held = all[0].acquire_many(2).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
@@ -103,7 +115,7 @@ fn tickets_are_served_in_order_over_processes() {
 fn the_ticket_of_a_dead_waiter_expires() {
     let server = Server::start();
     runtime().block_on(async {
-        let live = semaphore(&server.store(), 1);
+        let live = semaphore(&server.store().deadline(PATIENT), 1);
         let held = live.acquire().await.unwrap();
         // Another process waits, and is gone.
         let other = runtime();
@@ -169,7 +181,7 @@ fn what_was_perhaps_granted_is_given_back() {
 fn tickets_that_were_lost_keep_their_numbers() {
     let server = Server::start();
     runtime().block_on(async {
-        let semaphore = semaphore(&server.store(), 1);
+        let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
         let held = semaphore.acquire().await.unwrap();
         let all = |command: &str, arguments: &[&str]| -> redis::Value {
             let mut command = redis::cmd(command);

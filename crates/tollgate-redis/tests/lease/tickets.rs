@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::ErrorKind;
 use tollgate_redis::{Semaphore, Store, StoreError};
 
-use super::look::{KEY, members, semaphore, tickets, until};
+use super::look::{KEY, PATIENT, members, semaphore, tickets, until};
 use crate::support::proxy::{Mode, Proxy};
 use crate::support::runtime;
 use crate::support::server::Server;
@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_secs(10);
 /// Behind a proxy, so that the store can be cut off.
 async fn behind(proxy: &Proxy) -> (Store, Semaphore) {
     let pause = Duration::from_secs(1);
-    let store = proxy.store().deadline(Duration::from_secs(20));
+    let store = proxy.store().deadline(PATIENT);
     let store = store.breaker(1, pause, pause);
     let semaphore = semaphore(&store, 1).poll(POLL);
     (store, semaphore)
@@ -37,7 +37,7 @@ fn who_waits_and_is_told_of_a_failure_leaves_no_ticket() {
     let server = Server::start();
     runtime().block_on(async {
         let proxy = Proxy::start(server.port()).await;
-        let holder = semaphore(&server.store(), 1);
+        let holder = semaphore(&server.store().deadline(PATIENT), 1);
         let lease = holder.acquire().await.unwrap();
         let (store, semaphore) = behind(&proxy).await;
         let waiter = tokio::spawn(semaphore.acquire());
@@ -61,7 +61,10 @@ fn who_gives_up_while_the_store_is_away_leaves_no_ticket() {
     let server = Server::start();
     runtime().block_on(async {
         let proxy = Proxy::start(server.port()).await;
-        let _lease = semaphore(&server.store(), 1).acquire().await.unwrap();
+        let _lease = semaphore(&server.store().deadline(PATIENT), 1)
+            .acquire()
+            .await
+            .unwrap();
         let (store, semaphore) = behind(&proxy).await;
         let waiter = tokio::spawn(semaphore.acquire());
         until(async || tickets(&server) == 1).await;
@@ -82,7 +85,7 @@ fn a_grant_that_failed_half_way_is_given_back() {
         .query(&mut server.connection())
         .unwrap();
     runtime().block_on(async {
-        let store = server.store();
+        let store = server.store().deadline(PATIENT);
         let semaphore = semaphore(&store, 1);
         let refused = semaphore.acquire().await.unwrap_err();
         assert_eq!(refused.to_string(), wrong_type());

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{ErrorKind, all};
 use tollgate_redis::{AcquireLease, Lease, Semaphore, StoreError};
 
-use super::look::{KEY, members, semaphore, tickets, until, until_free};
+use super::look::{KEY, PATIENT, members, semaphore, tickets, until, until_free};
 use crate::support::runtime;
 use crate::support::server::Server;
 
@@ -19,7 +19,7 @@ use crate::support::server::Server;
 fn permits_are_held_and_come_back() {
     let server = Server::start();
     runtime().block_on(async {
-        let semaphore = semaphore(&server.store(), 2);
+        let semaphore = semaphore(&server.store().deadline(PATIENT), 2);
         assert_eq!(semaphore.available().await.unwrap(), 2);
         let first = semaphore.acquire().await.unwrap();
         let second = semaphore.acquire().await.unwrap();
@@ -45,7 +45,7 @@ fn permits_are_held_and_come_back() {
 fn a_lease_has_many_permits_or_none() {
     let server = Server::start();
     runtime().block_on(async {
-        let semaphore = semaphore(&server.store(), 4);
+        let semaphore = semaphore(&server.store().deadline(PATIENT), 4);
         let three = semaphore.acquire_many(3).await.unwrap();
         assert_eq!(
             (three.count(), semaphore.available().await.unwrap()),
@@ -71,7 +71,7 @@ fn a_lease_has_many_permits_or_none() {
 fn who_waits_is_closed_out_and_leaves_no_ticket() {
     let server = Server::start();
     runtime().block_on(async {
-        let semaphore = semaphore(&server.store(), 1);
+        let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
         let held = semaphore.acquire().await.unwrap();
         let waiting = tokio::spawn(semaphore.acquire());
         until(async || tickets(&server) == 1).await;
@@ -90,7 +90,8 @@ fn who_gives_up_leaves_no_ticket() {
     let server = Server::start();
     runtime().block_on(async {
         // So slow that a ticket would stay until the end of the test.
-        let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(60));
+        let semaphore =
+            semaphore(&server.store().deadline(PATIENT), 1).poll(Duration::from_secs(60));
         let _held = semaphore.acquire().await.unwrap();
         let token = CancellationToken::new();
         let waiting = tokio::spawn(semaphore.acquire().cancel_on(token.clone()));
@@ -111,7 +112,7 @@ fn who_gives_up_leaves_no_ticket() {
 fn permits_can_be_more_or_fewer_or_none() {
     let server = Server::start();
     runtime().block_on(async {
-        let semaphore = semaphore(&server.store(), 2);
+        let semaphore = semaphore(&server.store().deadline(PATIENT), 2);
         let held = semaphore.acquire().await.unwrap();
         semaphore.set_permits(0);
         let waiting = tokio::spawn(semaphore.acquire_many(2));
@@ -138,7 +139,7 @@ fn permits_can_be_more_or_fewer_or_none() {
 fn what_is_dropped_on_the_way_is_given_back() {
     let server = Server::start();
     runtime().block_on(async {
-        let semaphore = semaphore(&server.store(), 3);
+        let semaphore = semaphore(&server.store().deadline(PATIENT), 3);
         for yields in 0..200 {
             let mut acquire = Box::pin(semaphore.acquire());
             for _ in 0..yields {
@@ -165,7 +166,7 @@ fn it_is_a_throttle_and_can_block() {
 
     let server = Server::start();
     runtime().block_on(async {
-        let semaphore = semaphore(&server.store(), 1);
+        let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
         let local = Arc::new(tollgate::Semaphore::new(1));
         let both = all((semaphore.clone(), Arc::clone(&local)));
         let (lease, permit) = both.acquire().await.unwrap();
@@ -185,7 +186,7 @@ fn it_is_a_throttle_and_can_block() {
 fn a_full_line_refuses_and_who_tries_goes_behind_it() {
     let server = Server::start();
     runtime().block_on(async {
-        let store = server.store();
+        let store = server.store().deadline(PATIENT);
         let semaphore = semaphore(&store, 2).max_waiters(1);
         let _held = semaphore.acquire().await.unwrap();
         let _waiting = tokio::spawn(semaphore.acquire_many(2));
@@ -194,7 +195,10 @@ fn a_full_line_refuses_and_who_tries_goes_behind_it() {
         assert_eq!(refused.kind(), ErrorKind::QueueFull);
         // One is free, but is left for who waits; another process sees that by the ticket.
         assert_eq!(semaphore.available().await.unwrap(), 1);
-        for semaphore in [&semaphore, &super::look::semaphore(&server.store(), 2)] {
+        for semaphore in [
+            &semaphore,
+            &super::look::semaphore(&server.store().deadline(PATIENT), 2),
+        ] {
             let refused = semaphore.try_acquire().await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::NoPermits);
         }
@@ -211,7 +215,10 @@ fn what_another_writes_is_a_typed_error() {
                 .arg(1)
                 .query(&mut server.connection())
                 .unwrap();
-            let refused = semaphore(&server.store(), 1).acquire().await.unwrap_err();
+            let refused = semaphore(&server.store().deadline(PATIENT), 1)
+                .acquire()
+                .await
+                .unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::Store);
             let source = refused.source().unwrap().downcast_ref::<StoreError>();
             assert_eq!(source, Some(&StoreError::WrongType), "{key}");
@@ -227,7 +234,7 @@ fn what_another_writes_is_a_typed_error() {
 fn a_runtime_that_is_gone_is_told() {
     let server = Server::start();
     let gone = runtime();
-    let semaphore = gone.block_on(async { semaphore(&server.store(), 2) });
+    let semaphore = gone.block_on(async { semaphore(&server.store().deadline(PATIENT), 2) });
     let held = gone.block_on(semaphore.acquire()).unwrap();
     drop(gone);
     assert!(held.is_lost() && held.token().is_cancelled());
@@ -244,7 +251,8 @@ fn a_runtime_that_is_gone_is_told() {
 fn what_is_given_back_here_is_asked_for_at_once() {
     let server = Server::start();
     runtime().block_on(async {
-        let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(3_600));
+        let semaphore =
+            semaphore(&server.store().deadline(PATIENT), 1).poll(Duration::from_secs(3_600));
         let held = semaphore.acquire().await.unwrap();
         let waiting = tokio::spawn(semaphore.acquire());
         until(async || tickets(&server) == 1).await;

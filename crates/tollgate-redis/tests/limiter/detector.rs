@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate::ErrorKind;
 use tollgate_redis::{Detector, StoreError};
 
+use super::outside::PATIENT;
 use super::verbs::slow;
 use crate::support::runtime;
 use crate::support::server::Server;
@@ -13,8 +14,10 @@ use crate::support::server::Server;
 fn who_is_over_by_what_all_bring_is_shut_out_and_others_are_not() {
     let mut server = Server::start();
     runtime().block_on(async {
-        let detector =
-            || Detector::new(&server.store(), "abuse", slow(100)).penalty(Duration::from_secs(60));
+        let detector = || {
+            Detector::new(&server.store().deadline(PATIENT), "abuse", slow(100))
+                .penalty(Duration::from_secs(60))
+        };
         let (one, other) = (detector(), detector());
         for _ in 0..60 {
             one.record("mallory");
@@ -53,7 +56,7 @@ fn who_is_over_by_what_all_bring_is_shut_out_and_others_are_not() {
 fn many_callers_take_few_calls() {
     let server = Server::start();
     runtime().block_on(async {
-        let store = server.store();
+        let store = server.store().deadline(PATIENT);
         let detector = Detector::new(&store, "abuse", slow(10));
         for caller in 0..1000 {
             detector.record_many(&caller.to_string(), 5 + 10 * u64::from(caller % 100 == 0));
@@ -68,7 +71,8 @@ fn many_callers_take_few_calls() {
 fn callers_beyond_those_that_are_kept_are_not_recorded_but_counted() {
     let mut server = Server::start();
     runtime().block_on(async {
-        let detector = Detector::new(&server.store(), "abuse", slow(10)).callers(3);
+        let detector =
+            Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10)).callers(3);
         for caller in ["a", "b", "c", "d", "e"] {
             detector.record_many(caller, 11);
             // Who is kept is recorded on.
@@ -102,7 +106,7 @@ fn callers_beyond_those_that_are_kept_are_not_recorded_but_counted() {
 fn what_no_script_could_count_is_as_much_as_it_can() {
     let server = Server::start();
     runtime().block_on(async {
-        let detector = Detector::new(&server.store(), "abuse", slow(10));
+        let detector = Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10));
         detector.record_many("mallory", u64::MAX);
         detector.record_many("mallory", u64::MAX);
         detector.record("alice");
@@ -116,8 +120,7 @@ fn what_no_script_could_count_is_as_much_as_it_can() {
 fn a_pass_that_is_dropped_keeps_what_it_did_not_send() {
     let server = Server::start();
     runtime().block_on(async {
-        let store = server.store();
-        let store = store.deadline(Duration::from_secs(20));
+        let store = server.store().deadline(PATIENT);
         let detector = Detector::new(&store, "abuse", slow(10));
         for caller in 0..600 {
             detector.record_many(&caller.to_string(), 11);
@@ -142,5 +145,5 @@ fn nobody_can_be_kept_by_nobody() {
     let server = Server::start();
     let runtime = runtime();
     let _inside = runtime.enter();
-    let _detector = Detector::new(&server.store(), "abuse", slow(10)).callers(0);
+    let _detector = Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10)).callers(0);
 }

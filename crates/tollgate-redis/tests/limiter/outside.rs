@@ -10,7 +10,7 @@ use crate::support::server::Server;
 use crate::support::{outside, runtime};
 
 /// For calls that are to succeed however slow the machine is.
-const PATIENT: Duration = Duration::from_secs(20);
+pub(super) const PATIENT: Duration = Duration::from_secs(20);
 
 fn quick() -> Quota {
     Quota::new(1, Duration::from_millis(20))

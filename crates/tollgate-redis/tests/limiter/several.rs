@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tollgate::{Algorithm, ErrorKind, Quota, Throttle, Timeout};
-use tollgate_redis::{RateLimiter, Several};
+use tollgate_redis::{RateLimiter, Several, Store};
 
+use super::outside::PATIENT;
 use super::verbs::slow;
 use crate::support::runtime;
 use crate::support::server::Server;
@@ -13,7 +14,7 @@ use crate::support::server::Server;
 fn all_are_charged_or_none_and_the_outcome_says_which_lacked() {
     let server = Server::start();
     runtime().block_on(async {
-        let store = server.store();
+        let store = server.store().deadline(PATIENT);
         let limits = Several::new(&store)
             .limit("user", slow(5))
             .limit_by(Algorithm::SlidingLog, "team", slow(3))
@@ -45,6 +46,13 @@ fn all_are_charged_or_none_and_the_outcome_says_which_lacked() {
             (refused.kind(), refused.capacity()),
             (ErrorKind::ExceedsCapacity, Some(3))
         );
+        for n in [4, u64::MAX] {
+            let never = limits.try_acquire_many(n).await.unwrap();
+            assert_eq!(never.retry_after(), Duration::MAX);
+            assert!(never.violated().any(|index| index == 1));
+            assert_eq!(limits.peek(n).await.unwrap().len(), 3);
+        }
+        assert_eq!(free().await, [2, 3, 8]);
     });
 }
 
@@ -52,7 +60,7 @@ fn all_are_charged_or_none_and_the_outcome_says_which_lacked() {
 fn it_is_a_throttle_that_refuses_at_once_what_will_not_fit() {
     let server = Server::start();
     runtime().block_on(async {
-        let limits = Several::new(&server.store())
+        let limits = Several::new(&server.store().deadline(PATIENT))
             .limit("a", slow(1))
             .limit("b", slow(1));
         let charges = limits.enter().await.unwrap();
@@ -69,21 +77,31 @@ fn it_is_a_throttle_that_refuses_at_once_what_will_not_fit() {
 fn who_waits_asks_again_later_by_up_to_the_jitter() {
     let server = Server::start();
     runtime().block_on(async {
-        let quick = Quota::new(1, Duration::from_millis(5));
-        let limits = Several::new(&server.store()).limit("k", quick);
-        limits.acquire().await.unwrap();
-        // After a time that is drawn out of a year.
-        let late = limits.clone().jitter(Duration::from_secs(365 * 24 * 3_600));
-        let mut late = std::pin::pin!(late.acquire());
-        let waits = async {
-            for _ in 0..20 {
-                limits.acquire().await.unwrap();
-            }
+        let limits = |store: &Store| {
+            let quick = Quota::new(1, Duration::from_millis(5));
+            Several::new(store).limit("k", quick)
         };
-        tokio::select! {
-            biased;
-            _ = &mut late => panic!("it asked at once"),
-            () = waits => {}
+        let stores = [(); 2].map(|()| server.store().deadline(PATIENT));
+        let soon = limits(&stores[0]);
+        // After a time that is drawn out of a year.
+        let late = limits(&stores[1]).jitter(Duration::from_secs(365 * 24 * 3_600));
+        for _ in 0..50 {
+            soon.acquire().await.unwrap();
+            let calls = stores[1].calls();
+            let others = async {
+                for _ in 0..20 {
+                    soon.acquire().await.unwrap();
+                }
+            };
+            tokio::select! {
+                // On a slow machine there is enough for it by then.
+                charges = late.acquire() => drop(charges.unwrap()),
+                () = others => {
+                    assert_eq!(stores[1].calls(), calls + 1);
+                    return;
+                }
+            }
         }
+        panic!("it asked again at once");
     });
 }

@@ -6,12 +6,9 @@ use std::time::Duration;
 use tollgate::{ErrorKind, Throttle, Timeout, all};
 use tollgate_redis::{RateLimiter, Semaphore, Several};
 
-use super::verbs::slow;
+use super::help::{PATIENT, slow};
 use crate::support::cluster::Cluster;
 use crate::support::{runtime, until};
-
-/// For calls that are to succeed however slow the machine is.
-const PATIENT: Duration = Duration::from_secs(20);
 
 #[test]
 fn all_of_limits_in_several_slots_is_charged_or_none_is() {

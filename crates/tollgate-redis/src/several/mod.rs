@@ -3,6 +3,8 @@
 //! What is charged is taken by whoever asked for it, or given back: a call that charges goes on to
 //! its end if its caller leaves.
 
+mod outcome;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,23 +15,41 @@ use redis::Value;
 use tollgate::throttle::budget;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick};
 
+pub use self::outcome::{Charges, Outcome};
 use crate::carried::Carried;
 use crate::error::StoreError;
 use crate::rate::Rule;
 use crate::script::{Arguments, SEVERAL, numbers, tag};
 use crate::store::{Call, Store};
 
+/// A script counts up to there, and no burst is more.
+const MOST: u64 = 1 << 52;
+
 /// Several limits that are decided in one call, at one moment: all are charged, or none is.
 ///
+/// Calls are not put together, nothing is taken ahead, and a failure of the store is an error. What
+/// was denied is not remembered: every call is made.
+///
+/// Cheap to clone. The keys are those of [`RateLimiter`](crate::RateLimiter)s of the same quota and
+/// algorithm, so each limit can be used by itself as well.
+///
+/// # Order
+///
+/// None: who waits asks again when the limit that lacked most may have enough, and whoever asks
+/// first then goes first. With a [jitter](Self::jitter) a fleet that was refused together does not
+/// ask again together. For an order within the process put a [`RateLimiter`](crate::RateLimiter)
+/// or a [`Semaphore`](tollgate::Semaphore) in front, by [`all`](tollgate::all).
+///
+/// # Clusters
+///
 /// The keys of a call must be in one slot of a cluster: give them the same part in braces, as in
-/// `{acme}:user:42` and `{acme}:all`. Limits in several slots can be had one after the other, with
-/// refunds when a later one refuses: that is [`all`](tollgate::all) of several
-/// [`RateLimiter`](crate::RateLimiter)s.
+/// `{acme}:user:42` and `{acme}:all`. Others are refused when the limit is added.
 ///
-/// Calls are not put together, nothing is taken ahead, and a failure of the store is an error. Who
-/// waits asks again when the limit that lacked most may have enough; nobody has a place in line.
-///
-/// Cheap to clone.
+/// Limits in several slots can be had one after the other: that is [`all`](tollgate::all) of several
+/// [`RateLimiter`](crate::RateLimiter)s, or of some of these. It waits for the first, then for the
+/// second, and so on; what was charged already is given back, in the background, when a later one
+/// refuses, the store fails, or the wait is given up. So each of them may be charged for a while for
+/// nothing, and others be refused meanwhile, as they never are by a call that decides at one moment.
 ///
 /// # Examples
 ///
@@ -64,23 +84,8 @@ struct Part {
     rule: Rule,
 }
 
-/// What was decided about several limits.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Where charged, the charges.
-    charges: Option<Charges>,
-    decisions: Vec<Decision>,
-}
-
-/// What several limits took for a call. Plain data, as a [`Charge`](crate::Charge).
-#[derive(Debug)]
-pub struct Charges {
-    cost: u64,
-    tickets: Vec<[u64; 2]>,
-}
-
 impl Several {
-    /// None yet, which admits everybody.
+    /// None yet, which admits everybody. Makes no call.
     pub fn new(store: &Store) -> Self {
         Self {
             store: store.clone(),
@@ -89,12 +94,14 @@ impl Several {
         }
     }
 
-    /// And this limit, by GCRA.
+    /// And this limit, by GCRA. How many there are is up to the caller: a call costs as much more
+    /// with each.
     ///
     /// # Panics
     ///
-    /// As [`RateLimiter::new`](crate::RateLimiter::new); if the key was given before; and on a cluster, if the key is not in the
-    /// slot of the others, since its part in braces is another one.
+    /// As [`RateLimiter::new`](crate::RateLimiter::new); if the key was given before; and on a
+    /// cluster, if the key is not in the slot of the others, since its part in braces is another
+    /// one.
     #[track_caller]
     pub fn limit(self, key: impl Into<String>, quota: Quota) -> Self {
         self.limit_by(Algorithm::Gcra, key, quota)
@@ -147,6 +154,10 @@ impl Several {
 
     /// Charges one of each, if each has one now.
     ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
+    ///
     /// # Errors
     ///
     /// How the store failed. That there is too little is no error here, but an outcome.
@@ -154,7 +165,12 @@ impl Several {
         self.try_acquire_many(1).await
     }
 
-    /// Charges so many of each, if each has as many now.
+    /// Charges so many of each, if each has as many now. With more than the burst of one of them
+    /// nothing is charged, and the outcome says that it would take for ever.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
@@ -174,7 +190,12 @@ impl Several {
         Ok(outcome)
     }
 
-    /// How the limits stand, for a call that costs so much. Charges nothing.
+    /// How the limits stand, for a call that costs so much, in the order in which they were given.
+    /// Charges nothing.
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes nothing, and can be dropped.
     ///
     /// # Errors
     ///
@@ -185,25 +206,53 @@ impl Several {
 
     /// Waits until one of each can be had, and charges it.
     ///
+    /// In no [order](Self#order). A call is made at once, and another one each time when there may
+    /// be enough.
+    ///
     /// # Cancel safety
     ///
     /// Dropped while the server is being asked, what it is charged is given back when the answer
-    /// is there.
+    /// is there. If that fails, it stays charged, and time pays it off.
     ///
     /// # Errors
     ///
     /// `TimedOut` at once inside a [`Timeout`](tollgate::Timeout) that is shorter than the wait;
     /// `Store` if the store fails; `ExceedsCapacity` as [`acquire_many`](Self::acquire_many).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::{Quota, Throttle, Timeout};
+    /// use tollgate_redis::{Several, Store};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let store = Store::new("redis://127.0.0.1/")?;
+    /// let limits = Several::new(&store)
+    ///     .limit("{acme}:user:42", Quota::per_second(5))
+    ///     .limit("{acme}:all", Quota::per_minute(1000).burst(100))
+    ///     .jitter(Duration::from_millis(20));
+    /// let charges = Timeout::new(limits.enter(), Duration::from_secs(1)).await?;
+    /// // It was not needed after all.
+    /// limits.refund(charges).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(&self) -> Result<Charges, AcquireError> {
         self.acquire_many(1).await
     }
 
-    /// Waits until so many of each can be had, and charges them.
+    /// Waits until so many of each can be had together, and charges them.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); `ExceedsCapacity`, with the number of the part, if that is
-    /// more than a burst.
+    /// As [`acquire`](Self::acquire); `ExceedsCapacity`, with the smallest burst as the
+    /// [capacity](AcquireError::capacity), if that is less.
     pub async fn acquire_many(&self, n: u64) -> Result<Charges, AcquireError> {
         let least = self.parts.iter().map(|part| part.rule.burst).min();
         if let Some(least) = least.filter(|least| n > *least) {
@@ -234,11 +283,18 @@ impl Several {
         })
     }
 
-    /// Gives back what was charged, as far as it is not paid off.
+    /// Gives back what was charged, as far as it is not paid off; as exactly as
+    /// [`RateLimiter::refund`](crate::RateLimiter::refund), for each limit.
+    ///
+    /// To be asked of those that charged it: others have other keys.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped after it was begun, it is given back in the background.
     ///
     /// # Errors
     ///
-    /// How the store failed.
+    /// How the store failed: then it stays charged, and time pays it off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
         let this = self.clone();
         let give = async move {
@@ -255,7 +311,7 @@ impl Several {
     async fn ask(&self, what: &'static str, n: u64) -> Result<Outcome, StoreError> {
         let mut arguments = Arguments::new(what);
         for part in self.parts.iter() {
-            arguments = part.rule.tell_which(arguments).number(n);
+            arguments = part.rule.tell_which(arguments).number(n.min(MOST));
         }
         let value = self.call(&arguments).await?;
         self.read(what, n, &value).ok_or(StoreError::Script)
@@ -297,44 +353,6 @@ impl Several {
 /// That long, or by up to so much longer.
 fn jittered(wait: Duration, most: Duration) -> Duration {
     wait.saturating_add(most.mul_f64(fastrand::f64()))
-}
-
-impl Outcome {
-    /// Whether all were charged; otherwise none was.
-    pub fn is_admitted(&self) -> bool {
-        self.charges.is_some()
-    }
-
-    /// The limits that have too little, by their index.
-    pub fn violated(&self) -> impl Iterator<Item = usize> {
-        let decisions = self.decisions.iter().enumerate();
-        decisions
-            .filter(|(_, decision)| !decision.retry_after.is_zero())
-            .map(|(index, _)| index)
-    }
-
-    /// How each stands, for the headers of an answer.
-    pub fn decisions(&self) -> &[Decision] {
-        &self.decisions
-    }
-
-    /// After what time to ask again: when the one that lacks most may have enough.
-    pub fn retry_after(&self) -> Duration {
-        let waits = self.decisions.iter().map(|decision| decision.retry_after);
-        waits.max().unwrap_or_default()
-    }
-
-    /// The charges, if all were charged.
-    pub fn into_charges(self) -> Option<Charges> {
-        self.charges
-    }
-}
-
-impl Charges {
-    /// How much was charged of each.
-    pub fn cost(&self) -> u64 {
-        self.cost
-    }
 }
 
 impl Throttle for Several {
