@@ -1,0 +1,78 @@
+//! One process of the fleet: as many tasks as there are ask for one after the other, and say what
+//! they were let do.
+
+mod lease;
+mod rate;
+mod several;
+
+use std::error::Error;
+use std::io::stdin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate::AcquireError;
+use tollgate_redis::{Store, StoreError};
+
+pub(crate) use self::several::LEDGER;
+use crate::options::Options;
+use crate::report::Report;
+
+/// After the store failed it is asked again so soon.
+const AGAIN: Duration = Duration::from_millis(5);
+
+pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn Error>> {
+    let store = Store::new(address)?;
+    println!("{}", Report::Ready);
+    let mut line = String::new();
+    stdin().read_line(&mut line)?;
+    let end = line.trim().parse()?;
+    if let Some(permits) = options.lease {
+        lease::run(&store, options, permits, end).await
+    } else if options.several {
+        several::run(&store, options, end).await
+    } else {
+        rate::run(&store, options, end).await
+    }
+}
+
+/// Says how the store failed, and whether to go on.
+async fn failed(error: StoreError, options: &Options) -> bool {
+    let perhaps = error.is_perhaps_charged();
+    println!("{}", Report::Failed { perhaps });
+    tokio::time::sleep(AGAIN).await;
+    !options.gives_up
+}
+
+/// Of one who waited: the store may have failed, or it would have taken too long.
+async fn refused(error: &AcquireError, options: &Options) -> bool {
+    let source = Error::source(error).and_then(|source| source.downcast_ref::<StoreError>());
+    match source {
+        Some(error) => failed(*error, options).await,
+        None => {
+            tokio::time::sleep(AGAIN).await;
+            true
+        }
+    }
+}
+
+/// What is done in some cases only, counted over all tasks.
+struct Share {
+    of_hundred: u64,
+    count: AtomicU64,
+}
+
+impl Share {
+    fn new(of_hundred: u64) -> Arc<Self> {
+        Arc::new(Self {
+            of_hundred,
+            count: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether this is one of them.
+    fn is_now(&self) -> bool {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        (count + 1) * self.of_hundred / 100 > count * self.of_hundred / 100
+    }
+}
