@@ -32,9 +32,11 @@ pub(crate) enum Fault {
     DropReplies,
     /// A process of the fleet is killed, and another one takes its place.
     Node,
+    /// A process of the fleet holds still, for longer than its leases last.
+    Pause,
 }
 
-const ALL: [(Fault, &str); 8] = [
+const ALL: [(Fault, &str); 9] = [
     (Fault::Flush, "flush"),
     (Fault::Stop, "stop"),
     (Fault::Cut, "cut"),
@@ -43,6 +45,7 @@ const ALL: [(Fault, &str); 8] = [
     (Fault::Reset, "reset"),
     (Fault::DropReplies, "drop-replies"),
     (Fault::Node, "node"),
+    (Fault::Pause, "pause"),
 ];
 
 /// For so long a breaker stays open at most.
@@ -55,9 +58,9 @@ const CONNECTING: Duration = Duration::from_millis(100);
 const REST: Duration = Duration::from_millis(300);
 
 impl Fault {
-    /// For how long the store cannot answer.
-    fn lasts(self) -> Duration {
+    fn lasts(self, lease: Duration) -> Duration {
         Duration::from_millis(match self {
+            Self::Pause => return lease + Self::Stop.lasts(lease),
             Self::Flush | Self::Cut | Self::Kill | Self::Node => 0,
             Self::Stop => 150,
             Self::BlackHole | Self::Reset => 200,
@@ -67,12 +70,21 @@ impl Fault {
         })
     }
 
+    /// Whether less may be let go. Rates go on by the other processes, which have as much to do.
+    fn is_outage(self, lease: Duration) -> bool {
+        match self {
+            Self::Flush => false,
+            Self::Node | Self::Pause => !lease.is_zero(),
+            _ => true,
+        }
+    }
+
     /// After how long all have come back. Of a lease it is not known whether it is held until its
     /// time is over, which is also for how long nobody is admitted after a loss.
     fn recovery(self, lease: Duration) -> Duration {
         match self {
             Self::Flush => Duration::ZERO,
-            Self::Node => lease,
+            Self::Node | Self::Pause => lease,
             _ => PAUSE + CONNECTING + lease,
         }
     }
@@ -140,14 +152,14 @@ pub(crate) async fn make(
     for fault in faults.0.iter().copied().cycle() {
         let recovery = fault.recovery(scene.lease);
         // Restarting takes a time as well.
-        if until(end) < REST + fault.lasts() + recovery + CONNECTING {
+        if until(end) < REST + fault.lasts(scene.lease) + recovery + CONNECTING {
             break;
         }
         sleep(REST).await;
         let from = now();
         scene.make(fault, &mut happened.losses).await?;
         let to = now() + micros(recovery);
-        if fault != Fault::Flush {
+        if fault.is_outage(scene.lease) {
             happened.outages.push(Outage { from, to });
         }
         happened.made.push(fault);
@@ -162,12 +174,13 @@ pub(crate) async fn make(
 
 impl Scene<'_> {
     async fn make(&mut self, fault: Fault, losses: &mut Vec<u64>) -> Result<(), Box<dyn Error>> {
+        let time = fault.lasts(self.lease);
         match fault {
             Fault::Flush => say(self.server, "SCRIPT", &["FLUSH"])?,
             Fault::Cut => say(self.server, "CLIENT", &["KILL", "TYPE", "normal"])?,
             Fault::Stop => {
                 self.server.stop();
-                sleep(fault.lasts()).await;
+                sleep(time).await;
                 self.server.go_on();
             }
             Fault::Kill => {
@@ -175,10 +188,11 @@ impl Scene<'_> {
                 losses.push(now());
                 self.server.restart();
             }
-            Fault::BlackHole => self.cut_off(Mode::BlackHole, fault.lasts()).await,
-            Fault::Reset => self.cut_off(Mode::Reset, fault.lasts()).await,
-            Fault::DropReplies => self.cut_off(Mode::DropReplies, fault.lasts()).await,
+            Fault::BlackHole => self.cut_off(Mode::BlackHole, time).await,
+            Fault::Reset => self.cut_off(Mode::Reset, time).await,
+            Fault::DropReplies => self.cut_off(Mode::DropReplies, time).await,
             Fault::Node => self.fleet.replace_one().await?,
+            Fault::Pause => self.fleet.pause_one(time).await?,
         }
         Ok(())
     }

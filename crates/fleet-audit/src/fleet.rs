@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -90,6 +91,24 @@ impl Fleet {
         let mut node = self.node().await?;
         node.begin(self.end).await?;
         self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Lets one hold still for a time.
+    pub(crate) async fn pause_one(&mut self, time: Duration) -> Result<(), Box<dyn Error>> {
+        let node = self.nodes.first().and_then(|node| node.child.id());
+        let id = node.ok_or("there is no process to be stopped")?.to_string();
+        for (signal, time) in [("-STOP", time), ("-CONT", Duration::ZERO)] {
+            if !Command::new("kill")
+                .args([signal, &id])
+                .status()
+                .await?
+                .success()
+            {
+                return Err("a process of the fleet cannot be stopped".into());
+            }
+            tokio::time::sleep(time).await;
+        }
         Ok(())
     }
 
