@@ -30,13 +30,15 @@ pub(crate) enum Fault {
     Reset,
     /// A partition: calls are executed, and their answers are lost.
     DropReplies,
+    /// The same, for so long that whoever connects is not answered either.
+    DropAll,
     /// A process of the fleet is killed, and another one takes its place.
     Node,
     /// A process of the fleet holds still, for longer than its leases last.
     Pause,
 }
 
-const ALL: [(Fault, &str); 9] = [
+const ALL: [(Fault, &str); 10] = [
     (Fault::Flush, "flush"),
     (Fault::Stop, "stop"),
     (Fault::Cut, "cut"),
@@ -44,6 +46,7 @@ const ALL: [(Fault, &str); 9] = [
     (Fault::BlackHole, "black-hole"),
     (Fault::Reset, "reset"),
     (Fault::DropReplies, "drop-replies"),
+    (Fault::DropAll, "drop-all"),
     (Fault::Node, "node"),
     (Fault::Pause, "pause"),
 ];
@@ -53,6 +56,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What it takes to connect and to be answered.
 const CONNECTING: Duration = Duration::from_millis(100);
+
+/// After so long one gives up to connect who is not answered.
+const UNANSWERED: Duration = Duration::from_secs(2);
 
 /// While nothing is done to anybody.
 const REST: Duration = Duration::from_millis(300);
@@ -64,9 +70,9 @@ impl Fault {
             Self::Flush | Self::Cut | Self::Kill | Self::Node => 0,
             Self::Stop => 150,
             Self::BlackHole | Self::Reset => 200,
-            // Less than a deadline, so that nobody connects while it lasts: whoever did would be
-            // answered never, which takes two seconds to be given up.
+            // Less than a deadline, so that nobody connects while it lasts.
             Self::DropReplies => 40,
+            Self::DropAll => 300,
         })
     }
 
@@ -85,6 +91,7 @@ impl Fault {
         match self {
             Self::Flush => Duration::ZERO,
             Self::Node | Self::Pause => lease,
+            Self::DropAll => UNANSWERED + PAUSE + CONNECTING + lease,
             _ => PAUSE + CONNECTING + lease,
         }
     }
@@ -190,7 +197,7 @@ impl Scene<'_> {
             }
             Fault::BlackHole => self.cut_off(Mode::BlackHole, time).await,
             Fault::Reset => self.cut_off(Mode::Reset, time).await,
-            Fault::DropReplies => self.cut_off(Mode::DropReplies, time).await,
+            Fault::DropReplies | Fault::DropAll => self.cut_off(Mode::DropReplies, time).await,
             Fault::Node => self.fleet.replace_one().await?,
             Fault::Pause => self.fleet.pause_one(time).await?,
         }

@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 300)]
     pub(crate) ttl: u64,
     /// Breaks the store again and again, by all faults, or by these, with commas between: flush,
-    /// stop, cut, kill, black-hole, reset, drop-replies, node, pause.
+    /// stop, cut, kill, black-hole, reset, drop-replies, drop-all, node, pause.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "all")]
     pub(crate) faults: Option<Faults>,
     /// In so many of a hundred admissions one more is let go, or a lease is used after it was given

@@ -52,7 +52,7 @@ const OTHERS: [&str; 5] = [
     "--algorithm sliding-log",
     "--algorithm sub-interval/4",
 ];
-const SEVERAL: &str = "--several --tasks 4";
+const SEVERAL: &str = "--several --tasks 4 --rate 400 --burst 30";
 const LEASES: &str = "--lease 3 --tasks 2";
 
 #[test]
@@ -79,7 +79,7 @@ fn each_algorithm_keeps_its_promise_through_faults() {
 
 #[test]
 fn faults_admit_no_more_than_a_burst_for_each_loss_and_what_is_left_is_used() {
-    is_kept("--millis 7000 --faults");
+    is_kept("--millis 12000 --faults");
     is_kept("--ahead 8 --millis 2500 --faults=node,kill,flush");
 }
 
@@ -93,7 +93,7 @@ fn limits_in_one_call_count_the_same_through_faults() {
 #[test]
 fn no_more_leases_are_held_than_there_are_through_faults() {
     is_kept(&format!(
-        "{LEASES} --millis 9000 --faults=node,kill,stop,drop-replies,black-hole,reset"
+        "{LEASES} --millis 10500 --faults=pause,node,kill,stop,drop-replies,black-hole,reset"
     ));
 }
 
