@@ -134,7 +134,13 @@ fn audit_rates(
 ) -> Result<bool, String> {
     let mut ticks = admitted(said);
     ticks.sort_unstable();
-    println!("{} admitted, {} failed", ticks.len(), failed(said).len());
+    let ahead = |report: &&Report| matches!(report, Report::Admitted { ahead: true, .. });
+    println!(
+        "{} admitted, {} of them out of what was taken ahead, {} failed",
+        ticks.len(),
+        reports(said).filter(ahead).count(),
+        failed(said).len()
+    );
     let bounds = options.bounds()?;
     let mut is_kept = true;
     for bound in &bounds {
@@ -142,7 +148,7 @@ fn audit_rates(
         println!("{kept}");
         is_kept &= kept.is_kept();
     }
-    let used = rates::used(&ticks, &bounds, uptime);
+    let used = rates::used(&ticks, &bounds, options.demand(), uptime);
     println!("{used}");
     Ok(is_kept && used.is_enough())
 }
@@ -203,7 +209,7 @@ fn reports(said: &[Said]) -> impl Iterator<Item = &Report> {
 
 fn admitted(said: &[Said]) -> Vec<u64> {
     let ticks = reports(said).filter_map(|report| match report {
-        Report::Admitted(tick) => Some(*tick),
+        Report::Admitted { tick, .. } => Some(*tick),
         _ => None,
     });
     ticks.collect()

@@ -34,6 +34,10 @@ pub(crate) struct Options {
     /// Each process takes so many ahead, for 20 milliseconds at most.
     #[arg(long)]
     pub(crate) ahead: Option<u64>,
+    /// Each task does something else for so many milliseconds after each admission, so that less is
+    /// asked for than there is.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) think: u64,
     /// Two limits in one call, and a third one that counts with them: the one of the other options,
     /// and a fixed window of half the rate.
     #[arg(long)]
@@ -106,6 +110,16 @@ impl Options {
         };
         let held = self.rate * AHEAD.as_millis() as u64 / 1000;
         held.min(chunk * self.nodes as u64)
+    }
+
+    /// How many are asked for in a microsecond at the least, if no more than there are: whoever comes
+    /// back is late by a quarter of that time at most.
+    pub(crate) fn demand(&self) -> f64 {
+        if self.think == 0 {
+            return f64::INFINITY;
+        }
+        let tasks = self.nodes * self.tasks;
+        tasks as f64 / (1250 * self.think) as f64
     }
 
     pub(crate) fn ttl(&self) -> Duration {

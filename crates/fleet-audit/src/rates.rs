@@ -72,8 +72,8 @@ impl fmt::Display for Kept {
 }
 
 /// How many were admitted while the store could answer, of as many as the narrowest bound lets
-/// through in each of these times.
-pub(crate) fn used(ticks: &[u64], bounds: &[Bound], uptime: &Uptime) -> Used {
+/// through in each of these times, or as were asked for in a microsecond if that is less.
+pub(crate) fn used(ticks: &[u64], bounds: &[Bound], demand: f64, uptime: &Uptime) -> Used {
     let least =
         |each: &dyn Fn(&Bound) -> f64| bounds.iter().map(each).fold(f64::INFINITY, f64::min);
     let mut whole = uptime.clone();
@@ -84,9 +84,12 @@ pub(crate) fn used(ticks: &[u64], bounds: &[Bound], uptime: &Uptime) -> Used {
     }
     let used = ticks.iter().filter(|tick| whole.contains(**tick)).count();
     let times = whole.times.iter();
-    let flows = times.map(|(from, to)| least(&|bound| bound.flows(*from, *to)));
+    let flows = times.map(|(from, to)| {
+        let asked = demand * (to - from) as f64;
+        asked.min(least(&|bound| bound.flows(*from, *to)))
+    });
     let mut promised: f64 = flows.sum();
-    if uptime.is_from_the_first() {
+    if uptime.is_from_the_first() && demand.is_infinite() {
         promised += least(&Bound::at_first);
     }
     let share = least(&Bound::share);
@@ -140,18 +143,22 @@ mod tests {
             period: 5000,
             capacity: 4,
         };
-        let all_used = used(&all, &[BOUND], &uptime);
+        let all_used = used(&all, &[BOUND], f64::INFINITY, &uptime);
         assert_eq!((all_used.used, all_used.promised), (90.0, 93.0));
         assert!(all_used.is_enough());
-        assert!(!used(&all[..80], &[BOUND], &uptime).is_enough());
-        assert_eq!(used(&all, &[BOUND, slower], &uptime).promised, 72.0);
+        assert!(!used(&all[..80], &[BOUND], f64::INFINITY, &uptime).is_enough());
+        assert_eq!(
+            used(&all, &[BOUND, slower], f64::INFINITY, &uptime).promised,
+            72.0
+        );
         let short = Uptime::new(11_000, 19_000, &[]);
-        assert_eq!(used(&all, &[slower], &short).promised, 0.0);
+        assert_eq!(used(&all, &[slower], f64::INFINITY, &short).promised, 0.0);
         let whole = Uptime::new(11_000, 21_000, &[]);
-        assert_eq!(used(&all, &[slower], &whole).used, 5.0);
+        assert_eq!(used(&all, &[slower], f64::INFINITY, &whole).used, 5.0);
+        assert_eq!(used(&all, &[BOUND], 0.0005, &uptime).promised, 45.0);
         // During the outage nothing counts.
         let late: Vec<u64> = all.iter().map(|tick| tick / 10 + 20_000).collect();
-        assert_eq!(used(&late, &[BOUND], &uptime).used, 0.0);
+        assert_eq!(used(&late, &[BOUND], f64::INFINITY, &uptime).used, 0.0);
         // If nothing was up, nothing was shown.
         let down = Uptime::new(
             0,
@@ -161,6 +168,6 @@ mod tests {
                 to: 100_000,
             }],
         );
-        assert!(!used(&all, &[BOUND], &down).is_enough());
+        assert!(!used(&all, &[BOUND], f64::INFINITY, &down).is_enough());
     }
 }

@@ -9,8 +9,8 @@ use std::str::FromStr;
 pub(crate) enum Report {
     /// It can begin.
     Ready,
-    /// One was let go, at this tick of the server.
-    Admitted(u64),
+    /// One was let go, at this tick of the server, perhaps out of what was taken ahead.
+    Admitted { tick: u64, ahead: bool },
     /// A call failed, and was perhaps charged all the same.
     Failed { perhaps: bool },
     /// A lease is held.
@@ -35,7 +35,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ready => write!(f, "ready"),
-            Self::Admitted(tick) => write!(f, "admitted {tick}"),
+            Self::Admitted { tick, ahead } => write!(f, "admitted {tick} {ahead}"),
             Self::Failed { perhaps } => write!(f, "failed {perhaps}"),
             Self::Held {
                 id,
@@ -62,7 +62,10 @@ fn read(line: &str) -> Option<Report> {
     let mut next = || words.next();
     Some(match first {
         "ready" => Report::Ready,
-        "admitted" => Report::Admitted(next()?.parse().ok()?),
+        "admitted" => Report::Admitted {
+            tick: next()?.parse().ok()?,
+            ahead: next()?.parse().ok()?,
+        },
         "failed" => Report::Failed {
             perhaps: next()?.parse().ok()?,
         },
@@ -90,7 +93,10 @@ mod tests {
         let id = || "4f".to_owned();
         let reports = [
             Report::Ready,
-            Report::Admitted(7),
+            Report::Admitted {
+                tick: 7,
+                ahead: true,
+            },
             Report::Failed { perhaps: true },
             Report::Held {
                 id: id(),

@@ -58,7 +58,7 @@ const LEASES: &str = "--lease 3 --tasks 2";
 #[test]
 fn a_fleet_has_what_was_promised_and_no_more() {
     is_kept("");
-    is_kept("--ahead 8");
+    is_kept("--ahead 8 --think 40");
     is_kept(&format!("{SEVERAL} --millis 1000"));
     is_kept(&format!("{LEASES} --millis 2000"));
 }
@@ -80,7 +80,7 @@ fn each_algorithm_keeps_its_promise_through_faults() {
 #[test]
 fn faults_admit_no_more_than_a_burst_for_each_loss_and_what_is_left_is_used() {
     is_kept("--millis 12000 --faults");
-    is_kept("--ahead 8 --millis 2500 --faults=node,kill,flush");
+    is_kept("--ahead 8 --think 40 --millis 2500 --faults=node,kill,pause");
 }
 
 #[test]

@@ -2,9 +2,11 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate_redis::{RateLimiter, Store};
+use tokio::time::sleep;
+use tollgate_redis::{RateLimiter, Source, Store};
 
 use super::{Share, refused};
 use crate::options::{AHEAD, Options};
@@ -41,10 +43,16 @@ async fn ask(limiter: RateLimiter, options: Options, twice: Arc<Share>, end: u64
         }
         match limiter.acquire().timeout(left).await {
             Ok(charge) => {
-                let report = Report::Admitted(of(charge.at()));
+                let report = Report::Admitted {
+                    tick: of(charge.at()),
+                    ahead: charge.source() == Source::Ahead,
+                };
                 println!("{report}");
                 if twice.is_now() {
                     println!("{report}");
+                }
+                if options.think > 0 {
+                    sleep(Duration::from_millis(options.think)).await;
                 }
             }
             Err(error) => {

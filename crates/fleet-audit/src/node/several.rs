@@ -61,7 +61,10 @@ async fn ask(all: Several, two: Several, options: Options, cheats: Cheats, end: 
                     .decisions()
                     .first()
                     .map_or(0, |it| it.at.as_nanos() / 1000);
-                let report = Report::Admitted(at);
+                let report = Report::Admitted {
+                    tick: at,
+                    ahead: false,
+                };
                 println!("{report}");
                 if cheats.twice.is_now() {
                     println!("{report}");
