@@ -19,6 +19,7 @@ mod recount;
 mod report;
 mod time;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -136,10 +137,10 @@ fn audit_rates(
     ticks.sort_unstable();
     let ahead = |report: &&Report| matches!(report, Report::Admitted { ahead: true, .. });
     println!(
-        "{} admitted, {} of them out of what was taken ahead, {} failed",
+        "{} admitted, {} of them out of what was taken ahead, {}",
         ticks.len(),
         reports(said).filter(ahead).count(),
-        failed(said).len()
+        failures(said, uptime)
     );
     let bounds = options.bounds()?;
     let mut is_kept = true;
@@ -161,9 +162,9 @@ fn audit_leases(permits: usize, said: &[Said], uptime: &Uptime) -> bool {
     let lost = |report: &&Report| matches!(report, Report::Left { lost: true, .. });
     let lost = reports(said).filter(lost).count();
     println!(
-        "{} leases, {lost} lost, {} calls failed",
+        "{} leases, {lost} lost, {}",
         held.len(),
-        failed(said).len()
+        failures(said, uptime)
     );
     let kept = leases::Kept::of(&held, permits);
     println!("{kept}");
@@ -186,7 +187,8 @@ async fn audit_ledger(
     let decision = ledger.peek(0).await?;
     let counted = decision.limit - decision.remaining;
     let all = admitted(said).len() as u64;
-    let perhaps = failed(said).iter().filter(|perhaps| **perhaps).count();
+    let perhaps = |report: &&Report| matches!(report, Report::Failed { perhaps: true, .. });
+    let perhaps = reports(said).filter(perhaps).count();
     // Who is killed does not say what its calls came to.
     let killed = happened.count(Fault::Node) * options.tasks;
     let most = all + (perhaps + killed) as u64;
@@ -215,11 +217,25 @@ fn admitted(said: &[Said]) -> Vec<u64> {
     ticks.collect()
 }
 
-/// Of each call that failed whether it was perhaps charged.
-fn failed(said: &[Said]) -> Vec<bool> {
-    let failed = reports(said).filter_map(|report| match report {
-        Report::Failed { perhaps } => Some(*perhaps),
-        _ => None,
-    });
-    failed.collect()
+/// How many calls failed, and how while the store could answer.
+fn failures(said: &[Said], uptime: &Uptime) -> String {
+    let (mut all, mut meanwhile) = (0, BTreeMap::new());
+    for report in reports(said) {
+        if let Report::Failed { at, how, .. } = report {
+            all += 1;
+            if uptime.contains(*at) {
+                *meanwhile.entry(how).or_insert(0) += 1;
+            }
+        }
+    }
+    let meanwhile: Vec<_> = meanwhile
+        .iter()
+        .map(|(how, count)| format!("{count} {how}"))
+        .collect();
+    let meanwhile = if meanwhile.is_empty() {
+        "none".to_owned()
+    } else {
+        meanwhile.join(", ")
+    };
+    format!("{all} failed, of which while the store could answer {meanwhile}")
 }

@@ -19,6 +19,9 @@ pub(crate) struct Options {
     /// For how long, in milliseconds.
     #[arg(long, default_value_t = 1500)]
     pub(crate) millis: u64,
+    /// How long a call may take, in milliseconds.
+    #[arg(long, default_value_t = 50)]
+    pub(crate) deadline: u64,
     /// So many in a second.
     #[arg(long, default_value_t = 2000)]
     pub(crate) rate: u64,

@@ -12,7 +12,12 @@ pub(crate) enum Report {
     /// One was let go, at this tick of the server, perhaps out of what was taken ahead.
     Admitted { tick: u64, ahead: bool },
     /// A call failed, and was perhaps charged all the same.
-    Failed { perhaps: bool },
+    Failed {
+        at: u64,
+        perhaps: bool,
+        /// A word for how.
+        how: String,
+    },
     /// A lease is held.
     Held {
         id: String,
@@ -36,7 +41,7 @@ impl fmt::Display for Report {
         match self {
             Self::Ready => write!(f, "ready"),
             Self::Admitted { tick, ahead } => write!(f, "admitted {tick} {ahead}"),
-            Self::Failed { perhaps } => write!(f, "failed {perhaps}"),
+            Self::Failed { at, perhaps, how } => write!(f, "failed {at} {perhaps} {how}"),
             Self::Held {
                 id,
                 fencing,
@@ -67,7 +72,9 @@ fn read(line: &str) -> Option<Report> {
             ahead: next()?.parse().ok()?,
         },
         "failed" => Report::Failed {
+            at: next()?.parse().ok()?,
             perhaps: next()?.parse().ok()?,
+            how: next()?.to_owned(),
         },
         "held" => Report::Held {
             id: next()?.to_owned(),
@@ -97,7 +104,11 @@ mod tests {
                 tick: 7,
                 ahead: true,
             },
-            Report::Failed { perhaps: true },
+            Report::Failed {
+                at: 8,
+                perhaps: true,
+                how: "Timeout".to_owned(),
+            },
             Report::Held {
                 id: id(),
                 fencing: 1,

@@ -17,12 +17,14 @@ use tollgate_redis::{Store, StoreError};
 pub(crate) use self::several::LEDGER;
 use crate::options::Options;
 use crate::report::Report;
+use crate::time::now;
 
 /// After the store failed it is asked again so soon.
 const AGAIN: Duration = Duration::from_millis(5);
 
 pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn Error>> {
-    let store = Store::new(address)?;
+    let deadline = Duration::from_millis(options.deadline);
+    let store = Store::new(address)?.deadline(deadline);
     println!("{}", Report::Ready);
     let mut line = String::new();
     stdin().read_line(&mut line)?;
@@ -39,7 +41,8 @@ pub(crate) async fn run(address: &str, options: &Options) -> Result<(), Box<dyn 
 /// Says how the store failed, and whether to go on.
 async fn failed(error: StoreError, options: &Options) -> bool {
     let perhaps = error.is_perhaps_charged();
-    println!("{}", Report::Failed { perhaps });
+    let (at, how) = (now(), format!("{error:?}"));
+    println!("{}", Report::Failed { at, perhaps, how });
     tokio::time::sleep(AGAIN).await;
     !options.gives_up
 }
