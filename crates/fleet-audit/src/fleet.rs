@@ -1,6 +1,6 @@
 //! The processes of the fleet: how they are started, and what they say is collected.
 //!
-//! They begin together, once all are ready, and end by one clock.
+//! They begin together, once all are ready, and end by one clock, at a time that may be put off.
 
 use std::error::Error;
 use std::process::Stdio;
@@ -72,12 +72,12 @@ impl Fleet {
         })
     }
 
-    pub(crate) async fn begin(&mut self, end: u64) -> Result<(), Box<dyn Error>> {
+    /// Until then, or until it is told another time.
+    pub(crate) async fn go_on(&mut self, end: u64) {
         self.end = end;
         for node in &mut self.nodes {
-            node.begin(end).await?;
+            node.go_on(end).await;
         }
-        Ok(())
     }
 
     /// Kills one, and starts another.
@@ -89,7 +89,7 @@ impl Fleet {
         let reports = node.reports.await??;
         self.said.push(Said { reports, ended });
         let mut node = self.node().await?;
-        node.begin(self.end).await?;
+        node.go_on(self.end).await;
         self.nodes.push(node);
         Ok(())
     }
@@ -127,9 +127,9 @@ impl Fleet {
 }
 
 impl Node {
-    async fn begin(&mut self, end: u64) -> Result<(), Box<dyn Error>> {
-        self.input.write_all(format!("{end}\n").as_bytes()).await?;
-        Ok(self.input.flush().await?)
+    async fn go_on(&mut self, end: u64) {
+        // It may have ended before, by itself: how, is looked at in the end.
+        let _ = self.input.write_all(format!("{end}\n").as_bytes()).await;
     }
 }
 

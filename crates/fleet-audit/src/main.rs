@@ -96,10 +96,11 @@ async fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let mut fleet = Fleet::start(address, options.nodes).await?;
     let lease = options.lease.map_or(Duration::ZERO, |_| options.ttl());
     let begin = now();
-    let end = begin + options.millis * 1000;
-    fleet.begin(end).await?;
+    let mut end = begin + options.millis * 1000;
     let mut happened = Happened::default();
     if let Some(faults) = &options.faults {
+        // Nobody knows yet when all are over.
+        fleet.go_on(u64::MAX).await;
         let scene = Scene {
             server: &mut server,
             proxy: &proxy,
@@ -107,7 +108,9 @@ async fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
             lease,
         };
         happened = faults::make(scene, faults, end).await?;
+        end = now();
     }
+    fleet.go_on(end).await;
     let said = fleet.end().await?;
     // The first use of a server is as if all had been lost before.
     happened.outages.push(Outage {

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     /// How many tasks in each of them.
     #[arg(long, default_value_t = 16)]
     pub(crate) tasks: usize,
-    /// For how long, in milliseconds.
+    /// For how long, in milliseconds; at least, if there are faults, of which each has its time.
     #[arg(long, default_value_t = 1500)]
     pub(crate) millis: u64,
     /// How long a call may take, in milliseconds.
@@ -41,6 +41,10 @@ pub(crate) struct Options {
     /// asked for than there is.
     #[arg(long, default_value_t = 0)]
     pub(crate) think: u64,
+    /// In so many of a hundred calls, not of several limits, a task stops to wait after three
+    /// milliseconds at most. What it was charged comes back, so no less is let go.
+    #[arg(long, default_value_t = 0)]
+    pub(crate) drops: u64,
     /// Two limits in one call, and a third one that counts with them: the one of the other options,
     /// and a fixed window of half the rate.
     #[arg(long)]

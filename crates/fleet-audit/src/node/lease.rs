@@ -1,16 +1,15 @@
 //! Leases, which are held for a while, some of them so long that they have to be renewed.
 
 use std::error::Error;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tollgate_redis::{Lease, Semaphore, Store};
 
-use super::{Share, refused};
+use super::{End, Share, Shares, refused, while_waiting};
 use crate::options::{HOLD, Options, POLL};
 use crate::report::Report;
-use crate::time::{now, until};
+use crate::time::now;
 
 /// How often a holder looks whether it holds.
 const LOOK: Duration = Duration::from_millis(1);
@@ -22,19 +21,22 @@ pub(super) async fn run(
     store: &Store,
     options: &Options,
     permits: usize,
-    end: u64,
+    end: End,
 ) -> Result<(), Box<dyn Error>> {
     let leases = Semaphore::new(store, "fleet", permits)
         .ttl(options.ttl())
         .poll(POLL);
-    let overstay = Share::new(options.cheat);
+    let shares = Shares {
+        cheats: Share::new(options.cheat),
+        drops: Share::new(options.drops),
+    };
     let mut tasks = JoinSet::new();
     for _ in 0..options.tasks {
         tasks.spawn(ask(
             leases.clone(),
             options.clone(),
-            Arc::clone(&overstay),
-            end,
+            shares.clone(),
+            end.clone(),
         ));
     }
     while let Some(task) = tasks.join_next().await {
@@ -43,20 +45,19 @@ pub(super) async fn run(
     Ok(())
 }
 
-async fn ask(
-    leases: Semaphore,
-    options: Options,
-    overstay: Arc<Share>,
-    end: u64,
-) -> Result<(), String> {
+async fn ask(leases: Semaphore, options: Options, shares: Shares, end: End) -> Result<(), String> {
     let mut count = 0;
     loop {
-        let left = until(end);
+        let left = end.left();
         if left.is_zero() {
             return Ok(());
         }
         let asked = now();
-        match leases.acquire().timeout(left).await {
+        let call = leases.acquire().timeout(left);
+        let Some(answer) = while_waiting(&shares.drops, call).await else {
+            continue;
+        };
+        match answer {
             Ok(lease) => {
                 let granted = now();
                 count += 1;
@@ -68,8 +69,8 @@ async fn ask(
                 };
                 println!("{report}");
                 let hold = if count % 4 == 0 { 10 * HOLD } else { HOLD };
-                let overstays = overstay.is_now();
-                let report = hold_on(lease, granted, hold.min(until(end)), overstays).await?;
+                let overstays = shares.cheats.is_now();
+                let report = hold_on(lease, granted, hold.min(end.left()), overstays).await?;
                 println!("{report}");
             }
             Err(error) => {

@@ -7,10 +7,9 @@ use tokio::task::JoinSet;
 use tollgate::Algorithm;
 use tollgate_redis::{Several, Store};
 
-use super::{Share, failed};
+use super::{End, Share, failed};
 use crate::options::Options;
 use crate::report::Report;
-use crate::time::until;
 
 /// The key of the limit that counts.
 pub(crate) const LEDGER: &str = "{fleet}:ledger";
@@ -21,7 +20,7 @@ struct Cheats {
     uneven: Arc<Share>,
 }
 
-pub(super) async fn run(store: &Store, options: &Options, end: u64) -> Result<(), Box<dyn Error>> {
+pub(super) async fn run(store: &Store, options: &Options, end: End) -> Result<(), Box<dyn Error>> {
     let two = Several::new(store)
         .limit_by(options.algorithm, "{fleet}:first", options.quota())
         .limit_by(Algorithm::FixedWindow, "{fleet}:second", options.window());
@@ -39,7 +38,7 @@ pub(super) async fn run(store: &Store, options: &Options, end: u64) -> Result<()
             two.clone(),
             options.clone(),
             cheats.clone(),
-            end,
+            end.clone(),
         ));
     }
     while let Some(task) = tasks.join_next().await {
@@ -48,9 +47,9 @@ pub(super) async fn run(store: &Store, options: &Options, end: u64) -> Result<()
     Ok(())
 }
 
-async fn ask(all: Several, two: Several, options: Options, cheats: Cheats, end: u64) {
+async fn ask(all: Several, two: Several, options: Options, cheats: Cheats, end: End) {
     loop {
-        let left = until(end);
+        let left = end.left();
         if left.is_zero() {
             return;
         }
