@@ -9,6 +9,7 @@ pub(crate) mod clock_shim;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 
+#[allow(unused_imports, reason = "as above")]
 pub(crate) use redis_on_loopback::{self as server, proxy};
 
 /// A runtime of two threads, in real time: a server has no other.
