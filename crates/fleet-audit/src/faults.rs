@@ -1,55 +1,208 @@
-//! What is done to the server while the fleet works.
+//! What is done to the store and to the fleet while it works, one fault after the other, each time
+//! after all have come back.
 
 use std::error::Error;
 use std::fmt;
-use std::time::{Duration, SystemTime};
+use std::str::FromStr;
+use std::time::Duration;
 
 use redis_on_loopback::Server;
+use redis_on_loopback::proxy::{Mode, Proxy};
 use tokio::time::sleep;
+
+use crate::fleet::Fleet;
+use crate::outages::Outage;
+use crate::time::{micros, now, until};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The server forgets its scripts.
+    Flush,
+    /// It holds still, and executes later what it is sent meanwhile.
+    Stop,
+    /// Every connection ends.
+    Cut,
+    /// The server is killed, and begins anew with nothing.
+    Kill,
+    /// A partition: nothing passes, and arrives later.
+    BlackHole,
+    /// A partition: connections are reset.
+    Reset,
+    /// A partition: calls are executed, and their answers are lost.
+    DropReplies,
+    /// The same, for so long that whoever connects is not answered either.
+    DropAll,
+    /// A process of the fleet is killed, and another one takes its place.
+    Node,
+    /// A process of the fleet holds still, for longer than its leases last.
+    Pause,
+}
+
+const ALL: [(Fault, &str); 10] = [
+    (Fault::Flush, "flush"),
+    (Fault::Stop, "stop"),
+    (Fault::Cut, "cut"),
+    (Fault::Kill, "kill"),
+    (Fault::BlackHole, "black-hole"),
+    (Fault::Reset, "reset"),
+    (Fault::DropReplies, "drop-replies"),
+    (Fault::DropAll, "drop-all"),
+    (Fault::Node, "node"),
+    (Fault::Pause, "pause"),
+];
+
+/// For so long a breaker stays open at most.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What it takes to connect and to be answered.
+const CONNECTING: Duration = Duration::from_millis(100);
+
+/// After so long one gives up to connect who is not answered.
+const UNANSWERED: Duration = Duration::from_secs(2);
+
+/// While nothing is done to anybody.
+const REST: Duration = Duration::from_millis(300);
+
+impl Fault {
+    fn lasts(self, lease: Duration) -> Duration {
+        Duration::from_millis(match self {
+            Self::Pause => return lease + Self::Stop.lasts(lease),
+            Self::Flush | Self::Cut | Self::Kill | Self::Node => 0,
+            Self::Stop => 150,
+            Self::BlackHole | Self::Reset => 200,
+            // Less than a deadline, so that nobody connects while it lasts.
+            Self::DropReplies => 40,
+            Self::DropAll => 300,
+        })
+    }
+
+    /// Whether less may be let go. Rates go on by the other processes, which have as much to do.
+    fn is_outage(self, lease: Duration) -> bool {
+        match self {
+            Self::Flush => false,
+            Self::Node | Self::Pause => !lease.is_zero(),
+            _ => true,
+        }
+    }
+
+    /// After how long all have come back. Of a lease it is not known whether it is held until its
+    /// time is over, which is also for how long nobody is admitted after a loss.
+    fn recovery(self, lease: Duration) -> Duration {
+        match self {
+            Self::Flush => Duration::ZERO,
+            Self::Node | Self::Pause => lease,
+            Self::DropAll => UNANSWERED + PAUSE + CONNECTING + lease,
+            _ => PAUSE + CONNECTING + lease,
+        }
+    }
+}
+
+/// Which, in which order.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults(Vec<Fault>);
+
+impl FromStr for Faults {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self(ALL.map(|(fault, _)| fault).to_vec()));
+        }
+        let fault = |name: &str| {
+            let found = ALL.iter().find(|(_, known)| *known == name);
+            found
+                .map(|(fault, _)| *fault)
+                .ok_or_else(|| format!("{name:?} is no fault"))
+        };
+        text.split(',')
+            .map(fault)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Happened {
-    stops: u32,
-    flushes: u32,
-    cuts: u32,
-    /// When it came back and knew nothing, in microseconds of its clock.
+    pub(crate) made: Vec<Fault>,
+    pub(crate) outages: Vec<Outage>,
+    /// When the server was gone with all it knew.
     pub(crate) losses: Vec<u64>,
 }
 
-/// One after the other, until then.
-pub(crate) async fn make(server: &mut Server, end: SystemTime) -> Result<Happened, Box<dyn Error>> {
+impl Happened {
+    pub(crate) fn count(&self, fault: Fault) -> usize {
+        self.made.iter().filter(|made| **made == fault).count()
+    }
+}
+
+pub(crate) struct Scene<'a> {
+    pub(crate) server: &'a mut Server,
+    pub(crate) proxy: &'a Proxy,
+    pub(crate) fleet: &'a mut Fleet,
+    /// How long a lease lasts, if there are any.
+    pub(crate) lease: Duration,
+}
+
+/// One after the other, and again, as long as there is time to come back before the end; each of
+/// them once in any case.
+pub(crate) async fn make(
+    mut scene: Scene<'_>,
+    faults: &Faults,
+    end: u64,
+) -> Result<Happened, Box<dyn Error>> {
     let mut happened = Happened::default();
-    let pause = Duration::from_millis(100);
-    for turn in 0.. {
-        sleep(pause).await;
-        // The last one is over before the fleet is.
-        if end.duration_since(SystemTime::now()).unwrap_or_default() < 5 * pause {
+    // As long as nobody is admitted at first.
+    sleep(scene.lease).await;
+    for fault in faults.0.iter().copied().cycle() {
+        let recovery = fault.recovery(scene.lease);
+        let needs = REST + fault.lasts(scene.lease) + recovery;
+        if happened.made.len() >= faults.0.len() && until(end) < needs + REST {
             break;
         }
-        match turn % 4 {
-            0 => {
-                say(server, "SCRIPT", &["FLUSH"])?;
-                happened.flushes += 1;
-            }
-            1 => {
-                server.stop();
-                sleep(pause).await;
-                server.go_on();
-                happened.stops += 1;
-            }
-            2 => {
-                say(server, "CLIENT", &["KILL", "TYPE", "normal"])?;
-                happened.cuts += 1;
-            }
-            _ => {
-                server.kill();
-                let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
-                happened.losses.push(u64::try_from(since.as_micros())?);
-                server.restart();
-            }
+        sleep(REST).await;
+        let from = now();
+        scene.make(fault, &mut happened.losses).await?;
+        let to = now() + micros(recovery);
+        if fault.is_outage(scene.lease) {
+            happened.outages.push(Outage { from, to });
         }
+        happened.made.push(fault);
+        sleep(until(to)).await;
     }
+    sleep(REST.max(until(end))).await;
     Ok(happened)
+}
+
+impl Scene<'_> {
+    async fn make(&mut self, fault: Fault, losses: &mut Vec<u64>) -> Result<(), Box<dyn Error>> {
+        let time = fault.lasts(self.lease);
+        match fault {
+            Fault::Flush => say(self.server, "SCRIPT", &["FLUSH"])?,
+            Fault::Cut => say(self.server, "CLIENT", &["KILL", "TYPE", "normal"])?,
+            Fault::Stop => {
+                self.server.stop();
+                sleep(time).await;
+                self.server.go_on();
+            }
+            Fault::Kill => {
+                self.server.kill();
+                losses.push(now());
+                self.server.restart();
+            }
+            Fault::BlackHole => self.cut_off(Mode::BlackHole, time).await,
+            Fault::Reset => self.cut_off(Mode::Reset, time).await,
+            Fault::DropReplies | Fault::DropAll => self.cut_off(Mode::DropReplies, time).await,
+            Fault::Node => self.fleet.replace_one().await?,
+            Fault::Pause => self.fleet.pause_one(time).await?,
+        }
+        Ok(())
+    }
+
+    async fn cut_off(&self, mode: Mode, time: Duration) {
+        self.proxy.set(mode);
+        sleep(time).await;
+        self.proxy.set(Mode::Pass);
+    }
 }
 
 fn say(server: &Server, verb: &str, words: &[&str]) -> redis::RedisResult<()> {
@@ -58,15 +211,16 @@ fn say(server: &Server, verb: &str, words: &[&str]) -> redis::RedisResult<()> {
 
 impl fmt::Display for Happened {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [stops, flushes, cuts] = [self.stops, self.flushes, self.cuts];
-        let losses = self.losses.len();
-        if stops + flushes + cuts == 0 && losses == 0 {
-            return writeln!(f, "no faults");
+        if self.made.is_empty() {
+            return f.write_str("no faults");
         }
-        writeln!(
-            f,
-            "the server was stopped {stops} times, emptied of scripts {flushes} times, \
-             cut from everybody {cuts} times, killed {losses} times"
-        )
+        f.write_str("faults:")?;
+        for (fault, name) in ALL {
+            match self.count(fault) {
+                0 => {}
+                times => write!(f, " {name} {times}")?,
+            }
+        }
+        Ok(())
     }
 }

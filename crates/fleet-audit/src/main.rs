@@ -1,27 +1,41 @@
-//! A fleet on one machine: several processes share one limit, through faults, and an auditor counts
+//! A fleet on one machine: several processes share limits, through faults, and an auditor counts
 //! what they were let do.
 //!
 //! Every admission has the tick of the server that charged it. The auditor looks at all of them, and
-//! at every window between two of them, and compares with the promise. It ends with an error if
-//! more was admitted than that, or, without faults, too little.
+//! at every window between two of them, and compares with the promise of the algorithm; or at who
+//! held a lease at every instant. It also looks at how much was let go while the store could answer. It ends
+//! with an error if it was more than promised, or too little.
 
 #![forbid(unsafe_code)]
 
-mod audit;
 mod faults;
+mod fleet;
+mod leases;
 mod node;
+mod options;
+mod outages;
+mod rates;
+mod recount;
+mod report;
+mod time;
 
+use std::collections::BTreeMap;
 use std::error::Error;
-use std::process::{ExitCode, Stdio};
-use std::time::{Duration, SystemTime};
+use std::process::ExitCode;
+use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use redis_on_loopback::Server;
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
+use redis_on_loopback::proxy::Proxy;
+use tollgate::Algorithm;
+use tollgate_redis::RateLimiter;
 
-use crate::audit::{Audit, Promise};
-use crate::faults::Happened;
+use crate::faults::{Fault, Happened, Scene};
+use crate::fleet::{Fleet, Said};
+use crate::options::{Options, POLL};
+use crate::outages::{Outage, Uptime};
+use crate::report::Report;
+use crate::time::{micros, now};
 
 #[derive(Parser)]
 #[command(about)]
@@ -29,7 +43,7 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Verb>,
     #[command(flatten)]
-    fleet: Fleet,
+    options: Options,
 }
 
 #[derive(Subcommand)]
@@ -41,56 +55,8 @@ enum Verb {
         #[arg(long)]
         redis: String,
         #[command(flatten)]
-        fleet: Fleet,
+        options: Options,
     },
-}
-
-#[derive(Args, Clone)]
-struct Fleet {
-    /// How many processes.
-    #[arg(long, default_value_t = 4)]
-    nodes: usize,
-    /// How many tasks in each of them.
-    #[arg(long, default_value_t = 16)]
-    tasks: usize,
-    /// For how long, in milliseconds.
-    #[arg(long, default_value_t = 2000)]
-    millis: u64,
-    /// So many in a second.
-    #[arg(long, default_value_t = 2000)]
-    rate: u64,
-    /// So many at once.
-    #[arg(long, default_value_t = 100)]
-    burst: u64,
-    /// Each process takes so many ahead, for 20 milliseconds at most.
-    #[arg(long)]
-    ahead: Option<u64>,
-    /// Breaks the server again and again: stops it, empties its scripts, cuts its connections,
-    /// kills it.
-    #[arg(long)]
-    faults: bool,
-    /// Reports so many admissions in a hundred twice, to see that the auditor notices.
-    #[arg(long, default_value_t = 0)]
-    cheat: u64,
-}
-
-impl Fleet {
-    fn arguments(&self) -> Vec<String> {
-        let mut arguments = Vec::new();
-        let numbers = [
-            ("--nodes", self.nodes as u64),
-            ("--tasks", self.tasks as u64),
-            ("--millis", self.millis),
-            ("--rate", self.rate),
-            ("--burst", self.burst),
-            ("--cheat", self.cheat),
-        ];
-        let ahead = self.ahead.map(|ahead| ("--ahead", ahead));
-        for (name, number) in numbers.into_iter().chain(ahead) {
-            arguments.extend([name.to_owned(), number.to_string()]);
-        }
-        arguments
-    }
 }
 
 fn main() -> ExitCode {
@@ -102,8 +68,10 @@ fn main() -> ExitCode {
     let outcome = runtime.map_err(Into::into).and_then(|runtime| {
         runtime.block_on(async {
             match cli.command {
-                Some(Verb::Node { redis, fleet }) => node::run(&redis, &fleet).await.map(|()| true),
-                None => run(&cli.fleet).await,
+                Some(Verb::Node { redis, options }) => {
+                    node::run(&redis, &options).await.map(|()| true)
+                }
+                None => run(&cli.options).await,
             }
         })
     });
@@ -117,50 +85,160 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether the promise was kept.
-async fn run(fleet: &Fleet) -> Result<bool, Box<dyn Error>> {
+/// Whether all promises were kept.
+async fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let mut server = Server::start();
-    let mut nodes = Vec::new();
-    for _ in 0..fleet.nodes {
-        nodes.push(
-            Command::new(std::env::current_exe()?)
-                .args(["node", "--redis", &server.address()])
-                .args(fleet.arguments())
-                .stdout(Stdio::piped())
-                .kill_on_drop(true)
-                .spawn()?,
-        );
+    let proxy = Proxy::start(server.port()).await;
+    let address = match options.faults {
+        Some(_) => proxy.address(),
+        None => server.address(),
+    };
+    let mut fleet = Fleet::start(address, options.nodes).await?;
+    let lease = options.lease.map_or(Duration::ZERO, |_| options.ttl());
+    let begin = now();
+    let mut end = begin + options.millis * 1000;
+    let mut happened = Happened::default();
+    if let Some(faults) = &options.faults {
+        // Nobody knows yet when all are over.
+        fleet.go_on(u64::MAX).await;
+        let scene = Scene {
+            server: &mut server,
+            proxy: &proxy,
+            fleet: &mut fleet,
+            lease,
+        };
+        happened = faults::make(scene, faults, end).await?;
+        end = now();
     }
-    let end = SystemTime::now() + Duration::from_millis(fleet.millis);
-    let happened = if fleet.faults {
-        faults::make(&mut server, end).await?
+    fleet.go_on(end).await;
+    let said = fleet.end().await?;
+    // The first use of a server is as if all had been lost before.
+    happened.outages.push(Outage {
+        from: begin,
+        to: begin + micros(lease),
+    });
+    let uptime = Uptime::new(begin, end, &happened.outages);
+    println!("{happened}");
+    Ok(match options.lease {
+        Some(permits) => audit_leases(permits, &said, &uptime),
+        None => {
+            let rates = audit_rates(options, &said, &happened, &uptime)?;
+            let ledger =
+                !options.several || audit_ledger(&server, &said, &happened, options).await?;
+            rates && ledger
+        }
+    })
+}
+
+fn audit_rates(
+    options: &Options,
+    said: &[Said],
+    happened: &Happened,
+    uptime: &Uptime,
+) -> Result<bool, String> {
+    let mut ticks = admitted(said);
+    ticks.sort_unstable();
+    let ahead = |report: &&Report| matches!(report, Report::Admitted { ahead: true, .. });
+    println!(
+        "{} admitted, {} of them out of what was taken ahead, {}",
+        ticks.len(),
+        reports(said).filter(ahead).count(),
+        failures(said, uptime)
+    );
+    let bounds = options.bounds()?;
+    let mut is_kept = true;
+    for bound in &bounds {
+        let kept = rates::Kept::of(&ticks, *bound, options.beyond(), &happened.losses);
+        println!("{kept}");
+        is_kept &= kept.is_kept();
+    }
+    let used = rates::used(&ticks, &bounds, options.demand(), uptime);
+    println!("{used}");
+    Ok(is_kept && used.is_enough())
+}
+
+fn audit_leases(permits: usize, said: &[Said], uptime: &Uptime) -> bool {
+    let held: Vec<_> = said
+        .iter()
+        .flat_map(|said| leases::held(&said.reports, said.ended))
+        .collect();
+    let lost = |report: &&Report| matches!(report, Report::Left { lost: true, .. });
+    let lost = reports(said).filter(lost).count();
+    println!(
+        "{} leases, {lost} lost, {}",
+        held.len(),
+        failures(said, uptime)
+    );
+    let kept = leases::Kept::of(&held, permits);
+    println!("{kept}");
+    let used = leases::used(&held, permits, micros(POLL), uptime);
+    println!("{used}");
+    kept.is_kept() && used.is_enough()
+}
+
+/// Whether the limit that counts with the others has counted what they have: all that was
+/// admitted, and beyond that no more than what perhaps was.
+async fn audit_ledger(
+    server: &Server,
+    said: &[Said],
+    happened: &Happened,
+    options: &Options,
+) -> Result<bool, Box<dyn Error>> {
+    let store = server.store().deadline(Duration::from_secs(5));
+    let ledger =
+        RateLimiter::new(&store, node::LEDGER, Options::ledger()).algorithm(Algorithm::FixedWindow);
+    let decision = ledger.peek(0).await?;
+    let counted = decision.limit - decision.remaining;
+    let all = admitted(said).len() as u64;
+    let perhaps = |report: &&Report| matches!(report, Report::Failed { perhaps: true, .. });
+    let perhaps = reports(said).filter(perhaps).count();
+    // Who is killed does not say what its calls came to.
+    let killed = happened.count(Fault::Node) * options.tasks;
+    let most = all + (perhaps + killed) as u64;
+    let least = if happened.losses.is_empty() { all } else { 0 };
+    let is_even = (least..=most).contains(&counted);
+    println!(
+        "together: {counted} were counted, of {least} to {most}: {}",
+        if is_even {
+            "kept"
+        } else {
+            "NOT KEPT: not all limits counted the same"
+        }
+    );
+    Ok(is_even)
+}
+
+fn reports(said: &[Said]) -> impl Iterator<Item = &Report> {
+    said.iter().flat_map(|said| &said.reports)
+}
+
+fn admitted(said: &[Said]) -> Vec<u64> {
+    let ticks = reports(said).filter_map(|report| match report {
+        Report::Admitted { tick, .. } => Some(*tick),
+        _ => None,
+    });
+    ticks.collect()
+}
+
+/// How many calls failed, and how while the store could answer.
+fn failures(said: &[Said], uptime: &Uptime) -> String {
+    let (mut all, mut meanwhile) = (0, BTreeMap::new());
+    for report in reports(said) {
+        if let Report::Failed { at, how, .. } = report {
+            all += 1;
+            if uptime.contains(*at) {
+                *meanwhile.entry(how).or_insert(0) += 1;
+            }
+        }
+    }
+    let meanwhile: Vec<_> = meanwhile
+        .iter()
+        .map(|(how, count)| format!("{count} {how}"))
+        .collect();
+    let meanwhile = if meanwhile.is_empty() {
+        "none".to_owned()
     } else {
-        Happened::default()
+        meanwhile.join(", ")
     };
-    let mut ticks = Vec::new();
-    for mut node in nodes {
-        let mut report = String::new();
-        if let Some(mut output) = node.stdout.take() {
-            output.read_to_string(&mut report).await?;
-        }
-        if !node.wait().await?.success() {
-            return Err("a process of the fleet failed".into());
-        }
-        for line in report.lines() {
-            ticks.push(line.parse::<u64>()?);
-        }
-    }
-    let promise = Promise {
-        rate: fleet.rate,
-        burst: fleet.burst,
-        losses: happened.losses.clone(),
-    };
-    let audit = Audit::of(ticks, &promise);
-    println!("{happened}{audit}");
-    // A server that was down for half of the time cannot be used to the full.
-    let used = fleet.faults || audit.utilisation() >= 0.95;
-    if !used {
-        println!("less than 95 % of what was promised was let go");
-    }
-    Ok(audit.is_kept() && used)
+    format!("{all} failed, of which while the store could answer {meanwhile}")
 }

@@ -1,6 +1,9 @@
-//! A server of one's own, on a free port of loopback, which ends with whoever started it.
+//! A server of one's own, on a free port of loopback, which ends with whoever started it; and a
+//! [network](proxy) of one's own to it.
 //!
 //! It panics where something goes wrong: it is for tests and measurements.
+
+pub mod proxy;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;

@@ -9,9 +9,9 @@ pub(crate) mod cases;
 pub(crate) mod clock_shim;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
-pub(crate) mod proxy;
 
-pub(crate) use redis_on_loopback as server;
+#[allow(unused_imports, reason = "as above")]
+pub(crate) use redis_on_loopback::{self as server, proxy};
 
 /// A runtime of two threads, in real time: a server has no other.
 pub(crate) fn runtime() -> tokio::runtime::Runtime {

@@ -16,8 +16,10 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tollgate_redis::Store;
 
+/// What becomes of what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
+    /// All passes.
     Pass,
     /// Nothing passes. What is sent meanwhile arrives when that is over, as it would by TCP.
     BlackHole,
@@ -31,13 +33,15 @@ pub(crate) enum Mode {
     Delay(Duration),
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Setting {
     mode: Mode,
     server: u16,
 }
 
-pub(crate) struct Proxy {
+/// The network: a port that leads to a server. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Proxy {
     port: u16,
     setting: watch::Sender<Setting>,
     accepted: Arc<AtomicU64>,
@@ -45,8 +49,8 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// In front of the server of a port.
-    pub(crate) async fn start(server: u16) -> Self {
+    /// In front of the server of a port. Only inside a runtime.
+    pub async fn start(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let mode = Mode::Pass;
@@ -61,26 +65,34 @@ impl Proxy {
         }
     }
 
-    pub(crate) fn set(&self, mode: Mode) {
+    /// From now on.
+    pub fn set(&self, mode: Mode) {
         self.setting.send_modify(|setting| setting.mode = mode);
     }
 
     /// Connections are made to another server from now on.
-    pub(crate) fn lead_to(&self, server: u16) {
+    pub fn lead_to(&self, server: u16) {
         self.setting.send_modify(|setting| setting.server = server);
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
         self.port
     }
 
     /// How many connections were made.
-    pub(crate) fn accepted(&self) -> u64 {
+    pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn store(&self) -> Store {
-        Store::new(&format!("redis://127.0.0.1:{}/", self.port)).unwrap()
+    /// As clients have it.
+    pub fn address(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+
+    /// Only inside a runtime.
+    pub fn store(&self) -> Store {
+        Store::new(&self.address()).unwrap()
     }
 }
 
