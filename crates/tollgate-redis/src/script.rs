@@ -25,7 +25,7 @@ macro_rules! scripts {
 
 scripts! {
     /// One limit that keeps a debt.
-    DEBT = "lua/prelude.lua" "lua/debt.lua" "lua/one.lua";
+    DEBT = "lua/quick.lua" "lua/prelude.lua" "lua/debt.lua" "lua/one.lua";
     /// One sliding window.
     WINDOW = "lua/prelude.lua" "lua/window.lua" "lua/one.lua";
     /// One sliding log.

@@ -7,4 +7,5 @@ mod scripts {
     mod agree;
     mod engine;
     mod exact;
+    mod quick;
 }

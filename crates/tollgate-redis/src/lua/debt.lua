@@ -1,16 +1,19 @@
 -- Rules that keep a debt: GCRA, and in steps the token bucket, the fixed window and sub-intervals.
 --
--- The value of the key is d:t:d:p:c:g, the letter d, which tells it from others, and whole numbers:
+-- The value of the key is d:t:d:p:c:g:x, the letter d, which tells it from others, and whole numbers:
 --   t  the microsecond of the last write
 --   d  what was owed then, in units
 --   p  units of a token: the period in microseconds; in steps, 1
---   c  all that was ever charged, in units, modulo 2^52
+--   c  all tokens that were ever charged, modulo 2^46
 --   g  the microsecond in which the key was made, which tells it from one before
+--   x  the microsecond until which the key is kept at least
 -- A token takes p units. In each microsecond `count` units are paid off; in steps, `count` at each
 -- multiple of the period. Nothing is rounded, so nothing is lost. A change of the count needs no
 -- more than that; with a change of p what is owed is converted, rounded up.
 --
 -- rule: count, period, burst, step (0 or 1)
+
+local POSITIONS = 70368744177664 -- 2^46
 
 local function open(key, count, period, burst, step)
   local self = { limit = burst }
@@ -26,7 +29,7 @@ local function open(key, count, period, burst, step)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vd, vp, vc, vg = value:match('^d:(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    local vt, vd, vp, vc, vg = value:match('^d:(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)$')
     if not vt then fail('the key holds something else') end
     local t, p = tonumber(vt), tonumber(vp)
     d, c, g = tonumber(vd), tonumber(vc), tonumber(vg)
@@ -36,7 +39,8 @@ local function open(key, count, period, burst, step)
       local rest = d - whole * p
       d = math.min(MOST, whole * unit)
       if rest > 0 then d = math.min(MOST, d + math.min(unit, math.ceil(rest * (unit / p)) + 1)) end
-      -- Positions are in other units: no charge from before is known any more.
+      -- What is owed is no more than about what was charged: no charge from before is known any
+      -- more.
       c, g = 0, now
       self.stale = true
     end
@@ -64,7 +68,7 @@ local function open(key, count, period, burst, step)
   function self.charge(n)
     local units = math.min(n * unit, MOST - d)
     d = d + units
-    c = (c + units) % MOST
+    c = (c + n) % POSITIONS
     self.stale = true
   end
 
@@ -73,10 +77,10 @@ local function open(key, count, period, burst, step)
   -- so it is never too much.
   function self.give(n, position, made)
     if made ~= g then return 0 end
-    local since = (c - position) % MOST
-    local units = math.min(n * unit, math.max(0, d - since))
+    local since = (c - position) % POSITIONS
+    local units = math.min(n * unit, math.max(0, d - since * unit))
     d = d - units
-    if since == 0 then c = (c - units) % MOST end
+    if since == 0 then c = (c - n) % POSITIONS end
     if units > 0 then self.stale = true end
     return div_down(units, unit)
   end
@@ -92,7 +96,10 @@ local function open(key, count, period, burst, step)
     if d == 0 then
       redis.call('DEL', key)
     else
-      keep(key, string.format('d:%.0f:%.0f:%.0f:%.0f:%.0f', now, d, unit, c, g), lasting(d))
+      -- For twice as long as it must be, so that this need not be said again each time.
+      local time = math.min(MOST, 2 * lasting(d) + 1000000)
+      local value = string.format('d:%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', now, d, unit, c, g, now + time)
+      keep(key, value, time)
     end
   end
 

@@ -203,7 +203,7 @@ impl Core {
     pub(super) async fn ask(&self, rule: &Rule, arguments: Arguments) -> Result<Reply, StoreError> {
         let keys = [self.key.as_str()];
         let value = self.store.call(rule.script(), &keys, &arguments).await?;
-        Reply::read(&value)
+        Reply::read(rule, &value)
     }
 
     /// Gives back so much of what was charged.

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use redis::Value;
 use tollgate::{Decision, Tick};
 
+use super::rule::Rule;
 use crate::error::StoreError;
 use crate::script::numbers;
 
@@ -21,7 +22,16 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    pub(crate) fn read(value: &Value) -> Result<Self, StoreError> {
+    pub(crate) fn read(rule: &Rule, value: &Value) -> Result<Self, StoreError> {
+        if let Value::Array(parts) = value
+            && let [
+                Value::Int(done),
+                Value::Int(wait),
+                Value::BulkString(written),
+            ] = &parts[..]
+        {
+            return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Script);
+        }
         let Some([done, now, wait, free, reset, position, made]) =
             numbers(value).and_then(|numbers| <[u64; 7]>::try_from(numbers).ok())
         else {
@@ -33,6 +43,24 @@ impl Reply {
             wait: Duration::from_micros(wait),
             free,
             reset: Duration::from_micros(reset),
+            position,
+            made,
+        })
+    }
+
+    /// What `quick.lua` answers: the value that it wrote says all the rest.
+    fn quick(rule: &Rule, done: i64, wait: i64, written: &[u8]) -> Option<Self> {
+        let written = std::str::from_utf8(written).ok()?.strip_prefix("d:")?;
+        let mut numbers = written.split(':').map(|number| number.parse::<u64>().ok());
+        let mut next = || numbers.next()?;
+        let [now, owed, unit, position, made] = [next()?, next()?, next()?, next()?, next()?];
+        let most = rule.burst.checked_mul(unit)?;
+        Some(Self {
+            done: u64::try_from(done).ok()?,
+            now,
+            wait: Duration::from_micros(u64::try_from(wait).ok()?),
+            free: most.saturating_sub(owed).checked_div(unit)?,
+            reset: Duration::from_micros(owed.div_ceil(rule.count.max(1))),
             position,
             made,
         })

@@ -6,8 +6,11 @@ use tollgate::{Algorithm, Quota};
 
 use crate::script::{Arguments, DEBT, LOG, Script, WINDOW};
 
-/// Debts and positions are less.
+/// Debts are less.
 const MOST: u64 = 1 << 52;
+
+/// Positions of debts go round after so many tokens.
+const POSITIONS: u64 = 1 << 46;
 
 /// As many as a log keeps: each takes some 100 bytes of the server.
 const LONGEST_LOG: u64 = 1 << 16;
@@ -151,8 +154,7 @@ impl Rule {
     /// The ticket of a charge after which so much was charged in the same call.
     pub(crate) fn position(&self, end: u64, after: u64) -> u64 {
         match self.kind {
-            Kind::Debt if self.step => end.wrapping_sub(after) % MOST,
-            Kind::Debt => end.wrapping_sub(after.wrapping_mul(self.period)) % MOST,
+            Kind::Debt => end.wrapping_sub(after) % POSITIONS,
             Kind::Window => end,
             Kind::Log => end.saturating_sub(after),
         }
@@ -233,7 +235,7 @@ mod tests {
     #[test]
     fn positions_go_round() {
         let rule = gcra(Quota::per_second(5).burst(5));
-        assert_eq!(rule.position(0, 2), MOST - 2_000_000);
-        assert_eq!(rule.position(3_000_000, 2), 1_000_000);
+        assert_eq!(rule.position(0, 2), POSITIONS - 2);
+        assert_eq!(rule.position(3, 2), 1);
     }
 }

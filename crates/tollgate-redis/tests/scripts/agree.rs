@@ -204,18 +204,9 @@ impl Both {
     fn position(&self, end: u64, after: u64) -> u64 {
         match self.told {
             Told {
-                kind: Kind::Debt,
-                step: true,
+                kind: Kind::Debt | Kind::Log,
                 ..
-            }
-            | Told {
-                kind: Kind::Log, ..
             } => end - after,
-            Told {
-                kind: Kind::Debt,
-                period,
-                ..
-            } => end - after * period,
             _ => end,
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct Told {
 pub(crate) struct Engine {
     connection: MutexGuard<'static, Connection>,
     text: [String; 3],
+    /// The rule that keeps a debt, without what is written out.
+    whole: String,
     now: u64,
 }
 
@@ -51,47 +53,94 @@ fn connection() -> MutexGuard<'static, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// By the clock of the test, nor does the server drop a key by its own.
-const CHANGES: [(&str, &str); 3] = [
+/// By the clock of the test, nor does the server drop a key by its own: what is changed, to what, and
+/// in which file.
+const CHANGES: [(&str, &str, &str); 6] = [
     (
+        QUICK,
+        "local time = redis.call('TIME')\n  local micros = time[2]\n  if #micros < 6 then micros = string.format('%06d', micros) end\n  local text = time[1] .. micros",
+        "local text = redis.call('GET', 'clock')",
+    ),
+    (
+        QUICK,
+        "redis.call('SET', KEYS[1], written, 'PX', millis)",
+        "redis.call('SET', KEYS[1], written) redis.call('SET', 'kept', millis)",
+    ),
+    (
+        QUICK,
+        "redis.call('SET', KEYS[1], written, 'KEEPTTL')",
+        "redis.call('SET', KEYS[1], written) redis.call('SET', 'kept', math.floor((expires - now) / 1000))",
+    ),
+    (
+        PRELUDE,
         "local time = redis.call('TIME')\nlocal now = time[1] * 1000000 + time[2]",
         "local now = tonumber(redis.call('GET', 'clock'))",
     ),
     (
+        PRELUDE,
         "redis.call('SET', key, value, 'PX', millis(micros))",
         "redis.call('SET', key, value) redis.call('SET', 'kept', millis(micros))",
     ),
     (
+        LOG,
         "redis.call('PEXPIRE', key, millis(reset))",
         "redis.call('SET', 'kept', millis(reset))",
     ),
 ];
 
-/// A script as it is, but for the changes.
-fn text(rule: &str) -> String {
-    let prelude = include_str!("../../src/lua/prelude.lua");
-    let end = include_str!("../../src/lua/one.lua");
-    let mut text = format!("{prelude}\n{rule}\n{end}");
-    for (old, new) in CHANGES {
-        let expected = usize::from(!old.contains("PEXPIRE") || rule.contains("PEXPIRE"));
-        assert_eq!(text.matches(old).count(), expected, "{old}");
-        text = text.replace(old, new);
-    }
-    text
+const QUICK: &str = include_str!("../../src/lua/quick.lua");
+const PRELUDE: &str = include_str!("../../src/lua/prelude.lua");
+const LOG: &str = include_str!("../../src/lua/log.lua");
+
+/// A script of these files, as they are but for the changes.
+fn text(files: &[&str]) -> String {
+    let changed = files.iter().map(|file| {
+        let mut text = (*file).to_owned();
+        for (of, old, new) in CHANGES {
+            if of == *file {
+                assert_eq!(text.matches(old).count(), 1, "{old}");
+                text = text.replace(old, new);
+            }
+        }
+        text
+    });
+    changed.collect::<Vec<_>>().join("\n")
+}
+
+fn number(value: &redis::Value) -> u64 {
+    redis::from_redis_value_ref(value).unwrap()
+}
+
+/// All that the script would say, from what it wrote.
+fn from_quick(told: Told, done: u64, wait: u64, written: &redis::Value) -> [u64; 7] {
+    let written: String = redis::from_redis_value_ref(written).unwrap();
+    let numbers = written.strip_prefix("d:").unwrap().split(':');
+    let numbers: Vec<u64> = numbers.map(|number| number.parse().unwrap()).collect();
+    let [now, owed, unit, position, made, _] = numbers[..] else {
+        panic!("{written}");
+    };
+    assert_eq!(unit, told.period);
+    let free = (told.burst * unit - owed) / unit;
+    let reset = owed.div_ceil(told.count);
+    [done, now, wait, free, reset, position, made]
 }
 
 impl Engine {
     pub(crate) fn new(now: u64) -> Self {
         let mut connection = connection();
         let _: () = redis::cmd("FLUSHALL").query(&mut *connection).unwrap();
+        let end = include_str!("../../src/lua/one.lua");
+        let debt = include_str!("../../src/lua/debt.lua");
+        let whole = text(&[PRELUDE, debt, end]);
         let text = [
-            text(include_str!("../../src/lua/debt.lua")),
-            text(include_str!("../../src/lua/window.lua")),
-            text(include_str!("../../src/lua/log.lua")),
+            text(&[QUICK, PRELUDE, debt, end]),
+            text(&[PRELUDE, include_str!("../../src/lua/window.lua"), end]),
+            text(&[PRELUDE, LOG, end]),
         ];
         let mut this = Self {
             connection,
             text,
+            whole,
             now,
         };
         this.set(now);
@@ -108,10 +157,21 @@ impl Engine {
     }
 
     pub(crate) fn call(&mut self, told: Told, what: &str, arguments: &[u64]) -> Answer {
-        let [done, now, wait, free, reset, position, made]: [u64; 7] = redis::cmd("EVAL")
-            .arg(&self.text[told.kind as usize])
+        let text = self.text[told.kind as usize].clone();
+        self.run(&text, "k", told, what, arguments)
+    }
+
+    /// Of another key, by the whole of a rule that keeps a debt.
+    pub(crate) fn call_whole(&mut self, told: Told, what: &str, arguments: &[u64]) -> Answer {
+        let text = self.whole.clone();
+        self.run(&text, "whole", told, what, arguments)
+    }
+
+    fn run(&mut self, text: &str, key: &str, told: Told, what: &str, arguments: &[u64]) -> Answer {
+        let answer: Vec<redis::Value> = redis::cmd("EVAL")
+            .arg(text)
             .arg(1)
-            .arg("k")
+            .arg(key)
             .arg(what)
             .arg(told.count)
             .arg(told.period)
@@ -120,6 +180,10 @@ impl Engine {
             .arg(arguments)
             .query(&mut *self.connection)
             .unwrap();
+        let [done, now, wait, free, reset, position, made] = match &answer[..] {
+            [done, wait, written] => from_quick(told, number(done), number(wait), written),
+            _ => <[u64; 7]>::try_from(answer.iter().map(number).collect::<Vec<_>>()).unwrap(),
+        };
         assert_eq!(now, self.now);
         Answer {
             done,
