@@ -4,7 +4,7 @@
 -- ARGV[1]  what to do
 -- ARGV[2]  count, ARGV[3] period in microseconds, ARGV[4] burst, ARGV[5] step: the rule
 -- ARGV[6]  and on, by what to do:
---   take n...      charges n, and the next, as long as there is enough for each whole one
+--   take n, k...   charges n, k times, and the next ones, as long as there is enough for each whole one
 --   upto n         charges as much as there is, at most n
 --   peek n         charges nothing
 --   charge n       charges n in any case
@@ -22,12 +22,16 @@ local limit = open(KEYS[1], number(2), number(3), number(4), number(5))
 local what, done, wait = ARGV[1], 0, 0
 
 if what == 'take' then
-  for index = 6, #ARGV do
-    local n = number(index)
-    wait = limit.wait(n)
+  for index = 6, #ARGV, 2 do
+    local n, left = number(index), number(index + 1)
+    while left > 0 and wait == 0 do
+      wait = limit.wait(n)
+      if wait == 0 then
+        limit.charge(n)
+        done, left = done + 1, left - 1
+      end
+    end
     if wait > 0 then break end
-    limit.charge(n)
-    done = done + 1
   end
 elseif what == 'upto' then
   done = math.min(number(6), limit.free())

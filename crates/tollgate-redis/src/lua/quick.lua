@@ -27,26 +27,29 @@ if ARGV[1] == 'take' and ARGV[5] == '0' then
       passed = now - t
       d, c, made, expires = owed - passed * count, position, g, x
       if d < 0 then d = 0 end
-    else
-      passed = -1
     end
+    -- Of another period, or with a debt beyond the burst.
+    if p ~= period or d > most then passed = -1 end
   end
 
   if passed >= 0 then
     local done, wait, tokens = 0, 0, c
-    for index = 6, #ARGV do
-      local n = ARGV[index]
+    for index = 6, #ARGV, 2 do
+      local n, times = ARGV[index], ARGV[index + 1] + 0
       local cost = n * unit
-      local after = d + cost
+      local after = d + cost * times
+      local fit = times
       if after > most then
-        wait = math.ceil((after - most) / count)
         -- More than the burst is for the whole rule.
-        if cost > most then
-          done = 0
-        end
+        fit = cost > most and 0 or math.floor((most - d) / cost)
+        after = d + cost * fit
+        wait = math.ceil((after + cost - most) / count)
+      end
+      d, tokens, done = after, tokens + n * fit, done + fit
+      if fit < times then
+        if cost > most then done = 0 end
         break
       end
-      d, tokens, done = after, tokens + n, done + 1
     end
     if done > 0 and d > 0 then
       local reset, owed, millis = d / count, d, nil

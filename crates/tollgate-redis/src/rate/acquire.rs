@@ -11,7 +11,7 @@ use tollgate::{AcquireError, ErrorKind, Oversize};
 
 use super::charge::{Charge, Source};
 use super::core::Core;
-use super::driver::{Begin, drive};
+use super::driver::{Running, drive};
 use super::line::{Answer, Waiter};
 use crate::wait::{Joined, Wait, future};
 
@@ -53,8 +53,8 @@ impl Acquire {
         if let Some(charge) = self.take() {
             return Err(Ok(charge));
         }
-        let (receiver, begin) = self.join_line()?;
-        self.drives = begin.here(&self.core);
+        let (receiver, driver) = self.join_line()?;
+        self.core.begin(driver);
         Ok(receiver)
     }
 
@@ -67,7 +67,7 @@ impl Acquire {
         }
     }
 
-    fn join_line(&self) -> Result<(oneshot::Receiver<Answer>, Begin), Answer> {
+    fn join_line(&mut self) -> Result<(oneshot::Receiver<Answer>, Option<Running>), Answer> {
         let core = &self.core;
         let state = &mut *core.state();
         let limit = state.rule.burst;
@@ -80,10 +80,10 @@ impl Acquire {
         if self.cost > limit && core.options.oversize != Oversize::Debt {
             return Err(Err(AcquireError::exceeds_capacity(limit)));
         }
-        let (now, budget) = (Instant::now(), budget());
-        let matters = self.tries || budget.is_some();
-        let known = matters.then(|| state.line.wait(&state.rule, self.cost, now));
-        if let Some(wait) = known.flatten() {
+        let budget = budget();
+        let now = (self.tries || budget.is_some()).then(Instant::now);
+        let known = now.and_then(|now| state.line.wait(&state.rule, self.cost, now));
+        if let Some(wait) = known {
             if self.tries {
                 let wait = state.line.jittered(wait);
                 return Err(Err(Source::Known.limited(wait)));
@@ -99,13 +99,15 @@ impl Acquire {
         state.line.join(Waiter {
             cost: self.cost,
             tries: self.tries,
-            until: budget.and_then(|budget| now.checked_add(budget)),
+            until: budget.and_then(|budget| now?.checked_add(budget)),
             answer: sender,
         });
         if let Some(ahead) = &core.ahead {
             ahead.purse.shut(true);
         }
-        Ok((receiver, drive(core, state)))
+        let (number, driver) = drive(core, state, true);
+        self.drives = number;
+        Ok((receiver, driver))
     }
 
     /// Out of what was taken ahead, without the lock.
@@ -133,7 +135,7 @@ impl Drop for Acquire {
         }
         if let Some(number) = self.drives {
             // It goes on: those behind wait for it, and what is charged is given back.
-            self.core.hand_over(Some(number));
+            self.core.hand_over(number);
         }
     }
 }

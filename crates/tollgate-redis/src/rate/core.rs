@@ -1,6 +1,7 @@
 //! What the handles of a limiter share.
 //!
-//! Lock order: none. One lock is held at a time, and never while one waits or wakes somebody.
+//! Lock order: the state, then the [seat](super::seat) of the driver. Neither is held while one waits or
+//! wakes somebody.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use tollgate::{AcquireError, Algorithm, Oversize, Quota};
 
 use super::ahead::{Ahead, Batches, Rest};
 use super::charge::{Charge, Source, Ticket};
-use super::driver::{Running, drive};
+use super::driver::{Driven, Running, drive};
 use super::fallback::{Fallback, applies};
 use super::line::Line;
 use super::reply::Reply;
@@ -60,8 +61,9 @@ pub(super) struct State {
     pub(super) rule: Rule,
     pub(super) line: Line,
     pub(super) batches: Batches,
-    /// Somebody is looking after the line.
-    pub(super) driven: bool,
+    pub(super) driven: Driven,
+    /// Whoever looks after the line waits for a time, or until it is told.
+    pub(super) asleep: bool,
     pub(super) closed: bool,
     pub(super) stand_in: Option<Arc<tollgate::RateLimiter>>,
 }
@@ -89,7 +91,8 @@ impl Core {
                 rule,
                 line: Line::new(options.jitter),
                 batches: Batches::default(),
-                driven: false,
+                driven: Driven::No,
+                asleep: false,
                 closed: false,
                 stand_in: stand_in.map(Arc::new),
             }),
@@ -119,21 +122,24 @@ impl Core {
     /// Polls the driver by its number, if it is not a task. Says whether it is here still.
     pub(super) fn poll_driver(&self, number: u64, context: &mut Context<'_>) -> bool {
         if !self.store.is_inside() {
-            self.hand_over(Some(number));
+            self.hand_over(number);
             return false;
         }
         let (stays, handed_over) = self.seat.poll(number, context);
-        if let Some(driver) = handed_over {
-            self.spawn(driver);
-        }
+        self.begin(handed_over);
         stays
     }
 
-    /// Makes the driver a task, the one of that number or whichever there is.
-    pub(super) fn hand_over(&self, number: Option<u64>) {
-        if let Some(driver) = self.seat.hand_over(number) {
+    /// Makes this driver a task, if there is one.
+    pub(super) fn begin(&self, driver: Option<Running>) {
+        if let Some(driver) = driver {
             self.spawn(driver);
         }
+    }
+
+    /// Makes the driver of that number a task, if it is none.
+    pub(super) fn hand_over(&self, number: u64) {
+        self.begin(self.seat.hand_over(Some(number)));
     }
 
     /// In a task, which [`shutdown`](super::RateLimiter::shutdown) waits for.
@@ -234,13 +240,14 @@ impl Core {
         let Some(ahead) = &self.ahead else {
             return Vec::new();
         };
-        let (rests, begin) = {
+        let (rests, driver) = {
             let state = &mut *self.state();
             let rests = state.batches.give(ahead, end, n);
             // Somebody must see that it is not held for too long.
-            (rests, drive(self, state))
+            let (_, driver) = drive(self, state, false);
+            (rests, driver)
         };
-        begin.apart(self);
+        self.begin(driver);
         rests
     }
 

@@ -33,56 +33,53 @@ pub(super) struct Driver {
     done: bool,
 }
 
-/// What is to be done once the lock is gone.
-#[must_use]
-pub(super) enum Begin {
-    /// This one looks after the line from now on.
-    New(Driver),
-    /// Another one does.
-    Driven,
+/// Who looks after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driven {
+    /// Nobody.
+    No,
+    /// Whoever came first, as a part of their wait.
+    Here,
+    /// A task.
+    Apart,
 }
 
-/// Has the line looked after, if nobody does.
-pub(super) fn drive(core: &Arc<Core>, state: &mut State) -> Begin {
-    if state.driven {
-        return Begin::Driven;
-    }
-    state.driven = true;
-    Begin::New(Driver {
-        core: Arc::clone(core),
-        done: false,
-    })
-}
-
-impl Begin {
-    /// As a part of a wait, if nobody else waits: by which number it is to be polled.
-    pub(super) fn here(self, core: &Arc<Core>) -> Option<u64> {
-        match self {
-            Self::New(driver) if core.ahead.is_none() && core.store.is_inside() => {
-                let driver: Running = Box::pin(driver.run());
-                match core.seat.put(driver) {
-                    Ok(number) => Some(number),
-                    Err(driver) => {
-                        core.spawn(driver);
-                        None
-                    }
-                }
+/// Has the line looked after, if nobody does: here, if whoever asks will poll it, and nobody else
+/// waits. The number to poll it by, and what is to become a task once the lock is gone: on a runtime
+/// that is gone that is dropped at once.
+pub(super) fn drive(
+    core: &Arc<Core>,
+    state: &mut State,
+    here: bool,
+) -> (Option<u64>, Option<Running>) {
+    match state.driven {
+        Driven::No => {
+            let driver = Driver {
+                core: Arc::clone(core),
+                done: false,
+            };
+            let driver: Running = Box::pin(driver.run());
+            state.driven = Driven::Apart;
+            if !here || core.ahead.is_some() || !core.store.is_inside() {
+                return (None, Some(driver));
             }
-            other => {
-                other.apart(core);
-                None
+            match core.seat.put(driver) {
+                Ok(number) => {
+                    state.driven = Driven::Here;
+                    (Some(number), None)
+                }
+                Err(driver) => (None, Some(driver)),
             }
         }
-    }
-
-    /// In a task.
-    pub(super) fn apart(self, core: &Arc<Core>) {
-        match self {
-            Self::New(driver) => core.spawn(driver.run()),
-            Self::Driven => {
-                core.hand_over(None);
+        Driven::Here => {
+            state.driven = Driven::Apart;
+            (None, core.seat.hand_over(None))
+        }
+        Driven::Apart => {
+            if state.asleep {
                 core.stirred.notify_one();
             }
+            (None, None)
         }
     }
 }
@@ -130,8 +127,9 @@ impl Driver {
             };
             if next == Next::Nothing {
                 // Under the lock: whoever comes next begins anew.
-                state.driven = false;
+                state.driven = Driven::No;
             }
+            state.asleep = matches!(next, Next::Wait(_));
             (next, state.rule, rests)
         });
         core.return_rests(rests);
@@ -164,7 +162,9 @@ impl Driver {
         let core = &self.core;
         let asked = Instant::now();
         let forgets = core.state().line.forgets;
-        let arguments = rule.arguments("take").numbers(costs.iter().copied());
+        let runs = costs.chunk_by(|one, next| one == next);
+        let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
+        let arguments = rule.arguments("take").numbers(runs);
         match core.ask(rule, arguments).await {
             Ok(reply) => {
                 let source = Source::for_so_many(costs.len());
@@ -312,7 +312,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         if !self.done {
             self.core.change(|state| {
-                state.driven = false;
+                state.driven = Driven::No;
                 let error = if state.closed {
                     AcquireError::new(ErrorKind::Closed)
                 } else {

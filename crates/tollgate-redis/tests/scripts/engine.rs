@@ -168,6 +168,12 @@ impl Engine {
     }
 
     fn run(&mut self, text: &str, key: &str, told: Told, what: &str, arguments: &[u64]) -> Answer {
+        // Each so many times.
+        let runs = arguments.chunk_by(|one, next| what == "take" && one == next);
+        let arguments: Vec<u64> = match what {
+            "take" => runs.flat_map(|run| [run[0], run.len() as u64]).collect(),
+            _ => arguments.to_vec(),
+        };
         let answer: Vec<redis::Value> = redis::cmd("EVAL")
             .arg(text)
             .arg(1)
