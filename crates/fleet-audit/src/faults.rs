@@ -57,8 +57,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// What it takes to connect and to be answered.
 const CONNECTING: Duration = Duration::from_millis(100);
 
-/// After so long one gives up to connect who is not answered.
-const UNANSWERED: Duration = Duration::from_secs(2);
+/// After so long one gives up to connect who is not answered: the second attempt, which begins while
+/// the fault lasts.
+const UNANSWERED: Duration = Duration::from_millis(500);
 
 /// While nothing is done to anybody.
 const REST: Duration = Duration::from_millis(300);

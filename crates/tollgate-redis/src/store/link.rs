@@ -24,6 +24,10 @@ use crate::error::StoreError;
 /// How long it may take to connect. Beyond the deadline of a call, which is for answers.
 pub(super) const CONNECTING: Duration = Duration::from_secs(2);
 
+/// How long it may take at first, to a server. An attempt whose answer was lost is given up after
+/// that; the next one may take twice as long, up to the above.
+const CONNECTING_AT_FIRST: Duration = Duration::from_millis(250);
+
 /// After how long the kernel gives up on what was sent and is not acknowledged.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
@@ -106,6 +110,8 @@ pub(super) struct Link {
     /// Deadlines that passed in a row.
     timeouts: AtomicU32,
     number: AtomicU64,
+    /// How often in a row it has taken too long to connect.
+    slow: AtomicU32,
     /// Another connection is being made beside the one that is up.
     renewing: AtomicBool,
 }
@@ -117,6 +123,7 @@ impl Link {
             state: Mutex::new(State::Down),
             timeouts: AtomicU32::new(0),
             number: AtomicU64::new(0),
+            slow: AtomicU32::new(0),
             renewing: AtomicBool::new(false),
         }
     }
@@ -237,16 +244,28 @@ impl Link {
     /// A deadline passed, of what was sent on a connection. After so many in a row that one is
     /// given up.
     pub(super) fn timed_out(self: &Arc<Self>, number: u64, most: u32, runtime: &Handle) {
-        let mut state = self.state();
-        let is_current = matches!(&*state, State::Up(up) if up.number == number);
-        if is_current && 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) >= most {
+        {
+            let mut state = self.state();
+            let is_current = matches!(&*state, State::Up(up) if up.number == number);
+            if !is_current || 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) < most {
+                return;
+            }
             self.timeouts.store(0, Ordering::Relaxed);
-            if self.is_cluster() {
-                self.renew(runtime);
-            } else {
+            if !self.is_cluster() {
                 *state = State::Down;
+                return;
             }
         }
+        self.renew(runtime);
+    }
+
+    /// How long connecting may take now.
+    fn patience(&self) -> Duration {
+        if self.is_cluster() {
+            return CONNECTING;
+        }
+        let slow = self.slow.load(Ordering::Relaxed).min(8);
+        CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow))
     }
 
     /// Makes another connection, to take the place of the one that is up.
@@ -273,8 +292,14 @@ struct Connect {
 
 impl Connect {
     async fn run(mut self) -> Result<Connection, StoreError> {
-        let connecting = tokio::time::timeout(CONNECTING, self.link.connect());
-        let outcome = connecting.await.unwrap_or(Err(StoreError::Unavailable));
+        let connecting = tokio::time::timeout(self.link.patience(), self.link.connect());
+        let outcome = connecting.await.unwrap_or_else(|_| {
+            self.link.slow.fetch_add(1, Ordering::Relaxed);
+            Err(StoreError::Unavailable)
+        });
+        if outcome.is_ok() {
+            self.link.slow.store(0, Ordering::Relaxed);
+        }
         self.done = true;
         self.link.answered();
         *self.link.state() = match &outcome {
