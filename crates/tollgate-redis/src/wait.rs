@@ -75,6 +75,11 @@ macro_rules! future {
             /// Gives up on the token's word.
             ///
             /// As every wait of tollgate has it: a token that is cancelled already wins at once.
+            /// What was charged, or granted, by then goes back.
+            ///
+            /// # Errors
+            ///
+            /// `Cancelled`; otherwise as awaiting it.
             pub fn cancel_on<C>(self, token: C) -> tollgate::CancelOn<Self, C>
             where
                 C: std::borrow::Borrow<tokio_util::sync::CancellationToken>,
@@ -82,7 +87,13 @@ macro_rules! future {
                 tollgate::CancelOn::new(self, token)
             }
 
-            /// Gives up after a time, and at once if it is known that the wait would be longer.
+            /// Gives up after a time, and at once if it is known that the wait would be longer. What
+            /// was charged, or granted, by then goes back.
+            ///
+            /// # Errors
+            ///
+            /// `TimedOut`, with the [time](tollgate::AcquireError::retry_after) that it would have
+            /// taken if it was refused at once; otherwise as awaiting it.
             pub fn timeout(self, duration: std::time::Duration) -> tollgate::Timeout<Self> {
                 tollgate::Timeout::new(self, duration)
             }

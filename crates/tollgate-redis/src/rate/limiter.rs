@@ -3,18 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-use tollgate::{AcquireError, Algorithm, CancelOn, Decision, ErrorKind, Oversize, Quota};
+use tollgate::{Algorithm, Oversize, Quota};
 
-use super::acquire::Acquire;
-use super::charge::{Charge, Source};
 use super::core::{Core, Options};
 use super::fallback::Fallback;
-use super::reservation::Reservation;
 use super::rule::Rule;
-use crate::error::StoreError;
 use crate::store::Store;
 
 /// A rate limit that is kept on a server, under a key, and so holds for all who use that key.
@@ -100,6 +95,10 @@ impl RateLimiter {
         }
     }
 
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
     /// As this one, of a key behind its own.
     pub(super) fn of_key(&self, key: &str) -> Self {
         let core = &self.handle.core;
@@ -135,6 +134,18 @@ impl RateLimiter {
     ///
     /// If the quota is none for it, as [`Algorithm::check`] says; if a script cannot count by it;
     /// and for a log, if the count is more than 65,536.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate::{Algorithm, Quota};
+    /// use tollgate_redis::RateLimiter;
+    ///
+    /// # async fn example(store: tollgate_redis::Store) {
+    /// let mails = RateLimiter::new(&store, "mails:42", Quota::per_day(500))
+    ///     .algorithm(Algorithm::SlidingLog);
+    /// # }
+    /// ```
     #[track_caller]
     pub fn algorithm(self, algorithm: Algorithm) -> Self {
         self.with(|options| options.algorithm = algorithm)
@@ -145,12 +156,38 @@ impl RateLimiter {
     /// # Panics
     ///
     /// If the share of a [`Local`](Fallback::Local) is one of none, or too small for the algorithm.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate::Quota;
+    /// use tollgate_redis::{Fallback, RateLimiter};
+    ///
+    /// # async fn example(store: tollgate_redis::Store) {
+    /// // Four processes: each goes on by a quarter while the server is away.
+    /// let calls = RateLimiter::new(&store, "calls", Quota::per_second(100).burst(20))
+    ///     .fallback(Fallback::Local { share: 4 });
+    /// # }
+    /// ```
     #[track_caller]
     pub fn fallback(self, fallback: Fallback) -> Self {
         self.with(|options| options.fallback = fallback)
     }
 
     /// What to do with a call that asks for more than the burst. By default it is refused.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate::{Oversize, Quota};
+    /// use tollgate_redis::RateLimiter;
+    ///
+    /// # async fn example(store: tollgate_redis::Store) {
+    /// // A file that is larger than the burst goes too; those after it wait for longer.
+    /// let bytes = RateLimiter::new(&store, "bytes", Quota::per_second(1_000_000).burst(65_536))
+    ///     .oversize(Oversize::Debt);
+    /// # }
+    /// ```
     pub fn oversize(self, oversize: Oversize) -> Self {
         self.with(|options| options.oversize = oversize)
     }
@@ -158,6 +195,19 @@ impl RateLimiter {
     /// Adds up to so much, at random, to what the server said: asks later for whoever waits, and
     /// tells who is refused to come again later, so that a fleet does not come all at once. By
     /// default nothing.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    /// use tollgate_redis::RateLimiter;
+    ///
+    /// # async fn example(store: tollgate_redis::Store) {
+    /// let calls = RateLimiter::new(&store, "calls", Quota::per_minute(100))
+    ///     .jitter(Duration::from_millis(200));
+    /// # }
+    /// ```
     pub fn jitter(self, most: Duration) -> Self {
         self.with(|options| options.jitter = most)
     }
@@ -170,6 +220,20 @@ impl RateLimiter {
     /// For how long a denial is believed, if it holds for longer: after that the server is asked
     /// again, for whoever waits and for whoever comes. By default one second. So what another process
     /// gives back, or a key that was deleted, is noticed within that time.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    /// use tollgate_redis::RateLimiter;
+    ///
+    /// # async fn example(store: tollgate_redis::Store) {
+    /// // A call a minute for each key that is denied, and no more.
+    /// let exports = RateLimiter::new(&store, "exports:42", Quota::per_day(10))
+    ///     .recheck(Duration::from_secs(60));
+    /// # }
+    /// ```
     pub fn recheck(self, most: Duration) -> Self {
         self.with(|options| options.recheck = most)
     }
@@ -184,7 +248,7 @@ impl RateLimiter {
     /// when the last clone is dropped: in the background, so not if the process ends at once. Await
     /// [`shutdown`](Self::shutdown) before that.
     ///
-    /// The limit holds by the times at which the server charged, of which [`Charge::at`] is the last
+    /// The limit holds by the times at which the server charged, of which [`Charge::at`](super::Charge::at) is the last
     /// one here, perhaps of a later chunk. By those at which
     /// `p` processes let callers go, it is at most burst + rate·`w` + min(`p·chunk`, rate·`hold`) in
     /// any time `w`, as what is held may be let go later. What is held is not there for others. A process
@@ -193,6 +257,24 @@ impl RateLimiter {
     /// # Panics
     ///
     /// If `chunk` is 0, more than the burst, or more than 4 million (2^22); or if `hold` is zero.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    /// use tollgate_redis::{RateLimiter, Store};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let store = Store::new("redis://127.0.0.1/")?;
+    /// let hot = RateLimiter::new(&store, "hot", Quota::per_second(50_000).burst(10_000))
+    ///     .ahead(500, Duration::from_millis(100));
+    ///
+    /// hot.acquire().await?;
+    /// hot.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn ahead(self, chunk: u64, hold: Duration) -> Self {
         let burst = self.handle.core.state().rule.burst;
@@ -205,212 +287,6 @@ impl RateLimiter {
         self.with(|options| options.ahead = Some((chunk, hold)))
     }
 
-    /// Waits until one more may go.
-    ///
-    /// # Errors
-    ///
-    /// `Closed`; `QueueFull`; `Store` if the store fails, and the [fallback](Self::fallback) does
-    /// not decide.
-    pub fn acquire(&self) -> Acquire {
-        self.acquire_many(1)
-    }
-
-    /// Waits until so many may go together.
-    ///
-    /// # Errors
-    ///
-    /// As [`acquire`](Self::acquire); `ExceedsCapacity` if that is more than the burst.
-    pub fn acquire_many(&self, n: u64) -> Acquire {
-        Acquire::new(Arc::clone(&self.handle.core), n, false)
-    }
-
-    /// As [`acquire`](Self::acquire), until the token is cancelled.
-    pub fn acquire_cancellable<'a>(
-        &self,
-        token: &'a CancellationToken,
-    ) -> CancelOn<Acquire, &'a CancellationToken> {
-        self.acquire().cancel_on(token)
-    }
-
-    /// One more, if it may go now.
-    ///
-    /// # Errors
-    ///
-    /// `Limited`, with the time after which it might be admitted; otherwise as
-    /// [`acquire`](Self::acquire).
-    pub fn try_acquire(&self) -> Acquire {
-        self.try_acquire_many(1)
-    }
-
-    /// So many, if they may go together now.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if that is more than the burst.
-    pub fn try_acquire_many(&self, n: u64) -> Acquire {
-        Acquire::new(Arc::clone(&self.handle.core), n, true)
-    }
-
-    /// As much as may go now, at most `n`: [`Charge::cost`] says how much that is.
-    ///
-    /// # Order
-    ///
-    /// Nobody who waits in this process is overtaken: while somebody does, this is refused.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped while the server is being asked, what it is charged is given back when the answer is
-    /// there.
-    ///
-    /// # Errors
-    ///
-    /// `Limited` if not even one may go; otherwise as [`acquire`](Self::acquire).
-    pub async fn try_acquire_up_to(&self, n: u64) -> Result<Charge, AcquireError> {
-        let core = &self.handle.core;
-        let rule = {
-            let state = core.state();
-            if state.closed {
-                return Err(AcquireError::new(ErrorKind::Closed));
-            }
-            if n == 0 {
-                return Ok(Charge::open(0, Source::Nobody));
-            }
-            if let Some(wait) = state.line.wait(&state.rule, 1, Instant::now()) {
-                return Err(Source::Known.limited(state.line.jittered(wait)));
-            }
-            if !state.line.is_empty() {
-                return Err(AcquireError::new(ErrorKind::Limited));
-            }
-            state.rule
-        };
-        let arguments = rule.arguments("upto").number(n);
-        let (charge, _) = core.charge_alone(rule, arguments, n, 1).await?;
-        Ok(charge)
-    }
-
-    /// Charges one now, to be paid for after a delay of at most `most`, and says how long that is.
-    ///
-    /// # Order
-    ///
-    /// As if another process had asked: it is charged before those who wait in this one, who wait
-    /// for as much longer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped while the server is being asked, what it is charged is given back when the answer is
-    /// there.
-    ///
-    /// # Errors
-    ///
-    /// `Limited` if it would be longer, and nothing is charged then; `Closed`; `Store` if the store
-    /// fails, and the [fallback](Self::fallback) does not decide: that charges what goes at once.
-    pub async fn reserve(&self, most: Duration) -> Result<Reservation, AcquireError> {
-        self.reserve_many(1, most).await
-    }
-
-    /// Charges so many now, to be paid for after a delay of at most `most`.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`reserve`](Self::reserve).
-    ///
-    /// # Errors
-    ///
-    /// As [`reserve`](Self::reserve); `ExceedsCapacity` if that is more than the burst.
-    pub async fn reserve_many(&self, n: u64, most: Duration) -> Result<Reservation, AcquireError> {
-        let core = &self.handle.core;
-        let rule = self.admissible(n)?;
-        let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-        let arguments = rule.arguments("reserve").numbers([n, most.min(1 << 52)]);
-        let (charge, wait) = core.charge_alone(rule, arguments, n, n).await?;
-        let due = core.jittered(Instant::now() + wait);
-        Ok(Reservation::new(Arc::clone(core), charge, due))
-    }
-
-    fn admissible(&self, n: u64) -> Result<Rule, AcquireError> {
-        let core = &self.handle.core;
-        let state = core.state();
-        if state.closed {
-            return Err(AcquireError::new(ErrorKind::Closed));
-        }
-        if n > state.rule.burst && core.options.oversize != Oversize::Debt {
-            return Err(AcquireError::exceeds_capacity(state.rule.burst));
-        }
-        Ok(state.rule)
-    }
-
-    /// Charges so much in any case: for work that is done already, or that others let in.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped while the server is being asked, it is charged nevertheless.
-    ///
-    /// # Errors
-    ///
-    /// How the store failed.
-    pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
-        let core = &self.handle.core;
-        let rule = core.state().rule;
-        let arguments = rule.arguments("charge").number(n);
-        let reply = core.ask(&rule, arguments).await?;
-        Core::charges(&rule, &[n], &reply, Source::Store)
-            .pop()
-            .ok_or(StoreError::Script)
-    }
-
-    /// Gives back what was charged, as far as it is not paid off.
-    ///
-    /// Exactly, if charges are given back in the order in which they were made, or in the opposite
-    /// one. In another order less may come back, never more. A log and a window know their charges,
-    /// and give back exactly in any order.
-    ///
-    /// # Errors
-    ///
-    /// How the store failed: then it stays charged, and time pays it off.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropped while the server is being asked, it may be given back or not.
-    pub async fn refund(&self, charge: Charge) -> Result<(), StoreError> {
-        self.handle.core.give_back(charge).await
-    }
-
-    /// As [`refund`](Self::refund), without waiting for it, or hearing how it went.
-    pub fn refund_later(&self, charge: Charge) {
-        self.handle.core.give_later(vec![charge]);
-    }
-
-    /// Makes of a charge what the call really cost: gives back the rest, or charges more.
-    ///
-    /// # Errors
-    ///
-    /// How the store failed.
-    pub async fn settle(&self, charge: Charge, actual: u64) -> Result<(), StoreError> {
-        if actual > charge.cost {
-            self.charge(actual - charge.cost).await?;
-        } else if actual < charge.cost {
-            let over = charge.cost - actual;
-            let charge = Charge {
-                cost: over,
-                ..charge
-            };
-            self.handle.core.give_back(charge).await?;
-        }
-        Ok(())
-    }
-
-    /// How the limit stands, for a call that costs so much. Charges nothing.
-    ///
-    /// # Errors
-    ///
-    /// How the store failed.
-    pub async fn peek(&self, n: u64) -> Result<Decision, StoreError> {
-        let rule = self.handle.core.state().rule;
-        let arguments = rule.arguments("peek").number(n);
-        let reply = self.handle.core.ask(&rule, arguments).await?;
-        Ok(reply.decision(rule.burst))
-    }
-
     /// Goes on by another quota, which this limiter tells the server with its next call.
     ///
     /// What was spent stays spent: as many tokens are owed as before.
@@ -418,6 +294,17 @@ impl RateLimiter {
     /// # Panics
     ///
     /// As [`new`](Self::new) and [`algorithm`](Self::algorithm).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use tollgate::Quota;
+    ///
+    /// # async fn example(limiter: tollgate_redis::RateLimiter) -> Result<(), Box<dyn std::error::Error>> {
+    /// limiter.set_quota(Quota::per_second(100).burst(20));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         let core = &self.handle.core;

@@ -15,6 +15,7 @@ mod reservation;
 mod rule;
 mod seat;
 mod throttle;
+mod verbs;
 
 pub use self::acquire::Acquire;
 pub use self::charge::{Charge, Source};
