@@ -22,7 +22,8 @@ use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
 use crate::rate::Rule;
-use crate::script::{Arguments, SEVERAL, numbers, tag};
+use crate::script::{Arguments, SEVERAL, numbers};
+use crate::slot::tag;
 use crate::store::Store;
 
 /// How many callers are brought in a call.

@@ -7,6 +7,7 @@ mod lease;
 mod rate;
 mod script;
 mod several;
+mod slot;
 mod store;
 mod sync;
 mod wait;

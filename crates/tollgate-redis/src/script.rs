@@ -139,24 +139,3 @@ pub(crate) fn numbers(value: &Value) -> Option<Vec<u64>> {
             .collect(),
     )
 }
-
-/// What says in which slot of a cluster a key is, if not the whole key.
-pub(crate) fn tag(key: &str) -> Option<&str> {
-    let (_, from) = key.split_once('{')?;
-    let (tag, _) = from.split_once('}')?;
-    (!tag.is_empty()).then_some(tag)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_braces_that_hold_something_say_which_slot() {
-        assert_eq!(tag("user:1"), None);
-        assert_eq!(tag("{acme}:user:1"), Some("acme"));
-        assert_eq!(tag("{}x"), None);
-        assert_eq!(tag("a{b}c{d}"), Some("b"));
-        assert_eq!(tag("a{b"), None);
-    }
-}

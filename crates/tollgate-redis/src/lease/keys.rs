@@ -8,6 +8,8 @@
 
 use std::sync::LazyLock;
 
+use crate::slot::{SLOTS, slot, tag};
+
 /// In the order in which the script has them.
 #[derive(Clone, Debug)]
 pub(super) struct Keys([String; 6]);
@@ -48,32 +50,6 @@ impl Keys {
     }
 }
 
-/// What of a key says in which slot it is, if not all of it.
-fn tag(key: &str) -> Option<&str> {
-    let (_, rest) = key.split_once('{')?;
-    let (tag, _) = rest.split_once('}')?;
-    (!tag.is_empty()).then_some(tag)
-}
-
-const SLOTS: u16 = 16_384;
-
-fn slot(key: &str) -> u16 {
-    checksum(tag(key).unwrap_or(key).as_bytes()) % SLOTS
-}
-
-/// CRC-16/XMODEM, as the specification of Redis clusters has it.
-fn checksum(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |sum, byte| {
-        (0..8).fold(sum ^ (u16::from(*byte) << 8), |sum, _| {
-            if sum & 0x8000 == 0 {
-                sum << 1
-            } else {
-                (sum << 1) ^ 0x1021
-            }
-        })
-    })
-}
-
 /// For each slot, the smallest number that is in it as a tag.
 static NUMBERS: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let mut numbers = vec![None; usize::from(SLOTS)];
@@ -94,16 +70,6 @@ static NUMBERS: LazyLock<Vec<u32>> = LazyLock::new(|| {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn slots_are_those_of_the_specification() {
-        assert_eq!(checksum(b"123456789"), 0x31c3);
-        assert_eq!(slot("foo"), 12_182);
-        assert_eq!(slot("{user1000}.following"), slot("user1000"));
-        assert_eq!(tag("foo{}{bar}"), None);
-        assert_eq!(tag("foo{{bar}}zap"), Some("{bar"));
-        assert_eq!(tag("foo{bar}{zap}"), Some("bar"));
-    }
 
     #[test]
     fn all_keys_are_in_the_slot_of_the_first() {

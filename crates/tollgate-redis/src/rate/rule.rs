@@ -6,8 +6,8 @@ use tollgate::{Algorithm, Quota};
 
 use crate::script::{Arguments, DEBT, LOG, Script, WINDOW};
 
-/// Debts are less.
-const MOST: u64 = 1 << 52;
+/// Debts are less, and so is what a script is told.
+pub(super) const MOST: u64 = 1 << 52;
 
 /// Positions of debts go round after so many tokens.
 const POSITIONS: u64 = 1 << 46;

@@ -11,7 +11,7 @@ use super::charge::{Charge, Source};
 use super::core::Core;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
-use super::rule::Rule;
+use super::rule::{MOST, Rule};
 use crate::error::StoreError;
 
 impl RateLimiter {
@@ -202,7 +202,7 @@ impl RateLimiter {
         let core = self.core();
         let rule = self.admissible(n)?;
         let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-        let arguments = rule.arguments("reserve").numbers([n, most.min(1 << 52)]);
+        let arguments = rule.arguments("reserve").numbers([n, most.min(MOST)]);
         let (charge, wait) = core.charge_alone(rule, arguments, n, n).await?;
         let due = core.jittered(Instant::now() + wait);
         Ok(Reservation::new(Arc::clone(core), charge, due))
@@ -317,7 +317,7 @@ impl RateLimiter {
     }
 
     /// How the limit stands, for a call that costs so much. Charges nothing, so it can be dropped at
-    /// any time.
+    /// any time. Of a call that is never admitted the time to come again is [`Duration::MAX`].
     ///
     /// # Errors
     ///
@@ -333,9 +333,14 @@ impl RateLimiter {
     /// # }
     /// ```
     pub async fn peek(&self, n: u64) -> Result<Decision, StoreError> {
-        let rule = self.core().state().rule;
-        let arguments = rule.arguments("peek").number(n);
-        let reply = self.core().ask(&rule, arguments).await?;
-        Ok(reply.decision(rule.burst))
+        let core = self.core();
+        let rule = core.state().rule;
+        let arguments = rule.arguments("peek").number(n.min(MOST));
+        let reply = core.ask(&rule, arguments).await?;
+        let mut decision = reply.decision(rule.burst);
+        if n > rule.burst && core.options.oversize != Oversize::Debt {
+            decision.retry_after = Duration::MAX;
+        }
+        Ok(decision)
     }
 }

@@ -19,7 +19,8 @@ pub use self::outcome::{Charges, Outcome};
 use crate::carried::Carried;
 use crate::error::StoreError;
 use crate::rate::Rule;
-use crate::script::{Arguments, SEVERAL, numbers, tag};
+use crate::script::{Arguments, SEVERAL, numbers};
+use crate::slot::tag;
 use crate::store::{Call, Store};
 
 /// A script counts up to there, and no burst is more.

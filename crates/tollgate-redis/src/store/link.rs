@@ -141,7 +141,7 @@ impl Link {
                 0
             }
             #[cfg(feature = "cluster")]
-            Address::Cluster(_) => super::slot::slot(key),
+            Address::Cluster(_) => crate::slot::slot(key),
         }
     }
 

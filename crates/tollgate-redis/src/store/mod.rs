@@ -15,8 +15,6 @@ mod check;
 mod link;
 #[cfg(feature = "cluster")]
 mod nodes;
-#[cfg(feature = "cluster")]
-mod slot;
 
 use std::fmt;
 use std::future::Future;

@@ -21,6 +21,11 @@ fn what_is_more_than_the_burst_leaves_a_debt_if_that_is_wanted() {
         let charge = limiter.acquire_many(15).await.unwrap();
         assert_eq!(charge.cost(), 15);
         assert_eq!(limiter.peek(0).await.unwrap().remaining, 0);
+        let never = RateLimiter::new(&server.store(), "k", slow(10));
+        for n in [11, u64::MAX] {
+            assert!(limiter.peek(n).await.unwrap().retry_after < Duration::MAX);
+            assert_eq!(never.peek(n).await.unwrap().retry_after, Duration::MAX);
+        }
         let refused = limiter.try_acquire().await.unwrap_err();
         // Five are owed beyond the burst, and one must come back.
         let after = refused.retry_after().unwrap();
