@@ -91,6 +91,15 @@ impl Server {
         store.deadline(Duration::from_secs(20))
     }
 
+    /// For how long a key is kept yet.
+    pub fn time_to_live(&self, key: &str) -> Duration {
+        let millis: u64 = redis::cmd("PTTL")
+            .arg(key)
+            .query(&mut self.connection())
+            .unwrap();
+        Duration::from_millis(millis)
+    }
+
     /// Of its process.
     pub fn process_id(&self) -> u32 {
         self.child.as_ref().expect("it runs").server.id()

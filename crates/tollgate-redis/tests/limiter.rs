@@ -8,6 +8,7 @@ mod limiter {
     mod edges;
     mod fallback;
     mod keyed;
+    mod known;
     mod options;
     mod outside;
     mod several;

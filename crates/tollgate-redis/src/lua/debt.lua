@@ -19,7 +19,7 @@ local function open(key, count, period, burst, step)
   local self = { limit = burst }
   local unit = step == 1 and 1 or period
   local most = burst * unit
-  local d, c, g = 0, 0, now
+  local d, c, g, x = 0, 0, now, 0
 
   -- What is paid off from one microsecond to a later one.
   local function paid(from)
@@ -29,10 +29,10 @@ local function open(key, count, period, burst, step)
 
   local value = redis.call('GET', key)
   if value then
-    local vt, vd, vp, vc, vg = value:match('^d:(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)$')
+    local vt, vd, vp, vc, vg, vx = value:match('^d:(%d+):(%d+):(%d+):(%d+):(%d+):(%d+)$')
     if not vt then fail('the key holds something else') end
     local t, p = tonumber(vt), tonumber(vp)
-    d, c, g = tonumber(vd), tonumber(vc), tonumber(vg)
+    d, c, g, x = tonumber(vd), tonumber(vc), tonumber(vg), tonumber(vx)
     if p ~= unit then
       -- A debt in whole tokens, and what is beyond them.
       local whole = div_down(d, p)
@@ -92,7 +92,8 @@ local function open(key, count, period, burst, step)
   function self.ticket() return c, g end
 
   function self.save()
-    if not self.stale then return end
+    -- By another count it may have to be kept for longer.
+    if not self.stale and x - now >= lasting(d) then return end
     if d == 0 then
       redis.call('DEL', key)
     else

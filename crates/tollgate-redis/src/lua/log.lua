@@ -93,7 +93,7 @@ local function open(key, most, period)
   function self.ticket() return c, g end
 
   function self.save()
-    if not self.stale then return end
+    if not self.stale and (not last or lasts(key, self.reset())) then return end
     if held == 0 then
       redis.call('DEL', key)
     else

@@ -38,6 +38,11 @@ local function keep(key, value, micros)
   redis.call('SET', key, value, 'PX', millis(micros))
 end
 
+-- Whether a key is kept for so long as it is: by another quota it may have to be kept for longer.
+local function lasts(key, micros)
+  return redis.call('PTTL', key) * 1000 >= micros
+end
+
 -- Of what a caller says: a whole number that can be counted with.
 local function argument(index)
   local value = tonumber(ARGV[index])

@@ -103,7 +103,7 @@ local function open(key, most, period)
   function self.ticket() return now, g end
 
   function self.save()
-    if not self.stale then return end
+    if not self.stale and (not value or lasts(key, self.reset())) then return end
     if count == 0 and previous == 0 then
       redis.call('DEL', key)
     else

@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use tokio::sync::oneshot;
 use tollgate::throttle::budget;
-use tollgate::{AcquireError, ErrorKind, Oversize};
+use tollgate::{AcquireError, ErrorKind};
 
 use super::charge::{Charge, Source};
 use super::core::Core;
-use super::driver::{Running, drive};
+use super::driver::{Begin, drive};
 use super::line::{Answer, Waiter};
 use crate::wait::{Joined, Wait, future};
 
@@ -53,8 +53,8 @@ impl Acquire {
         if let Some(charge) = self.take() {
             return Err(Ok(charge));
         }
-        let (receiver, driver) = self.join_line()?;
-        self.core.begin(driver);
+        let (receiver, begin) = self.join_line()?;
+        self.drives = self.core.begin(begin);
         Ok(receiver)
     }
 
@@ -67,17 +67,17 @@ impl Acquire {
         }
     }
 
-    fn join_line(&mut self) -> Result<(oneshot::Receiver<Answer>, Option<Running>), Answer> {
+    fn join_line(&self) -> Result<(oneshot::Receiver<Answer>, Begin), Answer> {
         let core = &self.core;
         let state = &mut *core.state();
-        let limit = state.rule.burst;
+        let limit = state.rule.most_at_once(core.options.oversize);
         if state.closed {
             return Err(Err(AcquireError::new(ErrorKind::Closed)));
         }
         if self.cost == 0 {
             return Err(Ok(Charge::open(0, Source::Nobody)));
         }
-        if self.cost > limit && core.options.oversize != Oversize::Debt {
+        if self.cost > limit {
             return Err(Err(AcquireError::exceeds_capacity(limit)));
         }
         let budget = budget();
@@ -92,7 +92,10 @@ impl Acquire {
                 return Err(Err(AcquireError::would_take(wait)));
             }
         }
-        if !self.tries && state.line.len() >= core.options.max_waiters {
+        if !self.tries && state.line.len() >= core.options.max_waiters && {
+            let now = now.unwrap_or_else(Instant::now);
+            state.line.is_full(now)
+        } {
             return Err(Err(AcquireError::new(ErrorKind::QueueFull)));
         }
         let (sender, receiver) = oneshot::channel();
@@ -105,9 +108,7 @@ impl Acquire {
         if let Some(ahead) = &core.ahead {
             ahead.purse.shut(true);
         }
-        let (number, driver) = drive(core, state, true);
-        self.drives = number;
-        Ok((receiver, driver))
+        Ok((receiver, drive(core, state, true)))
     }
 
     /// Out of what was taken ahead, without the lock.

@@ -14,7 +14,7 @@ use tollgate::{AcquireError, Algorithm, Oversize, Quota};
 
 use super::ahead::{Ahead, Batches, Rest};
 use super::charge::{Charge, Source, Ticket};
-use super::driver::{Driven, Running, drive};
+use super::driver::{Begin, Driven, Running, drive};
 use super::fallback::{Fallback, applies};
 use super::line::Line;
 use super::reply::Reply;
@@ -89,7 +89,7 @@ impl Core {
             state: Mutex::new(State {
                 quota,
                 rule,
-                line: Line::new(options.jitter),
+                line: Line::new(options.jitter, options.max_waiters),
                 batches: Batches::default(),
                 driven: Driven::No,
                 asleep: false,
@@ -126,20 +126,37 @@ impl Core {
             return false;
         }
         let (stays, handed_over) = self.seat.poll(number, context);
-        self.begin(handed_over);
+        if let Some(driver) = handed_over {
+            self.spawn(driver);
+        }
         stays
     }
 
-    /// Makes this driver a task, if there is one.
-    pub(super) fn begin(&self, driver: Option<Running>) {
-        if let Some(driver) = driver {
+    /// Does what is to be done once the lock is gone. Says by which number the driver is to be
+    /// polled, if it is.
+    pub(super) fn begin(&self, begin: Begin) -> Option<u64> {
+        if let Some(driver) = begin.driver {
             self.spawn(driver);
         }
+        if begin.stirs {
+            self.stirred.notify_one();
+        }
+        begin.number
     }
 
     /// Makes the driver of that number a task, if it is none.
     pub(super) fn hand_over(&self, number: u64) {
-        self.begin(self.seat.hand_over(Some(number)));
+        let driver = {
+            let state = &mut *self.state();
+            let driver = self.seat.hand_over(Some(number));
+            if driver.is_some() && state.driven == Driven::Here {
+                state.driven = Driven::Apart;
+            }
+            driver
+        };
+        if let Some(driver) = driver {
+            self.spawn(driver);
+        }
     }
 
     /// In a task, which [`shutdown`](super::RateLimiter::shutdown) waits for.
@@ -157,7 +174,10 @@ impl Core {
         least: u64,
     ) -> Carried<(Charge, Duration), AcquireError> {
         let (this, back) = (Arc::clone(self), Arc::clone(self));
+        // A shutdown waits for it, and for what goes back.
+        let (asking, giving) = (self.tasks.token(), self.tasks.token());
         let decide = async move {
+            let _asking = asking;
             let reply = match this.ask(&rule, arguments).await {
                 Ok(reply) => reply,
                 Err(error) if applies(error) => return this.stand_in(n, least, error),
@@ -175,7 +195,10 @@ impl Core {
             Ok((charge, reply.wait))
         };
         let carried = self.store.carry(decide);
-        carried.untaken(move |(charge, _)| back.give_later(vec![charge]))
+        carried.untaken(move |(charge, _)| {
+            back.give_later(vec![charge]);
+            drop(giving);
+        })
     }
 
     /// Decides by the fallback: at least so much, at most `n`.
@@ -240,14 +263,13 @@ impl Core {
         let Some(ahead) = &self.ahead else {
             return Vec::new();
         };
-        let (rests, driver) = {
+        let (rests, begin) = {
             let state = &mut *self.state();
             let rests = state.batches.give(ahead, end, n);
             // Somebody must see that it is not held for too long.
-            let (_, driver) = drive(self, state, false);
-            (rests, driver)
+            (rests, drive(self, state, false))
         };
-        self.begin(driver);
+        self.begin(begin);
         rests
     }
 

@@ -5,16 +5,18 @@
 //! dropped, with its runtime, everybody in line is told. While something is taken ahead it is a task
 //! that stays, to give it back in time.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tollgate::{AcquireError, ErrorKind, Oversize};
+use tollgate::{AcquireError, ErrorKind};
 
 use super::ahead::Ahead;
 use super::charge::{Charge, Source, Ticket};
-use super::core::{Core, State};
+use super::core::{Core, Options, State};
 use super::fallback::{Fallback, applies};
 use super::line::{Denied, Next};
 use super::rule::Rule;
@@ -22,6 +24,9 @@ use crate::error::StoreError;
 
 /// How many are asked for in a call.
 const MOST: usize = 1024;
+
+/// How soon the server is asked again, at the earliest, for who must wait for longer.
+const SOON: Duration = Duration::from_millis(1);
 
 /// How soon the server is asked again, at the earliest, for who waits for a share.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -44,14 +49,21 @@ pub(super) enum Driven {
     Apart,
 }
 
+/// What is to be done once the lock is gone.
+#[derive(Default)]
+#[must_use]
+pub(super) struct Begin {
+    /// By which number the driver is polled by whoever began it, if it is.
+    pub(super) number: Option<u64>,
+    /// What becomes a task. On a runtime that is gone it is dropped at once.
+    pub(super) driver: Option<Running>,
+    /// Whoever looks after the line is to be told.
+    pub(super) stirs: bool,
+}
+
 /// Has the line looked after, if nobody does: here, if whoever asks will poll it, and nobody else
-/// waits. The number to poll it by, and what is to become a task once the lock is gone: on a runtime
-/// that is gone that is dropped at once.
-pub(super) fn drive(
-    core: &Arc<Core>,
-    state: &mut State,
-    here: bool,
-) -> (Option<u64>, Option<Running>) {
+/// waits.
+pub(super) fn drive(core: &Arc<Core>, state: &mut State, here: bool) -> Begin {
     match state.driven {
         Driven::No => {
             let driver = Driver {
@@ -61,26 +73,37 @@ pub(super) fn drive(
             let driver: Running = Box::pin(driver.run());
             state.driven = Driven::Apart;
             if !here || core.ahead.is_some() || !core.store.is_inside() {
-                return (None, Some(driver));
+                return Begin {
+                    driver: Some(driver),
+                    ..Begin::default()
+                };
             }
             match core.seat.put(driver) {
                 Ok(number) => {
                     state.driven = Driven::Here;
-                    (Some(number), None)
+                    Begin {
+                        number: Some(number),
+                        ..Begin::default()
+                    }
                 }
-                Err(driver) => (None, Some(driver)),
+                Err(driver) => Begin {
+                    driver: Some(driver),
+                    ..Begin::default()
+                },
             }
         }
         Driven::Here => {
             state.driven = Driven::Apart;
-            (None, core.seat.hand_over(None))
-        }
-        Driven::Apart => {
-            if state.asleep {
-                core.stirred.notify_one();
+            Begin {
+                driver: core.seat.hand_over(None),
+                stirs: state.asleep,
+                ..Begin::default()
             }
-            (None, None)
         }
+        Driven::Apart => Begin {
+            stirs: state.asleep,
+            ..Begin::default()
+        },
     }
 }
 
@@ -96,6 +119,7 @@ impl Driver {
                 Next::Ask(costs) => self.ask(&rule, &costs).await,
                 Next::TakeAhead(n) => self.take_ahead(&rule, n).await,
                 Next::Wait(again) => {
+                    self.apart().await;
                     let stirred = self.core.stirred.notified();
                     let _ = tokio::time::timeout_at(again.into(), stirred).await;
                 }
@@ -103,12 +127,32 @@ impl Driver {
         }
     }
 
+    /// Goes on in a task: what waits for a time must not be polled by somebody who is not on the
+    /// runtime when that ends.
+    async fn apart(&self) {
+        let is_here = {
+            let state = &mut *self.core.state();
+            std::mem::replace(&mut state.driven, Driven::Apart) == Driven::Here
+        };
+        if is_here {
+            // Handed over as soon as this poll ends.
+            drop(self.core.seat.hand_over(None));
+            let mut is_first = true;
+            poll_fn(|_| match std::mem::take(&mut is_first) {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            })
+            .await;
+        }
+    }
+
     fn next(&self) -> (Next, Rule) {
         let core = &self.core;
         let (next, rule, rests) = core.change(|state| {
             let mut rests = Vec::new();
-            let refuses = core.options.oversize != Oversize::Debt;
-            state.line.clear(refuses.then_some(state.rule.burst));
+            state
+                .line
+                .clear(state.rule.most_at_once(core.options.oversize));
             if state.closed {
                 state.line.close();
             }
@@ -146,9 +190,8 @@ impl Driver {
         let answer = core.ask(rule, arguments).await;
         let rest = {
             let state = &mut *core.state();
-            match answer {
-                Ok(reply) if reply.done <= n => state.batches.put(ahead, *rule, &reply, asked),
-                // Whoever comes next is in line, and hears of it.
+            match &answer {
+                Ok(reply) if reply.done <= n => state.batches.put(ahead, *rule, reply, asked),
                 _ => {
                     state.batches.forget();
                     None
@@ -156,6 +199,12 @@ impl Driver {
             }
         };
         core.return_rests(rest.into_iter().collect());
+        // For none of those in line by name.
+        if let Err(error) = answer
+            && applies(error)
+        {
+            self.fall_back(rule, 0, error);
+        }
     }
 
     async fn ask(&self, rule: &Rule, costs: &[u64]) {
@@ -170,12 +219,12 @@ impl Driver {
                 let source = Source::for_so_many(costs.len());
                 let charges = Core::charges(rule, costs, &reply, source);
                 let denied = costs.get(charges.len()).map(|cost| {
-                    let believed = reply.wait.min(core.options.recheck);
+                    let Options { recheck, .. } = core.options;
                     Denied {
                         cost: *cost,
                         until: asked + reply.wait,
-                        believed: asked + believed,
-                        again: core.jittered(Instant::now() + believed),
+                        believed: asked + reply.wait.min(recheck),
+                        again: core.jittered(Instant::now() + reply.wait.min(recheck.max(SOON))),
                     }
                 });
                 core.change(|state| {

@@ -38,21 +38,29 @@ pub(super) fn applies(error: StoreError) -> bool {
 }
 
 impl Fallback {
-    /// The limiter that stands in.
+    /// By what the limiter that stands in decides, if there is one.
     ///
     /// # Panics
     ///
-    /// If the quota cannot be split so, or its share is none for the algorithm.
+    /// If the quota cannot be split so.
     #[track_caller]
-    pub(super) fn stand_in(self, quota: Quota, algorithm: Algorithm) -> Option<RateLimiter> {
+    pub(super) fn part(self, quota: Quota, algorithm: Algorithm) -> Option<Quota> {
         match self {
-            Self::Local { share } => {
-                let limiter = RateLimiter::new(part(quota, algorithm, share)).algorithm(algorithm);
-                Some(limiter.oversize(Oversize::Debt))
-            }
-            _ => None,
+            Self::Local { share } => Some(part(quota, algorithm, share)),
+            Self::FailClosed | Self::FailOpen => None,
         }
     }
+}
+
+/// The limiter that stands in.
+///
+/// # Panics
+///
+/// If the part is none for the algorithm.
+#[track_caller]
+pub(super) fn stand_in(part: Quota, algorithm: Algorithm) -> RateLimiter {
+    let limiter = RateLimiter::new(part).algorithm(algorithm);
+    limiter.oversize(Oversize::Debt)
 }
 
 /// One of so many equal parts.
@@ -63,14 +71,20 @@ fn part(quota: Quota, algorithm: Algorithm, share: u32) -> Quota {
         return quota.split(share);
     }
     // What comes back in steps comes back all at once: so it is the count that is divided.
-    let (count, burst) = (quota.count() / parts, (quota.max_burst() / parts).max(1));
-    if count > 0 {
-        return Quota::new(count, quota.period()).burst(burst);
+    let count = quota.count() / parts;
+    let most = match (algorithm, quota.max_burst()) {
+        // A burst of 1 says that it is the count.
+        (Algorithm::TokenBucket, burst @ 2..) => burst / parts,
+        _ => count,
+    };
+    if count > 0 && most > 1 {
+        return Quota::new(count, quota.period()).burst(most);
     }
+    // One at a time.
     let seldom = quota.period().as_nanos() * u128::from(share);
     let seldom = seldom.div_ceil(u128::from(quota.count()));
     let seldom = Duration::from_nanos(u64::try_from(seldom).unwrap_or(u64::MAX));
-    Quota::new(1, seldom).burst(burst)
+    Quota::new(1, seldom)
 }
 
 #[cfg(test)]
@@ -82,8 +96,11 @@ mod tests {
         let part =
             |algorithm, share| part(Quota::per_second(10).burst(6), algorithm, share).to_string();
         assert_eq!(part(Algorithm::Gcra, 4), "10/4s");
-        assert_eq!(part(Algorithm::FixedWindow, 4), "2/s");
+        assert_eq!(part(Algorithm::FixedWindow, 4), "2/s burst 2");
         assert_eq!(part(Algorithm::TokenBucket, 3), "3/s burst 2");
         assert_eq!(part(Algorithm::SlidingLog, 20), "1/2s");
+        // One at once, and not the whole count.
+        assert_eq!(part(Algorithm::TokenBucket, 4), "1/400ms");
+        assert_eq!(part(Algorithm::TokenBucket, 100), "1/10s");
     }
 }

@@ -16,7 +16,8 @@ use super::limiter::RateLimiter;
 ///
 /// It remembers so many limiters at most. The one that was not asked for for longest is forgotten
 /// first: who has it goes on with it, and who asks for its key then gets another one. Nothing is
-/// lost by that but what they would have shared, as it is the server that counts.
+/// lost by that but what they would have shared, as it is the server that counts; while it is away,
+/// and a [`Local`](super::Fallback::Local) share decides, that is a whole share anew.
 ///
 /// Of the lock nobody takes notice but for a search in a hash table.
 ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::{Algorithm, Oversize, Quota};
 
 use super::core::{Core, Options};
-use super::fallback::Fallback;
+use super::fallback::{Fallback, stand_in};
 use super::rule::Rule;
 use crate::store::Store;
 
@@ -87,7 +87,8 @@ impl RateLimiter {
     #[track_caller]
     fn made(store: Store, key: String, quota: Quota, options: Options) -> Self {
         let rule = Self::rule(quota, options.algorithm);
-        let stand_in = options.fallback.stand_in(quota, options.algorithm);
+        let part = options.fallback.part(quota, options.algorithm);
+        let stand_in = part.map(|part| stand_in(part, options.algorithm));
         Self {
             handle: Arc::new(Handle {
                 core: Arc::new(Core::new(store, key, quota, rule, options, stand_in)),
@@ -212,7 +213,8 @@ impl RateLimiter {
         self.with(|options| options.jitter = most)
     }
 
-    /// How many may wait in this process; who comes then gets `QueueFull` at once.
+    /// How many may wait in this process; who would have to wait as well gets `QueueFull`, as soon as
+    /// that is known.
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
     }
@@ -314,12 +316,19 @@ impl RateLimiter {
             ..
         } = core.options;
         let rule = Self::rule(quota, algorithm);
-        let stand_in = fallback.stand_in(quota, algorithm).map(Arc::new);
-        {
+        let part = fallback.part(quota, algorithm);
+        let stand_in = {
             let mut state = core.state();
+            if state.quota == quota {
+                return;
+            }
             state.quota = quota;
             state.rule = rule;
-            state.stand_in = stand_in;
+            state.stand_in.clone()
+        };
+        if let (Some(stand_in), Some(part)) = (stand_in, part) {
+            // Of its share what was spent stays spent as well.
+            stand_in.set_quota(part);
         }
         if let Some(ahead) = &core.ahead {
             ahead.burst.store(rule.burst, Ordering::Relaxed);

@@ -52,6 +52,8 @@ pub(super) struct Line {
     pub(super) forgets: u64,
     /// At most so much is added to what those are told who try.
     jitter: Duration,
+    /// How many may wait, once it is known that they must.
+    max_waiters: usize,
     /// Answers that are given once the lock is gone, as they wake somebody.
     pub(super) told: Vec<(oneshot::Sender<Answer>, Answer)>,
 }
@@ -70,9 +72,10 @@ pub(super) enum Next {
 }
 
 impl Line {
-    pub(super) fn new(jitter: Duration) -> Self {
+    pub(super) fn new(jitter: Duration, max_waiters: usize) -> Self {
         Self {
             jitter,
+            max_waiters,
             ..Self::default()
         }
     }
@@ -123,6 +126,13 @@ impl Line {
         }
     }
 
+    /// Whether whoever came now would have to wait, and as many do as may.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        let denied = self.denied_at(now);
+        let waits = |first: &Waiter| denied.is_some_and(|denied| first.cost >= denied.cost);
+        self.waiters.len() >= self.max_waiters.max(1) && self.waiters.front().is_some_and(waits)
+    }
+
     /// Keeps what is known of whoever is in front, or nothing.
     pub(super) fn learn(&mut self, denied: Option<Denied>) {
         self.denied = denied;
@@ -134,17 +144,15 @@ impl Line {
     }
 
     /// Passes over those who gave up; and refuses those who ask for more than goes at once.
-    pub(super) fn clear(&mut self, most: Option<u64>) {
-        let leaves = |waiter: &Waiter| {
-            waiter.answer.is_closed() || most.is_some_and(|most| waiter.cost > most)
-        };
+    pub(super) fn clear(&mut self, most: u64) {
+        let leaves = |waiter: &Waiter| waiter.answer.is_closed() || waiter.cost > most;
         if !self.waiters.iter().any(leaves) {
             return;
         }
         for waiter in std::mem::take(&mut self.waiters) {
             if leaves(&waiter) {
                 self.total -= u128::from(waiter.cost);
-                let refused = AcquireError::exceeds_capacity(most.unwrap_or_default());
+                let refused = AcquireError::exceeds_capacity(most);
                 self.told.push((waiter.answer, Err(refused)));
             } else {
                 self.waiters.push_back(waiter);
@@ -158,24 +166,34 @@ impl Line {
         let Some(first) = self.waiters.front() else {
             return Next::Nothing;
         };
-        if let Some(denied) = self.denied.filter(|denied| first.cost >= denied.cost) {
+        // Who tries does not wait until it is time to ask for whoever is in front.
+        let in_time = self.denied_at(now).is_some() || !self.waiters.iter().any(|it| it.tries);
+        let denied = self.denied.filter(|denied| first.cost >= denied.cost);
+        if let Some(denied) = denied.filter(|denied| denied.again > now && in_time) {
             return Next::Wait(denied.again);
         }
         Next::Ask(self.costs().take(most).collect())
     }
 
     /// Refuses whoever is not admitted before they give up, by what is known: the first so many by
-    /// this source, as they were asked for just now.
+    /// this source, as they were asked for just now, and the others if it is believed still.
     pub(super) fn refuse(&mut self, rule: &Rule, now: Instant, asked: usize, source: Source) {
-        let Some(denied) = self.denied_at(now) else {
-            self.denied = None;
+        let Some(denied) = self.denied else {
             return;
         };
-        let wait = denied.until - now;
-        let mut behind = None;
+        let is_believed = denied.believed > now;
+        if !is_believed && asked == 0 {
+            return;
+        }
+        let wait = denied.until.saturating_duration_since(now);
+        let (mut behind, mut waiting) = (None, 0);
         for (index, waiter) in std::mem::take(&mut self.waiters).into_iter().enumerate() {
             let wait = match behind {
                 // Of this one nothing is known.
+                _ if !is_believed && index >= asked => {
+                    self.waiters.push_back(waiter);
+                    continue;
+                }
                 None if waiter.cost < denied.cost => {
                     self.waiters.push_back(waiter);
                     continue;
@@ -183,16 +201,21 @@ impl Line {
                 None => wait,
                 Some(before) => wait.saturating_add(rule.lasting(before + u128::from(waiter.cost))),
             };
-            let fits = waiter.until.is_none_or(|until| until - now >= wait);
+            let fits = waiter
+                .until
+                .is_none_or(|until| until.saturating_duration_since(now) >= wait);
             let refused = if waiter.tries {
                 let source = if index < asked { source } else { Source::Known };
                 source.limited(self.jittered(wait))
-            } else if fits {
+            } else if !fits {
+                AcquireError::would_take(wait)
+            } else if waiting >= self.max_waiters {
+                AcquireError::new(ErrorKind::QueueFull)
+            } else {
+                waiting += 1;
                 behind = Some(behind.map_or(0, |before| before + u128::from(waiter.cost)));
                 self.waiters.push_back(waiter);
                 continue;
-            } else {
-                AcquireError::would_take(wait)
             };
             self.total -= u128::from(waiter.cost);
             self.told.push((waiter.answer, Err(refused)));

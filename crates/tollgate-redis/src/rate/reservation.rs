@@ -56,9 +56,9 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// None; it is a result as all waits of tollgate have one.
+    /// `Store`, if the runtime of the store is gone.
     pub async fn ready(mut self) -> Result<Charge, AcquireError> {
-        tokio::time::sleep_until(self.due.into()).await;
+        self.core.store.sleep(self.delay()).await?;
         Ok(self.charge.take().expect("it is taken once"))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Quota};
+use tollgate::{Algorithm, Oversize, Quota};
 
 use crate::script::{Arguments, DEBT, LOG, Script, WINDOW};
 
@@ -118,6 +118,16 @@ impl Rule {
             period: u64::try_from(period).unwrap_or(u64::MAX),
             burst,
             step: true,
+        }
+    }
+
+    /// How much may be asked for in one call: of what is more than the burst, if it leaves a debt, as
+    /// much as a script can count.
+    pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
+        match (oversize, self.kind) {
+            (Oversize::Debt, Kind::Log) => LONGEST_LOG,
+            (Oversize::Debt, Kind::Debt | Kind::Window) => MOST,
+            _ => self.burst,
         }
     }
 

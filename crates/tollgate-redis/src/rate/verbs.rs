@@ -147,10 +147,11 @@ impl RateLimiter {
                 return Err(Source::Known.limited(state.line.jittered(wait)));
             }
             if !state.line.is_empty() {
-                return Err(AcquireError::new(ErrorKind::Limited));
+                return Err(Source::Known.limited(Duration::ZERO));
             }
             state.rule
         };
+        let n = n.min(rule.burst);
         let arguments = rule.arguments("upto").number(n);
         let (charge, _) = core.charge_alone(rule, arguments, n, 1).await?;
         Ok(charge)
@@ -214,8 +215,9 @@ impl RateLimiter {
         if state.closed {
             return Err(AcquireError::new(ErrorKind::Closed));
         }
-        if n > state.rule.burst && core.options.oversize != Oversize::Debt {
-            return Err(AcquireError::exceeds_capacity(state.rule.burst));
+        let most = state.rule.most_at_once(core.options.oversize);
+        if n > most {
+            return Err(AcquireError::exceeds_capacity(most));
         }
         Ok(state.rule)
     }
@@ -224,7 +226,7 @@ impl RateLimiter {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, it is charged nevertheless.
+    /// Dropped while the server is being asked, it may be charged or not.
     ///
     /// # Errors
     ///

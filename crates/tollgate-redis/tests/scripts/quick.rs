@@ -20,7 +20,8 @@ enum Step {
 fn told() -> impl Strategy<Value = Told> {
     let counts = prop_oneof![1..=20_u64, Just(1_000_000_000)];
     let periods = prop_oneof![1..=50_u64, Just(1_000_000), Just(86_400_000_000)];
-    (counts, periods, 1..=40_u64).prop_map(|(count, period, burst)| Told {
+    let bursts = prop_oneof![4 => 1..=40_u64, 1 => Just(50_000)];
+    (counts, periods, bursts).prop_map(|(count, period, burst)| Told {
         kind: Kind::Debt,
         count,
         period,
@@ -33,7 +34,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => prop::collection::vec(0..=12_u64, 1..4).prop_map(Step::Take),
         1 => (0..=60_u64).prop_map(|n| Step::Take(vec![n, 1])),
-        2 => (0..=60_u64).prop_map(Step::Charge),
+        2 => prop_oneof![4 => 0..=60_u64, 1 => 40_000..=60_000_u64].prop_map(Step::Charge),
         4 => (0..4_usize).prop_map(Step::Give),
         6 => prop_oneof![0..=60_u64, 0..=10_000_000_u64].prop_map(Step::Later),
         1 => (0..=1_000_u64).prop_map(Step::Earlier),

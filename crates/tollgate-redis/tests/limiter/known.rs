@@ -1,0 +1,227 @@
+//! What is known of a denial, who waits by it, and who does not.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tollgate::{Algorithm, ErrorKind, Oversize, Quota};
+use tollgate_redis::{Fallback, RateLimiter, Source};
+
+use super::verbs::slow;
+use crate::support::server::Server;
+use crate::support::{runtime, until};
+
+/// A key is kept for as long as anything is owed by the quota that it has now.
+#[test]
+fn a_slower_quota_forgets_nothing() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let algorithms = [
+            Algorithm::Gcra,
+            Algorithm::TokenBucket,
+            Algorithm::SlidingLog,
+            Algorithm::SlidingWindow,
+        ];
+        for algorithm in algorithms {
+            let fast = Quota::new(10, Duration::from_millis(200)).burst(10);
+            let key = algorithm.to_string();
+            let limiter = RateLimiter::new(&server.store(), &key, fast).algorithm(algorithm);
+            limiter.acquire_many(10).await.unwrap();
+            limiter.set_quota(match algorithm {
+                Algorithm::SlidingWindow => Quota::new(1, Duration::from_millis(200)),
+                _ => slow(10),
+            });
+            limiter.try_acquire().await.unwrap_err();
+            let kept = server.time_to_live(&key);
+            let reset = limiter.peek(1).await.unwrap().reset_after;
+            assert!(kept >= reset, "{algorithm}: {kept:?}, {reset:?}");
+        }
+    });
+}
+
+#[test]
+fn who_tries_is_told_however_short_a_denial_is_believed() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter = RateLimiter::new(&store, "k", slow(1)).recheck(Duration::ZERO);
+        limiter.acquire().await.unwrap();
+        let calls = store.calls();
+        for _ in 0..10 {
+            let refused = limiter.try_acquire().await.unwrap_err();
+            assert_eq!(Source::of(&refused), Some(Source::Store));
+        }
+        assert_eq!(store.calls(), calls + 10);
+        // Also while somebody waits, and that one does not ask all the time.
+        let waits = limiter.clone();
+        let _waits = tokio::spawn(async move { waits.acquire().await });
+        until(async || limiter.waiting() == 1).await;
+        limiter.try_acquire().await.unwrap_err();
+    });
+}
+
+#[test]
+fn who_comes_after_one_who_sleeps_is_heard() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(1))
+            .recheck(Duration::from_millis(1))
+            .jitter(Duration::from_secs(3_600));
+        limiter.acquire().await.unwrap();
+        let mut first = pin!(limiter.acquire());
+        let mut context = Context::from_waker(Waker::noop());
+        let look = || limiter.peek(0);
+        for _ in 0..100 {
+            // Until it has been denied, and sleeps.
+            assert!(first.as_mut().poll(&mut context).is_pending());
+            look().await.unwrap();
+        }
+        for _ in 0..3 {
+            limiter.try_acquire().await.unwrap_err();
+        }
+    });
+}
+
+/// Looks at the limiter when it is woken.
+struct Looks(RateLimiter);
+
+impl Wake for Looks {
+    fn wake(self: Arc<Self>) {
+        self.0.waiting();
+    }
+}
+
+#[test]
+fn whoever_is_woken_may_look_at_the_limiter() {
+    let server = Server::start();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(1));
+        limiter.acquire().await.unwrap();
+        let waker = Waker::from(Arc::new(Looks(limiter.clone())));
+        let mut context = Context::from_waker(&waker);
+        let mut line: Vec<_> = (0..5).map(|_| Box::pin(limiter.acquire())).collect();
+        for _ in 0..20 {
+            for waiter in &mut line {
+                assert!(waiter.as_mut().poll(&mut context).is_pending());
+            }
+            limiter.peek(0).await.unwrap();
+            drop(line.pop());
+            line.push(Box::pin(limiter.acquire()));
+        }
+    });
+}
+
+#[test]
+fn as_many_may_wait_as_was_said() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let none = RateLimiter::new(&server.store(), "none", slow(2)).max_waiters(0);
+        none.acquire().await.unwrap();
+        none.acquire().await.unwrap();
+        let refused = none.acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull);
+        let refused = none.acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull);
+
+        // As many as come at once are admitted, as long as there is enough.
+        let two = RateLimiter::new(&server.store(), "two", slow(20)).max_waiters(2);
+        let mut tasks = JoinSet::new();
+        for _ in 0..26 {
+            let two = two.clone();
+            tasks.spawn(async move { two.acquire().await.map(drop).map_err(|it| it.kind()) });
+        }
+        let mut admitted = 0;
+        for _ in 0..24 {
+            match tasks.join_next().await.unwrap().unwrap() {
+                Ok(()) => admitted += 1,
+                Err(kind) => assert_eq!(kind, ErrorKind::QueueFull),
+            }
+        }
+        assert_eq!((admitted, two.waiting()), (20, 2));
+        let refused = two.acquire().await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    });
+}
+
+#[test]
+fn a_cost_that_cannot_be_counted_is_refused_alone() {
+    let server = Server::start();
+    runtime().block_on(async {
+        for algorithm in [Algorithm::Gcra, Algorithm::SlidingLog] {
+            let limiter = RateLimiter::new(&server.store(), algorithm.to_string(), slow(10))
+                .algorithm(algorithm)
+                .oversize(Oversize::Debt);
+            let mut line: Vec<_> = [1, 1, 1 << 60, 1]
+                .map(|n| Box::pin(limiter.acquire_many(n)))
+                .into();
+            let mut answers = Vec::new();
+            for waiter in &mut line {
+                answers.push(waiter.await.map_err(|error| error.kind()));
+            }
+            let kinds: Vec<_> = answers.iter().map(|it| it.as_ref().err()).collect();
+            let large = &ErrorKind::ExceedsCapacity;
+            assert_eq!(kinds, [None, None, Some(large), None], "{algorithm}");
+            assert_eq!(limiter.try_acquire_up_to(u64::MAX).await.unwrap().cost(), 7);
+        }
+    });
+}
+
+#[test]
+fn a_share_is_not_had_anew_by_another_quota() {
+    let mut server = Server::start();
+    runtime().block_on(async {
+        let store = server.store();
+        let limiter =
+            RateLimiter::new(&store, "k", slow(20)).fallback(Fallback::Local { share: 4 });
+        server.kill();
+        let mut admitted = 0;
+        for round in 0..40 {
+            limiter.set_quota(slow(20 + round % 2));
+            admitted += u32::from(limiter.try_acquire().await.is_ok());
+        }
+        assert_eq!(admitted, 5);
+    });
+}
+
+#[test]
+fn with_tokens_ahead_too_a_call_ends_after_one_deadline() {
+    let server = Server::start();
+    runtime().block_on(async {
+        let store = server.store().deadline(Duration::from_millis(200));
+        let limiter = RateLimiter::new(&store, "k", slow(1000)).ahead(10, Duration::from_secs(60));
+        limiter.acquire().await.unwrap();
+        until(async || store.calls() >= 2).await;
+        server.stop();
+        let calls = store.calls();
+        limiter.try_acquire_many(50).await.unwrap_err();
+        assert_eq!(store.calls(), calls + 1);
+        server.go_on();
+    });
+}
+
+#[test]
+fn a_wait_on_a_thread_of_its_own_is_told_when_the_runtime_ends() {
+    let server = Server::start();
+    let gone = runtime();
+    let (limiter, wait) = gone.block_on(async {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(1));
+        limiter.acquire().await.unwrap();
+        let waits = limiter.clone();
+        let wait = tokio::task::spawn_blocking(move || waits.acquire().wait());
+        until(async || limiter.waiting() == 1).await;
+        for _ in 0..20 {
+            limiter.peek(0).await.unwrap();
+        }
+        (limiter, wait)
+    });
+    gone.shutdown_background();
+    let refused = runtime().block_on(wait).unwrap().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Store);
+    drop(limiter);
+}
