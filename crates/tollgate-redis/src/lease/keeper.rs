@@ -170,6 +170,9 @@ impl Keeper {
             let until = self.sent + held_for(ttl);
             tokio::time::sleep_until(next.min(until).into()).await;
             let sent = Instant::now();
+            if sent >= until {
+                return;
+            }
             let renewal = core.renew(&held.id, held.count, held.fencing);
             let Ok(answer) = tokio::time::timeout_at(until.into(), renewal).await else {
                 return;
