@@ -411,7 +411,7 @@ impl AcquireError {
     /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused at once, as
     ///   the wait would not have fitted: how long that would have been.
     ///
-    /// A concurrency throttle never knows.
+    /// A concurrency throttle of this crate never knows.
     pub fn retry_after(&self) -> Option<Duration> {
         let knows = matches!(
             self.kind(),

@@ -36,7 +36,9 @@ const CALLERS: usize = 65_536;
 const MOST: u64 = 1 << 52;
 
 /// Finds out, over all processes, who makes more calls than a threshold allows, and shuts them out
-/// for a penalty time: the relaxed way, for limits that are seldom reached.
+/// for a penalty time, or until they are below it again, whichever is longer: the relaxed way, for
+/// limits that are seldom reached. On the server a caller is under the key, in braces if it has none,
+/// a colon, and the caller's name.
 ///
 /// A call costs a [`record`](Self::record) and a [`check`](Self::check), neither of which asks the
 /// server. The server hears of it in a [`pass`](Self::pass), every now and then.

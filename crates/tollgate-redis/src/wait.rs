@@ -93,7 +93,8 @@ macro_rules! future {
             /// # Errors
             ///
             /// `TimedOut`, with the [time](tollgate::AcquireError::retry_after) that it would have
-            /// taken if it was refused at once; otherwise as awaiting it.
+            /// taken if it was refused at once, and without one if it waited that long; otherwise as
+            /// awaiting it.
             pub fn timeout(self, duration: std::time::Duration) -> tollgate::Timeout<Self> {
                 tollgate::Timeout::new(self, duration)
             }

@@ -38,7 +38,8 @@ use crate::store::Store;
 /// # When the store fails
 ///
 /// Nobody is admitted who was not before: a lease cannot be granted without the store, so there is
-/// no other fallback. Who waits gets the error. Leases that are held stay so, until their ttl has
+/// no other fallback. Who waits gets the error, of the kind [`Store`](tollgate::ErrorKind::Store), and
+/// may ask again after the longest pause of the [breaker](crate::Store::breaker). Leases that are held stay so, until their ttl has
 /// passed without one call that succeeded; then they are lost, and the holder knows.
 ///
 /// # When the store loses its data
@@ -71,6 +72,8 @@ use crate::store::Store;
 /// let store = Store::new("redis://127.0.0.1/")?;
 /// let exports = Semaphore::new(&store, "{tenant}:exports", 4).ttl(Duration::from_secs(5));
 ///
+/// // On a server that is used for the first time nobody is admitted for the first 5 seconds: it
+/// // looks like one that has lost its data. `grace(Duration::ZERO)` does without.
 /// let lease = exports.acquire().timeout(Duration::from_secs(60)).await?;
 /// // At most four of these at once, on all machines.
 /// println!("export {}", lease.fencing());

@@ -17,7 +17,8 @@ pub enum Source {
     Store,
     /// The server, in a call for several callers.
     Coalesced,
-    /// This process, out of what it had [taken ahead](super::RateLimiter::ahead).
+    /// This process, out of what it had [taken ahead](super::RateLimiter::ahead), perhaps just now,
+    /// for those who were in line.
     Ahead,
     /// This process, as the server could not: by the [fallback](super::Fallback).
     Fallback,
@@ -28,7 +29,9 @@ pub enum Source {
 }
 
 impl Source {
-    /// Who refused, of an error of the kind [`Limited`](tollgate::ErrorKind::Limited).
+    /// Who refused, of an error of the kind [`Limited`](tollgate::ErrorKind::Limited) that a
+    /// [`RateLimiter`](super::RateLimiter) gave to who tried. Who would not wait for so long, and gets
+    /// `TimedOut`, is not told.
     ///
     /// # Examples
     ///
@@ -88,7 +91,8 @@ impl Error for Source {}
 ///
 /// Plain data: to drop it keeps the charge, time pays it off. If the call was not made after all,
 /// hand it to [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
-/// [`settle`](super::RateLimiter::settle), of a limiter of the same key.
+/// [`settle`](super::RateLimiter::settle), of a limiter of the same key: another one gives nothing
+/// back.
 #[derive(Debug)]
 pub struct Charge {
     pub(super) cost: u64,
@@ -147,8 +151,31 @@ impl Charge {
         self.source
     }
 
-    /// How the limit stood just after, for the headers of an answer; by the server's clock. All
-    /// zero where nothing is known, as with [`FailOpen`](super::Fallback::FailOpen).
+    /// How the limit stood just after, for the headers of an answer; by the server's clock.
+    ///
+    /// Of a charge out of what was taken [ahead](super::RateLimiter::ahead), what remains is what this
+    /// process holds, and until when all is paid off is not known, so zero:
+    /// [`peek`](super::RateLimiter::peek) asks the server. All zero of what a
+    /// [fallback](super::Fallback) decided. [`source`](Self::source) tells these apart.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn example(limiter: tollgate_redis::RateLimiter) {
+    /// match limiter.try_acquire().await {
+    ///     Ok(charge) => {
+    ///         let decision = charge.decision();
+    ///         // In whole seconds, rounded up.
+    ///         let seconds = decision.reset_after.as_nanos().div_ceil(1_000_000_000);
+    ///         println!("RateLimit: \"calls\";r={};t={seconds}", decision.remaining);
+    ///     }
+    ///     Err(refused) => {
+    ///         let after = refused.retry_after().unwrap_or_default();
+    ///         println!("429, Retry-After: {}", after.as_nanos().div_ceil(1_000_000_000).max(1));
+    ///     }
+    /// }
+    /// # }
+    /// ```
     pub fn decision(&self) -> Decision {
         let at = Tick::from_nanos(self.at.saturating_mul(1000));
         Decision::from_parts(self.limit, self.remaining, Duration::ZERO, self.reset, at)

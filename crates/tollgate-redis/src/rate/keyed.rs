@@ -19,7 +19,8 @@ use super::limiter::RateLimiter;
 /// lost by that but what they would have shared, as it is the server that counts; while it is away,
 /// and a [`Local`](super::Fallback::Local) share decides, that is a whole share anew.
 ///
-/// Of the lock nobody takes notice but for a search in a hash table.
+/// What a forgotten one has [taken ahead](RateLimiter::ahead), and those of a `Keyed` that is dropped,
+/// goes back in the background.
 ///
 /// # Examples
 ///

@@ -246,9 +246,10 @@ impl RateLimiter {
     }
 
     /// Takes up to `chunk` tokens ahead, as long as the server has as many to spare, and decides out
-    /// of them without a call; holds them for at most `hold`, and gives back what is left, also
+    /// of them without a call; holds each for at most `hold`, and gives back what is left of it, also
     /// when the last clone is dropped: in the background, so not if the process ends at once. Await
-    /// [`shutdown`](Self::shutdown) before that.
+    /// [`shutdown`](Self::shutdown) before that. A chunk that was given back may be followed by another
+    /// one, though nobody asked meanwhile. A chunk that is nearly the burst is hardly ever to spare.
     ///
     /// The limit holds by the times at which the server charged, of which [`Charge::at`](super::Charge::at) is the last
     /// one here, perhaps of a later chunk. By those at which
@@ -346,7 +347,7 @@ impl RateLimiter {
         &self.handle.core.key
     }
 
-    /// How many wait in this process.
+    /// How many wait in this process, with those who are being decided, and who have just left.
     pub fn waiting(&self) -> usize {
         self.handle.core.state().line.len()
     }

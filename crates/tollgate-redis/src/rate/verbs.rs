@@ -319,7 +319,8 @@ impl RateLimiter {
     }
 
     /// How the limit stands, for a call that costs so much. Charges nothing, so it can be dropped at
-    /// any time. Of a call that is never admitted the time to come again is [`Duration::MAX`].
+    /// any time. Of a call that is never admitted the time to come again is [`Duration::MAX`]. The
+    /// [fallback](Self::fallback) is not asked.
     ///
     /// # Errors
     ///

@@ -60,6 +60,8 @@ const MOST: u64 = 1 << 52;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use std::time::Duration;
+/// # use tollgate::Timeout;
 /// let store = Store::new("redis://127.0.0.1/")?;
 /// let limits = Several::new(&store)
 ///     .limit("{acme}:user:42", Quota::per_second(5))
@@ -69,6 +71,9 @@ const MOST: u64 = 1 << 52;
 /// for index in outcome.violated() {
 ///     println!("{} has too little", limits.key(index));
 /// }
+///
+/// // Waiting, at most so long.
+/// Timeout::new(Box::pin(limits.acquire()), Duration::from_millis(500)).await?;
 /// # Ok(())
 /// # }
 /// ```

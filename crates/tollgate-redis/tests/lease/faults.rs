@@ -200,3 +200,19 @@ fn what_could_not_be_given_back_is_given_back_later() {
         until_free(&semaphore, 1).await;
     });
 }
+
+/// Also while the breaker lets no call through, for however long.
+#[test]
+fn a_holder_hears_that_its_lease_is_lost_in_time() {
+    let mut server = Server::start();
+    is_old(&server);
+    runtime().block_on(async {
+        let hour = Duration::from_secs(3_600);
+        let store = server.store().breaker(1, hour, hour);
+        let lease = semaphore(&store, 1).ttl(TTL).acquire().await.unwrap();
+        server.kill();
+        lease.token().cancelled().await;
+        assert!(lease.is_lost());
+        assert!(store.is_broken());
+    });
+}
