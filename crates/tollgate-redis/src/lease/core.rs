@@ -146,7 +146,7 @@ impl Core {
 
     /// There may be room: ask again for those who wait.
     pub(super) fn stir(&self) {
-        self.state().line.again = None;
+        self.state().line.stir();
         self.stirred.notify_one();
     }
 

@@ -88,6 +88,7 @@ impl Driver {
     }
 
     async fn ask(&self, asked: &[Asked]) {
+        let stirs = self.core.state().line.stirs();
         let mut sent = Instant::now();
         let mut answer = self.core.acquire(asked).await;
         let mut perhaps = answer.as_ref().is_err_and(|it| it.is_perhaps_charged());
@@ -96,7 +97,7 @@ impl Driver {
             answer = self.core.acquire(asked).await;
         }
         match answer {
-            Ok(granted) => self.answer(&granted, sent),
+            Ok(granted) => self.answer(&granted, sent, stirs),
             Err(error) => {
                 perhaps |= error.is_perhaps_charged() || error.is_half_done();
                 self.leave(asked, perhaps);
@@ -118,7 +119,7 @@ impl Driver {
         self.withdraw(left, lasts);
     }
 
-    fn answer(&self, granted: &Granted, sent: Instant) {
+    fn answer(&self, granted: &Granted, sent: Instant, stirs: u64) {
         let now = Instant::now();
         let mut admitted = Vec::new();
         {
@@ -140,7 +141,7 @@ impl Driver {
                 }
             }
             line.put_back(kept);
-            line.again = Some(self.core.again(now));
+            line.ask_again(self.core.again(now), stirs);
         }
         for (waiter, fencing) in admitted {
             let Waiter { id, n, answer, .. } = waiter;

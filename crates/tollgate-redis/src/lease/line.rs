@@ -54,6 +54,8 @@ pub(super) struct Line {
     pub(super) refused: Vec<(Waiter, AcquireError)>,
     /// When to ask again for those who have a ticket.
     pub(super) again: Option<Instant>,
+    /// How often there may have come to be room.
+    stirs: u64,
 }
 
 /// What to do next for the line.
@@ -79,6 +81,23 @@ pub(super) fn capacity(permits: u64) -> u64 {
 }
 
 impl Line {
+    /// There may be room: those who have a ticket are asked for at once.
+    pub(super) fn stir(&mut self) {
+        self.again = None;
+        self.stirs += 1;
+    }
+
+    /// To be read before the server is asked.
+    pub(super) fn stirs(&self) -> u64 {
+        self.stirs
+    }
+
+    /// Those who have a ticket are asked for again then; or at once, if there has come to be room
+    /// since the server was asked, which may have been after it had looked.
+    pub(super) fn ask_again(&mut self, again: Instant, stirs: u64) {
+        self.again = (self.stirs == stirs).then_some(again);
+    }
+
     /// Whether somebody has waited already, and so goes first.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiters.iter().any(|waiter| waiter.ticket > 0)
@@ -189,6 +208,22 @@ mod tests {
         };
         let tickets: Vec<_> = asked.iter().map(|asked| asked.ticket).collect();
         assert_eq!(tickets, [7, 0], "in their order, with their tickets");
+    }
+
+    #[test]
+    fn room_that_came_while_the_server_was_asked_is_not_forgotten() {
+        let now = Instant::now();
+        let again = now + Duration::from_secs(1);
+        let mut line = Line::default();
+        let (first, _first) = waiter("a", 1, 7);
+        line.waiters.push_back(first);
+        let stirs = line.stirs();
+        line.stir();
+        line.ask_again(again, stirs);
+        assert!(matches!(line.next(1, now), Next::Ask(_)));
+        let stirs = line.stirs();
+        line.ask_again(again, stirs);
+        assert_eq!(line.next(1, now), Next::Wait(again));
     }
 
     #[test]
