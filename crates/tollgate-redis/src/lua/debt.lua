@@ -93,7 +93,7 @@ local function open(key, count, period, burst, step)
 
   function self.save()
     -- By another count it may have to be kept for longer.
-    if not self.stale and x - now >= lasting(d) then return end
+    if not self.stale and (d == 0 or x - now >= lasting(d)) then return end
     if d == 0 then
       redis.call('DEL', key)
     else
