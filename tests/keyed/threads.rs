@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{AtCap, ErrorKind, Keyed, Quota, RateLimiter, Semaphore};
 
-use crate::audit::Allowance;
+use crate::support::audit::Allowance;
 use crate::support::random::on_threads;
 
 const THREADS: u64 = 4;

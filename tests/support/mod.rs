@@ -7,6 +7,7 @@
     reason = "every test file is a crate of its own and uses a part"
 )]
 
+pub(crate) mod audit;
 pub(crate) mod cases;
 pub(crate) mod foreign;
 pub(crate) mod random;

@@ -1,0 +1,18 @@
+//! Several throttles as one: all of them or none, in order, and everything given back.
+//!
+//! What holds for any number of parts and any nesting is checked for each shape that is in
+//! `all/shapes.rs`, with parts that log what is done to them.
+
+#[cfg(feature = "tokio")]
+mod cancelled;
+mod given_back;
+mod model;
+mod naive;
+mod order;
+mod panicking;
+mod rates;
+mod scopes;
+mod semaphores;
+mod shapes;
+#[cfg(feature = "tokio")]
+mod tasks;

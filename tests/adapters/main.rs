@@ -1,0 +1,11 @@
+//! Throttles made of throttles, and where people meet them: `all`, costs, gates, streams, tower.
+
+mod all;
+mod gate;
+#[cfg(feature = "stream")]
+mod stream;
+#[path = "../support/mod.rs"]
+mod support;
+mod throttle;
+#[cfg(feature = "tower")]
+mod tower;

@@ -1,0 +1,13 @@
+//! Streams behind a throttle: what is taken, what is started, what is told, and what is given back.
+
+mod dropped;
+#[cfg(feature = "tokio")]
+mod ended;
+mod executor;
+mod order;
+mod panicking;
+mod refused;
+mod throttles;
+mod ticks;
+mod wakeups;
+mod workshop;

@@ -1,0 +1,120 @@
+//! Many threads, and many rounds of two things that happen at once.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tollgate::{CondvarSemaphore, ErrorKind};
+
+use super::{assert_at_rest, blocked};
+use crate::support::random::Random;
+
+#[test]
+fn threads_never_exceed_the_limit() {
+    for limit in [1, 3] {
+        let semaphore = Arc::new(CondvarSemaphore::new(limit));
+        let inside = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for seed in 0..6 {
+                let (semaphore, inside) = (&semaphore, &inside);
+                scope.spawn(move || {
+                    let mut random = Random::new(seed);
+                    for _ in 0..500 {
+                        let soon = Duration::from_micros(random.next() % 50);
+                        let mut borrowed = None;
+                        let mut owned = None;
+                        match random.below(5) {
+                            0 => borrowed = semaphore.try_acquire().ok(),
+                            1 => borrowed = semaphore.acquire().timeout(soon).wait().ok(),
+                            2 => owned = Arc::clone(semaphore).acquire_owned().wait().ok(),
+                            _ => borrowed = Some(semaphore.acquire().wait().unwrap()),
+                        }
+                        if borrowed.is_some() || owned.is_some() {
+                            let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
+                            assert!(now <= limit, "too many are inside");
+                            thread::yield_now();
+                            inside.fetch_sub(1, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+        });
+        assert_at_rest(&semaphore);
+    }
+}
+
+/// Whether the deadline or the permit comes first, the other one who waits gets in.
+#[test]
+fn a_deadline_that_races_with_a_release_loses_nothing() {
+    let semaphore = CondvarSemaphore::new(1);
+    for round in 0..500 {
+        let held = semaphore.try_acquire().unwrap();
+        thread::scope(|scope| {
+            let hurried = scope.spawn(|| {
+                let soon = Duration::from_micros(30 + round % 60);
+                match semaphore.acquire().timeout(soon).wait() {
+                    Ok(permit) => drop(permit),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::TimedOut),
+                }
+            });
+            let patient = scope.spawn(|| drop(semaphore.acquire().wait().unwrap()));
+            while semaphore.waiting() == 0 {
+                thread::yield_now();
+            }
+            drop(held);
+            hurried.join().unwrap();
+            patient.join().unwrap();
+        });
+        assert_at_rest(&semaphore);
+    }
+}
+
+/// However late it is noticed: the permit comes before the deadline.
+#[test]
+fn a_permit_that_came_in_time_is_received() {
+    let semaphore = CondvarSemaphore::new(1);
+    for round in 0..1000 {
+        let soon = Duration::from_micros(50 + 10 * (round % 20));
+        let held = semaphore.try_acquire().unwrap();
+        thread::scope(|scope| {
+            let begun = Instant::now();
+            let waiting = scope.spawn(|| semaphore.acquire().timeout(soon).wait().is_ok());
+            while semaphore.waiting() == 0 && !waiting.is_finished() {
+                thread::yield_now();
+            }
+            drop(held);
+            // The time began to run after `begun`, so it was not over yet.
+            let in_time = begun.elapsed() < soon;
+            assert!(waiting.join().unwrap() || !in_time, "it was timed out");
+        });
+        assert_at_rest(&semaphore);
+    }
+}
+
+#[test]
+fn closing_that_races_with_a_release_leaves_nobody_behind() {
+    for round in 0..300 {
+        let semaphore = CondvarSemaphore::new(1);
+        let held = semaphore.try_acquire().unwrap();
+        let together = Barrier::new(2);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| match semaphore.acquire().wait() {
+                    Ok(permit) => drop(permit),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
+                });
+            }
+            if round % 2 == 0 {
+                blocked(&semaphore, 2);
+            }
+            scope.spawn(|| {
+                together.wait();
+                semaphore.close();
+            });
+            together.wait();
+            drop(held);
+        });
+        assert_at_rest(&semaphore);
+    }
+}

@@ -1,0 +1,16 @@
+//! How many at once: semaphores and pools, what they promise and what holds them to it on threads.
+
+#[cfg(feature = "tokio")]
+mod cancel;
+#[cfg(feature = "channel")]
+mod channel_semaphore;
+mod condvar_semaphore;
+mod foreign_semaphores;
+mod model;
+#[cfg(feature = "channel")]
+mod pool;
+mod semaphore;
+#[path = "../support/mod.rs"]
+mod support;
+mod threads;
+mod timeout;

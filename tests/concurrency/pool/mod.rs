@@ -1,0 +1,12 @@
+//! What a pool promises, a sentence a test.
+//!
+//! What it has in common with every throttle is in `conformance.rs`.
+
+mod close;
+mod factory;
+mod items;
+mod panicking;
+mod threads;
+mod tracked;
+mod waits;
+mod wakers;

@@ -1,0 +1,211 @@
+//! Timeouts: exact on tokio's paused time, and alive without any runtime.
+
+mod limiters;
+#[cfg(feature = "tokio")]
+mod paused;
+#[cfg(feature = "tokio")]
+mod runtimes;
+
+use std::time::{Duration, Instant};
+
+use futures::executor::block_on;
+use tollgate::{ErrorKind, Semaphore};
+
+use crate::support::foreign::{calls_when_dropped, panics_when_woken, throws_a_bomb_when_woken};
+use crate::support::{Waiter, assert_at_rest, kind};
+
+const SHORT: Duration = Duration::from_millis(3);
+const LONG: Duration = Duration::from_secs(3600);
+
+/// The futures' executor drives no timer: that of the process must wake it.
+#[test]
+fn without_a_runtime_the_timer_of_the_process_wakes() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let begun = Instant::now();
+    let result = block_on(semaphore.acquire().timeout(SHORT));
+    assert_eq!(kind(result), ErrorKind::TimedOut);
+    assert!(begun.elapsed() >= SHORT, "it was early");
+    drop(held);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_blocked_thread_times_out() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let begun = Instant::now();
+    let result = semaphore.acquire().timeout(SHORT).wait();
+    assert_eq!(kind(result), ErrorKind::TimedOut);
+    assert!(begun.elapsed() >= SHORT, "it was early");
+    assert_eq!(
+        kind(semaphore.wait_idle().timeout(SHORT).wait()),
+        ErrorKind::TimedOut
+    );
+    drop(held);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn what_is_ready_is_never_timed_out() {
+    let semaphore = Semaphore::new(1);
+    for duration in [Duration::ZERO, SHORT, LONG, Duration::MAX] {
+        drop(block_on(semaphore.acquire().timeout(duration)).unwrap());
+        drop(semaphore.acquire().timeout(duration).wait().unwrap());
+        semaphore.wait_idle().timeout(duration).wait().unwrap();
+    }
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_duration_of_zero_never_waits() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let refused = Waiter::new(semaphore.acquire().timeout(Duration::ZERO)).refused();
+    assert_eq!(refused, ErrorKind::TimedOut);
+    let refused = Waiter::new(semaphore.wait_idle().timeout(Duration::ZERO)).refused();
+    assert_eq!(refused, ErrorKind::TimedOut);
+    assert_eq!(semaphore.waiting(), 0);
+    drop(held);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn other_refusals_come_through() {
+    let semaphore = Semaphore::new(1).max_waiters(0);
+    let held = semaphore.try_acquire().unwrap();
+    let refusal = block_on(semaphore.acquire_many(2).timeout(LONG)).unwrap_err();
+    assert_eq!(refusal.capacity(), Some(1));
+    let refused = Waiter::new(semaphore.acquire().timeout(LONG)).refused();
+    assert_eq!(refused, ErrorKind::QueueFull);
+    semaphore.close();
+    let refused = Waiter::new(semaphore.acquire().timeout(LONG)).refused();
+    assert_eq!(refused, ErrorKind::Closed);
+    drop(held);
+}
+
+#[test]
+fn the_longest_duration_is_a_wait_without_end() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(semaphore.acquire().timeout(Duration::MAX));
+    // The timer has to look at it before it serves another.
+    let result = block_on(semaphore.acquire().timeout(SHORT));
+    assert_eq!(kind(result), ErrorKind::TimedOut);
+    assert!(waiter.is_pending());
+    drop(held);
+    drop(waiter.granted());
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn the_timer_serves_the_earlier_one_first_although_it_came_later() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let mut late = Waiter::parked(semaphore.acquire().timeout(LONG));
+    let result = block_on(semaphore.acquire().timeout(SHORT));
+    assert_eq!(kind(result), ErrorKind::TimedOut);
+    assert!(late.is_pending());
+    assert_eq!(late.wakes(), 0);
+    drop(held);
+    drop(late.granted());
+}
+
+#[test]
+fn the_timer_serves_many_at_once() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let all = (0..200).map(|_| semaphore.acquire().timeout(SHORT));
+    let results = block_on(futures::future::join_all(all));
+    for result in results {
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+    }
+    drop(held);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_timed_wait_that_is_polled_with_another_waker_wakes_that_one() {
+    let semaphore = Semaphore::new(1);
+    let _held = semaphore.try_acquire().unwrap();
+    // Whether the other waker came before the time was over.
+    let mut in_time = false;
+    while !in_time {
+        let begun = Instant::now();
+        let mut waiter = Waiter::parked(semaphore.acquire().timeout(SHORT));
+        // `block_on` brings a waker of its own, and would sleep for ever if it were not woken.
+        let result = block_on(std::future::poll_fn(|context| {
+            let polled = waiter.poll_with(context.waker());
+            in_time |= begun.elapsed() < SHORT;
+            polled
+        }));
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+        assert!(!in_time || waiter.wakes() == 0);
+    }
+}
+
+#[test]
+fn a_waker_that_panics_does_not_end_the_timer() {
+    let semaphore = Semaphore::new(1);
+    let _held = semaphore.try_acquire().unwrap();
+    let mut waiter = Waiter::new(semaphore.acquire().timeout(SHORT));
+    assert!(waiter.poll_with(&panics_when_woken()).is_pending());
+    let result = block_on(semaphore.acquire().timeout(SHORT * 2));
+    assert_eq!(kind(result), ErrorKind::TimedOut);
+    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+}
+
+/// The payload of a panic is foreign code too: it may panic when it is dropped. The timer is one
+/// for the whole process, so every later timeout would hang.
+#[test]
+fn a_panic_with_a_payload_that_panics_does_not_end_the_timer() {
+    let semaphore = Semaphore::new(1);
+    let _held = semaphore.try_acquire().unwrap();
+    let mut waiter = Waiter::new(semaphore.acquire().timeout(SHORT));
+    assert!(waiter.poll_with(&throws_a_bomb_when_woken()).is_pending());
+    let result = block_on(semaphore.acquire().timeout(SHORT * 2));
+    assert_eq!(kind(result), ErrorKind::TimedOut);
+    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+}
+
+/// A waker that owns another timed wait, as a task does: dropping the one drops the other, which
+/// locks the timer again.
+#[test]
+fn the_timer_drops_wakers_outside_of_its_lock() {
+    static SEMAPHORE: Semaphore = Semaphore::new(0);
+    let nested = || {
+        let inner = std::sync::Mutex::new(Some(Waiter::parked(SEMAPHORE.acquire().timeout(LONG))));
+        calls_when_dropped(move || drop(inner.lock().unwrap().take()))
+    };
+    // Displaced by another waker.
+    let mut waiter = Waiter::new(SEMAPHORE.acquire().timeout(LONG));
+    assert!(waiter.poll_with(&nested()).is_pending());
+    assert!(waiter.poll_with(&nested()).is_pending());
+    // Taken back.
+    drop(waiter);
+    // Gone off.
+    let mut waiter = Waiter::new(SEMAPHORE.acquire().timeout(SHORT));
+    assert!(waiter.poll_with(&nested()).is_pending());
+    let result = block_on(SEMAPHORE.acquire().timeout(SHORT * 2));
+    assert_eq!(kind(result), ErrorKind::TimedOut);
+    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+    assert_at_rest(&SEMAPHORE, 0);
+}
+
+#[test]
+fn a_wait_that_ends_early_takes_its_alarm_back() {
+    let semaphore = Semaphore::new(1);
+    let counter = std::sync::Arc::new(crate::support::Counter::default());
+    let waker = std::task::Waker::from(std::sync::Arc::clone(&counter));
+    let held = semaphore.try_acquire().unwrap();
+    let mut granted = Waiter::new(semaphore.acquire().timeout(LONG));
+    let mut dropped = Waiter::new(semaphore.acquire().timeout(LONG));
+    assert!(granted.poll_with(&waker).is_pending());
+    assert!(dropped.poll_with(&waker).is_pending());
+    drop(waker);
+    drop(held);
+    drop(granted.granted());
+    drop(dropped);
+    // Nobody has a clone of it any more, although one of the futures is kept.
+    assert_eq!(std::sync::Arc::strong_count(&counter), 1);
+}

@@ -1,0 +1,164 @@
+//! One suite over everything that lets callers in: what `Throttle` and `TryThrottle` promise.
+//!
+//! A type comes in by a [`Subject`](conformance::subject::Subject): how to make one with a limit,
+//! and which of the guarantees it gives. What a type cannot give is a flag that is off in its own
+//! subject, and nowhere else. A type without futures comes in by a
+//! [`Limit`](conformance::subject::Limit), and has the checks that need none.
+
+pub(crate) mod checks;
+pub(crate) mod composed;
+pub(crate) mod crowds;
+pub(crate) mod endings;
+#[cfg(any(feature = "tokio", feature = "async-lock"))]
+pub(crate) mod foreign;
+pub(crate) mod limits;
+pub(crate) mod order;
+pub(crate) mod ours;
+pub(crate) mod subject;
+
+/// Tests of one subject, by the files that the checks are in.
+macro_rules! tests {
+    ($subject:ty, $($file:ident: $($check:ident)*;)*) => {
+        $($(
+            #[test]
+            fn $check() {
+                crate::conformance::$file::$check::<$subject>();
+            }
+        )*)*
+    };
+}
+
+/// Every check that needs no future.
+macro_rules! limit {
+    ($subject:ty) => {
+        tests! { $subject,
+            limits:
+                a_clone_shares_the_limit
+                a_holder_that_panics_makes_room
+                an_entry_that_is_dropped_makes_room
+                an_entry_that_is_undone_makes_room
+                at_the_limit_nobody_is_let_in
+                closing_ends_the_waits_of_threads
+                closing_refuses_newcomers
+                nobody_enters_after_the_close_has_returned
+                threads_never_exceed_the_limit
+                who_need_not_wait_is_let_in_at_once;
+        }
+    };
+}
+
+/// Every check, for one subject.
+macro_rules! conformance {
+    ($($module:ident: $subject:ty;)*) => {$(
+        mod $module {
+            #[allow(unused_imports, reason = "some subjects come from elsewhere")]
+            use super::*;
+
+            limit!($subject);
+
+            tests! { $subject,
+                checks:
+                    an_entry_is_ready_while_there_is_room
+                    another_waker_displaces_the_old_one
+                    granted_then_dropped_is_passed_on
+                    making_an_entry_takes_nothing
+                    never_polled_holds_nobody_back
+                    no_waker_is_kept
+                    polling_in_vain_changes_nothing
+                    put_aside_and_then_dropped_holds_nobody_back
+                    who_gives_up_holds_nobody_back
+                    who_waits_is_woken_when_there_is_room;
+                order:
+                    a_clone_shares_the_line
+                    a_permit_that_is_dropped_wakes
+                    closing_after_a_return_leaves_nobody_waiting
+                    closing_refuses_everybody
+                    newcomers_do_not_overtake
+                    several_returns_let_as_many_in
+                    several_returns_pass_those_by_who_give_up
+                    waiters_are_let_in_in_the_order_in_which_they_joined
+                    who_came_first_is_woken_first
+                    who_was_overtaken_is_let_in_later;
+                endings:
+                    a_wait_of_no_time_takes_what_there_is
+                    blocked_threads_are_let_in_as_others_leave;
+                crowds:
+                    closing_in_the_midst_of_a_crowd_leaves_nobody_waiting
+                    random_entries_and_exits_lose_nothing
+                    threads_leave_nobody_asleep_while_there_is_room;
+            }
+
+            #[cfg(feature = "tokio")]
+            tests! { $subject,
+                endings:
+                    a_cancelled_token_takes_nothing
+                    a_deadline_ends_a_wait
+                    a_permit_comes_before_the_deadline
+                    a_token_ends_a_wait
+                    a_token_ends_the_wait_of_a_thread
+                    cancelled_after_the_wake_is_passed_on;
+            }
+        }
+    )*};
+}
+
+mod condvar_semaphore {
+    limit!(super::ours::Condvar);
+}
+
+conformance! {
+    borrowed_semaphore: ours::BorrowedSemaphore;
+    shared_semaphore: ours::SharedSemaphore;
+    borrowed_rate_limiter: ours::rates::BorrowedRateLimiter;
+    shared_rate_limiter: ours::rates::SharedRateLimiter;
+    token_bucket: ours::rates::TokenBucket;
+    fixed_window: ours::rates::FixedWindow;
+    sliding_window: ours::rates::SlidingWindow;
+    sliding_log: ours::rates::SlidingLog;
+    compact_log: ours::rates::CompactLog;
+    sub_interval: ours::rates::SubInterval;
+    key_of_rates: ours::keyed::BorrowedRate;
+    shared_key_of_rates: ours::keyed::SharedRate;
+    key_of_permits: ours::keyed::BorrowedPermits;
+    shared_key_of_permits: ours::keyed::SharedPermits;
+    semaphore_and_rate_limiter: composed::SemaphoreAndRateLimiter;
+    cost_of_one: composed::CostOfOne;
+    cost_of_two: composed::CostOfTwo;
+    cost_of_two_and_one_over: composed::CostOfTwoAndOneOver;
+    optional: composed::Optional;
+    all_of_two: composed::AllOfTwo;
+    all_of_three: composed::AllOfThree;
+    nested: composed::Nested;
+    boxed: composed::Boxed;
+    boxed_all: composed::BoxedAll;
+}
+
+#[cfg(feature = "channel")]
+use self::ours::channels;
+
+#[cfg(feature = "channel")]
+conformance! {
+    borrowed_pool: channels::BorrowedPool;
+    shared_pool: channels::SharedPool;
+    factory_pool: channels::FactoryPool;
+    borrowed_channel_semaphore: channels::BorrowedChannelSemaphore;
+    shared_channel_semaphore: channels::SharedChannelSemaphore;
+}
+
+#[cfg(feature = "tokio")]
+use self::foreign::of_tokio;
+
+#[cfg(feature = "tokio")]
+conformance! {
+    borrowed_tokio: of_tokio::BorrowedTokio;
+    shared_tokio: of_tokio::SharedTokio;
+}
+
+#[cfg(feature = "async-lock")]
+use self::foreign::of_async_lock;
+
+#[cfg(feature = "async-lock")]
+conformance! {
+    borrowed_async_lock: of_async_lock::BorrowedAsyncLock;
+    shared_async_lock: of_async_lock::SharedAsyncLock;
+}

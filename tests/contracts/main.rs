@@ -1,0 +1,9 @@
+//! What every throttle promises: the conformance suite, the table of failures, auto traits, panics.
+
+mod auto_traits;
+mod conformance;
+mod failures;
+mod guarantees;
+mod panics;
+#[path = "../support/mod.rs"]
+mod support;

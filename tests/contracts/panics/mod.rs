@@ -1,0 +1,528 @@
+//! Every documented panic: its message, with the value in it, and that nothing has changed after.
+
+mod again;
+
+use std::panic::Location;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tollgate::{
+    Algorithm, Carry, Clock, CondvarSemaphore, Detector, Keyed, LeakyBucket, Quota, RateLimiter,
+    Semaphore,
+};
+
+use crate::support::foreign::panic_message;
+use crate::support::{Waiter, assert_at_rest};
+
+const MAX: usize = Semaphore::MAX_PERMITS;
+
+/// A row: what panics, and with what message.
+#[track_caller]
+fn row<R>(expected: &str, run: impl FnOnce() -> R) {
+    let message = panic_message(run).expect("it did not panic");
+    assert!(
+        message.contains(expected),
+        "{message:?} without {expected:?}"
+    );
+}
+
+fn over_max(permits: usize) -> String {
+    format!("a semaphore cannot have {permits} permits, see MAX_PERMITS")
+}
+
+#[test]
+fn a_new_semaphore_above_the_most() {
+    row(&over_max(MAX + 1), || Semaphore::new(MAX + 1));
+    row(&over_max(usize::MAX), || Semaphore::new(usize::MAX));
+    assert_eq!(panic_message(|| Semaphore::new(MAX)), None);
+}
+
+#[test]
+fn a_new_condvar_semaphore_without_permits() {
+    row("a condvar semaphore cannot have 0 permits", || {
+        CondvarSemaphore::new(0)
+    });
+    assert_eq!(panic_message(|| CondvarSemaphore::new(1)), None);
+    // There is no most, since nothing is allocated for a permit.
+    assert_eq!(panic_message(|| CondvarSemaphore::new(usize::MAX)), None);
+}
+
+#[test]
+fn no_keys_or_too_many() {
+    let most = 1 << 32;
+    for keys in [0, most + 1, usize::MAX] {
+        let expected = format!("there cannot be at most {keys} keys, but 1 to 2^32");
+        row(&expected, || {
+            Keyed::<u8, RateLimiter>::new(Quota::per_second(1)).max_keys(keys)
+        });
+        row(&expected, || Keyed::<u8, Semaphore>::new(1).max_keys(keys));
+    }
+    assert_eq!(
+        panic_message(|| Keyed::<u8, Semaphore>::new(1).max_keys(most)),
+        None
+    );
+    row(&over_max(MAX + 1), || Keyed::<u8, Semaphore>::new(MAX + 1));
+    // What a function says is looked at when it is asked.
+    let users = Keyed::<u8, Semaphore>::new(1).permits(|_| MAX + 1);
+    row(&over_max(MAX + 1), || users.key(&1).try_acquire());
+    assert!(users.is_empty());
+}
+
+fn no_quota(what: impl std::fmt::Display) -> String {
+    format!("a quota cannot have {what}")
+}
+
+#[test]
+fn a_quota_of_nothing() {
+    let none = no_quota("a count of 0");
+    row(&none, || Quota::per_second(0));
+    row(&none, || Quota::per_minute(0));
+    row(&none, || Quota::per_hour(0));
+    row(&none, || Quota::per_day(0));
+    row(&none, || Quota::new(0, Duration::MAX));
+    row(&no_quota("a period of 0ns"), || {
+        Quota::new(1, Duration::ZERO)
+    });
+    row(&no_quota("a burst of 0"), || Quota::per_second(1).burst(0));
+}
+
+#[test]
+fn a_quota_of_more_than_one_per_nanosecond() {
+    type PerUnit = fn(u64) -> Quota;
+    let units: [(PerUnit, u64); 4] = [
+        (Quota::per_second, 1),
+        (Quota::per_minute, 60),
+        (Quota::per_hour, 60 * 60),
+        (Quota::per_day, 24 * 60 * 60),
+    ];
+    for (quota, seconds) in units {
+        let most = seconds * 1_000_000_000;
+        for count in [most + 1, u64::MAX] {
+            let expected = format!("{count} in {most}ns, but at most one per nanosecond");
+            row(&no_quota(expected), || quota(count));
+        }
+        assert_eq!(panic_message(|| quota(most)), None);
+    }
+    row(&no_quota("3 in 2ns"), || {
+        Quota::new(3, Duration::from_nanos(2))
+    });
+}
+
+#[test]
+fn a_quota_with_a_period_that_does_not_fit() {
+    let period = format!("a period of {}ns", Duration::MAX.as_nanos());
+    row(&no_quota(period), || Quota::new(1, Duration::MAX));
+}
+
+#[test]
+fn a_quota_that_takes_too_long_to_come_back() {
+    let longest = 1 << 58;
+    let one = format!("a burst of 1 at 1 in {}ns", longest + 1);
+    row(&no_quota(one), || {
+        Quota::new(1, Duration::from_nanos(longest + 1))
+    });
+    let quota = Quota::new(7, Duration::from_nanos(7));
+    for burst in [longest + 1, u64::MAX] {
+        let expected = format!("a burst of {burst} at 7 in 7ns");
+        row(&no_quota(expected), || quota.burst(burst));
+    }
+    assert_eq!(panic_message(|| quota.burst(longest)), None);
+}
+
+#[test]
+fn a_quota_that_cannot_be_split() {
+    let no_split =
+        |quota: &str, nodes: u32| format!("a quota{quota} cannot be split among {nodes} nodes");
+    row(&no_split("", 0), || Quota::per_second(1).split(0));
+    let quota = Quota::new(1, Duration::from_nanos((1 << 58) / 3));
+    for nodes in [4, u32::MAX] {
+        let expected = no_split(" of 1 in 96076792050570581ns", nodes);
+        row(&expected, || quota.split(nodes));
+    }
+    assert_eq!(panic_message(|| quota.split(3)), None);
+}
+
+fn no_burst(burst: u64) -> String {
+    format!("a leaky bucket has no burst, but its rate has one of {burst}")
+}
+
+#[test]
+fn a_leaky_bucket_with_a_burst() {
+    for burst in [2, 50, 1 << 40] {
+        let rate = Quota::per_second(1_000_000).burst(burst);
+        row(&no_burst(burst), || LeakyBucket::new(rate, 10));
+    }
+    let rate = Quota::per_second(10).burst(1);
+    assert_eq!(panic_message(|| LeakyBucket::new(rate, usize::MAX)), None);
+}
+
+#[test]
+fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
+    let bucket = LeakyBucket::new(Quota::per_second(10), 2).clock(Clock::manual());
+    bucket.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(bucket.acquire());
+    let rate = Quota::per_second(1000).burst(7);
+    row(&no_burst(7), || bucket.set_rate(rate));
+    assert_eq!(bucket.rate(), Quota::per_second(10));
+    assert_eq!(bucket.waiting(), 1);
+    assert!(waiter.is_pending());
+}
+
+#[test]
+fn an_algorithm_that_the_quota_does_not_fit() {
+    let by = |algorithm, quota| RateLimiter::new(quota).algorithm(algorithm);
+    let ten = Quota::per_second(10);
+    let burst = "allows its whole count at once, 10, but the quota has a burst of 3";
+    for algorithm in [
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow,
+        Algorithm::SlidingLog,
+        Algorithm::CompactLog,
+        Algorithm::SubInterval { parts: 4 },
+    ] {
+        row(burst, || by(algorithm, ten.burst(3)));
+        assert_eq!(panic_message(|| by(algorithm, ten.burst(10))), None);
+    }
+    row("a period cannot be cut into 0 parts", || {
+        by(Algorithm::SubInterval { parts: 0 }, ten)
+    });
+    let few = "a period in 10 parts needs a count of 11 or more, but the quota has one of 10";
+    row(few, || by(Algorithm::SubInterval { parts: 10 }, ten));
+    let parts = Algorithm::SubInterval { parts: 9 };
+    assert_eq!(panic_message(|| by(parts, ten)), None);
+
+    let long = Quota::per_hour((1 << 28) + 1);
+    for algorithm in [Algorithm::SlidingLog, Algorithm::CompactLog] {
+        let message = "a log holds at most 268435456, but the quota has a count of 268435457";
+        row(message, || by(algorithm, long));
+    }
+    let many = Quota::new((1 << 47) + 1, Duration::from_secs(1 << 20));
+    row(
+        "at most 140737488355328, but the quota has one of 140737488355329",
+        || by(Algorithm::SlidingWindow, many),
+    );
+    let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
+    let message = "of at most 288230376151711744ns, but the quota has one of 288230376151711745ns";
+    row(message, || by(Algorithm::TokenBucket, years));
+    row(message, || by(Algorithm::SlidingLog, years));
+}
+
+#[test]
+fn a_new_quota_that_does_not_fit_the_algorithm() {
+    let limiter = RateLimiter::new(Quota::per_second(10))
+        .algorithm(Algorithm::SlidingLog)
+        .clock(Clock::manual());
+    limiter.try_acquire().unwrap();
+    let message = "allows its whole count at once, 5, but the quota has a burst of 2";
+    let quota = Quota::per_second(5).burst(2);
+    row(message, || limiter.set_quota(quota));
+    row(message, || limiter.set_quota_with(quota, Carry::Reset));
+    assert_eq!(limiter.quota(), Quota::per_second(10));
+    assert_eq!(limiter.available(), 9);
+}
+
+#[test]
+fn an_algorithm_that_cannot_be_had_by_key() {
+    let users = || Keyed::<u8, RateLimiter>::new(Quota::per_second(3).burst(2));
+    for (algorithm, name) in [
+        (Algorithm::SlidingWindow, "sliding-window"),
+        (Algorithm::SlidingLog, "sliding-log"),
+        (Algorithm::CompactLog, "compact-log"),
+    ] {
+        let message = format!("there can be no {name} by key: it keeps more than a word");
+        row(&message, || users().algorithm(algorithm));
+    }
+    let burst = "allows its whole count at once, 3, but the quota has a burst of 2";
+    row(burst, || users().algorithm(Algorithm::FixedWindow));
+    let users = users()
+        .algorithm(Algorithm::TokenBucket)
+        .clock(Clock::manual());
+    users.key(&1).try_acquire().unwrap();
+    let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
+    let message = "of at most 288230376151711744ns, but the quota has one of 288230376151711745ns";
+    row(message, || users.set_quota(years));
+    assert_eq!(users.quota(), Quota::per_second(3).burst(2));
+    assert_eq!(users.key(&1).available(), 1);
+}
+
+#[test]
+fn a_wait_for_a_key_that_is_polled_again() {
+    let users = Arc::new(Keyed::<u8, RateLimiter>::new(Quota::per_second(1)));
+    let mut waiting = Waiter::new(users.key_owned(1).acquire());
+    waiting.granted();
+    row("polled again after it was ready", || waiting.poll());
+}
+
+#[test]
+fn a_local_limiter_with_chunks_of_nothing() {
+    let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
+    row("a local limiter cannot take chunks of 0", || {
+        limiter.local(0)
+    });
+    assert_eq!(limiter.available(), 1);
+    assert_eq!(panic_message(|| limiter.local(u64::MAX)), None);
+}
+
+#[cfg(feature = "channel")]
+mod with_channels {
+    use tollgate::{ChannelSemaphore, Pool};
+
+    use super::*;
+
+    fn no_pool(size: usize) -> String {
+        format!("a pool cannot have {size} items, but 1 to MAX_SIZE")
+    }
+
+    #[test]
+    fn a_new_pool_without_items() {
+        row(&no_pool(0), || Pool::new([(); 0]));
+        row(&no_pool(0), || Pool::new(Vec::<String>::new()));
+        row(&no_pool(0), || Pool::with_factory(0, || "never made"));
+    }
+
+    #[test]
+    fn a_new_pool_above_the_most() {
+        for size in [Pool::<()>::MAX_SIZE + 1, usize::MAX] {
+            row(&no_pool(size), || Pool::with_factory(size, || ()));
+        }
+    }
+
+    #[test]
+    fn a_new_channel_semaphore_without_permits_or_above_the_most() {
+        for permits in [0, ChannelSemaphore::MAX_PERMITS + 1, usize::MAX] {
+            let expected =
+                format!("a channel semaphore cannot have {permits} permits, but 1 to MAX_PERMITS");
+            row(&expected, || ChannelSemaphore::new(permits));
+        }
+    }
+
+    /// What is passed by value is dropped.
+    #[test]
+    fn a_factory_of_a_pool_that_is_refused_is_dropped() {
+        let inside = Arc::new(());
+        let factory = Arc::clone(&inside);
+        row(&no_pool(0), || {
+            Pool::with_factory(0, move || Arc::clone(&factory))
+        });
+        assert_eq!(Arc::strong_count(&inside), 1);
+    }
+}
+
+#[test]
+fn a_limit_above_the_most() {
+    let semaphore = Semaphore::new(3);
+    let held = semaphore.try_acquire_many(3).unwrap();
+    let mut waiter = Waiter::parked(semaphore.acquire());
+    row(&over_max(MAX + 1), || semaphore.set_permits(MAX + 1));
+    row(&over_max(usize::MAX), || semaphore.set_permits(usize::MAX));
+    assert_eq!((semaphore.permits(), semaphore.waiting()), (3, 1));
+    assert!(waiter.is_pending());
+    drop(held);
+    drop(waiter.granted());
+    assert_at_rest(&semaphore, 3);
+}
+
+#[test]
+fn more_permits_than_there_is_room_for() {
+    let semaphore = Semaphore::new(3);
+    let held = semaphore.try_acquire_many(3).unwrap();
+    let mut waiter = Waiter::parked(semaphore.acquire());
+    for permits in [MAX - 2, MAX, usize::MAX] {
+        let expected = format!("a semaphore cannot have {permits} permits more, see MAX_PERMITS");
+        row(&expected, || semaphore.add_permits(permits));
+    }
+    assert_eq!((semaphore.permits(), semaphore.waiting()), (3, 1));
+    assert!(waiter.is_pending());
+    drop(held);
+    drop(waiter.granted());
+    assert_at_rest(&semaphore, 3);
+    semaphore.add_permits(MAX - 3);
+    assert_eq!(semaphore.permits(), MAX);
+}
+
+#[test]
+fn merged_permits_of_two_semaphores() {
+    let (here, there) = (Semaphore::new(2), Semaphore::new(5));
+    let mut permit = here.try_acquire().unwrap();
+    let other = there.try_acquire_many(3).unwrap();
+    let message = panic_message(|| permit.merge(other)).unwrap();
+    let expected = "permits of two semaphores cannot be merged";
+    assert!(message.starts_with(expected), "{message}");
+    assert!(message.contains("permits: 2") && message.contains("permits: 5"));
+    // What was passed by value is given back; what was borrowed is still held.
+    assert_at_rest(&there, 5);
+    assert_eq!((permit.count(), here.available_permits()), (1, 1));
+    drop(permit);
+    assert_at_rest(&here, 2);
+}
+
+#[test]
+fn merged_owned_permits_of_two_semaphores() {
+    let (here, there) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));
+    let mut permit = Arc::clone(&here).try_acquire_owned().unwrap();
+    let other = Arc::clone(&there).try_acquire_owned().unwrap();
+    row("permits of two semaphores cannot be merged", || {
+        permit.merge(other)
+    });
+    assert_at_rest(&there, 1);
+    assert_eq!(permit.count(), 1);
+    drop(permit);
+    assert_at_rest(&here, 1);
+    assert_eq!(
+        (Arc::strong_count(&here), Arc::strong_count(&there)),
+        (1, 1)
+    );
+}
+
+/// Polls until it is ready, and then once more.
+#[track_caller]
+fn polled_again<F: Future>(future: F) {
+    let mut waiter = Waiter::new(future);
+    drop(waiter.output());
+    for _ in 0..2 {
+        row("polled again after it was ready", || {
+            waiter.poll().is_ready()
+        });
+    }
+}
+
+#[cfg(feature = "tokio")]
+mod with_tokio {
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+
+    #[test]
+    fn a_future_with_a_token_that_is_polled_again() {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let token = CancellationToken::new();
+        let shared = || Arc::clone(&semaphore);
+        polled_again(semaphore.acquire_cancellable(&token));
+        polled_again(shared().acquire_owned_cancellable(token.clone()));
+        polled_again(semaphore.wait_idle().cancel_on(&token));
+        token.cancel();
+        polled_again(semaphore.acquire().cancel_on(&token));
+        polled_again(semaphore.acquire_cancellable(&token).timeout(SECOND));
+        polled_again(semaphore.acquire().timeout(SECOND).cancel_on(&token));
+        assert_at_rest(&semaphore, 1);
+    }
+
+    const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+
+    /// The message is tokio's own; what counts is that the place in line is not lost track of.
+    #[test]
+    fn a_timeout_that_has_to_wait_inside_a_runtime_without_a_timer() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.try_acquire().unwrap();
+        row("timers are disabled", || {
+            runtime.block_on(semaphore.acquire().timeout(SECOND))
+        });
+        assert_eq!(semaphore.waiting(), 0);
+        drop(held);
+        assert_at_rest(&semaphore, 1);
+    }
+}
+
+#[test]
+fn a_detector_that_could_detect_nothing() {
+    const MOST: usize = 1 << 24;
+    let new = || Detector::<u64>::new(Quota::per_minute(10));
+    row(
+        "a detector has no burst, but its threshold has one of 5",
+        || Detector::<u64>::new(Quota::per_minute(10).burst(5)),
+    );
+    for size in [0, MOST + 1, usize::MAX] {
+        let counters = format!("a detector cannot have {size} counters, but from 1 to 16777216");
+        row(&counters, || new().capacity(size));
+        let keys = format!("cannot have {size} keys in its buffer, but from 1 to 16777216");
+        row(&keys, || new().buffer(size));
+    }
+    // Nothing is allocated before it is used.
+    for size in [1, MOST] {
+        assert_eq!(panic_message(|| new().capacity(size).buffer(size)), None);
+    }
+    row("a detector cannot have a penalty of 0ns", || {
+        new().penalty(Duration::ZERO)
+    });
+    assert_eq!(panic_message(|| new().penalty(Duration::MAX)), None);
+    row("a detector cannot run with an interval of 0ns", || {
+        drop(new().run(Duration::ZERO))
+    });
+}
+
+#[test]
+fn a_wait_for_a_gate_that_is_polled_again() {
+    let mut waiting = Waiter::new(tollgate::Gate::new().acquire_owned());
+    waiting.granted();
+    row("polled again after it was ready", || waiting.poll());
+}
+
+/// The panic is reported where the mistake is, and not somewhere in here.
+#[test]
+fn a_panic_of_a_constructor_points_to_its_caller() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let previous = std::panic::take_hook();
+    std::panic::set_hook({
+        let seen = Arc::clone(&seen);
+        let test = std::thread::current().id();
+        Box::new(move |info| {
+            if std::thread::current().id() == test {
+                let file = info.location().map(|at| at.file().to_owned());
+                seen.lock().unwrap().push(file);
+            } else {
+                previous(info);
+            }
+        })
+    });
+    let here = Some(Location::caller().file().to_owned());
+    let (one, two) = (Semaphore::new(1), Semaphore::new(1));
+    let mut permit = one.try_acquire().unwrap();
+    let _ = panic_message(|| Semaphore::new(usize::MAX));
+    let _ = panic_message(|| one.set_permits(usize::MAX));
+    let _ = panic_message(|| one.add_permits(usize::MAX));
+    let _ = panic_message(|| permit.merge(two.try_acquire().unwrap()));
+    let _ = panic_message(|| CondvarSemaphore::new(0));
+    let _ = panic_message(|| Quota::per_second(0));
+    let _ = panic_message(|| Quota::per_minute(0));
+    let _ = panic_message(|| Quota::per_hour(0));
+    let _ = panic_message(|| Quota::per_day(0));
+    let _ = panic_message(|| Quota::new(1, Duration::MAX));
+    let _ = panic_message(|| Quota::per_second(1).burst(0));
+    let _ = panic_message(|| Quota::per_second(1).split(0));
+    let _ = panic_message(|| Quota::per_day(1).split(u32::MAX));
+    let bucket = LeakyBucket::new(Quota::per_second(1), 1);
+    let _ = panic_message(|| LeakyBucket::new(Quota::per_second(1).burst(2), 1));
+    let _ = panic_message(|| bucket.set_rate(Quota::per_second(1).burst(2)));
+    let limiter = RateLimiter::new(Quota::per_second(1));
+    let _ = panic_message(|| limiter.local(0));
+    let window = || RateLimiter::new(Quota::per_second(2)).algorithm(Algorithm::FixedWindow);
+    let _ = panic_message(|| window().algorithm(Algorithm::SubInterval { parts: 2 }));
+    let _ = panic_message(|| window().set_quota(Quota::per_second(3).burst(2)));
+    let _ = panic_message(|| window().set_quota_with(Quota::per_second(3).burst(2), Carry::Reset));
+    let detector = || Detector::<u64>::new(Quota::per_second(1));
+    let _ = panic_message(|| Detector::<u64>::new(Quota::per_second(1).burst(2)));
+    let _ = panic_message(|| detector().penalty(Duration::ZERO));
+    let _ = panic_message(|| detector().capacity(0));
+    let _ = panic_message(|| detector().buffer(0));
+    let _ = panic_message(|| drop(detector().run(Duration::ZERO)));
+    let _ = panic_message(|| Keyed::<u8, Semaphore>::new(1).max_keys(0));
+    let _ = panic_message(|| Keyed::<u8, RateLimiter>::new(Quota::per_second(1)).max_keys(0));
+    let _ = panic_message(|| Keyed::<u8, Semaphore>::new(MAX + 1));
+    let users = || Keyed::<u8, RateLimiter>::new(Quota::per_second(3));
+    let _ = panic_message(|| users().algorithm(Algorithm::SlidingLog));
+    let _ = panic_message(|| users().algorithm(Algorithm::SubInterval { parts: 3 }));
+    let users = users().algorithm(Algorithm::FixedWindow);
+    let _ = panic_message(|| users.set_quota(Quota::per_second(3).burst(2)));
+    #[cfg(feature = "channel")]
+    {
+        let _ = panic_message(|| tollgate::Pool::new([(); 0]));
+        let _ = panic_message(|| tollgate::Pool::with_factory(0, || ()));
+        let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
+    }
+    drop(std::panic::take_hook());
+    let expected = if cfg!(feature = "channel") { 33 } else { 30 };
+    assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
+}

@@ -1,0 +1,228 @@
+//! How often each throttle allocates to wait, as the table in `tollgate::guarantees` has it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::Duration;
+
+use stats_alloc::Region;
+use tollgate::{Clock, CondvarSemaphore, Quota, RateLimiter, Semaphore, Throttle, TryThrottle};
+
+use crate::{COUNTED, alone};
+
+fn allocations(run: impl FnOnce()) -> usize {
+    let region = Region::new(COUNTED);
+    run();
+    let change = region.change();
+    change.allocations + change.reallocations
+}
+
+/// The least of several times: what else the process does can only add to it, and so can what is
+/// allocated once for all.
+fn least<N: Ord>(count: impl Fn() -> N) -> N {
+    let counts = (0..10).map(|_| count());
+    counts.min().expect("there are ten")
+}
+
+/// How often it allocates to enter at once, and to wait until another one has gone.
+fn to_enter_and_to_wait<T: TryThrottle>(throttle: &T) -> (usize, usize) {
+    let context = || Context::from_waker(Waker::noop());
+    let enter = || {
+        let entered = pin!(throttle.enter()).poll(&mut context());
+        assert!(entered.is_ready());
+    };
+    let wait = || {
+        let permit = throttle.try_enter().ok();
+        assert!(permit.is_some() && throttle.try_enter().is_err());
+        let mut waiting = pin!(throttle.enter());
+        assert!(waiting.as_mut().poll(&mut context()).is_pending());
+        drop(permit);
+        assert!(waiting.as_mut().poll(&mut context()).is_ready());
+    };
+    (least(|| allocations(enter)), least(|| allocations(wait)))
+}
+
+/// How often it allocates to be woken, to find that a newcomer has overtaken, and to wait again.
+#[cfg(any(feature = "channel", feature = "async-lock"))]
+fn to_be_woken_in_vain<T: TryThrottle>(throttle: &T) -> usize {
+    least(|| {
+        let mut context = Context::from_waker(Waker::noop());
+        let permit = throttle.try_enter().ok();
+        let mut waiting = pin!(throttle.enter());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        drop(permit);
+        let newcomer = throttle.try_enter().ok();
+        assert!(newcomer.is_some());
+        allocations(|| assert!(waiting.as_mut().poll(&mut context).is_pending()))
+    })
+}
+
+/// How often it allocates to block until another thread has let go.
+fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
+    let semaphore = CondvarSemaphore::new(1);
+    least(|| {
+        let held = semaphore.try_acquire().unwrap();
+        let begun = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                begun.store(true, Ordering::SeqCst);
+                while semaphore.waiting() == 0 {
+                    thread::yield_now();
+                }
+                drop(held);
+            });
+            while !begun.load(Ordering::SeqCst) {
+                thread::yield_now();
+            }
+            allocations(|| wait(&semaphore))
+        })
+    })
+}
+
+/// How often a rate limiter allocates to let somebody in, to refuse in any way, and to have a line
+/// of so many go one by one.
+fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -> [usize; 3] {
+    let context = || Context::from_waker(Waker::noop());
+    let second = Duration::from_secs(1);
+    let enter = || {
+        advance(100 * second);
+        limiter.try_acquire().unwrap();
+        limiter.refund(limiter.try_acquire_many(0).unwrap());
+        assert!(pin!(limiter.acquire()).poll(&mut context()).is_ready());
+    };
+    let refuse = || {
+        limiter.charge(10);
+        assert!(limiter.try_acquire().is_err());
+        assert!(limiter.try_acquire_many(u64::MAX).is_err());
+        let mut unbounded = pin!(limiter.acquire_many(u64::MAX));
+        assert!(unbounded.as_mut().poll(&mut context()).is_ready());
+        limiter.peek();
+        advance(100 * second);
+    };
+    let wait = || {
+        limiter.charge(10);
+        let mut line: Vec<_> = (0..waiters).map(|_| limiter.acquire()).collect();
+        allocations(|| {
+            for waiting in &mut line {
+                assert!(pin!(waiting).poll(&mut context()).is_pending());
+            }
+            assert!(limiter.try_acquire().is_err());
+            for (place, waiting) in line.iter_mut().enumerate() {
+                advance(if place == 0 { 10 * second } else { second });
+                assert!(pin!(waiting).poll(&mut context()).is_ready());
+            }
+            advance(100 * second);
+        })
+    };
+    [
+        least(|| allocations(enter)),
+        least(|| allocations(refuse)),
+        least(wait),
+    ]
+}
+
+fn rates() {
+    let clock = Clock::manual();
+    let advance = |duration| clock.advance(duration);
+    let quota = Quota::per_second(1).burst(2);
+    let limiter = RateLimiter::new(quota).clock(&clock);
+    assert_eq!(to_limit(&limiter, advance, 1), [0, 0, 0]);
+    assert_eq!(to_limit(&limiter, advance, 500), [0, 0, 0]);
+    // Nor does a reservation that nobody comes back to leave anything behind.
+    let confirm = || {
+        for _ in 0..1000 {
+            limiter.charge(2);
+            limiter.reserve().unwrap().confirm().unwrap();
+            clock.advance(Duration::from_secs(10));
+        }
+    };
+    assert_eq!(least(|| allocations(confirm)), 0);
+    // Nor does a local handle, from the first call to the last, which gives back the rest.
+    let local = || {
+        clock.advance(Duration::from_secs(10));
+        let mut local = limiter.local(2);
+        local.try_acquire().unwrap();
+        local.acquire().wait().unwrap();
+        assert!(local.try_acquire().is_err());
+        clock.advance(Duration::from_secs(2));
+        local.try_acquire().unwrap();
+    };
+    assert_eq!(least(|| allocations(local)), 0);
+    let counting = RateLimiter::new(quota).statistics().clock(&clock);
+    assert_eq!(to_limit(&counting, advance, 20), [0, 0, 0]);
+}
+
+#[test]
+fn waiting_allocates_as_often_as_the_table_says() {
+    let _alone = alone();
+    let semaphore = Arc::new(Semaphore::new(1));
+    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 0));
+    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 0));
+
+    let wait = |semaphore: &CondvarSemaphore| drop(semaphore.acquire().wait().unwrap());
+    assert_eq!(to_block(wait), 0);
+    let wait = |semaphore: &CondvarSemaphore| {
+        let timeout = semaphore.acquire().timeout(Duration::MAX);
+        drop(timeout.wait().unwrap());
+    };
+    assert_eq!(to_block(wait), 0);
+
+    // A box is for the wait, another one for the permit.
+    let boxed = Arc::clone(&semaphore).boxed();
+    let enter = || drop(boxed.acquire().wait().unwrap());
+    assert_eq!(least(|| allocations(enter)), 2);
+
+    rates();
+    #[cfg(feature = "channel")]
+    channels();
+    #[cfg(feature = "tokio")]
+    with_tokio();
+    #[cfg(feature = "async-lock")]
+    with_async_lock();
+}
+
+#[cfg(feature = "channel")]
+fn channels() {
+    let pool = Arc::new(tollgate::Pool::new([()]));
+    assert_eq!(to_enter_and_to_wait(&&*pool), (0, 1));
+    assert_eq!(to_enter_and_to_wait(&pool), (0, 2));
+    assert_eq!(to_be_woken_in_vain(&&*pool), 1);
+    assert_eq!(to_be_woken_in_vain(&pool), 1);
+    let semaphore = Arc::new(tollgate::ChannelSemaphore::new(1));
+    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
+    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 2));
+    assert_eq!(to_be_woken_in_vain(&&*semaphore), 1);
+    assert_eq!(to_be_woken_in_vain(&semaphore), 1);
+}
+
+#[cfg(feature = "tokio")]
+fn with_tokio() {
+    let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
+    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
+    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 1));
+
+    // A registration for each token at the most, besides two lists that they are in.
+    let tokens = [(); 4].map(|()| tokio_util::sync::CancellationToken::new());
+    for count in 1..=tokens.len() {
+        let wait = |semaphore: &CondvarSemaphore| {
+            let tokens = tokens[..count].iter();
+            let request = tokens.fold(semaphore.acquire(), |request, token| {
+                request.cancel_on(token)
+            });
+            drop(request.wait().unwrap());
+        };
+        let allocated = to_block(wait);
+        assert!((1..=2 + count).contains(&allocated), "{allocated}");
+    }
+}
+
+#[cfg(feature = "async-lock")]
+fn with_async_lock() {
+    let semaphore = Arc::new(async_lock::Semaphore::new(1));
+    assert_eq!(to_enter_and_to_wait(&&*semaphore), (0, 1));
+    assert_eq!(to_enter_and_to_wait(&semaphore), (0, 1));
+    assert_eq!(to_be_woken_in_vain(&&*semaphore), 1);
+    assert_eq!(to_be_woken_in_vain(&semaphore), 1);
+}

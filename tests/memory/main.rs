@@ -1,0 +1,25 @@
+//! What throttles hold, and how often they allocate.
+//!
+//! Counted for the whole process, so the tests here run one after another: each holds
+//! [`ONE_AT_A_TIME`].
+
+use std::alloc::System;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+
+mod allocations;
+mod clock_memory;
+mod keyed_memory;
+#[path = "../support/mod.rs"]
+mod support;
+
+#[global_allocator]
+static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Keeps what one test holds from being counted by another.
+fn alone() -> MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}

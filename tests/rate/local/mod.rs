@@ -1,0 +1,8 @@
+//! Local handles of a limiter: what they let through, take ahead, and give back.
+
+mod chunks;
+mod given_back;
+mod model;
+mod others;
+mod threads;
+mod waits;

@@ -1,0 +1,13 @@
+//! How many per time: rate limiters, by every algorithm.
+
+mod algorithms;
+mod leaky_bucket;
+mod limiter_world;
+mod local;
+mod quota;
+mod rate_limiter;
+mod rate_model;
+mod rate_threads;
+mod sliding;
+#[path = "../support/mod.rs"]
+mod support;

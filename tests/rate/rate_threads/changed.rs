@@ -1,0 +1,127 @@
+//! The quota changes under load.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use tollgate::{Carry, Clock, ErrorKind, Quota, RateLimiter};
+
+use crate::support::audit::Allowance;
+use crate::support::random::on_threads;
+
+/// Changes the quota back and forth until it is told to stop, and ends with the fast one. Says from
+/// when on which may have been in force.
+fn toggle(
+    limiter: &RateLimiter,
+    [slow, fast]: [Quota; 2],
+    until: &AtomicBool,
+    progress: &AtomicUsize,
+) -> Allowance {
+    let clock = Clock::system();
+    let mut allowance = Allowance::of(slow);
+    while !until.load(Ordering::SeqCst) {
+        // In doubt it is the faster one: it begins before the call, and ends after it.
+        allowance.change(clock.now().as_nanos(), fast);
+        limiter.set_quota(fast);
+        let before = progress.load(Ordering::SeqCst);
+        while progress.load(Ordering::SeqCst) == before && !until.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        limiter.set_quota(slow);
+        allowance.change(clock.now().as_nanos(), slow);
+    }
+    allowance.change(clock.now().as_nanos(), fast);
+    limiter.set_quota(fast);
+    allowance
+}
+
+/// From one an hour to a thousand a second and back: whoever waits is timed anew each time, and when it
+/// is fast at last, nobody is left behind.
+#[test]
+fn from_slow_to_fast_and_back_strands_nobody() {
+    const EACH: usize = 150;
+    const THREADS: usize = 4;
+    for burst in [1, 5] {
+        let slow = Quota::per_hour(1).burst(burst);
+        let fast = Quota::per_second(1000).burst(burst);
+        let limiter = RateLimiter::new(slow);
+        let (enough, progress) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (allowance, charged) = thread::scope(|scope| {
+            let toggling = scope.spawn(|| toggle(&limiter, [slow, fast], &enough, &progress));
+            let charged = on_threads(THREADS as u64, |_| {
+                let waits = (0..EACH).map(|_| {
+                    let charge = limiter.acquire().wait().unwrap();
+                    // Towards the end nobody is left to make progress.
+                    if progress.fetch_add(1, Ordering::SeqCst) >= THREADS * EACH / 2 {
+                        enough.store(true, Ordering::SeqCst);
+                    }
+                    (charge.at().as_nanos(), 1)
+                });
+                waits.collect::<Vec<_>>()
+            })
+            .concat();
+            (toggling.join().unwrap(), charged)
+        });
+        assert_eq!(charged.len(), THREADS * EACH);
+        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(allowance.audit(&charged), Ok(()));
+    }
+}
+
+/// What was decided by one quota is not booked under another.
+#[test]
+fn tries_while_the_quota_changes_keep_the_promise() {
+    let slow = Quota::per_second(3).burst(20);
+    let fast = Quota::per_second(700_000).burst(20);
+    let limiter = RateLimiter::new(slow);
+    let (enough, progress) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (allowance, charged) = thread::scope(|scope| {
+        let toggling = scope.spawn(|| toggle(&limiter, [slow, fast], &enough, &progress));
+        let charged = on_threads(3, |random| {
+            let mut charged = Vec::new();
+            for _ in 0..20_000 {
+                let cost = u64::from(1 + random.below(3));
+                match limiter.try_acquire_many(cost) {
+                    Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                }
+                progress.fetch_add(1, Ordering::SeqCst);
+            }
+            charged
+        })
+        .concat();
+        enough.store(true, Ordering::SeqCst);
+        (toggling.join().unwrap(), charged)
+    });
+    assert!(!charged.is_empty());
+    assert_eq!(allowance.audit(&charged), Ok(()));
+}
+
+/// Time stands still, and nothing is owed after each change, so that what is owed is the same number
+/// under both quotas. A try that was begun under one of them must not succeed under the other, where
+/// it would have taken what takes an hour.
+#[test]
+fn a_try_of_before_a_change_takes_nothing_although_as_much_is_owed_after_it() {
+    let (slow, fast) = (Quota::per_hour(1), Quota::per_second(1000));
+    let clock = Clock::manual();
+    clock.advance(Duration::from_secs(100));
+    let limiter = RateLimiter::new(slow).clock(&clock);
+    let enough = AtomicBool::new(false);
+    let taken_too_much = thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while !enough.load(Ordering::SeqCst) {
+                    let _ = limiter.try_acquire();
+                }
+            });
+        }
+        let taken_too_much = (0..200_000).any(|_| {
+            limiter.set_quota_with(slow, Carry::Reset);
+            limiter.set_quota_with(fast, Carry::Reset);
+            limiter.peek().reset_after > Duration::from_millis(1)
+        });
+        enough.store(true, Ordering::SeqCst);
+        taken_too_much
+    });
+    assert!(!taken_too_much);
+}
