@@ -1,18 +1,16 @@
 //! Async throttle primitives: a task waits its turn, first-in first-out, and can be cancelled at
 //! any time.
 //!
-//! - *How many at once?* A [`Semaphore`]: a permit is held, and comes back when it is dropped.
-//!   Beside it there are throttles made of channels and of a condition variable; [this
-//!   table](guarantees) has what each guarantees.
-//! - *How many per time?* A [`RateLimiter`]: a charge is made, and time pays it off. As a queue
-//!   that is let through at a fixed rate, a [`LeakyBucket`].
-//! - *How many for each?* [`Keyed`] is one of these for each key, such as a user, in bounded memory.
-//! - *Who makes far too many?* A [`Detector`] counts calls apart from the request path, in fixed
-//!   memory, and shuts the [`Gate`] of who does, for a while.
+//! - *How many at once?* A [`Semaphore`]: the caller holds a permit until it drops it. A
+//!   [`CondvarSemaphore`] does this for threads; `Pool` shares items and `ChannelSemaphore` keeps
+//!   its tokens in a channel. [This table](guarantees) compares what they guarantee.
+//! - *How many per time?* A [`RateLimiter`]: the caller makes a charge, and time pays it off. A
+//!   [`LeakyBucket`] is a bounded queue that is released at a fixed rate.
+//! - *How many for each?* [`Keyed`] holds one of these per key, such as a user, in bounded memory.
+//! - *Nobody for a while?* A [`Gate`] blocks its callers for a time, at the cost of one load.
 //!
-//! All are tried, awaited, cancelled, timed out, closed, changed, observed and composed in the same
-//! way; a gate is one more part of a composition. [Which algorithm](which_algorithm) a limiter goes
-//! by can be chosen.
+//! All of them are tried, awaited, cancelled, timed out, closed, changed, observed and composed in
+//! the same way. [Which algorithm](which_algorithm) a limiter uses is an option.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -29,7 +27,7 @@
 //!
 //! // A permit is held until it is dropped.
 //! let permit = uploads.acquire().await?;
-//! // Several at once, all or nothing; cancelled by a token; not for longer than two seconds.
+//! // Three at once, all or nothing; cancelled by a token; for at most two seconds.
 //! let three = uploads
 //!     .acquire_many(3)
 //!     .cancel_on(&shutdown)
@@ -46,7 +44,7 @@
 //! ```
 //! use tollgate::{Quota, RateLimiter, Semaphore, all};
 //!
-//! // 50 a second, evenly; and 20 MB a second, of which a megabyte may go at once.
+//! // 50 per second, evenly spaced; and 20 MB per second, of which 1 MB may go at once.
 //! static REQUESTS: RateLimiter = RateLimiter::new(Quota::per_second(50));
 //! static BYTES: RateLimiter = RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000));
 //! static SLOTS: Semaphore = Semaphore::new(8);
@@ -54,7 +52,7 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
 //! REQUESTS.acquire().await?;
-//! // All three, or none.
+//! // All three, or none. Callers that share two semaphores must list them in the same order.
 //! let part = vec![0; 64 * 1024];
 //! let (slot, _, _) = all((&SLOTS, &REQUESTS, BYTES.cost(part.len() as u64))).acquire().await?;
 //! # drop(slot);
@@ -64,45 +62,45 @@
 //!
 //! # Waiting
 //!
-//! Every acquire is a future, of a type with a name, and has the same three methods:
-//! `cancel_on(&token)`, `timeout(duration)` and `wait()`, which blocks the thread. They stack.
-//! (Those of [`CondvarSemaphore`] have the three methods and are no futures.) If a cancelled token,
-//! a permit and a deadline come together, the token wins, and the permit comes before the deadline.
-//! A future joins the line when it is first polled, and leaves it when it is dropped; what it had
-//! been granted goes to the next in line.
+//! Every acquire returns a named future with three methods: `cancel_on(&token)`,
+//! `timeout(duration)` and `wait()`, which blocks the thread. They stack in any order. If a
+//! cancelled token, a permit and a deadline come together, the token wins, and the permit wins over the
+//! deadline. A future joins the queue when it is first polled and leaves it when it is dropped; what
+//! it had been granted passes to the next waiter. ([`CondvarSemaphore`] has the three methods, but its
+//! requests are not futures.)
 //!
 //! # Errors
 //!
-//! There is one, [`AcquireError`]; its [`kind`](AcquireError::kind) says what happened. To refuse
-//! allocates nothing.
+//! Every fallible operation returns [`AcquireError`]; match on its [`kind`](AcquireError::kind).
+//! Errors never allocate.
 //!
 //! # Several at once
 //!
-//! [`all`]`((&user, &everyone, memory.cost(64)))` enters one after the other, and gives back what
-//! it has when one refuses: permits are dropped, charges refunded. (What was let in by all stays
-//! charged, whatever becomes of the work, unless you [refund](RateLimiter::refund) it.)
-//! A user, a team and everyone are `all((users.key(&user), teams.key(&team), &everyone))`.
-//! [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost) are parts that
-//! take `n`, an `Option` is a part that may be missing. Put the narrow scope first, and permits
-//! before rates.
+//! [`all`]`((&user, &everyone, memory.cost(64)))` enters its parts from left to right and gives
+//! everything back when one refuses: it drops permits and refunds charges. A charge that all parts
+//! admitted stays, whatever becomes of the work, unless you [refund](RateLimiter::refund) it. The
+//! hierarchy of user, team and everyone is `all((users.key(&user), teams.key(&team), &everyone))`.
+//! [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost) take `n`; an
+//! `Option` is a part that may be missing. Put the narrow scope first, and permits before rates. Two
+//! callers that list the same two semaphores in opposite orders can deadlock.
 //!
 //! # Generic code
 //!
-//! Adapters take a [`Throttle`], which is implemented for `&T` and `Arc<T>` of every type here that
-//! can be awaited, for what is made of them, and for the semaphores of tokio and async-lock. To
-//! use a type of this crate directly no trait is needed. [`Throttle::boxed`] erases the type, for a
-//! field of a struct.
+//! Adapters take a [`Throttle`]. It is implemented for `&T` and `Arc<T>` of every type here that can
+//! be awaited, for their compositions, and for the semaphores of tokio and async-lock. Direct use
+//! needs no trait. [`Throttle::boxed`] erases the type for a struct field.
 //!
 //! # Testing
 //!
-//! A rate limiter can be given a clock. With a [manual](Clock::manual) one a test says itself how
-//! time goes on, and needs no runtime:
+//! **A limiter on the system's clock waits in real time even while tokio's time is paused.** Paused
+//! time then jumps ahead of it: `tokio::time::timeout` around such a wait returns `Elapsed` at once.
+//! Give the limiter a clock that the test controls. A [manual](Clock::manual) one needs no runtime:
 //!
 //! ```
 //! use std::time::Duration;
 //! use tollgate::{Clock, Quota, RateLimiter};
 //!
-//! /// What is to be tested: it answers at most ten times a second.
+//! /// The code under test answers at most ten times per second.
 //! fn answer(limiter: &RateLimiter) -> Option<&'static str> {
 //!     limiter.try_acquire().ok().map(|_| "hello")
 //! }
@@ -115,20 +113,18 @@
 //! assert_eq!(answer(&limiter), Some("hello"));
 //! ```
 //!
-//! To run on tokio's time, which `start_paused = true` stops and moves on by itself, either choose
-//! `Clock::tokio()`, or turn on the feature `test-util` for the tests: then a limiter for which no
-//! clock was chosen, and which is first used inside a runtime, follows that.
+//! To follow tokio's time, which `start_paused = true` stops and advances by itself, choose
+//! `Clock::tokio()`; or enable the feature `test-util` for the tests: then a limiter without an
+//! explicit clock follows tokio's time if it is first used inside a runtime.
 //!
 //! ```toml
 //! [dev-dependencies]
 //! tollgate = { version = "0.1", features = ["test-util"] }
 //! ```
 //!
-//! **Without either, a limiter waits in real time, also where tokio's time is paused.** Tokio's
-//! timer counts in milliseconds, so in paused time a wait ends at the next whole one.
-//!
-//! Tests that share a limiter in a `static` share what it is owed, and each has a time of its own;
-//! hand the limiter in, as here, or let them run one after the other.
+//! Tokio's timer counts in milliseconds, so a wait in paused time ends at the next whole one. Tests
+//! that share a limiter in a `static` share its backlog; pass the limiter in, as here, or
+//! run such tests one after the other.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -136,7 +132,7 @@
 //! use tokio::time::Instant;
 //! use tollgate::{Clock, Quota, RateLimiter};
 //!
-//! /// What is to be tested: three requests, one a second.
+//! /// The code under test makes three requests, one per second.
 //! async fn fetch(limiter: &RateLimiter) -> Result<(), tollgate::AcquireError> {
 //!     for _ in 0..3 {
 //!         limiter.acquire().await?;
@@ -155,26 +151,26 @@
 //! # }
 //! ```
 //!
-//! A semaphore knows no time. Its timeouts run on tokio's time inside a runtime, so a test with
-//! paused time waits for nothing; elsewhere, and under `wait()`, they wait in real time. The
-//! timeouts of a limiter run on its own clock.
+//! A semaphore has no clock. Its timeouts run on tokio's time inside a runtime, so a test with
+//! paused time waits for nothing; elsewhere, and under `wait()`, they run in real time. A limiter's
+//! timeouts run on the limiter's own clock.
 //!
 //! # Features
 //!
-//! - `tokio` (default): `cancel_on`, `acquire_cancellable` and `CancelOn`, with the
-//!   `CancellationToken` of tokio-util, timeouts on tokio's time, and tokio's semaphore as a
-//!   throttle. Without it the crate runs on any executor all the same; timeouts are then served by
-//!   a timer thread.
-//! - `channel` (default): `Pool` and `ChannelSemaphore`.
-//! - `tsc` (default): rate limiters read the processor's counter, where it is fit for that, which
-//!   takes a third of the time that it takes to ask the operating system.
+//! - `tokio` (default): `cancel_on` with the `CancellationToken` of tokio-util, timeouts on tokio's
+//!   time, and tokio's semaphore as a throttle. Without it the crate still runs on any executor, and
+//!   the timer thread serves timeouts.
+//! - `channel` (default): `ChannelSemaphore`.
+//! - `tsc` (default): rate limiters read the processor's time-stamp counter where it is reliable,
+//!   which takes a third of the time of a system call.
 //! - `async-lock`: async-lock's semaphore as a throttle.
 //! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`; and `ticks` of rate
 //!   limiters.
-//! - `serde`: [`Quota`] and [`rate::State`] can be written and read.
-//! - `test-util`: for tests, see [testing](#testing).
 //! - `tower`: a layer for services that answer over HTTP, such as axum's, in the module `tower`.
+//! - `serde`: serializes and parses [`Quota`] and [`Algorithm`].
+//! - `test-util`: see [testing](#testing).
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
