@@ -239,7 +239,7 @@ impl Core {
     /// A try that needs the lock.
     #[cold]
     pub(super) fn try_held(&self, cost: u64) -> Result<Charge, AcquireError> {
-        self.meet();
+        self.enter_runtime();
         let (lines, now) = self.lock_on_time();
         let admitted = self.admit(&lines, cost, now);
         self.let_go(&lines);
@@ -277,7 +277,7 @@ impl Core {
 
     /// How things stand for somebody who asks for so much now. Others go on deciding meanwhile.
     pub(super) fn look_ahead(&self, cost: u64) -> Ahead {
-        self.meet();
+        self.enter_runtime();
         let (lines, now) = self.lock_on_time();
         let (limits, seen) = (self.limits.load::<true>(), self.cell.load());
         let refuses = self.config.oversize == Oversize::Refuse;

@@ -14,14 +14,10 @@ pub(super) enum Alarm {}
 
 /// There are none.
 #[derive(Default)]
-pub(crate) struct Runtimes {}
+pub(crate) struct LastRuntime {}
 
-impl Runtimes {
-    pub(crate) fn is_empty(&self) -> bool {
-        true
-    }
-
-    pub(crate) fn meet(&mut self) -> bool {
+impl LastRuntime {
+    pub(crate) fn enter_runtime(&mut self) -> bool {
         false
     }
 }
