@@ -5,6 +5,8 @@
 mod support;
 
 mod stream {
+    #[cfg(feature = "tokio")]
+    mod bounded;
     mod dropped;
     #[cfg(feature = "tokio")]
     mod ended;
