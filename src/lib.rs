@@ -235,7 +235,7 @@ pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
-pub use crate::gate::{Detector, Gate};
+pub use crate::gate::Gate;
 pub use crate::keyed::{AtCap, Keyed};
 pub use crate::quota::{Quota, QuotaError};
 pub use crate::rate::{

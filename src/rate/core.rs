@@ -18,7 +18,7 @@ use crate::algorithm::{Algorithm, Debt};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, spin};
-use crate::time::{Alarm, Clock, Counter, LastRuntime, Tick};
+use crate::time::{Clock, Counter, Deadline, LastRuntime, Tick};
 
 pub(super) use self::ahead::{Asked, Hand};
 
@@ -41,7 +41,7 @@ pub(super) struct Core {
 /// What the deciding paths do without.
 struct Slow {
     lines: Mutex<Lines>,
-    alarm: Alarm,
+    deadline: Deadline,
     /// The runtime in which it was used last, if it runs on tokio's time.
     last_runtime: Mutex<LastRuntime>,
 }
@@ -93,7 +93,7 @@ impl Core {
         self.slow.get_or_init(|| {
             Box::new(Slow {
                 lines: Mutex::new(Lines::new()),
-                alarm: Alarm::new(),
+                deadline: Deadline::new(),
                 last_runtime: Mutex::new(LastRuntime::default()),
             })
         })
@@ -103,8 +103,8 @@ impl Core {
         lock(&self.slow().lines)
     }
 
-    pub(super) fn alarm(&self) -> &Alarm {
-        &self.slow().alarm
+    pub(super) fn deadline(&self) -> &Deadline {
+        &self.slow().deadline
     }
 
     pub(super) fn clock(&self) -> &Clock {

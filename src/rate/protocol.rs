@@ -1,7 +1,7 @@
 //! How decisions, waiters, refunds and reconfigurations meet: the slow paths, all under one lock.
 //!
 //! Invariants, together with those of the [cell](super::cell), the [line](crate::line) and the
-//! [alarm](crate::time::Alarm):
+//! [deadline](crate::time::Deadline):
 //!
 //! 1. When the lock is free, `HELD` is set exactly while somebody waits or the limiter is closed.
 //! 2. A waiter has charged nothing until it is granted, so one that leaves moves everybody behind
@@ -306,7 +306,7 @@ impl Core {
     /// The alarm has gone off.
     fn ring(&self) {
         // First, so that what is armed from now on is armed anew.
-        self.alarm().take_off();
+        self.deadline().disarm();
         self.settle(self.lock());
     }
 

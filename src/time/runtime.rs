@@ -75,7 +75,7 @@ impl Clock {
 pub(super) struct Time(());
 
 /// An alarm that was set.
-pub(super) enum Alarm {
+pub(super) enum Entry {
     Task(AbortHandle, Arc<AtomicBool>),
     System(Key),
 }
@@ -146,9 +146,9 @@ impl Time {
     /// # Panics
     ///
     /// If the runtime has no timer.
-    pub(super) fn set_alarm(self, due: Tick, waker: Waker) -> clock::Alarm {
+    pub(super) fn start_timer(self, due: Tick, waker: Waker) -> clock::TimerEntry {
         let away = due.saturating_since(self.now());
-        clock::Alarm::Runtime(match Handle::try_current() {
+        clock::TimerEntry::Runtime(match Handle::try_current() {
             Ok(runtime) => {
                 // Made here, where its panic finds whoever waits, and not in the task.
                 let sleep = tokio::time::sleep(away);
@@ -163,15 +163,15 @@ impl Time {
                         waker.wake();
                     }
                 });
-                Alarm::Task(task.abort_handle(), unset)
+                Entry::Task(task.abort_handle(), unset)
             }
-            Err(_) => Alarm::System(TIMER.set(system::now().saturating_add(away), waker)),
+            Err(_) => Entry::System(TIMER.set(system::now().saturating_add(away), waker)),
         })
     }
 }
 
-impl Alarm {
-    pub(super) fn unset(self) {
+impl Entry {
+    pub(super) fn cancel(self) {
         match self {
             Self::Task(task, unset) => {
                 unset.store(true, Ordering::Relaxed);

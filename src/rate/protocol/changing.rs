@@ -112,7 +112,7 @@ impl Core {
         self.begin_generation(&mut lines);
         self.cell.store(self.forget(seen), true);
         // It was set in another runtime.
-        self.alarm().take_off();
+        self.deadline().disarm();
         self.settle(lines);
     }
 

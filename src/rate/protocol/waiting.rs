@@ -78,7 +78,7 @@ impl Core {
     /// Has the line looked at when it is due. Not under the lock.
     pub(in crate::rate) fn arm(&self, arm: Arm) {
         if let Some((due, bell)) = arm {
-            self.alarm().arm(self.clock(), due, bell);
+            self.deadline().arm(self.clock(), due, bell);
         }
     }
 
