@@ -7,8 +7,8 @@
 //! - *How many per time?* A [`RateLimiter`]: a charge is made, and time pays it off. As a queue
 //!   that is let through at a fixed rate, a [`LeakyBucket`].
 //! - *How many for each?* [`Keyed`] is one of these for each key, such as a user, in bounded memory.
-//! - *Who makes far too many?* A [`Detector`] counts calls apart from the request path, in fixed
-//!   memory, and shuts the [`Gate`] of who does, for a while.
+//! - *Who makes far too many?* A [`Gate`] blocks a caller for a while. The crate `tollgate-detector`
+//!   finds out which, in fixed memory.
 //!
 //! All are tried, awaited, cancelled, timed out, closed, changed, observed and composed in the same
 //! way; a gate is one more part of a composition. [Which algorithm](which_algorithm) a limiter goes
