@@ -7,7 +7,8 @@
 //! - *How many per time?* A [`RateLimiter`]: the caller makes a charge, and time pays it off. A
 //!   [`LeakyBucket`] is a bounded queue that is released at a fixed rate.
 //! - *How many for each?* [`Keyed`] holds one of these per key, such as a user, in bounded memory.
-//! - *Nobody for a while?* A [`Gate`] blocks its callers for a time, at the cost of one load.
+//! - *Nobody for a while?* A [`Gate`] blocks its callers for a time, at the cost of one load. The
+//!   crate `tollgate-detector` finds out which callers to block, in fixed memory.
 //!
 //! All of them are tried, awaited, cancelled, timed out, closed, changed, observed and composed in
 //! the same way. [Which algorithm](which_algorithm) a limiter uses is an option.
@@ -231,7 +232,7 @@ pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
-pub use crate::gate::{Detector, Gate};
+pub use crate::gate::Gate;
 pub use crate::keyed::{AtCap, Keyed};
 pub use crate::quota::{Quota, QuotaError};
 pub use crate::rate::{

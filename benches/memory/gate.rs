@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use stats_alloc::Region;
-use tollgate::{Detector, Gate, Quota};
+use tollgate::{Gate, Quota};
 use tollgate_bench::harness::{Options, Table};
 use tollgate_bench::keyed::{GovernorKeyed, KeyedLimiter};
+use tollgate_detector::Detector;
 
 use crate::rates::held;
 use crate::{COUNTING, calls};

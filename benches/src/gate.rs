@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tollgate::{Detector, Gate, Quota};
+use tollgate::{Gate, Quota};
+use tollgate_detector::Detector;
 
 use crate::keyed::KeyedLimiter;
 
@@ -120,7 +121,7 @@ pub fn check_by_key() -> impl Fn(u64) + Send + Sync + 'static {
     let detector = Detector::new(Quota::per_hour(1_000_000));
     detector
         .gate(&KEYS)
-        .shut_for(std::time::Duration::from_secs(3600));
+        .block_for(std::time::Duration::from_secs(3600));
     let gates: Vec<_> = (0..KEYS).map(|key| detector.gate(&key)).collect();
     move |times| {
         let _held = &gates;

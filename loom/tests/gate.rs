@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use loom::thread;
 use tollgate::gate::AcquireOwned;
-use tollgate::{Clock, Detector, Gate, ManualClock, Quota};
+use tollgate::{Clock, Gate, ManualClock, Quota};
+use tollgate_detector::Detector;
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 /// Switches where a thread waits or ends are not counted.
@@ -94,14 +95,14 @@ fn has_been_let_go(waiter: Option<Waiter>) {
 fn shut_anew_while_late_checks_reopen_it_it_stays_shut() {
     model(|| {
         let (gate, clock) = gate();
-        gate.shut_for(SECOND);
+        gate.block_for(SECOND);
         clock.advance(SECOND);
         let checks = [gate.clone(), gate.clone()].map(|gate| {
             thread::spawn(move || {
                 let _ = gate.check();
             })
         });
-        gate.shut_for(SECOND);
+        gate.block_for(SECOND);
         assert!(gate.check().is_err());
         for check in checks {
             check.join().unwrap();
@@ -114,11 +115,11 @@ fn shut_anew_while_late_checks_reopen_it_it_stays_shut() {
 fn of_two_that_shut_it_the_longer_counts() {
     model(|| {
         let (gate, clock) = gate();
-        gate.shut_for(SECOND);
+        gate.block_for(SECOND);
         clock.advance(SECOND);
         let other = gate.clone();
-        let longer = thread::spawn(move || other.shut_for(3 * SECOND));
-        gate.shut_for(2 * SECOND);
+        let longer = thread::spawn(move || other.block_for(3 * SECOND));
+        gate.block_for(2 * SECOND);
         let _ = gate.check();
         longer.join().unwrap();
         assert_eq!(gate.check().unwrap_err().retry_after(), Some(3 * SECOND));
@@ -129,10 +130,10 @@ fn of_two_that_shut_it_the_longer_counts() {
 fn opened_and_shut_at_once_it_is_one_or_the_other() {
     model(|| {
         let (gate, _clock) = gate();
-        gate.shut_for(SECOND);
+        gate.block_for(SECOND);
         let other = gate.clone();
         let opens = thread::spawn(move || other.open());
-        gate.shut_for(2 * SECOND);
+        gate.block_for(2 * SECOND);
         opens.join().unwrap();
         let after = gate.check().err().and_then(|refused| refused.retry_after());
         assert!(after.is_none() || after == Some(2 * SECOND));
@@ -143,7 +144,7 @@ fn opened_and_shut_at_once_it_is_one_or_the_other() {
 fn opening_and_a_joiner_do_not_miss_each_other() {
     model(|| {
         let (gate, _clock) = gate();
-        gate.shut_for(Duration::MAX);
+        gate.block_for(Duration::MAX);
         let joiner = join(&gate);
         gate.open();
         has_been_let_go(joiner.join().unwrap());
@@ -155,7 +156,7 @@ fn opening_and_a_joiner_do_not_miss_each_other() {
 fn the_alarm_and_a_joiner_do_not_miss_each_other() {
     model(|| {
         let (gate, clock) = gate();
-        gate.shut_for(SECOND);
+        gate.block_for(SECOND);
         let joiner = join(&gate);
         clock.advance(SECOND);
         has_been_let_go(joiner.join().unwrap());
@@ -167,13 +168,13 @@ fn the_alarm_and_a_joiner_do_not_miss_each_other() {
 fn who_waits_is_let_go_though_a_check_opens_it_and_it_is_shut_again() {
     model(|| {
         let (gate, clock) = gate();
-        gate.shut_for(SECOND);
+        gate.block_for(SECOND);
         let mut waiter = Waiter::new(&gate);
         assert!(waiter.is_pending());
         let other = gate.clone();
         let checks = thread::spawn(move || {
             if other.check().is_ok() {
-                other.shut_for(SECOND);
+                other.block_for(SECOND);
             }
         });
         clock.advance(SECOND);
@@ -188,7 +189,7 @@ fn who_waits_is_let_go_though_a_check_opens_it_and_it_is_shut_again() {
 fn one_who_leaves_while_it_opens_keeps_nobody_waiting() {
     model(|| {
         let (gate, clock) = gate();
-        gate.shut_for(SECOND);
+        gate.block_for(SECOND);
         let (mut first, mut second) = (Waiter::new(&gate), Waiter::new(&gate));
         assert!(first.is_pending() && second.is_pending());
         let leaves = thread::spawn(move || drop(first));
@@ -247,11 +248,11 @@ fn of_two_that_record_none_is_in_the_way_of_the_other() {
 fn a_gate_that_is_shut_during_a_pass_stays_known() {
     model(|| {
         let detector = detector();
-        detector.gate(&1).shut_for(SECOND);
+        detector.gate(&1).block_for(SECOND);
         detector.gate(&1).open();
         let shuts = {
             let detector = Arc::clone(&detector);
-            thread::spawn(move || detector.gate(&1).shut_for(SECOND))
+            thread::spawn(move || detector.gate(&1).block_for(SECOND))
         };
         detector.pass();
         shuts.join().unwrap();

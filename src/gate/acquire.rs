@@ -1,60 +1,49 @@
-//! The futures of `acquire`: at first nothing but a wish, then perhaps a place among those who wait.
+//! The future of `acquire`: it joins the queue at its first poll, if the gate is blocked.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::state::State;
+use super::handle::Gate;
 use crate::error::AcquireError;
 use crate::line::Ticket;
 use crate::wait::combinators;
 
-/// The future of [`Gate::acquire`](crate::Gate::acquire).
+/// The future of [`Gate::acquire`], with `G = &Gate`, and of [`Gate::acquire_owned`], with `G = Gate`.
 ///
 /// # Panics
 ///
 /// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire<'a>(Entry<&'a Arc<State>>);
-
-/// The future of [`Gate::acquire_owned`](crate::Gate::acquire_owned).
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireOwned(Entry<Arc<State>>);
-
-struct Entry<S: Borrow<Arc<State>>> {
-    state: S,
+pub struct Acquire<G: Borrow<Gate>> {
+    gate: G,
     stage: Stage,
 }
+
+/// The future of [`Gate::acquire_owned`].
+pub type AcquireOwned = Acquire<Gate>;
 
 enum Stage {
     New,
     Waiting(Ticket),
-    Over,
+    Done,
 }
 
-impl<S: Borrow<Arc<State>>> Entry<S> {
+impl<G: Borrow<Gate>> Acquire<G> {
     #[inline]
-    fn poll(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        if let Stage::New = self.stage {
-            if self.state.borrow().is_open() {
-                self.stage = Stage::Over;
-                return Poll::Ready(Ok(()));
-            }
+    pub(super) fn new(gate: G) -> Self {
+        Self {
+            gate,
+            stage: Stage::New,
         }
-        self.poll_shut(context)
     }
 
     #[inline(never)]
-    fn poll_shut(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let state = self.state.borrow();
-        // If a waker panics when it is cloned, whoever drops this must still find the ticket.
+    fn poll_blocked(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
+        let state = self.gate.borrow().state();
+        // If a waker panics when it is cloned, dropping this future must still find the ticket.
         let polled = match &self.stage {
             Stage::New => match state.join(context.waker()) {
                 Ok(result) => Poll::Ready(result),
@@ -64,58 +53,44 @@ impl<S: Borrow<Arc<State>>> Entry<S> {
                     return Poll::Pending;
                 }
             },
-            Stage::Waiting(ticket) => state.look(ticket, context.waker()),
-            Stage::Over => panic!("polled again after it was ready"),
+            Stage::Waiting(ticket) => state.poll_waiter(ticket, context.waker()),
+            Stage::Done => panic!("polled again after it was ready"),
         };
         if polled.is_ready() {
-            self.stage = Stage::Over;
+            self.stage = Stage::Done;
         }
         polled
     }
+}
 
-    fn waits(&self) -> bool {
-        matches!(self.stage, Stage::Waiting(_))
+impl<G: Borrow<Gate> + Unpin> Future for Acquire<G> {
+    type Output = Result<(), AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if matches!(self.stage, Stage::New) && self.gate.borrow().is_open() {
+            self.stage = Stage::Done;
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_blocked(context)
     }
 }
 
-impl<S: Borrow<Arc<State>>> Drop for Entry<S> {
+impl<G: Borrow<Gate>> Drop for Acquire<G> {
     #[inline]
     fn drop(&mut self) {
         if let Stage::Waiting(ticket) = &self.stage {
-            self.state.borrow().leave(ticket);
+            self.gate.borrow().state().leave(ticket);
         }
     }
 }
 
-macro_rules! future {
-    ([$($generics:tt)*] $future:ty, $name:literal, $state:ty) => {
-        impl<$($generics)*> $future {
-            #[inline]
-            pub(super) fn new(state: $state) -> Self {
-                Self(Entry { state, stage: Stage::New })
-            }
-        }
-
-        impl<$($generics)*> Future for $future {
-            type Output = Result<(), AcquireError>;
-
-            #[inline]
-            fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-                self.0.poll(context)
-            }
-        }
-
-        impl<$($generics)*> fmt::Debug for $future {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($name)
-                    .field("waits", &self.0.waits())
-                    .finish_non_exhaustive()
-            }
-        }
-
-        combinators!([$($generics)*] $future);
-    };
+impl<G: Borrow<Gate>> fmt::Debug for Acquire<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire")
+            .field("waits", &matches!(self.stage, Stage::Waiting(_)))
+            .finish_non_exhaustive()
+    }
 }
 
-future!(['a] Acquire<'a>, "Acquire", &'a Arc<State>);
-future!([] AcquireOwned, "AcquireOwned", Arc<State>);
+combinators!([G: Borrow<Gate> + Unpin] Acquire<G>);

@@ -1,38 +1,39 @@
-//! [`Gate`]: open, or shut for a while.
+//! [`Gate`]: the public type.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::acquire::{Acquire, AcquireOwned};
-use super::state::{Home, State};
+use super::state::State;
 use crate::error::AcquireError;
+use crate::sync::{Ordering, fence};
 use crate::time::{Clock, Tick};
 
-/// Lets everybody through while it is open, and nobody while it is shut. Cheap to clone; clones are
-/// handles of one gate.
+/// Lets every caller through while it is open, and none while it is blocked. It is cheap to clone;
+/// clones are handles of one gate.
 ///
-/// While it is open a [check](Self::check) is one relaxed load and a branch: no clock is read, and
-/// nothing is written that other threads would have to fetch. It does not count; somebody else says
-/// when it is to be [shut](Self::shut_for), for example a [`Detector`](crate::Detector), or an
-/// operator. It reopens by itself, at the exact tick.
+/// While it is open, a [check](Self::check) is one relaxed load and a branch: it reads no clock, and
+/// writes nothing that other threads would have to fetch. A gate does not count; other code, for
+/// example the `Detector` of the crate `tollgate-detector` or an operator, decides when to
+/// [block](Self::block_for) it. It opens by itself, at the exact tick.
 ///
 /// It is a [`Throttle`](crate::Throttle), by value and by reference, to be put in front of others
 /// with [`all`](crate::all).
 ///
 /// # Fairness
 ///
-/// There is nothing to be fair about: when it opens, all who wait are let go. Whoever was let go
-/// goes through, also if the gate is shut again before it is polled.
+/// When a gate opens, it releases all waiters. A released waiter stays released even if the gate is
+/// blocked again before it is polled.
 ///
 /// # Cancel safety
 ///
-/// Dropping a waiting future takes it out of those who wait, and loses nothing.
+/// Dropping a waiting future takes it out of the queue, and loses nothing.
 ///
 /// # Memory ordering
 ///
-/// Shutting and opening publish nothing but themselves. A check on another thread sees them as soon
-/// as that thread sees what was done before, and otherwise soon.
+/// Blocking and opening publish only themselves. A check on another thread sees them as soon as that
+/// thread sees what happened before, and otherwise soon.
 ///
 /// # Examples
 ///
@@ -45,44 +46,38 @@ use crate::time::{Clock, Tick};
 /// let connection = gate.clone();
 /// connection.check()?;
 ///
-/// gate.shut_for(Duration::from_secs(60));
+/// gate.block_for(Duration::from_secs(60));
 /// clock.advance(Duration::from_secs(20));
-/// let refused = connection.check().unwrap_err();
-/// assert_eq!(refused.kind(), ErrorKind::Limited);
-/// assert_eq!(refused.retry_after(), Some(Duration::from_secs(40)));
+/// let rejected = connection.check().unwrap_err();
+/// assert_eq!(rejected.kind(), ErrorKind::Limited);
+/// assert_eq!(rejected.retry_after(), Some(Duration::from_secs(40)));
 ///
 /// clock.advance(Duration::from_secs(40));
 /// connection.check()?;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
+#[doc(alias = "circuit breaker")]
 #[derive(Clone)]
 pub struct Gate(Arc<State>);
 
-/// Making one.
+/// Construction.
 impl Gate {
-    /// A gate that is open.
+    /// Creates an open gate, on [`Clock::default`].
     pub fn new() -> Self {
-        Self(Arc::new(State::new(Clock::unchosen().resolved(), None)))
+        Self::with_clock(&Clock::default())
     }
 
-    /// A gate that is open, and lives by this clock. It has nothing to do with the one that it is
-    /// made from, nor with clones of that.
+    /// Creates an open gate on this clock. It is independent of the gate that it is made from, and of
+    /// clones of that.
     ///
-    /// Without it, the clock is the [system](Clock::system), or, with the feature `test-util` and if
-    /// the gate is made inside a tokio runtime, tokio's. On tokio's time a gate is for one runtime,
-    /// as the times of two need not agree.
+    /// On tokio's time a gate belongs to one runtime, because the times of two runtimes need not agree.
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
-        Self::with_home(&clock.into(), None)
+        Self::with_clock(&clock.into())
     }
 
-    /// One of those that somebody keeps.
-    pub(super) fn with_home(clock: &Clock, home: Option<Box<dyn Home>>) -> Self {
-        Self(Arc::new(State::new(clock.resolved(), home)))
-    }
-
-    pub(super) fn of(state: Arc<State>) -> Self {
-        Self(state)
+    fn with_clock(clock: &Clock) -> Self {
+        Self(Arc::new(State::new(clock.resolved())))
     }
 
     pub(super) fn state(&self) -> &Arc<State> {
@@ -90,14 +85,14 @@ impl Gate {
     }
 }
 
-/// Going through.
+/// Passing through.
 impl Gate {
-    /// Goes through now, or not at all.
+    /// Passes now, or is rejected.
     ///
     /// # Errors
     ///
-    /// [`Limited`](crate::ErrorKind::Limited), with the time until it reopens: exactly, one
-    /// nanosecond earlier it is still shut.
+    /// [`Limited`](crate::ErrorKind::Limited), with the exact time until the gate opens: one nanosecond
+    /// earlier it is still blocked.
     ///
     /// # Examples
     ///
@@ -107,7 +102,7 @@ impl Gate {
         self.0.check()
     }
 
-    /// Waits until it is open.
+    /// Waits until the gate is open.
     ///
     /// # Cancel safety
     ///
@@ -115,9 +110,9 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// None of its own, unless some four billion wait:
-    /// [`QueueFull`](crate::ErrorKind::QueueFull). With a [timeout](Acquire::timeout) that is shorter
-    /// than the gate is shut, [`TimedOut`](crate::ErrorKind::TimedOut) at once.
+    /// None of its own, unless some four billion callers wait:
+    /// [`QueueFull`](crate::ErrorKind::QueueFull). With a [timeout](Acquire::timeout) shorter than the
+    /// time until the gate opens, [`TimedOut`](crate::ErrorKind::TimedOut) at once.
     ///
     /// # Examples
     ///
@@ -126,69 +121,31 @@ impl Gate {
     /// use tollgate::{ErrorKind, Gate};
     ///
     /// let gate = Gate::new();
-    /// gate.shut_for(Duration::from_millis(2));
+    /// gate.block_for(Duration::from_millis(2));
     /// gate.acquire().wait()?;
     ///
-    /// gate.shut_for(Duration::from_secs(600));
-    /// let refused = gate.acquire().timeout(Duration::from_secs(5)).wait();
-    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// gate.block_for(Duration::from_secs(600));
+    /// let rejected = gate.acquire().timeout(Duration::from_secs(5)).wait();
+    /// assert_eq!(rejected.unwrap_err().kind(), ErrorKind::TimedOut);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Acquire<'_> {
-        Acquire::new(&self.0)
+    pub fn acquire(&self) -> Acquire<&Self> {
+        Acquire::new(self)
     }
 
-    /// As [`acquire`](Self::acquire), with a future that may move into a task.
+    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     #[inline]
     pub fn acquire_owned(&self) -> AcquireOwned {
-        AcquireOwned::new(Arc::clone(&self.0))
-    }
-
-    /// Waits until it is open, or until `token` is cancelled.
-    ///
-    /// Short for `acquire().cancel_on(token)`. Needs the feature `tokio`, a default.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
-    ///
-    /// # Errors
-    ///
-    /// [`Cancelled`](crate::ErrorKind::Cancelled), also if the token is cancelled already and the
-    /// gate is open.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tokio_util::sync::CancellationToken;
-    /// use tollgate::{ErrorKind, Gate};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let (gate, token) = (Gate::new(), CancellationToken::new());
-    /// gate.shut_for(Duration::from_secs(600));
-    /// let (waited, ()) =
-    ///     tokio::join!(gate.acquire_cancellable(&token), async { token.cancel() });
-    /// assert_eq!(waited.unwrap_err().kind(), ErrorKind::Cancelled);
-    /// # }
-    /// ```
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub fn acquire_cancellable<'a>(
-        &'a self,
-        token: &'a tokio_util::sync::CancellationToken,
-    ) -> crate::wait::CancelOn<Acquire<'a>, &'a tokio_util::sync::CancellationToken> {
-        self.acquire().cancel_on(token)
+        Acquire::new(self.clone())
     }
 }
 
-/// Shutting and opening it.
+/// Blocking and opening.
 impl Gate {
-    /// Shuts it for so long from now; or longer, if it is shut for longer already. It takes effect
-    /// at once, also for those who wait. For a duration of zero it does nothing, and
-    /// [`Duration::MAX`] is until somebody [opens](Self::open) it.
+    /// Blocks the gate for `duration` from now, unless it is blocked for longer already. This takes
+    /// effect at once, also for waiters. A duration of zero does nothing; [`Duration::MAX`] blocks the
+    /// gate until it is [opened](Self::open).
     ///
     /// # Examples
     ///
@@ -197,15 +154,15 @@ impl Gate {
     /// use tollgate::{Clock, Gate};
     ///
     /// let gate = Gate::new().clock(Clock::manual());
-    /// gate.shut_for(Duration::from_secs(60));
-    /// gate.shut_for(Duration::from_secs(5));
-    /// assert_eq!(gate.reopens_at().unwrap().as_nanos(), 60_000_000_000);
+    /// gate.block_for(Duration::from_secs(60));
+    /// gate.block_for(Duration::from_secs(5));
+    /// assert_eq!(gate.blocked_until().unwrap().as_nanos(), 60_000_000_000);
     /// ```
-    pub fn shut_for(&self, duration: Duration) {
-        self.0.shut_for(duration);
+    pub fn block_for(&self, duration: Duration) {
+        self.0.block_for(duration);
     }
 
-    /// Opens it now, and lets everybody go who waits.
+    /// Opens the gate now, and releases all waiters.
     ///
     /// # Examples
     ///
@@ -213,7 +170,7 @@ impl Gate {
     /// use std::time::Duration;
     ///
     /// let gate = tollgate::Gate::new();
-    /// gate.shut_for(Duration::MAX);
+    /// gate.block_for(Duration::MAX);
     /// gate.open();
     /// gate.check()?;
     /// # Ok::<_, tollgate::AcquireError>(())
@@ -222,20 +179,32 @@ impl Gate {
         self.0.open();
     }
 
-    /// Whether it is open now.
+    /// Returns whether the gate is open now.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.0.is_open()
     }
 
-    /// The tick of its clock at which it will reopen; `None` if it is open.
-    pub fn reopens_at(&self) -> Option<Tick> {
-        self.0.shut().map(|shut| shut.until)
+    /// Returns the tick of its clock at which the gate opens; `None` if it is open.
+    pub fn blocked_until(&self) -> Option<Tick> {
+        self.0.blocked().map(|blocked| blocked.until)
     }
 
-    /// How many wait until it opens.
+    /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
         self.0.waiting()
+    }
+
+    /// Returns whether the gate is open and this is its only handle, so that dropping it loses nothing.
+    /// A table of gates drops its unused ones; futures of [`acquire_owned`](Self::acquire_owned) are
+    /// handles too.
+    pub fn is_unused(&self) -> bool {
+        if Arc::strong_count(&self.0) > 1 {
+            return false;
+        }
+        // Pairs with the release of the handles that were dropped: a block through one of them is seen.
+        fence(Ordering::Acquire);
+        self.0.is_open_at_last()
     }
 }
 

@@ -1,16 +1,15 @@
-//! What the handles of a gate share: its word, and whoever waits until it opens.
+//! What the handles of a gate share: its word, and the queue of waiters.
 //!
-//! 1. A check looks at the word alone, and reads the clock only if the gate is shut.
-//! 2. A waiter joins under the lock, after it has seen there that the gate is shut; opening by hand
-//!    changes the word under the lock, and then lets everybody go. So the two do not miss each other.
-//! 3. While somebody waits, the [alarm](Alarm) is set for the tick that the first one saw, or
-//!    earlier. Shutting for longer leaves it as it is: when it goes off, it is set anew.
-//! 4. A check that finds the time over opens the gate without the lock. Those who wait are let go by
-//!    the alarm, which is due at the same tick, unless the gate has been shut anew before.
-//! 5. Wakers are called and dropped, and the alarm is armed, after the lock.
+//! 1. A check reads the word alone, and reads the clock only if the gate is blocked.
+//! 2. A waiter joins under the lock, after it has seen there that the gate is blocked. `open` changes
+//!    the word under the lock, and then grants all waiters. So the two do not miss each other.
+//! 3. While there are waiters, the [deadline](Deadline) is armed for the tick that the first one saw,
+//!    or earlier. Blocking for longer leaves it as it is: when it expires, it is armed again.
+//! 4. A check that finds the time over opens the gate without the lock. The deadline, which is due at
+//!    the same tick, grants the waiters, unless the gate has been blocked again before.
+//! 5. Wakers are called and dropped, and the deadline is armed, after the lock is released.
 
 use std::convert::Infallible;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
@@ -19,68 +18,59 @@ use super::word::Word;
 use crate::error::AcquireError;
 use crate::line::{Line, Look, Ticket, WakeBatch};
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::time::{Alarm, Clock, Tick};
+use crate::time::{Clock, Deadline, Tick};
 use crate::wait::{budget, tell_clock};
-
-/// Whoever keeps the gates of many keys, as seen by one of them. Dropped when nobody has the gate
-/// any more.
-pub(super) trait Home: Send + Sync + UnwindSafe + RefUnwindSafe {
-    /// The gate was shut.
-    fn was_shut(&self, gate: &Arc<State>);
-}
 
 pub(super) struct State {
     word: Word,
     clock: Clock,
-    /// What only those need who wait.
+    /// Made by the first waiter.
     slow: OnceLock<Box<Slow>>,
-    home: Option<Box<dyn Home>>,
 }
 
 struct Slow {
     waiting: Mutex<Waiting>,
-    alarm: Alarm,
+    deadline: Deadline,
 }
 
 /// What the lock guards.
 struct Waiting {
     line: Line<(), Infallible>,
-    /// Calls the alarm's attention to the line; made for the first waiter.
-    bell: Option<Waker>,
+    /// Wakes the queue at its deadline; made for the first waiter.
+    on_deadline: Option<Waker>,
 }
 
-/// Rings when a gate is to be looked at.
-struct Bell(Weak<State>);
+/// Grants the waiters of a gate at its deadline.
+struct QueueTimer(Weak<State>);
 
-impl Wake for Bell {
+impl Wake for QueueTimer {
     fn wake(self: Arc<Self>) {
         if let Some(state) = self.0.upgrade() {
-            // First, so that what is armed from now on is armed anew.
-            state.slow().alarm.take_off();
+            // First, so that a waiter who joins from now on arms it again.
+            state.slow().deadline.disarm();
             state.settle(state.lock());
         }
     }
 }
 
-/// Until when a gate is shut, and what time it is.
-pub(super) struct Shut {
+/// Until when a gate is blocked, and what time it is.
+pub(super) struct Blocked {
     pub(super) until: Tick,
     pub(super) now: Tick,
 }
 
-impl Shut {
+impl Blocked {
     pub(super) fn left(&self) -> Duration {
         self.until.saturating_since(self.now)
     }
 }
 
 impl State {
-    pub(super) fn new(clock: Clock, home: Option<Box<dyn Home>>) -> Self {
+    pub(super) fn new(clock: Clock) -> Self {
         Self {
             word: Word::new(),
             clock,
             slow: OnceLock::new(),
-            home,
         }
     }
 
@@ -89,9 +79,9 @@ impl State {
             Box::new(Slow {
                 waiting: Mutex::new(Waiting {
                     line: Line::new(),
-                    bell: None,
+                    on_deadline: None,
                 }),
-                alarm: Alarm::new(),
+                deadline: Deadline::new(),
             })
         })
     }
@@ -105,43 +95,45 @@ impl State {
         if self.word.is_open() {
             Ok(())
         } else {
-            self.check_shut()
+            self.check_blocked()
         }
     }
 
     #[cold]
-    fn check_shut(&self) -> Result<(), AcquireError> {
-        match self.shut() {
+    fn check_blocked(&self) -> Result<(), AcquireError> {
+        match self.blocked() {
             None => Ok(()),
-            Some(shut) => Err(AcquireError::limited(shut.left())),
+            Some(blocked) => Err(AcquireError::limited(blocked.left())),
         }
     }
 
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.word.is_open() || self.shut().is_none()
+        self.word.is_open() || self.blocked().is_none()
     }
 
-    /// Whether it is shut. Opens it if the time is over.
-    pub(super) fn shut(&self) -> Option<Shut> {
+    /// Returns whether it is open after everything that came before, on whatever thread.
+    pub(super) fn is_open_at_last(&self) -> bool {
+        self.word.is_open_at_last() || self.blocked().is_none()
+    }
+
+    /// Returns until when it is blocked. Opens it if the time is over.
+    pub(super) fn blocked(&self) -> Option<Blocked> {
         loop {
-            let until = self.word.shut_until()?;
+            let until = self.word.blocked_until()?;
             let now = self.clock.now();
             if now < until || until.is_never() {
-                return Some(Shut { until, now });
+                return Some(Blocked { until, now });
             }
-            if self.word.reopen(until) {
+            if self.word.expire(until) {
                 return None;
             }
         }
     }
 
-    pub(super) fn shut_for(self: &Arc<Self>, penalty: Duration) {
-        if !penalty.is_zero() {
-            self.word.shut(self.clock.now().saturating_add(penalty));
-            if let Some(home) = &self.home {
-                home.was_shut(self);
-            }
+    pub(super) fn block_for(&self, duration: Duration) {
+        if !duration.is_zero() {
+            self.word.block(self.clock.now().saturating_add(duration));
         }
     }
 
@@ -158,7 +150,7 @@ impl State {
 
 /// Waiting.
 impl State {
-    /// Goes through now, is refused, or joins those who wait.
+    /// Passes, is rejected, or joins the queue.
     #[inline(never)]
     pub(super) fn join(
         self: &Arc<Self>,
@@ -167,31 +159,35 @@ impl State {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         let mut waiting = self.lock();
-        let Some(shut) = self.shut() else {
+        let Some(blocked) = self.blocked() else {
             return Ok(Ok(()));
         };
-        if budget().is_some_and(|budget| shut.left() > budget) {
-            return Ok(Err(AcquireError::would_take(shut.left())));
+        if budget().is_some_and(|budget| blocked.left() > budget) {
+            return Ok(Err(AcquireError::would_take(blocked.left())));
         }
         if waiting.line.is_full() {
-            return Ok(Err(AcquireError::queue_full(shut.left())));
+            return Ok(Err(AcquireError::queue_full(blocked.left())));
         }
         let first = waiting.line.is_empty();
         let ticket = waiting.line.push((), waker);
-        let bell = first.then(|| self.bell(&mut waiting));
+        let on_deadline = first.then(|| self.on_deadline(&mut waiting));
         drop(waiting);
-        self.arm(shut.until, bell);
+        self.arm(blocked.until, on_deadline);
         Err(ticket)
     }
 
-    /// A later poll.
+    /// Polls a waiter again.
     #[inline(never)]
-    pub(super) fn look(&self, ticket: &Ticket, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+    pub(super) fn poll_waiter(
+        &self,
+        ticket: &Ticket,
+        waker: &Waker,
+    ) -> Poll<Result<(), AcquireError>> {
         // Declared before the lock, so dropped after it.
         let mut _unused = None;
         let mut waiting = self.lock();
         if waiting.line.look(ticket, waker) != Look::Served {
-            // The time may be over, and the alarm late.
+            // The time may be over, and the deadline late.
             self.settle(waiting);
             waiting = self.lock();
         }
@@ -212,7 +208,7 @@ impl State {
         }
     }
 
-    /// Gives up a place among those who wait.
+    /// Takes a waiter out of the queue.
     pub(super) fn leave(&self, ticket: &Ticket) {
         // The lock was a temporary, so the waker is dropped after it.
         let waker = self.lock().line.withdraw(ticket);
@@ -223,28 +219,28 @@ impl State {
         tell_clock(&self.clock);
     }
 
-    fn bell(self: &Arc<Self>, waiting: &mut Waiting) -> Waker {
-        let ring = || Waker::from(Arc::new(Bell(Arc::downgrade(self))));
-        waiting.bell.get_or_insert_with(ring).clone()
+    fn on_deadline(self: &Arc<Self>, waiting: &mut Waiting) -> Waker {
+        let timer = || Waker::from(Arc::new(QueueTimer(Arc::downgrade(self))));
+        waiting.on_deadline.get_or_insert_with(timer).clone()
     }
 
-    /// Has it looked at when the time is over. Not under the lock.
-    fn arm(&self, until: Tick, bell: Option<Waker>) {
-        if let Some(bell) = bell {
+    /// Arms the deadline. Not under the lock.
+    fn arm(&self, until: Tick, on_deadline: Option<Waker>) {
+        if let Some(on_deadline) = on_deadline {
             if !until.is_never() {
-                self.slow().alarm.arm(&self.clock, until, bell);
+                self.slow().deadline.arm(&self.clock, until, on_deadline);
             }
         }
     }
 
-    /// Lets everybody go if it is open, then unlocks and wakes them; otherwise sets the alarm.
+    /// Grants all waiters if it is open, then unlocks and wakes them; otherwise arms the deadline.
     fn settle<'a>(&'a self, mut waiting: MutexGuard<'a, Waiting>) {
         let mut batch = WakeBatch::new();
         while !waiting.line.is_empty() {
-            if let Some(shut) = self.shut() {
-                let bell = waiting.bell.clone();
+            if let Some(blocked) = self.blocked() {
+                let on_deadline = waiting.on_deadline.clone();
                 drop(waiting);
-                return self.arm(shut.until, bell);
+                return self.arm(blocked.until, on_deadline);
             }
             while !waiting.line.is_empty() && !batch.is_full() {
                 batch.push(waiting.line.grant_head());

@@ -1,11 +1,12 @@
-//! The word of a gate: the tick at which it reopens, or 0 while it is open.
+//! The state of a gate in one word: the tick at which it opens, or 0 while it is open.
 //!
-//! 1. Shutting only ever moves the tick later; a gate that is shut stays so for the longest that it
-//!    was told. Only [`open`](Word::open) takes that back.
-//! 2. Whoever finds that the time is over [reopens](Word::reopen) by exchanging the very tick that it
-//!    saw: if the gate has been shut anew meanwhile, that tick is another one, and it stays shut.
+//! 1. Blocking only moves the tick later, so the longest block wins. Only [`open`](Word::open) takes it
+//!    back.
+//! 2. A caller who finds that the time is over [opens](Word::expire) the gate by exchanging the tick
+//!    that it saw. If the gate has been blocked again meanwhile, the tick differs, and the gate stays
+//!    blocked.
 //!
-//! All of it is relaxed, as only the word itself is told.
+//! All accesses are relaxed, because only the word itself is published.
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Tick;
@@ -24,29 +25,34 @@ impl Word {
         self.0.load(Ordering::Relaxed) == OPEN
     }
 
-    /// Until when it is shut, unless somebody finds that this is over.
-    pub(super) fn shut_until(&self) -> Option<Tick> {
+    /// Like `is_open`, by a read-modify-write, which reads the newest value there is.
+    pub(super) fn is_open_at_last(&self) -> bool {
+        self.0.fetch_max(OPEN, Ordering::Relaxed) == OPEN
+    }
+
+    /// Until when it is blocked, if nobody has noticed yet that this is over.
+    pub(super) fn blocked_until(&self) -> Option<Tick> {
         match self.0.load(Ordering::Relaxed) {
             OPEN => None,
             until => Some(Tick::from_nanos(until)),
         }
     }
 
-    /// Shuts it until then, or longer if it is shut for longer.
-    pub(super) fn shut(&self, until: Tick) {
+    /// Blocks it until `until`, unless it is blocked for longer.
+    pub(super) fn block(&self, until: Tick) {
         self.0.fetch_max(until.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Opens it, if it is still shut until the tick that was seen.
-    pub(super) fn reopen(&self, seen: Tick) -> bool {
+    /// Opens it if it is still blocked until `seen`. Returns whether it was.
+    pub(super) fn expire(&self, seen: Tick) -> bool {
         let (seen, relaxed) = (seen.as_nanos(), Ordering::Relaxed);
         let exchanged = self.0.compare_exchange(seen, OPEN, relaxed, relaxed);
         exchanged.is_ok()
     }
 
-    /// Opens it, however long it was to be shut.
+    /// Opens it, however long it was to be blocked.
     pub(super) fn open(&self) {
-        // A read-modify-write, as the others: none of them is undone by it that comes after.
+        // A read-modify-write like the others, so it does not undo one that comes after it.
         self.0.swap(OPEN, Ordering::Relaxed);
     }
 }

@@ -18,7 +18,7 @@ use crate::algorithm::{Algorithm, Debt};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock, spin};
-use crate::time::{Alarm, Clock, Counter, Runtimes, Tick};
+use crate::time::{Clock, Counter, Deadline, LastRuntime, Tick};
 
 pub(super) use self::ahead::{Asked, Hand};
 
@@ -41,9 +41,9 @@ pub(super) struct Core {
 /// What the deciding paths do without.
 struct Slow {
     lines: Mutex<Lines>,
-    alarm: Alarm,
-    /// The runtimes in which it was used, if it lives on their time.
-    runtimes: Mutex<Runtimes>,
+    deadline: Deadline,
+    /// The runtime in which it was used last, if it runs on tokio's time.
+    last_runtime: Mutex<LastRuntime>,
 }
 
 /// What can be told without the lock.
@@ -93,8 +93,8 @@ impl Core {
         self.slow.get_or_init(|| {
             Box::new(Slow {
                 lines: Mutex::new(Lines::new()),
-                alarm: Alarm::new(),
-                runtimes: Mutex::new(Runtimes::default()),
+                deadline: Deadline::new(),
+                last_runtime: Mutex::new(LastRuntime::default()),
             })
         })
     }
@@ -103,30 +103,29 @@ impl Core {
         lock(&self.slow().lines)
     }
 
-    pub(super) fn alarm(&self) -> &Alarm {
-        &self.slow().alarm
+    pub(super) fn deadline(&self) -> &Deadline {
+        &self.slow().deadline
     }
 
     pub(super) fn clock(&self) -> &Clock {
         &self.config.clock
     }
 
-    /// To be called before the lock is taken, or the clock is read without it: starts fresh in a
-    /// runtime in which it was not used before, if it was in another, and lives on their time. The
-    /// times of two runtimes need not agree.
+    /// Restarts a limiter on tokio's time that was last used in another runtime, because the times
+    /// of two runtimes need not agree. Called before the lock is taken, and before the clock is read
+    /// without it.
     #[inline]
-    pub(super) fn meet(&self) {
+    pub(super) fn enter_runtime(&self) {
         if self.config.clock.is_of_runtime() {
-            self.meet_runtime();
+            self.restart_in_new_runtime();
         }
     }
 
     #[cold]
-    fn meet_runtime(&self) {
-        let mut met = lock(&self.slow().runtimes);
-        let (first, new) = (met.is_empty(), met.meet());
-        drop(met);
-        if new && !first {
+    fn restart_in_new_runtime(&self) {
+        // The lock was a temporary: restarting takes another one.
+        let restarts = lock(&self.slow().last_runtime).enter_runtime();
+        if restarts {
             self.restart();
         }
     }
@@ -243,7 +242,7 @@ impl Core {
     /// Until nobody else is faster. That is waited for a little longer each time: threads that
     /// take turns at the word are slower than one that has it for a while.
     fn try_again(&self, cost: u64) -> Decided {
-        self.meet();
+        self.enter_runtime();
         let mut lost = u32::from(self.plain.is_some());
         loop {
             back_off(lost);

@@ -1,7 +1,7 @@
 //! How decisions, waiters, refunds and reconfigurations meet: the slow paths, all under one lock.
 //!
 //! Invariants, together with those of the [cell](super::cell), the [line](crate::line) and the
-//! [alarm](crate::time::Alarm):
+//! [deadline](crate::time::Deadline):
 //!
 //! 1. When the lock is free, `HELD` is set exactly while somebody waits or the limiter is closed.
 //! 2. A waiter has charged nothing until it is granted, so one that leaves moves everybody behind
@@ -239,7 +239,7 @@ impl Core {
     /// A try that needs the lock.
     #[cold]
     pub(super) fn try_held(&self, cost: u64) -> Result<Charge, AcquireError> {
-        self.meet();
+        self.enter_runtime();
         let (lines, now) = self.lock_on_time();
         let admitted = self.admit(&lines, cost, now);
         self.let_go(&lines);
@@ -277,7 +277,7 @@ impl Core {
 
     /// How things stand for somebody who asks for so much now. Others go on deciding meanwhile.
     pub(super) fn look_ahead(&self, cost: u64) -> Ahead {
-        self.meet();
+        self.enter_runtime();
         let (lines, now) = self.lock_on_time();
         let (limits, seen) = (self.limits.load::<true>(), self.cell.load());
         let refuses = self.config.oversize == Oversize::Refuse;
@@ -306,7 +306,7 @@ impl Core {
     /// The alarm has gone off.
     fn ring(&self) {
         // First, so that what is armed from now on is armed anew.
-        self.alarm().take_off();
+        self.deadline().disarm();
         self.settle(self.lock());
     }
 

@@ -82,7 +82,7 @@ impl Reservation {
     /// of steps that grows with the line.
     pub fn delay(&self) -> Duration {
         let core = self.entry.core();
-        core.meet();
+        core.enter_runtime();
         let due = self.entry.ticket().and_then(|ticket| core.due_of(ticket));
         due.map_or(Duration::ZERO, |due| {
             due.saturating_since(core.clock().now())

@@ -9,7 +9,7 @@ use futures_util::Stream;
 use futures_util::stream::FusedStream;
 use pin_project::pin_project;
 
-use super::limited::Limited;
+use super::limited::{Limited, MAX_TURNS};
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
 
@@ -28,7 +28,9 @@ impl<S: Stream<Item: Future>, T: Throttle> Stream for BufferLimited<S, T> {
     type Item = Result<<S::Item as Future>::Output, AcquireError>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.project().0.poll_next(context, &mut |future| future)
+        let mut turns = MAX_TURNS;
+        let limited = self.project().0;
+        limited.poll_next(context, &mut |future| future, &mut turns)
     }
 }
 

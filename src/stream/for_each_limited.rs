@@ -1,4 +1,4 @@
-//! Work on each item of a stream, as the throttle lets it in.
+//! Work on each item of a stream, as the throttle admits it.
 
 use std::fmt;
 use std::future::Future;
@@ -8,14 +8,10 @@ use std::task::{Context, Poll, ready};
 use futures_util::Stream;
 use pin_project::pin_project;
 
-use super::limited::Limited;
+use super::limited::{Limited, MAX_TURNS};
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
 use crate::wait::combinators;
-
-/// After so many items in one poll it lets others go on, so that a token or a timeout is noticed even
-/// while all that it has to do is ready.
-const IN_ONE_POLL: usize = 64;
 
 /// The future of [`LimitStreamExt::for_each_limited`](super::LimitStreamExt::for_each_limited).
 #[pin_project]
@@ -46,15 +42,15 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        for _ in 0..IN_ONE_POLL {
-            match ready!(this.limited.as_mut().poll_next(context, this.work)) {
+        let mut turns = MAX_TURNS;
+        loop {
+            let limited = this.limited.as_mut();
+            match ready!(limited.poll_next(context, this.work, &mut turns)) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => return Poll::Ready(Err(error)),
                 None => return Poll::Ready(Ok(())),
             }
         }
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }
 

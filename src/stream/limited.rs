@@ -1,9 +1,13 @@
-//! Items of a stream, made into work and run as the throttle lets them in: what both adapters are.
+//! The core of both adapters: takes items from a stream, makes work of each when the throttle admits
+//! it, and runs that work.
 //!
-//! 1. At most one item waits outside: the next one is taken when it has been let in.
-//! 2. Work is made of an item when it has been let in, and not before.
+//! 1. At most one item waits for the throttle: the next one is taken when it has been admitted.
+//! 2. Work is made of an item when it has been admitted, and not before.
 //! 3. A permit is held beside its work, and dropped when that is done, before its result is yielded.
-//! 4. After a refusal nothing is taken any more, and the error comes when all that runs is done.
+//! 4. After a rejection no item is taken any more. The error comes when all running work is done.
+//! 5. One poll of an adapter has at most [`MAX_TURNS`] turns, each of which starts at most one item and
+//!    yields at most one result. Then the task is woken and gives way, so a token, a timeout and other
+//!    tasks get their turn while everything here is ready.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,26 +20,29 @@ use pin_project::pin_project;
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
 
-/// The stream, who waits outside, and what runs.
+/// The number of turns in one poll of an adapter.
+pub(super) const MAX_TURNS: u32 = 64;
+
+/// The stream, the item that waits, and the running work.
 #[pin_project]
 pub(super) struct Limited<S: Stream, T: Throttle, W> {
     #[pin]
     stream: Fuse<S>,
     throttle: T,
-    /// The item that waits to be let in.
-    outside: Option<S::Item>,
+    /// The item that waits to be admitted.
+    waiting: Option<S::Item>,
     /// Its wait.
     #[pin]
     enter: Option<T::Enter>,
     running: FuturesUnordered<Running<W, T::Permit>>,
-    /// Whether anybody can still be let in.
+    /// Whether items can still be admitted.
     open: bool,
-    /// Why the throttle refused, until that has been told.
+    /// Why the throttle rejected an item, until the error has been yielded.
     refused: Option<AcquireError>,
 }
 
-/// Work on an item that was let in, and its permit. The work is dropped first, when it is done as well
-/// as when it is given up. Both are `None` once it is done.
+/// Work on an admitted item, and its permit. The work is dropped first, both when it is done and when it
+/// is abandoned. Both are `None` once it is done.
 #[pin_project]
 struct Running<W, P> {
     #[pin]
@@ -63,7 +70,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         Self {
             stream: stream.fuse(),
             throttle,
-            outside: None,
+            waiting: None,
             enter: None,
             running: FuturesUnordered::new(),
             open: true,
@@ -71,14 +78,17 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         }
     }
 
-    /// The next result. `make` makes work of an item.
+    /// Polls for the next result. `make` makes work of an item; `turns` is what is left of
+    /// [`MAX_TURNS`] in this poll of the adapter.
     pub(super) fn poll_next(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         make: &mut impl FnMut(S::Item) -> W,
+        turns: &mut u32,
     ) -> Poll<Option<Result<W::Output, AcquireError>>> {
-        // In turns, so that a stream that always has more cannot keep what runs from going on.
-        loop {
+        // In turns, so that a stream that always has more cannot keep running work from going on.
+        while *turns > 0 {
+            *turns -= 1;
             let started = self.as_mut().start_next(context, make);
             let this = self.as_mut().project();
             match this.running.poll_next_unpin(context) {
@@ -91,9 +101,11 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
                 Poll::Ready(None) | Poll::Pending => return Poll::Pending,
             }
         }
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
-    /// Starts work on one item, if there is one and the throttle lets it in; whether it has.
+    /// Starts work on one item, if there is one and the throttle admits it. Returns whether it has.
     fn start_next(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -103,13 +115,13 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
             return false;
         }
         let mut this = self.project();
-        if this.outside.is_none() {
+        if this.waiting.is_none() {
             let Poll::Ready(Some(item)) = this.stream.as_mut().poll_next(context) else {
                 return false;
             };
-            // Made before the item is kept: if it panics, nobody waits outside.
+            // Made before the item is kept: if it panics, no item waits.
             let enter = this.throttle.enter();
-            *this.outside = Some(item);
+            *this.waiting = Some(item);
             this.enter.set(Some(enter));
         }
         let Some(enter) = this.enter.as_mut().as_pin_mut() else {
@@ -119,7 +131,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
             return false;
         };
         this.enter.set(None);
-        match (entered, this.outside.take()) {
+        match (entered, this.waiting.take()) {
             (Ok(permit), Some(item)) => {
                 let permit = Some(permit);
                 let work = Some(make(item));
@@ -135,18 +147,18 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         }
     }
 
-    /// Whether nothing will be started any more.
+    /// Returns whether no item will be started any more.
     fn takes_no_more(&self) -> bool {
-        let ended = self.stream.is_done() && self.outside.is_none();
+        let ended = self.stream.is_done() && self.waiting.is_none();
         ended || !self.open
     }
 
-    /// Whether the end has been told, or is all that is left to be told.
+    /// Returns whether the end has been yielded, or is all that is left to yield.
     pub(super) fn is_terminated(&self) -> bool {
         self.takes_no_more() && self.running.is_empty() && self.refused.is_none()
     }
 
-    /// How many items are being worked on.
+    /// Returns the number of items that are being worked on.
     pub(super) fn running(&self) -> usize {
         self.running.len()
     }

@@ -1,24 +1,23 @@
-//! Streams behind a throttle: how many of a stream's items are worked on at once, or per time, is
-//! decided by any [`Throttle`](crate::Throttle). Needs the feature `stream`.
+//! Streams behind a throttle: any [`Throttle`](crate::Throttle) limits how many of a stream's items are
+//! worked on at once, or per time. Needs the feature `stream`.
 //!
-//! And the other way round, a rate limiter as a stream: [`Ticks`].
+//! The reverse, a rate limiter as a stream, is [`Ticks`].
 //!
-//! The methods are those of [`LimitStreamExt`]. What they have in common:
+//! [`LimitStreamExt`] has the methods. They have in common:
 //!
-//! - Items are started in the order of the stream, each when the throttle has let it in; its permit
-//!   is held until its future is done. Results come in the order in which they are finished.
-//! - *Back-pressure*: the next item is taken from the stream when the one before it has been let in,
-//!   so one item at most waits outside.
-//! - Everything happens in the task that polls. While nobody polls, nothing is taken from the stream,
-//!   and what has been started stands still, and keeps its permits. The item that waits can be given
-//!   its permit meanwhile, and keeps it too. So a task that waits for the same throttle between two
-//!   results may wait for itself.
-//! - `for_each_limited` lets other tasks go on after 64 items in one poll; `buffer_limited` is polled by
-//!   others, once for each result.
-//! - When the throttle refuses, for example because it was closed, the item that was refused is
-//!   dropped and no other is taken; what has been started is finished; then the error comes. Only an
-//!   item can be refused: that a throttle was closed is noticed when there is one to be let in, and
-//!   not while the stream has none.
+//! - Items start in the order of the stream, each when the throttle admits it. Its permit is held until
+//!   its future is done. Results come in the order in which the futures finish.
+//! - *Back-pressure*: the next item is taken from the stream when the previous one has been admitted, so
+//!   at most one item waits for the throttle.
+//! - Everything happens in the task that polls. While it does not poll, no item is taken, and running
+//!   work stands still and keeps its permits. The waiting item may be granted its permit meanwhile, and
+//!   keeps it too. So a task that waits for the same throttle between two results may wait for itself.
+//! - *Cooperation*: after 64 items have started, or 64 results of `for_each_limited` have come, in one
+//!   poll, the task is woken and gives way, so that a token, a timeout and other tasks are noticed while
+//!   every item is ready.
+//! - When the throttle rejects an item, for example because it was closed, that item is dropped and no
+//!   other one is taken; running work is finished; then the error comes. Only an item can be rejected:
+//!   while the stream has none, a closed throttle goes unnoticed.
 
 mod buffer_limited;
 mod extension;

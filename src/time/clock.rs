@@ -64,10 +64,10 @@ impl Counter {
 }
 
 /// An alarm that was set, to be unset.
-pub(super) enum Alarm {
+pub(super) enum TimerEntry {
     System(Key),
     #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "there is none"))]
-    Runtime(runtime::Alarm),
+    Runtime(runtime::Entry),
     Manual(Arc<Manual>, Key),
 }
 
@@ -148,11 +148,11 @@ impl Clock {
     /// # Panics
     ///
     /// If the timer thread cannot be started, or the runtime has no timer.
-    pub(super) fn set_alarm(&self, due: Tick, waker: Waker) -> Alarm {
+    pub(super) fn start_timer(&self, due: Tick, waker: Waker) -> TimerEntry {
         match &self.0 {
-            Kind::System | Kind::Default => Alarm::System(TIMER.set(due, waker)),
-            Kind::Runtime(time) => time.set_alarm(due, waker),
-            Kind::Manual(manual) => Alarm::Manual(Arc::clone(manual), manual.set(due, waker)),
+            Kind::System | Kind::Default => TimerEntry::System(TIMER.set(due, waker)),
+            Kind::Runtime(time) => time.start_timer(due, waker),
+            Kind::Manual(manual) => TimerEntry::Manual(Arc::clone(manual), manual.set(due, waker)),
         }
     }
 }
@@ -185,7 +185,7 @@ impl Kind {
     }
 }
 
-impl Alarm {
+impl TimerEntry {
     /// Sees to it that it calls `waker`; it may be set anew for that.
     pub(super) fn set_waker(&self, waker: &Waker) {
         match self {
@@ -197,12 +197,20 @@ impl Alarm {
     }
 
     /// Takes it back. Harmless if it has gone off.
-    pub(super) fn unset(self) {
+    pub(super) fn cancel(self) {
         match self {
             Self::System(key) => TIMER.unset(key),
-            Self::Runtime(alarm) => alarm.unset(),
+            Self::Runtime(alarm) => alarm.cancel(),
             Self::Manual(manual, key) => manual.unset(key),
         }
+    }
+}
+
+/// The clock of a limiter for which none is chosen: the [system's](Clock::system); with the feature
+/// `test-util`, and inside a tokio runtime, tokio's.
+impl Default for Clock {
+    fn default() -> Self {
+        Self::unchosen().resolved()
     }
 }
 

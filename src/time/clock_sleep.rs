@@ -4,14 +4,14 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::clock::{Alarm, Clock};
+use super::clock::{Clock, TimerEntry};
 use super::tick::Tick;
 
 /// Ready at a tick of a clock.
 pub(crate) struct ClockSleep {
     clock: Clock,
     until: Tick,
-    alarm: Option<Alarm>,
+    entry: Option<TimerEntry>,
 }
 
 impl ClockSleep {
@@ -19,7 +19,7 @@ impl ClockSleep {
         Self {
             until: clock.now().saturating_add(duration),
             clock,
-            alarm: None,
+            entry: None,
         }
     }
 
@@ -27,11 +27,11 @@ impl ClockSleep {
         if self.clock.now() >= self.until {
             return Poll::Ready(());
         }
-        match &self.alarm {
-            Some(alarm) => alarm.set_waker(context.waker()),
+        match &self.entry {
+            Some(entry) => entry.set_waker(context.waker()),
             None => {
-                let alarm = self.clock.set_alarm(self.until, context.waker().clone());
-                self.alarm = Some(alarm);
+                let entry = self.clock.start_timer(self.until, context.waker().clone());
+                self.entry = Some(entry);
             }
         }
         self.clock.catch_up();
@@ -41,8 +41,8 @@ impl ClockSleep {
 
 impl Drop for ClockSleep {
     fn drop(&mut self) {
-        if let Some(alarm) = self.alarm.take() {
-            alarm.unset();
+        if let Some(entry) = self.entry.take() {
+            entry.cancel();
         }
     }
 }

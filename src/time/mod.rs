@@ -1,8 +1,8 @@
 //! The only place that reads a clock or owns a timer.
 
-mod alarm;
 mod clock;
 mod clock_sleep;
+mod deadline;
 mod manual;
 mod oversleep;
 mod queue;
@@ -24,10 +24,10 @@ mod system;
 mod tick;
 mod timer;
 
-pub(crate) use self::alarm::Alarm;
 pub use self::clock::Clock;
 pub(crate) use self::clock::Counter;
+pub(crate) use self::deadline::Deadline;
 pub use self::manual::ManualClock;
-pub(crate) use self::runtime::Runtimes;
+pub(crate) use self::runtime::LastRuntime;
 pub(crate) use self::sleep::Sleep;
 pub use self::tick::Tick;

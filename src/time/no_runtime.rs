@@ -10,18 +10,14 @@ use super::tick::Tick;
 pub(super) enum Time {}
 
 /// There is none.
-pub(super) enum Alarm {}
+pub(super) enum Entry {}
 
 /// There are none.
 #[derive(Default)]
-pub(crate) struct Runtimes {}
+pub(crate) struct LastRuntime {}
 
-impl Runtimes {
-    pub(crate) fn is_empty(&self) -> bool {
-        true
-    }
-
-    pub(crate) fn meet(&mut self) -> bool {
+impl LastRuntime {
+    pub(crate) fn enter_runtime(&mut self) -> bool {
         false
     }
 }
@@ -36,13 +32,13 @@ impl Time {
         match self {}
     }
 
-    pub(super) fn set_alarm(self, _due: Tick, _waker: Waker) -> clock::Alarm {
+    pub(super) fn start_timer(self, _due: Tick, _waker: Waker) -> clock::TimerEntry {
         match self {}
     }
 }
 
-impl Alarm {
-    pub(super) fn unset(self) {
+impl Entry {
+    pub(super) fn cancel(self) {
         match self {}
     }
 }

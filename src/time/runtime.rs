@@ -31,11 +31,21 @@ impl Clock {
     /// Tokio's time, and its timer: inside of a runtime, that of the runtime, which a test may
     /// pause and advance; elsewhere, that of the machine.
     ///
-    /// A limiter that was used in a runtime starts fresh when it is first used in another, as their
-    /// times need not agree; so one in a `static` must not serve tests that run at the same time.
-    /// (To give one in a `static` a clock, put it in a [`LazyLock`](std::sync::LazyLock).) Tokio's
-    /// timer counts in milliseconds, so waits end at whole ones, also in paused time. Needs the
-    /// feature `tokio`, a default.
+    /// # A limiter that is used in several runtimes
+    ///
+    /// The times of two runtimes need not agree. A limiter on this clock therefore **restarts**
+    /// whenever it is used in another runtime than the last time: it forgets what was charged, and
+    /// its waiters share the fresh burst. Code outside of every runtime counts as one more runtime.
+    /// A limiter that alternates between two runtimes restarts each time, and limits neither. So a
+    /// limiter in a `static` must not serve tests that run at the same time, and a limiter that
+    /// several runtimes of one process share belongs on the [system clock](Self::system).
+    /// (To give a limiter in a `static` a clock, put it in a
+    /// [`LazyLock`](std::sync::LazyLock).)
+    ///
+    /// # Precision
+    ///
+    /// Tokio's timer counts in milliseconds, so waits end at whole milliseconds, also in paused
+    /// time. Needs the feature `tokio`, a default.
     ///
     /// # Examples
     ///
@@ -65,7 +75,7 @@ impl Clock {
 pub(super) struct Time(());
 
 /// An alarm that was set.
-pub(super) enum Alarm {
+pub(super) enum Entry {
     Task(AbortHandle, Arc<AtomicBool>),
     System(Key),
 }
@@ -91,23 +101,19 @@ pub(super) fn current() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
 
-/// Runtimes, and the outside of all.
+/// The runtime in which a limiter on tokio's time was used last. Code outside of every runtime
+/// counts as one more runtime. Only the latest is remembered, so the memory and the time of a
+/// lookup do not depend on how many runtimes a process starts.
 #[derive(Default)]
-pub(crate) struct Runtimes(Vec<Option<Id>>);
+pub(crate) struct LastRuntime(Option<Option<Id>>);
 
-impl Runtimes {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Adds the one that one is in; `false` if it was there.
-    pub(crate) fn meet(&mut self) -> bool {
+impl LastRuntime {
+    /// Remembers the current runtime. Returns whether the limiter was last used in another one, so
+    /// that the times it knows mean nothing here and it must restart.
+    pub(crate) fn enter_runtime(&mut self) -> bool {
         let current = current();
-        let new = !self.0.contains(&current);
-        if new {
-            self.0.push(current);
-        }
-        new
+        let last = self.0.replace(current);
+        last.is_some_and(|last| last != current)
     }
 }
 
@@ -140,9 +146,9 @@ impl Time {
     /// # Panics
     ///
     /// If the runtime has no timer.
-    pub(super) fn set_alarm(self, due: Tick, waker: Waker) -> clock::Alarm {
+    pub(super) fn start_timer(self, due: Tick, waker: Waker) -> clock::TimerEntry {
         let away = due.saturating_since(self.now());
-        clock::Alarm::Runtime(match Handle::try_current() {
+        clock::TimerEntry::Runtime(match Handle::try_current() {
             Ok(runtime) => {
                 // Made here, where its panic finds whoever waits, and not in the task.
                 let sleep = tokio::time::sleep(away);
@@ -157,15 +163,15 @@ impl Time {
                         waker.wake();
                     }
                 });
-                Alarm::Task(task.abort_handle(), unset)
+                Entry::Task(task.abort_handle(), unset)
             }
-            Err(_) => Alarm::System(TIMER.set(system::now().saturating_add(away), waker)),
+            Err(_) => Entry::System(TIMER.set(system::now().saturating_add(away), waker)),
         })
     }
 }
 
-impl Alarm {
-    pub(super) fn unset(self) {
+impl Entry {
+    pub(super) fn cancel(self) {
         match self {
             Self::Task(task, unset) => {
                 unset.store(true, Ordering::Relaxed);
@@ -173,5 +179,29 @@ impl Alarm {
             }
             Self::System(key) => TIMER.unset(key),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a destructor it owns no memory, so 30,000 runtimes cost what one costs.
+    #[test]
+    fn last_runtime_is_one_value_however_many_runtimes_there_are() {
+        assert!(!std::mem::needs_drop::<LastRuntime>());
+        assert!(size_of::<LastRuntime>() <= 16);
+        let runtimes = [(); 20].map(|()| {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            runtime.build().unwrap()
+        });
+        let mut last = LastRuntime::default();
+        assert!(!last.enter_runtime());
+        for runtime in &runtimes {
+            let enters = |last: &mut LastRuntime| runtime.block_on(async { last.enter_runtime() });
+            assert!(enters(&mut last));
+            assert!(!enters(&mut last));
+        }
+        assert!(last.enter_runtime());
     }
 }

@@ -1,11 +1,12 @@
 //! `Clock::tokio()` in more than one runtime, and in none.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::Builder;
+use futures::future::join_all;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 use tollgate::{Carry, Charge, Clock, Quota, RateLimiter};
 
@@ -26,23 +27,32 @@ fn at_once(limiter: &RateLimiter) -> usize {
 }
 
 #[test]
-fn it_starts_fresh_in_each_runtime_it_meets_once() {
+fn acquire_in_another_runtime_than_the_last_restarts() {
     let limiter = limiter(Quota::per_day(1).burst(7));
     let runtimes = [paused_runtime(), paused_runtime(), paused_runtime()];
-    let all = || {
-        runtimes
-            .each_ref()
-            .map(|runtime| runtime.block_on(async { at_once(&limiter) }))
+    let twice = |runtime: &Runtime| {
+        let at_once = || runtime.block_on(async { at_once(&limiter) });
+        (at_once(), at_once())
     };
-    assert_eq!(all(), [7, 7, 7]);
-    // No time has passed in any of them.
-    assert_eq!(all(), [0, 0, 0]);
-    // To be in no runtime is to be in one more.
-    assert_eq!((at_once(&limiter), at_once(&limiter)), (7, 0));
-    assert_eq!(all(), [0, 0, 0]);
-    drop(runtimes);
-    assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 7);
-    assert_eq!(at_once(&limiter), 0);
+    for _ in 0..2 {
+        // No time has passed in any of them.
+        assert_eq!(runtimes.each_ref().map(twice), [(7, 0); 3]);
+        // The outside of all runtimes counts as one more.
+        assert_eq!((at_once(&limiter), at_once(&limiter)), (7, 0));
+    }
+}
+
+#[test]
+fn static_limiter_alternating_between_two_runtimes_restarts_each_time() {
+    static LIMITER: LazyLock<RateLimiter> =
+        LazyLock::new(|| RateLimiter::new(Quota::per_day(1).burst(3)).clock(Clock::tokio()));
+    let (one, other) = (paused_runtime(), paused_runtime());
+    for _ in 0..5 {
+        for runtime in [&one, &other] {
+            assert_eq!(runtime.block_on(async { at_once(&LIMITER) }), 3);
+            assert_eq!(runtime.block_on(async { at_once(&LIMITER) }), 0);
+        }
+    }
 }
 
 #[test]
@@ -142,27 +152,31 @@ fn those_in_line_are_woken_by_an_alarm_of_the_runtime_that_was_met_last() {
     drop(left);
 }
 
-/// The alarm of the one who comes last in line is the one of the first, in a runtime that is gone then.
+/// A runtime restarts the limiter and so holds the alarm of the waiters of another one, and is then
+/// dropped with a waiter of its own.
 #[test]
 fn a_runtime_that_is_dropped_takes_nobody_of_another_with_it() {
     let limiter = limiter(Quota::per_second(10));
     let (first, second) = (paused_runtime(), paused_runtime());
-    second.block_on(async { limiter.available() });
-    let head = first.spawn(Arc::clone(&limiter).acquire_owned());
-    first.block_on(async {
-        at_once(&limiter);
-        until_in_line(&limiter, 1).await;
-    });
+    let visitor = Arc::clone(&limiter);
     second.block_on(async {
-        let wait = timeout(YEAR, limiter.acquire());
+        at_once(&limiter);
+        let waits = join_all((0..3).map(|_| limiter.acquire()));
         let gone = async {
-            until_in_line(&limiter, 2).await;
-            // A runtime must not be dropped inside of another, but on a thread of its own.
-            thread::spawn(move || drop(first)).join().unwrap();
-            assert!(head.is_finished());
+            until_in_line(&limiter, 3).await;
+            let gone = thread::spawn(move || {
+                // One waiter goes with the restart, and another one comes.
+                let own = first.spawn(Arc::clone(&visitor).acquire_owned());
+                first.block_on(until_in_line(&visitor, 3));
+                drop(first);
+                own.is_finished()
+            });
+            assert!(gone.join().unwrap());
         };
-        let (ended, ()) = tokio::join!(wait, gone);
-        ended.expect("it is not stranded").unwrap();
+        let (ended, ()) = tokio::join!(timeout(YEAR, waits), gone);
+        for charge in ended.expect("nobody is stranded") {
+            charge.unwrap();
+        }
     });
 }
 

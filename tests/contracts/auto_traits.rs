@@ -11,9 +11,9 @@ use tollgate::keyed::{self, Key, KeyHashing, OwnedKey};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
     Acquire, AcquireError, AcquireOwned, All, AtCap, BoxEnter, BoxPermit, BoxThrottle, Charge,
-    Clock, CondvarSemaphore, Cost, Decision, Detector, ErrorKind, Gate, Keyed, LeakyBucket,
-    LocalLimiter, ManualClock, MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter,
-    Reservation, Semaphore, Tick, Timeout, WaitIdle, condvar_semaphore, gate, rate,
+    Clock, CondvarSemaphore, Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter,
+    ManualClock, MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter, Reservation,
+    Semaphore, Tick, Timeout, WaitIdle, condvar_semaphore, gate, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -115,19 +115,13 @@ table! {
     EnterAll<(Shared, Arc<RateLimiter>)>:    YES  YES  YES   YES        YES           NO;
 }
 
-// A gate is a handle; what a detector has of its keys, it has under locks.
+// A gate is a handle.
 table! {
     //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
     Gate:                                    YES  YES  YES   YES        YES           YES;
-    gate::Acquire<'static>:                  YES  YES  YES   YES        YES           NO;
+    gate::Acquire<&'static Gate>:            YES  YES  YES   YES        YES           NO;
     gate::AcquireOwned:                      YES  YES  YES   YES        YES           NO;
     All<(Gate, Shared)>:                     YES  YES  YES   YES        YES           YES;
-    Detector<u64>:                           YES  YES  YES   YES        YES           NO;
-    Detector<Arc<str>>:                      YES  YES  YES   YES        YES           NO;
-    Detector<std::cell::Cell<u8>>:           YES  YES  YES   YES        YES           NO;
-    Detector<std::rc::Rc<str>>:              NO   NO   YES   YES        YES           NO;
-    gate::Pass<u64>:                         YES  YES  YES   YES        YES           YES;
-    gate::Count<u64>:                        YES  YES  YES   YES        YES           YES;
 }
 
 type Rates = Keyed<u64, RateLimiter>;
@@ -347,7 +341,7 @@ const _: () = {
     assert!(size_of::<rate::Acquire<'static>>() <= 64);
     assert!(size_of::<rate::AcquireOwned>() <= 64);
     assert!(size_of::<rate::AcquireLocal<'static>>() <= 64);
-    assert!(size_of::<gate::Acquire<'static>>() <= 64);
+    assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
     assert!(size_of::<gate::AcquireOwned>() <= 64);
     assert!(size_of::<Gate>() == size_of::<usize>());
     assert!(size_of::<keyed::Acquire<RateKey>>() <= 64);
@@ -370,10 +364,6 @@ static LIMITER: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(2))
     .jitter(Duration::ZERO)
     .statistics();
 static BUCKET: LeakyBucket = LeakyBucket::new(Quota::per_second(100), 10);
-static DETECTOR: Detector<u64> = Detector::new(Quota::per_minute(100))
-    .penalty(Duration::from_secs(600))
-    .capacity(100)
-    .buffer(10);
 
 #[test]
 fn a_limiter_in_a_static_is_used_as_any_other() {
@@ -385,15 +375,6 @@ fn a_limiter_in_a_static_is_used_as_any_other() {
     fn both<'a>(_: &rate::Acquire<'a>, _: &'a RateLimiter) {}
     let long: rate::Acquire<'static> = LIMITER.acquire();
     both(&long, &short);
-}
-
-#[test]
-fn a_detector_in_a_static_is_used_as_any_other() {
-    DETECTOR.record_many(&1, 101);
-    assert_eq!(DETECTOR.pass().flagged, [1]);
-    assert!(DETECTOR.check(&1).is_err());
-    fn sent<F: Future + Send + 'static>(_: F) {}
-    sent(DETECTOR.run(Duration::from_secs(1)));
 }
 
 /// The shortest lifetime is the semaphore's: what borrows it is covariant, as a reference is.

@@ -123,7 +123,7 @@ where
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         let state = self.map.state();
-        state.meet();
+        state.enter_runtime();
         *lock(&state.terms) = Terms::new(state.template.algorithm(), quota);
         for shard in 0..state.map.shards() {
             for line in state.take_terms_over(shard) {

@@ -89,7 +89,7 @@ where
     {
         let state = self.state();
         if !state.has_own() {
-            state.meet();
+            state.enter_runtime();
             let hash = state.map.hash(key);
             let now = state.now();
             let mut guard = state.map.lock(hash);

@@ -20,7 +20,7 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::rate::{Charge, Made, Promoted, Template};
 use crate::sync::{Mutex, lock};
-use crate::time::{Clock, Counter, Runtimes, Tick};
+use crate::time::{Clock, Counter, LastRuntime, Tick};
 use crate::wait::budget;
 
 /// How many quotas are remembered in the form in which they are needed.
@@ -39,8 +39,8 @@ pub(super) struct State<K, S> {
     /// What applies to all keys, as soon as their shards have taken it over. The last lock that is
     /// taken.
     pub(super) terms: Mutex<Terms>,
-    /// The runtimes in which it was used, if it lives on their time.
-    runtimes: Mutex<Runtimes>,
+    /// The runtime in which it was used last, if it runs on tokio's time.
+    last_runtime: Mutex<LastRuntime>,
 }
 
 /// Quotas of single keys.
@@ -123,7 +123,7 @@ impl<K, S> State<K, S> {
             at_cap,
             own: quota_of.map(own),
             terms: Mutex::new(terms),
-            runtimes: Mutex::new(Runtimes::default()),
+            last_runtime: Mutex::new(LastRuntime::default()),
         }
     }
 
@@ -145,21 +145,20 @@ impl<K, S> State<K, S> {
         self.own.is_some()
     }
 
-    /// Begins anew in a runtime in which it was not used before, if it was in another, and lives on
-    /// their time, as a [`RateLimiter`](crate::RateLimiter) does. Not under a lock.
+    /// Restarts a map on tokio's time that was last used in another runtime, as a
+    /// [`RateLimiter`](crate::RateLimiter) restarts. Not under a lock.
     #[inline]
-    pub(super) fn meet(&self) {
+    pub(super) fn enter_runtime(&self) {
         if self.counter.is_none() && self.clock().is_of_runtime() {
-            self.meet_runtime();
+            self.restart_in_new_runtime();
         }
     }
 
     #[cold]
-    fn meet_runtime(&self) {
-        let mut met = lock(&self.runtimes);
-        let (first, new) = (met.is_empty(), met.meet());
-        drop(met);
-        if !new || first {
+    fn restart_in_new_runtime(&self) {
+        // The lock was a temporary.
+        let restarts = lock(&self.last_runtime).enter_runtime();
+        if !restarts {
             return;
         }
         for mut shard in self.map.each() {
@@ -188,7 +187,7 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        self.meet();
+        self.enter_runtime();
         let own = self.own.as_ref().map(|own| {
             let owned = key.to_owned();
             (

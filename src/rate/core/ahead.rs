@@ -166,7 +166,7 @@ impl Core {
     #[cold]
     #[inline(never)]
     fn decide_ahead_slowly(&self, hand: &mut Hand, asked: Asked, mut lost: u32) -> Decided {
-        self.meet();
+        self.enter_runtime();
         loop {
             back_off(lost);
             match self.decide_ahead_by_rule(hand, asked, self.clock().now()) {

@@ -13,7 +13,7 @@ const MOST_REFUNDED: u64 = 1 << 62;
 impl Core {
     /// Takes back up to `cost` of a charge.
     pub(in crate::rate) fn refund(&self, charge: &Charge, cost: u64) {
-        self.meet();
+        self.enter_runtime();
         // Whoever is overdue goes first, as of when it was due: the alarm is late, and that is made
         // up for.
         let (mut lines, now) = self.lock_on_time();
@@ -48,7 +48,7 @@ impl Core {
 
     /// Takes so much, whatever is owed.
     pub(in crate::rate) fn charge(&self, cost: u64) -> Charge {
-        self.meet();
+        self.enter_runtime();
         let (lines, now) = self.lock_on_time();
         let seen = self.cell.hold();
         let limits = self.limits.load::<true>();
@@ -62,7 +62,7 @@ impl Core {
 
     /// Owes this much in addition, in proportion: of another `tolerance`.
     pub(in crate::rate) fn owe(&self, owed: u64, tolerance: u64) {
-        self.meet();
+        self.enter_runtime();
         let (mut lines, now) = self.lock_on_time();
         let mut seen = self.cell.hold();
         if self.limits.load::<true>().step != 0 {
@@ -84,7 +84,7 @@ impl Core {
     /// Changes the quota, and times the line anew. One that says the same in other words is only
     /// remembered.
     pub(in crate::rate) fn reconfigure(&self, quota: Quota, carry: Carry) {
-        self.meet();
+        self.enter_runtime();
         let (mut lines, now) = self.lock_on_time();
         let old = self.limits.load::<true>();
         if carry != Carry::Reset && self.is_limited_by(&old, quota) {
@@ -112,7 +112,7 @@ impl Core {
         self.begin_generation(&mut lines);
         self.cell.store(self.forget(seen), true);
         // It was set in another runtime.
-        self.alarm().take_off();
+        self.deadline().disarm();
         self.settle(lines);
     }
 

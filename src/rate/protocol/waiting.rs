@@ -26,7 +26,7 @@ impl Core {
     ) -> Result<Result<Charge, AcquireError>, (Ticket, Arm)> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
-        self.meet();
+        self.enter_runtime();
         let (lines, now) = self.lock_on_time();
         let refused = match self.admit(&lines, cost, now) {
             Ok(charge) => Ok(charge),
@@ -78,7 +78,7 @@ impl Core {
     /// Has the line looked at when it is due. Not under the lock.
     pub(in crate::rate) fn arm(&self, arm: Arm) {
         if let Some((due, bell)) = arm {
-            self.alarm().arm(self.clock(), due, bell);
+            self.deadline().arm(self.clock(), due, bell);
         }
     }
 
@@ -106,7 +106,7 @@ impl Core {
     ) -> Poll<Result<Charge, AcquireError>> {
         // Declared before the lock, so dropped after it.
         let mut _unused = None;
-        self.meet();
+        self.enter_runtime();
         let mut lines = self.lock();
         let mut look = lines.line.look(ticket, waker);
         if look != Look::Served {

@@ -20,7 +20,7 @@ fn it_is_a_throttle_by_value_and_by_reference() {
     assert_eq!(try_it(&&gate), Ok(()));
     assert_eq!(try_it(&Arc::new(gate.clone())), Ok(()));
     Waiter::new(gate.enter()).granted();
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     assert_eq!(try_it(&gate), Err(ErrorKind::Limited));
     let mut waiting = Waiter::parked(Throttle::enter(&&gate));
     clock.advance(MINUTE);
@@ -35,7 +35,7 @@ fn in_front_of_others_it_keeps_from_taking_anything() {
     let ((), slot) = both.try_acquire().unwrap();
     drop(slot);
 
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     let refused = both.try_acquire().unwrap_err();
     assert_eq!(
         (refused.kind(), refused.part()),
@@ -52,7 +52,7 @@ fn in_front_of_others_it_keeps_from_taking_anything() {
 #[test]
 fn behind_others_it_gives_back_what_they_had_taken() {
     let (gate, slots) = (Gate::new().clock(Clock::manual()), Semaphore::new(1));
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     assert_eq!(kind(all((&slots, &gate)).try_acquire()), ErrorKind::Limited);
     let waiting = Waiter::parked(all((&slots, &gate)).acquire());
     assert_eq!(slots.available_permits(), 0);
@@ -66,7 +66,7 @@ fn it_can_be_a_field_of_a_type_that_is_not_known() {
     let gate = Gate::new().clock(&clock);
     let boxed = gate.clone().boxed();
     drop(Waiter::new(boxed.acquire()).granted());
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     let mut waiting = Waiter::parked(boxed.acquire());
     clock.advance(MINUTE);
     drop(waiting.granted());

@@ -12,7 +12,7 @@ const NANO: Duration = Duration::from_nanos(1);
 fn shut() -> (Gate, ManualClock) {
     let clock = Clock::manual();
     let gate = Gate::new().clock(&clock);
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     (gate, clock)
 }
 
@@ -33,9 +33,9 @@ fn a_timeout_that_is_long_enough_waits_on_the_clock_of_the_gate() {
     clock.advance(MINUTE);
     waiting.granted();
 
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     let mut waiting = Waiter::parked(gate.acquire().timeout(MINUTE));
-    gate.shut_for(2 * MINUTE);
+    gate.block_for(2 * MINUTE);
     clock.advance(MINUTE - NANO);
     assert!(waiting.is_pending());
     clock.advance(NANO);
@@ -65,8 +65,8 @@ fn a_thread_waits_until_it_is_opened() {
 #[test]
 fn on_the_time_of_the_machine_the_timer_of_the_process_lets_go() {
     let gate = Gate::new().clock(Clock::system());
-    gate.shut_for(Duration::from_millis(3));
-    let reopens = gate.reopens_at().unwrap();
+    gate.block_for(Duration::from_millis(3));
+    let reopens = gate.blocked_until().unwrap();
     assert_eq!(gate.acquire().wait(), Ok(()));
     assert!(Clock::system().now() >= reopens);
 }
@@ -82,7 +82,7 @@ mod with_tokio {
     fn a_token_ends_a_wait() {
         let (gate, _clock) = shut();
         let token = CancellationToken::new();
-        let mut waiting = Waiter::parked(gate.acquire_cancellable(&token));
+        let mut waiting = Waiter::parked(gate.acquire().cancel_on(&token));
         let mut owned = Waiter::parked(gate.acquire_owned().cancel_on(token.clone()));
         token.cancel();
         assert_eq!(waiting.refused(), ErrorKind::Cancelled);
@@ -94,7 +94,7 @@ mod with_tokio {
     fn a_cancelled_token_wins_also_when_the_gate_is_open() {
         let (gate, token) = (Gate::new(), CancellationToken::new());
         token.cancel();
-        let refused = gate.acquire_cancellable(&token).wait();
+        let refused = gate.acquire().cancel_on(&token).wait();
         assert_eq!(kind(refused), ErrorKind::Cancelled);
     }
 
@@ -103,7 +103,7 @@ mod with_tokio {
         paused_runtime().block_on(async {
             let gate = Gate::new().clock(Clock::tokio());
             let start = tokio::time::Instant::now();
-            gate.shut_for(MINUTE);
+            gate.block_for(MINUTE);
             let handle = gate.clone();
             let waiting = tokio::spawn(async move { handle.acquire().await });
             assert_eq!(waiting.await.unwrap(), Ok(()));
@@ -117,7 +117,7 @@ mod with_tokio {
     fn in_a_test_it_follows_the_time_of_the_runtime() {
         paused_runtime().block_on(async {
             let gate = Gate::new();
-            gate.shut_for(MINUTE);
+            gate.block_for(MINUTE);
             tokio::time::advance(MINUTE).await;
             assert!(gate.check().is_ok());
         });

@@ -18,18 +18,18 @@ fn a_new_gate_is_open() {
     let gate = Gate::new();
     assert!(gate.is_open() && Gate::default().is_open());
     assert_eq!(gate.check(), Ok(()));
-    assert_eq!(gate.reopens_at(), None);
+    assert_eq!(gate.blocked_until(), None);
 }
 
 #[test]
 fn it_reopens_at_the_exact_tick() {
     let (gate, clock) = gate();
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     for left in [MINUTE, MINUTE - NANO, NANO] {
         let until = clock
             .now()
             .saturating_add(gate.check().unwrap_err().retry_after().unwrap());
-        assert_eq!(gate.reopens_at(), Some(until));
+        assert_eq!(gate.blocked_until(), Some(until));
         let now = until.saturating_since(clock.now());
         clock.advance(now - left);
         let refused = gate.check().unwrap_err();
@@ -45,10 +45,10 @@ fn it_reopens_at_the_exact_tick() {
 #[test]
 fn who_only_looks_finds_it_open_as_well() {
     let (gate, clock) = gate();
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     clock.advance(MINUTE);
-    assert_eq!(gate.reopens_at(), None);
-    gate.shut_for(MINUTE);
+    assert_eq!(gate.blocked_until(), None);
+    gate.block_for(MINUTE);
     clock.advance(MINUTE);
     assert!(gate.is_open());
 }
@@ -56,10 +56,10 @@ fn who_only_looks_finds_it_open_as_well() {
 #[test]
 fn the_longest_is_what_counts() {
     let (gate, clock) = gate();
-    gate.shut_for(2 * MINUTE);
-    gate.shut_for(MINUTE);
+    gate.block_for(2 * MINUTE);
+    gate.block_for(MINUTE);
     assert_eq!(gate.check().unwrap_err().retry_after(), Some(2 * MINUTE));
-    gate.shut_for(3 * MINUTE);
+    gate.block_for(3 * MINUTE);
     assert_eq!(gate.check().unwrap_err().retry_after(), Some(3 * MINUTE));
     clock.advance(3 * MINUTE - NANO);
     assert!(gate.check().is_err());
@@ -70,19 +70,19 @@ fn the_longest_is_what_counts() {
 #[test]
 fn for_no_time_it_is_not_shut() {
     let (gate, _clock) = gate();
-    gate.shut_for(Duration::ZERO);
+    gate.block_for(Duration::ZERO);
     assert!(gate.is_open());
     let at_the_epoch = Gate::new().clock(Clock::manual());
-    at_the_epoch.shut_for(Duration::ZERO);
+    at_the_epoch.block_for(Duration::ZERO);
     assert!(at_the_epoch.is_open());
-    at_the_epoch.shut_for(NANO);
+    at_the_epoch.block_for(NANO);
     assert!(!at_the_epoch.is_open());
 }
 
 #[test]
 fn for_ever_is_until_it_is_opened() {
     let (gate, clock) = gate();
-    gate.shut_for(Duration::MAX);
+    gate.block_for(Duration::MAX);
     clock.advance(Duration::from_secs(500 * 365 * 24 * 3600));
     assert!(gate.check().is_err());
     clock.advance(Duration::MAX);
@@ -94,11 +94,11 @@ fn for_ever_is_until_it_is_opened() {
 #[test]
 fn opening_takes_back_what_is_left() {
     let (gate, _clock) = gate();
-    gate.shut_for(2 * MINUTE);
+    gate.block_for(2 * MINUTE);
     gate.open();
     assert!(gate.is_open());
     gate.open();
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     assert_eq!(gate.check().unwrap_err().retry_after(), Some(MINUTE));
 }
 
@@ -106,7 +106,7 @@ fn opening_takes_back_what_is_left() {
 fn clones_are_of_one_gate() {
     let (gate, clock) = gate();
     let handle = gate.clone();
-    handle.shut_for(MINUTE);
+    handle.block_for(MINUTE);
     assert!(gate.check().is_err());
     clock.advance(MINUTE);
     assert!(gate.check().is_ok() && handle.is_open());
@@ -117,16 +117,16 @@ fn choosing_a_clock_makes_another_gate() {
     let gate = Gate::new();
     let handle = gate.clone();
     let other = gate.clock(Clock::manual());
-    other.shut_for(MINUTE);
+    other.block_for(MINUTE);
     assert!(handle.is_open());
 }
 
 #[test]
 fn a_gate_lives_by_the_time_of_the_machine() {
     let gate = Gate::new().clock(Clock::system());
-    gate.shut_for(Duration::from_nanos(1));
+    gate.block_for(Duration::from_nanos(1));
     while !gate.is_open() {}
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     let left = gate.check().unwrap_err().retry_after().unwrap();
     assert!(left <= MINUTE);
 }
@@ -135,7 +135,7 @@ fn a_gate_lives_by_the_time_of_the_machine() {
 fn debugging_one_says_whether_it_is_open() {
     let (gate, _clock) = gate();
     assert_eq!(format!("{gate:?}"), "Gate { open: true, waiting: 0, .. }");
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     assert_eq!(format!("{gate:?}"), "Gate { open: false, waiting: 0, .. }");
     let acquire = format!("{:?}", gate.acquire());
     assert_eq!(acquire, "Acquire { waits: false, .. }");

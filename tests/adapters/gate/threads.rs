@@ -23,7 +23,7 @@ fn who_has_shut_it_finds_it_shut_though_others_look_at_it() {
             });
         }
         for turn in 0..5_000 {
-            gate.shut_for(SECOND);
+            gate.block_for(SECOND);
             assert_eq!(gate.check().unwrap_err().retry_after(), Some(SECOND));
             clock.advance(SECOND);
             // Nobody has to have looked for it to be open; and it may be shut at once.
@@ -55,9 +55,9 @@ fn nobody_is_left_waiting() {
             while !over.load(Ordering::Relaxed) {
                 turn += 1;
                 match turn % 4 {
-                    0 => gate.shut_for(Duration::MAX),
+                    0 => gate.block_for(Duration::MAX),
                     1 | 3 => gate.open(),
-                    _ => gate.shut_for(Duration::from_micros(20)),
+                    _ => gate.block_for(Duration::from_micros(20)),
                 }
                 thread::yield_now();
             }

@@ -15,7 +15,7 @@ const NANO: Duration = Duration::from_nanos(1);
 fn shut() -> (Gate, ManualClock) {
     let clock = Clock::manual();
     let gate = Gate::new().clock(&clock);
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     (gate, clock)
 }
 
@@ -60,7 +60,7 @@ fn opening_lets_everybody_go() {
 #[test]
 fn one_that_is_shut_for_ever_lets_go_when_it_is_opened() {
     let (gate, clock) = shut();
-    gate.shut_for(Duration::MAX);
+    gate.block_for(Duration::MAX);
     let mut waiting = Waiter::parked(gate.acquire());
     clock.advance(Duration::MAX);
     assert!(waiting.is_pending());
@@ -73,7 +73,7 @@ fn who_waits_waits_longer_when_it_is_shut_for_longer() {
     let (gate, clock) = shut();
     let mut waiting = Waiter::parked(gate.acquire());
     clock.advance(MINUTE - NANO);
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     clock.advance(MINUTE - NANO);
     assert!(waiting.is_pending());
     assert_eq!(waiting.wakes(), 0);
@@ -87,7 +87,7 @@ fn who_was_let_go_goes_through_though_it_is_shut_again() {
     let (gate, clock) = shut();
     let mut waiting = Waiter::parked(gate.acquire());
     clock.advance(MINUTE);
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     waiting.granted();
     assert!(gate.check().is_err());
 }
@@ -116,7 +116,7 @@ fn who_gives_up_leaves_nothing_behind() {
     drop(waker);
     assert_eq!((counter.count(), Arc::strong_count(&counter)), (0, 1));
     let mut never_polled = Waiter::new(gate.acquire());
-    gate.shut_for(MINUTE);
+    gate.block_for(MINUTE);
     assert!(never_polled.is_pending());
     clock.advance(MINUTE);
     drop(never_polled);
@@ -159,7 +159,7 @@ impl<F: Fn() + Send + Sync> Wake for Does<F> {
 /// another one, which was set first.
 fn just_before(clock: &ManualClock, gate: &Gate, what: impl Fn(&Gate) + Send + Sync + 'static) {
     let (other, gate) = (Gate::new().clock(clock), gate.clone());
-    other.shut_for(MINUTE);
+    other.block_for(MINUTE);
     let mut waiting = Waiter::new(other.acquire_owned());
     let waker = Waker::from(Arc::new(Does(move || what(&gate))));
     assert!(waiting.poll_with(&waker).is_pending());
@@ -181,7 +181,7 @@ fn shut_again_before_anybody_was_let_go_they_go_on_waiting() {
     let (gate, clock) = shut();
     just_before(&clock, &gate, |gate| {
         gate.check().unwrap();
-        gate.shut_for(MINUTE);
+        gate.block_for(MINUTE);
     });
     let mut waiting = Waiter::parked(gate.acquire());
     clock.advance(MINUTE);

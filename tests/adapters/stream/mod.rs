@@ -1,5 +1,7 @@
 //! Streams behind a throttle: what is taken, what is started, what is told, and what is given back.
 
+#[cfg(feature = "tokio")]
+mod bounded;
 mod dropped;
 #[cfg(feature = "tokio")]
 mod ended;

@@ -1,6 +1,7 @@
 //! What is lost, and that it is told.
 
-use tollgate::{Clock, Detector, Quota};
+use tollgate::{Clock, Quota};
+use tollgate_detector::Detector;
 
 fn detector(buffer: usize) -> Detector<u32> {
     let quota = Quota::per_minute(100);

@@ -15,16 +15,16 @@
 //!
 //! The counters are in a heap, so to count takes a logarithmic number of steps, whatever the cost.
 
-use super::table::{Place, Table};
+use crate::table::{Place, Table};
 
-pub(super) struct Summary<K> {
+pub(crate) struct Summary<K> {
     table: Table<K, Counter>,
     /// The places of the table, the smallest count first.
     heap: Vec<u32>,
     floor: u64,
 }
 
-pub(super) struct Counter {
+pub(crate) struct Counter {
     count: u64,
     error: u64,
     /// Where it is in the heap.
@@ -33,13 +33,13 @@ pub(super) struct Counter {
 
 /// How much a key made: between the two, and both of them may be it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Bounds {
-    pub(super) least: u64,
-    pub(super) most: u64,
+pub(crate) struct Bounds {
+    pub(crate) least: u64,
+    pub(crate) most: u64,
 }
 
 impl Bounds {
-    pub(super) fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         Self {
             least: self.least.saturating_add(other.least),
             most: self.most.saturating_add(other.most),
@@ -48,7 +48,7 @@ impl Bounds {
 }
 
 impl<K: Eq> Summary<K> {
-    pub(super) fn new(counters: usize) -> Self {
+    pub(crate) fn new(counters: usize) -> Self {
         Self {
             table: Table::new(counters),
             heap: Vec::with_capacity(counters),
@@ -57,7 +57,7 @@ impl<K: Eq> Summary<K> {
     }
 
     /// Counts `n` for a key. What gives up its counter for it is dropped.
-    pub(super) fn add(&mut self, hash: u64, key: K, n: u64) {
+    pub(crate) fn add(&mut self, hash: u64, key: K, n: u64) {
         if let Some(place) = self.table.find(hash, &key) {
             let counter = self.table.value_mut(place);
             counter.count = counter.count.saturating_add(n);
@@ -84,12 +84,12 @@ impl<K: Eq> Summary<K> {
     }
 
     /// At most what a key made that has no counter, and by how much a count may be too high.
-    pub(super) fn floor(&self) -> u64 {
+    pub(crate) fn floor(&self) -> u64 {
         self.floor
     }
 
     /// How much a key made.
-    pub(super) fn bounds(&self, hash: u64, key: &K) -> Bounds {
+    pub(crate) fn bounds(&self, hash: u64, key: &K) -> Bounds {
         match self.table.find(hash, key) {
             Some(place) => {
                 let counter = &self.table.places()[place].value;
@@ -105,17 +105,17 @@ impl<K: Eq> Summary<K> {
         }
     }
 
-    pub(super) fn has(&self, hash: u64, key: &K) -> bool {
+    pub(crate) fn has(&self, hash: u64, key: &K) -> bool {
         self.table.find(hash, key).is_some()
     }
 
     /// Whoever has a counter.
-    pub(super) fn keys(&self) -> &[Place<K, Counter>] {
+    pub(crate) fn keys(&self) -> &[Place<K, Counter>] {
         self.table.places()
     }
 
     /// Forgets what a key has made so far.
-    pub(super) fn forgive(&mut self, hash: u64, key: &K) {
+    pub(crate) fn forgive(&mut self, hash: u64, key: &K) {
         if let Some(place) = self.table.find(hash, key) {
             let floor = self.floor;
             let counter = self.table.value_mut(place);
@@ -126,7 +126,7 @@ impl<K: Eq> Summary<K> {
         }
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.floor = 0;
         self.heap.clear();
         self.table.clear();

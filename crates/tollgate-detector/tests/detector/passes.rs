@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, Detector, ManualClock, Quota};
+use tollgate::{Clock, ManualClock, Quota};
+use tollgate_detector::Detector;
 
 const SECOND: Duration = Duration::from_secs(1);
 const PERIOD: Duration = Duration::from_secs(60);

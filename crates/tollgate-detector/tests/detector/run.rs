@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, Detector, Quota};
+use tollgate::{Clock, Quota};
+use tollgate_detector::Detector;
 
 use crate::support::Waiter;
 
@@ -38,7 +39,6 @@ fn it_ends_when_it_is_dropped() {
     assert_eq!(detector.pass().flagged, [1]);
 }
 
-#[cfg(feature = "tokio")]
 #[test]
 fn on_the_time_of_tokio_it_runs_in_a_task() {
     use std::sync::Arc;

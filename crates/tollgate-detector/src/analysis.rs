@@ -1,59 +1,60 @@
-//! Counting what was recorded, over a period, and telling who has made too much.
+//! Counts records over a period, and finds the callers over the threshold.
 //!
-//! The period is covered by slices, each with a [summary](Summary) of its own, so that what is old
-//! can be forgotten in fixed memory.
+//! Slices cover the period, each with a [summary](Summary) of its own, so that old counts can be
+//! forgotten in fixed memory.
 //!
-//! 1. What a pass finds in the buffers was recorded after the pass before it had begun. So a slice is
-//!    `since` the beginning of the pass before the first that counted into it.
-//! 2. A slice is counted into until it is a quarter of the period long, or as much longer as the
-//!    passes are apart; or is left out. So when the fourth is, the first one began a period ago, and
-//!    makes room for the next: there are four.
-//! 3. A slice is left out when it began longer ago than a period. Whatever is still counted was made
-//!    within one period; so of whom more than the threshold is counted, at the least, has made more
-//!    than the threshold within a period. Nobody is flagged by an estimate.
-//! 4. Whoever is flagged is forgiven what led to it: one excess has one penalty.
+//! 1. What a pass finds in the buffers was recorded after the previous pass began. So a slice begins
+//!    (`since`) when the pass before the first one that counts into it began.
+//! 2. A pass counts into a slice until that is a quarter of the period long, or as much longer as the
+//!    passes are apart, or is expired. There are four slices: when the fourth is complete, the first
+//!    one began a period ago, and is reused.
+//! 3. A slice is expired when it began longer than a period ago. All live counts were made within one
+//!    period, so a caller whose lower bound exceeds the threshold has exceeded it within a period.
+//!    Nobody is flagged by an estimate.
+//! 4. A flagged caller is forgiven the calls that led to it: one excess has one penalty.
 
 use std::time::Duration;
 
-use super::buffers::Buffers;
-use super::summary::{Bounds, Summary};
-use super::table::Table;
-use crate::time::Tick;
+use tollgate::Tick;
 
-/// What a [pass](crate::Detector::pass) came to.
+use crate::buffers::Buffers;
+use crate::summary::{Bounds, Summary};
+use crate::table::Table;
+
+/// What a [pass](crate::Detector::pass) found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pass<K> {
-    /// Who has been flagged by this pass, and is shut out now.
+    /// The callers whose gates this pass has blocked.
     pub flagged: Vec<K>,
-    /// How many others should have been, but as many as there are
-    /// [counters](crate::Detector::capacity) are shut out already. The next pass looks at them again.
+    /// How many more callers were over the threshold while as many gates as there are
+    /// [counters](crate::Detector::capacity) were blocked already. The next pass looks at them again.
     pub passed_over: usize,
-    /// How much was counted by this pass.
+    /// How much this pass counted.
     pub counted: u64,
-    /// How much was lost before this pass, since the one before it.
+    /// How much was lost between the previous pass and this one.
     pub lost: u64,
-    /// By how much one may have been over the threshold within the [time covered](Self::covered), and
-    /// not be flagged: by what was lost then, and by what the counters may be wrong.
+    /// By how much a caller may have exceeded the threshold within the [time covered](Self::covered)
+    /// without being flagged: what was lost in that time, plus the error of the counters.
     pub error: u64,
-    /// How far back it looked: never more than the period, and in the long run never less than three
-    /// quarters of it less the time between two passes.
+    /// How far back the pass looked: never more than the period, and in the long run never less than
+    /// three quarters of it minus the time between two passes.
     pub covered: Duration,
 }
 
-/// How much somebody made, as far as it is known.
+/// The bounds of a caller's count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Count<K> {
-    /// Who.
+    /// The caller.
     pub key: K,
-    /// Made at least this.
+    /// The lower bound.
     pub at_least: u64,
-    /// Made at most this; what was lost is part of it, as it may all have been of this one.
+    /// The upper bound. It includes what was lost, which may all have been of this caller.
     pub at_most: u64,
 }
 
-pub(super) struct Analysis<K> {
+pub(crate) struct Analysis<K> {
     slices: Box<[Slice<K>]>,
     /// Which one is counted into.
     current: usize,
@@ -72,18 +73,12 @@ struct Slice<K> {
     lost: u64,
 }
 
-/// What was found in the buffers.
-pub(super) struct Found {
-    pub(super) counted: u64,
-    pub(super) lost: u64,
-}
-
-/// In how many parts the period is forgotten, and so how many slices there are.
-pub(super) const SLICES: usize = 4;
+/// The number of slices.
+const SLICES: usize = 4;
 
 impl<K: Clone + Eq> Analysis<K> {
     /// With so many counters for each slice, and buffers of so much room.
-    pub(super) fn new(counters: usize, room: usize, period: Duration, now: Tick) -> Self {
+    pub(crate) fn new(counters: usize, room: usize, period: Duration, now: Tick) -> Self {
         let slice = |_| Slice {
             since: now,
             summary: Summary::new(counters),
@@ -99,8 +94,8 @@ impl<K: Clone + Eq> Analysis<K> {
         }
     }
 
-    /// Counts what was recorded. `now` reads the clock.
-    pub(super) fn count(&mut self, buffers: &Buffers<K>, now: impl Fn() -> Tick) -> Found {
+    /// Counts the records in the buffers. `now` reads the clock.
+    pub(crate) fn count(&mut self, buffers: &Buffers<K>, now: impl Fn() -> Tick) -> Pass<K> {
         let begin = now().max(self.before);
         self.roll(begin);
         let slice = &mut self.slices[self.current];
@@ -113,7 +108,14 @@ impl<K: Clone + Eq> Analysis<K> {
         slice.lost = slice.lost.saturating_add(lost);
         self.before = begin;
         self.end = now().max(begin);
-        Found { counted, lost }
+        Pass {
+            flagged: Vec::new(),
+            passed_over: 0,
+            counted,
+            lost,
+            error: self.error(),
+            covered: self.covered(),
+        }
     }
 
     /// Begins the next slice, if this one is long enough, or began too long ago.
@@ -141,14 +143,14 @@ impl<K: Clone + Eq> Analysis<K> {
     }
 
     /// By how much too little may be counted.
-    pub(super) fn error(&self) -> u64 {
+    fn error(&self) -> u64 {
         let errors = self
             .live()
             .flat_map(|slice| [slice.summary.floor(), slice.lost]);
         errors.fold(0, u64::saturating_add)
     }
 
-    pub(super) fn covered(&self) -> Duration {
+    fn covered(&self) -> Duration {
         self.live()
             .map(|slice| self.age(slice))
             .max()
@@ -156,7 +158,7 @@ impl<K: Clone + Eq> Analysis<K> {
     }
 
     /// Everybody who has a counter, once, and how much they made.
-    pub(super) fn everybody(&self) -> impl Iterator<Item = (u64, &K, Bounds)> {
+    fn everybody(&self) -> impl Iterator<Item = (u64, &K, Bounds)> {
         self.live().enumerate().flat_map(move |(at, slice)| {
             slice.summary.keys().iter().filter_map(move |place| {
                 let (hash, key) = (place.hash(), &place.key);
@@ -175,7 +177,7 @@ impl<K: Clone + Eq> Analysis<K> {
     }
 
     /// Who has made more than this, of which there is no doubt.
-    pub(super) fn over(&self, threshold: u64) -> Vec<(u64, K)> {
+    pub(crate) fn over(&self, threshold: u64) -> Vec<(u64, K)> {
         let over = self
             .everybody()
             .filter(|(_, _, bounds)| bounds.least > threshold);
@@ -183,14 +185,14 @@ impl<K: Clone + Eq> Analysis<K> {
     }
 
     /// Forgets what one has made so far.
-    pub(super) fn forgive(&mut self, hash: u64, key: &K) {
+    pub(crate) fn forgive(&mut self, hash: u64, key: &K) {
         for slice in &mut self.slices {
             slice.summary.forgive(hash, key);
         }
     }
 
     /// Those who made most, the first of whom it is known best.
-    pub(super) fn top(&self, most: usize) -> Vec<Count<K>> {
+    pub(crate) fn top(&self, most: usize) -> Vec<Count<K>> {
         let lost = self
             .live()
             .fold(0_u64, |lost, slice| lost.saturating_add(slice.lost));

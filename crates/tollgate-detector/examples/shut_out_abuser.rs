@@ -1,7 +1,8 @@
 //! One of a thousand callers makes too many calls, and is shut out; all others go through.
 
 use std::{sync::Arc, time::Duration};
-use tollgate::{Clock, Detector, Quota};
+use tollgate::{Clock, Quota};
+use tollgate_detector::Detector;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {

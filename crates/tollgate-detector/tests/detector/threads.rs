@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tollgate::{Clock, Detector, Quota};
+use tollgate::{Clock, Quota};
+use tollgate_detector::Detector;
 
 #[test]
 fn what_is_counted_and_what_is_lost_is_what_was_recorded() {
@@ -56,7 +57,7 @@ fn gates_that_come_and_go_on_many_threads_leave_nothing() {
                 for turn in 0..3_000_u32 {
                     let gate = detector.gate(&(turn % 3));
                     if turn % 7 == 0 {
-                        gate.shut_for(std::time::Duration::from_secs(1));
+                        gate.block_for(std::time::Duration::from_secs(1));
                         assert!(detector.check(&(turn % 3)).is_err() || gate.is_open());
                     } else if turn % 7 == 3 {
                         gate.open();

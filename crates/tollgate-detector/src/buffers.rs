@@ -13,10 +13,10 @@ use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 use std::thread::available_parallelism;
 
-use super::table::Table;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock, try_lock};
+use crate::table::Table;
 
-pub(super) struct Buffers<K> {
+pub(crate) struct Buffers<K> {
     /// As many as a power of two.
     stripes: Box<[Stripe<K>]>,
     lost: AtomicU64,
@@ -38,7 +38,7 @@ thread_local! {
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// How many stripes there are on this machine: as many as processors, up to a power of two.
-pub(super) fn stripes() -> usize {
+pub(crate) fn stripes() -> usize {
     let processors = available_parallelism().map_or(1, usize::from);
     processors.clamp(1, MOST).next_power_of_two()
 }
@@ -56,7 +56,7 @@ fn own() -> usize {
 
 impl<K: Clone + Eq> Buffers<K> {
     /// With room for so many keys in each stripe.
-    pub(super) fn new(room: usize) -> Self {
+    pub(crate) fn new(room: usize) -> Self {
         let stripe = || Stripe(Mutex::new(Table::new(room)));
         Self {
             stripes: (0..stripes()).map(|_| stripe()).collect(),
@@ -66,7 +66,7 @@ impl<K: Clone + Eq> Buffers<K> {
 
     /// Adds `n` to what is recorded of a key.
     #[inline]
-    pub(super) fn add(&self, hash: u64, key: &K, n: u64) {
+    pub(crate) fn add(&self, hash: u64, key: &K, n: u64) {
         let own = own();
         for stripe in [own, own + 1] {
             let stripe = &self.stripes[stripe & (self.stripes.len() - 1)];
@@ -94,7 +94,7 @@ impl<K: Clone + Eq> Buffers<K> {
 
     /// Hands over what was recorded, a stripe at a time. `spare` is an empty table of the same size,
     /// and is so again afterwards.
-    pub(super) fn empty(&self, spare: &mut Table<K, u64>, mut take: impl FnMut(u64, K, u64)) {
+    pub(crate) fn empty(&self, spare: &mut Table<K, u64>, mut take: impl FnMut(u64, K, u64)) {
         for stripe in &self.stripes {
             let mut table = lock(&stripe.0);
             std::mem::swap(&mut *table, spare);
@@ -107,7 +107,7 @@ impl<K: Clone + Eq> Buffers<K> {
     }
 
     /// How much was lost since this was last asked.
-    pub(super) fn take_lost(&self) -> u64 {
+    pub(crate) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }
 }

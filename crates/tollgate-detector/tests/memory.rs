@@ -7,7 +7,8 @@ use std::alloc::System;
 use std::time::Duration;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use tollgate::{Clock, Detector, Quota};
+use tollgate::{Clock, Quota};
+use tollgate_detector::Detector;
 
 #[global_allocator]
 static COUNTED: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -118,11 +119,11 @@ fn once_warm_nothing_is_allocated() {
     };
     calls();
     assert_eq!(least(|| allocations(calls)), 0);
-    gate.shut_for(SECOND);
+    gate.block_for(SECOND);
     let refused = || {
         assert!(gate.check().is_err() && detector.check(&7).is_err());
         assert!(detector.check(&8).is_ok());
-        gate.shut_for(2 * SECOND);
+        gate.block_for(2 * SECOND);
     };
     assert_eq!(least(|| allocations(refused)), 0);
 }
@@ -152,7 +153,7 @@ fn gates_that_nobody_has_leave_nothing() {
         gates
             .iter()
             .step_by(10)
-            .for_each(|gate| gate.shut_for(SECOND));
+            .for_each(|gate| gate.block_for(SECOND));
         drop(gates);
         clock.advance(SECOND);
         detector.pass();

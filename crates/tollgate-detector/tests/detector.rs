@@ -1,5 +1,6 @@
 //! What a detector promises, on a clock that is moved by hand.
 
+#[path = "../../../tests/support/mod.rs"]
 mod support;
 
 mod detector {
@@ -7,6 +8,7 @@ mod detector {
     mod gates;
     mod losses;
     mod naive;
+    mod options;
     mod passes;
     mod penalties;
     mod run;

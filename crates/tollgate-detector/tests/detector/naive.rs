@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Clock, Detector, Quota};
+use tollgate::{Clock, Quota};
+use tollgate_detector::Detector;
 
 const PERIOD: u64 = 40;
 const THRESHOLD: u64 = 12;

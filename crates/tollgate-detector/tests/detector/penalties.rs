@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, Detector, ErrorKind, ManualClock, Quota};
+use tollgate::{Clock, ErrorKind, ManualClock, Quota};
+use tollgate_detector::Detector;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const NANO: Duration = Duration::from_nanos(1);

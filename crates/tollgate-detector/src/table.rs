@@ -10,32 +10,32 @@
 
 /// So many keys at most, each with a `V`. Hashes come from outside, and are kept: nothing here asks
 /// a key for its hash.
-pub(super) struct Table<K, V> {
+pub(crate) struct Table<K, V> {
     places: Vec<Place<K, V>>,
     index: Box<[u32]>,
     capacity: usize,
 }
 
-pub(super) struct Place<K, V> {
+pub(crate) struct Place<K, V> {
     hash: u64,
-    pub(super) key: K,
-    pub(super) value: V,
+    pub(crate) key: K,
+    pub(crate) value: V,
 }
 
 const FREE: u32 = u32::MAX;
 
 /// How many places a table can have, so that the index can number them.
-pub(super) const MOST: usize = 1 << 24;
+pub(crate) const MAX_CAPACITY: usize = 1 << 24;
 
 impl<K, V> Place<K, V> {
-    pub(super) fn hash(&self) -> u64 {
+    pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 }
 
 impl<K: Eq, V> Table<K, V> {
-    /// With room for so many, at least 1 and at most [`MOST`].
-    pub(super) fn new(capacity: usize) -> Self {
+    /// With room for so many, at least 1 and at most [`MAX_CAPACITY`].
+    pub(crate) fn new(capacity: usize) -> Self {
         Self {
             places: Vec::with_capacity(capacity),
             index: vec![FREE; (2 * capacity).next_power_of_two()].into_boxed_slice(),
@@ -43,21 +43,21 @@ impl<K: Eq, V> Table<K, V> {
         }
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.places.len() == self.capacity
     }
 
-    pub(super) fn places(&self) -> &[Place<K, V>] {
+    pub(crate) fn places(&self) -> &[Place<K, V>] {
         &self.places
     }
 
-    pub(super) fn value_mut(&mut self, place: usize) -> &mut V {
+    pub(crate) fn value_mut(&mut self, place: usize) -> &mut V {
         &mut self.places[place].value
     }
 
     /// Where a key is.
     #[inline]
-    pub(super) fn find(&self, hash: u64, key: &K) -> Option<usize> {
+    pub(crate) fn find(&self, hash: u64, key: &K) -> Option<usize> {
         let mut entry = self.home(hash);
         loop {
             match self.index[entry] {
@@ -74,7 +74,7 @@ impl<K: Eq, V> Table<K, V> {
     }
 
     /// Takes a place for a key that is not there; the table is not full.
-    pub(super) fn insert(&mut self, hash: u64, key: K, value: V) -> usize {
+    pub(crate) fn insert(&mut self, hash: u64, key: K, value: V) -> usize {
         let place = self.places.len();
         self.places.push(Place { hash, key, value });
         self.enter(hash, place);
@@ -82,7 +82,7 @@ impl<K: Eq, V> Table<K, V> {
     }
 
     /// Gives a place to a key that is not there, and gives back the one that had it.
-    pub(super) fn replace(&mut self, place: usize, hash: u64, key: K) -> K {
+    pub(crate) fn replace(&mut self, place: usize, hash: u64, key: K) -> K {
         self.take_out(place);
         self.enter(hash, place);
         let there = &mut self.places[place];
@@ -91,12 +91,12 @@ impl<K: Eq, V> Table<K, V> {
     }
 
     /// Takes all of them out, and keeps the memory.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = Place<K, V>> + '_ {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Place<K, V>> + '_ {
         self.index.fill(FREE);
         self.places.drain(..)
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         drop(self.drain());
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, Detector, Quota};
+use tollgate::{Clock, Quota};
+use tollgate_detector::Detector;
 
 use crate::support::random::Random;
 
