@@ -282,7 +282,7 @@ fn cached_denial(runtime: &Runtime) -> Vec<Figure> {
 async fn calls_ahead(server: &Server, chunk: u64) -> f64 {
     const TIMES: u64 = 1_000_000;
     let store = server.store();
-    let limiter = RateLimiter::new(&store, "calls", plenty()).ahead(chunk, MINUTE);
+    let limiter = RateLimiter::new(&store, "calls", plenty()).prefetch(chunk, MINUTE);
     limiter.acquire().await.expect("there is plenty");
     let before = store.calls();
     for _ in 0..TIMES {
@@ -293,9 +293,9 @@ async fn calls_ahead(server: &Server, chunk: u64) -> f64 {
 
 /// How many nanoseconds a decision takes while enough is held, and one in the process.
 async fn time_ahead(server: &Server) -> (f64, f64) {
-    let limiter = RateLimiter::new(&server.store(), "time", plenty()).ahead(400_000, MINUTE);
+    let limiter = RateLimiter::new(&server.store(), "time", plenty()).prefetch(400_000, MINUTE);
     let local = tollgate::RateLimiter::new(plenty());
-    while limiter.acquire().await.expect("there is plenty").source() != Source::Ahead {}
+    while limiter.acquire().await.expect("there is plenty").source() != Source::TokenCache {}
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..200 {
         let start = Instant::now();

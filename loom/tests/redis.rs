@@ -1,5 +1,5 @@
 //! What `tollgate-redis` shares between threads without a lock, or between a task and a caller: the
-//! purse, and the seat of a driver. Of that crate these two files alone, as the rest is I/O.
+//! token cache and the driver slot. The rest of that crate is I/O.
 
 #![cfg(tollgate_loom)]
 #![allow(
@@ -15,10 +15,10 @@ mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 }
 
-#[path = "../../crates/tollgate-redis/src/rate/purse.rs"]
-mod purse;
-#[path = "../../crates/tollgate-redis/src/rate/seat.rs"]
-mod seat;
+#[path = "../../crates/tollgate-redis/src/queue/driver_slot.rs"]
+mod driver_slot;
+#[path = "../../crates/tollgate-redis/src/rate/token_cache.rs"]
+mod token_cache;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,8 +28,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use self::purse::Purse;
-use self::seat::Seat;
+use self::driver_slot::DriverSlot;
+use self::token_cache::TokenCache;
 
 fn model(run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -37,78 +37,78 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-fn purse() -> Arc<Purse> {
-    let purse = Purse::new(1);
-    purse.set_over(100);
-    Arc::new(purse)
+fn cache() -> Arc<TokenCache> {
+    let cache = TokenCache::new(1);
+    cache.set_expiry(100);
+    Arc::new(cache)
 }
 
-fn taker(purse: &Arc<Purse>, n: u64) -> thread::JoinHandle<Option<u64>> {
-    let purse = Arc::clone(purse);
-    thread::spawn(move || purse.take(n, || 0).map(|taken| taken.end))
+fn taker(cache: &Arc<TokenCache>, n: u64) -> thread::JoinHandle<Option<u64>> {
+    let cache = Arc::clone(cache);
+    thread::spawn(move || cache.take(n, || 0).map(|taken| taken.end))
 }
 
 #[test]
 fn two_who_take_have_tokens_of_their_own() {
     model(|| {
-        let purse = purse();
-        purse.put(3);
-        let [one, other] = [2, 1].map(|n| taker(&purse, n));
-        purse.put(1);
+        let cache = cache();
+        cache.put(3);
+        let [one, other] = [2, 1].map(|n| taker(&cache, n));
+        cache.put(1);
         let mut ends = [one.join().unwrap(), other.join().unwrap()];
         ends.sort_unstable();
         // One of two and one of one, in either order.
         assert!(matches!(ends, [Some(1), Some(3)] | [Some(2), Some(3)]));
-        assert_eq!((purse.count(), purse.number()), (1, 3));
+        assert_eq!((cache.count(), cache.number()), (1, 3));
     });
 }
 
 #[test]
 fn what_is_taken_back_is_nobodys() {
     model(|| {
-        let purse = purse();
-        purse.put(2);
-        let taken = taker(&purse, 1);
-        let passed = purse.pass(2);
+        let cache = cache();
+        cache.put(2);
+        let taken = taker(&cache, 1);
+        let passed = cache.pass(2);
         let taken = taken.join().unwrap();
         assert_eq!(passed, 2 - u64::from(taken.is_some()));
-        assert_eq!((purse.count(), purse.number()), (0, 2));
+        assert_eq!((cache.count(), cache.number()), (0, 2));
     });
 }
 
 #[test]
 fn what_is_put_back_is_there_once() {
     model(|| {
-        let purse = purse();
-        purse.put(3);
-        let mine = purse.take(2, || 0).unwrap();
+        let cache = cache();
+        cache.put(3);
+        let mine = cache.take(2, || 0).unwrap();
         assert_eq!(mine.end, 2);
-        let other = taker(&purse, 1);
-        let more = taker(&purse, 1);
-        assert!(purse.put_back(0, 3, 2));
+        let other = taker(&cache, 1);
+        let more = taker(&cache, 1);
+        assert!(cache.put_back(0, 3, 2));
         let taken = [other, more].map(|taker| taker.join().unwrap());
         let taken = taken.into_iter().flatten().count() as u64;
         assert!(taken >= 1);
-        assert_eq!((purse.count(), purse.number()), (3 - taken, taken));
+        assert_eq!((cache.count(), cache.number()), (3 - taken, taken));
     });
 }
 
 #[test]
 fn who_is_in_line_is_overtaken_by_nobody_who_comes_later() {
     model(|| {
-        let purse = purse();
-        purse.put(1);
+        let cache = cache();
+        cache.put(1);
         let shut = Arc::new(loom::sync::atomic::AtomicBool::new(false));
         let late = {
-            let (purse, shut) = (Arc::clone(&purse), Arc::clone(&shut));
+            let (cache, shut) = (Arc::clone(&cache), Arc::clone(&shut));
             thread::spawn(move || {
                 let is_late = shut.load(Ordering::Acquire);
-                (is_late, purse.take(1, || 0).is_some())
+                (is_late, cache.take(1, || 0).is_some())
             })
         };
-        purse.shut(true);
+        cache.set_closed(true);
         shut.store(true, Ordering::Release);
-        let first = purse.take_shut(1, 0).is_some();
+        let first = cache.take_queued(1, 0).is_some();
         let (is_late, took) = late.join().unwrap();
         assert!(!(is_late && took));
         assert!(first != took, "one of them has it");
@@ -119,13 +119,13 @@ fn who_is_in_line_is_overtaken_by_nobody_who_comes_later() {
 #[test]
 fn that_it_gets_empty_is_noticed() {
     model(|| {
-        let purse = purse();
-        purse.put(2);
+        let cache = cache();
+        cache.put(2);
         let taker = {
-            let purse = Arc::clone(&purse);
-            thread::spawn(move || purse.take(1, || 0).unwrap().tell)
+            let cache = Arc::clone(&cache);
+            thread::spawn(move || cache.take(1, || 0).unwrap().notify)
         };
-        let is_low = purse.is_low();
+        let is_low = cache.is_low();
         let told = taker.join().unwrap();
         assert!(is_low || told);
     });
@@ -177,23 +177,23 @@ fn to_the_end(driver: Option<Turns>) {
 fn a_driver_is_never_lost_nor_polled_twice_at_a_time() {
     for left in 1..=3 {
         model(move || {
-            let seat = Arc::new(Seat::new());
+            let slot = Arc::new(DriverSlot::new());
             let (driver, polled) = turns(left);
-            let number = seat.put(driver).ok().unwrap();
+            let number = slot.put(driver).ok().unwrap();
             let other = {
-                let seat = Arc::clone(&seat);
-                thread::spawn(move || to_the_end(seat.hand_over(None)))
+                let slot = Arc::clone(&slot);
+                thread::spawn(move || to_the_end(slot.hand_over(None)))
             };
             let mut context = Context::from_waker(Waker::noop());
             for _ in 0..2 {
-                let (stays, handed_over) = seat.poll(number, &mut context);
+                let (stays, handed_over) = slot.poll(number, &mut context);
                 to_the_end(handed_over);
                 if !stays {
                     break;
                 }
             }
             // And leaves.
-            to_the_end(seat.hand_over(Some(number)));
+            to_the_end(slot.hand_over(Some(number)));
             other.join().unwrap();
             assert_eq!(polled.load(Ordering::Relaxed), left);
         });
@@ -203,18 +203,18 @@ fn a_driver_is_never_lost_nor_polled_twice_at_a_time() {
 #[test]
 fn the_next_driver_is_polled_by_its_own_number() {
     model(|| {
-        let seat = Arc::new(Seat::new());
+        let slot = Arc::new(DriverSlot::new());
         let (driver, _) = turns(1);
-        let number = seat.put(driver).ok().unwrap();
+        let number = slot.put(driver).ok().unwrap();
         let other = {
-            let seat = Arc::clone(&seat);
+            let slot = Arc::clone(&slot);
             thread::spawn(move || {
                 let (driver, polled) = turns(1);
-                match seat.put(driver) {
+                match slot.put(driver) {
                     Ok(mine) => {
                         assert_ne!(mine, number);
                         let mut context = Context::from_waker(Waker::noop());
-                        let (stays, handed_over) = seat.poll(mine, &mut context);
+                        let (stays, handed_over) = slot.poll(mine, &mut context);
                         assert!(!stays && handed_over.is_none());
                     }
                     Err(driver) => to_the_end(Some(driver)),
@@ -223,10 +223,10 @@ fn the_next_driver_is_polled_by_its_own_number() {
             })
         };
         let mut context = Context::from_waker(Waker::noop());
-        let (stays, handed_over) = seat.poll(number, &mut context);
+        let (stays, handed_over) = slot.poll(number, &mut context);
         assert!(!stays && handed_over.is_none());
         // Another one is not its own.
-        let (stays, handed_over) = seat.poll(number, &mut context);
+        let (stays, handed_over) = slot.poll(number, &mut context);
         assert!(!stays && handed_over.is_none());
         other.join().unwrap();
     });

@@ -1,15 +1,14 @@
 //! [`Detector`]: flag, then throttle, for a fleet.
 //!
-//! 1. A call records its caller in this process, and looks whether it is shut out: nobody waits for
-//!    the server.
-//! 2. A pass takes what was recorded since the last one to the server, which adds up what all
-//!    processes bring; and shuts out here whoever is over the threshold.
-//! 3. What a pass did not send is kept for the next one, also if it is dropped; what was perhaps
+//! 1. A call records its caller in this process, and checks whether the caller is blocked. No call
+//!    waits for the server.
+//! 2. A pass sends what was recorded since the last one to the server, which adds up what all processes
+//!    send; and blocks in this process the callers that are over the threshold.
+//! 3. What a pass did not send is kept for the next one, also if the pass is dropped. What was perhaps
 //!    counted is not.
-//! 4. So many distinct callers are kept at most. Of those who are shut out there are as many as the
-//!    server says, until their time is over.
+//! 4. The number of distinct callers between two passes is bounded.
 //!
-//! Two locks, which are never held together, nor while one waits.
+//! There are two locks. They are never held together, nor while a future waits.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -21,50 +20,44 @@ use std::time::{Duration, Instant};
 use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
-use crate::rate::Rule;
-use crate::script::{Arguments, SEVERAL, numbers};
+use crate::rate::{MOST, Rule};
+use crate::script::{Arguments, EachReply, LIMIT_SET};
 use crate::slot::tag;
 use crate::store::Store;
 
-/// How many callers are brought in a call.
+/// How many callers are sent in a call.
 const BATCH: usize = 256;
 
-/// How many callers are kept, by default.
+/// The default number of callers between two passes.
 const CALLERS: usize = 65_536;
 
-/// A script counts up to there.
-const MOST: u64 = 1 << 52;
-
-/// Finds out, over all processes, who makes more calls than a threshold allows, and shuts them out
-/// for a penalty time, or until they are below it again, whichever is longer: the relaxed way, for
-/// limits that are seldom reached. On the server a caller is under the key, in braces if it has none,
-/// a colon, and the caller's name.
+/// Finds callers that make more calls than a threshold allows, over all processes, and blocks them for
+/// a penalty time or until they are below the threshold again, whichever is longer.
 ///
-/// A call costs a [`record`](Self::record) and a [`check`](Self::check), neither of which asks the
-/// server. The server hears of it in a [`pass`](Self::pass), every now and then.
+/// This is the relaxed approach, for limits that are seldom reached. A call costs a
+/// [`record`](Self::record) and a [`check`](Self::check), which do not ask the server. The server
+/// hears of it in a [`pass`](Self::pass). On the server, a caller is stored under the key (in braces if
+/// it has no tag), a colon, and the caller's name.
 ///
 /// # Lateness
 ///
-/// A pass makes a call of the store for each 256 callers that were recorded, one after the other,
-/// each of which takes at most the store's [deadline](Store::deadline) `d`: so with `c` callers at
-/// most `k·d`, where `k` is `c / 256`, rounded up. With a pass each `i` after the one before, a
-/// process shuts out a caller at most `i + 2·k·d` after the first call that it recorded of them
-/// beyond the threshold, as that may have come when a pass had just begun. It counts what other
-/// processes have brought by then; what those bring later is up to as much old.
+/// A pass makes one call of the store for each 256 callers, one after the other, and each takes at most
+/// the [deadline](Store::deadline) `d`; so `c` callers take at most `k·d`, where `k` is `c / 256`,
+/// rounded up. With a pass `i` after the one before, a process blocks a caller at most `i + 2·k·d`
+/// after the first call beyond the threshold that it recorded, because that may have come when a pass
+/// had just begun. It counts what other processes have sent by then, which is as late.
 ///
 /// # When the store fails
 ///
-/// Nobody is shut out anew, and who is shut out stays so for their time. A pass ends with the first
-/// call that fails, and what it did not send is kept for the next one; of a call that was perhaps
-/// executed up to 256 callers may count for nothing, so that nobody is counted twice.
+/// Nobody else is blocked, and blocked callers stay blocked for their time. A pass ends with the first
+/// call that fails, and keeps what it did not send for the next one. Up to 256 callers of a call that
+/// was perhaps executed may not be counted, so that nobody is counted twice.
 ///
 /// # Memory
 ///
-/// At most [`callers`](Self::callers) distinct callers are kept between two passes, 65,536 by
-/// default, with their names. Who comes beyond them is not recorded, and
-/// [counted](Self::unrecorded). How many are shut out is bounded by what the server says: each
-/// pass adds those that are over the threshold, at most as many as it brings, and forgets those
-/// whose time is over.
+/// At most [`callers`](Self::callers) distinct callers are kept between two passes, 65,536 by default,
+/// with their names. Further callers are not recorded, but [counted](Self::unrecorded). Each pass
+/// blocks at most as many callers as it sends, and forgets those whose time is over.
 ///
 /// # Examples
 ///
@@ -97,27 +90,26 @@ pub struct Detector {
     penalty: Duration,
     callers: usize,
     recorded: Mutex<Recorded>,
-    /// Until when who is shut out.
-    shut: RwLock<HashMap<String, Instant>>,
-    /// How many are shut out, so that a check is one look while nobody is.
+    /// Until when a caller is blocked.
+    blocked: RwLock<HashMap<String, Instant>>,
+    /// How many callers are blocked, so that a check is one load while nobody is.
     count: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Recorded {
     calls: HashMap<String, u64>,
-    /// Of callers beyond those that are kept.
+    /// Calls of callers beyond those that are kept.
     unrecorded: u64,
 }
 
-/// What a pass did not send yet, which is kept for the next one.
+/// What a pass has not sent yet. Dropped, it is recorded again.
 struct Unsent<'a> {
     detector: &'a Detector,
     recorded: Vec<(String, u64)>,
 }
 
 impl Unsent<'_> {
-    /// Some of it, none if there is none.
     fn take(&mut self) -> Option<Vec<(String, u64)>> {
         let rest = self.recorded.len().saturating_sub(BATCH);
         let batch = self.recorded.split_off(rest);
@@ -134,56 +126,51 @@ impl Drop for Unsent<'_> {
 }
 
 impl Detector {
-    /// Nobody is shut out yet. The burst of the threshold is how much a caller may make at once.
-    /// Makes no call.
+    /// Creates a detector that blocks nobody yet. The burst of the threshold is how many calls a caller
+    /// may make at once. Makes no call.
     ///
-    /// The server keeps a limit for each caller, by GCRA, under the key and the caller's name. In a
-    /// cluster those of a key are all in one slot.
+    /// The server keeps a limit for each caller, by GCRA. In a cluster all callers of a detector are in
+    /// one slot.
     ///
     /// # Panics
     ///
-    /// If a script cannot count by this quota, as [`RateLimiter::new`](crate::RateLimiter::new)
-    /// says.
+    /// If a script cannot count this quota, as [`RateLimiter::new`](crate::RateLimiter::new) says.
     #[track_caller]
     pub fn new(store: &Store, key: impl Into<String>, threshold: Quota) -> Self {
         let key = key.into();
-        let rule = match Rule::new(threshold, Algorithm::Gcra) {
-            Ok(rule) => rule,
-            Err(error) => panic!("{error}"),
-        };
         Self {
             store: store.clone(),
-            // So that those of all callers are in one slot of a cluster.
+            // So all callers are in one slot of a cluster.
             key: match tag(&key) {
                 Some(_) => key,
                 None => format!("{{{key}}}"),
             },
-            rule,
+            rule: Rule::of(threshold, Algorithm::Gcra),
             penalty: Duration::ZERO,
             callers: CALLERS,
             recorded: Mutex::default(),
-            shut: RwLock::default(),
+            blocked: RwLock::default(),
             count: AtomicUsize::new(0),
         }
     }
 
-    /// For how long a caller is shut out at least, from when the server says that they are over the
-    /// threshold. By default until they are below it again. At most 136 years.
+    /// Sets for how long a caller is blocked at least, from when the server says that it is over the
+    /// threshold. By default until it is below the threshold again. At most 136 years.
     pub fn penalty(mut self, penalty: Duration) -> Self {
         self.penalty = penalty;
         self
     }
 
-    /// How many distinct callers are kept between two passes, 65,536 by default; who comes beyond
-    /// them is not recorded until the next one. All are kept while the store fails, so this bounds
-    /// the memory, and by the 256 of a call, how long a pass takes.
+    /// Sets how many distinct callers are kept between two passes, 65,536 by default. Further callers
+    /// are not recorded until the next pass. This bounds the memory while the store fails, and how long
+    /// a pass takes.
     ///
     /// # Panics
     ///
     /// If `callers` is 0.
     #[track_caller]
     pub fn callers(mut self, callers: usize) -> Self {
-        assert!(callers > 0, "a detector of 0 callers finds nobody out");
+        assert!(callers > 0, "a detector of 0 callers finds nobody");
         self.callers = callers;
         self
     }
@@ -193,13 +180,13 @@ impl Detector {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a call, without asking the server: in a moment, under a lock.
+    /// Records a call, without asking the server.
     pub fn record(&self, caller: &str) {
         self.record_many(caller, 1);
     }
 
-    /// Records so many calls, or one that costs so much. Between two passes, 2^52 of a caller at
-    /// most, which is beyond all thresholds.
+    /// Records `n` calls, or one of cost `n`. Between two passes at most 2^52 of a caller are counted,
+    /// which is beyond all thresholds.
     pub fn record_many(&self, caller: &str, n: u64) {
         let recorded = &mut *self.recorded();
         let has_room = recorded.calls.len() < self.callers;
@@ -210,26 +197,26 @@ impl Detector {
         }
     }
 
-    /// How many calls were not recorded so far, since they came from more
-    /// [callers](Self::callers) than are kept.
+    /// Returns how many calls were not recorded because their callers were beyond the
+    /// [bound](Self::callers).
     pub fn unrecorded(&self) -> u64 {
         self.recorded().unrecorded
     }
 
-    /// Whether a caller may go on, without asking the server. Records nothing.
+    /// Checks that a caller is not blocked, without asking the server. Records nothing.
     ///
-    /// While nobody is shut out this is one look at a number, and otherwise one under a lock that
-    /// readers share.
+    /// While nobody is blocked this is one atomic load, and otherwise a look-up under a lock that readers
+    /// share.
     ///
     /// # Errors
     ///
-    /// `Limited`, with the time until they may again.
+    /// `Limited`, with the time until the caller may go on.
     pub fn check(&self, caller: &str) -> Result<(), AcquireError> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Ok(());
         }
-        let shut = self.shut.read().unwrap_or_else(PoisonError::into_inner);
-        let until = shut.get(caller).copied();
+        let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);
+        let until = blocked.get(caller).copied();
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
         match left.filter(|left| !left.is_zero()) {
             Some(left) => Err(AcquireError::limited(left)),
@@ -237,31 +224,30 @@ impl Detector {
         }
     }
 
-    /// Who is shut out in this process now, in no order.
+    /// Returns the callers that are blocked in this process now, in no order.
     pub fn flagged(&self) -> Vec<String> {
         let now = Instant::now();
-        let shut = self.shut.read().unwrap_or_else(PoisonError::into_inner);
-        let flagged = shut.iter().filter(|(_, until)| **until > now);
+        let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);
+        let flagged = blocked.iter().filter(|(_, until)| **until > now);
         flagged.map(|(caller, _)| caller.clone()).collect()
     }
 
-    /// Brings what was recorded to the server, and shuts out who is over the threshold; says how
+    /// Sends what was recorded to the server, and blocks callers that are over the threshold. Returns how
     /// many those are.
     ///
-    /// It makes a call for each 256 callers, one after the other, and ends with the first that
-    /// fails.
+    /// It makes a call for each 256 callers, one after the other, and ends with the first that fails.
     ///
     /// # Cancel safety
     ///
-    /// Dropped on its way, what it did not send is kept for the next pass. Of the call that is on
-    /// its way up to 256 callers may count for nothing, and are not shut out by it.
+    /// Dropped on its way, what it did not send is kept for the next pass. Up to 256 callers of the call
+    /// that is in flight may not be counted, and are not blocked by it.
     ///
     /// # Errors
     ///
-    /// How the store failed. What was not brought is kept for the next pass; what
-    /// was perhaps brought is not, so that nobody is counted twice.
+    /// How the store failed. What was not sent is kept for the next pass; what was perhaps counted is
+    /// not, so that nobody is counted twice.
     pub async fn pass(&self) -> Result<usize, StoreError> {
-        self.reopen();
+        self.unblock();
         let recorded = std::mem::take(&mut self.recorded().calls);
         let mut unsent = Unsent {
             detector: self,
@@ -269,7 +255,7 @@ impl Detector {
         };
         let mut flagged = 0;
         while let Some(batch) = unsent.take() {
-            match self.bring(&batch).await {
+            match self.send(&batch).await {
                 Ok(over) => flagged += over,
                 Err(error) => {
                     if !error.is_perhaps_charged() {
@@ -282,62 +268,59 @@ impl Detector {
         Ok(flagged)
     }
 
-    async fn bring(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
+    async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
         let keys: Vec<String> = recorded
             .iter()
             .map(|(caller, _)| format!("{}:{caller}", self.key))
             .collect();
-        let mut arguments = Arguments::new("charge");
-        for (_, n) in recorded {
-            arguments = self.rule.tell_which(arguments).number(*n);
-        }
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let value = self.store.call(&SEVERAL, &keys, &arguments).await?;
-        let numbers = numbers(&value).ok_or(StoreError::Script)?;
-        let (each, []) = numbers.get(2..).unwrap_or_default().as_chunks::<5>() else {
-            return Err(StoreError::Script);
-        };
+        let arguments = Arguments::new("charge");
+        let arguments = recorded.iter().fold(arguments, |arguments, (_, n)| {
+            self.rule.arguments_of_set(arguments).number(*n)
+        });
+        let reply = EachReply::read(&self.store.call(&LIMIT_SET, &keys, &arguments).await?)?;
         let now = Instant::now();
+        let latest = now + Duration::from_secs(u32::MAX.into());
         let mut over = 0;
-        for ((caller, _), [wait, ..]) in recorded.iter().zip(each) {
-            if *wait > 0 {
-                over += 1;
-                let time = self.penalty.max(Duration::from_micros(*wait));
-                let latest = now + Duration::from_secs(u32::MAX.into());
-                self.shut_out(caller, now.checked_add(time).unwrap_or(latest));
+        self.change_blocked(|blocked| {
+            for ((caller, _), [wait, ..]) in recorded.iter().zip(&reply.each) {
+                if *wait > 0 {
+                    over += 1;
+                    let time = self.penalty.max(Duration::from_micros(*wait));
+                    let until = now.checked_add(time).unwrap_or(latest);
+                    let before = blocked.entry(caller.clone()).or_insert(until);
+                    *before = until.max(*before);
+                }
             }
-        }
+        });
         Ok(over)
     }
 
-    fn shut_out(&self, caller: &str, until: Instant) {
-        let mut shut = self.shut.write().unwrap_or_else(PoisonError::into_inner);
-        let before = shut.entry(caller.to_owned()).or_insert(until);
-        *before = until.max(*before);
-        self.count.store(shut.len(), Ordering::Relaxed);
-    }
-
-    /// Forgets whose time is over.
-    fn reopen(&self) {
+    /// Forgets callers whose time is over.
+    fn unblock(&self) {
         let now = Instant::now();
-        let mut shut = self.shut.write().unwrap_or_else(PoisonError::into_inner);
-        shut.retain(|_, until| *until > now);
-        self.count.store(shut.len(), Ordering::Relaxed);
+        self.change_blocked(|blocked| blocked.retain(|_, until| *until > now));
     }
 
-    /// Makes a [`pass`](Self::pass) again and again, each so long after the one before. Never ends;
-    /// drop it to end it. A pass that fails is made up for by the next one.
+    fn change_blocked(&self, change: impl FnOnce(&mut HashMap<String, Instant>)) {
+        let mut blocked = self.blocked.write().unwrap_or_else(PoisonError::into_inner);
+        change(&mut blocked);
+        self.count.store(blocked.len(), Ordering::Relaxed);
+    }
+
+    /// Makes a [`pass`](Self::pass) again and again, each `interval` after the one before, until it is
+    /// dropped. The next pass makes up for one that fails.
     ///
     /// # Cancel safety
     ///
-    /// As of a [`pass`](Self::pass).
+    /// As [`pass`](Self::pass).
     pub async fn run(&self, interval: Duration) -> Infallible {
         loop {
             if self.store.sleep(interval).await.is_err() {
                 // Without its runtime no pass can be made.
                 std::future::pending::<()>().await;
             }
-            // What it could not bring is brought by the next one.
+            // The next one sends what this one could not.
             let _ = self.pass().await;
         }
     }

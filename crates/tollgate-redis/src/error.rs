@@ -180,22 +180,47 @@ impl fmt::Display for StoreError {
 
 impl Error for StoreError {}
 
-/// Of the kind [`Store`](tollgate::ErrorKind::Store), with this as its source.
+/// An error of the kind [`Store`](tollgate::ErrorKind::Store) that has this one as its source.
 impl From<StoreError> for AcquireError {
     fn from(error: StoreError) -> Self {
-        macro_rules! place {
-            ($($kind:ident)*) => {
-                match error {
-                    $(StoreError::$kind => {
-                        static PLACE: StoreError = StoreError::$kind;
-                        Self::store(&PLACE)
-                    })*
-                }
-            };
+        use StoreError::*;
+        // The source of an error is a reference.
+        static ALL: [StoreError; 16] = [
+            Timeout,
+            Disconnected,
+            Unavailable,
+            BreakerOpen,
+            TooManyClients,
+            ReadOnly,
+            Loading,
+            OutOfMemory,
+            ClusterDown,
+            CrossSlot,
+            TryAgain,
+            WrongType,
+            Script,
+            Forbidden,
+            Misconfigured,
+            NoRuntime,
+        ];
+        Self::store(&ALL[error as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acquire_error_from_each_has_it_as_its_source() {
+        for error in [
+            StoreError::Timeout,
+            StoreError::TryAgain,
+            StoreError::NoRuntime,
+        ] {
+            let refused = AcquireError::from(error);
+            let source = refused.source().and_then(|source| source.downcast_ref());
+            assert_eq!(source, Some(&error));
         }
-        place!(
-            Timeout Disconnected Unavailable BreakerOpen TooManyClients ReadOnly Loading OutOfMemory
-            ClusterDown CrossSlot TryAgain WrongType Script Forbidden Misconfigured NoRuntime
-        )
     }
 }

@@ -1,20 +1,20 @@
 #![doc = include_str!("../README.md")]
 
-mod carried;
+mod detach;
 mod detector;
 mod error;
 mod lease;
+mod limit_set;
+mod queue;
 mod rate;
 mod script;
-mod several;
 mod slot;
 mod store;
 mod sync;
-mod wait;
 
 pub use crate::detector::Detector;
 pub use crate::error::StoreError;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
+pub use crate::limit_set::{Charges, LimitSet, Outcome};
 pub use crate::rate::{Acquire, Charge, Fallback, Keyed, RateLimiter, Reservation, Source};
-pub use crate::several::{Charges, Outcome, Several};
 pub use crate::store::{Store, Warning};

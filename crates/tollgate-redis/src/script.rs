@@ -1,51 +1,47 @@
-//! Scripts: what the server runs, by its digest, so that the text travels once.
+//! Scripts: what the server runs, what it is told, and what it replies.
 //!
-//! A script is called by `EVALSHA`. A server that does not know it is sent the text by `EVAL`, on
-//! the same connection: one more trip, to the same node, and no other.
+//! A script is called by its digest, with `EVALSHA`. A server that does not know the script gets the
+//! text, with `EVAL`, on the same connection: that is one more trip, to the same node.
 
+use std::fmt::{Display, Write};
 use std::sync::LazyLock;
 
 use redis::{Arg, Cmd, FromRedisValue, RedisError, ServerErrorKind, Value};
 
-/// A script that is made of parts.
+use crate::error::StoreError;
+
 pub(crate) struct Script {
     text: String,
     digest: String,
 }
 
-macro_rules! scripts {
-    ($($(#[$doc:meta])* $name:ident = $($file:literal)+;)*) => {
-        $(
-            $(#[$doc])*
-            pub(crate) static $name: LazyLock<Script> =
-                LazyLock::new(|| Script::new(concat!($(include_str!($file), "\n"),+)));
-        )*
+macro_rules! script {
+    ($($file:literal)+) => {
+        LazyLock::new(|| Script::new(concat!($(include_str!($file), "\n"),+)))
     };
 }
 
-scripts! {
-    /// One limit that keeps a debt.
-    DEBT = "lua/quick.lua" "lua/prelude.lua" "lua/debt.lua" "lua/one.lua";
-    /// One sliding window.
-    WINDOW = "lua/prelude.lua" "lua/window.lua" "lua/one.lua";
-    /// One sliding log.
-    LOG = "lua/prelude.lua" "lua/log.lua" "lua/one.lua";
-    /// One semaphore.
-    LEASE = "lua/prelude.lua" "lua/lease.lua";
-}
+/// One limit that keeps a debt.
+pub(crate) static DEBT: LazyLock<Script> =
+    script!("lua/quick.lua" "lua/prelude.lua" "lua/debt.lua" "lua/one.lua");
+/// One sliding window.
+pub(crate) static WINDOW: LazyLock<Script> =
+    script!("lua/prelude.lua" "lua/window.lua" "lua/one.lua");
+/// One sliding log.
+pub(crate) static LOG: LazyLock<Script> = script!("lua/prelude.lua" "lua/log.lua" "lua/one.lua");
+/// One semaphore.
+pub(crate) static LEASE: LazyLock<Script> = script!("lua/prelude.lua" "lua/lease.lua");
 
-/// Several limits, of any rules.
-pub(crate) static SEVERAL: LazyLock<Script> = LazyLock::new(|| {
+/// Several limits, by any rules.
+pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {
     let rules = [
         ("debt", include_str!("lua/debt.lua")),
         ("window", include_str!("lua/window.lua")),
         ("log", include_str!("lua/log.lua")),
     ];
     let rules = rules.map(|(name, text)| format!("do\n{text}\nrules.{name} = open\nend\n"));
-    let (prelude, end) = (
-        include_str!("lua/prelude.lua"),
-        include_str!("lua/several.lua"),
-    );
+    let prelude = include_str!("lua/prelude.lua");
+    let end = include_str!("lua/several.lua");
     Script::new(&format!(
         "{prelude}\nlocal rules = {{}}\n{}{end}",
         rules.concat()
@@ -64,12 +60,8 @@ impl Script {
     pub(crate) fn by_digest(&self, keys: &[&str], arguments: &Arguments) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.digest).arg(keys.len()).arg(keys);
-        for argument in &arguments.0 {
-            match argument {
-                Argument::Word(word) => command.arg(word),
-                Argument::Number(number) => command.arg(number),
-                Argument::Text(text) => command.arg(text),
-            };
+        for argument in arguments.iter() {
+            command.arg(argument);
         }
         command
     }
@@ -94,48 +86,70 @@ impl Script {
 
 /// What a script is called with, beside its keys.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Arguments(Vec<Argument>);
-
-#[derive(Clone, Debug)]
-enum Argument {
-    Word(&'static str),
-    Number(u64),
-    Text(String),
+pub(crate) struct Arguments {
+    /// All of them, one after the other.
+    text: String,
+    ends: Vec<usize>,
 }
 
 impl Arguments {
-    pub(crate) fn new(word: &'static str) -> Self {
-        Self(vec![Argument::Word(word)])
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self::default().text(what)
     }
 
-    pub(crate) fn number(mut self, number: u64) -> Self {
-        self.0.push(Argument::Number(number));
+    pub(crate) fn text(mut self, text: impl Display) -> Self {
+        // A string takes everything.
+        let _ = write!(self.text, "{text}");
+        self.ends.push(self.text.len());
         self
     }
 
-    pub(crate) fn numbers(mut self, numbers: impl IntoIterator<Item = u64>) -> Self {
-        self.0.extend(numbers.into_iter().map(Argument::Number));
-        self
+    pub(crate) fn number(self, number: u64) -> Self {
+        self.text(number)
     }
 
-    pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
-        self.0.push(Argument::Text(text.into()));
-        self
+    pub(crate) fn numbers(self, numbers: impl IntoIterator<Item = u64>) -> Self {
+        numbers.into_iter().fold(self, Self::number)
     }
 
-    pub(crate) fn word(mut self, word: &'static str) -> Self {
-        self.0.push(Argument::Word(word));
-        self
+    fn iter(&self) -> impl Iterator<Item = &str> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        starts
+            .zip(&self.ends)
+            .map(|(start, end)| &self.text[*start..*end])
     }
 }
 
-/// What a script answers: whole numbers, and perhaps texts.
-pub(crate) fn numbers(value: &Value) -> Option<Vec<u64>> {
-    let numbers = Vec::<i64>::from_redis_value_ref(value).ok()?;
-    Some(
-        numbers
-            .into_iter()
-            .map(|number| number.max(0) as u64)
-            .collect(),
-    )
+/// The whole numbers that a script replies.
+pub(crate) fn numbers(value: &Value) -> Result<Vec<u64>, StoreError> {
+    let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Script)?;
+    let numbers = numbers.into_iter().map(|number| number.max(0) as u64);
+    Ok(numbers.collect())
+}
+
+/// The reply about several limits.
+pub(crate) struct EachReply {
+    /// 1 if all could be charged.
+    pub(crate) done: u64,
+    /// Microseconds of the server's clock.
+    pub(crate) now: u64,
+    /// Of each limit: its wait, what is free, until when it is reset, and its ticket.
+    pub(crate) each: Vec<[u64; 5]>,
+}
+
+impl EachReply {
+    pub(crate) fn read(value: &Value) -> Result<Self, StoreError> {
+        let numbers = numbers(value)?;
+        let [done, now, each @ ..] = &numbers[..] else {
+            return Err(StoreError::Script);
+        };
+        let (each, []) = each.as_chunks::<5>() else {
+            return Err(StoreError::Script);
+        };
+        Ok(Self {
+            done: *done,
+            now: *now,
+            each: each.to_vec(),
+        })
+    }
 }

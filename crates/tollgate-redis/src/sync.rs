@@ -1,4 +1,4 @@
-//! What is shared between threads, in one place, so that models can have their own.
+//! What threads share, in one place, so that models can replace it.
 
 pub(crate) use std::sync::Mutex;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};

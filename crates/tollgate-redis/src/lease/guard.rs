@@ -1,27 +1,39 @@
-//! [`Lease`]: permits that are held until they are dropped, given back, or lost.
+//! [`Lease`]: permits that are held until they are dropped, released, or lost; and the task that
+//! renews a lease, and gives it back in the end.
+//!
+//! 1. One task renews and then releases, so no renewal comes after the release.
+//! 2. A lease is held until a time by the clock of this process: one ttl after the call was sent that
+//!    last granted or renewed it, less a margin. On the server it expires later: one ttl after that
+//!    call was executed.
+//! 3. From that time on the lease is lost, whatever a later reply says. Callers who ask and the task
+//!    that prolongs read the clock under the same lock, so no caller is told otherwise later.
+//! 4. If the task is dropped, with its runtime, nothing renews any more, and the lease is lost.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::keeper::Held;
+use super::state::Shared;
 use crate::error::StoreError;
+
+/// The margin is one of so many parts of the ttl: timers are late, and clocks do not run alike.
+const MARGIN: u32 = 16;
 
 /// Permits of a [`Semaphore`](super::Semaphore), which renew themselves until they are dropped.
 ///
-/// Dropping it gives the permits back, without waiting for that; [`release`](Self::release) waits.
-/// If the process ends at once, or the runtime of the store is gone, they come back when the
-/// [ttl](super::Semaphore::ttl) has passed.
+/// Dropping a lease gives the permits back in the background; [`release`](Self::release) waits for
+/// that. If the process ends at once, or the runtime of the store is gone, the permits come back when
+/// the [ttl](super::Semaphore::ttl) has passed.
 ///
 /// A lease can be lost: the server took it for dead after a pause of this process, somebody removed
 /// it, or it could not be renewed for so long that the server may have given the permits to others.
-/// The last one is told by the clock of this process, from before the last successful call was
-/// sent; so the holder knows before the server lets another one in. Then its
-/// [`token`](Self::token) is cancelled. What must not be done twice has to check the
-/// [`fencing`](Self::fencing) number all the same: a process can be paused between any check
-/// and what it does next.
+/// The clock of this process decides the last one, from before the last successful call was sent; so
+/// the holder knows before the server admits another one. Then its [`token`](Self::token) is
+/// cancelled. Work that must not be done twice has to check the [`fencing`](Self::fencing) number all
+/// the same: a process can be paused between any check and what it does next.
 ///
 /// # Examples
 ///
@@ -45,72 +57,134 @@ use crate::error::StoreError;
 #[must_use = "a lease that is dropped is given back"]
 pub struct Lease {
     held: Arc<Held>,
-    /// What became of giving it back.
-    released: oneshot::Receiver<Result<(), StoreError>>,
+    /// None for a lease of no permits.
+    task: Option<JoinHandle<Result<(), StoreError>>>,
+}
+
+/// What a lease and its task share.
+struct Held {
+    id: String,
+    count: u32,
+    fencing: u64,
+    lost: CancellationToken,
+    /// The permits are to be given back.
+    released: CancellationToken,
+    /// None for a lease of no permits, which is held for ever.
+    until: Mutex<Option<Instant>>,
+}
+
+impl Held {
+    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
+        // Nothing panics while it is held.
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether it could be prolonged: not if it is over already.
+    fn prolong(&self, later: Instant) -> bool {
+        let mut until = self.until();
+        let is_held = until.is_some_and(|until| Instant::now() < until);
+        if is_held {
+            *until = Some(later);
+        }
+        is_held
+    }
 }
 
 impl Lease {
+    /// A lease of no permits.
+    pub(super) fn empty() -> Self {
+        Self {
+            held: Arc::new(Held {
+                id: String::new(),
+                count: 0,
+                fencing: 0,
+                lost: CancellationToken::new(),
+                released: CancellationToken::new(),
+                until: Mutex::new(None),
+            }),
+            task: None,
+        }
+    }
+
+    /// A lease that was granted by a call that was sent then.
     pub(super) fn new(
-        held: Arc<Held>,
-        released: oneshot::Receiver<Result<(), StoreError>>,
+        shared: &Arc<Shared>,
+        id: String,
+        count: u32,
+        fencing: u64,
+        sent: Instant,
     ) -> Self {
-        Self { held, released }
+        let held = Arc::new(Held {
+            id,
+            count,
+            fencing,
+            lost: CancellationToken::new(),
+            released: CancellationToken::new(),
+            until: Mutex::new(Some(sent + held_for(shared.limit.options.ttl))),
+        });
+        let lost = held.lost.clone().drop_guard();
+        let task = keep(Arc::clone(shared), Arc::clone(&held), sent, lost);
+        let task = Some(shared.store.runtime().spawn(task));
+        Self { held, task }
     }
 
-    /// The fencing number: of two leases under a key, the one that was granted later has the
-    /// greater one. What is written to can refuse a number that is less than one it has seen.
+    /// Returns the fencing number: of two leases under a key, the one that was granted later has the
+    /// greater one. A resource can refuse a number that is less than one it has seen.
     ///
-    /// It goes on rising when the server has lost its data, as it is never less than the
-    /// microsecond of the server's clock. It stays the same as long as the lease is held. That of a
-    /// lease of no permits is 0.
+    /// The number goes on rising when the server has lost its data, because it is never less than the
+    /// microsecond of the server's clock. It stays the same while the lease is held. A lease of no
+    /// permits has the number 0.
     pub fn fencing(&self) -> u64 {
-        self.held.fencing()
+        self.held.fencing
     }
 
-    /// Cancelled when the lease is lost, and not when it is given back. By a task of the store's
-    /// runtime, which may be late; [`is_lost`](Self::is_lost) is not.
+    /// Returns the token that is cancelled when the lease is lost, and not when it is given back. A
+    /// task of the store's runtime cancels it, which may be late; [`is_lost`](Self::is_lost) is not.
     pub fn token(&self) -> &CancellationToken {
-        self.held.lost()
+        &self.held.lost
     }
 
-    /// Whether the lease is lost, by the clock of this process, without asking the server. Once it
-    /// is, it stays so.
+    /// Returns whether the lease is lost, by the clock of this process, without asking the server. A
+    /// lost lease stays lost.
     pub fn is_lost(&self) -> bool {
-        self.held.is_lost()
+        let is_over = |until: Instant| Instant::now() >= until;
+        self.held.lost.is_cancelled() || self.held.until().is_some_and(is_over)
     }
 
-    /// How many permits it has.
+    /// Returns how many permits the lease has.
     pub fn count(&self) -> u32 {
-        self.held.count()
+        self.held.count
     }
 
-    /// Its id, which is its member in the sorted set on the server. That of a lease of no permits is
-    /// empty.
+    /// Returns the id, which is the member in the sorted set on the server. The id of a lease of no
+    /// permits is empty.
     pub fn id(&self) -> &str {
-        self.held.id()
+        &self.held.id
     }
 
-    /// Gives the permits back, and waits for that. Of a lease that is lost, nothing is left to do.
+    /// Gives the permits back, and waits for that. For a lost lease there is nothing to do.
     ///
     /// # Cancel safety
     ///
-    /// Dropped on the way, they are given back without anybody waiting for it.
+    /// Dropped on the way, the permits are given back in the background.
     ///
     /// # Errors
     ///
-    /// How the store failed. It is tried again in the background, until the lease has expired; but
-    /// not if a key holds something else, or the script fails.
+    /// How the store failed. It is tried again in the background, until the lease has expired; but not
+    /// if a key holds something else, or the script fails.
     pub async fn release(mut self) -> Result<(), StoreError> {
-        self.held.end();
-        let released = (&mut self.released).await;
-        // Gone without a word: the task was dropped with its runtime.
-        released.unwrap_or(Err(StoreError::NoRuntime))
+        self.held.released.cancel();
+        match self.task.take() {
+            // A task without a result was dropped with its runtime.
+            Some(task) => task.await.unwrap_or(Err(StoreError::NoRuntime)),
+            None => Ok(()),
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.held.end();
+        self.held.released.cancel();
     }
 }
 
@@ -123,4 +197,64 @@ impl fmt::Debug for Lease {
             .field("is_lost", &self.is_lost())
             .finish_non_exhaustive()
     }
+}
+
+/// Renews a lease until it is released or lost. Then it gives back what is on the server.
+async fn keep(
+    shared: Arc<Shared>,
+    held: Arc<Held>,
+    sent: Instant,
+    lost: DropGuard,
+) -> Result<(), StoreError> {
+    let renews = renew(&shared, &held, sent);
+    let is_lost = held.released.run_until_cancelled(renews).await.is_some();
+    let lease = vec![(held.id.clone(), held.count)];
+    let ttl = shared.limit.options.ttl;
+    if is_lost {
+        drop(lost);
+        // A renewal may have been executed without a reply.
+        shared.release_later(lease, ttl);
+        return Ok(());
+    }
+    lost.disarm();
+    let released = shared.release(&lease).await;
+    if released.is_err() {
+        shared.release_later(lease, ttl);
+    }
+    released
+}
+
+/// Ends when the lease is lost.
+async fn renew(shared: &Shared, held: &Held, mut sent: Instant) {
+    let ttl = shared.limit.options.ttl;
+    let mut next = sent + third(ttl);
+    loop {
+        let until = sent + held_for(ttl);
+        tokio::time::sleep_until(next.min(until).into()).await;
+        let now = Instant::now();
+        if now >= until {
+            return;
+        }
+        let renewal = shared.renew(&held.id, held.count, held.fencing);
+        let Ok(answer) = tokio::time::timeout_at(until.into(), renewal).await else {
+            return;
+        };
+        match answer {
+            Ok(true) if held.prolong(now + held_for(ttl)) => {
+                sent = now;
+                next = now + third(ttl);
+            }
+            Ok(_) => return,
+            Err(_) => next = Instant::now() + shared.pause(),
+        }
+    }
+}
+
+fn held_for(ttl: Duration) -> Duration {
+    ttl - ttl / MARGIN
+}
+
+/// Somewhat less than a third, so that a fleet does not renew all at once.
+fn third(ttl: Duration) -> Duration {
+    (ttl / 3).mul_f64(1.0 - fastrand::f64() / 10.0)
 }

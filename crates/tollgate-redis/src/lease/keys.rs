@@ -1,10 +1,10 @@
 //! The keys of one semaphore, all in one slot of a cluster.
 //!
-//! 1. The others are made of the first one: with a tag in braces, by a suffix; without one, the
-//!    whole key becomes the tag.
+//! 1. The other keys are made of the first one. A key with a tag in braces gets a suffix; without a
+//!    tag, the whole key becomes the tag.
 //! 2. The sentinel belongs to the data, not to the semaphore, so that a key that is used for the
-//!    first time can be told from one whose data was lost. A server has one. A cluster has one in
-//!    each slot, since a script sees no other slot than its own.
+//!    first time is not confused with one whose data was lost. A server has one sentinel. A cluster
+//!    has one in each slot, because a script sees no slot but its own.
 
 use std::sync::LazyLock;
 
@@ -50,21 +50,14 @@ impl Keys {
     }
 }
 
-/// For each slot, the smallest number that is in it as a tag.
+/// For each slot, the smallest number whose text is in it.
 static NUMBERS: LazyLock<Vec<u32>> = LazyLock::new(|| {
-    let mut numbers = vec![None; usize::from(SLOTS)];
-    let mut missing = numbers.len();
-    for number in 0.. {
-        let place = &mut numbers[usize::from(slot(&number.to_string()))];
-        if place.is_none() {
-            *place = Some(number);
-            missing -= 1;
-            if missing == 0 {
-                break;
-            }
-        }
+    let mut numbers = vec![0; usize::from(SLOTS)];
+    // Smaller numbers overwrite larger ones. So many fill all slots.
+    for number in (0..109_758_u32).rev() {
+        numbers[usize::from(slot(&number.to_string()))] = number;
     }
-    numbers.into_iter().flatten().collect()
+    numbers
 });
 
 #[cfg(test)]
@@ -72,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_keys_are_in_the_slot_of_the_first() {
+    fn all_of_a_key_are_in_its_slot() {
         for key in ["jobs", "{tenant}:jobs", "a{b", "{{b}", "x{t}y{u}", "{b"] {
             let keys = Keys::new(key.to_owned(), true);
             for other in keys.all() {
@@ -82,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_cannot_be_tags_are_refused() {
+    fn new_of_a_key_that_cannot_be_a_tag_panics() {
         for key in ["", "}", "a}b", "{}", "a{}b"] {
             let made = std::panic::catch_unwind(|| Keys::new(key.to_owned(), false));
             assert!(made.is_err(), "{key}");

@@ -1,20 +1,14 @@
 //! Permits on a server: leases, which end by themselves if their holder does.
 //!
-//! Flow is one way: [`line`](self::line) (who waits, no clock and no server) -> [`core`](self::core)
-//! (calls) -> [`keeper`](self::keeper) (what renews a lease) -> [`driver`](self::driver) (what asks
-//! for the line) -> the public types.
+//! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
+//! [`guard`] (a lease, and the task that renews it) -> [`calls`] (what the script is asked) ->
+//! [`keys`].
 
-mod acquire;
-mod core;
-mod driver;
+mod calls;
 mod guard;
-mod keeper;
 mod keys;
-mod line;
-mod reply;
 mod semaphore;
-mod throttle;
+mod state;
 
-pub use self::acquire::AcquireLease;
 pub use self::guard::Lease;
-pub use self::semaphore::Semaphore;
+pub use self::semaphore::{AcquireLease, Semaphore};

@@ -4,62 +4,61 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-use tollgate::CancelOn;
+use tollgate::Throttle;
 
-use super::acquire::AcquireLease;
-use super::core::{Core, Options};
+use super::guard::Lease;
 use super::keys::Keys;
+use super::state::{LeaseState, Leases, Options, Shared};
 use crate::error::StoreError;
+use crate::queue::{Wait, wait_future};
 use crate::store::Store;
 
-/// A semaphore that is kept on a server, under a key, and so holds for all who use that key.
+/// A semaphore that a server keeps under a key, and that holds for everyone who uses that key.
 ///
-/// What it gives are [leases](super::Lease): permits that come back when they are dropped, and also
-/// when the process that holds them dies, after a [ttl](Self::ttl). The server decides, by its own
-/// clock. Who waits asks again from time to time, all of a process in one call.
+/// Its permits are [leases](super::Lease): they come back when they are dropped, and also when the
+/// process that holds them dies, after a [ttl](Self::ttl). The server decides, by its own clock.
+/// Waiters ask again from time to time, all waiters of a process in one call.
 ///
-/// Cheap to clone; clones are the same semaphore. Others of the same key, in this process or another
-/// one, share nothing but the key; they may have another number of permits, which each call tells
-/// the server, but must have the same ttl.
+/// A semaphore is cheap to clone, and clones are the same semaphore. Other semaphores with the same
+/// key, in this process or another one, share nothing but the key. They may have another number of
+/// permits, which each call sends to the server, but must have the same ttl.
 ///
-/// A key that ends in a suffix to this one, with the key as its tag if it has none, belongs to it as
-/// well. Of all semaphores on a server there is one key more, `tollgate:born`; in a cluster, one
-/// in each slot that is used.
+/// A key that consists of this one and a suffix belongs to the semaphore as well; this key is its tag
+/// if it has none in braces. All semaphores on a server share one more key, `tollgate:born`; in a
+/// cluster, there is one in each slot that is used.
 ///
 /// # Order
 ///
-/// First-in first-out, over all processes: who waits has a ticket on the server, and nobody is
-/// admitted before those with an older one, however few permits it asks for. Of a process the first
-/// 256 have tickets. The ticket of a process that died expires after 40 times the
-/// [time between two polls](Self::poll); the place of one that was only slow for so long is kept, if
-/// nobody was admitted meanwhile.
+/// First-in first-out over all processes. A waiter has a ticket on the server, and nobody is admitted
+/// before an older ticket, however few permits it asks for. In a process, the first 256 waiters have
+/// tickets. The ticket of a process that died expires after 40 times the [poll](Self::poll) time. A
+/// process that was only slow for so long keeps its place if nobody was admitted meanwhile.
 ///
 /// # When the store fails
 ///
-/// Nobody is admitted who was not before: a lease cannot be granted without the store, so there is
-/// no other fallback. Who waits gets the error, of the kind [`Store`](tollgate::ErrorKind::Store), and
-/// may ask again after the longest pause of the [breaker](crate::Store::breaker). Leases that are held stay so, until their ttl has
-/// passed without one call that succeeded; then they are lost, and the holder knows.
+/// Nobody else is admitted: a lease cannot be granted without the store, so there is no other
+/// fallback. Waiters get the error, of the kind [`Store`](tollgate::ErrorKind::Store), and may ask
+/// again after the longest pause of the [breaker](crate::Store::breaker). A lease is lost when its ttl
+/// has passed without a call that succeeded, and the holder knows.
 ///
 /// # When the store loses its data
 ///
-/// After a restart without its data, or `FLUSHALL`, nobody new is admitted for a
-/// [grace](Self::grace) of one ttl. Meanwhile those who hold a lease assert it again by renewing
-/// it, with its fencing number; the others have expired. So the permits are not exceeded.
+/// After a restart without its data, or `FLUSHALL`, no newcomer is admitted for a
+/// [grace](Self::grace) time of one ttl. Meanwhile holders assert their leases again by renewing them,
+/// with their fencing numbers; other leases have expired by the end. So the permits are not exceeded.
 ///
-/// That the data is new is told by a key that all semaphores share and that does not expire. A key
-/// that is used for the first time on a server that was used before is not delayed; the very first
-/// use of a server, or in a cluster of each slot, is, as it looks like a loss of all.
+/// The server knows that its data is new by a key that all semaphores share and that does not expire.
+/// The first use of a key on a server that was used before is not delayed. The very first use of a
+/// server, or in a cluster of each slot, is delayed, because it looks like a loss of everything.
 ///
-/// What cannot be told is the loss of some keys and not of others. So the server must not evict
-/// keys: `maxmemory-policy noeviction`. After a failover to a replica that missed some writes, a
-/// lease that it does not know is asserted again if there is room and no later one was granted;
+/// The loss of some keys and not of others cannot be noticed. So the server must not evict keys:
+/// `maxmemory-policy noeviction`. After a failover to a replica that missed some writes, a lease that
+/// the replica does not know is asserted again if there is room and no later lease was granted;
 /// otherwise it is lost, and the holder knows when it renews it.
 ///
-/// When the server's clock is set back, leases and tickets last as long as they would have. When
-/// it is set forward, they expire early, and holders know when they renew them; until then, at most
-/// a third of the ttl, only the fencing number tells who holds.
+/// When the server's clock is set back, leases and tickets last as long as they would have. When it is
+/// set forward, they expire early, and holders know when they renew them; until then, at most a third
+/// of the ttl, only the fencing number shows who holds the lease.
 ///
 /// # Examples
 ///
@@ -72,8 +71,8 @@ use crate::store::Store;
 /// let store = Store::new("redis://127.0.0.1/")?;
 /// let exports = Semaphore::new(&store, "{tenant}:exports", 4).ttl(Duration::from_secs(5));
 ///
-/// // On a server that is used for the first time nobody is admitted for the first 5 seconds: it
-/// // looks like one that has lost its data. `grace(Duration::ZERO)` does without.
+/// // A server that is used for the first time looks like one that has lost its data, so nobody is
+/// // admitted for the first 5 seconds. `grace(Duration::ZERO)` does without.
 /// let lease = exports.acquire().timeout(Duration::from_secs(60)).await?;
 /// // At most four of these at once, on all machines.
 /// println!("export {}", lease.fencing());
@@ -83,24 +82,24 @@ use crate::store::Store;
 /// ```
 #[derive(Clone)]
 pub struct Semaphore {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
 }
 
-/// By default.
+/// The defaults.
 const TTL: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(25);
 
-/// The bounds of all times that are chosen: below, timers are too coarse; above, a script that adds
-/// some of them might not count exactly.
+/// The bounds of the times that users choose. Timers are too coarse for shorter ones, and the sums of
+/// longer ones might not be exact in a script.
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 
 impl Semaphore {
-    /// A semaphore under a key, which nothing else may use, of so many permits over all processes.
+    /// Creates a semaphore of so many permits over all processes, under a key that nothing else uses.
     /// Makes no call.
     ///
-    /// With none, everybody waits until there are [some](Self::set_permits). More than 2^52 are as
-    /// many.
+    /// With 0 permits, everybody waits until there are [some](Self::set_permits). More than 2^52
+    /// count as 2^52.
     ///
     /// # Panics
     ///
@@ -115,24 +114,25 @@ impl Semaphore {
             max_waiters: usize::MAX,
         };
         let keys = Keys::new(key.into(), store.is_cluster());
+        Self::made(store.clone(), keys, permits, options)
+    }
+
+    fn made(store: Store, keys: Keys, permits: usize, options: Options) -> Self {
+        let state = LeaseState::new(permits);
         Self {
-            core: Arc::new(Core::new(store.clone(), keys, permits, options)),
+            shared: Arc::new(Shared::new(store, Leases { keys, options }, state)),
         }
     }
 
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let core = &self.core;
-        let mut options = core.options;
+        let Leases { keys, mut options } = self.shared.limit.clone();
         change(&mut options);
-        let (store, keys) = (core.store.clone(), core.keys.clone());
-        Self {
-            core: Arc::new(Core::new(store, keys, self.permits(), options)),
-        }
+        Self::made(self.shared.store.clone(), keys, self.permits(), options)
     }
 
-    /// How long a lease lasts that is not renewed, 10 seconds by default. It is renewed when a
-    /// third of that has passed, so the [deadline](Store::deadline) of a call should be much
-    /// shorter. All who use the key must have the same one.
+    /// Sets how long a lease lasts that is not renewed, 10 seconds by default. A lease is renewed when a
+    /// third of that has passed, so the [deadline](Store::deadline) of a call should be much shorter.
+    /// All semaphores with the key must have the same ttl.
     ///
     /// # Panics
     ///
@@ -146,9 +146,9 @@ impl Semaphore {
         self.with(|options| options.ttl = ttl)
     }
 
-    /// How long nobody new is admitted after the server has lost its data, or was first used: one
-    /// [ttl](Self::ttl) by default. With less, the permits may be exceeded then, as with
-    /// `Duration::ZERO`, by which the first use of a server is not delayed either.
+    /// Sets how long no newcomer is admitted after the server has lost its data or was first used: one
+    /// [ttl](Self::ttl) by default. With less, the permits may be exceeded then. With
+    /// `Duration::ZERO`, the first use of a server is not delayed.
     ///
     /// # Panics
     ///
@@ -162,9 +162,8 @@ impl Semaphore {
         self.with(|options| options.grace = Some(grace))
     }
 
-    /// How long it takes until the server is asked again for those who wait: a time that is drawn
-    /// between this and twice as long; this is 25 milliseconds by default. What is given back in
-    /// this process is asked for at once.
+    /// Sets the time until the server is asked again for waiters, 25 milliseconds by default. The time
+    /// is drawn at random between this and twice as long. A release in this process asks at once.
     ///
     /// # Panics
     ///
@@ -178,26 +177,23 @@ impl Semaphore {
         self.with(|options| options.poll = poll)
     }
 
-    /// How many may wait in this process, of this semaphore and its clones; who comes then gets
-    /// `QueueFull` at once. By default as many as come.
+    /// Sets how many calls may wait for this semaphore and its clones. Another one gets `QueueFull` at
+    /// once. By default there is no bound.
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
     }
 
-    /// Waits for a permit.
-    ///
-    /// In the [order](Self#order) of tickets over all processes. It joins the line when it is first
-    /// polled.
+    /// Acquires a permit, and waits for it in the [order](Self#order) of tickets over all processes.
     ///
     /// # Cancel safety
     ///
-    /// As [`AcquireLease`]: dropped while it waits, its ticket is given back, and so is a lease that
-    /// it is granted meanwhile.
+    /// Dropped while it waits, its ticket is given back, and so is a lease that it is granted
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// `Closed`; `QueueFull`; `Store` if the store fails; inside a [`Timeout`](tollgate::Timeout)
-    /// `TimedOut`, at once if the [grace](Self::grace) lasts for longer.
+    /// `Closed`; `QueueFull`; `Store` if the store fails; with a timeout `TimedOut`, at once if the
+    /// [grace](Self::grace) lasts for longer.
     ///
     /// # Examples
     ///
@@ -222,9 +218,8 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Waits for so many permits together, in one lease. Nobody goes before it who came later, so
-    /// those behind wait as well, until there are so many at once. With 0 it has a lease at once,
-    /// which holds nothing.
+    /// Acquires `n` permits together, in one lease, and waits for them. Later waiters wait as well until
+    /// there are so many at once. With 0 the lease is there at once, and holds nothing.
     ///
     /// # Cancel safety
     ///
@@ -232,29 +227,13 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); `ExceedsCapacity` if there are not so many, or it is more than
-    /// 4096. While there are none at all, it waits.
+    /// As [`acquire`](Self::acquire); `ExceedsCapacity` if the semaphore has fewer permits, or `n` is
+    /// more than 4096. While it has none at all, the call waits.
     pub fn acquire_many(&self, n: u32) -> AcquireLease {
-        AcquireLease::new(Arc::clone(&self.core), n, false)
+        AcquireLease(Wait::new(&self.shared, n.into(), false))
     }
 
-    /// As [`acquire`](Self::acquire), until the token is cancelled.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Errors
-    ///
-    /// `Cancelled`, also if the token is cancelled already; otherwise as [`acquire`](Self::acquire).
-    pub fn acquire_cancellable<'a>(
-        &self,
-        token: &'a CancellationToken,
-    ) -> CancelOn<AcquireLease, &'a CancellationToken> {
-        self.acquire().cancel_on(token)
-    }
-
-    /// A permit, if one is free now that nobody waits for, in any process. Asks the server once.
+    /// Acquires a permit if one is free now that no process waits for. Asks the server once.
     ///
     /// # Cancel safety
     ///
@@ -267,7 +246,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// So many permits in one lease, if they are free now and nobody waits for them.
+    /// Acquires `n` permits in one lease if they are free now and no process waits for them.
     ///
     /// # Cancel safety
     ///
@@ -275,27 +254,27 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if there are not so many, or it is
-    /// more than 4096.
+    /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if the semaphore has fewer permits, or `n`
+    /// is more than 4096.
     pub fn try_acquire_many(&self, n: u32) -> AcquireLease {
-        AcquireLease::new(Arc::clone(&self.core), n, true)
+        AcquireLease(Wait::new(&self.shared, n.into(), true))
     }
 
-    /// Goes on with another number of permits, which this semaphore tells the server with its next
-    /// call. Leases that are held stay so; with fewer permits nobody is admitted until enough have
-    /// come back, and with none, nobody at all.
+    /// Sets the number of permits, which this semaphore sends to the server with its next call. Leases
+    /// stay held. With fewer permits nobody is admitted until enough have come back, and with 0,
+    /// nobody at all.
     pub fn set_permits(&self, permits: usize) {
-        self.core.state().permits = permits;
-        self.core.stir();
+        self.shared.state().own.permits = permits;
+        self.shared.on_room();
     }
 
-    /// The number of permits that this semaphore tells the server, whatever others tell it.
+    /// Returns the number of permits that this semaphore sends to the server, whatever others send.
     pub fn permits(&self) -> usize {
-        self.core.state().permits
+        self.shared.state().own.permits
     }
 
-    /// How many permits are free, whether or not somebody waits for them. During the
-    /// [grace](Self::grace), none. Asks the server: by the time of its answer there may be others.
+    /// Returns how many permits are free, whether or not somebody waits for them. During the
+    /// [grace](Self::grace) there are none. Asks the server, so the number may be outdated.
     ///
     /// # Cancel safety
     ///
@@ -305,30 +284,29 @@ impl Semaphore {
     ///
     /// How the store failed.
     pub async fn available(&self) -> Result<usize, StoreError> {
-        let free = self.core.available().await?;
+        let free = self.shared.available().await?;
         Ok(usize::try_from(free).unwrap_or(usize::MAX))
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &str {
-        self.core.keys.key()
+        self.shared.limit.key()
     }
 
-    /// How many wait in this process, of this semaphore and its clones.
+    /// Returns how many calls wait for this semaphore and its clones.
     pub fn waiting(&self) -> usize {
-        self.core.state().line.waiters.len()
+        self.shared.state().queue.len()
     }
 
-    /// Admits nobody any more, of this semaphore and its clones: who waits and who comes gets
-    /// `Closed`, and tickets are given back. Leases stay, and others of the same key as they are.
+    /// Closes this semaphore and its clones: every waiter and every later call gets `Closed`. Leases
+    /// stay held, and other semaphores with the same key stay open.
     pub fn close(&self) {
-        self.core.state().closed = true;
-        self.core.stirred.notify_one();
+        self.shared.close();
     }
 
-    /// Whether it was [closed](Self::close).
+    /// Returns whether the semaphore was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.core.state().closed
+        self.shared.state().closed
     }
 }
 
@@ -341,3 +319,56 @@ impl fmt::Debug for Semaphore {
             .finish_non_exhaustive()
     }
 }
+
+impl Throttle for Semaphore {
+    type Permit = Lease;
+    type Enter = AcquireLease;
+
+    fn enter(&self) -> AcquireLease {
+        self.acquire()
+    }
+}
+
+/// The future of `acquire`, `try_acquire` and their like of a [`Semaphore`].
+///
+/// It joins the queue when it is first polled. It can be polled anywhere, also outside of the store's
+/// runtime.
+///
+/// # Cancel safety
+///
+/// Dropped while it waits, it leaves the queue, and its ticket is given back in the background.
+/// Dropped while the server is being asked, it gives back what it is granted when the reply is there.
+///
+/// # Errors
+///
+/// Those of the method that made it. After an error of the store nothing is left on the server, or it
+/// goes as soon as the store is back: neither a ticket, nor what was perhaps granted.
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate_redis::{Semaphore, Store};
+/// use tokio_util::sync::CancellationToken;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let store = Store::new("redis://127.0.0.1/")?;
+/// let (exports, shutdown) = (Semaphore::new(&store, "exports", 4), CancellationToken::new());
+/// let lease = exports
+///     .acquire_many(2)
+///     .timeout(Duration::from_secs(5))
+///     .cancel_on(&shutdown)
+///     .await?;
+/// assert_eq!(lease.count(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct AcquireLease(Wait<Leases>);
+
+wait_future!(AcquireLease, Lease);

@@ -1,4 +1,4 @@
-//! [`Charge`]: what a limit took, and [`Source`]: who decided.
+//! [`Charge`]: what a rate limit took for a call, and [`Source`]: who decided.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use tollgate::{AcquireError, Decision, Tick};
 
-use super::reply::{micros, system_time};
+use super::reply::Reply;
 use super::rule::Rule;
 
 /// Who decided.
@@ -17,21 +17,20 @@ pub enum Source {
     Store,
     /// The server, in a call for several callers.
     Coalesced,
-    /// This process, out of what it had [taken ahead](super::RateLimiter::ahead), perhaps just now,
-    /// for those who were in line.
-    Ahead,
-    /// This process, as the server could not: by the [fallback](super::Fallback).
+    /// This process, by tokens that it had [prefetched](super::RateLimiter::prefetch), perhaps just
+    /// now for the callers in the queue.
+    TokenCache,
+    /// This process, by the [fallback](super::Fallback), because the server could not decide.
     Fallback,
-    /// This process, by what the server said to somebody else: a denial that still holds.
-    Known,
-    /// Nobody, as nothing was asked for.
+    /// This process, by an earlier denial of the server that still holds.
+    DeniedCache,
+    /// Nobody, because the call costs nothing.
     Nobody,
 }
 
 impl Source {
-    /// Who refused, of an error of the kind [`Limited`](tollgate::ErrorKind::Limited) that a
-    /// [`RateLimiter`](super::RateLimiter) gave to who tried. Who would not wait for so long, and gets
-    /// `TimedOut`, is not told.
+    /// Returns who refused, for the error of a call that [tried](super::RateLimiter::try_acquire) and
+    /// was denied. Other errors have no source of this type.
     ///
     /// # Examples
     ///
@@ -48,23 +47,14 @@ impl Source {
         refused.source()?.downcast_ref().copied()
     }
 
-    /// The server, in a call for so many.
-    pub(super) fn for_so_many(callers: usize) -> Self {
-        if callers > 1 {
-            Self::Coalesced
-        } else {
-            Self::Store
-        }
-    }
-
-    /// A refusal by this one.
+    /// A denial by this source.
     pub(super) fn limited(self, wait: Duration) -> AcquireError {
         static SOURCES: [Source; 6] = [
             Source::Store,
             Source::Coalesced,
-            Source::Ahead,
+            Source::TokenCache,
             Source::Fallback,
-            Source::Known,
+            Source::DeniedCache,
             Source::Nobody,
         ];
         AcquireError::limited_by(wait, &SOURCES[self as usize])
@@ -76,23 +66,23 @@ impl fmt::Display for Source {
         f.write_str(match self {
             Self::Store => "decided by the server",
             Self::Coalesced => "decided by the server, for several callers",
-            Self::Ahead => "decided out of what was taken ahead",
+            Self::TokenCache => "decided by prefetched tokens",
             Self::Fallback => "decided by the fallback",
-            Self::Known => "known from an earlier call",
-            Self::Nobody => "nothing was asked for",
+            Self::DeniedCache => "known from an earlier denial",
+            Self::Nobody => "the call costs nothing",
         })
     }
 }
 
-/// So that it is the [source](Error::source) of a refusal.
+/// A source is the [`source`](Error::source) of a denial.
 impl Error for Source {}
 
-/// What a limit took for a call.
+/// What a rate limit took for a call.
 ///
-/// Plain data: to drop it keeps the charge, time pays it off. If the call was not made after all,
-/// hand it to [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
-/// [`settle`](super::RateLimiter::settle), of a limiter of the same key: another one gives nothing
-/// back.
+/// A charge is plain data: dropping it keeps the charge, and time pays it off. If the call is not
+/// made after all, pass it to [`refund`](super::RateLimiter::refund); if the call costs more or less
+/// than expected, to [`settle`](super::RateLimiter::settle). Use a limiter of the same key: another
+/// one gives nothing back.
 #[derive(Debug)]
 pub struct Charge {
     pub(super) cost: u64,
@@ -105,7 +95,7 @@ pub struct Charge {
     pub(super) reset: Duration,
 }
 
-/// What it is known by.
+/// How the one who took a charge identifies it.
 #[derive(Debug)]
 pub(super) enum Ticket {
     /// On the server.
@@ -114,19 +104,44 @@ pub(super) enum Ticket {
         position: u64,
         made: u64,
     },
-    /// By the limiter that stands in for the server.
+    /// The fallback took it.
     Local(tollgate::rate::Charge),
-    /// By what this process took ahead: the number after that of the last token.
-    Ahead(u64),
-    /// Nowhere.
+    /// It was paid with prefetched tokens. This is the number after that of the last one.
+    Cached(u64),
+    /// Nobody counts it.
     Open,
 }
 
 impl Charge {
-    pub(super) fn open(cost: u64, source: Source) -> Self {
+    /// A charge that the server made, after which it charged so much more in the same call.
+    pub(super) fn granted(
+        rule: &Rule,
+        reply: &Reply,
+        cost: u64,
+        after: u64,
+        source: Source,
+    ) -> Self {
         Self {
             cost,
-            at: micros(SystemTime::now()),
+            at: reply.now,
+            source,
+            ticket: Ticket::Store {
+                rule: *rule,
+                position: rule.position(reply.position, after),
+                made: reply.made,
+            },
+            limit: rule.burst,
+            remaining: reply.free.saturating_add(after),
+            reset: reply.reset,
+        }
+    }
+
+    /// A charge that the server does not know.
+    pub(super) fn open(cost: u64, source: Source) -> Self {
+        let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        Self {
+            cost,
+            at: u64::try_from(since.as_micros()).unwrap_or(u64::MAX),
             source,
             ticket: Ticket::Open,
             limit: 0,
@@ -135,28 +150,29 @@ impl Charge {
         }
     }
 
-    /// How much was charged.
+    /// Returns how much was charged.
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// When it was charged, by the server's clock, in whole microseconds; by the clock of this
+    /// Returns when it was charged: by the server's clock, in whole microseconds; by the clock of this
     /// machine if the server did not decide.
     pub fn at(&self) -> SystemTime {
-        system_time(self.at)
+        SystemTime::UNIX_EPOCH + Duration::from_micros(self.at)
     }
 
-    /// Who decided.
+    /// Returns who decided.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// How the limit stood just after, for the headers of an answer; by the server's clock.
+    /// Returns the state of the limit just after the charge, by the server's clock, for the headers of
+    /// a response.
     ///
-    /// Of a charge out of what was taken [ahead](super::RateLimiter::ahead), what remains is what this
-    /// process holds, and until when all is paid off is not known, so zero:
-    /// [`peek`](super::RateLimiter::peek) asks the server. All zero of what a
-    /// [fallback](super::Fallback) decided. [`source`](Self::source) tells these apart.
+    /// For a charge of [prefetched](super::RateLimiter::prefetch) tokens, `remaining` is what this
+    /// process holds, and `reset_after` is zero because it is not known;
+    /// [`peek`](super::RateLimiter::peek) asks the server. For a charge by the
+    /// [fallback](super::Fallback), everything is zero. [`source`](Self::source) tells these apart.
     ///
     /// # Examples
     ///

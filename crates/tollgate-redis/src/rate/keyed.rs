@@ -1,4 +1,4 @@
-//! [`Keyed`]: the limiters of many keys.
+//! [`Keyed`]: the rate limiters of many keys.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -9,18 +9,18 @@ use tollgate::Quota;
 
 use super::limiter::RateLimiter;
 
-/// A limit for each of many keys: users, tenants, addresses.
+/// A rate limit for each of many keys: users, tenants, addresses.
 ///
-/// Those who use the same key at the same time have the same [`RateLimiter`] of it, so they share its
-/// calls, its line, and what it knows of denials, as they would not with one made for each request.
+/// Callers who use the same key at the same time get the same [`RateLimiter`], so they share its
+/// calls, its queue, and its known denials. Limiters that are made for each request do not.
 ///
-/// It remembers so many limiters at most. The one that was not asked for for longest is forgotten
-/// first: who has it goes on with it, and who asks for its key then gets another one. Nothing is
-/// lost by that but what they would have shared, as it is the server that counts; while it is away,
-/// and a [`Local`](super::Fallback::Local) share decides, that is a whole share anew.
+/// The map keeps a bounded number of limiters, and evicts the one that was used least recently.
+/// Callers who have an evicted limiter can go on with it; the next caller for its key gets another
+/// one. Nothing but the sharing is lost, because the server counts. While the server is away and a
+/// [`Local`](super::Fallback::Local) share decides, the other limiter has a whole share again.
 ///
-/// What a forgotten one has [taken ahead](RateLimiter::ahead), and those of a `Keyed` that is dropped,
-/// goes back in the background.
+/// Tokens that an evicted limiter has [prefetched](RateLimiter::prefetch) go back in the background,
+/// and so do those of a `Keyed` that is dropped.
 ///
 /// # Examples
 ///
@@ -37,10 +37,10 @@ use super::limiter::RateLimiter;
 /// let users = Keyed::new(each, 100_000);
 ///
 /// // Under the key `requests:42`.
-/// users.get("42").acquire().timeout(Duration::from_secs(2)).await?;
-/// // Whoever pays has more.
+/// users.key("42").acquire().timeout(Duration::from_secs(2)).await?;
+/// // Customers who pay have more.
 /// let paid = Quota::per_minute(1000).burst(100);
-/// users.get_with("77", paid).try_acquire().await?;
+/// users.key_with("77", paid).try_acquire().await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -50,69 +50,69 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// Limiters as this one, each under its key, a colon, and a key of its own. At most so many are
-    /// remembered.
+    /// Creates a map of limiters like this one. A limiter is stored under the key of the model, a
+    /// colon, and its own key. At most `max_keys` limiters are kept.
     ///
-    /// On a cluster all keys are in one slot if the first part has a part in braces, and anywhere
-    /// if it has none.
+    /// In a cluster, all keys are in one slot if the key of the model has a tag in braces, and spread
+    /// over all slots otherwise.
     ///
     /// # Panics
     ///
-    /// If `most` is 0.
+    /// If `max_keys` is 0.
     #[track_caller]
-    pub fn new(model: RateLimiter, most: usize) -> Self {
-        let Some(most) = NonZeroUsize::new(most) else {
-            panic!("limiters of at most 0 keys cannot be shared");
+    pub fn new(model: RateLimiter, max_keys: usize) -> Self {
+        let Some(max_keys) = NonZeroUsize::new(max_keys) else {
+            panic!("a map of at most 0 keys keeps none");
         };
         Self {
             model,
-            limiters: Mutex::new(LruCache::new(most)),
+            limiters: Mutex::new(LruCache::new(max_keys)),
         }
     }
 
     fn limiters(&self) -> MutexGuard<'_, LruCache<String, RateLimiter>> {
-        // What is there stays whole, whatever panics.
+        // The map stays whole, whatever panics.
         self.limiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The limiter of a key, by the quota that it has, which is that of the model at first. Makes no
+    /// Returns the limiter of a key, with the quota that it has: at first, that of the model. Makes no
     /// call.
-    pub fn get(&self, key: &str) -> RateLimiter {
-        let mut forgotten = None;
+    pub fn key(&self, key: &str) -> RateLimiter {
+        let mut evicted = None;
         let mut limiters = self.limiters();
         let found = limiters.get(key).cloned();
         let limiter = found.unwrap_or_else(|| {
             let limiter = self.model.of_key(key);
-            forgotten = limiters.push(key.to_owned(), limiter.clone());
+            evicted = limiters.push(key.to_owned(), limiter.clone());
             limiter
         });
         drop(limiters);
-        // Outside of the lock, as it may give back what it has taken ahead.
-        drop(forgotten);
+        // Without the lock, because it may give back tokens.
+        drop(evicted);
         limiter
     }
 
-    /// The limiter of a key, which [goes on](RateLimiter::set_quota) by this quota if it has another
+    /// Returns the limiter of a key, and [sets](RateLimiter::set_quota) this quota if it has another
     /// one. Makes no call.
     ///
     /// # Panics
     ///
     /// As [`RateLimiter::set_quota`].
     #[track_caller]
-    pub fn get_with(&self, key: &str, quota: Quota) -> RateLimiter {
-        let limiter = self.get(key);
+    pub fn key_with(&self, key: &str, quota: Quota) -> RateLimiter {
+        let limiter = self.key(key);
         if limiter.quota() != quota {
             limiter.set_quota(quota);
         }
         limiter
     }
 
-    /// How many are remembered.
+    /// Returns how many limiters the map keeps now.
     pub fn len(&self) -> usize {
         self.limiters().len()
     }
 
-    /// Whether none is.
+    /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

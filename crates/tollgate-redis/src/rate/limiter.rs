@@ -1,29 +1,31 @@
-//! [`RateLimiter`]: at most so many in a time, over all machines.
+//! [`RateLimiter`]: how a rate limit on a server is made and changed.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate::{Algorithm, Oversize, Quota};
 
-use super::core::{Core, Options};
-use super::fallback::{Fallback, stand_in};
+use super::fallback::Fallback;
+use super::prefetch::{Batches, Prefetch};
 use super::rule::Rule;
+use super::state::{Options, Rate, RateState, Shared};
 use crate::store::Store;
 
-/// A rate limit that is kept on a server, under a key, and so holds for all who use that key.
+/// A rate limit that a server keeps under a key, and that holds for everyone who uses that key.
 ///
-/// The server decides, by its own clock, in one trip. Callers in this process who come while a call
-/// is on its way are put into the next one, in their order; so a hot key needs few calls. What
-/// was denied until a time is denied without a call until then, but for what waits.
+/// The server decides, by its own clock, in one round trip. Calls that come while a request is in
+/// flight are combined into the next one, in their order; so a hot key needs few requests. A call that
+/// was denied until a time is denied without a request until then.
 ///
-/// Cheap to clone; clones are the same limiter. Others of the same key, in this process or another
-/// one, share nothing but the key; so the quota can be another one for each call.
+/// A limiter is cheap to clone, and clones are the same limiter. Other limiters with the same key, in
+/// this process or another one, share nothing but the key, so they may have other quotas.
 ///
 /// # Order
 ///
-/// First-in first-out within a limiter. Between processes, whoever asks first when there is enough.
+/// First-in first-out within a limiter. Between processes, the first one that asks when there is
+/// enough.
 ///
 /// # Examples
 ///
@@ -49,26 +51,24 @@ pub struct RateLimiter {
     handle: Arc<Handle>,
 }
 
-/// What all clones have, so that the last one is told from the others.
-struct Handle {
-    core: Arc<Core>,
-}
+/// Is dropped with the last clone.
+struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // What was taken ahead goes back.
-        self.core.abandoned.store(true, Ordering::Release);
-        self.core.stirred.notify_one();
+        // Prefetched tokens go back.
+        self.0.limit.abandoned.store(true, Ordering::Release);
+        self.0.notify();
     }
 }
 
 impl RateLimiter {
-    /// A limit under a key, which nothing else may use. Makes no call.
+    /// Creates a limit under a key that nothing else uses. Makes no call.
     ///
     /// # Panics
     ///
-    /// If a script cannot count by this quota: its burst times its period, in microseconds, is more
-    /// than 2^52, and they have no common divisor that helps.
+    /// If a script cannot count this quota: its burst times its period, in microseconds, is more than
+    /// 2^52, and they have no common divisor that helps.
     #[track_caller]
     pub fn new(store: &Store, key: impl Into<String>, quota: Quota) -> Self {
         let options = Options {
@@ -79,62 +79,73 @@ impl RateLimiter {
             max_waiters: usize::MAX,
             coalesce: true,
             recheck: Duration::from_secs(1),
-            ahead: None,
+            prefetch: None,
         };
         Self::made(store.clone(), key.into(), quota, options)
     }
 
     #[track_caller]
     fn made(store: Store, key: String, quota: Quota, options: Options) -> Self {
-        let rule = Self::rule(quota, options.algorithm);
-        let part = options.fallback.part(quota, options.algorithm);
-        let stand_in = part.map(|part| stand_in(part, options.algorithm));
+        let rule = Rule::of(quota, options.algorithm);
+        let fallback = options.fallback.limiter(quota, options.algorithm);
+        let prefetch = options.prefetch;
+        let rate = Rate {
+            key,
+            options,
+            prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
+            abandoned: AtomicBool::new(false),
+        };
+        let state = RateState {
+            quota,
+            rule,
+            denied: None,
+            forgotten: 0,
+            batches: Batches::default(),
+            fallback: fallback.map(Arc::new),
+        };
         Self {
-            handle: Arc::new(Handle {
-                core: Arc::new(Core::new(store, key, quota, rule, options, stand_in)),
-            }),
+            handle: Arc::new(Handle(Arc::new(Shared::new(store, rate, state)))),
         }
     }
 
-    pub(super) fn core(&self) -> &Arc<Core> {
-        &self.handle.core
-    }
-
-    /// As this one, of a key behind its own.
-    pub(super) fn of_key(&self, key: &str) -> Self {
-        let core = &self.handle.core;
-        let quota = core.state().quota;
-        let key = format!("{}:{key}", core.key);
-        Self::made(core.store.clone(), key, quota, core.options)
-    }
-
-    #[track_caller]
-    fn rule(quota: Quota, algorithm: Algorithm) -> Rule {
-        match Rule::new(quota, algorithm) {
-            Ok(rule) => rule,
-            Err(error) => panic!("{error}"),
-        }
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.handle.0
     }
 
     #[track_caller]
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let core = &self.handle.core;
-        let mut options = core.options;
+        let shared = self.shared();
+        let mut options = shared.limit.options;
         change(&mut options);
-        let quota = core.state().quota;
-        Self::made(core.store.clone(), core.key.clone(), quota, options)
+        Self::made(
+            shared.store.clone(),
+            shared.limit.key.clone(),
+            self.quota(),
+            options,
+        )
     }
 
-    /// Decides by another algorithm than GCRA.
+    /// A limiter like this one, with this at the end of its key.
+    pub(super) fn of_key(&self, key: &str) -> Self {
+        let shared = self.shared();
+        let key = format!("{}:{key}", shared.limit.key);
+        Self::made(
+            shared.store.clone(),
+            key,
+            self.quota(),
+            shared.limit.options,
+        )
+    }
+
+    /// Sets the algorithm, which is GCRA by default.
     ///
-    /// A compact log is one like the other here. A key is of one algorithm: those that keep a debt
-    /// (`Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval`) can follow each other, and others need
-    /// another key.
+    /// Algorithms that keep a debt (`Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval`) can follow
+    /// each other on a key. The others need a key of their own.
     ///
     /// # Panics
     ///
-    /// If the quota is none for it, as [`Algorithm::check`] says; if a script cannot count by it;
-    /// and for a log, if the count is more than 65,536.
+    /// If the quota does not fit the algorithm, as [`Algorithm::check`] says; if a script cannot count
+    /// it; and for a log, if the count is more than 65,536.
     ///
     /// # Examples
     ///
@@ -152,11 +163,11 @@ impl RateLimiter {
         self.with(|options| options.algorithm = algorithm)
     }
 
-    /// What to do while the store cannot decide. By default everybody gets the error.
+    /// Sets what to do while the store cannot decide. By default every call gets the error.
     ///
     /// # Panics
     ///
-    /// If the share of a [`Local`](Fallback::Local) is one of none, or too small for the algorithm.
+    /// If the share of a [`Local`](Fallback::Local) is 0, or too small for the algorithm.
     ///
     /// # Examples
     ///
@@ -175,7 +186,7 @@ impl RateLimiter {
         self.with(|options| options.fallback = fallback)
     }
 
-    /// What to do with a call that asks for more than the burst. By default it is refused.
+    /// Sets what to do with a call for more than the burst. By default it is refused.
     ///
     /// # Examples
     ///
@@ -193,9 +204,8 @@ impl RateLimiter {
         self.with(|options| options.oversize = oversize)
     }
 
-    /// Adds up to so much, at random, to what the server said: asks later for whoever waits, and
-    /// tells who is refused to come again later, so that a fleet does not come all at once. By
-    /// default nothing.
+    /// Adds a random delay of at most `max` to the time of the next request for waiters, and to the
+    /// `retry_after` of denials, so that a fleet does not come all at once. By default nothing.
     ///
     /// # Examples
     ///
@@ -209,19 +219,19 @@ impl RateLimiter {
     ///     .jitter(Duration::from_millis(200));
     /// # }
     /// ```
-    pub fn jitter(self, most: Duration) -> Self {
-        self.with(|options| options.jitter = most)
+    pub fn jitter(self, max: Duration) -> Self {
+        self.with(|options| options.jitter = max)
     }
 
-    /// How many may wait in this process; who would have to wait as well gets `QueueFull`, as soon as
-    /// that is known.
+    /// Sets how many calls may wait in this process. Another one that would have to wait gets
+    /// `QueueFull`, as soon as that is known.
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
     }
 
-    /// For how long a denial is believed, if it holds for longer: after that the server is asked
-    /// again, for whoever waits and for whoever comes. By default one second. So what another process
-    /// gives back, or a key that was deleted, is noticed within that time.
+    /// Sets for how long a denial is believed that holds for longer, one second by default. After that
+    /// the server is asked again. So this process notices within that time what another one gives
+    /// back, or that a key was deleted.
     ///
     /// # Examples
     ///
@@ -236,26 +246,28 @@ impl RateLimiter {
     ///     .recheck(Duration::from_secs(60));
     /// # }
     /// ```
-    pub fn recheck(self, most: Duration) -> Self {
-        self.with(|options| options.recheck = most)
+    pub fn recheck(self, max: Duration) -> Self {
+        self.with(|options| options.recheck = max)
     }
 
-    /// Whether callers who come together are asked for in one call, as they are by default.
+    /// Sets whether calls that come together share a request, as they do by default.
     pub fn coalesce(self, coalesce: bool) -> Self {
         self.with(|options| options.coalesce = coalesce)
     }
 
-    /// Takes up to `chunk` tokens ahead, as long as the server has as many to spare, and decides out
-    /// of them without a call; holds each for at most `hold`, and gives back what is left of it, also
-    /// when the last clone is dropped: in the background, so not if the process ends at once. Await
-    /// [`shutdown`](Self::shutdown) before that. A chunk that was given back may be followed by another
-    /// one, though nobody asked meanwhile. A chunk that is nearly the burst is hardly ever to spare.
+    /// Takes up to `chunk` tokens in advance while the server has as many to spare, and decides by them
+    /// without a call. Each token is held for at most `hold`.
     ///
-    /// The limit holds by the times at which the server charged, of which [`Charge::at`](super::Charge::at) is the last
-    /// one here, perhaps of a later chunk. By those at which
-    /// `p` processes let callers go, it is at most burst + rate·`w` + min(`p·chunk`, rate·`hold`) in
-    /// any time `w`, as what is held may be let go later. What is held is not there for others. A process
-    /// that dies leaves what it held charged.
+    /// Tokens that are not used go back in the background, also when the last clone is dropped; but
+    /// not if the process ends at once, so await [`shutdown`](Self::shutdown) before that. A chunk that
+    /// was given back may be followed by another one without a call in between. A server seldom has a
+    /// chunk to spare that is nearly the burst.
+    ///
+    /// The limit holds by the times at which the server charged. [`Charge::at`](super::Charge::at) is
+    /// the last such time of this process, perhaps of a later chunk. By the times at which `p`
+    /// processes let callers go, the bound in any time `w` is burst + rate·`w` + min(`p·chunk`,
+    /// rate·`hold`). Tokens that are held are not there for others, and those of a process that dies
+    /// stay charged.
     ///
     /// # Panics
     ///
@@ -271,7 +283,7 @@ impl RateLimiter {
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
     /// let store = Store::new("redis://127.0.0.1/")?;
     /// let hot = RateLimiter::new(&store, "hot", Quota::per_second(50_000).burst(10_000))
-    ///     .ahead(500, Duration::from_millis(100));
+    ///     .prefetch(500, Duration::from_millis(100));
     ///
     /// hot.acquire().await?;
     /// hot.shutdown().await;
@@ -279,18 +291,18 @@ impl RateLimiter {
     /// # }
     /// ```
     #[track_caller]
-    pub fn ahead(self, chunk: u64, hold: Duration) -> Self {
-        let burst = self.handle.core.state().rule.burst;
+    pub fn prefetch(self, chunk: u64, hold: Duration) -> Self {
+        let burst = self.shared().state().own.rule.burst;
         assert!(
             (1..=burst).contains(&chunk),
-            "a chunk of {chunk} is none of a burst of {burst}"
+            "a chunk of {chunk} is not between 1 and the burst of {burst}"
         );
         assert!(chunk <= 1 << 22, "a chunk of {chunk} is more than 2^22");
         assert!(hold > Duration::ZERO, "tokens cannot be held for {hold:?}");
-        self.with(|options| options.ahead = Some((chunk, hold)))
+        self.with(|options| options.prefetch = Some((chunk, hold)))
     }
 
-    /// Goes on by another quota, which this limiter tells the server with its next call.
+    /// Sets the quota, which this limiter sends to the server with its next call.
     ///
     /// What was spent stays spent: as many tokens are owed as before.
     ///
@@ -310,84 +322,83 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        let core = &self.handle.core;
+        let shared = self.shared();
         let Options {
             algorithm,
             fallback,
             ..
-        } = core.options;
-        let rule = Self::rule(quota, algorithm);
+        } = shared.limit.options;
+        let rule = Rule::of(quota, algorithm);
         let part = fallback.part(quota, algorithm);
-        let stand_in = {
-            let mut state = core.state();
+        let local = {
+            let state = &mut shared.state().own;
             if state.quota == quota {
                 return;
             }
-            state.quota = quota;
-            state.rule = rule;
-            state.stand_in.clone()
+            (state.quota, state.rule) = (quota, rule);
+            state.fallback.clone()
         };
-        if let (Some(stand_in), Some(part)) = (stand_in, part) {
-            // Of its share what was spent stays spent as well.
-            stand_in.set_quota(part);
+        if let (Some(local), Some(part)) = (local, part) {
+            local.set_quota(part);
         }
-        if let Some(ahead) = &core.ahead {
-            ahead.burst.store(rule.burst, Ordering::Relaxed);
+        if let Some(prefetch) = &shared.limit.prefetch {
+            prefetch.burst.store(rule.burst, Ordering::Relaxed);
         }
-        core.forget_denied();
+        shared.forget_denied();
     }
 
-    /// The quota.
+    /// Returns the quota.
     pub fn quota(&self) -> Quota {
-        self.handle.core.state().quota
+        self.shared().state().own.quota
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &str {
-        &self.handle.core.key
+        &self.shared().limit.key
     }
 
-    /// How many wait in this process, with those who are being decided, and who have just left.
+    /// Returns how many calls wait in this process, with those that are being decided.
     pub fn waiting(&self) -> usize {
-        self.handle.core.state().line.len()
+        self.shared().state().queue.len()
     }
 
-    /// Admits nobody any more, in this process: who waits and who comes gets `Closed`.
+    /// Closes the limiter in this process: every waiter and every later call gets `Closed`.
     pub fn close(&self) {
+        let shared = self.shared();
         {
-            let core = &self.handle.core;
-            core.state().closed = true;
-            if let Some(ahead) = &core.ahead {
-                ahead.purse.shut(true);
+            let mut state = shared.state();
+            state.closed = true;
+            if let Some(prefetch) = &shared.limit.prefetch {
+                prefetch.cache.set_closed(true);
             }
         }
-        self.handle.core.stirred.notify_one();
+        shared.notify();
     }
 
-    /// [Closes](Self::close) it, and returns once nothing is on its way back to the server any more: what
-    /// was [taken ahead](Self::ahead) and not used, and what was charged to those who
-    /// had left. What cannot be given back by the store's deadline stays charged.
+    /// [Closes](Self::close) the limiter, and waits until nothing is on its way back to the server:
+    /// [prefetched](Self::prefetch) tokens, and charges of callers who have left. What cannot be given
+    /// back by the deadline of the store stays charged.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it is closed all the same, and what is left goes back in the background.
+    /// Dropped, the limiter is closed, and the rest goes back in the background.
     pub async fn shutdown(&self) {
         self.close();
-        let tasks = &self.handle.core.tasks;
+        let tasks = &self.shared().tasks;
         tasks.close();
         tasks.wait().await;
     }
 
-    /// Whether it was [closed](Self::close).
+    /// Returns whether the limiter was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.handle.core.state().closed
+        self.shared().state().closed
     }
 }
 
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RateLimiter")
-            .field("key", &self.handle.core.key)
+            .field("key", &self.key())
             .field("quota", &self.quota())
             .field("waiting", &self.waiting())
             .finish_non_exhaustive()

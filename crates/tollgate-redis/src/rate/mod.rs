@@ -1,20 +1,22 @@
 //! A rate limit on a server.
+//!
+//! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a rate
+//! limit) -> [`denied`] and [`prefetch`] (what is decided without a call) -> [`ask`] (calls) ->
+//! [`rule`] and [`reply`] (what scripts are told, and what they reply).
 
 mod acquire;
-mod ahead;
+mod ask;
 mod charge;
-mod core;
-mod driver;
+mod denied;
 mod fallback;
 mod keyed;
 mod limiter;
-mod line;
-mod purse;
+mod prefetch;
 mod reply;
 mod reservation;
 mod rule;
-mod seat;
-mod throttle;
+mod state;
+mod token_cache;
 mod verbs;
 
 pub use self::acquire::Acquire;
@@ -23,4 +25,4 @@ pub use self::fallback::Fallback;
 pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
 pub use self::reservation::Reservation;
-pub(crate) use self::rule::Rule;
+pub(crate) use self::rule::{MOST, Rule};

@@ -1,6 +1,6 @@
-//! What the script of a limit answers.
+//! [`Reply`]: what the script of one rate limit replies.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use redis::Value;
 use tollgate::{Decision, Tick};
@@ -32,9 +32,7 @@ impl Reply {
         {
             return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Script);
         }
-        let Some([done, now, wait, free, reset, position, made]) =
-            numbers(value).and_then(|numbers| <[u64; 7]>::try_from(numbers).ok())
-        else {
+        let [done, now, wait, free, reset, position, made] = numbers(value)?[..] else {
             return Err(StoreError::Script);
         };
         Ok(Self {
@@ -48,7 +46,7 @@ impl Reply {
         })
     }
 
-    /// What `quick.lua` answers: the value that it wrote says all the rest.
+    /// The reply of `quick.lua`: the value that it wrote says all the rest.
     fn quick(rule: &Rule, done: i64, wait: i64, written: &[u8]) -> Option<Self> {
         let written = std::str::from_utf8(written).ok()?.strip_prefix("d:")?;
         let mut numbers = written.split(':').map(|number| number.parse::<u64>().ok());
@@ -70,16 +68,4 @@ impl Reply {
         let at = Tick::from_nanos(self.now.saturating_mul(1000));
         Decision::from_parts(limit, self.free, self.wait, self.reset, at)
     }
-}
-
-/// Microseconds since 1970, as a server has them.
-pub(crate) fn system_time(micros: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_micros(micros)
-}
-
-pub(crate) fn micros(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
-    })
 }

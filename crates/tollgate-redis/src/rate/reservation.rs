@@ -1,4 +1,4 @@
-//! [`Reservation`]: a charge of a time to come.
+//! [`Reservation`]: a charge that is paid for later.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,58 +7,52 @@ use std::time::{Duration, Instant};
 use tollgate::AcquireError;
 
 use super::charge::Charge;
-use super::core::Core;
+use super::state::Shared;
+use crate::queue::Limit;
 
-/// A charge that is made already, and will be paid for after a [delay](Self::delay), made by
+/// A charge that is made already, and is paid for after a [delay](Self::delay). It is made by
 /// [`reserve`](super::RateLimiter::reserve).
 ///
-/// To await it is to wait out the delay. The server is not asked again, so neither a refund nor a
-/// change of the quota makes it any earlier or later.
+/// [`ready`](Self::ready) waits for the delay. The server is not asked again, so neither a refund nor
+/// a change of the quota moves the time.
 ///
 /// # Cancel safety
 ///
-/// Dropped before it was awaited to its end or confirmed, it is given back, as far as it is not
-/// paid off.
+/// A reservation that is dropped before `ready` has returned is given back, as far as it is not paid
+/// off.
 #[must_use = "a reservation that is dropped is given back"]
 pub struct Reservation {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     charge: Option<Charge>,
     due: Instant,
 }
 
 impl Reservation {
-    pub(super) fn new(core: Arc<Core>, charge: Charge, due: Instant) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, charge: Charge, due: Instant) -> Self {
         Self {
-            core,
+            shared,
             charge: Some(charge),
             due,
         }
     }
 
-    /// How long it will be until it is paid for.
+    /// Returns how long it takes until the charge is paid for.
     pub fn delay(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())
     }
 
-    /// How much it is charged.
+    /// Returns how much is charged.
     pub fn cost(&self) -> u64 {
         self.charge.as_ref().map_or(0, Charge::cost)
     }
 
-    /// Keeps the charge, to come back after the delay by one's own means.
-    pub fn confirm(mut self) -> (Charge, Duration) {
-        let delay = self.delay();
-        let charge = self.charge.take();
-        (charge.expect("it is taken once"), delay)
-    }
-
-    /// Waits out the delay.
+    /// Waits for the delay, and returns the charge.
     ///
     /// # Errors
     ///
     /// `Store`, if the runtime of the store is gone.
     pub async fn ready(mut self) -> Result<Charge, AcquireError> {
-        self.core.store.sleep(self.delay()).await?;
+        self.shared.store.sleep(self.delay()).await?;
         Ok(self.charge.take().expect("it is taken once"))
     }
 }
@@ -66,7 +60,7 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(charge) = self.charge.take() {
-            self.core.give_later(vec![charge]);
+            Limit::give_back(&self.shared, vec![charge]);
         }
     }
 }

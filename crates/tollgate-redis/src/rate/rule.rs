@@ -1,4 +1,4 @@
-//! A quota as the scripts count: in whole numbers of microseconds.
+//! [`Rule`]: a quota as the scripts count it, in whole numbers of microseconds.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use tollgate::{Algorithm, Oversize, Quota};
 
 use crate::script::{Arguments, DEBT, LOG, Script, WINDOW};
 
-/// Debts are less, and so is what a script is told.
-pub(super) const MOST: u64 = 1 << 52;
+/// Debts are less, and so is every number that a script is told.
+pub(crate) const MOST: u64 = 1 << 52;
 
-/// Positions of debts go round after so many tokens.
+/// Positions of debts wrap after so many tokens.
 const POSITIONS: u64 = 1 << 46;
 
-/// As many as a log keeps: each takes some 100 bytes of the server.
+/// How many charges a log keeps: each takes some 100 bytes of the server.
 const LONGEST_LOG: u64 = 1 << 16;
 
 /// What a script is told of a limit.
@@ -34,10 +34,23 @@ pub(crate) enum Kind {
 }
 
 impl Rule {
+    /// The rule of a quota.
+    ///
+    /// # Panics
+    ///
+    /// If a script cannot count it.
+    #[track_caller]
+    pub(crate) fn of(quota: Quota, algorithm: Algorithm) -> Self {
+        match Self::new(quota, algorithm) {
+            Ok(rule) => rule,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     /// # Errors
     ///
-    /// Why a store cannot count by it.
-    pub(crate) fn new(quota: Quota, algorithm: Algorithm) -> Result<Self, String> {
+    /// Why a script cannot count it.
+    fn new(quota: Quota, algorithm: Algorithm) -> Result<Self, String> {
         algorithm.check(quota).map_err(|error| error.to_string())?;
         let nanos = quota.period().as_nanos();
         let count = quota.count();
@@ -59,7 +72,7 @@ impl Rule {
                 kind: Kind::Window,
                 ..Self::stepped(count, micros(nanos), count)
             },
-            Algorithm::SlidingLog | Algorithm::CompactLog => {
+            Algorithm::SlidingLog => {
                 if count > LONGEST_LOG {
                     return Err(format!(
                         "a log on a server keeps at most {LONGEST_LOG}, but the quota has a count of {count}"
@@ -72,7 +85,7 @@ impl Rule {
             }
             _ => return Err(format!("the algorithm {algorithm} is not known here")),
         };
-        // Of a window its count times its period is computed with.
+        // The script of a window computes its count times its period.
         let product = match rule.kind {
             Kind::Window => u128::from(rule.count) * u128::from(rule.period),
             _ => u128::from(rule.burst.max(rule.period)),
@@ -83,7 +96,7 @@ impl Rule {
         Ok(rule)
     }
 
-    /// As the generic cell rate algorithm has it: what the quota says, in whole microseconds.
+    /// The rule of the generic cell rate algorithm: the quota in whole microseconds.
     fn even(quota: Quota) -> Result<Self, String> {
         let nanos = quota.period().as_nanos();
         let factor = 1000 / greatest_divisor(nanos, 1000);
@@ -121,8 +134,7 @@ impl Rule {
         }
     }
 
-    /// How much may be asked for in one call: of what is more than the burst, if it leaves a debt, as
-    /// much as a script can count.
+    /// How much one call may cost: up to what a script can count if more than the burst leaves a debt.
     pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
         match (oversize, self.kind) {
             (Oversize::Debt, Kind::Log) => LONGEST_LOG,
@@ -139,26 +151,23 @@ impl Rule {
         }
     }
 
-    /// What a script is to do, by this rule.
+    /// What a script of one rule is told to do.
     pub(crate) fn arguments(&self, what: &'static str) -> Arguments {
-        self.tell(Arguments::new(what))
+        Arguments::new(what).numbers(self.numbers())
     }
 
-    /// As [`arguments`](Self::arguments), where there are several rules.
-    pub(crate) fn tell_which(&self, arguments: Arguments) -> Arguments {
-        self.tell(arguments.word(match self.kind {
+    /// What a script of several rules is told about this one.
+    pub(crate) fn arguments_of_set(&self, arguments: Arguments) -> Arguments {
+        let kind = match self.kind {
             Kind::Debt => "debt",
             Kind::Window => "window",
             Kind::Log => "log",
-        }))
+        };
+        arguments.text(kind).numbers(self.numbers())
     }
 
-    fn tell(&self, arguments: Arguments) -> Arguments {
-        arguments
-            .number(self.count)
-            .number(self.period)
-            .number(self.burst)
-            .number(u64::from(self.step))
+    fn numbers(&self) -> [u64; 4] {
+        [self.count, self.period, self.burst, u64::from(self.step)]
     }
 
     /// The ticket of a charge after which so much was charged in the same call.
@@ -170,16 +179,15 @@ impl Rule {
         }
     }
 
-    /// How long it takes at least, from when somebody is admitted as early as can be, until so much
-    /// more is.
+    /// A lower bound of the time from the earliest admission of a call until `n` more are admitted.
     pub(crate) fn lasting(&self, n: u128) -> Duration {
         let (count, period) = (u128::from(self.count.max(1)), u128::from(self.period));
         let micros = match self.kind {
             // A microsecond may have been rounded up.
             Kind::Debt if !self.step => (n.saturating_mul(period) / count).saturating_sub(1),
-            // Less than a step may be left of the one that let them in.
+            // The step that admitted the first one may be nearly over.
             Kind::Debt | Kind::Log => (n / count).saturating_mul(period),
-            // In a period it lets in less than twice the count.
+            // A period admits less than twice the count.
             Kind::Window => (n / (2 * count)).saturating_mul(period),
         };
         Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
@@ -207,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn periods_become_whole_microseconds_and_the_rate_stays() {
+    fn new_of_nanoseconds_keeps_the_rate_in_microseconds() {
         let rule = gcra(Quota::new(3, Duration::from_nanos(1_250)).burst(2));
         assert_eq!((rule.count, rule.period, rule.burst), (12, 5, 2));
         let rule = gcra(Quota::per_second(50).burst(10));
@@ -215,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_cut_by_what_divides_it_or_refused() {
+    fn new_of_a_large_quota_is_reduced_or_an_error() {
         let rule = gcra(Quota::per_day(1_000_000).burst(1_000_000));
         assert_eq!((rule.count, rule.period), (1, 86_400));
         let prime = Quota::new(1_000_003, Duration::from_secs(86_400)).burst(1_000_000);
@@ -223,9 +231,8 @@ mod tests {
         assert!(error.contains("2^52"), "{error}");
     }
 
-    /// Of nobody who might be admitted in time it is said that they are not.
     #[test]
-    fn what_lasts_is_a_lower_bound() {
+    fn lasting_of_each_algorithm_is_a_lower_bound() {
         let quota = Quota::per_second(10);
         let lasting = |algorithm, n| {
             let rule = Rule::new(quota, algorithm).unwrap();
@@ -243,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_go_round() {
+    fn position_before_the_first_wraps() {
         let rule = gcra(Quota::per_second(5).burst(5));
         assert_eq!(rule.position(0, 2), POSITIONS - 2);
         assert_eq!(rule.position(3, 2), 1);

@@ -1,26 +1,25 @@
-//! What a [`RateLimiter`] is asked for.
+//! What callers ask a [`RateLimiter`] for.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-use tollgate::{AcquireError, CancelOn, Decision, ErrorKind, Oversize};
+use tollgate::{AcquireError, Decision, ErrorKind, Oversize, Throttle};
 
 use super::acquire::Acquire;
 use super::charge::{Charge, Source};
-use super::core::Core;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
 use super::rule::{MOST, Rule};
 use crate::error::StoreError;
+use crate::queue::{Limit, Wait};
 
 impl RateLimiter {
-    /// Waits until one more may go.
+    /// Acquires one unit, and waits for it.
     ///
     /// # Errors
     ///
-    /// `Closed`; `QueueFull`; `Store` if the store fails, and the [fallback](Self::fallback) does
-    /// not decide.
+    /// `Closed`; `QueueFull`; `Store` if the store fails and the [fallback](Self::fallback) does not
+    /// decide.
     ///
     /// # Examples
     ///
@@ -36,11 +35,11 @@ impl RateLimiter {
         self.acquire_many(1)
     }
 
-    /// Waits until so many may go together.
+    /// Acquires `n` units together, and waits for them.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); `ExceedsCapacity` if that is more than the burst.
+    /// As [`acquire`](Self::acquire); `ExceedsCapacity` if `n` is more than the burst.
     ///
     /// # Examples
     ///
@@ -52,35 +51,14 @@ impl RateLimiter {
     /// # }
     /// ```
     pub fn acquire_many(&self, n: u64) -> Acquire {
-        Acquire::new(Arc::clone(self.core()), n, false)
+        Acquire(Wait::new(self.shared(), n, false))
     }
 
-    /// As [`acquire`](Self::acquire), until the token is cancelled.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use tokio_util::sync::CancellationToken;
-    ///
-    /// # async fn example(limiter: tollgate_redis::RateLimiter) -> Result<(), Box<dyn std::error::Error>> {
-    /// let token = CancellationToken::new();
-    /// limiter.acquire_cancellable(&token).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn acquire_cancellable<'a>(
-        &self,
-        token: &'a CancellationToken,
-    ) -> CancelOn<Acquire, &'a CancellationToken> {
-        self.acquire().cancel_on(token)
-    }
-
-    /// One more, if it may go now.
+    /// Acquires one unit if there is one now. Asks the server once.
     ///
     /// # Errors
     ///
-    /// `Limited`, with the time after which it might be admitted; otherwise as
-    /// [`acquire`](Self::acquire).
+    /// `Limited`, with the time after which to try again; otherwise as [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -99,29 +77,29 @@ impl RateLimiter {
         self.try_acquire_many(1)
     }
 
-    /// So many, if they may go together now.
+    /// Acquires `n` units together if there are as many now.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if that is more than the burst.
+    /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if `n` is more than the burst.
     pub fn try_acquire_many(&self, n: u64) -> Acquire {
-        Acquire::new(Arc::clone(self.core()), n, true)
+        Acquire(Wait::new(self.shared(), n, true))
     }
 
-    /// As much as may go now, at most `n`: [`Charge::cost`] says how much that is.
+    /// Acquires as many units as there are now, at most `n`. [`Charge::cost`] is how many.
     ///
     /// # Order
     ///
-    /// Nobody who waits in this process is overtaken: while somebody does, this is refused.
+    /// No waiter of this process is overtaken: while there is one, the call is denied.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, what it is charged is given back when the answer is
+    /// Dropped while the server is being asked, it gives back what it is charged when the reply is
     /// there.
     ///
     /// # Errors
     ///
-    /// `Limited` if not even one may go; otherwise as [`acquire`](Self::acquire).
+    /// `Limited` if there is not even one; otherwise as [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -134,45 +112,46 @@ impl RateLimiter {
     /// # }
     /// ```
     pub async fn try_acquire_up_to(&self, n: u64) -> Result<Charge, AcquireError> {
-        let core = self.core();
+        let shared = self.shared();
         let rule = {
-            let state = core.state();
+            let state = shared.state();
             if state.closed {
                 return Err(AcquireError::new(ErrorKind::Closed));
             }
             if n == 0 {
                 return Ok(Charge::open(0, Source::Nobody));
             }
-            if let Some(wait) = state.line.wait(&state.rule, 1, Instant::now()) {
-                return Err(Source::Known.limited(state.line.jittered(wait)));
+            if let Some(wait) = state.own.wait(&state.queue, 1, Instant::now()) {
+                let wait = shared.limit.options.jittered(wait);
+                return Err(Source::DeniedCache.limited(wait));
             }
-            if !state.line.is_empty() {
-                return Err(Source::Known.limited(Duration::ZERO));
+            if !state.queue.is_empty() {
+                return Err(Source::DeniedCache.limited(Duration::ZERO));
             }
-            state.rule
+            state.own.rule
         };
         let n = n.min(rule.burst);
         let arguments = rule.arguments("upto").number(n);
-        let (charge, _) = core.charge_alone(rule, arguments, n, 1).await?;
+        let (charge, _) = shared.charge_alone(rule, arguments, n, 1).await?;
         Ok(charge)
     }
 
-    /// Charges one now, to be paid for after a delay of at most `most`, and says how long that is.
+    /// Charges one unit now that is paid for after a delay of at most `max_delay`.
     ///
     /// # Order
     ///
-    /// As if another process had asked: it is charged before those who wait in this one, who wait
-    /// for as much longer.
+    /// As if another process had asked: it is charged before the waiters of this process, which wait
+    /// for longer.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, what it is charged is given back when the answer is
+    /// Dropped while the server is being asked, it gives back what it is charged when the reply is
     /// there.
     ///
     /// # Errors
     ///
-    /// `Limited` if it would be longer, and nothing is charged then; `Closed`; `Store` if the store
-    /// fails, and the [fallback](Self::fallback) does not decide: that charges what goes at once.
+    /// `Limited` if the delay would be longer, and nothing is charged; `Closed`; `Store` if the store
+    /// fails and the [fallback](Self::fallback) does not decide. The fallback charges without a delay.
     ///
     /// # Examples
     ///
@@ -186,11 +165,11 @@ impl RateLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn reserve(&self, most: Duration) -> Result<Reservation, AcquireError> {
-        self.reserve_many(1, most).await
+    pub async fn reserve(&self, max_delay: Duration) -> Result<Reservation, AcquireError> {
+        self.reserve_many(1, max_delay).await
     }
 
-    /// Charges so many now, to be paid for after a delay of at most `most`.
+    /// Charges `n` units now that are paid for after a delay of at most `max_delay`.
     ///
     /// # Cancel safety
     ///
@@ -198,35 +177,36 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve); `ExceedsCapacity` if that is more than the burst.
-    pub async fn reserve_many(&self, n: u64, most: Duration) -> Result<Reservation, AcquireError> {
-        let core = self.core();
-        let rule = self.admissible(n)?;
-        let most = u64::try_from(most.as_micros()).unwrap_or(u64::MAX);
-        let arguments = rule.arguments("reserve").numbers([n, most.min(MOST)]);
-        let (charge, wait) = core.charge_alone(rule, arguments, n, n).await?;
-        let due = core.jittered(Instant::now() + wait);
-        Ok(Reservation::new(Arc::clone(core), charge, due))
+    /// As [`reserve`](Self::reserve); `ExceedsCapacity` if `n` is more than the burst.
+    pub async fn reserve_many(
+        &self,
+        n: u64,
+        max_delay: Duration,
+    ) -> Result<Reservation, AcquireError> {
+        let shared = self.shared();
+        let rule = {
+            let state = shared.state();
+            if state.closed {
+                return Err(AcquireError::new(ErrorKind::Closed));
+            }
+            let capacity = shared.limit.capacity(&state.own);
+            if n > capacity {
+                return Err(AcquireError::exceeds_capacity(capacity));
+            }
+            state.own.rule
+        };
+        let max_delay = u64::try_from(max_delay.as_micros()).unwrap_or(u64::MAX);
+        let arguments = rule.arguments("reserve").numbers([n, max_delay.min(MOST)]);
+        let (charge, delay) = shared.charge_alone(rule, arguments, n, n).await?;
+        let due = shared.jittered(Instant::now() + delay);
+        Ok(Reservation::new(Arc::clone(shared), charge, due))
     }
 
-    fn admissible(&self, n: u64) -> Result<Rule, AcquireError> {
-        let core = self.core();
-        let state = core.state();
-        if state.closed {
-            return Err(AcquireError::new(ErrorKind::Closed));
-        }
-        let most = state.rule.most_at_once(core.options.oversize);
-        if n > most {
-            return Err(AcquireError::exceeds_capacity(most));
-        }
-        Ok(state.rule)
-    }
-
-    /// Charges so much in any case: for work that is done already, or that others let in.
+    /// Charges `n` units in any case, for work that is done already or that others admitted.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, it may be charged or not.
+    /// Dropped while the server is being asked, it may or may not be charged.
     ///
     /// # Errors
     ///
@@ -242,28 +222,25 @@ impl RateLimiter {
     /// # }
     /// ```
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
-        let core = self.core();
-        let rule = core.state().rule;
+        let rule = self.current_rule();
         let arguments = rule.arguments("charge").number(n);
-        let reply = core.ask(&rule, arguments).await?;
-        Core::charges(&rule, &[n], &reply, Source::Store)
-            .pop()
-            .ok_or(StoreError::Script)
+        let reply = self.shared().ask(&rule, arguments).await?;
+        Ok(Charge::granted(&rule, &reply, n, 0, Source::Store))
     }
 
-    /// Gives back what was charged, as far as it is not paid off.
+    /// Gives back a charge, as far as it is not paid off.
     ///
-    /// Exactly, if charges are given back in the order in which they were made, or in the opposite
-    /// one. In another order less may come back, never more. A log and a window know their charges,
-    /// and give back exactly in any order.
+    /// This is exact if charges are given back in the order in which they were made, or in the
+    /// opposite one. In another order less may come back, never more. Logs and windows know their
+    /// charges, and are exact in any order.
     ///
     /// # Errors
     ///
-    /// How the store failed: then it stays charged, and time pays it off.
+    /// How the store failed. Then it stays charged, and time pays it off.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, it may be given back or not.
+    /// Dropped while the server is being asked, it may or may not be given back.
     ///
     /// # Examples
     ///
@@ -276,19 +253,19 @@ impl RateLimiter {
     /// # }
     /// ```
     pub async fn refund(&self, charge: Charge) -> Result<(), StoreError> {
-        self.core().give_back(charge).await
+        self.shared().refund(charge).await
     }
 
-    /// As [`refund`](Self::refund), without waiting for it, or hearing how it went.
+    /// Gives back a charge in the background, and ignores failures.
     pub fn refund_later(&self, charge: Charge) {
-        self.core().give_later(vec![charge]);
+        Limit::give_back(self.shared(), vec![charge]);
     }
 
-    /// Makes of a charge what the call really cost: gives back the rest, or charges more.
+    /// Changes a charge to what the call really cost: gives back the rest, or charges more.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, that may be done or not.
+    /// Dropped while the server is being asked, that may or may not be done.
     ///
     /// # Errors
     ///
@@ -313,14 +290,19 @@ impl RateLimiter {
                 cost: over,
                 ..charge
             };
-            self.core().give_back(charge).await?;
+            self.shared().refund(charge).await?;
         }
         Ok(())
     }
 
-    /// How the limit stands, for a call that costs so much. Charges nothing, so it can be dropped at
-    /// any time. Of a call that is never admitted the time to come again is [`Duration::MAX`]. The
+    /// Returns the decision that a call of cost `n` would get, without charging it.
+    ///
+    /// For a call that is never admitted, `retry_after` is [`Duration::MAX`]. The
     /// [fallback](Self::fallback) is not asked.
+    ///
+    /// # Cancel safety
+    ///
+    /// It changes nothing, and can be dropped.
     ///
     /// # Errors
     ///
@@ -336,14 +318,31 @@ impl RateLimiter {
     /// # }
     /// ```
     pub async fn peek(&self, n: u64) -> Result<Decision, StoreError> {
-        let core = self.core();
-        let rule = core.state().rule;
+        let shared = self.shared();
+        let rule = self.current_rule();
         let arguments = rule.arguments("peek").number(n.min(MOST));
-        let reply = core.ask(&rule, arguments).await?;
+        let reply = shared.ask(&rule, arguments).await?;
         let mut decision = reply.decision(rule.burst);
-        if n > rule.burst && core.options.oversize != Oversize::Debt {
+        if n > rule.burst && shared.limit.options.oversize != Oversize::Debt {
             decision.retry_after = Duration::MAX;
         }
         Ok(decision)
+    }
+
+    fn current_rule(&self) -> Rule {
+        self.shared().state().own.rule
+    }
+}
+
+impl Throttle for RateLimiter {
+    type Permit = Charge;
+    type Enter = Acquire;
+
+    fn enter(&self) -> Acquire {
+        self.acquire()
+    }
+
+    fn undo(&self, charge: Charge) {
+        self.refund_later(charge);
     }
 }

@@ -1,15 +1,14 @@
-//! When to leave a store alone, or a part of it: a slot of a cluster, as one node may be gone while
-//! the others answer.
+//! [`Breaker`]: refuses calls to a store that fails, or to a part of it. A part is a slot of a cluster,
+//! because one node may be gone while the others answer.
 //!
-//! 1. Closed, everybody may call. After so many failures in a row it opens.
-//! 2. Open, nobody may, until a time that is drawn anew each time, so that a fleet does not come
-//!    back all at once. Then exactly one may, as a probe.
-//! 3. The probe's success closes it. Its failure, or that nothing is heard of it for as long again,
-//!    opens it anew.
-//! 4. Open in the eyes of others it stays until a call has succeeded, also when it lets the probe
-//!    through.
+//! 1. A closed breaker admits all calls. It opens after some failures in a row.
+//! 2. An open breaker admits none until a time that is drawn at random, so that a fleet does not come
+//!    back all at once. Then it admits one, the probe.
+//! 3. The breaker closes when the probe succeeds. It opens again when the probe fails, or nothing is
+//!    heard of it for as long again.
+//! 4. [`is_open`](Breaker::is_open) is true until a call has succeeded, also during the probe.
 //!
-//! Only of parts that have failed anything is kept. Times are given, none is read here.
+//! Only parts that have failed have an entry. Times are arguments: nothing here reads a clock.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +21,7 @@ pub(crate) struct Breaker {
     failures: u32,
     shortest: Duration,
     longest: Duration,
-    /// Of the parts that have failed since they last succeeded.
+    /// The parts that have failed since they last succeeded.
     parts: Mutex<HashMap<u16, State>>,
 }
 
@@ -35,7 +34,7 @@ struct State {
 }
 
 impl Breaker {
-    /// Opens after so many failures in a row, at least 1, for a time between these.
+    /// A breaker that opens after so many failures in a row, at least 1, for a time between these.
     pub(crate) fn new(failures: u32, shortest: Duration, longest: Duration) -> Self {
         Self {
             failures,
@@ -50,7 +49,7 @@ impl Breaker {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a call may be made now. Whoever may after it was open is the probe.
+    /// Whether a call may be made now. The first one after the pause is the probe.
     pub(crate) fn may_call(&self, part: u16, now: Instant) -> bool {
         let mut parts = self.parts();
         let Some(state) = parts.get_mut(&part) else {
@@ -79,7 +78,7 @@ impl Breaker {
         }
     }
 
-    /// Of any part: from when it opened until a call succeeded.
+    /// Whether any part has opened and not succeeded since.
     pub(crate) fn is_open(&self) -> bool {
         self.parts().values().any(|state| state.until.is_some())
     }
@@ -105,37 +104,30 @@ mod tests {
     const LONGEST: Duration = Duration::from_millis(500);
 
     #[test]
-    fn it_opens_after_failures_in_a_row_and_lets_one_probe() {
+    fn may_call_after_failures_in_a_row_admits_one_probe() {
         let breaker = Breaker::new(3, SHORTEST, LONGEST);
         let now = Instant::now();
-        breaker.failed(0, now);
-        breaker.failed(0, now);
+        let fail = |times| (0..times).for_each(|_| breaker.failed(0, now));
+        fail(2);
         breaker.succeeded(0);
-        breaker.failed(0, now);
-        breaker.failed(0, now);
+        fail(2);
         assert!(breaker.may_call(0, now));
-        breaker.failed(0, now);
-        assert!(!breaker.may_call(0, now));
+        fail(1);
         assert!(!breaker.may_call(0, now + SHORTEST - Duration::from_nanos(1)));
 
         let later = now + LONGEST;
         assert!(breaker.may_call(0, later));
         assert!(!breaker.may_call(0, later), "one probe");
         assert!(breaker.is_open(), "nothing was heard of it yet");
-        assert!(
-            breaker.may_call(0, later + LONGEST),
-            "nothing was heard of it"
-        );
+        assert!(breaker.may_call(0, later + LONGEST), "it was lost");
         breaker.failed(0, later + LONGEST);
         assert!(!breaker.may_call(0, later + LONGEST));
-        assert!(breaker.is_open());
         breaker.succeeded(0);
-        assert!(breaker.may_call(0, now));
-        assert!(!breaker.is_open());
+        assert!(breaker.may_call(0, now) && !breaker.is_open());
     }
 
     #[test]
-    fn a_part_that_fails_leaves_the_others_alone() {
+    fn may_call_of_another_part_is_not_affected() {
         let breaker = Breaker::new(1, SHORTEST, LONGEST);
         let now = Instant::now();
         breaker.failed(1, now);
@@ -147,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_that_never_ends_is_a_long_one() {
+    fn failed_with_the_longest_pause_opens_for_a_year() {
         let breaker = Breaker::new(1, Duration::MAX, Duration::MAX);
         let now = Instant::now();
         breaker.failed(0, now);
@@ -156,17 +148,15 @@ mod tests {
     }
 
     #[test]
-    fn a_fleet_does_not_come_back_all_at_once() {
+    fn failed_draws_a_pause_between_the_bounds() {
         let now = Instant::now();
-        let back: std::collections::BTreeSet<u128> = (0..200)
-            .map(|_| {
-                let breaker = Breaker::new(1, SHORTEST, LONGEST);
-                breaker.failed(0, now);
-                let until = breaker.until(0).unwrap() - now;
-                assert!((SHORTEST..=LONGEST).contains(&until));
-                until.as_millis()
-            })
-            .collect();
-        assert!(back.len() > 50);
+        let pauses = (0..200).map(|_| {
+            let breaker = Breaker::new(1, SHORTEST, LONGEST);
+            breaker.failed(0, now);
+            (breaker.until(0).unwrap() - now).as_millis()
+        });
+        let pauses: std::collections::BTreeSet<u128> = pauses.collect();
+        assert!(pauses.iter().all(|pause| (50..=500).contains(pause)));
+        assert!(pauses.len() > 50);
     }
 }

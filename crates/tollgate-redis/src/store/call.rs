@@ -1,10 +1,10 @@
-//! One call: what is asked, how far it has come, and whether somebody waits for it.
+//! [`Call`]: one call, how far it has come, and whether the caller still waits for it.
 //!
-//! 1. A call works anywhere, and ends by its deadline, also if nobody waits for it any more: so the
-//!    breaker and the link hear of every call that was sent.
-//! 2. What nobody waits for any more is not sent any more, if it was not yet. So of two calls that
-//!    are made inside of the runtime, of which the first one was dropped before the second one was
-//!    made, the first one is not executed after the second one.
+//! 1. A call works anywhere, and ends by its deadline, also if its caller has left: so the breaker and
+//!    the link hear of every call that was sent.
+//! 2. A call whose caller has left is not sent any more. So of two calls that are made inside the
+//!    runtime, of which the first was dropped before the second was made, the first is not executed
+//!    after the second.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,7 +16,7 @@ use redis::{Cmd, RedisResult, Value};
 use tokio::runtime::Handle;
 
 use super::link::Connection;
-use crate::carried::Carried;
+use crate::detach::DetachOnDrop;
 use crate::error::StoreError;
 use crate::script::Script;
 
@@ -26,7 +26,7 @@ pub(super) enum Request {
         script: &'static Script,
         by_digest: Cmd,
     },
-    /// Of no key.
+    /// A command without a key.
     Command(Cmd),
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Stage {
 }
 
 impl Progress {
-    /// Whether somebody waits for it. What is not sent by then is not to be sent.
+    /// Whether the caller still waits. If not, nothing more is sent.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Acquire)
     }
@@ -77,15 +77,15 @@ impl Progress {
 /// Dropped before it is sent, it is not sent. Dropped later, it may be executed all the same.
 #[must_use = "a future does nothing unless it is awaited"]
 pub(crate) struct Call {
-    // In this order: it is not wanted any more when the rest is carried on.
-    _waiting: Waiting,
-    rest: Carried<Value>,
+    // In this order: the call is not wanted any more when the rest goes on in a task.
+    _wanted: Wanted,
+    rest: DetachOnDrop<Value>,
 }
 
-/// While it is there, somebody waits.
-struct Waiting(Arc<AtomicBool>);
+/// While it is there, the caller waits.
+struct Wanted(Arc<AtomicBool>);
 
-impl Drop for Waiting {
+impl Drop for Wanted {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
@@ -102,9 +102,15 @@ impl Call {
             wanted: Arc::clone(&wanted),
         };
         Self {
-            _waiting: Waiting(wanted),
-            rest: Carried::new(runtime, make(progress)),
+            _wanted: Wanted(wanted),
+            rest: DetachOnDrop::new(runtime, make(progress)),
         }
+    }
+
+    /// Calls this with the reply if the caller has left by then. It must not block.
+    pub(crate) fn on_abandoned(mut self, call: impl FnOnce(Value) + Send + 'static) -> Self {
+        self.rest = self.rest.on_abandoned(call);
+        self
     }
 }
 

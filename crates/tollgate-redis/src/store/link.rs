@@ -1,13 +1,14 @@
-//! The connection, and how another one is made when it is lost.
+//! [`Link`]: the connection, and how another one is made when it is lost.
 //!
-//! The lock is held for a moment only, never while one waits. Connecting is a task of its own: who
-//! waits for it may give up, and the next one finds it further on.
+//! 1. Connecting is a task of its own: a caller who waits for it may give up, and the next one finds it
+//!    further on.
+//! 2. A connection to a server is given up before another one is made. A connection to a cluster, which
+//!    manages those to its nodes itself, stays in use until there is another one, because most of its
+//!    nodes may answer.
 //!
-//! A connection to a server is given up before another one is made. One to a cluster, which looks
-//! after those to its nodes itself, stays in use until there is another one, as most of its nodes
-//! may answer.
+//! The lock is held for a moment only, never while a future waits.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,14 +22,14 @@ use super::call::{Progress, Stage};
 use super::nodes::{Cluster, Nodes};
 use crate::error::StoreError;
 
-/// How long it may take to connect. Beyond the deadline of a call, which is for answers.
+/// How long connecting may take. It may take longer than the deadline of a call.
 pub(super) const CONNECTING: Duration = Duration::from_secs(2);
 
-/// How long it may take at first, to a server. An attempt whose answer was lost is given up after
-/// that; the next one may take twice as long, up to the above.
+/// How long the first attempt to connect to a server may take. Each attempt that takes too long doubles
+/// that, up to [`CONNECTING`].
 const CONNECTING_AT_FIRST: Duration = Duration::from_millis(250);
 
-/// After how long the kernel gives up on what was sent and is not acknowledged.
+/// After how long the kernel gives up a connection on which nothing is acknowledged.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
 
@@ -70,7 +71,7 @@ enum Wire {
     Cluster(Nodes),
 }
 
-/// A connection, and which one in turn it is.
+/// A connection, and its number.
 #[derive(Clone)]
 pub(super) struct Connection {
     wire: Wire,
@@ -78,7 +79,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Says how far it has come.
+    /// Makes a call, and sets how far it has come.
     pub(super) async fn call(
         &mut self,
         command: &Cmd,
@@ -98,10 +99,11 @@ impl Connection {
 
 type Outcome = Option<Result<Connection, StoreError>>;
 
-enum State {
-    Down,
-    Connecting(watch::Receiver<Outcome>),
-    Up(Connection),
+#[derive(Default)]
+struct State {
+    up: Option<Connection>,
+    /// Hears of the connection that is being made.
+    connecting: Option<watch::Receiver<Outcome>>,
 }
 
 pub(super) struct Link {
@@ -110,30 +112,27 @@ pub(super) struct Link {
     /// Deadlines that passed in a row.
     timeouts: AtomicU32,
     number: AtomicU64,
-    /// How often in a row it has taken too long to connect.
+    /// How often in a row connecting took too long.
     slow: AtomicU32,
-    /// Another connection is being made beside the one that is up.
-    renewing: AtomicBool,
 }
 
 impl Link {
     pub(super) fn new(address: Address) -> Self {
         Self {
             address,
-            state: Mutex::new(State::Down),
+            state: Mutex::default(),
             timeouts: AtomicU32::new(0),
             number: AtomicU64::new(0),
             slow: AtomicU32::new(0),
-            renewing: AtomicBool::new(false),
         }
     }
 
-    /// What stands for all parts.
+    /// The part that stands for all of them.
     pub(super) fn whole(&self) -> u16 {
         if self.is_cluster() { u16::MAX } else { 0 }
     }
 
-    /// The part of the store that a key is on, which may fail while the others do not.
+    /// The part of the store that has a key. It may fail while the others do not.
     pub(super) fn part(&self, key: &str) -> u16 {
         match &self.address {
             Address::Server(_) => {
@@ -156,44 +155,65 @@ impl Link {
 
     /// The connection, once there is one.
     pub(super) async fn connection(
-        this: &Arc<Self>,
-        runtime: &Handle,
-    ) -> Result<Connection, StoreError> {
-        let mut outcome = match this.up_or_connecting(runtime) {
-            Ok(connection) => return Ok(connection),
-            Err(outcome) => outcome,
-        };
-        let outcome = outcome.wait_for(Option::is_some).await;
-        // Gone without an outcome: the task was dropped with its runtime.
-        let outcome = outcome.map_err(|_| StoreError::NoRuntime)?;
-        outcome.clone().unwrap_or(Err(StoreError::NoRuntime))
-    }
-
-    fn up_or_connecting(
         self: &Arc<Self>,
         runtime: &Handle,
-    ) -> Result<Connection, watch::Receiver<Outcome>> {
-        let (task, sender, receiver) = {
-            let mut state = self.state();
-            match &*state {
-                State::Up(connection) => return Ok(connection.clone()),
-                State::Connecting(outcome) => return Err(outcome.clone()),
-                State::Down => {}
+    ) -> Result<Connection, StoreError> {
+        let mut outcome = {
+            let state = &mut *self.state();
+            match &state.up {
+                Some(up) => return Ok(up.clone()),
+                None => self.connecting(state, runtime),
             }
-            let (sender, receiver) = watch::channel(None);
-            *state = State::Connecting(receiver.clone());
-            let task = Connect {
-                link: Arc::clone(self),
-                done: false,
-            };
-            (task, sender, receiver)
         };
-        // Not under the lock: a runtime that ends drops the task at once.
+        match outcome.wait_for(Option::is_some).await.as_deref() {
+            Ok(Some(outcome)) => outcome.clone(),
+            // The task was dropped with its runtime.
+            _ => Err(StoreError::NoRuntime),
+        }
+    }
+
+    /// Makes a connection in a task, unless one is being made.
+    fn connecting(
+        self: &Arc<Self>,
+        state: &mut State,
+        runtime: &Handle,
+    ) -> watch::Receiver<Outcome> {
+        let is_going_on = |outcome: &&watch::Receiver<Outcome>| outcome.has_changed().is_ok();
+        if let Some(outcome) = state.connecting.as_ref().filter(is_going_on) {
+            return outcome.clone();
+        }
+        let (sender, receiver) = watch::channel(None);
+        state.connecting = Some(receiver.clone());
+        let link = Arc::clone(self);
         runtime.spawn(async move {
-            let outcome = task.run().await;
+            let outcome = link.connect_in_time().await;
+            {
+                let state = &mut *link.state();
+                state.connecting = None;
+                if let Ok(connection) = &outcome {
+                    state.up = Some(connection.clone());
+                }
+            }
             sender.send_replace(Some(outcome));
         });
-        Err(receiver)
+        receiver
+    }
+
+    async fn connect_in_time(&self) -> Result<Connection, StoreError> {
+        let slow = self.slow.load(Ordering::Relaxed).min(8);
+        let time = match &self.address {
+            Address::Server(_) => CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow)),
+            #[cfg(feature = "cluster")]
+            Address::Cluster(_) => CONNECTING,
+        };
+        let outcome = tokio::time::timeout(time, self.connect()).await;
+        self.answered();
+        match &outcome {
+            Ok(Ok(_)) => self.slow.store(0, Ordering::Relaxed),
+            Ok(Err(_)) => {}
+            Err(_) => drop(self.slow.fetch_add(1, Ordering::Relaxed)),
+        }
+        outcome.unwrap_or(Err(StoreError::Unavailable))
     }
 
     async fn connect(&self) -> Result<Connection, StoreError> {
@@ -224,14 +244,11 @@ impl Link {
         }
     }
 
-    /// This connection is of no use any more.
+    /// The connection is of no use any more.
     pub(super) fn lost(&self, connection: &Connection) {
-        if self.is_cluster() {
-            return;
-        }
-        let mut state = self.state();
-        if matches!(&*state, State::Up(up) if up.number == connection.number) {
-            *state = State::Down;
+        if !self.is_cluster() {
+            let mut state = self.state();
+            state.up.take_if(|up| up.number == connection.number);
         }
     }
 
@@ -241,79 +258,19 @@ impl Link {
         }
     }
 
-    /// A deadline passed, of what was sent on a connection. After so many in a row that one is
-    /// given up.
+    /// A deadline passed for a call on the connection with that number. After `most` of them in a row
+    /// another connection is made.
     pub(super) fn timed_out(self: &Arc<Self>, number: u64, most: u32, runtime: &Handle) {
-        {
-            let mut state = self.state();
-            let is_current = matches!(&*state, State::Up(up) if up.number == number);
-            if !is_current || 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) < most {
-                return;
-            }
-            self.timeouts.store(0, Ordering::Relaxed);
-            if !self.is_cluster() {
-                *state = State::Down;
-                return;
-            }
-        }
-        self.renew(runtime);
-    }
-
-    /// How long connecting may take now.
-    fn patience(&self) -> Duration {
-        if self.is_cluster() {
-            return CONNECTING;
-        }
-        let slow = self.slow.load(Ordering::Relaxed).min(8);
-        CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow))
-    }
-
-    /// Makes another connection, to take the place of the one that is up.
-    fn renew(self: &Arc<Self>, runtime: &Handle) {
-        if self.renewing.swap(true, Ordering::Relaxed) {
+        let state = &mut *self.state();
+        let is_up = state.up.as_ref().is_some_and(|up| up.number == number);
+        if !is_up || 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) < most {
             return;
         }
-        let link = Arc::clone(self);
-        runtime.spawn(async move {
-            let connecting = tokio::time::timeout(CONNECTING, link.connect()).await;
-            if let Ok(Ok(connection)) = connecting {
-                *link.state() = State::Up(connection);
-            }
-            link.renewing.store(false, Ordering::Relaxed);
-        });
-    }
-}
-
-/// Connecting, which leaves the link down if it is dropped on the way.
-struct Connect {
-    link: Arc<Link>,
-    done: bool,
-}
-
-impl Connect {
-    async fn run(mut self) -> Result<Connection, StoreError> {
-        let connecting = tokio::time::timeout(self.link.patience(), self.link.connect());
-        let outcome = connecting.await.unwrap_or_else(|_| {
-            self.link.slow.fetch_add(1, Ordering::Relaxed);
-            Err(StoreError::Unavailable)
-        });
-        if outcome.is_ok() {
-            self.link.slow.store(0, Ordering::Relaxed);
-        }
-        self.done = true;
-        self.link.answered();
-        *self.link.state() = match &outcome {
-            Ok(connection) => State::Up(connection.clone()),
-            Err(_) => State::Down,
-        };
-        outcome
-    }
-}
-
-impl Drop for Connect {
-    fn drop(&mut self) {
-        if !self.done {
-            *self.link.state() = State::Down;
+        self.timeouts.store(0, Ordering::Relaxed);
+        if self.is_cluster() {
+            drop(self.connecting(state, runtime));
+        } else {
+            state.up = None;
         }
     }
 }

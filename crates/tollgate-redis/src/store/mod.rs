@@ -1,13 +1,13 @@
 //! [`Store`]: a server or a cluster, and how calls to it are made.
 //!
-//! 1. Every call has a deadline, from before a connection is looked for until its answer is there.
-//! 2. There is one connection, on which calls do not wait for each other. If it is lost, one
-//!    task makes another one, whoever asks for it, and whether or not they still wait.
-//! 3. The connection is given up when it is lost, and after some deadlines in a row have passed
-//!    on it, since it may be half open.
-//! 4. While the [breaker](breaker) is open nothing is sent. Of a cluster each slot has its own.
-//! 5. What was not sent is told from what may have been executed.
-//! 6. A [call](call) works outside of the runtime too, and is counted also if its caller leaves.
+//! 1. Every call has a deadline, which includes the time to connect.
+//! 2. There is one connection, on which calls do not wait for each other. If it is lost, one task makes
+//!    another one, whoever asks for it, and whether or not they still wait.
+//! 3. A connection is given up when it is lost, and after some deadlines in a row have passed on it,
+//!    because it may be half open.
+//! 4. While the [breaker](breaker) is open nothing is sent. Each slot of a cluster has its own.
+//! 5. A call that was not sent is distinguished from one that may have been executed.
+//! 6. A [call](call) works outside of the runtime too, and is counted also if its caller has left.
 
 mod breaker;
 mod call;
@@ -24,38 +24,38 @@ use std::time::{Duration, Instant};
 
 use redis::Value;
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
 use self::breaker::Breaker;
 pub(crate) use self::call::Call;
 use self::call::{Progress, Request, Stage};
 pub use self::check::Warning;
 use self::link::{Address, Link};
-use crate::carried::{Carried, is_inside};
+use crate::detach::is_inside;
 use crate::error::StoreError;
 use crate::script::{Arguments, Script};
 
 /// A Redis or Valkey server, or a cluster, that limits are kept on.
 ///
-/// Cheap to clone. The connection is made when it is first needed, and made anew when it is lost.
-/// One is enough for a process: calls are sent on one connection, and do not wait for each other. Server 6.2 or later.
+/// A store is cheap to clone. It connects when that is first needed, and again when the connection is
+/// lost. One store is enough for a process: calls share one connection, and do not wait for each
+/// other. The server has to be 6.2 or later.
 ///
-/// It is set up before it is cloned or a limit is made on it; afterwards nothing of it changes.
+/// Configure a store before it is cloned or a limit is made on it.
 ///
 /// # Runtime
 ///
-/// The connection lives on the tokio runtime in which the store is made, which needs its timers and
-/// input and output, and is to be driven as long as the store is used. Limits of the store can be
-/// waited for anywhere, also outside of every runtime and in those of others; there, a call is a
-/// task of the store's runtime. When that is gone, every call ends with
-/// [`NoRuntime`](StoreError::NoRuntime).
+/// The connection lives on the tokio runtime in which the store is made. That runtime needs timers and
+/// I/O, and has to run while the store is used. Limits of the store can be awaited anywhere, also
+/// outside of every runtime and in other ones; there, a call is a task of the store's runtime. When
+/// that is gone, every call ends with [`NoRuntime`](StoreError::NoRuntime).
 ///
 /// # Cancel safety
 ///
-/// A call whose caller gives up before it is sent is not sent. One that was sent is listened to
-/// until its [deadline](Self::deadline) all the same, so that the [breaker](Self::breaker) opens,
-/// and a connection on which nothing is heard is made anew, also if no caller waits for as long.
-/// What becomes of what such a call charged, each limit says.
+/// A call whose caller leaves before it is sent is not sent. The reply to a call that was sent is awaited
+/// until its [deadline](Self::deadline), so that the [breaker](Self::breaker) opens, and a silent
+/// connection is replaced, also if no caller waits for so long. Each limit documents what becomes of
+/// what such a call charged.
 ///
 /// # Examples
 ///
@@ -85,31 +85,31 @@ struct Shared {
     calls: AtomicU64,
 }
 
-/// How many deadlines may pass in a row before the connection is made anew.
+/// How many deadlines may pass in a row before the connection is replaced.
 const TIMEOUTS: u32 = 3;
 
-/// How long to wait at most until a key that is being moved is asked for again.
+/// The longest time until a call is repeated whose key is being moved.
 const MOVING: Duration = Duration::from_millis(5);
 
-/// By default.
+/// The defaults.
 const DEADLINE: Duration = Duration::from_millis(50);
 const FAILURES: u32 = 5;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl Store {
-    /// The server at an address such as `redis://user:password@host:port/database`, or
-    /// `rediss://` with the feature `tls`.
+    /// Creates a store on the server at an address such as `redis://user:password@host:port/database`,
+    /// or `rediss://` with the feature `tls`.
     ///
-    /// Makes no call: it connects when it is first needed, for which it takes 2 seconds at most.
+    /// Makes no call: it connects when that is first needed, in 2 seconds at most.
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](StoreError::Misconfigured) if that is no address.
+    /// [`Misconfigured`](StoreError::Misconfigured) if the address is invalid.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime: the connection lives on the one that this is called in.
+    /// Outside of a tokio runtime: the connection lives on the current one.
     ///
     /// # Examples
     ///
@@ -120,7 +120,7 @@ impl Store {
     /// # async fn main() {
     /// let error = Store::new("nowhere").unwrap_err();
     /// assert_eq!(error, StoreError::Misconfigured);
-    /// // Nobody has to be there yet.
+    /// // The server does not have to run yet.
     /// assert!(Store::new("redis://127.0.0.1:1/").is_ok());
     /// # }
     /// ```
@@ -129,22 +129,22 @@ impl Store {
         Ok(Self::to(Address::server(address)?))
     }
 
-    /// A cluster, of which some nodes are at these addresses.
+    /// Creates a store on the cluster that has some nodes at these addresses.
     ///
-    /// All keys of a limit are in one slot: the part in braces, as in `{tenant}:requests`, says
-    /// which. Needs the feature `cluster`.
+    /// All keys of a limit are in one slot, by their tag in braces, as in `{tenant}:requests`. Needs the
+    /// feature `cluster`.
     ///
-    /// Redirections are followed within the deadline, also while a slot moves from one node to
-    /// another; no call is executed twice. A node that fails is left alone for its slots only: the
-    /// [breaker](Self::breaker) counts for each slot.
+    /// Redirections are followed within the deadline, also while a slot moves from one node to another;
+    /// no call is executed twice. A node that fails does not affect the slots of others: each slot has
+    /// its own [breaker](Self::breaker).
     ///
     /// # Errors
     ///
-    /// [`Misconfigured`](StoreError::Misconfigured) if there is no address, or one that is none.
+    /// [`Misconfigured`](StoreError::Misconfigured) if there is no address, or an invalid one.
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime: the connection lives on the one that this is called in.
+    /// Outside of a tokio runtime: the connection lives on the current one.
     ///
     /// # Examples
     ///
@@ -181,18 +181,17 @@ impl Store {
 
     #[track_caller]
     fn change(mut self, change: impl FnOnce(&mut Shared)) -> Self {
-        let shared =
-            Arc::get_mut(&mut self.shared).expect("a store is set up before it is cloned or used");
+        let shared = Arc::get_mut(&mut self.shared)
+            .expect("a store is configured before it is cloned or used");
         change(shared);
         self
     }
 
-    /// How long a call may take, 50 milliseconds by default: from when it is made until its answer
-    /// is there, also if there is no connection yet.
+    /// Sets how long a call may take, 50 milliseconds by default, including the time to connect.
     ///
-    /// What it asked for may have been charged all the same, as
-    /// [`is_perhaps_charged`](StoreError::is_perhaps_charged) says. After three calls in a row that
-    /// were sent and took longer, the connection is made anew.
+    /// A call that takes longer may have been charged, as
+    /// [`is_perhaps_charged`](StoreError::is_perhaps_charged) says. After three calls in a row that were
+    /// sent and took longer, the connection is replaced.
     ///
     /// # Panics
     ///
@@ -218,16 +217,15 @@ impl Store {
         self.change(|shared| shared.deadline = deadline)
     }
 
-    /// After how many failures in a row the store is left alone, 5 by default, and for how long: a
-    /// time that is drawn between these two, 50 and 500 milliseconds by default.
+    /// Sets after how many failures in a row the breaker opens, 5 by default, and for how long: a random
+    /// time between these two, 50 and 500 milliseconds by default.
     ///
-    /// Until then every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one
-    /// call is let through, to see whether the store is back. If it is answered, so are all; if it
-    /// fails, or is heard nothing of for as long again, it goes on so. What counts as a failure is
-    /// that the store cannot be used, such as a timeout, and not that it refuses one call. Of a
-    /// cluster each slot has its own count.
+    /// Meanwhile every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one call is
+    /// sent as a probe. If it is answered, the breaker closes; if it fails, or nothing is heard of it
+    /// for as long again, the breaker opens again. A failure means that the store cannot be used, such
+    /// as a timeout, and not that it refuses one call. Each slot of a cluster has its own breaker.
     ///
-    /// A time of more than a year is one of a year.
+    /// Times of more than a year count as a year.
     ///
     /// # Panics
     ///
@@ -243,25 +241,24 @@ impl Store {
         self.change(|shared| shared.breaker = Breaker::new(failures, shortest, longest))
     }
 
-    /// How many calls were made by way of this store and its clones, those that failed too, and not
-    /// those that the [breaker](Self::breaker) kept back. A script that the server did not know
-    /// is one call, though two trips.
+    /// Returns how many calls this store and its clones have made, with those that failed, but without
+    /// those that the [breaker](Self::breaker) refused. A script that the server did not know is one
+    /// call, although it takes two trips.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Whether the store, or any slot of a cluster, has failed so often in a row that its
-    /// [breaker](Self::breaker) opened, and has answered no call since.
+    /// Returns whether the [breaker](Self::breaker) of the store, or of any slot of a cluster, has opened,
+    /// and no call was answered since.
     ///
-    /// It stays so when the pause is over, and while a call is let through to see whether the store
-    /// is back: until a call is answered, whatever the answer is. So it does not say that the next
-    /// call is refused, but that the store is not known to be back; and if no calls are made it
-    /// stays. [`Debug`](fmt::Debug) shows the same.
+    /// It stays so when the pause is over, and during a probe: until a call is answered, whatever the
+    /// reply is. So the next call may be sent, but the store is not known to be back.
+    /// [`Debug`](fmt::Debug) shows the same.
     pub fn is_broken(&self) -> bool {
         self.shared.breaker.is_open()
     }
 
-    /// Whether keys are spread over slots, of which a script sees one.
+    /// Whether keys are spread over slots, one of which a script sees.
     pub(crate) fn is_cluster(&self) -> bool {
         self.shared.link.is_cluster()
     }
@@ -270,7 +267,7 @@ impl Store {
         &self.shared.runtime
     }
 
-    /// Whether this is called in the runtime that the connection lives on.
+    /// Whether the caller is inside the runtime of the connection.
     pub(crate) fn is_inside(&self) -> bool {
         is_inside(&self.shared.runtime)
     }
@@ -279,31 +276,17 @@ impl Store {
         drop(self.shared.runtime.spawn(task));
     }
 
-    /// When a key is to be asked for again after its store has failed: when its breaker lets that
-    /// happen, and none if that is at any time.
+    /// When the breaker admits the next call for a key, if not now.
     pub(crate) fn again(&self, key: &str) -> Option<Instant> {
         let shared = &*self.shared;
         shared.breaker.until(shared.link.part(key))
     }
 
-    /// Has something asked by whoever waits for it, and to the end if they do not.
-    pub(crate) fn carry<T: Send + 'static, E: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T, E>> + Send + 'static,
-    ) -> Carried<T, E> {
-        Carried::new(&self.shared.runtime, future)
-    }
-
     /// Sleeps on the runtime, wherever this is polled.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
-        // Dropped, it ends its task.
-        let mut slept = JoinSet::new();
         let sleep = async move { tokio::time::sleep(time).await };
-        slept.spawn_on(sleep, &self.shared.runtime);
-        match slept.join_next().await {
-            Some(Ok(())) => Ok(()),
-            _ => Err(StoreError::NoRuntime),
-        }
+        let sleep = AbortOnDropHandle::new(self.shared.runtime.spawn(sleep));
+        sleep.await.map_err(|_| StoreError::NoRuntime)
     }
 
     /// Calls a script, within the deadline.
@@ -318,7 +301,7 @@ impl Store {
         self.request(Request::Script { script, by_digest }, part)
     }
 
-    /// Asks something of a part, within the deadline.
+    /// Makes a request to a part, within the deadline.
     fn request(&self, request: Request, part: u16) -> Call {
         let this = self.clone();
         Call::new(&self.shared.runtime, move |progress| {
@@ -340,7 +323,7 @@ impl Store {
         let send = self.send(&request, &mut progress);
         let answer = match tokio::time::timeout(shared.deadline, send).await {
             Ok(Some(answer)) => answer,
-            // Nobody hears of it, and nothing was heard of the store.
+            // The caller has left, and nothing was sent.
             Ok(None) => return Err(StoreError::Unavailable),
             Err(_) => Err(match progress.stage {
                 Stage::Unsent(error) => error,
@@ -360,15 +343,15 @@ impl Store {
         answer
     }
 
-    /// As often as it takes, if no node has its key for now. None if nobody waited for it any more
-    /// before it was sent.
+    /// Sends a request, again and again while no node has its key. None if the caller has left before it
+    /// was sent.
     async fn send(
         &self,
         request: &Request,
         progress: &mut Progress,
     ) -> Option<Result<Value, StoreError>> {
         let link = &self.shared.link;
-        let mut connection = match Link::connection(link, &self.shared.runtime).await {
+        let mut connection = match link.connection(&self.shared.runtime).await {
             Ok(connection) => connection,
             Err(error) => return Some(Err(error)),
         };
@@ -389,7 +372,7 @@ impl Store {
                     continue;
                 }
             }
-            // Whoever became a replica may have had its address taken over by another one.
+            // The address of a server that became a replica may belong to another one by now.
             if error.is_unrecoverable_error() || failed == StoreError::ReadOnly {
                 link.lost(&connection);
             }

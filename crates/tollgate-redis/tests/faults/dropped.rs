@@ -1,6 +1,6 @@
 //! Futures that are dropped while the server is asked.
 
-use tollgate_redis::{Detector, Several, Source};
+use tollgate_redis::{Detector, LimitSet, Source};
 
 use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
 use crate::support::proxy::{Mode, Proxy};
@@ -83,7 +83,7 @@ fn callers_who_give_up_before_the_deadline_are_counted() {
     runtime().block_on(async {
         let proxy = Proxy::start(server.port()).await;
         let store = proxy.store().deadline(DEADLINE);
-        let limits = Several::new(&store).limit("k", slow(10));
+        let limits = LimitSet::new(&store).limit("k", slow(10));
         until("it answers", async || limits.peek(1).await.is_ok()).await;
         let accepted = proxy.accepted();
         proxy.set(Mode::HalfOpen);
@@ -135,7 +135,7 @@ fn what_several_limits_took_for_nobody_goes_back() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
-        let limits = Several::new(&store)
+        let limits = LimitSet::new(&store)
             .limit("a", slow(10))
             .limit("b", slow(10));
         let free = async || limits.peek(1).await.unwrap()[1].remaining;

@@ -20,7 +20,7 @@ const CUTS: [Mode; 5] = [
     Mode::Delay(Duration::from_millis(1000)),
 ];
 
-/// Several keys at once, so that there are several calls on the connection.
+/// LimitSet keys at once, so that there are several calls on the connection.
 fn limiters(store: &Store) -> Vec<RateLimiter> {
     let limiter =
         |number: usize| RateLimiter::new(store, format!("k{number}"), slow(1000)).coalesce(false);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate::{ErrorKind, Throttle, Timeout, all};
-use tollgate_redis::{RateLimiter, Semaphore, Several};
+use tollgate_redis::{LimitSet, RateLimiter, Semaphore};
 
 use super::help::{PATIENT, slow};
 use crate::support::cluster::Cluster;
@@ -58,7 +58,7 @@ fn several_limits_of_a_tag_and_leases_of_another_are_all_or_none() {
     runtime().block_on(async {
         let store = cluster.store().deadline(PATIENT);
         let tag = |node: usize| format!("{{{}}}", cluster.key_of(node));
-        let limits = Several::new(&store)
+        let limits = LimitSet::new(&store)
             .limit(format!("{}:user", tag(0)), slow(5))
             .limit(format!("{}:all", tag(0)), slow(9));
         let jobs = Semaphore::new(&store, format!("{}:jobs", tag(1)), 1).grace(Duration::ZERO);
@@ -82,7 +82,7 @@ fn several_limits_in_several_slots_are_refused_when_they_are_made() {
     let _inside = runtime.enter();
     // Nothing is called.
     let store = tollgate_redis::Store::cluster(["redis://127.0.0.1:1/"]).unwrap();
-    let _limits = Several::new(&store)
+    let _limits = LimitSet::new(&store)
         .limit("{acme}:user", slow(5))
         .limit("{other}:user", slow(5));
 }

@@ -140,7 +140,7 @@ fn a_pass_that_is_dropped_keeps_what_it_did_not_send() {
 }
 
 #[test]
-#[should_panic = "a detector of 0 callers finds nobody out"]
+#[should_panic = "a detector of 0 callers finds nobody"]
 fn nobody_can_be_kept_by_nobody() {
     let server = Server::start();
     let runtime = runtime();

@@ -1,7 +1,7 @@
 //! Numbers and keys that are no good.
 
 use tollgate::{Algorithm, ErrorKind, Quota};
-use tollgate_redis::{Detector, RateLimiter, Several, StoreError};
+use tollgate_redis::{Detector, LimitSet, RateLimiter, StoreError};
 
 use super::verbs::slow;
 use crate::support::runtime;
@@ -60,7 +60,7 @@ fn a_key_of_another_rule_is_told() {
 fn several_admit_no_more_than_a_burst() {
     let server = Server::start();
     runtime().block_on(async {
-        let limits = Several::new(&server.store())
+        let limits = LimitSet::new(&server.store())
             .limit("a", slow(5))
             .limit("b", slow(9));
         let outcome = limits.try_acquire_many(6).await.unwrap();
@@ -76,7 +76,7 @@ fn several_admit_no_more_than_a_burst() {
 fn several_have_keys_of_their_own() {
     let server = Server::start();
     runtime().block_on(async {
-        let _ = Several::new(&server.store())
+        let _ = LimitSet::new(&server.store())
             .limit("a", slow(5))
             .limit("a", slow(9));
     });

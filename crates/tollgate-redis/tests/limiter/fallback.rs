@@ -55,12 +55,8 @@ fn who_reserves_or_takes_what_there_is_goes_by_the_fallback_too() {
         let source = refused.source().unwrap().downcast_ref::<StoreError>();
         assert!(source.is_some(), "{refused:?}");
 
-        let (charge, delay) = open
-            .reserve_many(3, Duration::ZERO)
-            .await
-            .unwrap()
-            .confirm();
-        assert_eq!((charge.cost(), delay), (3, Duration::ZERO));
+        let reserved = open.reserve_many(3, Duration::ZERO).await.unwrap();
+        assert_eq!((reserved.cost(), reserved.delay()), (3, Duration::ZERO));
         assert_eq!(open.try_acquire_up_to(5).await.unwrap().cost(), 5);
 
         let charge = local.try_acquire_up_to(5).await.unwrap();

@@ -12,20 +12,20 @@ fn those_of_a_key_share_its_calls_and_its_line() {
     runtime().block_on(async {
         let store = server.store();
         let users = Keyed::new(RateLimiter::new(&store, "k", slow(2)), 10);
-        users.get("a").acquire_many(2).await.unwrap();
-        let refused = users.get("a").try_acquire().await.unwrap_err();
+        users.key("a").acquire_many(2).await.unwrap();
+        let refused = users.key("a").try_acquire().await.unwrap_err();
         assert_eq!(Source::of(&refused), Some(Source::Store));
-        let refused = users.get("a").try_acquire().await.unwrap_err();
-        assert_eq!(Source::of(&refused), Some(Source::Known));
+        let refused = users.key("a").try_acquire().await.unwrap_err();
+        assert_eq!(Source::of(&refused), Some(Source::DeniedCache));
         // Of another key nothing is known, and it is one of its own.
-        users.get("b").try_acquire_many(2).await.unwrap();
+        users.key("b").try_acquire_many(2).await.unwrap();
         assert_eq!(store.calls(), 3);
 
-        let waits = users.get("a");
+        let waits = users.key("a");
         let _waits = tokio::spawn(async move { waits.acquire().await });
-        until(async || users.get("a").waiting() == 1).await;
-        assert_eq!(users.get("b").waiting(), 0);
-        assert_eq!(users.get("b").key(), "k:b");
+        until(async || users.key("a").waiting() == 1).await;
+        assert_eq!(users.key("b").waiting(), 0);
+        assert_eq!(users.key("b").key(), "k:b");
     });
 }
 
@@ -34,10 +34,10 @@ fn a_key_has_the_quota_that_it_was_given_last() {
     let server = Server::start();
     runtime().block_on(async {
         let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(2)), 10);
-        users.get_with("a", slow(5)).acquire_many(5).await.unwrap();
-        assert_eq!(users.get("a").quota(), slow(5));
-        assert_eq!(users.get("b").quota(), slow(2));
-        users.get_with("a", slow(6)).acquire().await.unwrap();
+        users.key_with("a", slow(5)).acquire_many(5).await.unwrap();
+        assert_eq!(users.key("a").quota(), slow(5));
+        assert_eq!(users.key("b").quota(), slow(2));
+        users.key_with("a", slow(6)).acquire().await.unwrap();
     });
 }
 
@@ -46,23 +46,23 @@ fn no_more_are_remembered_and_who_has_one_goes_on() {
     let server = Server::start();
     runtime().block_on(async {
         let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 3);
-        let first = users.get("0");
+        let first = users.key("0");
         first.acquire().await.unwrap();
         let waits = first.clone();
         let waits = tokio::spawn(async move { waits.acquire().await });
         until(async || first.waiting() == 1).await;
         for key in 1..100 {
-            users.get(&key.to_string()).acquire().await.unwrap();
+            users.key(&key.to_string()).acquire().await.unwrap();
         }
         assert_eq!(users.len(), 3);
-        assert_eq!(users.get("0").waiting(), 0, "another one");
+        assert_eq!(users.key("0").waiting(), 0, "another one");
         first.set_quota(slow(1000));
         waits.await.unwrap().unwrap();
     });
 }
 
 #[test]
-#[should_panic(expected = "limiters of at most 0 keys")]
+#[should_panic(expected = "a map of at most 0 keys")]
 fn some_must_be_remembered() {
     let server = Server::start();
     runtime().block_on(async {

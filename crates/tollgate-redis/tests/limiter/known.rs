@@ -194,7 +194,8 @@ fn with_tokens_ahead_too_a_call_ends_after_one_deadline() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(Duration::from_millis(200));
-        let limiter = RateLimiter::new(&store, "k", slow(1000)).ahead(10, Duration::from_secs(60));
+        let limiter =
+            RateLimiter::new(&store, "k", slow(1000)).prefetch(10, Duration::from_secs(60));
         limiter.acquire().await.unwrap();
         until(async || store.calls() >= 2).await;
         server.stop();

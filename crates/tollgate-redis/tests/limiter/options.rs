@@ -122,7 +122,10 @@ fn every_decision_says_who_made_it() {
             let refused = limiter.try_acquire().await.unwrap_err();
             sources.push(Source::of(&refused).unwrap());
         }
-        assert_eq!(sources, [Source::Store, Source::Known, Source::Known]);
+        assert_eq!(
+            sources,
+            [Source::Store, Source::DeniedCache, Source::DeniedCache]
+        );
         // Those who come together.
         let fresh = RateLimiter::new(&server.store(), "k", slow(3));
         let mut tries: Vec<_> = (0..20).map(|_| Box::pin(fresh.try_acquire())).collect();
@@ -139,7 +142,7 @@ fn every_decision_says_who_made_it() {
         assert!(
             sources[1..]
                 .iter()
-                .all(|it| [Source::Coalesced, Source::Known].contains(it))
+                .all(|it| [Source::Coalesced, Source::DeniedCache].contains(it))
         );
     });
 }
@@ -196,9 +199,10 @@ fn who_leaves_while_the_server_is_asked_is_charged_nothing() {
             let mut gone: Pin<Box<dyn Future<Output = Charge>>> = match round % 3 {
                 0 => Box::pin(async { limiter.acquire_many(2).await.unwrap() }),
                 1 => Box::pin(async { limiter.try_acquire_up_to(2).await.unwrap() }),
-                _ => {
-                    Box::pin(async { limiter.reserve_many(2, nothing).await.unwrap().confirm().0 })
-                }
+                _ => Box::pin(async {
+                    let reserved = limiter.reserve_many(2, nothing).await.unwrap();
+                    reserved.ready().await.unwrap()
+                }),
             };
             if let Poll::Ready(charge) = gone.as_mut().poll(&mut context) {
                 // The server was faster.

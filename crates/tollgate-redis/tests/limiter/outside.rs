@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{ErrorKind, Quota};
-use tollgate_redis::{Detector, RateLimiter, Semaphore, Several, Store, StoreError};
+use tollgate_redis::{Detector, LimitSet, RateLimiter, Semaphore, Store, StoreError};
 
 use super::verbs::slow;
 use crate::support::server::Server;
@@ -36,7 +36,9 @@ fn every_call_works_in_no_runtime() {
     assert_eq!(outside(limiter.peek(0)).unwrap().remaining, 4);
     drop(reservation);
 
-    let limits = Several::new(&store).limit("a", quick()).limit("b", slow(9));
+    let limits = LimitSet::new(&store)
+        .limit("a", quick())
+        .limit("b", slow(9));
     let first = outside(limits.try_acquire()).unwrap();
     // These wait for their turn.
     outside(limits.acquire()).unwrap();
@@ -63,7 +65,7 @@ fn every_call_works_in_another_runtime() {
     // Without timers and sockets.
     let other = tokio::runtime::Builder::new_current_thread().build();
     other.unwrap().block_on(async {
-        let limits = Several::new(&store).limit("a", quick());
+        let limits = LimitSet::new(&store).limit("a", quick());
         limits.acquire().await.unwrap();
         limits.acquire().await.unwrap();
         let limiter = RateLimiter::new(&store, "k", slow(5));
@@ -77,7 +79,7 @@ fn without_the_runtime_every_call_says_so() {
     let runtime = runtime();
     let store = store_of(&server, &runtime);
     let limiter = RateLimiter::new(&store, "k", slow(5));
-    let limits = Several::new(&store).limit("a", slow(2));
+    let limits = LimitSet::new(&store).limit("a", slow(2));
     let detector = Detector::new(&store, "abuse", slow(10));
     let semaphore = Semaphore::new(&store, "jobs", 2).grace(Duration::ZERO);
     let charges = outside(limits.acquire_many(2)).unwrap();

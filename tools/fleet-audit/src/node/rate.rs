@@ -16,7 +16,7 @@ pub(super) async fn run(store: &Store, options: &Options, end: End) -> Result<()
     let mut limiter =
         RateLimiter::new(store, "fleet", options.quota()).algorithm(options.algorithm);
     if let Some(chunk) = options.ahead {
-        limiter = limiter.ahead(chunk, AHEAD);
+        limiter = limiter.prefetch(chunk, AHEAD);
     }
     let shares = Shares {
         cheats: Share::new(options.cheat),
@@ -51,7 +51,7 @@ async fn ask(limiter: RateLimiter, options: Options, shares: Shares, end: End) {
             Ok(charge) => {
                 let report = Report::Admitted {
                     tick: of(charge.at()),
-                    ahead: charge.source() == Source::Ahead,
+                    ahead: charge.source() == Source::TokenCache,
                 };
                 println!("{report}");
                 if shares.cheats.is_now() {

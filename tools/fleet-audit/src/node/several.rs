@@ -1,11 +1,11 @@
-//! Several limits in one call.
+//! LimitSet limits in one call.
 
 use std::error::Error;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use tollgate::Algorithm;
-use tollgate_redis::{Several, Store};
+use tollgate_redis::{LimitSet, Store};
 
 use super::{End, Share, failed};
 use crate::options::Options;
@@ -21,7 +21,7 @@ struct Cheats {
 }
 
 pub(super) async fn run(store: &Store, options: &Options, end: End) -> Result<(), Box<dyn Error>> {
-    let two = Several::new(store)
+    let two = LimitSet::new(store)
         .limit_by(options.algorithm, "{fleet}:first", options.quota())
         .limit_by(Algorithm::FixedWindow, "{fleet}:second", options.window());
     let all = two
@@ -47,7 +47,7 @@ pub(super) async fn run(store: &Store, options: &Options, end: End) -> Result<()
     Ok(())
 }
 
-async fn ask(all: Several, two: Several, options: Options, cheats: Cheats, end: End) {
+async fn ask(all: LimitSet, two: LimitSet, options: Options, cheats: Cheats, end: End) {
     loop {
         let left = end.left();
         if left.is_zero() {

@@ -1,10 +1,13 @@
-//! Where the driver of a line is polled.
+//! [`DriverSlot`]: where the first waiter of a queue polls the driver.
 //!
-//! 1. Whoever comes to an empty line polls the driver as a part of its own wait: a decision for one
-//!    alone is a call, and no task.
-//! 2. As soon as somebody else comes, or the one leaves, the driver is handed over to a task: nobody
-//!    ever waits for somebody else to be polled.
-//! 3. It is in one place: taken out to be polled, and then put back, handed over, or over.
+//! 1. A caller who finds the queue empty polls the driver as a part of its own wait, so a decision
+//!    for one caller is a call and no task.
+//! 2. As soon as another caller comes, or that one leaves, the driver is handed over to a task:
+//!    nobody ever depends on another caller being polled.
+//! 3. The driver is in one place: it is taken out to be polled, and then put back, handed over, or
+//!    over.
+//!
+//! The lock is a leaf, and is not held while the driver is polled or dropped.
 
 use std::future::Future;
 use std::mem;
@@ -14,10 +17,10 @@ use std::task::{Context, Poll};
 
 use crate::sync::Mutex;
 
-pub(crate) struct Seat<F>(Mutex<Place<F>>);
+pub(crate) struct DriverSlot<F>(Mutex<Place<F>>);
 
 struct Place<F> {
-    /// Of the driver that is here, or was.
+    /// The number of the driver that is here, or was.
     number: u64,
     driver: Driver<F>,
 }
@@ -28,10 +31,7 @@ enum Driver<F> {
     Polled { hand_over: bool },
 }
 
-/// The driver that is to become a task.
-pub(crate) type HandedOver<F> = Option<F>;
-
-impl<F: Future<Output = ()> + Unpin> Seat<F> {
+impl<F: Future<Output = ()> + Unpin> DriverSlot<F> {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Place {
             number: 0,
@@ -44,8 +44,8 @@ impl<F: Future<Output = ()> + Unpin> Seat<F> {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts it here, and says by which number it is polled; or hands it over, if the one before is
-    /// being polled to its end.
+    /// Puts a driver here, and returns the number by which it is polled. Returns the driver if the one
+    /// before is still being polled.
     pub(crate) fn put(&self, driver: F) -> Result<u64, F> {
         self.with(|place| match place.driver {
             Driver::None => {
@@ -57,8 +57,9 @@ impl<F: Future<Output = ()> + Unpin> Seat<F> {
         })
     }
 
-    /// Polls it, if it is here. Says whether it is still here.
-    pub(crate) fn poll(&self, number: u64, context: &mut Context<'_>) -> (bool, HandedOver<F>) {
+    /// Polls the driver with that number, if it is here. Returns whether it stays, and the driver if it
+    /// is to become a task.
+    pub(crate) fn poll(&self, number: u64, context: &mut Context<'_>) -> (bool, Option<F>) {
         let polled = Driver::Polled { hand_over: false };
         let taken = self.with(|place| match place.driver {
             Driver::Here(_) if place.number == number => mem::replace(&mut place.driver, polled),
@@ -82,8 +83,8 @@ impl<F: Future<Output = ()> + Unpin> Seat<F> {
         (stays, driver.filter(|_| !is_over))
     }
 
-    /// Hands it over, now or as soon as it was polled.
-    pub(crate) fn hand_over(&self, number: Option<u64>) -> HandedOver<F> {
+    /// Hands the driver over, now or at the end of the poll that is going on.
+    pub(crate) fn hand_over(&self, number: Option<u64>) -> Option<F> {
         self.with(|place| {
             if number.is_some_and(|number| number != place.number) {
                 return None;

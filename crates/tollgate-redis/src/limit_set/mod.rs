@@ -1,7 +1,4 @@
-//! [`Several`]: more than one limit in one call, all or none.
-//!
-//! What is charged is taken by whoever asked for it, or given back: a call that charges goes on to
-//! its end if its caller leaves.
+//! [`LimitSet`]: several limits in one call, all or none.
 
 mod outcome;
 
@@ -11,74 +8,69 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
 use tollgate::throttle::budget;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick};
 
 pub use self::outcome::{Charges, Outcome};
-use crate::carried::Carried;
 use crate::error::StoreError;
-use crate::rate::Rule;
-use crate::script::{Arguments, SEVERAL, numbers};
+use crate::rate::{MOST, Rule};
+use crate::script::{Arguments, EachReply, LIMIT_SET};
 use crate::slot::tag;
 use crate::store::{Call, Store};
 
-/// A script counts up to there, and no burst is more.
-const MOST: u64 = 1 << 52;
-
 /// Several limits that are decided in one call, at one moment: all are charged, or none is.
 ///
-/// Calls are not put together, nothing is taken ahead, and a failure of the store is an error. What
-/// was denied is not remembered: every call is made.
+/// Calls are not combined, no tokens are prefetched, there is no fallback, and denials are not
+/// remembered: every call asks the server.
 ///
-/// Cheap to clone. The keys are those of [`RateLimiter`](crate::RateLimiter)s of the same quota and
-/// algorithm, so each limit can be used by itself as well.
+/// A set is cheap to clone. The keys are those of [`RateLimiter`](crate::RateLimiter)s with the same
+/// quota and algorithm, so each limit can be used by itself as well.
 ///
 /// # Order
 ///
-/// None: who waits asks again when the limit that lacked most may have enough, and whoever asks
-/// first then goes first. With a [jitter](Self::jitter) a fleet that was refused together does not
-/// ask again together. For an order within the process put a [`RateLimiter`](crate::RateLimiter)
-/// or a [`Semaphore`](tollgate::Semaphore) in front, by [`all`](tollgate::all).
+/// None: a waiter asks again when the limit that lacked most may have enough, and the first one that
+/// asks then goes first. With a [jitter](Self::jitter) a fleet that was denied together does not ask
+/// again together. For an order within the process put a [`RateLimiter`](crate::RateLimiter) or a
+/// [`Semaphore`](tollgate::Semaphore) in front, with [`all`](tollgate::all).
 ///
 /// # Clusters
 ///
-/// The keys of a call must be in one slot of a cluster: give them the same part in braces, as in
-/// `{acme}:user:42` and `{acme}:all`. Others are refused when the limit is added.
+/// The keys of a call must be in one slot of a cluster: give them the same tag in braces, as in
+/// `{acme}:user:42` and `{acme}:all`. A key in another slot is refused when the limit is added.
 ///
-/// Limits in several slots can be had one after the other: that is [`all`](tollgate::all) of several
-/// [`RateLimiter`](crate::RateLimiter)s, or of some of these. It waits for the first, then for the
-/// second, and so on; what was charged already is given back, in the background, when a later one
-/// refuses, the store fails, or the wait is given up. So each of them may be charged for a while for
-/// nothing, and others be refused meanwhile, as they never are by a call that decides at one moment.
+/// For limits in several slots use [`all`](tollgate::all) of several
+/// [`RateLimiter`](crate::RateLimiter)s or sets. It waits for the first, then for the second, and so
+/// on. What was charged is given back, in the background, when a later limit refuses, the store fails,
+/// or the wait is cancelled. So a limit may be charged for a while for nothing, and deny others
+/// meanwhile, which a call that decides at one moment never does.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// use tollgate::Quota;
-/// use tollgate_redis::{Several, Store};
+/// use tollgate_redis::{LimitSet, Store};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use std::time::Duration;
 /// # use tollgate::Timeout;
 /// let store = Store::new("redis://127.0.0.1/")?;
-/// let limits = Several::new(&store)
+/// let limits = LimitSet::new(&store)
 ///     .limit("{acme}:user:42", Quota::per_second(5))
 ///     .limit("{acme}:all", Quota::per_minute(1000).burst(100));
 ///
 /// let outcome = limits.try_acquire_many(2).await?;
 /// for index in outcome.violated() {
-///     println!("{} has too little", limits.key(index));
+///     println!("{} denied it", limits.key(index));
 /// }
 ///
-/// // Waiting, at most so long.
+/// // Waits for at most half a second.
 /// Timeout::new(Box::pin(limits.acquire()), Duration::from_millis(500)).await?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Several {
+pub struct LimitSet {
     store: Store,
     parts: Arc<Vec<Part>>,
     jitter: Duration,
@@ -90,8 +82,8 @@ struct Part {
     rule: Rule,
 }
 
-impl Several {
-    /// None yet, which admits everybody. Makes no call.
+impl LimitSet {
+    /// Creates an empty set, which admits every call. Makes no call.
     pub fn new(store: &Store) -> Self {
         Self {
             store: store.clone(),
@@ -100,20 +92,18 @@ impl Several {
         }
     }
 
-    /// And this limit, by GCRA. How many there are is up to the caller: a call costs as much more
-    /// with each.
+    /// Adds a limit by GCRA. Each limit makes a call more expensive.
     ///
     /// # Panics
     ///
-    /// As [`RateLimiter::new`](crate::RateLimiter::new); if the key was given before; and on a
-    /// cluster, if the key is not in the slot of the others, since its part in braces is another
-    /// one.
+    /// As [`RateLimiter::new`](crate::RateLimiter::new); if the key was added before; and in a
+    /// cluster, if the key is not in the slot of the others because its tag in braces is another one.
     #[track_caller]
     pub fn limit(self, key: impl Into<String>, quota: Quota) -> Self {
         self.limit_by(Algorithm::Gcra, key, quota)
     }
 
-    /// And this limit, by an algorithm.
+    /// Adds a limit by an algorithm.
     ///
     /// # Panics
     ///
@@ -121,10 +111,7 @@ impl Several {
     #[track_caller]
     pub fn limit_by(mut self, algorithm: Algorithm, key: impl Into<String>, quota: Quota) -> Self {
         let key = key.into();
-        let rule = match Rule::new(quota, algorithm) {
-            Ok(rule) => rule,
-            Err(error) => panic!("{error}"),
-        };
+        let rule = Rule::of(quota, algorithm);
         if let Some(first) = self.parts.first().filter(|_| self.store.is_cluster()) {
             let slot = |key: &str| tag(key).unwrap_or(key).to_owned();
             assert!(
@@ -141,24 +128,24 @@ impl Several {
         self
     }
 
-    /// Asks again for whoever waits by up to so much later than the server said, at random, so that
-    /// a fleet does not ask all at once; never sooner. None by default.
-    pub fn jitter(mut self, most: Duration) -> Self {
-        self.jitter = most;
+    /// Adds a random delay of at most `max` to the time at which a waiter asks again, so that a fleet
+    /// does not ask all at once. By default nothing.
+    pub fn jitter(mut self, max: Duration) -> Self {
+        self.jitter = max;
         self
     }
 
-    /// The key of a limit, in the order in which they were given.
+    /// Returns the key of the limit that was added at this index.
     ///
     /// # Panics
     ///
-    /// If there are not so many.
+    /// If there are fewer limits.
     #[track_caller]
     pub fn key(&self, index: usize) -> &str {
         &self.parts[index].key
     }
 
-    /// Charges one of each, if each has one now.
+    /// Charges one unit of each limit if each has one now.
     ///
     /// # Cancel safety
     ///
@@ -166,13 +153,13 @@ impl Several {
     ///
     /// # Errors
     ///
-    /// How the store failed. That there is too little is no error here, but an outcome.
+    /// How the store failed. A denial is no error, but an outcome.
     pub async fn try_acquire(&self) -> Result<Outcome, StoreError> {
         self.try_acquire_many(1).await
     }
 
-    /// Charges so many of each, if each has as many now. With more than the burst of one of them
-    /// nothing is charged, and the outcome says that it would take for ever.
+    /// Charges `n` units of each limit if each has as many now. If `n` is more than the burst of one of
+    /// them, nothing is charged, and `retry_after` is [`Duration::MAX`].
     ///
     /// # Cancel safety
     ///
@@ -186,18 +173,21 @@ impl Several {
         if fits {
             return self.taken(n).await;
         }
-        // It never will be admitted, but one is told how the limits stand.
-        let mut outcome = self.ask("peek", n).await?;
-        for (part, decision) in self.parts.iter().zip(&mut outcome.decisions) {
+        // It is never admitted, but the outcome shows the state of the limits.
+        let mut decisions = self.peek(n).await?;
+        for (part, decision) in self.parts.iter().zip(&mut decisions) {
             if n > part.rule.burst {
                 decision.retry_after = Duration::MAX;
             }
         }
-        Ok(outcome)
+        Ok(Outcome {
+            decisions,
+            charges: None,
+        })
     }
 
-    /// How the limits stand, for a call that costs so much, in the order in which they were given.
-    /// Charges nothing.
+    /// Returns the decisions that a call of cost `n` would get, in the order of the limits, without
+    /// charging it.
     ///
     /// # Cancel safety
     ///
@@ -207,18 +197,18 @@ impl Several {
     ///
     /// How the store failed.
     pub async fn peek(&self, n: u64) -> Result<Vec<Decision>, StoreError> {
-        Ok(self.ask("peek", n).await?.decisions)
+        let reply = EachReply::read(&self.call("peek", n).await?)?;
+        Ok(self.outcome(false, n, &reply)?.decisions)
     }
 
-    /// Waits until one of each can be had, and charges it.
+    /// Acquires one unit of each limit, and waits for them.
     ///
-    /// In no [order](Self#order). A call is made at once, and another one each time when there may
-    /// be enough.
+    /// In no [order](Self#order). It asks at once, and again each time when there may be enough.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, what it is charged is given back when the answer
-    /// is there. If that fails, it stays charged, and time pays it off.
+    /// Dropped while the server is being asked, it gives back what it is charged when the reply is
+    /// there. If that fails, it stays charged, and time pays it off.
     ///
     /// # Errors
     ///
@@ -230,12 +220,12 @@ impl Several {
     /// ```no_run
     /// use std::time::Duration;
     /// use tollgate::{Quota, Throttle, Timeout};
-    /// use tollgate_redis::{Several, Store};
+    /// use tollgate_redis::{LimitSet, Store};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let store = Store::new("redis://127.0.0.1/")?;
-    /// let limits = Several::new(&store)
+    /// let limits = LimitSet::new(&store)
     ///     .limit("{acme}:user:42", Quota::per_second(5))
     ///     .limit("{acme}:all", Quota::per_minute(1000).burst(100))
     ///     .jitter(Duration::from_millis(20));
@@ -249,7 +239,7 @@ impl Several {
         self.acquire_many(1).await
     }
 
-    /// Waits until so many of each can be had together, and charges them.
+    /// Acquires `n` units of each limit together, and waits for them.
     ///
     /// # Cancel safety
     ///
@@ -258,7 +248,7 @@ impl Several {
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire); `ExceedsCapacity`, with the smallest burst as the
-    /// [capacity](AcquireError::capacity), if that is less.
+    /// [capacity](AcquireError::capacity), if `n` is more.
     pub async fn acquire_many(&self, n: u64) -> Result<Charges, AcquireError> {
         let least = self.parts.iter().map(|part| part.rule.burst).min();
         if let Some(least) = least.filter(|least| n > *least) {
@@ -278,90 +268,85 @@ impl Several {
         }
     }
 
-    /// What nobody is there to take goes back.
-    fn taken(&self, n: u64) -> Carried<Outcome> {
-        let (this, back) = (self.clone(), self.clone());
-        let asked = self.store.carry(async move { this.ask("take", n).await });
-        asked.untaken(move |outcome| {
-            if let Some(charges) = outcome.charges {
-                back.undo(charges);
+    /// Charges all or none. What the caller is not there to take goes back.
+    async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
+        let this = self.clone();
+        let call = self.call("take", n).on_abandoned(move |value| {
+            let outcome = EachReply::read(&value).and_then(|reply| this.outcome(true, n, &reply));
+            if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
+                this.undo(charges);
             }
-        })
+        });
+        self.outcome(true, n, &EachReply::read(&call.await?)?)
     }
 
-    /// Gives back what was charged, as far as it is not paid off; as exactly as
-    /// [`RateLimiter::refund`](crate::RateLimiter::refund), for each limit.
+    /// Gives back what was charged, as far as it is not paid off, for each limit as exactly as
+    /// [`RateLimiter::refund`](crate::RateLimiter::refund).
     ///
-    /// To be asked of those that charged it: others have other keys.
+    /// Use the set that charged it: another one has other keys.
     ///
     /// # Cancel safety
     ///
-    /// Dropped after it was begun, it is given back in the background.
+    /// Dropped after its first poll, it goes on in the background.
     ///
     /// # Errors
     ///
     /// How the store failed: then it stays charged, and time pays it off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
+        let mut arguments = Arguments::new("give");
+        for (part, ticket) in self.parts.iter().zip(&charges.tickets) {
+            arguments = part.rule.arguments_of_set(arguments);
+            arguments = arguments.number(charges.cost).numbers(*ticket);
+        }
         let this = self.clone();
-        let give = async move {
-            let mut arguments = Arguments::new("give");
-            for (part, ticket) in this.parts.iter().zip(&charges.tickets) {
-                arguments = part.rule.tell_which(arguments);
-                arguments = arguments.number(charges.cost).numbers(*ticket);
-            }
-            this.call(&arguments).await.map(drop)
-        };
-        self.store.carry(give).await
+        let give = async move { this.send(&arguments).await.map(drop) };
+        // A task without a result was dropped with its runtime.
+        let given = self.store.runtime().spawn(give).await;
+        given.unwrap_or(Err(StoreError::NoRuntime))
     }
 
-    async fn ask(&self, what: &'static str, n: u64) -> Result<Outcome, StoreError> {
-        let mut arguments = Arguments::new(what);
-        for part in self.parts.iter() {
-            arguments = part.rule.tell_which(arguments).number(n.min(MOST));
-        }
-        let value = self.call(&arguments).await?;
-        self.read(what, n, &value).ok_or(StoreError::Script)
+    fn call(&self, what: &'static str, n: u64) -> Call {
+        let arguments = self
+            .parts
+            .iter()
+            .fold(Arguments::new(what), |arguments, part| {
+                part.rule.arguments_of_set(arguments).number(n.min(MOST))
+            });
+        self.send(&arguments)
     }
 
-    fn call(&self, arguments: &Arguments) -> Call {
+    fn send(&self, arguments: &Arguments) -> Call {
         let keys: Vec<&str> = self.parts.iter().map(|part| part.key.as_str()).collect();
-        self.store.call(&SEVERAL, &keys, arguments)
+        self.store.call(&LIMIT_SET, &keys, arguments)
     }
 
-    fn read(&self, what: &str, n: u64, value: &Value) -> Option<Outcome> {
-        let numbers = numbers(value)?;
-        let [done, now, each @ ..] = &numbers[..] else {
-            return None;
-        };
-        let (each, []) = each.as_chunks::<5>() else {
-            return None;
-        };
-        if each.len() != self.parts.len() {
-            return None;
+    /// What a reply says about a call that charges, or does not.
+    fn outcome(&self, charges: bool, n: u64, reply: &EachReply) -> Result<Outcome, StoreError> {
+        if reply.each.len() != self.parts.len() {
+            return Err(StoreError::Script);
         }
-        let at = Tick::from_nanos(now.saturating_mul(1000));
-        let decisions = self.parts.iter().zip(each);
+        let at = Tick::from_nanos(reply.now.saturating_mul(1000));
+        let decisions = self.parts.iter().zip(&reply.each);
         let decisions = decisions.map(|(part, [wait, free, reset, ..])| {
             let [wait, reset] = [*wait, *reset].map(Duration::from_micros);
             Decision::from_parts(part.rule.burst, *free, wait, reset, at)
         });
-        let charged = *done == 1 && what == "take";
-        Some(Outcome {
+        Ok(Outcome {
             decisions: decisions.collect(),
-            charges: charged.then(|| Charges {
+            charges: (charges && reply.done == 1).then(|| Charges {
                 cost: n,
-                tickets: each.iter().map(|it| [it[3], it[4]]).collect(),
+                tickets: reply.each.iter().map(|it| [it[3], it[4]]).collect(),
             }),
         })
     }
 }
 
-/// That long, or by up to so much longer.
-fn jittered(wait: Duration, most: Duration) -> Duration {
-    wait.saturating_add(most.mul_f64(fastrand::f64()))
+/// A wait that is longer by up to `max`.
+fn jittered(wait: Duration, max: Duration) -> Duration {
+    wait.saturating_add(max.mul_f64(fastrand::f64()))
 }
 
-impl Throttle for Several {
+impl Throttle for LimitSet {
     type Permit = Charges;
     type Enter = Pin<Box<dyn Future<Output = Result<Charges, AcquireError>> + Send>>;
 
@@ -379,7 +364,7 @@ impl Throttle for Several {
     }
 }
 
-impl fmt::Debug for Several {
+impl fmt::Debug for LimitSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = self.parts.iter().map(|part| &part.key);
         f.debug_list().entries(keys).finish()
@@ -391,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jitter_is_upward_only() {
+    fn jittered_of_any_wait_is_not_shorter() {
         let (wait, most) = (Duration::from_millis(20), Duration::from_millis(5));
         for _ in 0..1000 {
             assert!((wait..=wait + most).contains(&jittered(wait, most)));

@@ -1,9 +1,9 @@
-//! Several limits in one call.
+//! LimitSet limits in one call.
 
 use std::time::Duration;
 
 use tollgate::{Algorithm, ErrorKind, Quota, Throttle, Timeout};
-use tollgate_redis::{RateLimiter, Several, Store};
+use tollgate_redis::{LimitSet, RateLimiter, Store};
 
 use super::outside::PATIENT;
 use super::verbs::slow;
@@ -15,7 +15,7 @@ fn all_are_charged_or_none_and_the_outcome_says_which_lacked() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
-        let limits = Several::new(&store)
+        let limits = LimitSet::new(&store)
             .limit("user", slow(5))
             .limit_by(Algorithm::SlidingLog, "team", slow(3))
             .limit_by(Algorithm::SlidingWindow, "all", slow(8));
@@ -60,7 +60,7 @@ fn all_are_charged_or_none_and_the_outcome_says_which_lacked() {
 fn it_is_a_throttle_that_refuses_at_once_what_will_not_fit() {
     let server = Server::start();
     runtime().block_on(async {
-        let limits = Several::new(&server.store().deadline(PATIENT))
+        let limits = LimitSet::new(&server.store().deadline(PATIENT))
             .limit("a", slow(1))
             .limit("b", slow(1));
         let charges = limits.enter().await.unwrap();
@@ -79,7 +79,7 @@ fn who_waits_asks_again_later_by_up_to_the_jitter() {
     runtime().block_on(async {
         let limits = |store: &Store| {
             let quick = Quota::new(1, Duration::from_millis(5));
-            Several::new(store).limit("k", quick)
+            LimitSet::new(store).limit("k", quick)
         };
         let stores = [(); 2].map(|()| server.store().deadline(PATIENT));
         let soon = limits(&stores[0]);

@@ -1,23 +1,24 @@
-//! What is decided about several limits, and what they took.
+//! [`Outcome`]: the decision about several limits, and [`Charges`]: what they took.
 
 use std::time::Duration;
 
 use tollgate::Decision;
 
-/// What was decided about [`Several`](super::Several) limits: whether all were charged, and how each stands.
+/// The decision of a [`LimitSet`](super::LimitSet): whether all limits were charged, and the state of
+/// each.
 ///
-/// Dropped, what was charged stays charged.
+/// Dropping it keeps the charges.
 ///
 /// # Examples
 ///
 /// ```no_run
 /// use tollgate::Quota;
-/// use tollgate_redis::{Several, Store};
+/// use tollgate_redis::{LimitSet, Store};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let store = Store::new("redis://127.0.0.1/")?;
-/// let limits = Several::new(&store).limit("{acme}:all", Quota::per_minute(1000));
+/// let limits = LimitSet::new(&store).limit("{acme}:all", Quota::per_minute(1000));
 /// let outcome = limits.try_acquire().await?;
 /// let least = outcome.decisions().iter().map(|decision| decision.remaining).min();
 /// if outcome.is_admitted() {
@@ -28,16 +29,16 @@ use tollgate::Decision;
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "it says whether one is admitted"]
+#[must_use = "it says whether the call is admitted"]
 #[derive(Debug)]
 pub struct Outcome {
-    /// Where charged, the charges.
+    /// None if the call was denied.
     pub(super) charges: Option<Charges>,
     pub(super) decisions: Vec<Decision>,
 }
 
-/// What [`Several`](super::Several) limits took for a call. Plain data, as a [`Charge`](crate::Charge): dropped, it
-/// stays charged; [`refund`](super::Several::refund) gives it back.
+/// What a [`LimitSet`](super::LimitSet) took for a call. Plain data, as a [`Charge`](crate::Charge):
+/// dropping it keeps the charges; [`refund`](super::LimitSet::refund) gives them back.
 #[derive(Debug)]
 pub struct Charges {
     pub(super) cost: u64,
@@ -45,13 +46,12 @@ pub struct Charges {
 }
 
 impl Outcome {
-    /// Whether all were charged; otherwise none was.
+    /// Returns whether all limits were charged; otherwise none was.
     pub fn is_admitted(&self) -> bool {
         self.charges.is_some()
     }
 
-    /// The limits that have too little, by their index in the order in which they were given. None
-    /// if all were charged.
+    /// Returns the indices of the limits that denied the call, in the order in which they were added.
     pub fn violated(&self) -> impl Iterator<Item = usize> {
         let decisions = self.decisions.iter().enumerate();
         decisions
@@ -59,30 +59,30 @@ impl Outcome {
             .map(|(index, _)| index)
     }
 
-    /// How each stands, in the order in which they were given, for the headers of an answer: after
-    /// the charge, if there was one.
+    /// Returns the state of each limit after the charge, if there was one, in the order in which they
+    /// were added, for the headers of a response.
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
     }
 
-    /// After what time to ask again: when the one that lacks most may have enough, and not sooner, as
-    /// nobody would be admitted; perhaps later, if others take it.
+    /// Returns the time after which the limit that lacks most may have enough. Before that the call is
+    /// denied again; later too, if others were faster.
     ///
-    /// Zero if all were charged, and [`Duration::MAX`] if one never has as many. By the server's
-    /// clock, exact to the microsecond; the [jitter](super::Several::jitter) of who waits is not in it.
+    /// It is zero if all limits were charged, and [`Duration::MAX`] if one never has as many. It is
+    /// exact to the microsecond of the server's clock, without the [jitter](super::LimitSet::jitter).
     pub fn retry_after(&self) -> Duration {
         let waits = self.decisions.iter().map(|decision| decision.retry_after);
         waits.max().unwrap_or_default()
     }
 
-    /// The charges, if all were charged.
+    /// Returns the charges, if all limits were charged.
     pub fn into_charges(self) -> Option<Charges> {
         self.charges
     }
 }
 
 impl Charges {
-    /// How much was charged of each.
+    /// Returns how much was charged of each limit.
     pub fn cost(&self) -> u64 {
         self.cost
     }

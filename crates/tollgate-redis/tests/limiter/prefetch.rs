@@ -16,12 +16,12 @@ fn decisions_take_a_call_for_each_chunk() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store();
-        let limiter = RateLimiter::new(&store, "k", slow(100_000)).ahead(100, HOLD);
+        let limiter = RateLimiter::new(&store, "k", slow(100_000)).prefetch(100, HOLD);
         limiter.acquire().await.unwrap();
         let mut ahead = 0;
         for _ in 0..10_000 {
             let charge = limiter.acquire().await.unwrap();
-            ahead += u32::from(charge.source() == Source::Ahead);
+            ahead += u32::from(charge.source() == Source::TokenCache);
         }
         // The first chunk, one for each, and a miss now and then while one is on its way.
         assert!(ahead > 9_500, "{ahead}");
@@ -34,7 +34,7 @@ fn no_more_than_the_burst_is_admitted_by_several() {
     let server = Server::start();
     runtime().block_on(async {
         let limiters: Vec<_> = (0..3)
-            .map(|_| RateLimiter::new(&server.store(), "k", slow(1000)).ahead(64, HOLD))
+            .map(|_| RateLimiter::new(&server.store(), "k", slow(1000)).prefetch(64, HOLD))
             .collect();
         let tasks: Vec<_> = (0..30)
             .map(|index| {
@@ -66,7 +66,7 @@ fn what_those_in_line_leave_behind_goes_back() {
     runtime().block_on(async {
         // No call is given up while the server holds still.
         let patient = || server.store().deadline(HOLD);
-        let limiter = RateLimiter::new(&patient(), "k", slow(10_000)).ahead(10, HOLD);
+        let limiter = RateLimiter::new(&patient(), "k", slow(10_000)).prefetch(10, HOLD);
         let look = RateLimiter::new(&patient(), "k", slow(10_000));
         limiter.acquire().await.unwrap();
         until(async || look.peek(0).await.unwrap().remaining == 9_989).await;
@@ -89,7 +89,7 @@ fn what_is_held_for_too_long_goes_back() {
     let server = Server::start();
     runtime().block_on(async {
         let (store, hold) = (server.store(), Duration::from_millis(30));
-        let limiter = RateLimiter::new(&store, "k", slow(100)).ahead(10, hold);
+        let limiter = RateLimiter::new(&store, "k", slow(100)).prefetch(10, hold);
         let look = RateLimiter::new(&server.store(), "k", slow(100));
         for used in 1..=3 {
             limiter.acquire().await.unwrap();
@@ -105,14 +105,14 @@ fn a_refund_goes_back_to_the_hand() {
     let server = Server::start();
     runtime().block_on(async {
         let store = server.store();
-        let limiter = RateLimiter::new(&store, "k", slow(100)).ahead(10, HOLD);
+        let limiter = RateLimiter::new(&store, "k", slow(100)).prefetch(10, HOLD);
         let look = RateLimiter::new(&server.store(), "k", slow(100));
         limiter.acquire().await.unwrap();
         until(async || look.peek(0).await.unwrap().remaining == 89).await;
         let calls = store.calls();
         for _ in 0..1000 {
             let charge = limiter.acquire().await.unwrap();
-            assert_eq!(charge.source(), Source::Ahead);
+            assert_eq!(charge.source(), Source::TokenCache);
             limiter.refund(charge).await.unwrap();
         }
         assert_eq!(store.calls(), calls);
@@ -131,7 +131,7 @@ fn a_refund_goes_to_the_batch_that_it_is_of() {
             let limiter = RateLimiter::new(&server.store(), "k", slow(1000));
             limiter.algorithm(Algorithm::SlidingLog)
         };
-        let (limiter, look) = (log().ahead(10, HOLD), log());
+        let (limiter, look) = (log().prefetch(10, HOLD), log());
         limiter.acquire().await.unwrap();
         let mut charges = Vec::new();
         for used in 2..=50 {
@@ -139,7 +139,7 @@ fn a_refund_goes_to_the_batch_that_it_is_of() {
             until(async || 1000 - look.peek(0).await.unwrap().remaining >= used).await;
             charges.push(limiter.acquire().await.unwrap());
         }
-        assert!(charges.iter().all(|it| it.source() == Source::Ahead));
+        assert!(charges.iter().all(|it| it.source() == Source::TokenCache));
         let held = |remaining: u64| 1000 - remaining - 50;
         until(async || held(look.peek(0).await.unwrap().remaining) >= 3).await;
         let before = look.peek(0).await.unwrap().remaining;
@@ -162,7 +162,7 @@ fn a_shutdown_waits_until_all_of_it_is_back() {
     runtime().block_on(async {
         let look = RateLimiter::new(&server.store(), "k", slow(1000));
         for round in 1..=20 {
-            let limiter = RateLimiter::new(&server.store(), "k", slow(1000)).ahead(100, HOLD);
+            let limiter = RateLimiter::new(&server.store(), "k", slow(1000)).prefetch(100, HOLD);
             limiter.acquire().await.unwrap();
             limiter.shutdown().await;
             assert_eq!(look.peek(0).await.unwrap().remaining, 1000 - round);
@@ -176,7 +176,7 @@ fn a_shutdown_waits_until_all_of_it_is_back() {
 fn where_there_is_little_the_server_decides_for_each() {
     let server = Server::start();
     runtime().block_on(async {
-        let limiter = RateLimiter::new(&server.store(), "k", slow(20)).ahead(15, HOLD);
+        let limiter = RateLimiter::new(&server.store(), "k", slow(20)).prefetch(15, HOLD);
         let other = RateLimiter::new(&server.store(), "k", slow(20));
         other.acquire_many(10).await.unwrap();
         for _ in 0..10 {
@@ -188,11 +188,11 @@ fn where_there_is_little_the_server_decides_for_each() {
 }
 
 #[test]
-#[should_panic(expected = "a chunk of 11 is none of a burst of 10")]
+#[should_panic(expected = "a chunk of 11 is not between 1 and the burst of 10")]
 fn a_chunk_is_at_most_the_burst() {
     let server = Server::start();
     runtime().block_on(async {
         let quota = Quota::per_second(10).burst(10);
-        let _ = RateLimiter::new(&server.store(), "k", quota).ahead(11, HOLD);
+        let _ = RateLimiter::new(&server.store(), "k", quota).prefetch(11, HOLD);
     });
 }

@@ -1,0 +1,218 @@
+//! [`DetachOnDrop`]: a future that its caller polls, and that a task finishes if the caller leaves.
+//!
+//! 1. Inside the runtime that it needs, the caller polls the future in place.
+//! 2. Anywhere else, where timers and sockets do not work, a task of that runtime runs it.
+//! 3. A future that is dropped after its first poll and before its end goes on in such a task.
+//! 4. A value that the caller does not take goes to [`on_abandoned`](DetachOnDrop::on_abandoned).
+//! 5. If the runtime is gone, the caller gets [`NoRuntime`](StoreError::NoRuntime).
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use crate::error::StoreError;
+
+#[must_use = "a future does nothing unless it is awaited"]
+pub(crate) struct DetachOnDrop<T: Send + 'static> {
+    state: State<T>,
+    runtime: Handle,
+    on_abandoned: Option<Box<dyn FnOnce(T) + Send>>,
+}
+
+type Running<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+
+enum State<T> {
+    New(Running<T>),
+    InPlace(Running<T>),
+    InTask(JoinHandle<Result<T, StoreError>>),
+    Over,
+}
+
+/// Whether the caller is inside that runtime.
+pub(crate) fn is_inside(runtime: &Handle) -> bool {
+    Handle::try_current().is_ok_and(|current| current.id() == runtime.id())
+}
+
+impl<T: Send + 'static> DetachOnDrop<T> {
+    pub(crate) fn new(
+        runtime: &Handle,
+        future: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Self {
+        Self {
+            state: State::New(Box::pin(future)),
+            runtime: runtime.clone(),
+            on_abandoned: None,
+        }
+    }
+
+    /// Calls this with the value if the caller has left by then. It must not block.
+    pub(crate) fn on_abandoned(mut self, call: impl FnOnce(T) + Send + 'static) -> Self {
+        self.on_abandoned = Some(Box::new(call));
+        self
+    }
+}
+
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
+    type Output = Result<T, StoreError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        loop {
+            // A future that panics is over.
+            match mem::replace(&mut this.state, State::Over) {
+                State::New(mut rest) | State::InPlace(mut rest) if is_inside(&this.runtime) => {
+                    let poll = rest.as_mut().poll(context);
+                    if poll.is_pending() {
+                        this.state = State::InPlace(rest);
+                    }
+                    return poll;
+                }
+                State::New(rest) | State::InPlace(rest) => {
+                    this.state = State::InTask(this.runtime.spawn(rest));
+                }
+                State::InTask(mut task) => {
+                    let Poll::Ready(joined) = Pin::new(&mut task).poll(context) else {
+                        this.state = State::InTask(task);
+                        return Poll::Pending;
+                    };
+                    // The task ends without a result when its runtime ends.
+                    return Poll::Ready(joined.unwrap_or(Err(StoreError::NoRuntime)));
+                }
+                State::Over => panic!("polled again after it was ready"),
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
+    fn drop(&mut self) {
+        let on_abandoned = self.on_abandoned.take();
+        let task = match mem::replace(&mut self.state, State::Over) {
+            State::New(_) | State::Over => return,
+            State::InPlace(rest) => self.runtime.spawn(rest),
+            State::InTask(task) => task,
+        };
+        if let Some(on_abandoned) = on_abandoned {
+            self.runtime.spawn(async move {
+                if let Ok(Ok(value)) = task.await {
+                    on_abandoned(value);
+                }
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::mpsc;
+    use std::task::Waker;
+
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(1).enable_time().build().unwrap()
+    }
+
+    /// A future that is ready with 7 after the notification.
+    fn future(runtime: &Runtime) -> (Arc<Notify>, DetachOnDrop<u32>) {
+        let notify = Arc::new(Notify::new());
+        let waits = Arc::clone(&notify);
+        let future = async move {
+            // Outside of a runtime this panics.
+            tokio::time::sleep(std::time::Duration::ZERO).await;
+            waits.notified().await;
+            Ok(7)
+        };
+        (notify, DetachOnDrop::new(runtime.handle(), future))
+    }
+
+    fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn poll_inside_and_outside_of_the_runtime_completes() {
+        let runtime = runtime();
+        let (notify, inside) = future(&runtime);
+        notify.notify_one();
+        assert_eq!(runtime.block_on(inside), Ok(7));
+        let (notify, mut outside) = future(&runtime);
+        assert!(poll(&mut outside).is_pending());
+        notify.notify_one();
+        let other = Builder::new_current_thread().build().unwrap();
+        assert_eq!(other.block_on(outside), Ok(7));
+    }
+
+    #[test]
+    fn drop_after_first_poll_runs_to_the_end_and_calls_on_abandoned() {
+        let runtime = runtime();
+        for inside in [true, false] {
+            let (sender, abandoned) = mpsc::channel();
+            let (notify, future) = future(&runtime);
+            let mut future = future.on_abandoned(move |value| sender.send(value).unwrap());
+            {
+                let _inside = inside.then(|| runtime.enter());
+                assert!(poll(&mut future).is_pending());
+            }
+            drop(future);
+            abandoned.try_recv().unwrap_err();
+            notify.notify_one();
+            assert_eq!(abandoned.recv(), Ok(7), "inside: {inside}");
+        }
+    }
+
+    #[test]
+    fn drop_of_a_value_that_is_there_calls_on_abandoned() {
+        let runtime = runtime();
+        let (sender, abandoned) = mpsc::channel();
+        let (done, is_done) = mpsc::channel();
+        let mut future = DetachOnDrop::new(runtime.handle(), async { Ok(7) })
+            .on_abandoned(move |value| sender.send(value).unwrap());
+        assert!(poll(&mut future).is_pending());
+        // The only thread of the runtime runs this one after the other.
+        runtime.spawn(async move { done.send(()).unwrap() });
+        is_done.recv().unwrap();
+        drop(future);
+        assert_eq!(abandoned.recv(), Ok(7));
+    }
+
+    #[test]
+    fn on_abandoned_of_a_value_that_was_taken_or_never_asked_for_is_not_called() {
+        let runtime = runtime();
+        let (sender, abandoned) = mpsc::channel();
+        let future = |sender: mpsc::Sender<u32>| {
+            DetachOnDrop::new(runtime.handle(), async { Ok(7) })
+                .on_abandoned(move |value| sender.send(value).unwrap())
+        };
+        drop(future(sender.clone()));
+        let other = Builder::new_current_thread().build().unwrap();
+        assert_eq!(other.block_on(future(sender.clone())), Ok(7));
+        assert_eq!(runtime.block_on(future(sender)), Ok(7));
+        abandoned.recv().unwrap_err();
+    }
+
+    #[test]
+    fn poll_without_the_runtime_is_an_error() {
+        let gone = runtime();
+        let (_notify, mut waits) = future(&gone);
+        assert!(poll(&mut waits).is_pending());
+        let (_notify, mut new) = future(&gone);
+        drop(gone);
+        let error = |future: &mut DetachOnDrop<u32>| loop {
+            if let Poll::Ready(outcome) = poll(future) {
+                break outcome;
+            }
+        };
+        assert_eq!(error(&mut waits), Err(StoreError::NoRuntime));
+        assert_eq!(error(&mut new), Err(StoreError::NoRuntime));
+    }
+}

@@ -1,0 +1,307 @@
+//! What the handles of a semaphore share, and how a semaphore uses its [queue](crate::queue).
+//!
+//! 1. The first waiters are asked for together, each with its ticket, whose number is its place among
+//!    the waiters of all processes.
+//! 2. A call without a reply is made once more: asking for the same id gives the same lease. If that
+//!    fails too, what may have been granted is given back.
+//! 3. A waiter that is refused leaves no ticket behind, which waiters of other processes would wait
+//!    for. Its ticket is given back as soon as the store answers, unless it has expired by then.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use tollgate::{AcquireError, ErrorKind};
+
+use super::calls::{Granted, MOST};
+use super::guard::Lease;
+use super::keys::Keys;
+use crate::error::StoreError;
+use crate::queue::{self, Limit, Newcomer, Next, Waiter};
+
+/// What is chosen when a semaphore is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    pub(super) ttl: Duration,
+    /// The ttl, if none was chosen.
+    pub(super) grace: Option<Duration>,
+    pub(super) poll: Duration,
+    pub(super) max_waiters: usize,
+}
+
+/// A ticket expires after so many times the time between two polls.
+const POLLS: u32 = 40;
+
+/// How many permits one lease may have: each is a member on the server.
+const MOST_PERMITS: u64 = 4096;
+
+/// How many waiters are asked for in a call.
+const MOST_ASKED: usize = 256;
+
+#[derive(Clone)]
+pub(super) struct Leases {
+    pub(super) keys: Keys,
+    pub(super) options: Options,
+}
+
+pub(super) struct LeaseState {
+    pub(super) permits: usize,
+    /// Tickets of waiters who have left.
+    leaving: Vec<(String, u32)>,
+    /// When to ask again for waiters who have a ticket.
+    again: Option<Instant>,
+    /// How often there may have come to be room.
+    rooms: u64,
+}
+
+/// What a waiter has on the server.
+pub(super) struct Ticket {
+    /// The id of the lease to be.
+    id: String,
+    /// The number of the ticket, or 0 before there is one.
+    number: u64,
+}
+
+/// What is asked for a waiter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) id: String,
+    pub(super) n: u32,
+    pub(super) ticket: u64,
+    pub(super) stays: bool,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Batch {
+    /// Give back these tickets.
+    Leave(Vec<(String, u32)>),
+    /// Ask for the first waiters.
+    Ask(Vec<Asked>),
+}
+
+pub(super) type Shared = queue::Shared<Leases>;
+type State = queue::State<Leases>;
+
+impl LeaseState {
+    pub(super) fn new(permits: usize) -> Self {
+        Self {
+            permits,
+            leaving: Vec::new(),
+            again: None,
+            rooms: 0,
+        }
+    }
+
+    /// As many as a script can count.
+    pub(super) fn permits(&self) -> u64 {
+        (self.permits as u64).min(MOST)
+    }
+
+    /// There may be room: waiters who have a ticket are asked for at once.
+    pub(super) fn on_room(&mut self) {
+        self.again = None;
+        self.rooms += 1;
+    }
+
+    /// Asks again at that time; or at once, if there has come to be room since the server was asked,
+    /// perhaps after it had looked.
+    fn ask_again(&mut self, again: Instant, rooms: u64) {
+        self.again = (self.rooms == rooms).then_some(again);
+    }
+}
+
+impl Leases {
+    pub(super) fn key(&self) -> &str {
+        self.keys.key()
+    }
+}
+
+impl Limit for Leases {
+    type Permit = Lease;
+    type Request = Ticket;
+    type State = LeaseState;
+    type Batch = Batch;
+
+    fn free_permit() -> Lease {
+        Lease::empty()
+    }
+
+    fn capacity(&self, state: &LeaseState) -> u64 {
+        match state.permits() {
+            // There may be permits later.
+            0 => MOST_PERMITS,
+            permits => permits.min(MOST_PERMITS),
+        }
+    }
+
+    fn join(&self, state: &State, newcomer: Newcomer) -> Result<Ticket, AcquireError> {
+        let has_ticket = |waiter: &Waiter<Ticket, Lease>| waiter.request.number > 0;
+        if newcomer.tries && state.queue.iter().any(has_ticket) {
+            return Err(AcquireError::new(ErrorKind::NoPermits));
+        }
+        if !newcomer.tries && state.queue.len() >= self.options.max_waiters {
+            return Err(AcquireError::new(ErrorKind::QueueFull));
+        }
+        Ok(Ticket {
+            id: id(),
+            number: 0,
+        })
+    }
+
+    fn on_leave(state: &mut LeaseState, waiter: &Waiter<Ticket, Lease>) {
+        let Ticket { id, number } = &waiter.request;
+        if *number > 0 {
+            state.leaving.push((id.clone(), waiter.cost as u32));
+        }
+    }
+
+    fn next(_: &Shared, state: &mut State) -> Next<Batch> {
+        let State { queue, own, .. } = state;
+        if !own.leaving.is_empty() {
+            return Next::Run(Batch::Leave(std::mem::take(&mut own.leaving)));
+        }
+        if queue.is_empty() {
+            own.again = None;
+            return Next::End;
+        }
+        let asked = queue.iter().take(MOST_ASKED).map(|waiter| Asked {
+            id: waiter.request.id.clone(),
+            n: waiter.cost as u32,
+            ticket: waiter.request.number,
+            stays: !waiter.tries,
+        });
+        let asked: Vec<_> = asked.collect();
+        let is_early = |again: &Instant| Instant::now() < *again;
+        match own.again.filter(is_early) {
+            Some(again) if asked.iter().all(|one| one.ticket > 0) => Next::Sleep(again),
+            _ => Next::Run(Batch::Ask(asked)),
+        }
+    }
+
+    async fn run(shared: &Arc<Shared>, batch: Batch) {
+        match batch {
+            Batch::Ask(asked) => shared.ask_for_waiters(&asked).await,
+            Batch::Leave(tickets) => {
+                if shared.release(&tickets).await.is_err() {
+                    shared.release_later(tickets, shared.ticket_ttl());
+                }
+            }
+        }
+    }
+
+    fn give_back(_: &Arc<Shared>, leases: Vec<Lease>) {
+        drop(leases);
+    }
+}
+
+impl Shared {
+    async fn ask_for_waiters(self: &Arc<Self>, asked: &[Asked]) {
+        let rooms = self.state().own.rooms;
+        let mut sent = Instant::now();
+        let mut answer = self.acquire(asked).await;
+        let mut perhaps = answer.as_ref().is_err_and(|it| it.is_perhaps_charged());
+        if perhaps {
+            sent = Instant::now();
+            answer = self.acquire(asked).await;
+        }
+        match answer {
+            Ok(granted) => self.admit(asked, &granted, sent, rooms),
+            Err(error) => {
+                perhaps |= error.is_perhaps_charged() || error.is_half_done();
+                self.fail(asked, perhaps, error);
+            }
+        }
+    }
+
+    fn admit(self: &Arc<Self>, asked: &[Asked], granted: &Granted, sent: Instant, rooms: u64) {
+        let (now, grace) = (Instant::now(), granted.grace);
+        let places = asked.iter().zip(&granted.places);
+        let leases = places.map(|(one, place)| {
+            let fencing = place.fencing?;
+            Some(Lease::new(self, one.id.clone(), one.n, fencing, sent))
+        });
+        // Without the lock: each lease has a task.
+        let mut leases: Vec<_> = leases.collect();
+        self.change(|state| {
+            let State { queue, own, .. } = state;
+            queue.answer(|index, waiter| {
+                // The waiters behind those were not asked for.
+                let lease = leases.get_mut(index)?;
+                waiter.request.number = granted.places[index].ticket;
+                if let Some(lease) = lease.take() {
+                    return Some(Ok(lease));
+                }
+                let error = if waiter.tries {
+                    AcquireError::new(ErrorKind::NoPermits)
+                } else if waiter.deadline.is_some_and(|until| until < now + grace) {
+                    AcquireError::would_take(grace)
+                } else {
+                    return None;
+                };
+                Leases::on_leave(own, waiter);
+                Some(Err(error))
+            });
+            // With jitter, so that a fleet does not ask all at once.
+            let poll = self.limit.options.poll.mul_f64(1.0 + fastrand::f64());
+            own.ask_again(now + poll, rooms);
+        });
+    }
+
+    /// Refuses those who were asked for, and gives back what they have on the server: tickets, and what
+    /// they were perhaps granted now.
+    fn fail(self: &Arc<Self>, asked: &[Asked], perhaps: bool, error: StoreError) {
+        let left = asked.iter().filter(|one| perhaps || one.ticket > 0);
+        let left = left.map(|one| (one.id.clone(), one.n)).collect();
+        let granted_ttl = if perhaps {
+            self.limit.options.ttl
+        } else {
+            Duration::ZERO
+        };
+        self.release_later(left, self.ticket_ttl().max(granted_ttl));
+        self.change(|state| state.queue.fail(asked.len(), &error.into()));
+    }
+
+    /// There may be room: asks again for the waiters.
+    pub(super) fn on_room(&self) {
+        self.state().own.on_room();
+        self.notify();
+    }
+
+    /// How long a ticket lasts on the server after it was last asked for.
+    pub(super) fn ticket_ttl(&self) -> Duration {
+        self.limit.options.poll * POLLS
+    }
+
+    /// The time between two attempts at something that failed.
+    pub(super) fn pause(&self) -> Duration {
+        let most = (self.limit.options.ttl / 10).min(Duration::from_millis(100));
+        most.mul_f64(0.5 + fastrand::f64() / 2.0)
+    }
+}
+
+/// An id that no other lease has: a random number of this process, and a counter.
+fn id() -> String {
+    static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("{:016x}{next:x}", *PROCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ask_again_after_room_came_while_the_server_was_asked_is_at_once() {
+        let again = Instant::now();
+        let mut state = LeaseState::new(1);
+        let rooms = state.rooms;
+        state.on_room();
+        state.ask_again(again, rooms);
+        assert_eq!(state.again, None);
+        state.ask_again(again, state.rooms);
+        assert_eq!(state.again, Some(again));
+    }
+}

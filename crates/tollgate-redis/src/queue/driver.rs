@@ -1,0 +1,177 @@
+//! The driver of a queue: it asks the server for those who wait, while somebody does.
+//!
+//! 1. One call is made at a time, for all waiters that fit. Those who come meanwhile are in the next
+//!    one.
+//! 2. The first waiter polls the driver in its [slot](super::driver_slot). As soon as there are
+//!    several waiters, or the driver has to sleep, it is a task.
+//! 3. If the driver is dropped, with its runtime, all waiters are refused.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tollgate::{AcquireError, ErrorKind};
+
+use super::shared::{Limit, Next, Shared, State};
+use crate::error::StoreError;
+
+pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Who runs the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driven {
+    No,
+    /// The first waiter, as a part of its wait.
+    InPlace,
+    ByTask,
+}
+
+/// What is to be done for the driver, without the lock.
+#[derive(Default)]
+#[must_use]
+pub(crate) struct Start {
+    /// The number by which the caller polls the driver, if it does.
+    pub(super) number: Option<u64>,
+    /// The driver, to be spawned. A runtime that is gone drops it at once.
+    pub(super) task: Option<Running>,
+    pub(super) notifies: bool,
+}
+
+struct Driver<L: Limit> {
+    shared: Arc<Shared<L>>,
+    is_done: bool,
+}
+
+impl<L: Limit> Shared<L> {
+    /// Sees to it that a driver runs: in place if the caller will poll it, and nobody else waits.
+    pub(crate) fn drive(self: &Arc<Self>, state: &mut State<L>, in_place: bool) -> Start {
+        let mut start = Start {
+            notifies: state.asleep,
+            ..Start::default()
+        };
+        match state.driven {
+            Driven::ByTask => {}
+            Driven::InPlace => {
+                state.driven = Driven::ByTask;
+                start.task = self.slot.hand_over(None);
+            }
+            Driven::No => {
+                let driver = Driver {
+                    shared: Arc::clone(self),
+                    is_done: false,
+                };
+                let driver: Running = Box::pin(driver.run());
+                let in_place =
+                    in_place && self.limit.is_driven_in_place() && self.store.is_inside();
+                match if in_place {
+                    self.slot.put(driver)
+                } else {
+                    Err(driver)
+                } {
+                    Ok(number) => {
+                        state.driven = Driven::InPlace;
+                        start.number = Some(number);
+                    }
+                    Err(driver) => {
+                        state.driven = Driven::ByTask;
+                        start.task = Some(driver);
+                    }
+                }
+            }
+        }
+        start
+    }
+
+    fn next(self: &Arc<Self>) -> Next<L::Batch> {
+        self.change(|state| {
+            self.refuse_leaving(state);
+            let next = L::next(self, state);
+            if next.is_end() {
+                // Under the lock: the next waiter starts another driver.
+                state.driven = Driven::No;
+            }
+            state.asleep = matches!(next, Next::Sleep(_));
+            next
+        })
+    }
+
+    /// Passes over those who have left, and refuses those who cannot be admitted any more.
+    fn refuse_leaving(&self, state: &mut State<L>) {
+        let capacity = self.limit.capacity(&state.own);
+        let State {
+            queue, own, closed, ..
+        } = state;
+        queue.answer(|_, waiter| {
+            let error = if *closed || waiter.answer.is_closed() {
+                AcquireError::new(ErrorKind::Closed)
+            } else if waiter.cost > capacity {
+                AcquireError::exceeds_capacity(capacity)
+            } else {
+                return None;
+            };
+            L::on_leave(own, waiter);
+            Some(Err(error))
+        });
+    }
+}
+
+impl<B> Next<B> {
+    fn is_end(&self) -> bool {
+        matches!(self, Self::End)
+    }
+}
+
+impl<L: Limit> Driver<L> {
+    async fn run(mut self) {
+        loop {
+            match self.shared.next() {
+                Next::End => {
+                    self.is_done = true;
+                    return;
+                }
+                Next::Run(batch) => L::run(&self.shared, batch).await,
+                Next::Sleep(until) => {
+                    self.leave_slot().await;
+                    let notified = self.shared.notify.notified();
+                    let _ = tokio::time::timeout_at(until.into(), notified).await;
+                }
+            }
+        }
+    }
+
+    /// Goes on in a task: a driver that sleeps must not depend on a waiter who may be polled outside
+    /// of the runtime when the time comes.
+    async fn leave_slot(&self) {
+        let in_place = {
+            let state = &mut *self.shared.state();
+            std::mem::replace(&mut state.driven, Driven::ByTask) == Driven::InPlace
+        };
+        if in_place {
+            // Handed over as soon as this poll ends.
+            drop(self.shared.slot.hand_over(None));
+            let mut is_first = true;
+            poll_fn(|_| match std::mem::take(&mut is_first) {
+                true => Poll::Pending,
+                false => Poll::Ready(()),
+            })
+            .await;
+        }
+    }
+}
+
+impl<L: Limit> Drop for Driver<L> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.shared.change(|state| {
+                state.driven = Driven::No;
+                let error = if state.closed {
+                    AcquireError::new(ErrorKind::Closed)
+                } else {
+                    AcquireError::from(StoreError::NoRuntime)
+                };
+                state.queue.fail(usize::MAX, &error);
+            });
+        }
+    }
+}

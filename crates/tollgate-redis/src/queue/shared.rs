@@ -1,0 +1,203 @@
+//! [`Shared`]: what all handles of one limit share, and [`Limit`]: what kinds of limits do
+//! differently.
+//!
+//! 1. The lock is never held while a future waits, a caller is woken, or a task is spawned.
+//! 2. Lock order: the state, then the [slot](super::driver_slot) of the driver.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+use tollgate::AcquireError;
+
+use super::driver::{Driven, Running, Start};
+use super::driver_slot::DriverSlot;
+use super::wait_queue::{WaitQueue, Waiter};
+use crate::store::Store;
+
+/// A kind of limit.
+pub(crate) trait Limit: Sized + Send + Sync + 'static {
+    type Permit: Send + 'static;
+    /// What the limit knows about a waiter.
+    type Request: Send;
+    /// What the limit keeps under the lock.
+    type State: Send;
+    /// What the driver does next.
+    type Batch: Send;
+
+    /// The permit of a call that costs nothing.
+    fn free_permit() -> Self::Permit;
+
+    /// How much one call may cost.
+    fn capacity(&self, state: &Self::State) -> u64;
+
+    /// A permit that needs neither the lock nor the server.
+    fn take_cached(_shared: &Shared<Self>, _cost: u64) -> Option<Self::Permit> {
+        None
+    }
+
+    /// Whether the first waiter may poll the driver, which otherwise is a task.
+    fn is_driven_in_place(&self) -> bool {
+        true
+    }
+
+    /// What to know about a newcomer, or why it is refused.
+    fn join(&self, state: &State<Self>, newcomer: Newcomer) -> Result<Self::Request, AcquireError>;
+
+    /// A waiter leaves without a permit.
+    fn on_leave(_state: &mut Self::State, _waiter: &Waiter<Self::Request, Self::Permit>) {}
+
+    /// What to do next.
+    fn next(shared: &Shared<Self>, state: &mut State<Self>) -> Next<Self::Batch>;
+
+    /// Does it.
+    fn run(shared: &Arc<Shared<Self>>, batch: Self::Batch) -> impl Future<Output = ()> + Send;
+
+    /// Gives back permits that no caller took, in the background.
+    fn give_back(shared: &Arc<Shared<Self>>, permits: Vec<Self::Permit>);
+}
+
+/// A caller who is not in the queue yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Newcomer {
+    pub(crate) cost: u64,
+    pub(crate) tries: bool,
+    /// How long the caller waits at most.
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) now: Instant,
+}
+
+/// What a driver does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next<B> {
+    /// It ends: nobody waits.
+    End,
+    Run(B),
+    /// It looks again at that time, or when it is notified.
+    Sleep(Instant),
+}
+
+pub(crate) struct Shared<L: Limit> {
+    pub(crate) store: Store,
+    pub(crate) limit: L,
+    state: Mutex<State<L>>,
+    /// The driver, while its first waiter polls it.
+    pub(super) slot: DriverSlot<Running>,
+    /// Something has changed that the driver must look at.
+    pub(super) notify: Notify,
+    /// What runs in the background.
+    pub(crate) tasks: TaskTracker,
+}
+
+pub(crate) struct State<L: Limit> {
+    pub(crate) queue: WaitQueue<L::Request, L::Permit>,
+    pub(crate) own: L::State,
+    pub(crate) closed: bool,
+    /// Permits to be given back without the lock.
+    pub(crate) abandoned: Vec<L::Permit>,
+    pub(super) driven: Driven,
+    /// The driver sleeps until a time, or until it is notified.
+    pub(super) asleep: bool,
+}
+
+impl<L: Limit> Shared<L> {
+    pub(crate) fn new(store: Store, limit: L, own: L::State) -> Self {
+        Self {
+            store,
+            limit,
+            state: Mutex::new(State {
+                queue: WaitQueue::new(),
+                own,
+                closed: false,
+                abandoned: Vec::new(),
+                driven: Driven::No,
+                asleep: false,
+            }),
+            slot: DriverSlot::new(),
+            notify: Notify::new(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State<L>> {
+        // Nothing panics while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn notify(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Changes something under the lock, and then sends the replies. Permits that no caller takes
+    /// are given back.
+    pub(crate) fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut State<L>) -> R) -> R {
+        let (result, replies, mut abandoned) = {
+            let state = &mut *self.state();
+            let result = change(state);
+            let replies = std::mem::take(&mut state.queue.replies);
+            (result, replies, std::mem::take(&mut state.abandoned))
+        };
+        let sent = replies
+            .into_iter()
+            .map(|(sender, answer)| sender.send(answer));
+        abandoned.extend(sent.filter_map(|sent| sent.err()?.ok()));
+        if !abandoned.is_empty() {
+            L::give_back(self, abandoned);
+        }
+        result
+    }
+
+    /// Admits nobody any more.
+    pub(crate) fn close(&self) {
+        self.state().closed = true;
+        self.notify();
+    }
+
+    /// In a task that [`tasks`](Self::tasks) knows.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.tasks.spawn_on(task, self.store.runtime()));
+    }
+
+    /// Starts or notifies the driver, without the lock. Returns the number by which the caller polls
+    /// the driver, if it does.
+    pub(crate) fn start(&self, start: Start) -> Option<u64> {
+        if let Some(driver) = start.task {
+            self.spawn(driver);
+        }
+        if start.notifies {
+            self.notify();
+        }
+        start.number
+    }
+
+    /// Polls the driver with that number. Returns whether it stays in its slot.
+    pub(super) fn poll_driver(&self, number: u64, context: &mut Context<'_>) -> bool {
+        if !self.store.is_inside() {
+            self.hand_over(number);
+            return false;
+        }
+        let (stays, handed_over) = self.slot.poll(number, context);
+        if let Some(driver) = handed_over {
+            self.spawn(driver);
+        }
+        stays
+    }
+
+    /// Makes the driver with that number a task, unless it is one.
+    pub(super) fn hand_over(&self, number: u64) {
+        let driver = {
+            let state = &mut *self.state();
+            let driver = self.slot.hand_over(Some(number));
+            if driver.is_some() && state.driven == Driven::InPlace {
+                state.driven = Driven::ByTask;
+            }
+            driver
+        };
+        if let Some(driver) = driver {
+            self.spawn(driver);
+        }
+    }
+}

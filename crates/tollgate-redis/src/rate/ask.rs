@@ -1,0 +1,184 @@
+//! What the driver of a rate limit asks the server for, and how a failure is handled.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tollgate::AcquireError;
+
+use super::charge::{Charge, Source, Ticket};
+use super::denied::Denied;
+use super::fallback::{Fallback, applies};
+use super::rule::Rule;
+use super::state::{Options, Shared, State};
+use crate::error::StoreError;
+
+/// How soon the server is asked again, at the earliest, for waiters who must wait for longer.
+const SOON: Duration = Duration::from_millis(1);
+
+/// How soon the server is asked again, at the earliest, for waiters whom the fallback denied.
+const AFTER_FALLBACK: Duration = Duration::from_millis(50);
+
+impl Shared {
+    /// Asks for the first waiters, which have these costs.
+    pub(super) async fn ask_for_waiters(self: &Arc<Self>, rule: Rule, costs: &[u64]) {
+        let asked = Instant::now();
+        let forgotten = self.state().own.forgotten;
+        let runs = costs.chunk_by(|one, next| one == next);
+        let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
+        let arguments = rule.arguments("take").numbers(runs);
+        let reply = match self.ask(&rule, arguments).await {
+            Ok(reply) => reply,
+            Err(error) => return self.fail(&rule, costs.len(), error),
+        };
+        let source = if costs.len() > 1 {
+            Source::Coalesced
+        } else {
+            Source::Store
+        };
+        let admitted = &costs[..costs.len().min(reply.done as usize)];
+        let mut after: u64 = admitted.iter().sum();
+        let charges = admitted.iter().map(|cost| {
+            after -= cost;
+            Charge::granted(&rule, &reply, *cost, after, source)
+        });
+        let charges: Vec<_> = charges.collect();
+        let Options { recheck, .. } = self.limit.options;
+        let denied = costs.get(charges.len()).map(|cost| Denied {
+            cost: *cost,
+            until: asked + reply.wait,
+            believed: asked + reply.wait.min(recheck),
+            again: self.jittered(Instant::now() + reply.wait.min(recheck.max(SOON))),
+        });
+        if let Some(prefetch) = &self.limit.prefetch {
+            self.state().own.batches.learn(prefetch, reply.free);
+        }
+        let denied = denied.map(|denied| (denied, forgotten));
+        self.admit(&rule, charges, denied, source, costs.len());
+    }
+
+    /// Takes up to `n` tokens in advance.
+    pub(super) async fn prefetch(self: &Arc<Self>, rule: Rule, n: u64) {
+        let Some(prefetch) = &self.limit.prefetch else {
+            return;
+        };
+        let asked = prefetch.now();
+        let answer = self.ask(&rule, rule.arguments("upto").number(n)).await;
+        self.change(|state| {
+            let batches = &mut state.own.batches;
+            match &answer {
+                Ok(reply) if reply.done <= n => {
+                    let excess = batches.put(prefetch, rule, reply, asked);
+                    state.abandoned.extend(excess);
+                }
+                _ => batches.forget(),
+            }
+        });
+        // It was not asked for any waiter by name.
+        if let Err(error) = answer
+            && applies(error)
+        {
+            self.fail(&rule, 0, error);
+        }
+    }
+
+    /// Admits the first waiters, and keeps what is known about the next one, with how often a denial
+    /// had been forgotten when it was asked for. It was asked for so many.
+    fn admit(
+        self: &Arc<Self>,
+        rule: &Rule,
+        charges: Vec<Charge>,
+        denied: Option<(Denied, u64)>,
+        source: Source,
+        asked: usize,
+    ) {
+        let left = asked.saturating_sub(charges.len());
+        let mut charges = charges.into_iter();
+        self.change(|state| {
+            let State { queue, own, .. } = state;
+            queue.answer(|_, _| charges.next().map(Ok));
+            // A denial by another rule, or from before something came back, says nothing.
+            let is_valid = |forgotten| own.rule == *rule && own.forgotten == forgotten;
+            own.denied = denied.and_then(|(denied, at)| is_valid(at).then_some(denied));
+            let (options, now) = (&self.limit.options, Instant::now());
+            own.refuse(queue, options, now, left, source);
+        });
+    }
+
+    /// The server did not decide for the first waiters. The fallback decides for all who wait by now,
+    /// so nobody waits for one deadline after another.
+    fn fail(self: &Arc<Self>, rule: &Rule, asked: usize, error: StoreError) {
+        if !applies(error) {
+            let error = AcquireError::from(error);
+            return self.change(|state| state.queue.fail(asked, &error));
+        }
+        if self.limit.options.fallback == Fallback::FailClosed {
+            // Nothing was sent for the others.
+            let unsent = if error.is_perhaps_charged() {
+                StoreError::Unavailable
+            } else {
+                error
+            };
+            return self.change(|state| {
+                state.queue.fail(asked, &AcquireError::from(error));
+                state.queue.fail(usize::MAX, &AcquireError::from(unsent));
+            });
+        }
+        let (costs, forgotten): (Vec<u64>, u64) = {
+            let state = self.state();
+            (state.queue.costs().collect(), state.own.forgotten)
+        };
+        let (now, mut charges, mut denied) = (Instant::now(), Vec::new(), None);
+        for cost in &costs {
+            match self.fall_back(*cost, *cost, error) {
+                Ok(charge) => charges.push(charge),
+                Err(refused) => {
+                    let wait = refused.retry_after().unwrap_or(AFTER_FALLBACK);
+                    // The server may be back long before the share is.
+                    let again = self.store.again(&self.limit.key).unwrap_or(now);
+                    let again = again.max(now + AFTER_FALLBACK).min(now + wait);
+                    denied = Some(Denied {
+                        cost: *cost,
+                        until: now + wait,
+                        believed: again,
+                        again,
+                    });
+                    break;
+                }
+            }
+        }
+        let denied = denied.map(|denied| (denied, forgotten));
+        self.admit(rule, charges, denied, Source::Fallback, costs.len());
+    }
+
+    /// Decides by the fallback, between `least` and `n`.
+    pub(super) fn fall_back(
+        &self,
+        n: u64,
+        least: u64,
+        error: StoreError,
+    ) -> Result<Charge, AcquireError> {
+        let open = |cost| Charge::open(cost, Source::Fallback);
+        let fallback = self.state().own.fallback.clone();
+        match (self.limit.options.fallback, fallback) {
+            (Fallback::FailOpen, _) if applies(error) => Ok(open(n)),
+            (Fallback::Local { .. }, Some(fallback)) if applies(error) => {
+                let cost = fallback.available().min(n).max(least);
+                let local = fallback.try_acquire_many(cost).map_err(|refused| {
+                    let wait = refused.retry_after().unwrap_or(AFTER_FALLBACK);
+                    Source::Fallback.limited(wait)
+                })?;
+                Ok(Charge {
+                    ticket: Ticket::Local(local),
+                    ..open(cost)
+                })
+            }
+            _ => Err(error.into()),
+        }
+    }
+
+    /// Later by up to the jitter, so that a fleet does not ask all at once.
+    pub(super) fn jittered(&self, time: Instant) -> Instant {
+        let later = self.limit.options.jittered(Duration::ZERO);
+        time.checked_add(later).unwrap_or(time)
+    }
+}

@@ -1,0 +1,115 @@
+//! What is known without asking the server: that a cost was denied until a time.
+//!
+//! 1. A denial holds for every cost that is as high or higher, until its time. It is believed for the
+//!    [recheck](super::RateLimiter::recheck) time at most, and forgotten when something is given back
+//!    or the quota changes.
+//! 2. Waiters behind the one that was denied wait for longer, at least by what their rule
+//!    [says](super::rule::Rule::lasting). So a wait that cannot fit is refused at once.
+//!
+//! Times are arguments: nothing here reads a clock.
+
+use std::time::{Duration, Instant};
+
+use tollgate::{AcquireError, ErrorKind};
+
+use super::charge::Source;
+use super::state::{Options, Queue, RateState};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Denied {
+    pub(super) cost: u64,
+    /// Nothing of that cost is admitted before.
+    pub(super) until: Instant,
+    /// How long that is believed.
+    pub(super) believed: Instant,
+    /// When to ask again for the first waiter.
+    pub(super) again: Instant,
+}
+
+impl Options {
+    /// A wait that is longer by up to the jitter.
+    pub(super) fn jittered(&self, wait: Duration) -> Duration {
+        wait.saturating_add(self.jitter.mul_f64(fastrand::f64()))
+    }
+}
+
+impl RateState {
+    fn denied_at(&self, now: Instant) -> Option<Denied> {
+        self.denied.filter(|denied| denied.believed > now)
+    }
+
+    /// How long a newcomer would wait, if that is known.
+    pub(super) fn wait(&self, queue: &Queue, cost: u64, now: Instant) -> Option<Duration> {
+        let denied = self.denied_at(now)?;
+        let wait = denied.until - now;
+        match queue.front() {
+            None => (cost >= denied.cost).then_some(wait),
+            Some(first) if first.cost < denied.cost => None,
+            Some(first) => {
+                let behind = queue.total() - u128::from(first.cost) + u128::from(cost);
+                Some(wait.saturating_add(self.rule.lasting(behind)))
+            }
+        }
+    }
+
+    /// Whether a newcomer would have to wait, and as many wait as may.
+    pub(super) fn is_full(&self, queue: &Queue, max_waiters: usize, now: Instant) -> bool {
+        let waits = |cost| self.denied_at(now).is_some_and(|it| cost >= it.cost);
+        queue.len() >= max_waiters.max(1) && queue.front().is_some_and(|first| waits(first.cost))
+    }
+
+    /// When to ask again for the queue, if not now.
+    pub(super) fn asks_again(&self, queue: &Queue, now: Instant) -> Option<Instant> {
+        let first = queue.front()?;
+        // A caller who tries does not wait until it is time to ask for the first waiter.
+        let nobody_tries = || !queue.iter().any(|waiter| waiter.tries);
+        let denied = self.denied.filter(|denied| first.cost >= denied.cost)?;
+        let waits = denied.again > now && (denied.believed > now || nobody_tries());
+        waits.then_some(denied.again)
+    }
+
+    /// Refuses waiters who try, or whose wait cannot fit. The first `asked` are those that the server
+    /// was just asked for, by this source; the others are refused only by a denial that is believed.
+    pub(super) fn refuse(
+        &self,
+        queue: &mut Queue,
+        options: &Options,
+        now: Instant,
+        asked: usize,
+        source: Source,
+    ) {
+        let Some(denied) = self.denied else {
+            return;
+        };
+        let is_believed = denied.believed > now;
+        let first_wait = denied.until.saturating_duration_since(now);
+        // The cost of the waiters between the one that was denied and this one.
+        let (mut between, mut waiting) = (None, 0);
+        queue.answer(|index, waiter| {
+            let cost = u128::from(waiter.cost);
+            let wait = match between {
+                _ if !is_believed && index >= asked => return None,
+                None if waiter.cost < denied.cost => return None,
+                None => first_wait,
+                Some(between) => first_wait.saturating_add(self.rule.lasting(between + cost)),
+            };
+            let fits = |deadline: Instant| deadline.saturating_duration_since(now) >= wait;
+            Some(Err(if waiter.tries {
+                let source = if index < asked {
+                    source
+                } else {
+                    Source::DeniedCache
+                };
+                source.limited(options.jittered(wait))
+            } else if !waiter.deadline.is_none_or(fits) {
+                AcquireError::would_take(wait)
+            } else if waiting >= options.max_waiters {
+                AcquireError::new(ErrorKind::QueueFull)
+            } else {
+                waiting += 1;
+                between = Some(between.map_or(0, |between| between + cost));
+                return None;
+            }))
+        });
+    }
+}

@@ -1,0 +1,259 @@
+//! Tokens that this process has taken from the server in advance, to decide without a call: the
+//! batches in the [token cache](super::token_cache), and those that were.
+//!
+//! 1. At most a chunk is held, beside what the queue asks for; each token for at most the hold time.
+//!    Then the rest of its batch goes back.
+//! 2. More is taken while the server has a chunk to spare. When it has less, every call waits in the
+//!    queue, and the server decides for each.
+//! 3. A charge knows the numbers of its tokens. They are put back while their batch is in use; after
+//!    that they go back to the server, as a part of the charge that the batch was.
+//!
+//! Except for taking tokens, everything runs under the lock of the queue.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tollgate::{Clock, Tick};
+
+use super::charge::{Charge, Source, Ticket};
+use super::reply::Reply;
+use super::rule::{Kind, Rule};
+use super::token_cache::{self, Taken, TokenCache, after, between};
+use crate::sync::{AtomicU64, Ordering};
+
+/// How many batches that were used up are remembered, for refunds.
+const REMEMBERED: usize = 16;
+
+pub(super) struct Prefetch {
+    pub(super) cache: TokenCache,
+    chunk: u64,
+    hold: Duration,
+    /// When the server charged the newest batch: microseconds of its clock.
+    at: AtomicU64,
+    /// The burst of the limit.
+    pub(super) burst: AtomicU64,
+    clock: Clock,
+}
+
+/// A charge that became tokens.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    rule: Rule,
+    position: u64,
+    made: u64,
+    /// The number of its first token.
+    first: u64,
+    count: u64,
+    /// How many tokens went back from its end.
+    returned: u64,
+    expiry: Tick,
+}
+
+impl Batch {
+    fn end(&self) -> u64 {
+        after(self.first, self.count)
+    }
+
+    /// How many of the `n` tokens before the number `end` belong to it.
+    fn share(&self, end: u64, n: u64) -> u64 {
+        let until = between(self.first, end);
+        if until > between(0, u64::MAX) / 2 {
+            // That number is before its first token.
+            return 0;
+        }
+        until
+            .min(self.count)
+            .saturating_sub(until.saturating_sub(n))
+    }
+
+    /// A part of it, after which so many of its tokens were charged, as a charge to be given back.
+    fn part(&self, count: u64, after: u64) -> Charge {
+        // Only a log distinguishes its charges. Of a debt, less would come back.
+        let position = match self.rule.kind {
+            Kind::Log => self.rule.position(self.position, after),
+            Kind::Debt | Kind::Window => self.position,
+        };
+        let ticket = Ticket::Store {
+            rule: self.rule,
+            position,
+            made: self.made,
+        };
+        Charge {
+            ticket,
+            ..Charge::open(count, Source::TokenCache)
+        }
+    }
+}
+
+impl Prefetch {
+    pub(super) fn new(chunk: u64, hold: Duration, burst: u64) -> Self {
+        Self {
+            cache: TokenCache::new(chunk / 4),
+            chunk,
+            hold,
+            at: AtomicU64::new(0),
+            burst: AtomicU64::new(burst),
+            clock: Clock::system(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Tick {
+        self.clock.now()
+    }
+
+    /// The charge for tokens that were taken.
+    pub(super) fn charge(&self, cost: u64, taken: Taken) -> Charge {
+        Charge {
+            cost,
+            at: self.at.load(Ordering::Relaxed),
+            source: Source::TokenCache,
+            ticket: Ticket::Cached(taken.end),
+            limit: self.burst.load(Ordering::Relaxed),
+            remaining: taken.left,
+            reset: Duration::ZERO,
+        }
+    }
+}
+
+/// The batches, the oldest first.
+#[derive(Default)]
+pub(super) struct Batches {
+    batches: VecDeque<Batch>,
+    /// How many at the end are in use.
+    in_use: usize,
+    /// The server had a chunk to spare when it was last asked.
+    is_plenty: bool,
+}
+
+impl Batches {
+    pub(super) fn learn(&mut self, prefetch: &Prefetch, free: u64) {
+        self.is_plenty = free >= prefetch.chunk;
+    }
+
+    /// What was known about the server does not hold any more.
+    pub(super) fn forget(&mut self) {
+        self.is_plenty = false;
+    }
+
+    fn oldest(&self) -> Option<&Batch> {
+        self.batches.get(self.batches.len() - self.in_use)
+    }
+
+    /// Puts in the tokens of a reply to a call that was made at a tick. Returns those that did not
+    /// fit.
+    pub(super) fn put(
+        &mut self,
+        prefetch: &Prefetch,
+        rule: Rule,
+        reply: &Reply,
+        asked: Tick,
+    ) -> Option<Charge> {
+        self.learn(prefetch, reply.free);
+        if reply.done == 0 {
+            return None;
+        }
+        let cache = &prefetch.cache;
+        let count = reply.done.min(token_cache::MOST - cache.count());
+        let hold = u64::try_from(prefetch.hold.as_nanos()).unwrap_or(u64::MAX);
+        let batch = Batch {
+            rule,
+            position: reply.position,
+            made: reply.made,
+            first: after(cache.number(), cache.count()),
+            count,
+            returned: reply.done - count,
+            expiry: Tick::from_nanos(asked.as_nanos().saturating_add(hold)),
+        };
+        self.batches.push_back(batch);
+        self.in_use += 1;
+        prefetch.at.store(reply.now, Ordering::Relaxed);
+        self.retire(prefetch);
+        cache.put(count);
+        (batch.returned > 0).then(|| batch.part(batch.returned, 0))
+    }
+
+    /// Batches that are used up are in use no more, except for the last one: a refund may be put back
+    /// there.
+    fn retire(&mut self, prefetch: &Prefetch) {
+        let number = prefetch.cache.number();
+        let is_used = |batch: &Batch| between(batch.first, number) >= batch.count;
+        while self.in_use > 1 && self.oldest().is_some_and(is_used) {
+            self.in_use -= 1;
+        }
+        self.set_expiry(prefetch);
+    }
+
+    fn set_expiry(&mut self, prefetch: &Prefetch) {
+        while self.batches.len() > self.in_use + REMEMBERED {
+            self.batches.pop_front();
+        }
+        let expiry = self.oldest().map_or(0, |batch| batch.expiry.as_nanos());
+        prefetch.cache.set_expiry(expiry);
+    }
+
+    /// Takes out expired tokens, or all of them.
+    pub(super) fn take_expired(&mut self, prefetch: &Prefetch, all: bool) -> Vec<Charge> {
+        self.retire(prefetch);
+        let now = prefetch.now();
+        let mut expired = Vec::new();
+        while let Some(batch) = self.oldest().filter(|batch| all || batch.expiry <= now) {
+            let count = prefetch.cache.pass(batch.end());
+            if count > 0 {
+                expired.push(batch.part(count, batch.returned));
+            }
+            self.in_use -= 1;
+        }
+        self.set_expiry(prefetch);
+        expired
+    }
+
+    /// Takes out tokens beyond a chunk: they were for waiters who have left.
+    pub(super) fn take_excess(&mut self, prefetch: &Prefetch) -> Option<Charge> {
+        let last = self.batches.back_mut().filter(|_| self.in_use > 0)?;
+        let count = prefetch.cache.reduce(prefetch.chunk).min(last.count);
+        let excess = last.part(count, last.returned);
+        last.count -= count;
+        last.returned += count;
+        (count > 0).then_some(excess)
+    }
+
+    /// Puts back the last `n` tokens before a number. Returns those that have to go back to the server
+    /// instead. Of batches that are forgotten, nothing comes back.
+    pub(super) fn put_back(&self, prefetch: &Prefetch, end: u64, n: u64) -> Vec<Charge> {
+        let used = self.batches.len() - self.in_use;
+        let mut rest = Vec::new();
+        for (index, batch) in self.batches.iter().enumerate().rev() {
+            let count = batch.share(end, n);
+            let in_use = index >= used && batch.expiry > prefetch.now();
+            let put_back = || prefetch.cache.put_back(batch.first, batch.count, count);
+            if count == 0 || in_use && put_back() {
+                continue;
+            }
+            let before = between(batch.first, end).min(batch.count);
+            rest.push(batch.part(count, batch.returned + batch.count - before));
+        }
+        rest
+    }
+
+    /// How many tokens to take for an empty queue.
+    pub(super) fn refill(&self, prefetch: &Prefetch) -> Option<u64> {
+        let is_low = prefetch.cache.is_low();
+        (self.is_plenty && is_low).then(|| prefetch.chunk.saturating_sub(prefetch.cache.count()))
+    }
+
+    /// How many tokens to take for waiters who ask for so much, and a chunk, instead of asking for
+    /// each of them.
+    pub(super) fn refill_for(&self, prefetch: &Prefetch, queued: u64) -> Option<u64> {
+        let wanted = queued
+            .saturating_add(prefetch.chunk)
+            .saturating_sub(prefetch.cache.count());
+        let fits = queued <= token_cache::MOST - prefetch.chunk;
+        (self.is_plenty && fits && wanted > 0).then_some(wanted)
+    }
+
+    /// How long until the oldest tokens expire.
+    pub(super) fn expires_in(&self, prefetch: &Prefetch) -> Option<Duration> {
+        let oldest = self.oldest().filter(|_| prefetch.cache.count() > 0)?;
+        Some(oldest.expiry.saturating_since(prefetch.now()))
+    }
+}

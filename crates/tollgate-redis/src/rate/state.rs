@@ -1,0 +1,314 @@
+//! What the handles of a rate limit share, and how a rate limit uses its [queue](crate::queue).
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota};
+
+use super::charge::{Charge, Source, Ticket};
+use super::denied::Denied;
+use super::fallback::Fallback;
+use super::prefetch::{Batches, Prefetch};
+use super::reply::Reply;
+use super::rule::Rule;
+use crate::error::StoreError;
+use crate::queue::{self, Next, WaitQueue};
+use crate::script::Arguments;
+
+/// How many waiters are asked for in a call.
+const MOST_ASKED: usize = 1024;
+
+/// What is chosen when a limiter is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Options {
+    pub(super) algorithm: Algorithm,
+    pub(super) fallback: Fallback,
+    pub(super) oversize: Oversize,
+    pub(super) jitter: Duration,
+    pub(super) max_waiters: usize,
+    pub(super) coalesce: bool,
+    /// For how long a denial is believed at most.
+    pub(super) recheck: Duration,
+    /// The chunk of a prefetch, and how long it is held.
+    pub(super) prefetch: Option<(u64, Duration)>,
+}
+
+pub(super) struct Rate {
+    pub(super) key: String,
+    pub(super) options: Options,
+    pub(super) prefetch: Option<Prefetch>,
+    /// Nobody has the limiter any more.
+    pub(super) abandoned: AtomicBool,
+}
+
+pub(super) struct RateState {
+    pub(super) quota: Quota,
+    pub(super) rule: Rule,
+    pub(super) denied: Option<Denied>,
+    /// How often the denial has been forgotten.
+    pub(super) forgotten: u64,
+    pub(super) batches: Batches,
+    /// The limiter that decides while the server does not.
+    pub(super) fallback: Option<Arc<tollgate::RateLimiter>>,
+}
+
+pub(super) type Shared = queue::Shared<Rate>;
+pub(super) type State = queue::State<Rate>;
+pub(super) type Queue = WaitQueue<(), Charge>;
+
+/// What a driver asks the server for.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Batch {
+    /// The first waiters, which have these costs.
+    Waiters(Rule, Vec<u64>),
+    Prefetch(Rule, u64),
+}
+
+impl Rate {
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn has_ended(&self, state: &State) -> bool {
+        let abandoned = self.abandoned.load(std::sync::atomic::Ordering::Acquire);
+        state.closed || abandoned && state.queue.is_empty()
+    }
+
+    /// Takes out expired tokens, and admits waiters by the others.
+    fn serve(&self, prefetch: &Prefetch, state: &mut State) {
+        let has_ended = self.has_ended(state);
+        let State {
+            queue,
+            own: RateState { batches, .. },
+            abandoned,
+            ..
+        } = state;
+        abandoned.extend(batches.take_expired(prefetch, has_ended));
+        let mut is_served = true;
+        queue.answer(|_, waiter| {
+            let now = prefetch.now().as_nanos();
+            let taken = match is_served {
+                true => prefetch.cache.take_queued(waiter.cost, now),
+                false => None,
+            };
+            is_served = taken.is_some();
+            Some(Ok(prefetch.charge(waiter.cost, taken?)))
+        });
+        abandoned.extend(batches.take_excess(prefetch));
+    }
+
+    /// What to do about the tokens that are held when nobody waits.
+    fn keep(&self, prefetch: &Prefetch, state: &State) -> Next<Batch> {
+        if self.has_ended(state) {
+            return Next::End;
+        }
+        prefetch.cache.set_closed(false);
+        let RateState { rule, batches, .. } = &state.own;
+        if let Some(n) = batches.refill(prefetch) {
+            return Next::Run(Batch::Prefetch(*rule, n));
+        }
+        match batches.expires_in(prefetch) {
+            Some(time) => Next::Sleep(Instant::now() + time),
+            None => Next::End,
+        }
+    }
+}
+
+impl queue::Limit for Rate {
+    type Permit = Charge;
+    type Request = ();
+    type State = RateState;
+    type Batch = Batch;
+
+    fn free_permit() -> Charge {
+        Charge::open(0, Source::Nobody)
+    }
+
+    fn capacity(&self, state: &RateState) -> u64 {
+        state.rule.most_at_once(self.options.oversize)
+    }
+
+    #[inline]
+    fn take_cached(shared: &Shared, cost: u64) -> Option<Charge> {
+        let prefetch = shared.limit.prefetch.as_ref().filter(|_| cost > 0)?;
+        let taken = prefetch.cache.take(cost, || prefetch.now().as_nanos())?;
+        if taken.notify {
+            shared.notify();
+        }
+        Some(prefetch.charge(cost, taken))
+    }
+
+    fn is_driven_in_place(&self) -> bool {
+        // While tokens are held, a task has to give them back in time.
+        self.prefetch.is_none()
+    }
+
+    fn join(&self, state: &State, newcomer: queue::Newcomer) -> Result<(), AcquireError> {
+        let (queue, now, options) = (&state.queue, newcomer.now, &self.options);
+        if let Some(wait) = state.own.wait(queue, newcomer.cost, now) {
+            if newcomer.tries {
+                return Err(Source::DeniedCache.limited(options.jittered(wait)));
+            }
+            if newcomer.timeout.is_some_and(|timeout| wait > timeout) {
+                return Err(AcquireError::would_take(wait));
+            }
+        }
+        if !newcomer.tries && state.own.is_full(queue, options.max_waiters, now) {
+            return Err(AcquireError::new(ErrorKind::QueueFull));
+        }
+        if let Some(prefetch) = &self.prefetch {
+            prefetch.cache.set_closed(true);
+        }
+        Ok(())
+    }
+
+    fn next(shared: &Shared, state: &mut State) -> Next<Batch> {
+        let rate = &shared.limit;
+        if let Some(prefetch) = &rate.prefetch {
+            rate.serve(prefetch, state);
+        }
+        let (now, options) = (Instant::now(), &rate.options);
+        let State { queue, own, .. } = state;
+        own.refuse(queue, options, now, 0, Source::DeniedCache);
+        if queue.is_empty() {
+            let prefetch = rate.prefetch.as_ref();
+            return prefetch.map_or(Next::End, |prefetch| rate.keep(prefetch, state));
+        }
+        if let Some(again) = own.asks_again(queue, now) {
+            return Next::Sleep(again);
+        }
+        let most = if options.coalesce { MOST_ASKED } else { 1 };
+        let costs: Vec<u64> = queue.costs().take(most).collect();
+        let queued = costs
+            .iter()
+            .fold(0_u64, |sum, cost| sum.saturating_add(*cost));
+        let prefetch = rate.prefetch.as_ref();
+        let refill = prefetch.and_then(|it| own.batches.refill_for(it, queued));
+        Next::Run(match refill {
+            Some(n) => Batch::Prefetch(own.rule, n),
+            None => Batch::Waiters(own.rule, costs),
+        })
+    }
+
+    async fn run(shared: &Arc<Shared>, batch: Batch) {
+        match batch {
+            Batch::Waiters(rule, costs) => shared.ask_for_waiters(rule, &costs).await,
+            Batch::Prefetch(rule, n) => shared.prefetch(rule, n).await,
+        }
+    }
+
+    fn give_back(shared: &Arc<Shared>, charges: Vec<Charge>) {
+        let this = Arc::clone(shared);
+        shared.spawn(async move {
+            for charge in charges {
+                // If that fails, it stays charged, and time pays it off.
+                let _ = this.refund(charge).await;
+            }
+        });
+    }
+}
+
+impl Shared {
+    /// Asks the server, for nobody in the queue.
+    pub(super) async fn ask(&self, rule: &Rule, arguments: Arguments) -> Result<Reply, StoreError> {
+        Reply::read(rule, &self.call(rule, &arguments).await?)
+    }
+
+    pub(super) fn call(&self, rule: &Rule, arguments: &Arguments) -> crate::store::Call {
+        let keys = [self.limit.key.as_str()];
+        self.store.call(rule.script(), &keys, arguments)
+    }
+
+    /// Charges one call alone, between `least` and `n`. Returns the charge, and how long until it is
+    /// paid for. If the server does not decide, the fallback does.
+    pub(super) async fn charge_alone(
+        self: &Arc<Self>,
+        rule: Rule,
+        arguments: Arguments,
+        n: u64,
+        least: u64,
+    ) -> Result<(Charge, Duration), AcquireError> {
+        let charge = move |reply: &Reply| {
+            let cost = if least < n { reply.done.min(n) } else { n };
+            (reply.done > 0).then(|| Charge::granted(&rule, reply, cost, 0, Source::Store))
+        };
+        // A shutdown waits for the call, and for what goes back.
+        let (this, token) = (Arc::clone(self), self.tasks.token());
+        let call = self.call(&rule, &arguments).on_abandoned(move |value| {
+            let reply = Reply::read(&rule, &value);
+            let abandoned = reply.ok().and_then(|reply| charge(&reply));
+            queue::Limit::give_back(&this, abandoned.into_iter().collect());
+            drop(token);
+        });
+        let reply = call.await.and_then(|value| Reply::read(&rule, &value));
+        match reply {
+            Ok(reply) => match charge(&reply) {
+                Some(charge) => Ok((charge, reply.wait)),
+                None => Err(Source::Store.limited(self.limit.options.jittered(reply.wait))),
+            },
+            Err(error) => match self.fall_back(n, least, error) {
+                Ok(charge) => Ok((charge, Duration::ZERO)),
+                Err(refused) => Err(match refused.retry_after() {
+                    Some(wait) => Source::Fallback.limited(self.limit.options.jittered(wait)),
+                    None => refused,
+                }),
+            },
+        }
+    }
+
+    /// Gives back a charge, as far as it is not paid off.
+    pub(super) async fn refund(self: &Arc<Self>, charge: Charge) -> Result<(), StoreError> {
+        let n = charge.cost;
+        match charge.ticket {
+            Ticket::Store {
+                rule,
+                position,
+                made,
+            } => {
+                let arguments = rule.arguments("give").numbers([n, position, made]);
+                self.ask(&rule, arguments).await?;
+                self.forget_denied();
+            }
+            Ticket::Cached(end) => {
+                for rest in self.put_back(end, n) {
+                    Box::pin(self.refund(rest)).await?;
+                }
+            }
+            Ticket::Local(local) => {
+                let fallback = self.state().own.fallback.clone();
+                if let Some(fallback) = fallback {
+                    fallback.refund(local);
+                }
+            }
+            Ticket::Open => {}
+        }
+        Ok(())
+    }
+
+    /// Puts back `n` tokens before that number. Returns what has to go back to the server instead.
+    fn put_back(self: &Arc<Self>, end: u64, n: u64) -> Vec<Charge> {
+        let Some(prefetch) = &self.limit.prefetch else {
+            return Vec::new();
+        };
+        let (rest, start) = {
+            let state = &mut *self.state();
+            let rest = state.own.batches.put_back(prefetch, end, n);
+            // A driver has to see that they are not held for too long.
+            (rest, self.drive(state, false))
+        };
+        self.start(start);
+        rest
+    }
+
+    /// Something came back, or the quota has changed.
+    pub(super) fn forget_denied(&self) {
+        {
+            let state = &mut self.state().own;
+            state.denied = None;
+            state.forgotten += 1;
+            state.batches.forget();
+        }
+        self.notify();
+    }
+}

@@ -1,0 +1,324 @@
+//! [`TokenCache`]: the tokens that this process holds, which callers take without a lock.
+//!
+//! One word holds how many tokens there are, the number of the next one, and whether the cache is
+//! closed. Tokens have consecutive numbers in the order in which they were put in, and are taken in
+//! that order; so a charge is identified by its numbers.
+//!
+//! 1. Callers take by a compare-exchange that moves the number on. Everything else is done by one
+//!    thread at a time, under the lock of the queue.
+//! 2. A token that is put back moves the number back, if the number is still within the same batch.
+//!    Which of its tokens are out does not matter, only how many.
+//! 3. While the cache is closed only the queue is served, so nobody overtakes it.
+//! 4. From the time at which the oldest batch expires nobody takes.
+
+use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
+
+/// Bits of the count.
+const COUNT_BITS: u32 = 23;
+/// Bits of the number of the next token.
+const NUMBER_BITS: u32 = 40;
+const CLOSED: u64 = 1 << 63;
+
+/// How many tokens fit.
+pub(crate) const MOST: u64 = (1 << COUNT_BITS) - 1;
+
+/// The word, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Word {
+    closed: bool,
+    count: u64,
+    /// The number of the next token.
+    number: u64,
+}
+
+/// The number of the token that comes `count` after another one.
+pub(crate) fn after(number: u64, count: u64) -> u64 {
+    number.wrapping_add(count) % (1 << NUMBER_BITS)
+}
+
+/// How many tokens there are from one number to another.
+pub(crate) fn between(from: u64, to: u64) -> u64 {
+    to.wrapping_sub(from) % (1 << NUMBER_BITS)
+}
+
+impl Word {
+    fn of(word: u64) -> Self {
+        Self {
+            closed: word & CLOSED != 0,
+            count: word >> NUMBER_BITS & MOST,
+            number: word % (1 << NUMBER_BITS),
+        }
+    }
+
+    fn word(self) -> u64 {
+        u64::from(self.closed) << 63 | self.count << NUMBER_BITS | self.number
+    }
+
+    /// The word after `n` tokens were taken.
+    fn without(self, n: u64) -> Self {
+        Self {
+            count: self.count - n,
+            number: after(self.number, n),
+            ..self
+        }
+    }
+}
+
+pub(crate) struct TokenCache {
+    word: AtomicU64,
+    /// When the oldest batch expires, in nanoseconds.
+    expiry: AtomicU64,
+    /// The driver was notified that the cache is low.
+    notified: AtomicBool,
+    /// The cache is low when no more than this many are left.
+    low: u64,
+}
+
+/// Tokens that were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) left: u64,
+    /// The number after that of the last token.
+    pub(crate) end: u64,
+    /// The caller has to notify the driver that the cache is low.
+    pub(crate) notify: bool,
+}
+
+impl TokenCache {
+    pub(crate) fn new(low: u64) -> Self {
+        Self {
+            word: AtomicU64::new(0),
+            expiry: AtomicU64::new(0),
+            notified: AtomicBool::new(false),
+            low,
+        }
+    }
+
+    /// Takes `n` tokens, if they are there and the cache is not closed.
+    #[inline]
+    pub(crate) fn take(&self, n: u64, now: impl FnOnce() -> u64) -> Option<Taken> {
+        let mut seen = self.word.load(Ordering::Acquire);
+        let enough = |word: Word| !word.closed && word.count >= n;
+        if !enough(Word::of(seen)) || now() >= self.expiry.load(Ordering::Acquire) {
+            return None;
+        }
+        loop {
+            let left = Word::of(seen).without(n);
+            let exchanged = self.word.compare_exchange_weak(
+                seen,
+                left.word(),
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            match exchanged {
+                Ok(_) => return Some(self.taken(left)),
+                Err(other) if enough(Word::of(other)) => seen = other,
+                Err(_) => return None,
+            }
+        }
+    }
+
+    #[inline]
+    fn taken(&self, left: Word) -> Taken {
+        let notify = left.count <= self.low && {
+            // Either the driver sees that the cache is low, or this sees that it has to notify.
+            fence(Ordering::SeqCst);
+            !self.notified.swap(true, Ordering::Relaxed)
+        };
+        Taken {
+            left: left.count,
+            end: left.number,
+            notify,
+        }
+    }
+
+    fn update(&self, change: impl Fn(Word) -> Option<Word>) -> Option<Word> {
+        let change = |word| Some(change(Word::of(word))?.word());
+        let before = self
+            .word
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
+        before.ok().map(Word::of)
+    }
+}
+
+/// Only under the lock of the queue.
+impl TokenCache {
+    /// As [`take`](Self::take), for the first waiter, also while the cache is closed.
+    pub(crate) fn take_queued(&self, n: u64, now: u64) -> Option<Taken> {
+        if now >= self.expiry.load(Ordering::Acquire) {
+            return None;
+        }
+        let enough = |word: Word| (word.count >= n).then(|| word.without(n));
+        let before = self.update(enough)?;
+        Some(self.taken(before.without(n)))
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        Word::of(self.word.load(Ordering::Acquire)).count
+    }
+
+    /// The number of the next token.
+    pub(crate) fn number(&self) -> u64 {
+        Word::of(self.word.load(Ordering::Acquire)).number
+    }
+
+    /// Closes the cache while somebody waits, and opens it again.
+    pub(crate) fn set_closed(&self, closed: bool) {
+        self.update(|word| Some(Word { closed, ..word }));
+    }
+
+    /// Sets when the oldest batch expires, in nanoseconds, before it is put in.
+    pub(crate) fn set_expiry(&self, expiry: u64) {
+        self.expiry.store(expiry, Ordering::Release);
+    }
+
+    /// Puts in as many tokens as fit, and returns how many that is.
+    pub(crate) fn put(&self, n: u64) -> u64 {
+        let fits = |word: Word| n.min(MOST - word.count);
+        let more = |word: Word| {
+            Some(Word {
+                count: word.count + fits(word),
+                ..word
+            })
+        };
+        self.update(more).map_or(0, fits)
+    }
+
+    /// Puts back `n` tokens of the batch that begins at `first`, if the next token is still one of
+    /// that batch.
+    pub(crate) fn put_back(&self, first: u64, batch: u64, n: u64) -> bool {
+        let back = |word: Word| {
+            let used = between(first, word.number);
+            (n <= used && used <= batch && word.count + n <= MOST).then(|| Word {
+                count: word.count + n,
+                number: word.number.wrapping_sub(n) % (1 << NUMBER_BITS),
+                ..word
+            })
+        };
+        self.update(back).is_some()
+    }
+
+    /// Takes out all tokens before that number, and returns how many those are.
+    pub(crate) fn pass(&self, end: u64) -> u64 {
+        let passed = |word: Word| {
+            let passed = between(word.number, end);
+            // Otherwise the cache is beyond that number already.
+            if passed <= word.count { passed } else { 0 }
+        };
+        let before = self.update(|word| Some(word.without(passed(word))));
+        before.map_or(0, passed)
+    }
+
+    /// Takes out the newest tokens beyond `most`, and returns how many those are.
+    pub(crate) fn reduce(&self, most: u64) -> u64 {
+        let less = |word: Word| {
+            Some(Word {
+                count: word.count.min(most),
+                ..word
+            })
+        };
+        let before = self.update(less);
+        before.map_or(0, |word| word.count.saturating_sub(most))
+    }
+
+    /// Whether the cache is low. If it is not, the caller who makes it low notifies the driver.
+    pub(crate) fn is_low(&self) -> bool {
+        self.notified.store(false, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.count() <= self.low
+    }
+}
+
+#[cfg(all(test, not(tollgate_loom)))]
+mod tests {
+    use super::*;
+
+    fn cache() -> TokenCache {
+        let cache = TokenCache::new(2);
+        cache.set_expiry(100);
+        cache
+    }
+
+    fn take(cache: &TokenCache, n: u64) -> Option<u64> {
+        cache.take(n, || 0).map(|taken| taken.end)
+    }
+
+    #[test]
+    fn take_returns_tokens_in_order_until_there_are_too_few() {
+        let cache = cache();
+        assert_eq!(take(&cache, 1), None);
+        assert_eq!(cache.put(10), 10);
+        let taken = [4, 7, 6, 1].map(|n| take(&cache, n));
+        assert_eq!(taken, [Some(4), None, Some(10), None]);
+    }
+
+    #[test]
+    fn take_of_an_expired_or_closed_cache_returns_none() {
+        let cache = cache();
+        cache.put(10);
+        assert!(cache.take(1, || 99).is_some());
+        assert!(cache.take(1, || 100).is_none());
+        assert!(cache.take_queued(1, 100).is_none());
+        cache.set_closed(true);
+        assert!(cache.take(1, || 0).is_none());
+        assert!(cache.take_queued(1, 0).is_some());
+        cache.set_closed(false);
+        assert!(cache.take(1, || 0).is_some());
+    }
+
+    #[test]
+    fn take_of_a_low_cache_notifies_once() {
+        let cache = cache();
+        cache.put(5);
+        let notifies = |n| cache.take(n, || 0).is_some_and(|taken| taken.notify);
+        assert_eq!([2, 1, 1].map(notifies), [false, true, false]);
+        assert!(cache.is_low());
+        assert!(notifies(1));
+    }
+
+    #[test]
+    fn put_back_of_another_batch_is_refused() {
+        let cache = cache();
+        cache.put(5);
+        cache.put(5);
+        assert_eq!(take(&cache, 4), Some(4));
+        assert!(cache.put_back(0, 5, 3));
+        assert_eq!((cache.count(), cache.number()), (9, 1));
+        assert!(!cache.put_back(0, 5, 2), "one is out");
+        assert_eq!(take(&cache, 6), Some(7));
+        assert!(!cache.put_back(0, 5, 1), "the next batch is in use");
+        assert!(cache.put_back(5, 5, 2));
+        assert_eq!((cache.count(), cache.number()), (5, 5));
+    }
+
+    #[test]
+    fn pass_and_reduce_take_tokens_out_once() {
+        let cache = cache();
+        cache.put(5);
+        cache.put(5);
+        take(&cache, 2);
+        assert_eq!([cache.pass(5), cache.pass(5)], [3, 0]);
+        assert_eq!(cache.reduce(4), 1);
+        assert_eq!((cache.count(), cache.number()), (4, 5));
+        assert_eq!([cache.pass(9), cache.pass(9)], [4, 0]);
+    }
+
+    #[test]
+    fn put_and_take_at_the_largest_count_and_number_wrap() {
+        let number = (1 << NUMBER_BITS) - 3;
+        let cache = cache();
+        assert_eq!(cache.put(u64::MAX), MOST);
+        let word = Word {
+            closed: false,
+            count: 5,
+            number,
+        };
+        let cache = TokenCache {
+            word: AtomicU64::new(word.word()),
+            ..cache
+        };
+        assert_eq!(take(&cache, 4), Some(1));
+        assert!(cache.put_back(number, 5, 4));
+        assert_eq!((cache.count(), cache.number()), (5, number));
+    }
+}
