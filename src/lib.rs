@@ -161,7 +161,7 @@
 //!
 //! # Features
 //!
-//! - `tokio` (default): `cancel_on`, `acquire_cancellable` and `CancelOn`, with the
+//! - `tokio` (default): `cancel_on` and `CancelOn`, with the
 //!   `CancellationToken` of tokio-util, timeouts on tokio's time, and tokio's semaphore as a
 //!   throttle. Without it the crate runs on any executor all the same; timeouts are then served by
 //!   a timer thread.
@@ -247,4 +247,4 @@ pub use crate::throttle::{
 pub use crate::time::{Clock, ManualClock, Tick};
 #[cfg(feature = "tokio")]
 pub use crate::wait::CancelOn;
-pub use crate::wait::{Outcome, Timeout};
+pub use crate::wait::{Outcome, Timeout, Waiting};

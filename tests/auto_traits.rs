@@ -13,7 +13,7 @@ use tollgate::{
     Acquire, AcquireError, AcquireOwned, All, AtCap, BoxEnter, BoxPermit, BoxThrottle, Charge,
     Clock, CondvarSemaphore, Cost, Decision, Detector, ErrorKind, Gate, Keyed, LeakyBucket,
     LocalLimiter, ManualClock, MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter,
-    Reservation, Semaphore, Tick, Timeout, WaitIdle, condvar_semaphore, gate, rate,
+    Reservation, Semaphore, Tick, Timeout, WaitIdle, Waiting, condvar_semaphore, gate, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -377,13 +377,15 @@ static DETECTOR: Detector<u64> = Detector::new(Quota::per_minute(100))
 
 #[test]
 fn a_limiter_in_a_static_is_used_as_any_other() {
-    let futures: (rate::Acquire<'static>, rate::Acquire<'static>) =
-        (LIMITER.acquire(), BUCKET.acquire());
+    let futures: (
+        Waiting<rate::Acquire<'static>>,
+        Waiting<rate::Acquire<'static>>,
+    ) = (LIMITER.acquire(), BUCKET.acquire());
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
     assert_eq!(LIMITER.snapshot().calls.unwrap().admitted, 1);
     let short = RateLimiter::new(Quota::per_second(1));
-    fn both<'a>(_: &rate::Acquire<'a>, _: &'a RateLimiter) {}
-    let long: rate::Acquire<'static> = LIMITER.acquire();
+    fn both<'a>(_: &Waiting<rate::Acquire<'a>>, _: &'a RateLimiter) {}
+    let long: Waiting<rate::Acquire<'static>> = LIMITER.acquire();
     both(&long, &short);
 }
 
@@ -399,12 +401,18 @@ fn a_detector_in_a_static_is_used_as_any_other() {
 /// The shortest lifetime is the semaphore's: what borrows it is covariant, as a reference is.
 #[test]
 fn what_borrows_can_be_shortened() {
-    fn both<'a>(_: &Permit<'a>, _: &Acquire<'a>, _: &WaitIdle<'a>, _: &'a Semaphore) {}
+    fn both<'a>(
+        _: &Permit<'a>,
+        _: &Waiting<Acquire<'a>>,
+        _: &Waiting<WaitIdle<'a>>,
+        _: &'a Semaphore,
+    ) {
+    }
 
     static LONG: Semaphore = Semaphore::new(1);
-    let (permit, acquire): (Permit<'static>, Acquire<'static>) =
+    let (permit, acquire): (Permit<'static>, Waiting<Acquire<'static>>) =
         (LONG.try_acquire().unwrap(), LONG.acquire());
-    let idle: WaitIdle<'static> = LONG.wait_idle();
+    let idle: Waiting<WaitIdle<'static>> = LONG.wait_idle();
     let short = Semaphore::new(1);
     both(&permit, &acquire, &idle, &short);
     both(&short.try_acquire().unwrap(), &acquire, &idle, &LONG);
@@ -432,23 +440,23 @@ fn what_borrows_a_condvar_semaphore_can_be_shortened() {
 fn what_borrows_a_channel_can_be_shortened() {
     use tollgate::{ChannelSemaphore, Pool, channel_semaphore, pool};
 
-    fn both<'a, T>(_: &pool::Permit<'a, T>, _: &pool::Acquire<'a, T>, _: &'a Pool<T>) {}
+    fn both<'a, T>(_: &pool::Permit<'a, T>, _: &Waiting<pool::Acquire<'a, T>>, _: &'a Pool<T>) {}
     fn same<'a>(
         _: &channel_semaphore::Permit<'a>,
-        _: &channel_semaphore::Acquire<'a>,
+        _: &Waiting<channel_semaphore::Acquire<'a>>,
         _: &'a ChannelSemaphore,
     ) {
     }
 
     let long: &'static Pool<()> = Box::leak(Box::new(Pool::new([()])));
     let permit: pool::Permit<'static, ()> = long.try_acquire().unwrap();
-    let acquire: pool::Acquire<'static, ()> = long.acquire();
+    let acquire: Waiting<pool::Acquire<'static, ()>> = long.acquire();
     let short = Pool::new([()]);
     both(&permit, &acquire, &short);
 
     let long: &'static ChannelSemaphore = Box::leak(Box::new(ChannelSemaphore::new(1)));
     let permit: channel_semaphore::Permit<'static> = long.try_acquire().unwrap();
-    let acquire: channel_semaphore::Acquire<'static> = long.acquire();
+    let acquire: Waiting<channel_semaphore::Acquire<'static>> = long.acquire();
     let short = ChannelSemaphore::new(1);
     same(&permit, &acquire, &short);
 }

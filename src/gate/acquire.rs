@@ -10,7 +10,6 @@ use std::task::{Context, Poll};
 use super::state::State;
 use crate::error::AcquireError;
 use crate::line::Ticket;
-use crate::wait::combinators;
 
 /// The future of [`Gate::acquire`](crate::Gate::acquire).
 ///
@@ -60,7 +59,7 @@ impl<S: Borrow<Arc<State>>> Entry<S> {
                 Ok(result) => Poll::Ready(result),
                 Err(ticket) => {
                     self.stage = Stage::Waiting(ticket);
-                    state.tell_clock();
+                    state.report_clock();
                     return Poll::Pending;
                 }
             },
@@ -113,7 +112,6 @@ macro_rules! future {
             }
         }
 
-        combinators!([$($generics)*] $future);
     };
 }
 

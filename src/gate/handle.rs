@@ -8,6 +8,7 @@ use super::acquire::{Acquire, AcquireOwned};
 use super::state::{Home, State};
 use crate::error::AcquireError;
 use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
 
 /// Lets everybody through while it is open, and nobody while it is shut. Cheap to clone; clones are
 /// handles of one gate.
@@ -135,52 +136,14 @@ impl Gate {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Acquire<'_> {
-        Acquire::new(&self.0)
+    pub fn acquire(&self) -> Waiting<Acquire<'_>> {
+        Waiting::new(Acquire::new(&self.0))
     }
 
     /// As [`acquire`](Self::acquire), with a future that may move into a task.
     #[inline]
-    pub fn acquire_owned(&self) -> AcquireOwned {
-        AcquireOwned::new(Arc::clone(&self.0))
-    }
-
-    /// Waits until it is open, or until `token` is cancelled.
-    ///
-    /// Short for `acquire().cancel_on(token)`. Needs the feature `tokio`, a default.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
-    ///
-    /// # Errors
-    ///
-    /// [`Cancelled`](crate::ErrorKind::Cancelled), also if the token is cancelled already and the
-    /// gate is open.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tokio_util::sync::CancellationToken;
-    /// use tollgate::{ErrorKind, Gate};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let (gate, token) = (Gate::new(), CancellationToken::new());
-    /// gate.shut_for(Duration::from_secs(600));
-    /// let (waited, ()) =
-    ///     tokio::join!(gate.acquire_cancellable(&token), async { token.cancel() });
-    /// assert_eq!(waited.unwrap_err().kind(), ErrorKind::Cancelled);
-    /// # }
-    /// ```
-    #[cfg(feature = "tokio")]
-    #[inline]
-    pub fn acquire_cancellable<'a>(
-        &'a self,
-        token: &'a tokio_util::sync::CancellationToken,
-    ) -> crate::wait::CancelOn<Acquire<'a>, &'a tokio_util::sync::CancellationToken> {
-        self.acquire().cancel_on(token)
+    pub fn acquire_owned(&self) -> Waiting<AcquireOwned> {
+        Waiting::new(AcquireOwned::new(Arc::clone(&self.0)))
     }
 }
 

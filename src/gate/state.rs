@@ -20,7 +20,7 @@ use crate::error::AcquireError;
 use crate::line::{Line, Look, Ticket, WakeBatch};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::{Alarm, Clock, Tick};
-use crate::wait::{budget, tell_clock};
+use crate::wait::{remaining_timeout, report_clock};
 
 /// Whoever keeps the gates of many keys, as seen by one of them. Dropped when nobody has the gate
 /// any more.
@@ -170,7 +170,7 @@ impl State {
         let Some(shut) = self.shut() else {
             return Ok(Ok(()));
         };
-        if budget().is_some_and(|budget| shut.left() > budget) {
+        if remaining_timeout().is_some_and(|left| shut.left() > left) {
             return Ok(Err(AcquireError::would_take(shut.left())));
         }
         if waiting.line.is_full() {
@@ -206,7 +206,7 @@ impl State {
             Look::Served => Poll::Ready(Ok(())),
             Look::Waiting | Look::StaleWaker => {
                 drop(waiting);
-                tell_clock(&self.clock);
+                report_clock(&self.clock);
                 Poll::Pending
             }
         }
@@ -219,8 +219,8 @@ impl State {
         drop(waker);
     }
 
-    pub(super) fn tell_clock(&self) {
-        tell_clock(&self.clock);
+    pub(super) fn report_clock(&self) {
+        report_clock(&self.clock);
     }
 
     fn bell(self: &Arc<Self>, waiting: &mut Waiting) -> Waker {

@@ -11,7 +11,6 @@ use pin_project::pin_project;
 use super::limited::Limited;
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
-use crate::wait::combinators;
 
 /// After so many items in one poll it lets others go on, so that a token or a timeout is noticed even
 /// while all that it has to do is ready.
@@ -65,8 +64,3 @@ impl<S: Stream, T: Throttle, F, W: Future> fmt::Debug for ForEachLimited<S, T, F
             .finish_non_exhaustive()
     }
 }
-
-combinators!(
-    [S, T, F, W] ForEachLimited<S, T, F, W>
-    where S: Stream, T: Throttle, F: FnMut(S::Item) -> W, W: Future<Output = ()>
-);

@@ -15,6 +15,7 @@ use pin_project::pin_project;
 
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
+use crate::wait::Waiting;
 
 /// The stream, who waits outside, and what runs.
 #[pin_project]
@@ -26,7 +27,7 @@ pub(super) struct Limited<S: Stream, T: Throttle, W> {
     outside: Option<S::Item>,
     /// Its wait.
     #[pin]
-    enter: Option<T::Enter>,
+    enter: Option<Waiting<T::Enter>>,
     running: FuturesUnordered<Running<W, T::Permit>>,
     /// Whether anybody can still be let in.
     open: bool,

@@ -190,7 +190,7 @@ fn to_undo_a_composition_of_semaphores_is_to_drop_its_permits() {
     let throttle = all((&a, &b));
     let permits = throttle.try_enter().unwrap();
     let mut waiter = Waiter::parked(throttle.enter());
-    throttle.undo(permits);
+    throttle.rollback(permits);
     drop(waiter.granted());
     assert_at_rest(&a, 1);
     assert_at_rest(&b, 1);

@@ -82,7 +82,7 @@ mod with_tokio {
     fn a_token_ends_a_wait() {
         let (gate, _clock) = shut();
         let token = CancellationToken::new();
-        let mut waiting = Waiter::parked(gate.acquire_cancellable(&token));
+        let mut waiting = Waiter::parked(gate.acquire().cancel_on(&token));
         let mut owned = Waiter::parked(gate.acquire_owned().cancel_on(token.clone()));
         token.cancel();
         assert_eq!(waiting.refused(), ErrorKind::Cancelled);
@@ -94,7 +94,7 @@ mod with_tokio {
     fn a_cancelled_token_wins_also_when_the_gate_is_open() {
         let (gate, token) = (Gate::new(), CancellationToken::new());
         token.cancel();
-        let refused = gate.acquire_cancellable(&token).wait();
+        let refused = gate.acquire().cancel_on(&token).wait();
         assert_eq!(kind(refused), ErrorKind::Cancelled);
     }
 

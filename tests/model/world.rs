@@ -1,6 +1,7 @@
 //! The semaphore and its model, side by side.
 
 use std::task::{Poll, Waker};
+use tollgate::Waiting;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -51,9 +52,9 @@ pub(crate) struct World<'a> {
     semaphore: &'a Semaphore,
     model: Model,
     /// Names in the model, and futures that have not been collected.
-    waiters: Vec<(usize, Waiter<Acquire<'a>>)>,
+    waiters: Vec<(usize, Waiter<Waiting<Acquire<'a>>>)>,
     permits: Vec<Permit<'a>>,
-    idlers: Vec<Waiter<WaitIdle<'a>>>,
+    idlers: Vec<Waiter<Waiting<WaitIdle<'a>>>>,
 }
 
 /// One of those that there are, if there is any.

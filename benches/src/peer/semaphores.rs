@@ -36,7 +36,7 @@ impl Peer for tollgate::Semaphore {
         &'a self,
         token: &'a CancellationToken,
     ) -> impl Future<Output: Send> + Send + 'a {
-        Self::acquire_cancellable(self, token)
+        Self::acquire(self).cancel_on(token)
     }
 }
 

@@ -67,48 +67,9 @@ impl<T> Wait<T> {
     }
 }
 
-/// Gives `cancel_on`, `timeout` and `wait` to a future, and polls it by its `wait`, `join` and
-/// `drive`.
+/// Polls a future by its `wait`, `join` and `drive`.
 macro_rules! future {
     ($future:ty, $output:ty) => {
-        impl $future {
-            /// Gives up on the token's word.
-            ///
-            /// As every wait of tollgate has it: a token that is cancelled already wins at once.
-            /// What was charged, or granted, by then goes back.
-            ///
-            /// # Errors
-            ///
-            /// `Cancelled`; otherwise as awaiting it.
-            pub fn cancel_on<C>(self, token: C) -> tollgate::CancelOn<Self, C>
-            where
-                C: std::borrow::Borrow<tokio_util::sync::CancellationToken>,
-            {
-                tollgate::CancelOn::new(self, token)
-            }
-
-            /// Gives up after a time, and at once if it is known that the wait would be longer. What
-            /// was charged, or granted, by then goes back.
-            ///
-            /// # Errors
-            ///
-            /// `TimedOut`, with the [time](tollgate::AcquireError::retry_after) that it would have
-            /// taken if it was refused at once, and without one if it waited that long; otherwise as
-            /// awaiting it.
-            pub fn timeout(self, duration: std::time::Duration) -> tollgate::Timeout<Self> {
-                tollgate::Timeout::new(self, duration)
-            }
-
-            /// Blocks the thread until the answer is there. Not for use inside asynchronous code.
-            ///
-            /// # Errors
-            ///
-            /// As awaiting it.
-            pub fn wait(self) -> crate::wait::Answer<$output> {
-                tollgate::Timeout::new(self, std::time::Duration::MAX).wait()
-            }
-        }
-
         impl std::future::Future for $future {
             type Output = crate::wait::Answer<$output>;
 

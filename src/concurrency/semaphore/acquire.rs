@@ -12,7 +12,6 @@ use std::task::{Context, Poll};
 use super::{OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::line::Ticket;
-use crate::wait::combinators;
 
 /// The future of [`Semaphore::acquire`] and [`acquire_many`](Semaphore::acquire_many).
 ///
@@ -142,7 +141,6 @@ macro_rules! future {
             }
         }
 
-        combinators!([$($generics)*] $future);
     };
 }
 

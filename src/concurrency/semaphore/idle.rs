@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use super::Semaphore;
 use crate::line::Ticket;
-use crate::wait::combinators;
 
 /// The future of [`Semaphore::wait_idle`].
 ///
@@ -55,5 +54,3 @@ impl fmt::Debug for WaitIdle<'_> {
             .finish()
     }
 }
-
-combinators!(['a] WaitIdle<'a>);

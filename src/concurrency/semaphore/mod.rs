@@ -20,6 +20,7 @@ use self::served::LastServed;
 use self::word::Word;
 use crate::const_panic::panic_with;
 use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
+use crate::wait::Waiting;
 
 /// At most N at once: a fair asynchronous semaphore.
 ///
@@ -362,17 +363,10 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn wait_idle(&self) -> WaitIdle<'_> {
-        WaitIdle::new(self)
+    pub fn wait_idle(&self) -> Waiting<WaitIdle<'_>> {
+        Waiting::new(WaitIdle::new(self))
     }
 }
-
-#[cfg(feature = "tokio")]
-crate::wait::cancellable!(
-    [] Semaphore,
-    what: "a permit", name: "Semaphore", new: "Semaphore::new(1)",
-    Acquire<'a>, AcquireOwned
-);
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
+use crate::wait::Waiting;
 
 /// Acquiring.
 ///
@@ -49,7 +50,7 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Acquire<'_> {
+    pub fn acquire(&self) -> Waiting<Acquire<'_>> {
         self.acquire_many(1)
     }
 
@@ -76,8 +77,8 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many(&self, n: u32) -> Acquire<'_> {
-        Acquire::new(self, n)
+    pub fn acquire_many(&self, n: u32) -> Waiting<Acquire<'_>> {
+        Waiting::new(Acquire::new(self, n))
     }
 
     /// Waits for a permit that shares the semaphore instead of borrowing it, so that it can move
@@ -109,7 +110,7 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
         self.acquire_many_owned(1)
     }
 
@@ -136,8 +137,8 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many_owned(self: Arc<Self>, n: u32) -> AcquireOwned {
-        AcquireOwned::new(self, n)
+    pub fn acquire_many_owned(self: Arc<Self>, n: u32) -> Waiting<AcquireOwned> {
+        Waiting::new(AcquireOwned::new(self, n))
     }
 
     /// Takes a permit now, or not at all.

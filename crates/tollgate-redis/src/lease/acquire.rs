@@ -6,7 +6,7 @@ use std::task::Context;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tollgate::throttle::budget;
+use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, ErrorKind};
 
 use super::core::{Core, id};
@@ -103,7 +103,7 @@ impl AcquireLease {
             n: self.n,
             tries: self.tries,
             ticket: 0,
-            until: budget().and_then(|budget| Instant::now().checked_add(budget)),
+            until: remaining_timeout().and_then(|budget| Instant::now().checked_add(budget)),
             answer: sender,
         });
         let driver = drive(core, &mut state);

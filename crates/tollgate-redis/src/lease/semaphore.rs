@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_util::sync::CancellationToken;
-use tollgate::CancelOn;
+use tollgate::Waiting;
 
 use super::acquire::AcquireLease;
 use super::core::{Core, Options};
@@ -218,7 +217,7 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> AcquireLease {
+    pub fn acquire(&self) -> Waiting<AcquireLease> {
         self.acquire_many(1)
     }
 
@@ -234,24 +233,8 @@ impl Semaphore {
     ///
     /// As [`acquire`](Self::acquire); `ExceedsCapacity` if there are not so many, or it is more than
     /// 4096. While there are none at all, it waits.
-    pub fn acquire_many(&self, n: u32) -> AcquireLease {
-        AcquireLease::new(Arc::clone(&self.core), n, false)
-    }
-
-    /// As [`acquire`](Self::acquire), until the token is cancelled.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`acquire`](Self::acquire).
-    ///
-    /// # Errors
-    ///
-    /// `Cancelled`, also if the token is cancelled already; otherwise as [`acquire`](Self::acquire).
-    pub fn acquire_cancellable<'a>(
-        &self,
-        token: &'a CancellationToken,
-    ) -> CancelOn<AcquireLease, &'a CancellationToken> {
-        self.acquire().cancel_on(token)
+    pub fn acquire_many(&self, n: u32) -> Waiting<AcquireLease> {
+        Waiting::new(AcquireLease::new(Arc::clone(&self.core), n, false))
     }
 
     /// A permit, if one is free now that nobody waits for, in any process. Asks the server once.

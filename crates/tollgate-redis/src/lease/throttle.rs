@@ -1,6 +1,6 @@
 //! A semaphore on a server as a throttle, for `all`, streams and the tower layer.
 
-use tollgate::Throttle;
+use tollgate::{Throttle, Waiting};
 
 use super::acquire::AcquireLease;
 use super::guard::Lease;
@@ -10,7 +10,7 @@ impl Throttle for Semaphore {
     type Permit = Lease;
     type Enter = AcquireLease;
 
-    fn enter(&self) -> AcquireLease {
+    fn enter(&self) -> Waiting<AcquireLease> {
         self.acquire()
     }
 }

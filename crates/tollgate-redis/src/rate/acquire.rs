@@ -6,7 +6,7 @@ use std::task::Context;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tollgate::throttle::budget;
+use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, ErrorKind};
 
 use super::charge::{Charge, Source};
@@ -80,7 +80,7 @@ impl Acquire {
         if self.cost > limit {
             return Err(Err(AcquireError::exceeds_capacity(limit)));
         }
-        let budget = budget();
+        let budget = remaining_timeout();
         let now = (self.tries || budget.is_some()).then(Instant::now);
         let known = now.and_then(|now| state.line.wait(&state.rule, self.cost, now));
         if let Some(wait) = known {

@@ -1,6 +1,6 @@
 //! A limiter on a server as a throttle, for `all`, streams and the tower layer.
 
-use tollgate::Throttle;
+use tollgate::{Throttle, Waiting};
 
 use super::acquire::Acquire;
 use super::charge::Charge;
@@ -10,11 +10,11 @@ impl Throttle for RateLimiter {
     type Permit = Charge;
     type Enter = Acquire;
 
-    fn enter(&self) -> Acquire {
+    fn enter(&self) -> Waiting<Acquire> {
         self.acquire()
     }
 
-    fn undo(&self, charge: Charge) {
+    fn rollback(&self, charge: Charge) {
         self.refund_later(charge);
     }
 }

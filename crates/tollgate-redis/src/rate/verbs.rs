@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-use tollgate::{AcquireError, CancelOn, Decision, ErrorKind, Oversize};
+use tollgate::{AcquireError, Decision, ErrorKind, Oversize, Waiting};
 
 use super::acquire::Acquire;
 use super::charge::{Charge, Source};
@@ -32,7 +31,7 @@ impl RateLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> Acquire {
+    pub fn acquire(&self) -> Waiting<Acquire> {
         self.acquire_many(1)
     }
 
@@ -51,28 +50,8 @@ impl RateLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire_many(&self, n: u64) -> Acquire {
-        Acquire::new(Arc::clone(self.core()), n, false)
-    }
-
-    /// As [`acquire`](Self::acquire), until the token is cancelled.
-    ///
-    /// # Examples
-    ///
-    /// ```no_run
-    /// use tokio_util::sync::CancellationToken;
-    ///
-    /// # async fn example(limiter: tollgate_redis::RateLimiter) -> Result<(), Box<dyn std::error::Error>> {
-    /// let token = CancellationToken::new();
-    /// limiter.acquire_cancellable(&token).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn acquire_cancellable<'a>(
-        &self,
-        token: &'a CancellationToken,
-    ) -> CancelOn<Acquire, &'a CancellationToken> {
-        self.acquire().cancel_on(token)
+    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire> {
+        Waiting::new(Acquire::new(Arc::clone(self.core()), n, false))
     }
 
     /// One more, if it may go now.

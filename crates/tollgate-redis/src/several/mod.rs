@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use tollgate::throttle::budget;
-use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick};
+use tollgate::throttle::remaining_timeout;
+use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick, Waiting};
 
 pub use self::outcome::{Charges, Outcome};
 use crate::carried::Carried;
@@ -61,7 +61,7 @@ const MOST: u64 = 1 << 52;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use std::time::Duration;
-/// # use tollgate::Timeout;
+/// # use tollgate::Waiting;
 /// let store = Store::new("redis://127.0.0.1/")?;
 /// let limits = Several::new(&store)
 ///     .limit("{acme}:user:42", Quota::per_second(5))
@@ -73,7 +73,7 @@ const MOST: u64 = 1 << 52;
 /// }
 ///
 /// // Waiting, at most so long.
-/// Timeout::new(Box::pin(limits.acquire()), Duration::from_millis(500)).await?;
+/// Waiting::new(Box::pin(limits.acquire())).timeout(Duration::from_millis(500)).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -229,7 +229,7 @@ impl Several {
     ///
     /// ```no_run
     /// use std::time::Duration;
-    /// use tollgate::{Quota, Throttle, Timeout};
+    /// use tollgate::{Quota, Throttle};
     /// use tollgate_redis::{Several, Store};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -239,7 +239,7 @@ impl Several {
     ///     .limit("{acme}:user:42", Quota::per_second(5))
     ///     .limit("{acme}:all", Quota::per_minute(1000).burst(100))
     ///     .jitter(Duration::from_millis(20));
-    /// let charges = Timeout::new(limits.enter(), Duration::from_secs(1)).await?;
+    /// let charges = limits.enter().timeout(Duration::from_secs(1)).await?;
     /// // It was not needed after all.
     /// limits.refund(charges).await?;
     /// # Ok(())
@@ -264,7 +264,7 @@ impl Several {
         if let Some(least) = least.filter(|least| n > *least) {
             return Err(AcquireError::exceeds_capacity(least));
         }
-        let mut budget = budget();
+        let mut budget = remaining_timeout();
         loop {
             let outcome = self.taken(n).await?;
             let wait = outcome.retry_after();
@@ -284,7 +284,7 @@ impl Several {
         let asked = self.store.carry(async move { this.ask("take", n).await });
         asked.untaken(move |outcome| {
             if let Some(charges) = outcome.charges {
-                back.undo(charges);
+                back.rollback(charges);
             }
         })
     }
@@ -365,12 +365,12 @@ impl Throttle for Several {
     type Permit = Charges;
     type Enter = Pin<Box<dyn Future<Output = Result<Charges, AcquireError>> + Send>>;
 
-    fn enter(&self) -> Self::Enter {
+    fn enter(&self) -> Waiting<Self::Enter> {
         let this = self.clone();
-        Box::pin(async move { this.acquire().await })
+        Waiting::new(Box::pin(async move { this.acquire().await }))
     }
 
-    fn undo(&self, charges: Charges) {
+    fn rollback(&self, charges: Charges) {
         let this = self.clone();
         self.store.spawn(async move {
             // If that fails, it stays charged, and time pays it off.

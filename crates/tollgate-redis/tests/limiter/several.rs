@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, ErrorKind, Quota, Throttle, Timeout};
+use tollgate::{Algorithm, ErrorKind, Quota, Throttle};
 use tollgate_redis::{RateLimiter, Several, Store};
 
 use super::outside::PATIENT;
@@ -65,11 +65,11 @@ fn it_is_a_throttle_that_refuses_at_once_what_will_not_fit() {
             .limit("b", slow(1));
         let charges = limits.enter().await.unwrap();
         let second = Duration::from_secs(1);
-        let refused = Timeout::new(limits.enter(), second).await.unwrap_err();
+        let refused = limits.enter().timeout(second).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TimedOut);
         assert!(refused.retry_after().unwrap() > second);
         limits.refund(charges).await.unwrap();
-        Timeout::new(limits.enter(), second).await.unwrap();
+        limits.enter().timeout(second).await.unwrap();
     });
 }
 
