@@ -72,11 +72,11 @@ table! {
     //                             Send Sync Unpin UnwindSafe RefUnwindSafe Clone
     Semaphore:                     YES  YES  YES   YES        YES           NO;
     &'static Semaphore:            YES  YES  YES   YES        YES           YES;
-    Permit<'static>:               YES  YES  YES   YES        YES           NO;
+    Permit<&'static Semaphore>:               YES  YES  YES   YES        YES           NO;
     OwnedPermit:                   YES  YES  YES   YES        YES           NO;
-    Acquire<'static>:              YES  YES  YES   YES        YES           NO;
+    Acquire<&'static Semaphore>:              YES  YES  YES   YES        YES           NO;
     AcquireOwned:                  YES  YES  YES   YES        YES           NO;
-    WaitIdle<'static>:             YES  YES  YES   YES        YES           NO;
+    WaitIdle<&'static Semaphore>:             YES  YES  YES   YES        YES           NO;
     AcquireError:                  YES  YES  YES   YES        YES           YES;
     ErrorKind:                     YES  YES  YES   YES        YES           YES;
 }
@@ -85,9 +85,9 @@ table! {
 table! {
     //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
     CondvarSemaphore:                        YES  YES  YES   YES        YES           NO;
-    condvar_semaphore::Acquire<'static>:     YES  YES  YES   YES        YES           NO;
+    condvar_semaphore::Acquire<&'static CondvarSemaphore>:     YES  YES  YES   YES        YES           NO;
     condvar_semaphore::AcquireOwned:         YES  YES  YES   YES        YES           NO;
-    condvar_semaphore::Permit<'static>:      YES  YES  YES   YES        YES           NO;
+    condvar_semaphore::Permit<&'static CondvarSemaphore>:      YES  YES  YES   YES        YES           NO;
     condvar_semaphore::OwnedPermit:          YES  YES  YES   YES        YES           NO;
 }
 
@@ -281,9 +281,9 @@ fn a_timeout_has_the_same_traits_whatever_the_features() {
         ("RefUnwindSafe", NO),
         ("Clone", NO),
     ];
-    assert_eq!(answers!(Timeout<Acquire<'static>>), expected);
+    assert_eq!(answers!(Timeout<Acquire<&'static Semaphore>>), expected);
     assert_eq!(answers!(Timeout<AcquireOwned>), expected);
-    assert_eq!(answers!(Timeout<WaitIdle<'static>>), expected);
+    assert_eq!(answers!(Timeout<WaitIdle<&'static Semaphore>>), expected);
 }
 
 #[cfg(feature = "tokio")]
@@ -302,7 +302,7 @@ mod with_tokio {
 
     table! {
         //                                                 Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        CancelOn<Acquire<'static>, &'static CancellationToken>:
+        CancelOn<Acquire<&'static Semaphore>, &'static CancellationToken>:
                                                            YES  YES  NO    NO         NO            NO;
         CancelOn<AcquireOwned, CancellationToken>:         YES  YES  NO    NO         NO            NO;
         Timeout<CancelOn<AcquireOwned, CancellationToken>>:
@@ -341,9 +341,9 @@ const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
 
 // A plain future is small, because the waiter is not in it.
 const _: () = {
-    assert!(size_of::<Acquire<'static>>() <= 64);
+    assert!(size_of::<Acquire<&'static Semaphore>>() <= 64);
     assert!(size_of::<AcquireOwned>() <= 64);
-    assert!(size_of::<WaitIdle<'static>>() <= 64);
+    assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
     assert!(size_of::<rate::Acquire<'static>>() <= 64);
     assert!(size_of::<rate::AcquireOwned>() <= 64);
     assert!(size_of::<rate::AcquireLocal<'static>>() <= 64);
@@ -356,9 +356,11 @@ const _: () = {
 
 // A permit is a way to the semaphore and a count; a denial is two words of plain data.
 const _: () = {
-    assert!(size_of::<Permit<'static>>() <= 2 * size_of::<usize>());
+    assert!(size_of::<Permit<&'static Semaphore>>() <= 2 * size_of::<usize>());
     assert!(size_of::<OwnedPermit>() <= 2 * size_of::<usize>());
-    assert!(size_of::<Option<Permit<'static>>>() == size_of::<Permit<'static>>());
+    assert!(
+        size_of::<Option<Permit<&'static Semaphore>>>() == size_of::<Permit<&'static Semaphore>>()
+    );
     assert!(size_of::<AcquireError>() <= 16);
 };
 
@@ -402,17 +404,19 @@ fn a_detector_in_a_static_is_used_as_any_other() {
 #[test]
 fn what_borrows_can_be_shortened() {
     fn both<'a>(
-        _: &Permit<'a>,
-        _: &Waiting<Acquire<'a>>,
-        _: &Waiting<WaitIdle<'a>>,
+        _: &Permit<&'a Semaphore>,
+        _: &Waiting<Acquire<&'a Semaphore>>,
+        _: &Waiting<WaitIdle<&'a Semaphore>>,
         _: &'a Semaphore,
     ) {
     }
 
     static LONG: Semaphore = Semaphore::new(1);
-    let (permit, acquire): (Permit<'static>, Waiting<Acquire<'static>>) =
-        (LONG.try_acquire().unwrap(), LONG.acquire());
-    let idle: Waiting<WaitIdle<'static>> = LONG.wait_idle();
+    let (permit, acquire): (
+        Permit<&'static Semaphore>,
+        Waiting<Acquire<&'static Semaphore>>,
+    ) = (LONG.try_acquire().unwrap(), LONG.acquire());
+    let idle: Waiting<WaitIdle<&'static Semaphore>> = LONG.wait_idle();
     let short = Semaphore::new(1);
     both(&permit, &acquire, &idle, &short);
     both(&short.try_acquire().unwrap(), &acquire, &idle, &LONG);
@@ -422,15 +426,15 @@ fn what_borrows_can_be_shortened() {
 #[test]
 fn what_borrows_a_condvar_semaphore_can_be_shortened() {
     fn both<'a>(
-        _: &condvar_semaphore::Permit<'a>,
-        _: &condvar_semaphore::Acquire<'a>,
+        _: &condvar_semaphore::Permit<&'a CondvarSemaphore>,
+        _: &condvar_semaphore::Acquire<&'a CondvarSemaphore>,
         _: &'a CondvarSemaphore,
     ) {
     }
 
     let long: &'static CondvarSemaphore = Box::leak(Box::new(CondvarSemaphore::new(1)));
-    let permit: condvar_semaphore::Permit<'static> = long.try_acquire().unwrap();
-    let acquire: condvar_semaphore::Acquire<'static> = long.acquire();
+    let permit: condvar_semaphore::Permit<&'static CondvarSemaphore> = long.try_acquire().unwrap();
+    let acquire: condvar_semaphore::Acquire<&'static CondvarSemaphore> = long.acquire();
     let short = CondvarSemaphore::new(1);
     both(&permit, &acquire, &short);
 }

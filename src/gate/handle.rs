@@ -117,7 +117,7 @@ impl Gate {
     /// # Errors
     ///
     /// None of its own, unless some four billion wait:
-    /// [`QueueFull`](crate::ErrorKind::QueueFull). With a [timeout](Acquire::timeout) that is shorter
+    /// [`QueueFull`](crate::ErrorKind::QueueFull). With a [timeout](crate::Waiting::timeout) that is shorter
     /// than the gate is shut, [`TimedOut`](crate::ErrorKind::TimedOut) at once.
     ///
     /// # Examples

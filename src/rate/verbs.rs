@@ -14,8 +14,8 @@ use crate::wait::{Waiting, without_hint};
 /// Acquiring.
 ///
 /// The verbs differ in how much they ask for (`_many`), and in whether they wait (`try_` does not).
-/// All else is added to the future: `cancel_on`, [`timeout`](Acquire::timeout),
-/// [`wait`](Acquire::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never
+/// All else is added to the future: `cancel_on`, [`timeout`](Waiting::timeout),
+/// [`wait`](Waiting::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never
 /// does.
 ///
 /// To ask for 0 never waits, and fails only if the limiter is closed.

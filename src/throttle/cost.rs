@@ -205,18 +205,18 @@ impl<T: Deref<Target = Semaphore>> Cost<T> {
 }
 
 impl<'a> Throttle for Cost<&'a Semaphore> {
-    type Permit = Permit<'a>;
-    type Enter = Acquire<'a>;
+    type Permit = Permit<&'a Semaphore>;
+    type Enter = Acquire<&'a Semaphore>;
 
     #[inline]
-    fn enter(&self) -> Waiting<Acquire<'a>> {
+    fn enter(&self) -> Waiting<Acquire<&'a Semaphore>> {
         self.throttle.acquire_many(self.permits())
     }
 }
 
 impl<'a> TryThrottle for Cost<&'a Semaphore> {
     #[inline]
-    fn try_enter(&self) -> Result<Permit<'a>, AcquireError> {
+    fn try_enter(&self) -> Result<Permit<&'a Semaphore>, AcquireError> {
         self.throttle.try_acquire_many(self.permits())
     }
 }

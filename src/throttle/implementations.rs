@@ -67,7 +67,7 @@ macro_rules! throttle {
     };
 }
 
-throttle!([] Semaphore, Permit<'a>, Acquire<'a>, OwnedPermit, AcquireOwned, try_acquire_owned);
+throttle!([] Semaphore, Permit<&'a Semaphore>, Acquire<&'a Semaphore>, OwnedPermit, AcquireOwned, try_acquire_owned);
 
 #[cfg(feature = "channel")]
 throttle!(

@@ -10,7 +10,7 @@ use crate::wait::Waiting;
 ///
 /// The verbs differ in how many permits they ask for (`_many`), in whether the permit borrows the
 /// semaphore or shares it (`_owned`), and in whether they wait (`try_` does not). All else is
-/// added to the future: `cancel_on`, [`timeout`](Acquire::timeout), [`wait`](Acquire::wait).
+/// added to the [`Waiting`] that they return: a token, a timeout, blocking the thread.
 ///
 /// A permit that borrows lives no longer than the semaphore. To move one into a task or a thread,
 /// take an owned one, or have the semaphore in a `static`: its permits are `Permit<'static>`.
@@ -50,7 +50,7 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Waiting<Acquire<'_>> {
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
         self.acquire_many(1)
     }
 
@@ -77,7 +77,7 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many(&self, n: u32) -> Waiting<Acquire<'_>> {
+    pub fn acquire_many(&self, n: u32) -> Waiting<Acquire<&Self>> {
         Waiting::new(Acquire::new(self, n))
     }
 
@@ -138,7 +138,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn acquire_many_owned(self: Arc<Self>, n: u32) -> Waiting<AcquireOwned> {
-        Waiting::new(AcquireOwned::new(self, n))
+        Waiting::new(Acquire::new(self, n))
     }
 
     /// Takes a permit now, or not at all.
@@ -162,7 +162,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire(&self) -> Result<Permit<'_>, AcquireError> {
+    pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
         self.try_acquire_many(1)
     }
 
@@ -181,7 +181,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire_many(&self, n: u32) -> Result<Permit<'_>, AcquireError> {
+    pub fn try_acquire_many(&self, n: u32) -> Result<Permit<&Self>, AcquireError> {
         self.try_take(n)?;
         Ok(Permit::new(self, n))
     }
@@ -225,7 +225,7 @@ impl Semaphore {
     #[inline]
     pub fn try_acquire_many_owned(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
         self.try_take(n)?;
-        Ok(OwnedPermit::new(self, n))
+        Ok(Permit::new(self, n))
     }
 
     /// The ready path of every verb.
