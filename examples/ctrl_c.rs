@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::{AcquireError, Semaphore};
 
 async fn job(slots: &Semaphore, shutdown: &CancellationToken) -> Result<(), AcquireError> {
-    let _permit = slots.acquire_cancellable(shutdown).await?;
+    let _permit = slots.acquire().cancel_on(shutdown).await?;
     println!("a job runs; Ctrl-C cancels the others");
     tokio::time::sleep(Duration::from_secs(2)).await;
     Ok(())

@@ -176,7 +176,7 @@ impl AcquireError {
     ///
     /// ```
     /// use std::future::{Ready, ready};
-    /// use tollgate::{AcquireError, ErrorKind, Throttle};
+    /// use tollgate::{AcquireError, ErrorKind, Throttle, Waiting};
     ///
     /// /// Lets nobody in.
     /// #[derive(Clone)]
@@ -186,8 +186,8 @@ impl AcquireError {
     ///     type Permit = ();
     ///     type Enter = Ready<Result<(), AcquireError>>;
     ///
-    ///     fn enter(&self) -> Self::Enter {
-    ///         ready(Err(AcquireError::new(ErrorKind::Closed)))
+    ///     fn enter(&self) -> Waiting<Self::Enter> {
+    ///         Waiting::new(ready(Err(AcquireError::new(ErrorKind::Closed))))
     ///     }
     /// }
     ///

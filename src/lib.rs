@@ -244,4 +244,4 @@ pub use crate::throttle::{
 pub use crate::time::{Clock, ManualClock, Tick};
 #[cfg(feature = "tokio")]
 pub use crate::wait::CancelOn;
-pub use crate::wait::{Outcome, Timeout};
+pub use crate::wait::{Outcome, Timeout, Waiting};

@@ -42,7 +42,7 @@ impl Two {
         }
     }
 
-    fn both(&self) -> Pin<Box<EnterAll<Parts>>> {
+    fn both(&self) -> Pin<Box<tollgate::Waiting<EnterAll<Parts>>>> {
         Box::pin(all((Arc::clone(&self.a), Arc::clone(&self.b))).acquire())
     }
 

@@ -48,7 +48,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: AcquireOwned,
+    future: tollgate::Waiting<AcquireOwned>,
     wakes: Arc<Wakes>,
 }
 

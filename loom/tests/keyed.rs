@@ -66,7 +66,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: Acquire<OwnedKey<u32, RateLimiter, Hashing>>,
+    future: tollgate::Waiting<Acquire<OwnedKey<u32, RateLimiter, Hashing>>>,
     wakes: Arc<Wakes>,
 }
 

@@ -56,7 +56,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: AcquireOwned,
+    future: tollgate::Waiting<AcquireOwned>,
     wakes: Arc<Wakes>,
     waits: bool,
 }

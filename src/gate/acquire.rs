@@ -9,7 +9,6 @@ use std::task::{Context, Poll};
 use super::handle::Gate;
 use crate::error::AcquireError;
 use crate::line::Ticket;
-use crate::wait::combinators;
 
 /// The future of [`Gate::acquire`], with `G = &Gate`, and of [`Gate::acquire_owned`], with `G = Gate`.
 ///
@@ -49,7 +48,7 @@ impl<G: Borrow<Gate>> Acquire<G> {
                 Ok(result) => Poll::Ready(result),
                 Err(ticket) => {
                     self.stage = Stage::Waiting(ticket);
-                    state.tell_clock();
+                    state.report_clock();
                     return Poll::Pending;
                 }
             },
@@ -92,5 +91,3 @@ impl<G: Borrow<Gate>> fmt::Debug for Acquire<G> {
             .finish_non_exhaustive()
     }
 }
-
-combinators!([G: Borrow<Gate> + Unpin] Acquire<G>);

@@ -9,6 +9,7 @@ use super::state::State;
 use crate::error::AcquireError;
 use crate::sync::{Ordering, fence};
 use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
 
 /// Lets every caller through while it is open, and none while it is blocked. It is cheap to clone;
 /// clones are handles of one gate.
@@ -111,7 +112,7 @@ impl Gate {
     /// # Errors
     ///
     /// None of its own, unless some four billion callers wait:
-    /// [`QueueFull`](crate::ErrorKind::QueueFull). With a [timeout](Acquire::timeout) shorter than the
+    /// [`QueueFull`](crate::ErrorKind::QueueFull). With a [timeout](crate::Waiting::timeout) shorter than the
     /// time until the gate opens, [`TimedOut`](crate::ErrorKind::TimedOut) at once.
     ///
     /// # Examples
@@ -130,14 +131,14 @@ impl Gate {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Acquire<&Self> {
-        Acquire::new(self)
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self))
     }
 
     /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     #[inline]
-    pub fn acquire_owned(&self) -> AcquireOwned {
-        Acquire::new(self.clone())
+    pub fn acquire_owned(&self) -> Waiting<AcquireOwned> {
+        Waiting::new(Acquire::new(self.clone()))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::error::AcquireError;
 use crate::line::{Line, Look, Ticket, WakeBatch};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::{Clock, Deadline, Tick};
-use crate::wait::{budget, tell_clock};
+use crate::wait::{remaining_timeout, report_clock};
 
 pub(super) struct State {
     word: Word,
@@ -162,7 +162,7 @@ impl State {
         let Some(blocked) = self.blocked() else {
             return Ok(Ok(()));
         };
-        if budget().is_some_and(|budget| blocked.left() > budget) {
+        if remaining_timeout().is_some_and(|left| blocked.left() > left) {
             return Ok(Err(AcquireError::would_take(blocked.left())));
         }
         if waiting.line.is_full() {
@@ -202,7 +202,7 @@ impl State {
             Look::Served => Poll::Ready(Ok(())),
             Look::Waiting | Look::StaleWaker => {
                 drop(waiting);
-                tell_clock(&self.clock);
+                report_clock(&self.clock);
                 Poll::Pending
             }
         }
@@ -215,8 +215,8 @@ impl State {
         drop(waker);
     }
 
-    pub(super) fn tell_clock(&self) {
-        tell_clock(&self.clock);
+    pub(super) fn report_clock(&self) {
+        report_clock(&self.clock);
     }
 
     fn on_deadline(self: &Arc<Self>, waiting: &mut Waiting) -> Waker {

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::error::AcquireError;
-use crate::wait::combinators;
 
 /// The future of `acquire` and `acquire_many` of a [`Key`](super::Key) or an
 /// [`OwnedKey`](super::OwnedKey).
@@ -104,5 +103,3 @@ impl<H: Enter> fmt::Debug for Acquire<H> {
         debug.finish_non_exhaustive()
     }
 }
-
-combinators!([H] Acquire<H> where H: Enter);

@@ -11,7 +11,6 @@ use super::charge::Charge;
 use super::core::Core;
 use crate::error::AcquireError;
 use crate::line::Ticket;
-use crate::wait::combinators;
 
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket.
 ///
@@ -192,7 +191,6 @@ macro_rules! future {
             }
         }
 
-        combinators!([$($generics)*] $future);
     };
 }
 

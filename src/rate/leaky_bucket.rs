@@ -12,6 +12,7 @@ use crate::const_panic::panic_with;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::time::Clock;
+use crate::wait::Waiting;
 
 /// A queue of bounded length, out of which one is released at a time, evenly spaced.
 ///
@@ -126,14 +127,14 @@ impl LeakyBucket {
     ///
     /// See [the type](Self).
     #[inline]
-    pub fn acquire(&self) -> Acquire<'_> {
+    pub fn acquire(&self) -> Waiting<Acquire<'_>> {
         self.limiter.acquire()
     }
 
     /// As [`acquire`](Self::acquire), with a future that may move into a task.
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
-        AcquireOwned::new(Arc::clone(self.limiter.core()), 1)
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
+        Waiting::new(AcquireOwned::new(Arc::clone(self.limiter.core()), 1))
     }
 
     /// Is released at once, or not at all.
@@ -212,14 +213,6 @@ impl LeakyBucket {
         self.limiter.is_closed()
     }
 }
-
-#[cfg(feature = "tokio")]
-crate::wait::cancellable!(
-    [] LeakyBucket,
-    what: "its turn", name: "LeakyBucket, Quota",
-    new: "LeakyBucket::new(Quota::per_hour(1), 10)",
-    Acquire<'a>, AcquireOwned
-);
 
 impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

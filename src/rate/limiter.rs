@@ -264,7 +264,7 @@ impl RateLimiter {
     }
 
     /// Adds up to `most`, at random, to what those are told who are to come again: the
-    /// `retry_after` of a refusal and the delay of a [confirmed](super::Reservation::confirm)
+    /// `retry_after` of a refusal and the delay of a [confirmed](crate::Waiting::confirm)
     /// reservation. So a crowd that was refused at once does not come back at once. Never earlier
     /// than without. None by default.
     ///

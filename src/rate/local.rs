@@ -17,7 +17,7 @@ use super::acquire::Entry;
 use super::core::{Asked, Core, Hand};
 use super::limiter::RateLimiter;
 use crate::error::AcquireError;
-use crate::wait::combinators;
+use crate::wait::Waiting;
 
 /// A handle of a [`RateLimiter`] for one task or thread, which takes a chunk ahead and lets calls
 /// through out of that, for a few instructions each: it reads no clock, and touches nothing that is
@@ -205,7 +205,7 @@ impl LocalLimiter {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&mut self) -> AcquireLocal<'_> {
+    pub fn acquire(&mut self) -> Waiting<AcquireLocal<'_>> {
         self.acquire_many(1)
     }
 
@@ -217,13 +217,13 @@ impl LocalLimiter {
     ///
     /// As [`acquire`](Self::acquire).
     #[inline]
-    pub fn acquire_many(&mut self, n: u64) -> AcquireLocal<'_> {
-        AcquireLocal {
+    pub fn acquire_many(&mut self, n: u64) -> Waiting<AcquireLocal<'_>> {
+        Waiting::new(AcquireLocal {
             hand: &mut self.hand,
             chunk: self.chunk,
             spent: 0,
             entry: Entry::new(&self.core, n),
-        }
+        })
     }
 
     /// Gives back what is in hand, as far as time has not paid it off: as a
@@ -346,5 +346,3 @@ impl fmt::Debug for AcquireLocal<'_> {
             .finish_non_exhaustive()
     }
 }
-
-combinators!(['a] AcquireLocal<'a>);

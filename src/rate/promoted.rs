@@ -16,6 +16,7 @@ use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
 use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
 
 /// What the limiters of all keys have in common.
 pub(crate) struct Template(Arc<Core>);
@@ -172,7 +173,7 @@ impl Promoted {
         AcquireOwned::new(self.0, cost)
     }
 
-    pub(crate) fn reserve(self, cost: u64) -> Result<super::Reservation, AcquireError> {
+    pub(crate) fn reserve(self, cost: u64) -> Result<Waiting<super::Reservation>, AcquireError> {
         super::verbs::reserve(Entry::new(self.0, cost))
     }
 

@@ -11,14 +11,14 @@ use super::acquire::Entry;
 use super::charge::Charge;
 use super::core::Core;
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{budget, combinators};
+use crate::wait::{Waiting, remaining_timeout};
 
 /// A place in the line of a rate limiter, made by [`reserve`](super::RateLimiter::reserve).
 ///
 /// - Await it, as one awaits [`acquire`](super::RateLimiter::acquire), with all that can be added
 ///   to that. The difference is that it is in line already. A timeout that is shorter than the
 ///   delay ends it at once.
-/// - [`confirm`](Self::confirm) it to come back after the delay by one's own means: to be charged
+/// - [`confirm`](Waiting::confirm) it to come back after the delay by one's own means: to be charged
 ///   in any case and come then.
 /// - Drop it to give the place up.
 ///
@@ -89,6 +89,14 @@ impl Reservation {
         })
     }
 
+    /// How much it asks for.
+    pub fn cost(&self) -> u64 {
+        self.entry.cost()
+    }
+}
+
+/// Keeping it.
+impl Waiting<Reservation> {
     /// Keeps the place, and says after what time to go on, without asking again.
     ///
     /// The charge is made for good, when its turn comes or at once, and cannot be refunded. Until
@@ -102,20 +110,16 @@ impl Reservation {
     /// If it was refused while it was in line: [`Closed`](crate::ErrorKind::Closed), or
     /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) after the quota has changed. Nothing
     /// is charged then.
-    pub fn confirm(mut self) -> Result<Duration, AcquireError> {
-        if self.charge.take().is_some() {
+    pub fn confirm(self) -> Result<Duration, AcquireError> {
+        let mut this = self.into_inner();
+        if this.charge.take().is_some() {
             return Ok(Duration::ZERO);
         }
-        let delay = self.delay();
-        if let Some(ticket) = self.entry.take_ticket() {
-            self.entry.core().leave_unattended(&ticket)?;
+        let delay = this.delay();
+        if let Some(ticket) = this.entry.take_ticket() {
+            this.entry.core().leave_unattended(&ticket)?;
         }
-        Ok(self.entry.core().jittered(delay))
-    }
-
-    /// How much it asks for.
-    pub fn cost(&self) -> u64 {
-        self.entry.cost()
+        Ok(this.entry.core().jittered(delay))
     }
 }
 
@@ -126,7 +130,7 @@ impl Future for Reservation {
         if let Some(charge) = self.charge.take() {
             return Poll::Ready(Ok(charge));
         }
-        if budget().is_some_and(|budget| self.delay() > budget) {
+        if remaining_timeout().is_some_and(|left| self.delay() > left) {
             // It would not fit. What is left to do is what dropping it does.
             self.entry.leave();
             return Poll::Ready(Err(AcquireError::new(ErrorKind::TimedOut)));
@@ -151,5 +155,3 @@ impl fmt::Debug for Reservation {
             .finish_non_exhaustive()
     }
 }
-
-combinators!([] Reservation);

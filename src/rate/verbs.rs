@@ -9,13 +9,13 @@ use super::core::Core;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
 use crate::error::AcquireError;
-use crate::wait::without_budget;
+use crate::wait::{Waiting, without_hint};
 
 /// Acquiring.
 ///
 /// The verbs differ in how much they ask for (`_many`), and in whether they wait (`try_` does not).
-/// All else is added to the future: `cancel_on`, [`timeout`](Acquire::timeout),
-/// [`wait`](Acquire::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never
+/// All else is added to the future: `cancel_on`, [`timeout`](Waiting::timeout),
+/// [`wait`](Waiting::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never
 /// does.
 ///
 /// To ask for 0 never waits, and fails only if the limiter is closed.
@@ -49,7 +49,7 @@ impl RateLimiter {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Acquire<'_> {
+    pub fn acquire(&self) -> Waiting<Acquire<'_>> {
         self.acquire_many(1)
     }
 
@@ -73,8 +73,8 @@ impl RateLimiter {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many(&self, n: u64) -> Acquire<'_> {
-        Acquire::new(self.core(), n)
+    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<'_>> {
+        Waiting::new(Acquire::new(self.core(), n))
     }
 
     /// As [`acquire`](Self::acquire), with a future that may move into a task.
@@ -93,14 +93,14 @@ impl RateLimiter {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
         self.acquire_many_owned(1)
     }
 
     /// As [`acquire_many`](Self::acquire_many), with a future that may move into a task.
     #[inline]
-    pub fn acquire_many_owned(self: Arc<Self>, n: u64) -> AcquireOwned {
-        AcquireOwned::new(Arc::clone(self.core()), n)
+    pub fn acquire_many_owned(self: Arc<Self>, n: u64) -> Waiting<AcquireOwned> {
+        Waiting::new(AcquireOwned::new(Arc::clone(self.core()), n))
     }
 
     /// Is charged 1 now, or nothing.
@@ -174,7 +174,7 @@ impl RateLimiter {
     /// assert_eq!(second.delay(), Duration::ZERO);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    pub fn reserve(&self) -> Result<Reservation, AcquireError> {
+    pub fn reserve(&self) -> Result<Waiting<Reservation>, AcquireError> {
         self.reserve_many(1)
     }
 
@@ -183,17 +183,17 @@ impl RateLimiter {
     /// # Errors
     ///
     /// As [`acquire`](Self::acquire).
-    pub fn reserve_many(&self, n: u64) -> Result<Reservation, AcquireError> {
+    pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
         reserve(Entry::new(Arc::clone(self.core()), n))
     }
 }
 
 /// Takes a place in line now.
-pub(super) fn reserve(mut entry: Entry<Arc<Core>>) -> Result<Reservation, AcquireError> {
+pub(super) fn reserve(mut entry: Entry<Arc<Core>>) -> Result<Waiting<Reservation>, AcquireError> {
     // Nobody waits for it yet, not even where a timeout polls whoever calls this.
-    match without_budget(|| entry.poll(&Context::from_waker(Waker::noop()))) {
-        Poll::Ready(charge) => Ok(Reservation::charged(entry, charge?)),
-        Poll::Pending => Ok(Reservation::in_line(entry)),
+    match without_hint(|| entry.poll(&Context::from_waker(Waker::noop()))) {
+        Poll::Ready(charge) => Ok(Waiting::new(Reservation::charged(entry, charge?))),
+        Poll::Pending => Ok(Waiting::new(Reservation::in_line(entry))),
     }
 }
 
@@ -273,10 +273,3 @@ impl RateLimiter {
         }
     }
 }
-
-#[cfg(feature = "tokio")]
-crate::wait::cancellable!(
-    [] RateLimiter,
-    what: "its turn", name: "Quota, RateLimiter", new: "RateLimiter::new(Quota::per_hour(1))",
-    Acquire<'a>, AcquireOwned
-);

@@ -6,6 +6,7 @@ use futures_util::Stream;
 
 use super::{BufferLimited, ForEachLimited};
 use crate::throttle::Throttle;
+use crate::wait::Waiting;
 
 /// What every stream can do behind a throttle. See [the module](crate::stream) for what the methods
 /// have in common.
@@ -19,7 +20,7 @@ pub trait LimitStreamExt: Stream {
     /// # Cancel safety
     ///
     /// Dropping the future drops what has been started, together with its permits, and the item that
-    /// waits. That is also what `cancel_on` and [`timeout`](ForEachLimited::timeout) do. To stop
+    /// waits. That is also what `cancel_on` and [`timeout`](Waiting::timeout) do. To stop
     /// without losing anything, end the stream, for example with
     /// `stream.take_until(token.cancelled())` of `futures`: the items that it has yielded are still
     /// worked on, the one that waits included.
@@ -52,14 +53,18 @@ pub trait LimitStreamExt: Stream {
     /// # Ok(())
     /// # }
     /// ```
-    fn for_each_limited<T, F, W>(self, throttle: T, work: F) -> ForEachLimited<Self, T, F, W>
+    fn for_each_limited<T, F, W>(
+        self,
+        throttle: T,
+        work: F,
+    ) -> Waiting<ForEachLimited<Self, T, F, W>>
     where
         Self: Sized,
         T: Throttle,
         F: FnMut(Self::Item) -> W,
         W: Future<Output = ()>,
     {
-        ForEachLimited::new(self, throttle, work)
+        Waiting::new(ForEachLimited::new(self, throttle, work))
     }
 
     /// Runs the futures that the stream yields, as many at once, or per time, as the throttle lets

@@ -11,7 +11,6 @@ use pin_project::pin_project;
 use super::limited::{Limited, MAX_TURNS};
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
-use crate::wait::combinators;
 
 /// The future of [`LimitStreamExt::for_each_limited`](super::LimitStreamExt::for_each_limited).
 #[pin_project]
@@ -61,8 +60,3 @@ impl<S: Stream, T: Throttle, F, W: Future> fmt::Debug for ForEachLimited<S, T, F
             .finish_non_exhaustive()
     }
 }
-
-combinators!(
-    [S, T, F, W] ForEachLimited<S, T, F, W>
-    where S: Stream, T: Throttle, F: FnMut(S::Item) -> W, W: Future<Output = ()>
-);

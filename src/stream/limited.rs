@@ -19,6 +19,7 @@ use pin_project::pin_project;
 
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
+use crate::wait::Waiting;
 
 /// The number of turns in one poll of an adapter.
 pub(super) const MAX_TURNS: u32 = 64;
@@ -33,7 +34,7 @@ pub(super) struct Limited<S: Stream, T: Throttle, W> {
     waiting: Option<S::Item>,
     /// Its wait.
     #[pin]
-    enter: Option<T::Enter>,
+    enter: Option<Waiting<T::Enter>>,
     running: FuturesUnordered<Running<W, T::Permit>>,
     /// Whether items can still be admitted.
     open: bool,

@@ -13,6 +13,7 @@ use futures_util::stream::FusedStream;
 
 use crate::error::AcquireError;
 use crate::rate::{Acquire, AcquireOwned, Charge, LeakyBucket, RateLimiter};
+use crate::wait::Waiting;
 
 /// A stream that yields a [`Charge`] each time that a rate limiter or a leaky bucket lets it go.
 /// Made by [`RateLimiter::ticks`] and [`LeakyBucket::ticks`]. Needs the feature `stream`.
@@ -79,7 +80,7 @@ pub struct TicksOwned(Repeated<AcquireOwned>);
 
 /// One wait after the other.
 struct Repeated<A> {
-    acquire: A,
+    acquire: Waiting<A>,
     /// Why there is no further one.
     refused: Option<AcquireError>,
 }
@@ -87,7 +88,7 @@ struct Repeated<A> {
 macro_rules! ticks {
     ([$($generics:tt)*] $ticks:ty, $name:literal, $acquire:ty) => {
         impl<$($generics)*> $ticks {
-            fn new(acquire: $acquire) -> Self {
+            fn new(acquire: Waiting<$acquire>) -> Self {
                 Self(Repeated {
                     acquire,
                     refused: None,
@@ -114,7 +115,7 @@ macro_rules! ticks {
                 }
                 Poll::Ready(match ready!(Pin::new(&mut this.acquire).poll(context)) {
                     Ok(charge) => {
-                        this.acquire.renew();
+                        this.acquire.inner_mut().renew();
                         Some(charge)
                     }
                     Err(error) => {

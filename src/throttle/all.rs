@@ -5,12 +5,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 
 use super::chain::{Chain, Last, Link, TryLink};
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
-use crate::wait::combinators;
+use crate::wait::Waiting;
 
 /// Several throttles as one: one enters all of them, one after the other, and when one refuses, those
 /// before it are given back.
@@ -27,7 +27,7 @@ use crate::wait::combinators;
 ///
 /// Two callers that share two throttles have to list them in the same order. If one lists A before B
 /// and the other B before A, each can end up with what the other one waits for, for ever, as with
-/// two locks; a [`timeout`](EnterAll::timeout) gets out of that, since it gives everything back. For
+/// two locks; a [`timeout`](Waiting::timeout) gets out of that, since it gives everything back. For
 /// the same reason no throttle may be listed twice: ask for more of it by its
 /// [`cost`](crate::Semaphore::cost).
 ///
@@ -35,7 +35,7 @@ use crate::wait::combinators;
 ///
 /// Everything is given back, the last first, when a part refuses, when the wait is cancelled or
 /// timed out, and when it is dropped: permits are dropped, and what can be undone
-/// [is](Throttle::undo). To drop the permit of all of them is to drop each.
+/// [is](Throttle::rollback). To drop the permit of all of them is to drop each.
 ///
 /// # Errors
 ///
@@ -115,8 +115,10 @@ impl<P: Parts> All<P> {
     /// # }
     /// ```
     #[inline(always)]
-    pub fn acquire(&self) -> EnterAll<P> {
-        EnterAll(self.0.clone().into_enter())
+    pub fn acquire(&self) -> Waiting<EnterAll<P>> {
+        Waiting::new(EnterAll {
+            enter: self.0.clone().into_enter(),
+        })
     }
 
     /// Enters all parts now, or none.
@@ -146,57 +148,18 @@ impl<P: Parts> All<P> {
     }
 }
 
-#[cfg(feature = "tokio")]
-impl<P: Parts> All<P> {
-    /// Waits until it has entered all parts, or until `token` is cancelled. Short for
-    /// `acquire().cancel_on(token)`. Needs the feature `tokio`, a default.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future gives everything back, see [`all`](all#cancel-safety).
-    ///
-    /// # Errors
-    ///
-    /// [`Cancelled`](crate::ErrorKind::Cancelled), of no part, and those of
-    /// [`acquire`](Self::acquire).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_util::sync::CancellationToken;
-    /// use tollgate::{ErrorKind, Semaphore, all};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let (free, paused) = (Semaphore::new(1), Semaphore::new(0));
-    /// let token = CancellationToken::new();
-    /// let both = all((&free, &paused));
-    /// let (refused, ()) = tokio::join!(both.acquire_cancellable(&token), async { token.cancel() });
-    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
-    /// assert_eq!(free.available_permits(), 1);
-    /// # }
-    /// ```
-    #[inline(always)]
-    pub fn acquire_cancellable<'a>(
-        &self,
-        token: &'a tokio_util::sync::CancellationToken,
-    ) -> crate::wait::CancelOn<EnterAll<P>, &'a tokio_util::sync::CancellationToken> {
-        self.acquire().cancel_on(token)
-    }
-}
-
 impl<P: Parts> Throttle for All<P> {
     type Permit = P::Permit;
     type Enter = EnterAll<P>;
 
     #[inline(always)]
-    fn enter(&self) -> EnterAll<P> {
+    fn enter(&self) -> Waiting<EnterAll<P>> {
         self.acquire()
     }
 
     #[inline(always)]
-    fn undo(&self, permit: P::Permit) {
-        self.0.undo(P::nest(permit));
+    fn rollback(&self, permit: P::Permit) {
+        self.0.rollback(P::nest(permit));
     }
 }
 
@@ -219,21 +182,25 @@ impl<P: Parts<Chain: fmt::Debug>> fmt::Debug for All<P> {
     }
 }
 
-/// The future of [`All::acquire`].
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[pin_project]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterAll<P: Parts>(#[pin] <P::Chain as Link>::Enter);
+pin_project! {
+    /// The future of [`All::acquire`].
+    ///
+    /// # Panics
+    ///
+    /// If it is polled again after it was ready.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct EnterAll<P: Parts> {
+        #[pin]
+        enter: <P::Chain as Link>::Enter,
+    }
+}
 
 impl<P: Parts> Future for EnterAll<P> {
     type Output = Result<P::Permit, AcquireError>;
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.project().0.poll(context).map_ok(P::flatten)
+        self.project().enter.poll(context).map_ok(P::flatten)
     }
 }
 
@@ -242,8 +209,6 @@ impl<P: Parts> fmt::Debug for EnterAll<P> {
         f.debug_struct("EnterAll").finish_non_exhaustive()
     }
 }
-
-combinators!([P] EnterAll<P> where P: Parts);
 
 mod sealed {
     pub trait Sealed {}

@@ -13,40 +13,42 @@ use std::task::{Context, Poll, ready};
 
 use ::async_lock::futures::{Acquire, AcquireArc};
 use ::async_lock::{Semaphore, SemaphoreGuard, SemaphoreGuardArc};
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 
 use super::{Throttle, TryThrottle};
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::combinators;
+use crate::wait::Waiting;
 
-/// The wait of a borrowed `async_lock::Semaphore`.
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[pin_project]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterAsyncLock<'a> {
-    /// `None` once it is over.
-    semaphore: Option<&'a Semaphore>,
-    /// Since it has to wait.
-    #[pin]
-    waiting: Option<Acquire<'a>>,
+pin_project! {
+    /// The wait of a borrowed `async_lock::Semaphore`.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled again after it was ready.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct EnterAsyncLock<'a> {
+        // `None` once it is over.
+        semaphore: Option<&'a Semaphore>,
+        // Since it has to wait.
+        #[pin]
+        waiting: Option<Acquire<'a>>,
+    }
 }
 
-/// The wait of a shared `async_lock::Semaphore`.
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[pin_project]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterAsyncLockOwned {
-    /// `None` once it is over.
-    semaphore: Option<Arc<Semaphore>>,
-    /// Since it has to wait.
-    #[pin]
-    waiting: Option<AcquireArc>,
+pin_project! {
+    /// The wait of a shared `async_lock::Semaphore`.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled again after it was ready.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct EnterAsyncLockOwned {
+        // `None` once it is over.
+        semaphore: Option<Arc<Semaphore>>,
+        // Since it has to wait.
+        #[pin]
+        waiting: Option<AcquireArc>,
+    }
 }
 
 fn no_permits() -> AcquireError {
@@ -58,11 +60,11 @@ impl<'a> Throttle for &'a Semaphore {
     type Permit = SemaphoreGuard<'a>;
     type Enter = EnterAsyncLock<'a>;
 
-    fn enter(&self) -> EnterAsyncLock<'a> {
-        EnterAsyncLock {
+    fn enter(&self) -> Waiting<EnterAsyncLock<'a>> {
+        Waiting::new(EnterAsyncLock {
             semaphore: Some(self),
             waiting: None,
-        }
+        })
     }
 }
 
@@ -77,11 +79,11 @@ impl Throttle for Arc<Semaphore> {
     type Permit = SemaphoreGuardArc;
     type Enter = EnterAsyncLockOwned;
 
-    fn enter(&self) -> EnterAsyncLockOwned {
-        EnterAsyncLockOwned {
+    fn enter(&self) -> Waiting<EnterAsyncLockOwned> {
+        Waiting::new(EnterAsyncLockOwned {
             semaphore: Some(Arc::clone(self)),
             waiting: None,
-        }
+        })
     }
 }
 
@@ -126,7 +128,6 @@ macro_rules! future {
             }
         }
 
-        combinators!([$($generics)*] $enter);
     };
 }
 

@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 
 use super::Throttle;
 use crate::error::AcquireError;
-use crate::wait::{BoxFuture, combinators};
+use crate::wait::BoxFuture;
+use crate::wait::Waiting;
 
 /// A throttle of any type, erased; made by [`Throttle::boxed`].
 ///
@@ -56,7 +57,7 @@ pub struct BoxEnter(BoxFuture<'static, BoxPermit>);
 
 trait Erased: Send + Sync {
     fn enter(&self) -> BoxFuture<'static, BoxPermit>;
-    fn undo(&self, permit: Box<dyn Any + Send>);
+    fn rollback(&self, permit: Box<dyn Any + Send>);
 }
 
 impl<T> Erased for T
@@ -64,7 +65,7 @@ where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
     fn enter(&self) -> BoxFuture<'static, BoxPermit> {
-        let enter = Throttle::enter(self);
+        let enter = Throttle::enter(self).into_inner();
         Box::pin(async move {
             let permit = enter.await?;
             Ok(BoxPermit {
@@ -73,10 +74,10 @@ where
         })
     }
 
-    fn undo(&self, permit: Box<dyn Any + Send>) {
+    fn rollback(&self, permit: Box<dyn Any + Send>) {
         // One of a throttle of another type is dropped, which is what can be done for it.
         if let Ok(permit) = permit.downcast::<T::Permit>() {
-            Throttle::undo(self, *permit);
+            Throttle::rollback(self, *permit);
         }
     }
 }
@@ -112,45 +113,8 @@ impl BoxThrottle {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> BoxEnter {
-        BoxEnter(self.0.enter())
-    }
-}
-
-#[cfg(feature = "tokio")]
-impl BoxThrottle {
-    /// Waits until the throttle lets one in, or until `token` is cancelled. Short for
-    /// `acquire().cancel_on(token)`. Needs the feature `tokio`, a default.
-    ///
-    /// # Cancel safety
-    ///
-    /// That of the throttle.
-    ///
-    /// # Errors
-    ///
-    /// [`Cancelled`](crate::ErrorKind::Cancelled), and those of the throttle.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use tokio_util::sync::CancellationToken;
-    /// use tollgate::{ErrorKind, Semaphore, Throttle};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let throttle = Arc::new(Semaphore::new(1)).boxed();
-    /// let token = CancellationToken::new();
-    /// token.cancel();
-    /// let refused = throttle.acquire_cancellable(&token).await;
-    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
-    /// # }
-    /// ```
-    pub fn acquire_cancellable<'a>(
-        &self,
-        token: &'a tokio_util::sync::CancellationToken,
-    ) -> crate::wait::CancelOn<BoxEnter, &'a tokio_util::sync::CancellationToken> {
-        self.acquire().cancel_on(token)
+    pub fn acquire(&self) -> Waiting<BoxEnter> {
+        Waiting::new(BoxEnter(self.0.enter()))
     }
 }
 
@@ -158,13 +122,13 @@ impl Throttle for BoxThrottle {
     type Permit = BoxPermit;
     type Enter = BoxEnter;
 
-    fn enter(&self) -> BoxEnter {
+    fn enter(&self) -> Waiting<BoxEnter> {
         self.acquire()
     }
 
-    fn undo(&self, mut permit: BoxPermit) {
+    fn rollback(&self, mut permit: BoxPermit) {
         if let Some(permit) = permit.permit.take() {
-            self.0.undo(permit);
+            self.0.rollback(permit);
         }
     }
 }
@@ -194,5 +158,3 @@ impl fmt::Debug for BoxEnter {
         f.debug_struct("BoxEnter").finish_non_exhaustive()
     }
 }
-
-combinators!([] BoxEnter);

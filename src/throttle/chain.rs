@@ -15,7 +15,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
@@ -31,8 +31,8 @@ pub trait Link: Clone {
     /// As [`Throttle::enter`], of a link that is the wait's own.
     fn into_enter(self) -> Self::Enter;
 
-    /// As [`Throttle::undo`].
-    fn undo(&self, permit: Self::Permit);
+    /// As [`Throttle::rollback`].
+    fn rollback(&self, permit: Self::Permit);
 }
 
 /// A link that can say at once whether it lets a caller in.
@@ -55,12 +55,14 @@ impl<A: Throttle> Link for Last<A> {
 
     #[inline(always)]
     fn into_enter(self) -> Self::Enter {
-        EnterLast(self.0.enter())
+        EnterLast {
+            enter: self.0.enter().into_inner(),
+        }
     }
 
     #[inline(always)]
-    fn undo(&self, permit: A::Permit) {
-        self.0.undo(permit);
+    fn rollback(&self, permit: A::Permit) {
+        self.0.rollback(permit);
     }
 }
 
@@ -71,16 +73,20 @@ impl<A: TryThrottle> TryLink for Last<A> {
     }
 }
 
-/// The wait of the last part.
-#[pin_project]
-pub struct EnterLast<E>(#[pin] E);
+pin_project! {
+    /// The wait of the last part.
+    pub struct EnterLast<E> {
+        #[pin]
+        enter: E,
+    }
+}
 
 impl<P, E: Future<Output = Result<P, AcquireError>>> Future for EnterLast<E> {
     type Output = E::Output;
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<E::Output> {
-        let polled = self.project().0.poll(context);
+        let polled = self.project().enter.poll(context);
         polled.map_err(|error| error.of_part(0))
     }
 }
@@ -91,17 +97,19 @@ impl<A: Throttle, R: Link> Link for Chain<A, R> {
 
     #[inline(always)]
     fn into_enter(self) -> Self::Enter {
-        EnterChain(State::First {
-            enter: self.0.enter(),
-            links: Some((self.0, self.1)),
-        })
+        EnterChain {
+            state: State::First {
+                enter: self.0.enter().into_inner(),
+                links: Some((self.0, self.1)),
+            },
+        }
     }
 
     #[inline(always)]
-    fn undo(&self, (first, rest): Self::Permit) {
+    fn rollback(&self, (first, rest): Self::Permit) {
         // Undone when it is dropped, so also if that of the rest panics.
         let _first = Entered::new(&self.0, first);
-        self.1.undo(rest);
+        self.1.rollback(rest);
     }
 }
 
@@ -116,26 +124,32 @@ impl<A: TryThrottle, R: TryLink> TryLink for Chain<A, R> {
     }
 }
 
-/// The wait for the first part, and then for the rest.
-#[pin_project]
-pub struct EnterChain<A: Throttle, R: Link>(#[pin] State<A, R>);
+pin_project! {
+    /// The wait for the first part, and then for the rest.
+    pub struct EnterChain<A: Throttle, R: Link> {
+        #[pin]
+        state: State<A, R>,
+    }
+}
 
-/// Where the wait is.
-#[pin_project(project = StateProjection)]
-enum State<A: Throttle, R: Link> {
-    First {
-        #[pin]
-        enter: A::Enter,
-        /// Until the first is entered.
-        links: Option<(A, R)>,
-    },
-    /// Dropped in this order: the wait for the rest is over before the first is undone.
-    Rest {
-        #[pin]
-        enter: R::Enter,
-        entered: Entered<A>,
-    },
-    Over,
+pin_project! {
+    /// Where the wait is.
+    #[project = StateProjection]
+    enum State<A: Throttle, R: Link> {
+        First {
+            #[pin]
+            enter: A::Enter,
+            // Until the first is entered.
+            links: Option<(A, R)>,
+        },
+        // Dropped in this order: the wait for the rest is over before the first is undone.
+        Rest {
+            #[pin]
+            enter: R::Enter,
+            entered: Entered<A>,
+        },
+        Over,
+    }
 }
 
 /// What the first part gave; undone when it is dropped.
@@ -165,7 +179,7 @@ impl<A: Throttle> Drop for Entered<A> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
-            self.first.undo(permit);
+            self.first.rollback(permit);
         }
     }
 }
@@ -175,7 +189,7 @@ impl<A: Throttle, R: Link> Future for EnterChain<A, R> {
 
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut state = self.project().0;
+        let mut state = self.project().state;
         if let StateProjection::First { enter, links } = state.as_mut().project() {
             let entered = ready!(enter.poll(context));
             let links = links.take();

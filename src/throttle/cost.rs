@@ -7,6 +7,7 @@ use super::{Throttle, TryThrottle};
 use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::rate::{self, Charge, RateLimiter};
+use crate::wait::Waiting;
 
 /// A semaphore or a rate limiter with a weight: whoever enters takes this many permits, or is
 /// charged this much. For [`all`](super::all), streams and other generic code, which cannot say how
@@ -151,7 +152,7 @@ where
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> <Self as Throttle>::Enter {
+    pub fn acquire(&self) -> Waiting<<Self as Throttle>::Enter> {
         self.enter()
     }
 
@@ -204,18 +205,18 @@ impl<T: Deref<Target = Semaphore>> Cost<T> {
 }
 
 impl<'a> Throttle for Cost<&'a Semaphore> {
-    type Permit = Permit<'a>;
-    type Enter = Acquire<'a>;
+    type Permit = Permit<&'a Semaphore>;
+    type Enter = Acquire<&'a Semaphore>;
 
     #[inline]
-    fn enter(&self) -> Acquire<'a> {
+    fn enter(&self) -> Waiting<Acquire<&'a Semaphore>> {
         self.throttle.acquire_many(self.permits())
     }
 }
 
 impl<'a> TryThrottle for Cost<&'a Semaphore> {
     #[inline]
-    fn try_enter(&self) -> Result<Permit<'a>, AcquireError> {
+    fn try_enter(&self) -> Result<Permit<&'a Semaphore>, AcquireError> {
         self.throttle.try_acquire_many(self.permits())
     }
 }
@@ -225,7 +226,7 @@ impl Throttle for Cost<Arc<Semaphore>> {
     type Enter = AcquireOwned;
 
     #[inline]
-    fn enter(&self) -> AcquireOwned {
+    fn enter(&self) -> Waiting<AcquireOwned> {
         Arc::clone(&self.throttle).acquire_many_owned(self.permits())
     }
 }
@@ -242,11 +243,11 @@ impl<'a> Throttle for Cost<&'a RateLimiter> {
     type Enter = rate::Acquire<'a>;
 
     #[inline]
-    fn enter(&self) -> rate::Acquire<'a> {
+    fn enter(&self) -> Waiting<rate::Acquire<'a>> {
         self.throttle.acquire_many(self.cost)
     }
 
-    fn undo(&self, charge: Charge) {
+    fn rollback(&self, charge: Charge) {
         self.throttle.refund(charge);
     }
 }
@@ -263,11 +264,11 @@ impl Throttle for Cost<Arc<RateLimiter>> {
     type Enter = rate::AcquireOwned;
 
     #[inline]
-    fn enter(&self) -> rate::AcquireOwned {
+    fn enter(&self) -> Waiting<rate::AcquireOwned> {
         Arc::clone(&self.throttle).acquire_many_owned(self.cost)
     }
 
-    fn undo(&self, charge: Charge) {
+    fn rollback(&self, charge: Charge) {
         self.throttle.refund(charge);
     }
 }

@@ -3,13 +3,14 @@
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::gate::{AcquireOwned, Gate};
+use crate::wait::Waiting;
 
 impl Throttle for Gate {
     type Permit = ();
     type Enter = AcquireOwned;
 
     #[inline]
-    fn enter(&self) -> AcquireOwned {
+    fn enter(&self) -> Waiting<AcquireOwned> {
         self.acquire_owned()
     }
 }

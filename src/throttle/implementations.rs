@@ -11,6 +11,7 @@ use crate::concurrency::{
 };
 use crate::error::AcquireError;
 use crate::rate::{self, Charge, LeakyBucket, RateLimiter};
+use crate::wait::Waiting;
 
 macro_rules! throttle {
     (
@@ -23,12 +24,12 @@ macro_rules! throttle {
             type Enter = $acquire;
 
             #[inline]
-            fn enter(&self) -> $acquire {
+            fn enter(&self) -> Waiting<$acquire> {
                 self.acquire()
             }
 
             $(
-                fn undo(&self, permit: $permit) {
+                fn rollback(&self, permit: $permit) {
                     self.$undo(permit);
                 }
             )?
@@ -46,12 +47,12 @@ macro_rules! throttle {
             type Enter = $acquire_owned;
 
             #[inline]
-            fn enter(&self) -> $acquire_owned {
+            fn enter(&self) -> Waiting<$acquire_owned> {
                 Arc::clone(self).acquire_owned()
             }
 
             $(
-                fn undo(&self, permit: $permit) {
+                fn rollback(&self, permit: $permit) {
                     self.$undo(permit);
                 }
             )?
@@ -66,7 +67,7 @@ macro_rules! throttle {
     };
 }
 
-throttle!([] Semaphore, Permit<'a>, Acquire<'a>, OwnedPermit, AcquireOwned, try_acquire_owned);
+throttle!([] Semaphore, Permit<&'a Semaphore>, Acquire<&'a Semaphore>, OwnedPermit, AcquireOwned, try_acquire_owned);
 
 #[cfg(feature = "channel")]
 throttle!(

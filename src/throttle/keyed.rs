@@ -8,6 +8,7 @@ use crate::concurrency::{OwnedPermit, Semaphore};
 use crate::error::AcquireError;
 use crate::keyed::{Acquire, Key, OwnedKey};
 use crate::rate::{Charge, RateLimiter};
+use crate::wait::Waiting;
 
 macro_rules! throttle {
     (
@@ -22,12 +23,12 @@ macro_rules! throttle {
             type Enter = Acquire<Self>;
 
             #[inline]
-            fn enter(&self) -> Acquire<Self> {
+            fn enter(&self) -> Waiting<Acquire<Self>> {
                 self.acquire()
             }
 
             $(
-                fn undo(&self, permit: $permit) {
+                fn rollback(&self, permit: $permit) {
                     self.$undo(permit);
                 }
             )?
@@ -79,12 +80,12 @@ macro_rules! throttle {
             type Enter = Acquire<$handle>;
 
             #[inline]
-            fn enter(&self) -> Acquire<$handle> {
+            fn enter(&self) -> Waiting<Acquire<$handle>> {
                 self.throttle().acquire_many(cost(self))
             }
 
             $(
-                fn undo(&self, permit: $permit) {
+                fn rollback(&self, permit: $permit) {
                     self.throttle().$undo(permit);
                 }
             )?

@@ -28,7 +28,8 @@ pub use self::optional::EnterOption;
 #[cfg(feature = "tokio")]
 pub use self::tokio::{EnterTokio, EnterTokioOwned};
 use crate::error::AcquireError;
-pub use crate::wait::budget;
+use crate::wait::Waiting;
+pub use crate::wait::remaining_timeout;
 
 /// Something that lets callers in: what generic code and adapters ask for.
 ///
@@ -39,10 +40,7 @@ pub use crate::wait::budget;
 /// the semaphore that one has. It is also implemented for what is made of throttles:
 /// [`all`]`((..))`, [`Cost`], [`BoxThrottle`], and `Option`, of which `None` lets everybody in.
 ///
-/// Where the type of the throttle is a parameter, `throttle.enter()` has no `cancel_on` and no
-/// `timeout` of its own. `CancelOn::new` and [`Timeout::new`](crate::Timeout::new) add them. To spawn
-/// a task that waits, ask for `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`. To block a
-/// thread instead, write `Timeout::new(throttle.enter(), Duration::MAX).wait()`.
+/// To spawn a task that waits, ask for `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
 ///
 /// # Examples
 ///
@@ -103,16 +101,16 @@ pub trait Throttle: Clone {
     /// Cancel-safe: dropping it takes the caller out of the line and loses nothing.
     type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
 
-    /// Waits until the caller may go on. In which order callers are let in, and with which errors
+    /// Waits until the caller may go on, with all that can be [added](Waiting) to a wait. In which order callers are let in, and with which errors
     /// they are refused, is told by the throttle; for a semaphore that is what
     /// [`acquire`](crate::Semaphore::acquire) does.
-    fn enter(&self) -> Self::Enter;
+    fn enter(&self) -> Waiting<Self::Enter>;
 
     /// Takes back a permit that was not made use of, for example because the next throttle on the
     /// way refused: the charge of a rate limiter is refunded. By default the permit is dropped. Code
     /// that composes throttles calls it, and a throttle that wraps another one must forward it;
     /// after the work that the permit was for, drop the permit instead.
-    fn undo(&self, permit: Self::Permit) {
+    fn rollback(&self, permit: Self::Permit) {
         drop(permit);
     }
 

@@ -5,11 +5,11 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
-use crate::wait::combinators;
+use crate::wait::Waiting;
 
 /// `None` lets everybody in.
 ///
@@ -32,14 +32,16 @@ impl<T: Throttle> Throttle for Option<T> {
     type Enter = EnterOption<T::Enter>;
 
     #[inline]
-    fn enter(&self) -> Self::Enter {
-        EnterOption(self.as_ref().map(T::enter))
+    fn enter(&self) -> Waiting<Self::Enter> {
+        Waiting::new(EnterOption {
+            enter: self.as_ref().map(|throttle| throttle.enter().into_inner()),
+        })
     }
 
     #[inline]
-    fn undo(&self, permit: Self::Permit) {
+    fn rollback(&self, permit: Self::Permit) {
         if let (Some(throttle), Some(permit)) = (self, permit) {
-            throttle.undo(permit);
+            throttle.rollback(permit);
         }
     }
 }
@@ -51,17 +53,21 @@ impl<T: TryThrottle> TryThrottle for Option<T> {
     }
 }
 
-/// The wait of a throttle that may be missing.
-#[pin_project]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct EnterOption<E>(#[pin] Option<E>);
+pin_project! {
+    /// The wait of a throttle that may be missing.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct EnterOption<E> {
+        #[pin]
+        enter: Option<E>,
+    }
+}
 
 impl<P, E: Future<Output = Result<P, AcquireError>>> Future for EnterOption<E> {
     type Output = Result<Option<P>, AcquireError>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().0.as_pin_mut() {
+        match self.project().enter.as_pin_mut() {
             Some(enter) => enter.poll(context).map_ok(Some),
             None => Poll::Ready(Ok(None)),
         }
@@ -71,9 +77,7 @@ impl<P, E: Future<Output = Result<P, AcquireError>>> Future for EnterOption<E> {
 impl<E> fmt::Debug for EnterOption<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("EnterOption")
-            .field(&self.0.is_some())
+            .field(&self.enter.is_some())
             .finish()
     }
 }
-
-combinators!([P, E] EnterOption<E> where E: Future<Output = Result<P, AcquireError>>);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
+use crate::wait::Waiting;
 
 macro_rules! throttle {
     ([$($lifetime:lifetime,)? $throttle:ident] $reference:ty) => {
@@ -15,13 +16,13 @@ macro_rules! throttle {
             type Enter = $throttle::Enter;
 
             #[inline]
-            fn enter(&self) -> $throttle::Enter {
+            fn enter(&self) -> Waiting<$throttle::Enter> {
                 (**self).enter()
             }
 
             #[inline]
-            fn undo(&self, permit: $throttle::Permit) {
-                (**self).undo(permit);
+            fn rollback(&self, permit: $throttle::Permit) {
+                (**self).rollback(permit);
             }
         }
 

@@ -18,7 +18,7 @@ use ::tokio::task::unconstrained;
 
 use super::{Throttle, TryThrottle};
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{BoxedWhenWaiting, combinators};
+use crate::wait::{BoxedWhenWaiting, Waiting};
 
 /// The wait of a borrowed `tokio::sync::Semaphore`; boxed only when it has to wait.
 /// It does not take part in tokio's cooperative budget.
@@ -54,8 +54,8 @@ impl<'a> Throttle for &'a Semaphore {
     type Permit = SemaphorePermit<'a>;
     type Enter = EnterTokio<'a>;
 
-    fn enter(&self) -> EnterTokio<'a> {
-        EnterTokio(BoxedWhenWaiting::Asking(self))
+    fn enter(&self) -> Waiting<EnterTokio<'a>> {
+        Waiting::new(EnterTokio(BoxedWhenWaiting::Asking(self)))
     }
 }
 
@@ -70,8 +70,8 @@ impl Throttle for Arc<Semaphore> {
     type Permit = OwnedSemaphorePermit;
     type Enter = EnterTokioOwned;
 
-    fn enter(&self) -> EnterTokioOwned {
-        EnterTokioOwned(BoxedWhenWaiting::Asking(Arc::clone(self)))
+    fn enter(&self) -> Waiting<EnterTokioOwned> {
+        Waiting::new(EnterTokioOwned(BoxedWhenWaiting::Asking(Arc::clone(self))))
     }
 }
 
@@ -116,6 +116,3 @@ impl fmt::Debug for EnterTokioOwned {
         f.debug_struct("EnterTokioOwned").finish_non_exhaustive()
     }
 }
-
-combinators!(['a] EnterTokio<'a>);
-combinators!([] EnterTokioOwned);

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 use tokio::runtime::Id;
 use tokio::time::Instant;
 
@@ -17,15 +17,20 @@ use super::clock::Clock;
 use super::clock_sleep::ClockSleep;
 use super::runtime::current;
 
-/// Ready after a time.
-#[pin_project(project = Projection)]
-pub(crate) enum Sleep {
-    Tokio {
-        #[pin]
-        sleep: tokio::time::Sleep,
-        runtime: Id,
-    },
-    Clock(#[pin] ClockSleep),
+pin_project! {
+    /// Ready after a time.
+    #[project = Projection]
+    pub(crate) enum Sleep {
+        Tokio {
+            #[pin]
+            sleep: tokio::time::Sleep,
+            runtime: Id,
+        },
+        Clock {
+            #[pin]
+            sleep: ClockSleep,
+        },
+    }
 }
 
 impl Sleep {
@@ -35,12 +40,16 @@ impl Sleep {
     pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
         let clock = clock.filter(|clock| !clock.is_of_runtime());
         match (clock, current()) {
-            (Some(clock), _) => Self::Clock(ClockSleep::new(clock, duration)),
+            (Some(clock), _) => Self::Clock {
+                sleep: ClockSleep::new(clock, duration),
+            },
             (None, Some(runtime)) if !blocking => Self::Tokio {
                 sleep: tokio::time::sleep(duration),
                 runtime,
             },
-            (None, _) => Self::Clock(ClockSleep::new(Clock::system(), duration)),
+            (None, _) => Self::Clock {
+                sleep: ClockSleep::new(Clock::system(), duration),
+            },
         }
     }
 
@@ -66,7 +75,7 @@ impl Sleep {
         }
         match self.project() {
             Projection::Tokio { sleep, .. } => sleep.poll(context),
-            Projection::Clock(sleep) => sleep.poll_sleep(context),
+            Projection::Clock { sleep } => sleep.poll_sleep(context),
         }
     }
 }

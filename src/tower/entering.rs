@@ -12,7 +12,7 @@ use pin_project::pin_project;
 
 use crate::error::AcquireError;
 use crate::throttle::{Throttle, TryThrottle};
-use crate::wait::Timeout;
+use crate::wait::{Timeout, Waiting};
 
 /// [`TryThrottle::try_enter`] of the throttle.
 type TryEnter<T> = fn(&T) -> Result<<T as Throttle>::Permit, AcquireError>;
@@ -36,9 +36,7 @@ impl<T: Throttle> Patience<T> {
     pub(super) fn enter(&self, throttle: &T) -> Entering<T> {
         match *self {
             Self::Waits => Entering::Waits(throttle.enter()),
-            Self::WaitsFor(duration) => {
-                Entering::WaitsFor(Timeout::new(throttle.enter(), duration))
-            }
+            Self::WaitsFor(duration) => Entering::WaitsFor(throttle.enter().timeout(duration)),
             Self::Leaves(try_enter) => Entering::Leaves {
                 throttle: throttle.clone(),
                 try_enter,
@@ -50,8 +48,8 @@ impl<T: Throttle> Patience<T> {
 /// A request that enters. Not to be polled again after it was ready.
 #[pin_project(project = EnteringProjection)]
 pub(super) enum Entering<T: Throttle> {
-    Waits(#[pin] T::Enter),
-    WaitsFor(#[pin] Timeout<T::Enter>),
+    Waits(#[pin] Waiting<T::Enter>),
+    WaitsFor(#[pin] Waiting<Timeout<T::Enter>>),
     Leaves { throttle: T, try_enter: TryEnter<T> },
 }
 

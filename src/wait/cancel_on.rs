@@ -6,64 +6,38 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::{Outcome, combinators};
+use super::Outcome;
 use crate::error::{AcquireError, ErrorKind};
 
-/// A wait that ends with [`Cancelled`](ErrorKind::Cancelled) when a token is cancelled.
-///
-/// Made by `cancel_on` of any future of this crate. `C` is the token or a reference to it. It is
-/// not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
-/// with [`pin!`](std::pin::pin). Needs the feature `tokio`, a default.
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[pin_project]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct CancelOn<F, C> {
-    /// `None` once it is over. Then the place in line is gone too, or what it had been granted has
-    /// been passed on, even if the caller keeps this future.
-    #[pin]
-    future: Option<F>,
-    token: C,
-    /// The registration with the token, since a poll that had to wait.
-    #[pin]
-    cancelled: Option<WaitForCancellationFutureOwned>,
+pin_project! {
+    /// A wait that ends with [`Cancelled`](ErrorKind::Cancelled) when a token is cancelled.
+    ///
+    /// Made by [`Waiting::cancel_on`](crate::Waiting::cancel_on). `C` is the token or a reference to it.
+    /// It is not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
+    /// with [`pin!`](std::pin::pin). Needs the feature `tokio`, a default.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled again after it was ready.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct CancelOn<F, C> {
+        // `None` once it is over. Then the place in the queue is gone too, or what it had been granted
+        // has been passed on, even if the caller keeps this future.
+        #[pin]
+        future: Option<F>,
+        token: C,
+        // The registration with the token, since a poll that had to wait.
+        #[pin]
+        cancelled: Option<WaitForCancellationFutureOwned>,
+    }
 }
 
-impl<F, C> CancelOn<F, C>
-where
-    F: Future<Output: Outcome>,
-    C: Borrow<CancellationToken>,
-{
-    /// Adds a token to a future whose type has no `cancel_on` of its own, such as the
-    /// [`Enter`](crate::Throttle::Enter) of a throttle that is not known.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tokio_util::sync::CancellationToken;
-    /// use tollgate::{AcquireError, CancelOn, Throttle};
-    ///
-    /// async fn enter_unless_cancelled<T: Throttle>(
-    ///     throttle: &T,
-    ///     token: &CancellationToken,
-    /// ) -> Result<T::Permit, AcquireError> {
-    ///     CancelOn::new(throttle.enter(), token).await
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), AcquireError> {
-    /// let semaphore = tollgate::Semaphore::new(1);
-    /// let _permit = enter_unless_cancelled(&&semaphore, &CancellationToken::new()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
+impl<F, C> CancelOn<F, C> {
     #[inline]
-    pub fn new(future: F, token: C) -> Self {
+    pub(super) fn new(future: F, token: C) -> Self {
         Self {
             future: Some(future),
             token,
@@ -115,5 +89,3 @@ impl<F: fmt::Debug, C> fmt::Debug for CancelOn<F, C> {
             .finish_non_exhaustive()
     }
 }
-
-combinators!([F, T] CancelOn<F, T> where F: Future<Output: Outcome>, T: Borrow<CancellationToken>);

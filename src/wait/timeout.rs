@@ -2,70 +2,52 @@
 
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
+use std::marker::{PhantomData, PhantomPinned};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 
-use super::{Outcome, asked, combinators, is_blocking};
+use super::{Outcome, deadline_hint, is_blocking};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Sleep;
 
-/// A wait that ends with [`TimedOut`](ErrorKind::TimedOut) after a time.
-///
-/// Made by `timeout` of any future of this crate. It runs on the clock of the throttle that it
-/// first has to wait for, if that has one. It is not `Unpin`: to poll it by reference, as `select!`
-/// in a loop does, pin it first, for example with [`pin!`](std::pin::pin).
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[pin_project]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct Timeout<F> {
-    /// `None` once it is over. Then the place in line is gone too, or what it had been granted has
-    /// been passed on, even if the caller keeps this future.
-    #[pin]
-    future: Option<F>,
-    duration: Duration,
-    /// The timer, since a poll that had to wait.
-    #[pin]
-    sleep: Option<Sleep>,
-    /// Withholds what a tokio timer does not have, so that the type is the same whatever the
-    /// features are: `Unpin`, `UnwindSafe` and `RefUnwindSafe`.
-    #[pin]
-    _as_with_tokio: PhantomData<dyn Send + Sync>,
+pin_project! {
+    /// A wait that ends with [`TimedOut`](ErrorKind::TimedOut) after a time.
+    ///
+    /// Made by [`Waiting::timeout`](crate::Waiting::timeout). It runs on the clock of the throttle that it
+    /// first has to wait for, if that has one. It is not `Unpin`: to poll it by reference, as `select!`
+    /// in a loop does, pin it first, for example with [`pin!`](std::pin::pin).
+    ///
+    /// # Panics
+    ///
+    /// If it is polled again after it was ready.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct Timeout<F> {
+        // `None` once it is over. Then the place in the queue is gone too, or what it had been granted
+        // has been passed on, even if the caller keeps this future.
+        #[pin]
+        future: Option<F>,
+        duration: Duration,
+        // The timer, since a poll that had to wait.
+        #[pin]
+        sleep: Option<Sleep>,
+        // Withholds what a tokio timer does not have, so that the type is the same whatever the
+        // features are: `Unpin`, `UnwindSafe` and `RefUnwindSafe`.
+        #[pin]
+        _as_with_tokio: (PhantomData<dyn Send + Sync>, PhantomPinned),
+    }
 }
 
-impl<F: Future<Output: Outcome>> Timeout<F> {
-    /// Adds a timeout to a future whose type has no `timeout` of its own, such as the
-    /// [`Enter`](crate::Throttle::Enter) of a throttle that is not known.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{AcquireError, Throttle, Timeout};
-    ///
-    /// async fn enter_soon<T: Throttle>(throttle: &T) -> Result<T::Permit, AcquireError> {
-    ///     Timeout::new(throttle.enter(), Duration::from_millis(20)).await
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() {
-    /// let paused = tollgate::Semaphore::new(0);
-    /// assert!(enter_soon(&&paused).await.is_err());
-    /// # }
-    /// ```
+impl<F> Timeout<F> {
     #[inline]
-    pub fn new(future: F, duration: Duration) -> Self {
+    pub(super) fn new(future: F, duration: Duration) -> Self {
         Self {
             future: Some(future),
             duration,
             sleep: None,
-            _as_with_tokio: PhantomData,
+            _as_with_tokio: (PhantomData, PhantomPinned),
         }
     }
 }
@@ -80,7 +62,7 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
             panic!("polled again after it was ready");
         };
         let (polled, clock) = if this.sleep.is_none() {
-            asked::within(*this.duration, || future.poll(context))
+            deadline_hint::within(*this.duration, || future.poll(context))
         } else {
             (future.poll(context), None)
         };
@@ -115,5 +97,3 @@ impl<F: fmt::Debug> fmt::Debug for Timeout<F> {
             .finish_non_exhaustive()
     }
 }
-
-combinators!([F] Timeout<F> where F: Future<Output: Outcome>);

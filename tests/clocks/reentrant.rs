@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
+use tollgate::Waiting;
 
 use tollgate::{Clock, ManualClock, Quota, RateLimiter};
 
@@ -100,7 +101,7 @@ fn what_a_waker_does_is_done_at_its_tick() {
 /// is before the end.
 #[test]
 fn what_is_set_on_the_way_is_honoured_if_it_is_due_before_the_end() {
-    type Rejoined = Mutex<Vec<Waiter<tollgate::rate::AcquireOwned>>>;
+    type Rejoined = Mutex<Vec<Waiter<Waiting<tollgate::rate::AcquireOwned>>>>;
     let clock = Clock::manual();
     let limiter = limiter(&clock);
     let rejoined = Arc::new(Rejoined::default());

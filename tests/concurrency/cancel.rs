@@ -43,8 +43,8 @@ fn cancelled_already_wins_although_permits_are_free_and_takes_none() {
         Waiter::new(semaphore.acquire_many(0).cancel_on(&token)).refused(),
         Waiter::new(shared().acquire_owned().cancel_on(&token)).refused(),
         Waiter::new(shared().acquire_owned().cancel_on(token.clone())).refused(),
-        Waiter::new(semaphore.acquire_cancellable(&token)).refused(),
-        Waiter::new(shared().acquire_owned_cancellable(token.clone())).refused(),
+        Waiter::new(semaphore.acquire().cancel_on(&token)).refused(),
+        Waiter::new(shared().acquire_owned().cancel_on(token.clone())).refused(),
         Waiter::new(semaphore.wait_idle().cancel_on(&token)).refused(),
     ];
     assert_eq!(refusals, [ErrorKind::Cancelled; 8]);
@@ -76,7 +76,7 @@ fn cancelled_already_wins_over_every_other_refusal() {
 fn a_token_that_is_cancelled_between_making_and_polling_wins() {
     let semaphore = Semaphore::new(1);
     let token = CancellationToken::new();
-    let mut waiter = Waiter::new(semaphore.acquire_cancellable(&token));
+    let mut waiter = Waiter::new(semaphore.acquire().cancel_on(&token));
     token.cancel();
     assert_eq!(waiter.refused(), ErrorKind::Cancelled);
     assert_at_rest(&semaphore, 1);
@@ -87,7 +87,7 @@ fn cancelling_wakes_the_waiter() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
     let token = CancellationToken::new();
-    let mut waiter = Waiter::parked(semaphore.acquire_cancellable(&token));
+    let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
     let mut idle = Waiter::parked(semaphore.wait_idle().cancel_on(&token));
     assert_eq!((waiter.wakes(), idle.wakes()), (0, 0));
     token.cancel();
@@ -122,8 +122,11 @@ fn an_owned_wait_that_was_cancelled_lets_go_of_the_semaphore_even_while_it_is_ke
     let semaphore = Arc::new(Semaphore::new(1));
     let held = semaphore.try_acquire().unwrap();
     let token = CancellationToken::new();
-    let mut waiter =
-        Waiter::parked(Arc::clone(&semaphore).acquire_owned_cancellable(token.clone()));
+    let mut waiter = Waiter::parked(
+        Arc::clone(&semaphore)
+            .acquire_owned()
+            .cancel_on(token.clone()),
+    );
     token.cancel();
     assert_eq!(waiter.refused(), ErrorKind::Cancelled);
     drop(held);
@@ -136,7 +139,7 @@ fn cancelling_after_the_grant_passes_the_grant_on() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
     let token = CancellationToken::new();
-    let mut both = Waiter::parked(semaphore.acquire_cancellable(&token));
+    let mut both = Waiter::parked(semaphore.acquire().cancel_on(&token));
     let mut next = Waiter::parked(semaphore.acquire());
     drop(held);
     assert_eq!((both.wakes(), next.wakes()), (1, 0));
@@ -153,7 +156,7 @@ fn cancelling_after_the_permit_was_received_changes_nothing() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
     let token = CancellationToken::new();
-    let mut waiter = Waiter::parked(semaphore.acquire_cancellable(&token));
+    let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
     drop(held);
     let permit = waiter.granted();
     token.cancel();
@@ -168,7 +171,7 @@ fn cancelling_and_closing_gives_one_answer() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
     let token = CancellationToken::new();
-    let mut waiter = Waiter::parked(semaphore.acquire_cancellable(&token));
+    let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
     semaphore.close();
     token.cancel();
     assert_eq!(waiter.refused(), ErrorKind::Cancelled);
@@ -183,7 +186,7 @@ fn dropping_the_wait_unregisters_from_the_token() {
     let token = CancellationToken::new();
     let counter = Arc::new(crate::support::Counter::default());
     let waker = std::task::Waker::from(Arc::clone(&counter));
-    let mut waiter = Waiter::new(semaphore.acquire_cancellable(&token));
+    let mut waiter = Waiter::new(semaphore.acquire().cancel_on(&token));
     assert!(waiter.poll_with(&waker).is_pending());
     drop(waiter);
     drop(waker);
@@ -197,7 +200,7 @@ fn a_wait_that_was_granted_unregisters_from_the_token_even_while_it_is_kept() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
     let token = CancellationToken::new();
-    let mut waiter = Waiter::parked(semaphore.acquire_cancellable(&token));
+    let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
     drop(held);
     drop(waiter.granted());
     token.cancel();
@@ -210,7 +213,7 @@ fn a_wait_with_a_token_that_is_polled_with_another_waker_wakes_that_one() {
     let _held = semaphore.try_acquire().unwrap();
     let token = CancellationToken::new();
     let counter = Arc::new(crate::support::Counter::default());
-    let mut waiter = Waiter::parked(semaphore.acquire_cancellable(&token));
+    let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
     let waker = std::task::Waker::from(Arc::clone(&counter));
     assert!(waiter.poll_with(&waker).is_pending());
     token.cancel();
@@ -256,7 +259,7 @@ fn one_token_cancels_many_and_leaves_the_others_in_line() {
     let mut cancelled = Vec::new();
     let mut others = Vec::new();
     for _ in 0..100 {
-        cancelled.push(Waiter::parked(semaphore.acquire_cancellable(&token)));
+        cancelled.push(Waiter::parked(semaphore.acquire().cancel_on(&token)));
         others.push(Waiter::parked(semaphore.acquire()));
     }
     token.cancel();
@@ -278,7 +281,7 @@ async fn an_owned_wait_with_its_token_can_be_spawned() {
     let token = CancellationToken::new();
     let held = semaphore.try_acquire().unwrap();
     let shared = || Arc::clone(&semaphore);
-    let short = tokio::spawn(shared().acquire_owned_cancellable(token.clone()));
+    let short = tokio::spawn(shared().acquire_owned().cancel_on(token.clone()));
     let long = tokio::spawn(shared().acquire_owned().cancel_on(token.clone()));
     let timed = tokio::spawn(
         shared()
@@ -334,7 +337,7 @@ fn a_blocked_thread_can_be_cancelled_whatever_the_order() {
     let shared = || Arc::clone(&semaphore);
     let waits = [
         thread::spawn({
-            let wait = shared().acquire_owned_cancellable(token.clone());
+            let wait = shared().acquire_owned().cancel_on(token.clone());
             move || wait.wait().map(drop)
         }),
         thread::spawn({
@@ -363,7 +366,7 @@ fn a_blocking_wait_with_a_cancelled_token_does_not_block() {
     let semaphore = Semaphore::new(1);
     let token = cancelled();
     let results = [
-        semaphore.acquire_cancellable(&token).wait().map(drop),
+        semaphore.acquire().cancel_on(&token).wait().map(drop),
         semaphore
             .acquire()
             .cancel_on(&token)
@@ -393,7 +396,7 @@ fn when_grant_and_cancellation_race_exactly_one_is_observed_and_nothing_is_lost(
     for round in 0..ROUNDS {
         let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
         let token = CancellationToken::new();
-        let mut racer = Waiter::parked(semaphore.acquire_cancellable(&token));
+        let mut racer = Waiter::parked(semaphore.acquire().cancel_on(&token));
         let mut next = Waiter::parked(semaphore.acquire());
         thread::scope(|scope| {
             scope.spawn(|| {

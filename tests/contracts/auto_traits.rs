@@ -13,7 +13,7 @@ use tollgate::{
     Acquire, AcquireError, AcquireOwned, All, AtCap, BoxEnter, BoxPermit, BoxThrottle, Charge,
     Clock, CondvarSemaphore, Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter,
     ManualClock, MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter, Reservation,
-    Semaphore, Tick, Timeout, WaitIdle, condvar_semaphore, gate, rate,
+    Semaphore, Tick, Timeout, WaitIdle, Waiting, condvar_semaphore, gate, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -72,11 +72,11 @@ table! {
     //                             Send Sync Unpin UnwindSafe RefUnwindSafe Clone
     Semaphore:                     YES  YES  YES   YES        YES           NO;
     &'static Semaphore:            YES  YES  YES   YES        YES           YES;
-    Permit<'static>:               YES  YES  YES   YES        YES           NO;
+    Permit<&'static Semaphore>:               YES  YES  YES   YES        YES           NO;
     OwnedPermit:                   YES  YES  YES   YES        YES           NO;
-    Acquire<'static>:              YES  YES  YES   YES        YES           NO;
+    Acquire<&'static Semaphore>:              YES  YES  YES   YES        YES           NO;
     AcquireOwned:                  YES  YES  YES   YES        YES           NO;
-    WaitIdle<'static>:             YES  YES  YES   YES        YES           NO;
+    WaitIdle<&'static Semaphore>:             YES  YES  YES   YES        YES           NO;
     AcquireError:                  YES  YES  YES   YES        YES           YES;
     ErrorKind:                     YES  YES  YES   YES        YES           YES;
 }
@@ -85,9 +85,9 @@ table! {
 table! {
     //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
     CondvarSemaphore:                        YES  YES  YES   YES        YES           NO;
-    condvar_semaphore::Acquire<'static>:     YES  YES  YES   YES        YES           NO;
+    condvar_semaphore::Acquire<&'static CondvarSemaphore>:     YES  YES  YES   YES        YES           NO;
     condvar_semaphore::AcquireOwned:         YES  YES  YES   YES        YES           NO;
-    condvar_semaphore::Permit<'static>:      YES  YES  YES   YES        YES           NO;
+    condvar_semaphore::Permit<&'static CondvarSemaphore>:      YES  YES  YES   YES        YES           NO;
     condvar_semaphore::OwnedPermit:          YES  YES  YES   YES        YES           NO;
 }
 
@@ -275,9 +275,9 @@ fn a_timeout_has_the_same_traits_whatever_the_features() {
         ("RefUnwindSafe", NO),
         ("Clone", NO),
     ];
-    assert_eq!(answers!(Timeout<Acquire<'static>>), expected);
+    assert_eq!(answers!(Timeout<Acquire<&'static Semaphore>>), expected);
     assert_eq!(answers!(Timeout<AcquireOwned>), expected);
-    assert_eq!(answers!(Timeout<WaitIdle<'static>>), expected);
+    assert_eq!(answers!(Timeout<WaitIdle<&'static Semaphore>>), expected);
 }
 
 #[cfg(feature = "tokio")]
@@ -296,7 +296,7 @@ mod with_tokio {
 
     table! {
         //                                                 Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        CancelOn<Acquire<'static>, &'static CancellationToken>:
+        CancelOn<Acquire<&'static Semaphore>, &'static CancellationToken>:
                                                            YES  YES  NO    NO         NO            NO;
         CancelOn<AcquireOwned, CancellationToken>:         YES  YES  NO    NO         NO            NO;
         Timeout<CancelOn<AcquireOwned, CancellationToken>>:
@@ -335,9 +335,9 @@ const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
 
 // A plain future is small, because the waiter is not in it.
 const _: () = {
-    assert!(size_of::<Acquire<'static>>() <= 64);
+    assert!(size_of::<Acquire<&'static Semaphore>>() <= 64);
     assert!(size_of::<AcquireOwned>() <= 64);
-    assert!(size_of::<WaitIdle<'static>>() <= 64);
+    assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
     assert!(size_of::<rate::Acquire<'static>>() <= 64);
     assert!(size_of::<rate::AcquireOwned>() <= 64);
     assert!(size_of::<rate::AcquireLocal<'static>>() <= 64);
@@ -350,9 +350,11 @@ const _: () = {
 
 // A permit is a way to the semaphore and a count; a denial is two words of plain data.
 const _: () = {
-    assert!(size_of::<Permit<'static>>() <= 2 * size_of::<usize>());
+    assert!(size_of::<Permit<&'static Semaphore>>() <= 2 * size_of::<usize>());
     assert!(size_of::<OwnedPermit>() <= 2 * size_of::<usize>());
-    assert!(size_of::<Option<Permit<'static>>>() == size_of::<Permit<'static>>());
+    assert!(
+        size_of::<Option<Permit<&'static Semaphore>>>() == size_of::<Permit<&'static Semaphore>>()
+    );
     assert!(size_of::<AcquireError>() <= 16);
 };
 
@@ -367,25 +369,35 @@ static BUCKET: LeakyBucket = LeakyBucket::new(Quota::per_second(100), 10);
 
 #[test]
 fn a_limiter_in_a_static_is_used_as_any_other() {
-    let futures: (rate::Acquire<'static>, rate::Acquire<'static>) =
-        (LIMITER.acquire(), BUCKET.acquire());
+    let futures: (
+        Waiting<rate::Acquire<'static>>,
+        Waiting<rate::Acquire<'static>>,
+    ) = (LIMITER.acquire(), BUCKET.acquire());
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
     assert_eq!(LIMITER.snapshot().calls.unwrap().admitted, 1);
     let short = RateLimiter::new(Quota::per_second(1));
-    fn both<'a>(_: &rate::Acquire<'a>, _: &'a RateLimiter) {}
-    let long: rate::Acquire<'static> = LIMITER.acquire();
+    fn both<'a>(_: &Waiting<rate::Acquire<'a>>, _: &'a RateLimiter) {}
+    let long: Waiting<rate::Acquire<'static>> = LIMITER.acquire();
     both(&long, &short);
 }
 
 /// The shortest lifetime is the semaphore's: what borrows it is covariant, as a reference is.
 #[test]
 fn what_borrows_can_be_shortened() {
-    fn both<'a>(_: &Permit<'a>, _: &Acquire<'a>, _: &WaitIdle<'a>, _: &'a Semaphore) {}
+    fn both<'a>(
+        _: &Permit<&'a Semaphore>,
+        _: &Waiting<Acquire<&'a Semaphore>>,
+        _: &Waiting<WaitIdle<&'a Semaphore>>,
+        _: &'a Semaphore,
+    ) {
+    }
 
     static LONG: Semaphore = Semaphore::new(1);
-    let (permit, acquire): (Permit<'static>, Acquire<'static>) =
-        (LONG.try_acquire().unwrap(), LONG.acquire());
-    let idle: WaitIdle<'static> = LONG.wait_idle();
+    let (permit, acquire): (
+        Permit<&'static Semaphore>,
+        Waiting<Acquire<&'static Semaphore>>,
+    ) = (LONG.try_acquire().unwrap(), LONG.acquire());
+    let idle: Waiting<WaitIdle<&'static Semaphore>> = LONG.wait_idle();
     let short = Semaphore::new(1);
     both(&permit, &acquire, &idle, &short);
     both(&short.try_acquire().unwrap(), &acquire, &idle, &LONG);
@@ -395,15 +407,15 @@ fn what_borrows_can_be_shortened() {
 #[test]
 fn what_borrows_a_condvar_semaphore_can_be_shortened() {
     fn both<'a>(
-        _: &condvar_semaphore::Permit<'a>,
-        _: &condvar_semaphore::Acquire<'a>,
+        _: &condvar_semaphore::Permit<&'a CondvarSemaphore>,
+        _: &condvar_semaphore::Acquire<&'a CondvarSemaphore>,
         _: &'a CondvarSemaphore,
     ) {
     }
 
     let long: &'static CondvarSemaphore = Box::leak(Box::new(CondvarSemaphore::new(1)));
-    let permit: condvar_semaphore::Permit<'static> = long.try_acquire().unwrap();
-    let acquire: condvar_semaphore::Acquire<'static> = long.acquire();
+    let permit: condvar_semaphore::Permit<&'static CondvarSemaphore> = long.try_acquire().unwrap();
+    let acquire: condvar_semaphore::Acquire<&'static CondvarSemaphore> = long.acquire();
     let short = CondvarSemaphore::new(1);
     both(&permit, &acquire, &short);
 }
@@ -413,23 +425,23 @@ fn what_borrows_a_condvar_semaphore_can_be_shortened() {
 fn what_borrows_a_channel_can_be_shortened() {
     use tollgate::{ChannelSemaphore, Pool, channel_semaphore, pool};
 
-    fn both<'a, T>(_: &pool::Permit<'a, T>, _: &pool::Acquire<'a, T>, _: &'a Pool<T>) {}
+    fn both<'a, T>(_: &pool::Permit<'a, T>, _: &Waiting<pool::Acquire<'a, T>>, _: &'a Pool<T>) {}
     fn same<'a>(
         _: &channel_semaphore::Permit<'a>,
-        _: &channel_semaphore::Acquire<'a>,
+        _: &Waiting<channel_semaphore::Acquire<'a>>,
         _: &'a ChannelSemaphore,
     ) {
     }
 
     let long: &'static Pool<()> = Box::leak(Box::new(Pool::new([()])));
     let permit: pool::Permit<'static, ()> = long.try_acquire().unwrap();
-    let acquire: pool::Acquire<'static, ()> = long.acquire();
+    let acquire: Waiting<pool::Acquire<'static, ()>> = long.acquire();
     let short = Pool::new([()]);
     both(&permit, &acquire, &short);
 
     let long: &'static ChannelSemaphore = Box::leak(Box::new(ChannelSemaphore::new(1)));
     let permit: channel_semaphore::Permit<'static> = long.try_acquire().unwrap();
-    let acquire: channel_semaphore::Acquire<'static> = long.acquire();
+    let acquire: Waiting<channel_semaphore::Acquire<'static>> = long.acquire();
     let short = ChannelSemaphore::new(1);
     same(&permit, &acquire, &short);
 }

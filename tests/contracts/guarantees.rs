@@ -52,7 +52,7 @@ every!(IsThrottle is true for &'static Semaphore, Arc<Semaphore>);
 every!(IsThrottle is false for
     &'static CondvarSemaphore, Arc<CondvarSemaphore>, Semaphore, CondvarSemaphore
 );
-every!(IsUnpin is true for Acquire<'static>, AcquireOwned);
+every!(IsUnpin is true for Acquire<&'static Semaphore>, AcquireOwned);
 
 every!(IsThrottle is true for Gate, &'static Gate, Arc<Gate>);
 every!(IsUnpin is true for gate::Acquire<&'static Gate>, gate::Acquire<Gate>);

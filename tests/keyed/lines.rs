@@ -130,7 +130,7 @@ fn a_token_ends_the_wait_of_a_key() {
     let (users, _clock) = users();
     let user = users.key(&1);
     user.try_acquire().unwrap();
-    let mut waiter = Waiter::parked(user.acquire_cancellable(&token));
+    let mut waiter = Waiter::parked(user.acquire().cancel_on(&token));
     token.cancel();
     assert_eq!(waiter.refused(), ErrorKind::Cancelled);
     assert_eq!(user.waiting(), 0);

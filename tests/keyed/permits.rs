@@ -120,16 +120,3 @@ fn retain_drops_only_who_is_not_in_use() {
     users.retain(|key| *key >= 80);
     assert_eq!(users.len(), 10);
 }
-
-#[test]
-fn a_key_whose_semaphore_somebody_has_is_in_use() {
-    let users = Keyed::<u32, Semaphore>::new(1).max_keys(1);
-    let permit = users.key(&1).try_acquire().unwrap();
-    let semaphore = Arc::clone(permit.semaphore());
-    drop(permit);
-    assert_eq!(kind(users.key(&2).try_acquire()), ErrorKind::TooManyKeys);
-    let permit = semaphore.try_acquire_owned().unwrap();
-    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::NoPermits);
-    drop(permit);
-    assert!(users.key(&2).try_acquire().is_ok());
-}

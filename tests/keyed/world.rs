@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
+use tollgate::Waiting;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -68,10 +69,10 @@ pub(crate) fn step(keys: u32) -> impl Strategy<Value = Step> {
 
 enum Asker {
     Future(
-        Waiter<Acquire<OwnedKey<u32, RateLimiter>>>,
-        Waiter<AcquireOwned>,
+        Waiter<Waiting<Acquire<OwnedKey<u32, RateLimiter>>>>,
+        Waiter<Waiting<AcquireOwned>>,
     ),
-    Reserved(Box<(Reservation, Reservation)>),
+    Reserved(Box<(Waiting<Reservation>, Waiting<Reservation>)>),
 }
 
 /// The map refuses only what is too much for its key.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use tollgate::Waiting;
 
 use crate::support::{Waiter, kind};
 use tollgate::rate::Acquire;
@@ -24,7 +25,7 @@ fn bucket(capacity: usize) -> (ManualClock, LeakyBucket) {
 }
 
 /// A bucket in which so many wait, behind one that was released at once.
-fn filled(bucket: &LeakyBucket, waiting: usize) -> Vec<Waiter<Acquire<'_>>> {
+fn filled(bucket: &LeakyBucket, waiting: usize) -> Vec<Waiter<Waiting<Acquire<'_>>>> {
     Waiter::new(bucket.acquire()).granted();
     let line = (0..waiting).map(|_| Waiter::parked(bucket.acquire()));
     line.collect()
@@ -124,8 +125,8 @@ fn a_place_is_given_up_by_a_token() {
     let (clock, bucket) = bucket(3);
     let bucket = Arc::new(bucket);
     Waiter::new(bucket.acquire()).granted();
-    let mut borrowed = Waiter::parked(bucket.acquire_cancellable(&token));
-    let owned = Arc::clone(&bucket).acquire_owned_cancellable(token.clone());
+    let mut borrowed = Waiter::parked(bucket.acquire().cancel_on(&token));
+    let owned = Arc::clone(&bucket).acquire_owned().cancel_on(token.clone());
     let mut owned = Waiter::parked(owned);
     let mut next = Waiter::parked(bucket.acquire());
     token.cancel();

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle};
+use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle, Waiting};
 
 /// What happened to some throttles, in order.
 #[derive(Clone, Default)]
@@ -111,16 +111,16 @@ impl Throttle for Scripted {
     type Permit = ScriptedPermit;
     type Enter = ScriptedEnter;
 
-    fn enter(&self) -> ScriptedEnter {
+    fn enter(&self) -> Waiting<ScriptedEnter> {
         self.log("enter");
         assert_ne!(self.script(), Script::PanicWhenAsked, "on purpose");
-        ScriptedEnter {
+        Waiting::new(ScriptedEnter {
             of: self.clone(),
             over: false,
-        }
+        })
     }
 
-    fn undo(&self, mut permit: ScriptedPermit) {
+    fn rollback(&self, mut permit: ScriptedPermit) {
         assert!(Arc::ptr_eq(&self.0, &permit.of.0), "of another throttle");
         permit.undone = true;
         permit.log("undo");
@@ -233,8 +233,8 @@ impl Throttle for Lingers {
     type Permit = ();
     type Enter = Lingering;
 
-    fn enter(&self) -> Lingering {
-        Lingering(self.clone())
+    fn enter(&self) -> Waiting<Lingering> {
+        Waiting::new(Lingering(self.clone()))
     }
 }
 

@@ -24,7 +24,7 @@ impl TryPeer for tollgate::Semaphore {
 }
 
 impl Peer for tollgate::Semaphore {
-    type Held<'a> = Result<tollgate::Permit<'a>, tollgate::AcquireError>;
+    type Held<'a> = Result<tollgate::Permit<&'a tollgate::Semaphore>, tollgate::AcquireError>;
 
     #[inline]
     fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {
@@ -36,7 +36,7 @@ impl Peer for tollgate::Semaphore {
         &'a self,
         token: &'a CancellationToken,
     ) -> impl Future<Output: Send> + Send + 'a {
-        Self::acquire_cancellable(self, token)
+        Self::acquire(self).cancel_on(token)
     }
 }
 

@@ -26,7 +26,7 @@ use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tollgate::condvar_semaphore::{CondvarSemaphore, OwnedPermit};
-use tollgate::{AcquireError, Throttle};
+use tollgate::{AcquireError, Throttle, Waiting};
 
 /// At most N at once, with N threads that wait. In no particular order.
 #[derive(Clone, Debug)]
@@ -132,8 +132,8 @@ impl Throttle for CondvarThrottle {
     type Permit = OwnedPermit;
     type Enter = EnterCondvar;
 
-    fn enter(&self) -> EnterCondvar {
-        EnterCondvar(State::Asking(self.clone()))
+    fn enter(&self) -> Waiting<EnterCondvar> {
+        Waiting::new(EnterCondvar(State::Asking(self.clone())))
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
     use tollgate::ErrorKind;
 
     /// Asks, and returns when so many threads are blocked.
-    fn ask(throttle: &CondvarThrottle, blocked: usize) -> EnterCondvar {
+    fn ask(throttle: &CondvarThrottle, blocked: usize) -> Waiting<EnterCondvar> {
         let mut enter = throttle.enter();
         assert!((&mut enter).now_or_never().is_none());
         until(|| throttle.0.semaphore.waiting() == blocked);
@@ -239,7 +239,7 @@ mod tests {
         let first = ask(&throttle, 1);
         let queued = ask(&throttle, 1);
         // Dropped but for the answer.
-        let State::Waiting { answer, left } = queued.0 else {
+        let State::Waiting { answer, left } = queued.into_inner().0 else {
             panic!("it has asked")
         };
         drop(left);

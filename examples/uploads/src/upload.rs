@@ -22,7 +22,7 @@ use object_store::aws::AmazonS3;
 use object_store::{ObjectStoreExt, PutPayload};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tollgate::{All, CancelOn, Cost, ErrorKind, RateLimiter, Throttle, all};
+use tollgate::{All, Cost, ErrorKind, RateLimiter, Throttle, all};
 
 use crate::arrivals::Arrivals;
 use crate::failure::Failure;
@@ -134,7 +134,7 @@ where
         token: &CancellationToken,
     ) -> Result<T::Permit, Stop> {
         let asked = Instant::now();
-        match CancelOn::new(self.entrance(bytes).enter(), token).await {
+        match self.entrance(bytes).enter().cancel_on(token).await {
             // What the rates charged is not to be given back.
             Ok((permit, _, _)) => {
                 self.waits.record(asked.elapsed());

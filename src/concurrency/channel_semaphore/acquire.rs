@@ -7,27 +7,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use async_channel::Send;
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 
 use super::{ChannelSemaphore, OwnedPermit, Permit};
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{BoxedWhenWaiting, combinators};
+use crate::wait::BoxedWhenWaiting;
 
-/// The future of [`ChannelSemaphore::acquire`].
-///
-/// It is not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
-/// with [`pin!`](std::pin::pin).
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[pin_project]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire<'a> {
-    semaphore: &'a ChannelSemaphore,
-    /// `None` once it is over.
-    #[pin]
-    send: Option<Send<'a, ()>>,
+pin_project! {
+    /// The future of [`ChannelSemaphore::acquire`].
+    ///
+    /// It is not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
+    /// with [`pin!`](std::pin::pin).
+    ///
+    /// # Panics
+    ///
+    /// If it is polled again after it was ready.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct Acquire<'a> {
+        semaphore: &'a ChannelSemaphore,
+        // `None` once it is over.
+        #[pin]
+        send: Option<Send<'a, ()>>,
+    }
 }
 
 impl<'a> Acquire<'a> {
@@ -112,6 +113,3 @@ impl fmt::Debug for AcquireOwned {
         f.debug_struct("AcquireOwned").finish_non_exhaustive()
     }
 }
-
-combinators!(['a] Acquire<'a>);
-combinators!([] AcquireOwned);

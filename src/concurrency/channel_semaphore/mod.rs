@@ -16,6 +16,7 @@ pub use self::acquire::{Acquire, AcquireOwned};
 use super::permits::permits;
 use crate::error::{AcquireError, ErrorKind};
 use crate::foreign::contain;
+use crate::wait::Waiting;
 
 /// At most N at once: a channel with N places, which is full when all permits are out.
 ///
@@ -116,8 +117,8 @@ impl ChannelSemaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Acquire<'_> {
-        Acquire::new(self)
+    pub fn acquire(&self) -> Waiting<Acquire<'_>> {
+        Waiting::new(Acquire::new(self))
     }
 
     /// Takes a permit if one is free now.
@@ -170,8 +171,8 @@ impl ChannelSemaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
-        AcquireOwned::new(self)
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
+        Waiting::new(AcquireOwned::new(self))
     }
 
     /// Takes a permit that shares the semaphore, if one is free now.
@@ -274,13 +275,6 @@ impl ChannelSemaphore {
 }
 
 permits!(ChannelSemaphore, take_out);
-
-#[cfg(feature = "tokio")]
-crate::wait::cancellable!(
-    [] ChannelSemaphore,
-    what: "a permit", name: "ChannelSemaphore", new: "ChannelSemaphore::new(1)",
-    Acquire<'a>, AcquireOwned
-);
 
 impl fmt::Debug for ChannelSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,30 +1,29 @@
 //! A request for a permit, with what may end the wait for it.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::tokens::Tokens;
-use super::{CondvarSemaphore, OwnedPermit, Permit};
+use super::{CondvarSemaphore, Permit};
 use crate::error::AcquireError;
 
-/// A request for a permit of a [`CondvarSemaphore`]: [`wait`](Self::wait) blocks for it.
+/// A request for a permit of a [`CondvarSemaphore`]: [`wait`](Self::wait) blocks for it. `S` leads to
+/// the semaphore, by reference or by `Arc`.
 #[must_use = "a request does nothing unless it waits"]
-pub struct Acquire<'a>(Request<&'a CondvarSemaphore>);
-
-/// A request for a permit of a shared [`CondvarSemaphore`]: [`wait`](Self::wait) blocks for it.
-#[must_use = "a request does nothing unless it waits"]
-pub struct AcquireOwned(Request<Arc<CondvarSemaphore>>);
-
-struct Request<S> {
+pub struct Acquire<S: Deref<Target = CondvarSemaphore>> {
     semaphore: S,
     tokens: Tokens,
     timeout: Option<Duration>,
 }
 
-impl<S> Request<S> {
+/// An [`Acquire`] that shares the semaphore and so may move to another thread.
+pub type AcquireOwned = Acquire<Arc<CondvarSemaphore>>;
+
+impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     #[inline]
-    fn new(semaphore: S) -> Self {
+    pub(super) fn new(semaphore: S) -> Self {
         Self {
             semaphore,
             tokens: Tokens::new(),
@@ -32,114 +31,95 @@ impl<S> Request<S> {
         }
     }
 
-    /// Of several, the shortest counts.
-    fn at_most(&mut self, timeout: Duration) {
-        self.timeout = Some(self.timeout.map_or(timeout, |other| other.min(timeout)));
+    /// Stops waiting, with [`Cancelled`](crate::ErrorKind::Cancelled), when `token` is
+    /// cancelled: a thread that is blocked is woken.
+    ///
+    /// A token that is cancelled already wins at once, even when a permit is free, and
+    /// nothing is taken. If a permit and a cancellation come together, exactly one is
+    /// observed and nothing is lost. Of several tokens, any one ends the wait.
+    ///
+    /// Takes `&token` or the token itself. Needs the feature `tokio`, a default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_util::sync::CancellationToken;
+    /// use tollgate::{CondvarSemaphore, ErrorKind};
+    ///
+    /// let semaphore = CondvarSemaphore::new(1);
+    /// let _held = semaphore.try_acquire()?;
+    /// let token = CancellationToken::new();
+    /// std::thread::scope(|scope| {
+    ///     let blocked = scope.spawn(|| semaphore.acquire().cancel_on(&token).wait());
+    ///     token.cancel();
+    ///     let refused = blocked.join().unwrap().unwrap_err();
+    ///     assert_eq!(refused.kind(), ErrorKind::Cancelled);
+    /// });
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub fn cancel_on<C>(mut self, token: C) -> Self
+    where
+        C: std::borrow::Borrow<tokio_util::sync::CancellationToken>,
+    {
+        self.tokens.add(token.borrow().clone());
+        self
+    }
+
+    /// Stops waiting, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`.
+    ///
+    /// The time is the system's, and runs from the moment at which it has to wait. With a
+    /// duration of zero it is over as soon as it would have to wait. Of several, the
+    /// shortest counts.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{CondvarSemaphore, ErrorKind};
+    ///
+    /// let semaphore = CondvarSemaphore::new(1);
+    /// let _held = semaphore.try_acquire()?;
+    /// let refused = semaphore.acquire().timeout(Duration::from_millis(2)).wait();
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn timeout(mut self, duration: Duration) -> Self {
+        let shortest = self.timeout.map_or(duration, |other| other.min(duration));
+        self.timeout = Some(shortest);
+        self
+    }
+
+    /// Blocks the thread until there is a permit.
+    ///
+    /// Not for use inside asynchronous code: it would block the executor.
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed, and
+    /// what has been added: [`Cancelled`](crate::ErrorKind::Cancelled),
+    /// [`TimedOut`](crate::ErrorKind::TimedOut). A cancelled token comes before all else,
+    /// and a permit before the deadline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::CondvarSemaphore::new(1);
+    /// let permit = semaphore.acquire().wait()?;
+    /// assert_eq!(semaphore.available_permits(), 0);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn wait(self) -> Result<Permit<S>, AcquireError> {
+        self.semaphore.monitor.take(&self.tokens, self.timeout)?;
+        Ok(Permit(self.semaphore))
     }
 }
 
-macro_rules! request {
-    ([$($generics:tt)*] $request:ty, $name:literal, $permit:ty, $source:ty) => {
-        impl<$($generics)*> $request {
-            #[inline]
-            pub(super) fn new(semaphore: $source) -> Self {
-                Self(Request::new(semaphore))
-            }
-
-            /// Stops waiting, with [`Cancelled`](crate::ErrorKind::Cancelled), when `token` is
-            /// cancelled: a thread that is blocked is woken.
-            ///
-            /// A token that is cancelled already wins at once, even when a permit is free, and
-            /// nothing is taken. If a permit and a cancellation come together, exactly one is
-            /// observed and nothing is lost. Of several tokens, any one ends the wait.
-            ///
-            /// Takes `&token` or the token itself. Needs the feature `tokio`, a default.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// use tokio_util::sync::CancellationToken;
-            /// use tollgate::{CondvarSemaphore, ErrorKind};
-            ///
-            /// let semaphore = CondvarSemaphore::new(1);
-            /// let _held = semaphore.try_acquire()?;
-            /// let token = CancellationToken::new();
-            /// std::thread::scope(|scope| {
-            ///     let blocked = scope.spawn(|| semaphore.acquire().cancel_on(&token).wait());
-            ///     token.cancel();
-            ///     let refused = blocked.join().unwrap().unwrap_err();
-            ///     assert_eq!(refused.kind(), ErrorKind::Cancelled);
-            /// });
-            /// # Ok::<_, tollgate::AcquireError>(())
-            /// ```
-            #[cfg(feature = "tokio")]
-            pub fn cancel_on<C>(mut self, token: C) -> Self
-            where
-                C: std::borrow::Borrow<tokio_util::sync::CancellationToken>,
-            {
-                self.0.tokens.add(token.borrow().clone());
-                self
-            }
-
-            /// Stops waiting, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`.
-            ///
-            /// The time is the system's, and runs from the moment at which it has to wait. With a
-            /// duration of zero it is over as soon as it would have to wait. Of several, the
-            /// shortest counts.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// use std::time::Duration;
-            /// use tollgate::{CondvarSemaphore, ErrorKind};
-            ///
-            /// let semaphore = CondvarSemaphore::new(1);
-            /// let _held = semaphore.try_acquire()?;
-            /// let refused = semaphore.acquire().timeout(Duration::from_millis(2)).wait();
-            /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
-            /// # Ok::<_, tollgate::AcquireError>(())
-            /// ```
-            pub fn timeout(mut self, duration: Duration) -> Self {
-                self.0.at_most(duration);
-                self
-            }
-
-            /// Blocks the thread until there is a permit.
-            ///
-            /// Not for use inside asynchronous code: it would block the executor.
-            ///
-            /// # Errors
-            ///
-            /// [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed, and
-            /// what has been added: [`Cancelled`](crate::ErrorKind::Cancelled),
-            /// [`TimedOut`](crate::ErrorKind::TimedOut). A cancelled token comes before all else,
-            /// and a permit before the deadline.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// let semaphore = tollgate::CondvarSemaphore::new(1);
-            /// let permit = semaphore.acquire().wait()?;
-            /// assert_eq!(semaphore.available_permits(), 0);
-            /// # Ok::<_, tollgate::AcquireError>(())
-            /// ```
-            #[inline]
-            pub fn wait(self) -> Result<$permit, AcquireError> {
-                let Request { semaphore, tokens, timeout } = self.0;
-                semaphore.monitor.take(&tokens, timeout)?;
-                Ok(<$permit>::new(semaphore))
-            }
-        }
-
-        impl<$($generics)*> fmt::Debug for $request {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($name)
-                    .field("timeout", &self.0.timeout)
-                    .finish_non_exhaustive()
-            }
-        }
-    };
+impl<S: Deref<Target = CondvarSemaphore>> fmt::Debug for Acquire<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire")
+            .field("timeout", &self.timeout)
+            .finish_non_exhaustive()
+    }
 }
-
-request!(['a] Acquire<'a>, "Acquire", Permit<'a>, &'a CondvarSemaphore);
-request!([] AcquireOwned, "AcquireOwned", OwnedPermit, Arc<CondvarSemaphore>);

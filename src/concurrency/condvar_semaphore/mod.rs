@@ -8,11 +8,11 @@ mod monitor;
 mod tokens;
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 pub use self::acquire::{Acquire, AcquireOwned};
 use self::monitor::Monitor;
-use super::permits::permits;
 use crate::error::AcquireError;
 
 /// At most N threads at once: a semaphore of a mutex and a condition variable, which blocks.
@@ -93,7 +93,7 @@ impl CondvarSemaphore {
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    pub fn acquire(&self) -> Acquire<'_> {
+    pub fn acquire(&self) -> Acquire<&Self> {
         Acquire::new(self)
     }
 
@@ -115,9 +115,9 @@ impl CondvarSemaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire(&self) -> Result<Permit<'_>, AcquireError> {
+    pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
         self.monitor.try_take()?;
-        Ok(Permit::new(self))
+        Ok(Permit(self))
     }
 
     /// Asks for a permit that shares the semaphore and so may move to another thread.
@@ -135,7 +135,7 @@ impl CondvarSemaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
-        AcquireOwned::new(self)
+        Acquire::new(self)
     }
 
     /// Takes a permit that shares the semaphore, if one is free now.
@@ -157,7 +157,7 @@ impl CondvarSemaphore {
     /// ```
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, AcquireError> {
         self.monitor.try_take()?;
-        Ok(OwnedPermit::new(self))
+        Ok(Permit(self))
     }
 }
 
@@ -228,15 +228,35 @@ impl CondvarSemaphore {
     }
 }
 
-/// What permits need.
-impl CondvarSemaphore {
-    #[inline]
-    fn give_back(&self) {
-        self.monitor.give();
+/// A permit of a [`CondvarSemaphore`], given back when dropped; also when the holder panics. `S` leads to the
+/// semaphore: a reference, or an `Arc` for an [`OwnedPermit`].
+///
+/// Leaking it takes the permit out of circulation.
+#[must_use = "a permit that is dropped at once caps nothing"]
+pub struct Permit<S: Deref<Target = CondvarSemaphore>>(S);
+
+/// A [`Permit`] that shares its semaphore and so may move to another thread.
+pub type OwnedPermit = Permit<Arc<CondvarSemaphore>>;
+
+impl<S: Deref<Target = CondvarSemaphore>> Permit<S> {
+    /// Returns the semaphore that it belongs to.
+    pub fn semaphore(&self) -> &CondvarSemaphore {
+        &self.0
     }
 }
 
-permits!(CondvarSemaphore, give_back);
+impl<S: Deref<Target = CondvarSemaphore>> Drop for Permit<S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.monitor.give();
+    }
+}
+
+impl<S: Deref<Target = CondvarSemaphore>> fmt::Debug for Permit<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Permit").field(&*self.0).finish()
+    }
+}
 
 impl fmt::Debug for CondvarSemaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

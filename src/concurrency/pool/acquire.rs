@@ -7,27 +7,28 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use async_channel::Recv;
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 
 use super::{OwnedPermit, Permit, Pool, Slot};
 use crate::error::{AcquireError, ErrorKind};
-use crate::wait::{BoxedWhenWaiting, combinators};
+use crate::wait::BoxedWhenWaiting;
 
-/// The future of [`Pool::acquire`].
-///
-/// It is not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
-/// with [`pin!`](std::pin::pin).
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[pin_project]
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire<'a, T> {
-    pool: &'a Pool<T>,
-    /// `None` once it is over.
-    #[pin]
-    recv: Option<Recv<'a, Slot<T>>>,
+pin_project! {
+    /// The future of [`Pool::acquire`].
+    ///
+    /// It is not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
+    /// with [`pin!`](std::pin::pin).
+    ///
+    /// # Panics
+    ///
+    /// If it is polled again after it was ready.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct Acquire<'a, T> {
+        pool: &'a Pool<T>,
+        // `None` once it is over.
+        #[pin]
+        recv: Option<Recv<'a, Slot<T>>>,
+    }
 }
 
 impl<'a, T> Acquire<'a, T> {
@@ -117,6 +118,3 @@ impl<T> fmt::Debug for AcquireOwned<T> {
         f.debug_struct("AcquireOwned").finish_non_exhaustive()
     }
 }
-
-combinators!(['a, T] Acquire<'a, T>);
-combinators!([T] AcquireOwned<T> where T: Send + 'static);

@@ -20,6 +20,7 @@ pub use self::acquire::{Acquire, AcquireOwned};
 pub use self::permit::{OwnedPermit, Permit};
 use crate::error::{AcquireError, ErrorKind};
 use crate::foreign::contain;
+use crate::wait::Waiting;
 
 /// An item, or a vacancy.
 type Slot<T> = Option<T>;
@@ -206,8 +207,8 @@ impl<T> Pool<T> {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Acquire<'_, T> {
-        Acquire::new(self)
+    pub fn acquire(&self) -> Waiting<Acquire<'_, T>> {
+        Waiting::new(Acquire::new(self))
     }
 
     /// Takes an item if one is idle now.
@@ -259,11 +260,11 @@ impl<T> Pool<T> {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned<T>
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned<T>>
     where
         T: Send + 'static,
     {
-        AcquireOwned::new(self)
+        Waiting::new(AcquireOwned::new(self))
     }
 
     /// Takes an item if one is idle now, with a permit that shares the pool.
@@ -397,13 +398,6 @@ impl<T> Pool<T> {
         contain(|| drop(self.returns.try_send(slot)));
     }
 }
-
-#[cfg(feature = "tokio")]
-crate::wait::cancellable!(
-    [T] Pool<T> where [T: Send + 'static],
-    what: "an item", name: "Pool", new: "Pool::new([\"the only one\"])",
-    Acquire<'a, T>, AcquireOwned<T>
-);
 
 impl<T> fmt::Debug for Pool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

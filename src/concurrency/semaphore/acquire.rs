@@ -1,6 +1,6 @@
-//! The futures of `acquire`: at first nothing but a request, then perhaps a ticket in the line.
+//! The future of `acquire`: at first nothing but a request, then perhaps a place in the queue.
 //!
-//! They are `Unpin` and small, because the waiter is in the line and not in the future. [`Entry`] is what the borrowing and the owning one have in common.
+//! It is `Unpin` and small, because the waiter is in the queue and not in the future.
 
 use std::fmt;
 use std::future::Future;
@@ -9,46 +9,34 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use super::{OwnedPermit, Permit, Semaphore};
+use super::{Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::line::Ticket;
-use crate::wait::combinators;
 
-/// The future of [`Semaphore::acquire`] and [`acquire_many`](Semaphore::acquire_many).
+/// The future of [`Semaphore::acquire`] and the other methods that wait. `S` leads to the semaphore:
+/// `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods.
 ///
-/// It joins the line when it is first polled. See [the semaphore](Semaphore#cancel-safety) for
+/// It joins the queue when it is first polled. See [the semaphore](Semaphore#cancel-safety) for
 /// what dropping it does.
 ///
 /// # Panics
 ///
 /// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire<'a>(Entry<&'a Semaphore>);
-
-/// The future of [`Semaphore::acquire_owned`] and
-/// [`acquire_many_owned`](Semaphore::acquire_many_owned).
-///
-/// It joins the line when it is first polled. See [the semaphore](Semaphore#cancel-safety) for
-/// what dropping it does.
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireOwned(Entry<Arc<Semaphore>>);
-
-/// A request for permits of the semaphore that `S` leads to.
-struct Entry<S: Deref<Target = Semaphore>> {
+pub struct Acquire<S: Deref<Target = Semaphore>> {
     /// `None` once it is over.
     semaphore: Option<S>,
     permits: u32,
-    /// The place in line, since a poll that had to wait.
+    /// The place in the queue, since a poll that had to wait.
     ticket: Option<Ticket>,
 }
 
-impl<S: Deref<Target = Semaphore>> Entry<S> {
+/// An [`Acquire`] that shares the semaphore and so may move into a task.
+pub type AcquireOwned = Acquire<Arc<Semaphore>>;
+
+impl<S: Deref<Target = Semaphore>> Acquire<S> {
     #[inline]
-    fn new(semaphore: S, permits: u32) -> Self {
+    pub(super) fn new(semaphore: S, permits: u32) -> Self {
         Self {
             semaphore: Some(semaphore),
             permits,
@@ -56,9 +44,37 @@ impl<S: Deref<Target = Semaphore>> Entry<S> {
         }
     }
 
-    /// Ready with the way to the semaphore, when the permits have been taken.
+    /// A poll that has to join the queue, or to look how it goes there.
+    #[inline(never)]
+    fn poll_queue(
+        &mut self,
+        semaphore: S,
+        context: &Context<'_>,
+    ) -> Poll<Result<Permit<S>, AcquireError>> {
+        // If a waker panics when it is cloned, `drop` must still find the semaphore.
+        let semaphore = self.semaphore.insert(semaphore);
+        let polled = match self.ticket {
+            None => semaphore.join(self.permits, &mut self.ticket, context.waker()),
+            Some(_) => semaphore.look(&mut self.ticket, context.waker()),
+        };
+        if polled.is_pending() {
+            return Poll::Pending;
+        }
+        match (polled, self.semaphore.take()) {
+            (Poll::Ready(Ok(())), Some(semaphore)) => {
+                Poll::Ready(Ok(Permit::new(semaphore, self.permits)))
+            }
+            (Poll::Ready(Err(error)), _) => Poll::Ready(Err(error)),
+            (Poll::Ready(Ok(())), None) | (Poll::Pending, _) => unreachable!("it was there"),
+        }
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
+    type Output = Result<Permit<S>, AcquireError>;
+
     #[inline]
-    fn poll(&mut self, context: &Context<'_>) -> Poll<Result<S, AcquireError>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(semaphore) = self.semaphore.take() else {
             panic!("polled again after it was ready");
         };
@@ -68,83 +84,29 @@ impl<S: Deref<Target = Semaphore>> Entry<S> {
         };
         if taken {
             self.ticket = None;
-            return Poll::Ready(Ok(semaphore));
+            return Poll::Ready(Ok(Permit::new(semaphore, self.permits)));
         }
-        self.poll_line(semaphore, context)
+        self.poll_queue(semaphore, context)
     }
+}
 
-    /// A poll that has to join the line, or to look how it goes there.
-    #[inline(never)]
-    fn poll_line(&mut self, semaphore: S, context: &Context<'_>) -> Poll<Result<S, AcquireError>> {
-        // If a waker panics when it is cloned, whoever drops this must still find the semaphore.
-        let semaphore = self.semaphore.insert(semaphore);
-        let polled = match self.ticket {
-            None => semaphore.join(self.permits, &mut self.ticket, context.waker()),
-            Some(_) => semaphore.look(&mut self.ticket, context.waker()),
-        };
-        match polled {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(error)) => {
-                self.semaphore = None;
-                Poll::Ready(Err(error))
-            }
-            Poll::Ready(Ok(())) => match self.semaphore.take() {
-                Some(semaphore) => Poll::Ready(Ok(semaphore)),
-                None => unreachable!("it was there"),
-            },
-        }
-    }
-
+impl<S: Deref<Target = Semaphore>> Drop for Acquire<S> {
     #[inline]
-    fn leave(&mut self) {
+    fn drop(&mut self) {
         if let (Some(ticket), Some(semaphore)) = (self.ticket.take(), &self.semaphore) {
             semaphore.leave(ticket, self.permits);
         }
     }
 }
 
-impl<S: Deref<Target = Semaphore>> Drop for Entry<S> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.ticket.is_some() {
-            self.leave();
-        }
+// Nothing in it is ever pinned.
+impl<S: Deref<Target = Semaphore>> Unpin for Acquire<S> {}
+
+impl<S: Deref<Target = Semaphore>> fmt::Debug for Acquire<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire")
+            .field("permits", &self.permits)
+            .field("queued", &self.ticket.is_some())
+            .finish_non_exhaustive()
     }
 }
-
-macro_rules! future {
-    ([$($generics:tt)*] $future:ty, $name:literal, $permit:ty, $source:ty) => {
-        impl<$($generics)*> $future {
-            #[inline]
-            pub(super) fn new(semaphore: $source, permits: u32) -> Self {
-                Self(Entry::new(semaphore, permits))
-            }
-        }
-
-        impl<$($generics)*> Future for $future {
-            type Output = Result<$permit, AcquireError>;
-
-            #[inline]
-            fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-                let permits = self.0.permits;
-                self.0
-                    .poll(context)
-                    .map_ok(|semaphore| <$permit>::new(semaphore, permits))
-            }
-        }
-
-        impl<$($generics)*> fmt::Debug for $future {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($name)
-                    .field("permits", &self.0.permits)
-                    .field("in_line", &self.0.ticket.is_some())
-                    .finish_non_exhaustive()
-            }
-        }
-
-        combinators!([$($generics)*] $future);
-    };
-}
-
-future!(['a] Acquire<'a>, "Acquire", Permit<'a>, &'a Semaphore);
-future!([] AcquireOwned, "AcquireOwned", OwnedPermit, Arc<Semaphore>);

@@ -2,25 +2,26 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Semaphore;
 use crate::line::Ticket;
-use crate::wait::combinators;
 
-/// The future of [`Semaphore::wait_idle`].
+/// The future of [`Semaphore::wait_idle`] and [`Semaphore::wait_idle_owned`]. `S` leads to the
+/// semaphore.
 ///
-/// It is ready with `()`; with a token or a [timeout](Self::timeout) added, with a `Result`. Polled
-/// again after it was ready, it waits anew.
+/// It is ready with `()`; with a token or a [timeout](crate::Waiting::timeout) added, with a `Result`.
+/// Polled again after it was ready, it waits for the next such moment.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct WaitIdle<'a> {
-    semaphore: &'a Semaphore,
+pub struct WaitIdle<S: Deref<Target = Semaphore>> {
+    semaphore: S,
     ticket: Option<Ticket>,
 }
 
-impl<'a> WaitIdle<'a> {
-    pub(super) fn new(semaphore: &'a Semaphore) -> Self {
+impl<S: Deref<Target = Semaphore>> WaitIdle<S> {
+    pub(super) fn new(semaphore: S) -> Self {
         Self {
             semaphore,
             ticket: None,
@@ -28,7 +29,7 @@ impl<'a> WaitIdle<'a> {
     }
 }
 
-impl Future for WaitIdle<'_> {
+impl<S: Deref<Target = Semaphore>> Future for WaitIdle<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -40,7 +41,7 @@ impl Future for WaitIdle<'_> {
     }
 }
 
-impl Drop for WaitIdle<'_> {
+impl<S: Deref<Target = Semaphore>> Drop for WaitIdle<S> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.semaphore.leave_idle(ticket);
@@ -48,12 +49,13 @@ impl Drop for WaitIdle<'_> {
     }
 }
 
-impl fmt::Debug for WaitIdle<'_> {
+// Nothing in it is ever pinned.
+impl<S: Deref<Target = Semaphore>> Unpin for WaitIdle<S> {}
+
+impl<S: Deref<Target = Semaphore>> fmt::Debug for WaitIdle<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WaitIdle")
-            .field("semaphore", &self.semaphore)
+            .field("semaphore", &*self.semaphore)
             .finish()
     }
 }
-
-combinators!(['a] WaitIdle<'a>);

@@ -11,6 +11,7 @@ mod verbs;
 mod word;
 
 use std::fmt;
+use std::sync::Arc;
 
 pub use self::acquire::{Acquire, AcquireOwned};
 pub use self::idle::WaitIdle;
@@ -20,6 +21,7 @@ use self::served::LastServed;
 use self::word::Word;
 use crate::const_panic::panic_with;
 use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
+use crate::wait::Waiting;
 
 /// At most N at once: a fair asynchronous semaphore.
 ///
@@ -173,10 +175,11 @@ impl Semaphore {
     ///
     /// It is exact in both directions. Growing admits those who now fit. Shrinking takes nothing
     /// away from those who hold permits: what is held above the new limit is a debt, and nobody is
-    /// admitted until it has been paid off. A waiter who asks for more than the new limit is
-    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) as soon as it is at the
-    /// head of the line. With 0 everyone waits who asks for any: a pause, to be ended by
-    /// another limit, where [`close`](Self::close) is final.
+    /// admitted until it has been paid off. A waiter who asks for more than the lowered limit is
+    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when it is at the head of
+    /// the queue, unless the limit has been raised far enough by then. Raising the limit never refuses
+    /// a waiter. With 0 everyone waits who asks for any: a pause, to be ended by another limit, where
+    /// [`close`](Self::close) is final.
     ///
     /// # Panics
     ///
@@ -210,10 +213,18 @@ impl Semaphore {
     ///
     /// # Examples
     ///
+    /// Waiting until three others are ready, each of which adds a permit:
+    ///
     /// ```
-    /// let semaphore = tollgate::Semaphore::new(0);
-    /// semaphore.add_permits(2);
-    /// assert_eq!(semaphore.permits(), 2);
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let ready = tollgate::Semaphore::new(0);
+    /// let all = ready.acquire_many(3);
+    /// let each = async { (0..3).for_each(|_| ready.add_permits(1)) };
+    /// let (all, ()) = tokio::join!(all, each);
+    /// assert_eq!(all?.count(), 3);
+    /// # Ok(())
+    /// # }
     /// ```
     #[track_caller]
     pub fn add_permits(&self, permits: usize) {
@@ -225,6 +236,22 @@ impl Semaphore {
             added,
             "a semaphore cannot have {permits} permits more, see MAX_PERMITS"
         );
+    }
+
+    /// Lowers the limit by up to `permits` permits, those that are free at this moment, and returns
+    /// by how many. Permits that gather for the first waiter are free too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let _held = semaphore.try_acquire()?;
+    /// assert_eq!(semaphore.forget_permits(5), 2);
+    /// assert_eq!((semaphore.permits(), semaphore.available_permits()), (1, 0));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn forget_permits(&self, permits: usize) -> usize {
+        self.forget_free(permits)
     }
 
     /// The limit: how many permits there are, free or held.
@@ -362,17 +389,32 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn wait_idle(&self) -> WaitIdle<'_> {
-        WaitIdle::new(self)
+    pub fn wait_idle(&self) -> Waiting<WaitIdle<&Self>> {
+        Waiting::new(WaitIdle::new(self))
+    }
+
+    /// Waits as [`wait_idle`](Self::wait_idle), with a future that may move into a task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let semaphore = Arc::new(Semaphore::new(1));
+    /// let permit = semaphore.try_acquire()?;
+    /// let drained = tokio::spawn(Arc::clone(&semaphore).wait_idle_owned());
+    /// drop(permit);
+    /// drained.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait_idle_owned(self: Arc<Self>) -> Waiting<WaitIdle<Arc<Self>>> {
+        Waiting::new(WaitIdle::new(self))
     }
 }
-
-#[cfg(feature = "tokio")]
-crate::wait::cancellable!(
-    [] Semaphore,
-    what: "a permit", name: "Semaphore", new: "Semaphore::new(1)",
-    Acquire<'a>, AcquireOwned
-);
 
 impl fmt::Debug for Semaphore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

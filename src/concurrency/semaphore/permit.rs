@@ -1,7 +1,4 @@
 //! The right to be one of N at once, given back on drop.
-//!
-//! A permit holds a number of permits of one semaphore, which it reaches by reference or by `Arc`;
-//! [`Held`] is what the two have in common.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,35 +8,61 @@ use super::Semaphore;
 
 /// One or more permits of a [`Semaphore`], given back when dropped; also when the holder panics.
 ///
-/// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
-/// circulation without lowering the limit; [`forget`](Self::forget) does that properly.
-#[must_use = "a permit that is dropped at once caps nothing"]
-pub struct Permit<'a>(Held<&'a Semaphore>);
-
-/// One or more permits of a shared [`Semaphore`], given back when dropped; also when the holder
-/// panics.
+/// `S` leads to the semaphore: `&Semaphore`, or `Arc<Semaphore>` for an [`OwnedPermit`].
 ///
 /// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
 /// circulation without lowering the limit; [`forget`](Self::forget) does that properly.
 #[must_use = "a permit that is dropped at once caps nothing"]
-pub struct OwnedPermit(Held<Arc<Semaphore>>);
-
-/// Permits that go back when this is dropped.
-struct Held<S: Deref<Target = Semaphore>> {
+pub struct Permit<S: Deref<Target = Semaphore>> {
     semaphore: S,
     count: usize,
 }
 
-impl<S: Deref<Target = Semaphore>> Held<S> {
+/// A [`Permit`] that shares its semaphore and so may move into a task.
+pub type OwnedPermit = Permit<Arc<Semaphore>>;
+
+impl<S: Deref<Target = Semaphore>> Permit<S> {
     #[inline]
-    fn new(semaphore: S, permits: u32) -> Self {
+    pub(super) fn new(semaphore: S, permits: u32) -> Self {
         Self {
             semaphore,
             count: permits as usize,
         }
     }
 
-    fn split(&mut self, permits: usize) -> Option<Self>
+    /// Returns how many permits it holds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// assert_eq!(semaphore.try_acquire_many(2)?.count(), 2);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Takes `permits` of its permits out, to be held and dropped on their own. `None`, and nothing
+    /// has changed, if it holds fewer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+    /// let mut three = Arc::clone(&semaphore).try_acquire_many_owned(3)?;
+    ///
+    /// drop(three.split(2));
+    /// assert_eq!(three.count(), 1);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// assert!(three.split(2).is_none());
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use = "what was split off goes back when it is dropped"]
+    pub fn split(&mut self, permits: usize) -> Option<Self>
     where
         S: Clone,
     {
@@ -50,8 +73,25 @@ impl<S: Deref<Target = Semaphore>> Held<S> {
         })
     }
 
+    /// Adds the permits of `other` to its own.
+    ///
+    /// # Panics
+    ///
+    /// If `other` belongs to another semaphore. `other` is given back then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+    /// let mut permit = Arc::clone(&semaphore).try_acquire_owned()?;
+    /// permit.merge(Arc::clone(&semaphore).try_acquire_many_owned(2)?);
+    /// assert_eq!(permit.count(), 3);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
     #[track_caller]
-    fn merge(&mut self, mut other: Self) {
+    pub fn merge(&mut self, mut other: Self) {
         assert!(
             std::ptr::eq(&*self.semaphore, &*other.semaphore),
             "permits of two semaphores cannot be merged: {:?} and {:?}",
@@ -62,118 +102,41 @@ impl<S: Deref<Target = Semaphore>> Held<S> {
         self.count += std::mem::take(&mut other.count);
     }
 
-    fn forget(mut self) {
+    /// Never gives its permits back, and lowers the limit of the semaphore by as many, at most to 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
+    /// Arc::clone(&semaphore).try_acquire_owned()?.forget();
+    /// assert_eq!(semaphore.permits(), 2);
+    /// assert_eq!(semaphore.available_permits(), 2);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn forget(mut self) {
         self.semaphore.forget(std::mem::take(&mut self.count));
+    }
+
+    /// Returns the semaphore that it belongs to.
+    pub fn semaphore(&self) -> &Semaphore {
+        &self.semaphore
     }
 }
 
-impl<S: Deref<Target = Semaphore>> Drop for Held<S> {
+impl<S: Deref<Target = Semaphore>> Drop for Permit<S> {
     #[inline]
     fn drop(&mut self) {
         self.semaphore.give(self.count);
     }
 }
 
-macro_rules! permit {
-    ([$($generics:tt)*] $permit:ty, $name:literal, $source:ty) => {
-        impl<$($generics)*> $permit {
-            #[inline]
-            pub(super) fn new(semaphore: $source, permits: u32) -> Self {
-                Self(Held::new(semaphore, permits))
-            }
-
-            /// How many permits it holds.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// let semaphore = tollgate::Semaphore::new(3);
-            /// assert_eq!(semaphore.try_acquire_many(2)?.count(), 2);
-            /// # Ok::<_, tollgate::AcquireError>(())
-            /// ```
-            #[inline]
-            pub fn count(&self) -> usize {
-                self.0.count
-            }
-
-            /// Takes `permits` of its permits out, to be held and dropped on their own. `None`,
-            /// and nothing has changed, if it holds fewer.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// use std::sync::Arc;
-            ///
-            /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
-            /// let mut three = Arc::clone(&semaphore).try_acquire_many_owned(3)?;
-            ///
-            /// drop(three.split(2));
-            /// assert_eq!(three.count(), 1);
-            /// assert_eq!(semaphore.available_permits(), 2);
-            /// assert!(three.split(2).is_none());
-            /// # Ok::<_, tollgate::AcquireError>(())
-            /// ```
-            #[must_use = "what was split off goes back when it is dropped"]
-            pub fn split(&mut self, permits: usize) -> Option<Self> {
-                self.0.split(permits).map(Self)
-            }
-
-            /// Adds the permits of `other` to its own.
-            ///
-            /// # Panics
-            ///
-            /// If `other` belongs to another semaphore. `other` is given back then.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// use std::sync::Arc;
-            ///
-            /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
-            /// let mut permit = Arc::clone(&semaphore).try_acquire_owned()?;
-            /// permit.merge(Arc::clone(&semaphore).try_acquire_many_owned(2)?);
-            /// assert_eq!(permit.count(), 3);
-            /// # Ok::<_, tollgate::AcquireError>(())
-            /// ```
-            #[track_caller]
-            pub fn merge(&mut self, other: Self) {
-                self.0.merge(other.0);
-            }
-
-            /// Never gives its permits back, and lowers the limit of the semaphore by as many, at
-            /// most to 0.
-            ///
-            /// # Examples
-            ///
-            /// ```
-            /// use std::sync::Arc;
-            ///
-            /// let semaphore = Arc::new(tollgate::Semaphore::new(3));
-            /// Arc::clone(&semaphore).try_acquire_owned()?.forget();
-            /// assert_eq!(semaphore.permits(), 2);
-            /// assert_eq!(semaphore.available_permits(), 2);
-            /// # Ok::<_, tollgate::AcquireError>(())
-            /// ```
-            pub fn forget(self) {
-                self.0.forget();
-            }
-
-            /// The semaphore that it belongs to.
-            pub fn semaphore(&self) -> &$source {
-                &self.0.semaphore
-            }
-        }
-
-        impl<$($generics)*> fmt::Debug for $permit {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($name)
-                    .field("count", &self.0.count)
-                    .field("semaphore", &*self.0.semaphore)
-                    .finish()
-            }
-        }
-    };
+impl<S: Deref<Target = Semaphore>> fmt::Debug for Permit<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("count", &self.count)
+            .field("semaphore", &*self.semaphore)
+            .finish()
+    }
 }
-
-permit!(['a] Permit<'a>, "Permit", &'a Semaphore);
-permit!([] OwnedPermit, "OwnedPermit", Arc<Semaphore>);

@@ -32,27 +32,24 @@ pub(super) struct Lines {
     idle_until: u64,
     /// Once closed, the first number that was not granted; so nobody has to be told one by one.
     closed_from: Option<u64>,
+    lowered: Lowered,
+}
+
+/// What the last lowering of the limit has made impossible. Only that is refused in the queue: who
+/// waits for a limit to rise, waits until it has.
+struct Lowered {
+    /// The last waiter that was there.
+    until: u64,
+    /// The highest limit since then: who asks for more than that could not go at any time since.
+    highest: usize,
 }
 
 /// What becomes of the head.
 enum Turn {
-    Go,
+    /// It takes so many permits.
+    Go(isize),
     Closed,
     ExceedsCapacity(usize),
-}
-
-/// What becomes of the head, who asks for `cost`; `None` if it has to wait on.
-fn turn(cost: u32, free: isize, closed: bool, limit: isize) -> Option<Turn> {
-    let cost = isize::try_from(cost).unwrap_or(isize::MAX);
-    if closed {
-        Some(Turn::Closed)
-    } else if limit != 0 && cost > limit {
-        Some(Turn::ExceedsCapacity(limit as usize))
-    } else if cost <= free {
-        Some(Turn::Go)
-    } else {
-        None
-    }
 }
 
 impl Lines {
@@ -62,6 +59,39 @@ impl Lines {
             idle: Line::new(),
             idle_until: 0,
             closed_from: None,
+            lowered: Lowered {
+                until: 0,
+                highest: 0,
+            },
+        }
+    }
+
+    /// What becomes of the head; `None` if there is none, or it has to wait on. A limit of 0 is a
+    /// pause, not a capacity.
+    fn turn(&self, free: isize, closed: bool, limit: isize) -> Option<Turn> {
+        let cost = self.permits.head()?;
+        let number = self.permits.head_number()?;
+        let impossible = number <= self.lowered.until && cost as usize > self.lowered.highest;
+        if closed {
+            Some(Turn::Closed)
+        } else if limit != 0 && impossible {
+            Some(Turn::ExceedsCapacity(limit as usize))
+        } else if isize::try_from(cost).is_ok_and(|cost| cost <= free) {
+            Some(Turn::Go(cost as isize))
+        } else {
+            None
+        }
+    }
+
+    /// The limit has changed.
+    fn limit_changed(&mut self, old: usize, new: usize) {
+        if new >= old {
+            self.lowered.highest = self.lowered.highest.max(new);
+        } else if new > 0 {
+            self.lowered = Lowered {
+                until: self.permits.last_number(),
+                highest: new,
+            };
         }
     }
 
@@ -97,18 +127,13 @@ impl Semaphore {
     /// Why `permits` are not to be had even by waiting: closed, or more than the limit. A limit of
     /// 0 is a pause, not a capacity.
     fn impossible(&self, permits: u32) -> Option<AcquireError> {
-        // As it would be at the head, with all the permits that it can think of.
-        match turn(
-            permits,
-            isize::MAX,
-            self.word.load().is_closed(),
-            self.limit(),
-        ) {
-            Some(Turn::Closed) => Some(AcquireError::new(ErrorKind::Closed)),
-            Some(Turn::ExceedsCapacity(limit)) => {
-                Some(AcquireError::exceeds_capacity(limit as u64))
-            }
-            Some(Turn::Go) | None => None,
+        let limit = self.permits();
+        if self.word.load().is_closed() {
+            Some(AcquireError::new(ErrorKind::Closed))
+        } else if limit != 0 && usize::try_from(permits).is_ok_and(|permits| permits > limit) {
+            Some(AcquireError::exceeds_capacity(limit as u64))
+        } else {
+            None
         }
     }
 
@@ -203,9 +228,9 @@ impl Semaphore {
 
     /// Whether there is a head, and it has to wait on.
     fn head_must_wait(&self, lines: &Lines) -> bool {
-        let (seen, limit) = (self.word.load(), self.limit());
-        let head = lines.permits.head();
-        head.is_some_and(|cost| turn(cost, seen.free(), seen.is_closed(), limit).is_none())
+        let seen = self.word.load();
+        let turn = lines.turn(seen.free(), seen.is_closed(), self.limit());
+        turn.is_none() && !lines.permits.is_empty()
     }
 }
 
@@ -268,9 +293,8 @@ impl Semaphore {
         let Some(new) = change(old) else {
             return false;
         };
-        self.limit.store(new, Ordering::Relaxed);
         self.word.resize(old, new);
-        self.settle(lines);
+        self.set_limit(lines, old, new);
         true
     }
 
@@ -280,8 +304,24 @@ impl Semaphore {
         let lines = self.lock();
         let old = self.permits();
         let new = old.saturating_sub(held);
-        self.limit.store(new, Ordering::Relaxed);
         self.word.resize(old, new + held);
+        self.set_limit(lines, old, new);
+    }
+
+    /// Takes up to `permits` free ones out of circulation; how many there were.
+    pub(super) fn forget_free(&self, permits: usize) -> usize {
+        let lines = self.lock();
+        let forgotten = self.word.take_up_to(permits);
+        let old = self.permits();
+        // What is free is part of the limit.
+        self.set_limit(lines, old, old - forgotten);
+        forgotten
+    }
+
+    /// Sets the limit, to which the free permits have been fitted, and settles the queue.
+    fn set_limit<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, old: usize, new: usize) {
+        self.limit.store(new, Ordering::Relaxed);
+        lines.limit_changed(old, new);
         self.settle(lines);
     }
 
@@ -314,14 +354,11 @@ impl Semaphore {
         let limit = self.limit();
         let mut free = seen.free();
         let mut last = None;
-        while let Some(cost) = lines.permits.head() {
-            if batch.is_full() {
-                break;
-            }
-            let served = match turn(cost, free, seen.is_closed(), limit) {
+        while !batch.is_full() {
+            let served = match lines.turn(free, seen.is_closed(), limit) {
                 None => break,
-                Some(Turn::Go) => {
-                    free -= cost as isize;
+                Some(Turn::Go(cost)) => {
+                    free -= cost;
                     lines.permits.grant_head()
                 }
                 // No more than a grant is noted: its number says what it is.

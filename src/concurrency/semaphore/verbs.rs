@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use super::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
+use crate::wait::Waiting;
 
 /// Acquiring.
 ///
 /// The verbs differ in how many permits they ask for (`_many`), in whether the permit borrows the
 /// semaphore or shares it (`_owned`), and in whether they wait (`try_` does not). All else is
-/// added to the future: `cancel_on`, [`timeout`](Acquire::timeout), [`wait`](Acquire::wait).
+/// added to the [`Waiting`] that they return: a token, a timeout, blocking the thread.
 ///
 /// A permit that borrows lives no longer than the semaphore. To move one into a task or a thread,
 /// take an owned one, or have the semaphore in a `static`: its permits are `Permit<'static>`.
@@ -49,7 +50,7 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Acquire<'_> {
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
         self.acquire_many(1)
     }
 
@@ -76,8 +77,8 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many(&self, n: u32) -> Acquire<'_> {
-        Acquire::new(self, n)
+    pub fn acquire_many(&self, n: u32) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self, n))
     }
 
     /// Waits for a permit that shares the semaphore instead of borrowing it, so that it can move
@@ -109,7 +110,7 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
         self.acquire_many_owned(1)
     }
 
@@ -136,8 +137,8 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many_owned(self: Arc<Self>, n: u32) -> AcquireOwned {
-        AcquireOwned::new(self, n)
+    pub fn acquire_many_owned(self: Arc<Self>, n: u32) -> Waiting<AcquireOwned> {
+        Waiting::new(Acquire::new(self, n))
     }
 
     /// Takes a permit now, or not at all.
@@ -161,7 +162,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire(&self) -> Result<Permit<'_>, AcquireError> {
+    pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
         self.try_acquire_many(1)
     }
 
@@ -180,7 +181,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire_many(&self, n: u32) -> Result<Permit<'_>, AcquireError> {
+    pub fn try_acquire_many(&self, n: u32) -> Result<Permit<&Self>, AcquireError> {
         self.try_take(n)?;
         Ok(Permit::new(self, n))
     }
@@ -224,7 +225,7 @@ impl Semaphore {
     #[inline]
     pub fn try_acquire_many_owned(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
         self.try_take(n)?;
-        Ok(OwnedPermit::new(self, n))
+        Ok(Permit::new(self, n))
     }
 
     /// The ready path of every verb.

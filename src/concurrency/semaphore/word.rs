@@ -100,6 +100,24 @@ impl Word {
         false
     }
 
+    /// Takes as many permits as are free, and `most` at most; how many it took. Only under the lock:
+    /// it takes from the queue as well.
+    pub(super) fn take_up_to(&self, most: usize) -> usize {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        loop {
+            let free = usize::try_from(Seen(seen).free()).unwrap_or(0);
+            let taken = free.min(most);
+            let new = seen - units(taken);
+            match self
+                .0
+                .compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed)
+            {
+                Ok(_) => return taken,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
     /// Announces a line, unless the permits have become free. Only under the lock.
     pub(super) fn announce(&self, permits: u32) -> bool {
         let need = need(permits).unwrap_or(isize::MAX);

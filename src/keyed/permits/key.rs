@@ -7,6 +7,7 @@ use super::super::acquire::{Acquire, Begun, Enter, sealed::Sealed};
 use super::super::handle::{Key, OwnedKey};
 use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::AcquireError;
+use crate::wait::Waiting;
 
 macro_rules! verbs {
     ([$($generics:tt)*] $handle:ty, [$($bounds:tt)*]) => {
@@ -84,7 +85,7 @@ macro_rules! verbs {
             /// # }
             /// ```
             #[inline]
-            pub fn acquire(&self) -> Acquire<Self> {
+            pub fn acquire(&self) -> Waiting<Acquire<Self>> {
                 self.acquire_many(1)
             }
 
@@ -94,27 +95,8 @@ macro_rules! verbs {
             ///
             /// As [`acquire`](Self::acquire).
             #[inline]
-            pub fn acquire_many(&self, n: u32) -> Acquire<Self> {
-                Acquire::new(self.clone(), n)
-            }
-
-            /// Waits for a permit of the key, or until `token` is cancelled: short for
-            /// `acquire().cancel_on(token)`. Needs the feature `tokio`, a default.
-            ///
-            /// # Cancel safety
-            ///
-            /// As [`acquire`](Self::acquire).
-            ///
-            /// # Errors
-            ///
-            /// [`Cancelled`](crate::ErrorKind::Cancelled), and those of [`acquire`](Self::acquire).
-            #[cfg(feature = "tokio")]
-            #[inline]
-            pub fn acquire_cancellable<'t>(
-                &self,
-                token: &'t tokio_util::sync::CancellationToken,
-            ) -> crate::wait::CancelOn<Acquire<Self>, &'t tokio_util::sync::CancellationToken> {
-                self.acquire().cancel_on(token)
+            pub fn acquire_many(&self, n: u32) -> Waiting<Acquire<Self>> {
+                Waiting::new(Acquire::new(self.clone(), n))
             }
 
             /// How many permits of the key are free. See [`Semaphore::available_permits`].
@@ -144,7 +126,7 @@ macro_rules! verbs {
             #[inline]
             fn begin(&self, n: u32) -> Result<Begun<OwnedPermit, AcquireOwned>, AcquireError> {
                 let semaphore = self.keyed.map.semaphore(self.key())?;
-                Ok(Begun::Wait(semaphore.acquire_many_owned(n)))
+                Ok(Begun::Wait(semaphore.acquire_many_owned(n).into_inner()))
             }
         }
     };

@@ -13,6 +13,7 @@ use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter, Reservation};
 use crate::time::Tick;
+use crate::wait::Waiting;
 
 impl<K, S> Rates<K, S>
 where
@@ -20,7 +21,11 @@ where
     S: BuildHasher + Default + Clone,
 {
     /// Takes a place in the line of a key.
-    pub(super) fn reserve<Q>(&self, key: &Q, cost: u64) -> Result<Reservation, AcquireError>
+    pub(super) fn reserve<Q>(
+        &self,
+        key: &Q,
+        cost: u64,
+    ) -> Result<Waiting<Reservation>, AcquireError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,

@@ -10,6 +10,7 @@ use crate::decision::Decision;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{AcquireOwned, Charge, RateLimiter, Reservation};
+use crate::wait::Waiting;
 
 macro_rules! verbs {
     ([$($generics:tt)*] $handle:ty, [$($bounds:tt)*]) => {
@@ -85,7 +86,7 @@ macro_rules! verbs {
             /// # }
             /// ```
             #[inline]
-            pub fn acquire(&self) -> Acquire<Self> {
+            pub fn acquire(&self) -> Waiting<Acquire<Self>> {
                 self.acquire_many(1)
             }
 
@@ -95,27 +96,8 @@ macro_rules! verbs {
             ///
             /// As [`acquire`](Self::acquire).
             #[inline]
-            pub fn acquire_many(&self, n: u64) -> Acquire<Self> {
-                Acquire::new(self.clone(), n)
-            }
-
-            /// Waits its turn, or until `token` is cancelled: short for
-            /// `acquire().cancel_on(token)`. Needs the feature `tokio`, a default.
-            ///
-            /// # Cancel safety
-            ///
-            /// As [`acquire`](Self::acquire).
-            ///
-            /// # Errors
-            ///
-            /// [`Cancelled`](crate::ErrorKind::Cancelled), and those of [`acquire`](Self::acquire).
-            #[cfg(feature = "tokio")]
-            #[inline]
-            pub fn acquire_cancellable<'t>(
-                &self,
-                token: &'t tokio_util::sync::CancellationToken,
-            ) -> crate::wait::CancelOn<Acquire<Self>, &'t tokio_util::sync::CancellationToken> {
-                self.acquire().cancel_on(token)
+            pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<Self>> {
+                Waiting::new(Acquire::new(self.clone(), n))
             }
 
             /// Takes a place in the line of the key now. See [`RateLimiter::reserve`].
@@ -123,7 +105,7 @@ macro_rules! verbs {
             /// # Errors
             ///
             /// As [`acquire`](Self::acquire).
-            pub fn reserve(&self) -> Result<Reservation, AcquireError> {
+            pub fn reserve(&self) -> Result<Waiting<Reservation>, AcquireError> {
                 self.reserve_many(1)
             }
 
@@ -132,7 +114,7 @@ macro_rules! verbs {
             /// # Errors
             ///
             /// As [`acquire`](Self::acquire).
-            pub fn reserve_many(&self, n: u64) -> Result<Reservation, AcquireError> {
+            pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
                 self.keyed.map.reserve(self.key(), n)
             }
 

@@ -21,7 +21,7 @@ use crate::quota::Quota;
 use crate::rate::{Charge, Made, Promoted, Template};
 use crate::sync::{Mutex, lock};
 use crate::time::{Clock, Counter, LastRuntime, Tick};
-use crate::wait::budget;
+use crate::wait::remaining_timeout;
 
 /// How many quotas are remembered in the form in which they are needed.
 const REMEMBERED: usize = 16;
@@ -463,7 +463,7 @@ where
                 let after = due.saturating_since(now);
                 if !waits {
                     Err(self.template.limited(due, now))
-                } else if budget().is_some_and(|budget| after > budget) {
+                } else if remaining_timeout().is_some_and(|left| after > left) {
                     Err(AcquireError::would_take(after))
                 } else {
                     Ok(self.line(shard, number, &terms))

@@ -10,7 +10,7 @@ use crate::rate::charge::Charge;
 use crate::rate::core::{Core, count};
 use crate::sync::MutexGuard;
 use crate::time::Tick;
-use crate::wait::{budget, tell_clock};
+use crate::wait::{remaining_timeout, report_clock};
 
 /// Of a charge that cannot be given back any more.
 const NO_GENERATION: u64 = u64::MAX;
@@ -35,7 +35,7 @@ impl Core {
                 let after = due.saturating_since(now);
                 if lines.len() >= self.config.max_waiters() || lines.line.is_full() {
                     Err(self.queue_full(&lines, due, now))
-                } else if budget().is_some_and(|budget| after > budget) {
+                } else if remaining_timeout().is_some_and(|left| after > left) {
                     Err(AcquireError::would_take(after))
                 } else {
                     return Err(self.push(lines, cost, due, now, waker));
@@ -71,7 +71,7 @@ impl Core {
         let ticket = lines.line.push(place, waker);
         let bell = first.then(|| self.bell(&mut lines));
         drop(lines);
-        tell_clock(self.clock());
+        report_clock(self.clock());
         (ticket, bell.map(|bell| (due, bell)))
     }
 
@@ -125,7 +125,7 @@ impl Core {
         // Still stale, perhaps: a clone need not be known as waking the same.
         if matches!(look, Look::Waiting | Look::StaleWaker) {
             drop(lines);
-            tell_clock(self.clock());
+            report_clock(self.clock());
             return Poll::Pending;
         }
         Poll::Ready(match lines.line.collect_kept(ticket) {

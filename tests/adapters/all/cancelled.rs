@@ -22,7 +22,7 @@ fn a_token_ends_the_wait_for_any_part() {
         let parts = [a, b, c, d];
         let held = parts[waits_for].try_acquire_many(LIMITS[waits_for] as u32);
         let token = CancellationToken::new();
-        let mut waiter = Waiter::parked(throttle.acquire_cancellable(&token));
+        let mut waiter = Waiter::parked(throttle.acquire().cancel_on(&token));
         let mut twice = Waiter::parked(throttle.acquire().cancel_on(token.child_token()));
         token.cancel();
         assert!(waiter.wakes() > 0 && twice.wakes() > 0);
@@ -46,7 +46,7 @@ fn a_token_that_is_cancelled_already_wins_and_nobody_is_asked() {
     let (a, b) = (Semaphore::new(1), Semaphore::new(1));
     let token = CancellationToken::new();
     token.cancel();
-    let refused = Waiter::new(all((&a, &b)).acquire_cancellable(&token)).output();
+    let refused = Waiter::new(all((&a, &b)).acquire().cancel_on(&token)).output();
     let refused = refused.unwrap_err();
     assert_eq!(
         (refused.kind(), refused.part()),
@@ -98,7 +98,7 @@ fn parts_are_undone_when_the_wait_is_over_and_not_when_it_is_dropped() {
     each_part(|shape, part| {
         shape.parts[part].now(Script::Wait);
         let token = CancellationToken::new();
-        let cancellable = tollgate::CancelOn::new(shape.enter(), &token);
+        let cancellable = tollgate::Waiting::new(shape.enter()).cancel_on(&token);
         let mut waiter = Waiter::parked(cancellable);
         shape.log.take();
         token.cancel();

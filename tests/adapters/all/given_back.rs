@@ -184,7 +184,7 @@ fn a_composition_that_is_undone_undoes_each_the_last_first() {
     for shape in shapes() {
         let permits = shape.try_enter().expect("let in");
         shape.log.take();
-        shape.undo(permits);
+        shape.rollback(permits);
         let expected = undone(shape.parts.len());
         assert_eq!(shape.log.take(), expected, "{}", shape.description);
     }

@@ -100,8 +100,8 @@ fn run(limits: [usize; SEMAPHORES], steps: Vec<Step>) -> Result<(), TestCaseErro
             Step::Leave(which, undoes) if !inside.is_empty() => {
                 let (throttle, asks, permits) = inside.remove(which.index(inside.len()));
                 if undoes {
-                    throttle.undo(permits);
-                    model.undo(&asks, PARTS);
+                    throttle.rollback(permits);
+                    model.rollback(&asks, PARTS);
                 } else {
                     // From the first to the last, as a tuple is dropped.
                     drop(permits);

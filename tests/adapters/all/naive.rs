@@ -94,7 +94,7 @@ impl Model {
     }
 
     /// Gives back the first so many parts, the last first.
-    pub(super) fn undo(&mut self, asks: &Asks, parts: usize) {
+    pub(super) fn rollback(&mut self, asks: &Asks, parts: usize) {
         for (semaphore, permits) in asks[..parts].iter().rev().flatten() {
             self.counts[*semaphore].give(*permits as usize);
         }
@@ -110,7 +110,7 @@ impl Model {
                 Ok(false) => ErrorKind::NoPermits,
                 Err(kind) => kind,
             };
-            self.undo(asks, part);
+            self.rollback(asks, part);
             return Answer::Refused(refused, part);
         }
         Answer::In
@@ -142,7 +142,7 @@ impl Model {
                 None
             };
             if let Some(kind) = refused {
-                self.undo(&entry.asks, entry.entered);
+                self.rollback(&entry.asks, entry.entered);
                 return Answer::Refused(kind, entry.entered);
             }
             entry.asked = false;
@@ -155,7 +155,7 @@ impl Model {
         if let (true, Some((semaphore, permits))) = (entry.asked, entry.asks[entry.entered]) {
             self.counts[semaphore].leave(entry.name, permits as usize);
         }
-        self.undo(&entry.asks, entry.entered);
+        self.rollback(&entry.asks, entry.entered);
     }
 
     pub(super) fn close(&mut self, semaphore: usize) {

@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, all};
+use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting, all};
 
 use crate::support::{Waiter, kind};
 
@@ -31,11 +31,11 @@ impl Throttle for Budget {
     type Permit = Charge;
     type Enter = Ready<Result<Charge, AcquireError>>;
 
-    fn enter(&self) -> Self::Enter {
-        ready(self.try_enter())
+    fn enter(&self) -> Waiting<Self::Enter> {
+        Waiting::new(ready(self.try_enter()))
     }
 
-    fn undo(&self, _: Charge) {
+    fn rollback(&self, _: Charge) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -61,7 +61,7 @@ fn what_the_caller_was_let_in_for_stays_charged() {
     drop(throttle.try_acquire().unwrap());
     drop(Waiter::new(throttle.acquire()).granted());
     assert_eq!((slots.available_permits(), budget.left()), (1, 1));
-    throttle.undo(throttle.try_acquire().unwrap());
+    throttle.rollback(throttle.try_acquire().unwrap());
     assert_eq!((slots.available_permits(), budget.left()), (1, 1));
 }
 

@@ -19,9 +19,9 @@ fn permits_have_the_types_and_the_order_of_the_parts() {
     #[allow(clippy::type_complexity, reason = "it is what is shown")]
     let permits: (
         OwnedPermit,
-        Permit<'_>,
-        Option<Permit<'_>>,
-        (Permit<'_>, OwnedPermit),
+        Permit<&'_ Semaphore>,
+        Option<Permit<&'_ Semaphore>>,
+        (Permit<&'_ Semaphore>, OwnedPermit),
     ) = throttle.try_acquire().unwrap();
     let (single, three, nothing, (of_one, two)) = permits;
     assert_eq!((single.count(), three.count(), two.count()), (1, 3, 2));
@@ -190,7 +190,7 @@ fn to_undo_a_composition_of_semaphores_is_to_drop_its_permits() {
     let throttle = all((&a, &b));
     let permits = throttle.try_enter().unwrap();
     let mut waiter = Waiter::parked(throttle.enter());
-    throttle.undo(permits);
+    throttle.rollback(permits);
     drop(waiter.granted());
     assert_at_rest(&a, 1);
     assert_at_rest(&b, 1);

@@ -29,7 +29,7 @@ pub(super) const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 trait Flattened {
     fn enter(&self) -> Pin<Box<dyn Future<Output = Entered>>>;
     fn try_enter(&self) -> Entered;
-    fn undo(&self, permits: Vec<ScriptedPermit>);
+    fn rollback(&self, permits: Vec<ScriptedPermit>);
 }
 
 impl Shape {
@@ -69,8 +69,8 @@ impl Shape {
         self.inner.try_enter()
     }
 
-    pub(super) fn undo(&self, permits: Vec<ScriptedPermit>) {
-        self.inner.undo(permits);
+    pub(super) fn rollback(&self, permits: Vec<ScriptedPermit>) {
+        self.inner.rollback(permits);
     }
 }
 
@@ -84,8 +84,8 @@ impl<T: TryThrottle<Permit: Leaves> + 'static> Flattened for T {
         Ok(flat(TryThrottle::try_enter(self)?))
     }
 
-    fn undo(&self, permits: Vec<ScriptedPermit>) {
-        Throttle::undo(self, T::Permit::of(&mut permits.into_iter()));
+    fn rollback(&self, permits: Vec<ScriptedPermit>) {
+        Throttle::rollback(self, T::Permit::of(&mut permits.into_iter()));
     }
 }
 

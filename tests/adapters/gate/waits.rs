@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::time::Duration;
+use tollgate::Waiting;
 
 use tollgate::gate::AcquireOwned;
 use tollgate::{Clock, Gate, ManualClock};
@@ -201,7 +202,7 @@ fn who_is_polled_before_the_alarm_is_let_go_with_all_others() {
         let waiting = Arc::clone(&waiting);
         move |_| {
             let mut waiting = waiting.lock().unwrap();
-            let waiting: &mut Vec<Waiter<AcquireOwned>> = &mut waiting;
+            let waiting: &mut Vec<Waiter<Waiting<AcquireOwned>>> = &mut waiting;
             waiting[1].granted();
             assert_eq!(waiting[0].wakes(), 1);
         }

@@ -51,8 +51,8 @@ fn undo_reaches_the_throttle_with_its_permit() {
     let permits = [(); 3].map(|()| Waiter::new(throttle.enter()).granted());
     log.take();
     let [first, second, third] = permits;
-    throttle.undo(second);
-    throttle.clone().undo(third);
+    throttle.rollback(second);
+    throttle.clone().rollback(third);
     drop(first);
     assert_eq!(log.take(), ["undo a1", "undo a2", "drop a0"]);
 }
@@ -68,14 +68,14 @@ fn a_permit_of_another_throttle_is_dropped() {
         Waiter::new(other.enter()).granted(),
     );
     log.take();
-    other.undo(permit);
+    other.rollback(permit);
     assert_eq!(log.take(), ["drop a0"]);
-    scripted.undo(of_other);
+    scripted.rollback(of_other);
     assert!(log.take().is_empty());
     assert_at_rest(&semaphore, 1);
     // Both are as before.
     drop(Waiter::new(other.enter()).granted());
-    scripted.undo(Waiter::new(scripted.enter()).granted());
+    scripted.rollback(Waiter::new(scripted.enter()).granted());
     assert_eq!(log.take(), ["enter a", "in a1", "undo a1"]);
     assert_at_rest(&semaphore, 1);
 }
@@ -122,7 +122,7 @@ fn in_a_composition_and_around_one() {
     let log = Log::default();
     let [a, b, c] = ["a", "b", "c"].map(|name| log.part(name));
     let inside = all((a.boxed(), all((b, c.clone())).boxed())).boxed();
-    inside.undo(Waiter::new(inside.enter()).granted());
+    inside.rollback(Waiter::new(inside.enter()).granted());
     let entered = ["enter a", "in a0", "enter b", "in b0", "enter c", "in c0"];
     let events = log.take();
     assert_eq!(events[..6], entered);
@@ -145,7 +145,7 @@ fn in_a_composition_and_around_one() {
 fn boxed_twice_is_the_same() {
     let log = Log::default();
     let throttle = log.part("a").boxed().boxed();
-    throttle.undo(Waiter::new(throttle.enter()).granted());
+    throttle.rollback(Waiter::new(throttle.enter()).granted());
     drop(Waiter::new(throttle.enter()).granted());
     let events = ["enter a", "in a0", "undo a0", "enter a", "in a1", "drop a1"];
     assert_eq!(log.take(), events);
@@ -176,7 +176,7 @@ fn its_waits_can_be_cancelled() {
     let held = semaphore.try_acquire().unwrap();
     let token = tokio_util::sync::CancellationToken::new();
     let mut waiters = [
-        Waiter::parked(throttle.acquire_cancellable(&token)),
+        Waiter::parked(throttle.acquire().cancel_on(&token)),
         Waiter::parked(throttle.acquire().cancel_on(&token)),
     ];
     token.cancel();
@@ -185,7 +185,7 @@ fn its_waits_can_be_cancelled() {
     }
     assert_eq!(semaphore.waiting(), 0);
     drop(held);
-    let already = Waiter::new(throttle.acquire_cancellable(&token)).refused();
+    let already = Waiter::new(throttle.acquire().cancel_on(&token)).refused();
     assert_eq!(already, ErrorKind::Cancelled);
     assert_at_rest(&semaphore, 1);
 }

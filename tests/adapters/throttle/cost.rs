@@ -41,7 +41,7 @@ for_both! {
         assert_eq!((second.count(), semaphore.available_permits()), (4, 2));
         assert_eq!(kind(throttle.try_enter()), ErrorKind::NoPermits);
         let mut waiter = Waiter::parked(throttle.clone().enter());
-        throttle.undo(first);
+        throttle.rollback(first);
         assert_eq!(waiter.granted().count(), 4);
         drop(second);
         assert_at_rest(&semaphore, 10);
@@ -54,7 +54,7 @@ for_both! {
         assert_eq!(throttle.try_enter().unwrap().count(), 0);
         let nothing = Waiter::new(throttle.enter()).granted();
         assert_eq!(nothing.count(), 0);
-        throttle.undo(nothing);
+        throttle.rollback(nothing);
         assert_eq!(semaphore.available_permits(), 0);
         drop((in_line, held));
         semaphore.close();

@@ -16,7 +16,7 @@ fn none_lets_everybody_in_at_once() {
         assert_eq!(waiter.wakes(), 0);
         assert!(nothing.try_enter().unwrap().is_none());
     }
-    nothing.undo(None);
+    nothing.rollback(None);
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn some_is_the_throttle_itself() {
     let mut waiter = Waiter::parked(throttle.enter());
     semaphore.close();
     assert_eq!(waiter.refused(), ErrorKind::Closed);
-    throttle.undo(permit);
+    throttle.rollback(permit);
     assert_at_rest(&semaphore, 1);
 }
 
@@ -47,11 +47,11 @@ fn undo_reaches_the_throttle_with_its_permit() {
     let permits = [throttle.try_enter().unwrap(), throttle.try_enter().unwrap()];
     log.take();
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     assert_eq!(log.take(), ["undo a0", "undo a1"]);
     // There is nothing to undo, and no harm in it.
-    throttle.undo(None);
+    throttle.rollback(None);
     assert!(log.take().is_empty());
 }
 
@@ -61,7 +61,7 @@ fn none_drops_the_permit_of_some() {
     let log = Log::default();
     let permit = Some(log.part("a")).try_enter().unwrap();
     log.take();
-    None::<Scripted>.undo(permit);
+    None::<Scripted>.rollback(permit);
     assert_eq!(log.take(), ["drop a0"]);
 }
 
@@ -100,7 +100,7 @@ fn options_nest_and_can_be_waited_for() {
     assert_eq!(waiter.wakes(), 1);
     let permit = waiter.granted();
     assert_eq!(permit.as_ref().unwrap().as_ref().unwrap().name(), "a0");
-    throttle.undo(permit);
+    throttle.rollback(permit);
     assert_eq!(log.take(), ["enter a", "in a0", "undo a0"]);
 }
 

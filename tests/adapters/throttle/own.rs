@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, Timeout, TryThrottle, all};
+use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting, all};
 
 use crate::support::{Waiter, assert_at_rest, kind};
 
@@ -31,11 +31,11 @@ impl Throttle for Tickets {
     type Permit = Ticket;
     type Enter = Ready<Result<Ticket, AcquireError>>;
 
-    fn enter(&self) -> Self::Enter {
-        ready(self.try_enter())
+    fn enter(&self) -> Waiting<Self::Enter> {
+        Waiting::new(ready(self.try_enter()))
     }
 
-    fn undo(&self, _: Ticket) {
+    fn rollback(&self, _: Ticket) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -68,7 +68,9 @@ fn capacity<T: TryThrottle>(throttle: &T, at_most: usize) -> usize {
         .map_while(|_| throttle.try_enter().ok())
         .collect();
     let count = permits.len();
-    permits.into_iter().for_each(|permit| throttle.undo(permit));
+    permits
+        .into_iter()
+        .for_each(|permit| throttle.rollback(permit));
     count
 }
 
@@ -132,7 +134,7 @@ fn its_error_comes_out_as_it_is_but_for_the_part() {
 #[test]
 fn a_deadline_can_be_added_in_generic_code() {
     fn soon<T: Throttle>(throttle: &T) -> Result<T::Permit, AcquireError> {
-        Timeout::new(throttle.enter(), Duration::ZERO).wait()
+        throttle.enter().timeout(Duration::ZERO).wait()
     }
     let semaphore = Semaphore::new(1);
     let _held = semaphore.try_acquire().unwrap();
@@ -149,7 +151,7 @@ async fn a_task_can_wait_for_any_of_them() {
     {
         let token = tokio_util::sync::CancellationToken::new();
         tokio::spawn(async move {
-            let permit = tollgate::CancelOn::new(throttle.enter(), &token).await?;
+            let permit = throttle.enter().cancel_on(&token).await?;
             tokio::task::yield_now().await;
             drop(permit);
             Ok(())

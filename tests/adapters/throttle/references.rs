@@ -10,9 +10,9 @@ use crate::support::{Waiter, assert_at_rest};
 
 /// Enters by trying and by waiting, and undoes and drops what it got.
 fn go_through<T: TryThrottle<Permit: Debug>>(throttle: T) {
-    throttle.undo(throttle.try_enter().unwrap());
+    throttle.rollback(throttle.try_enter().unwrap());
     let mut waiter = Waiter::new(throttle.enter());
-    throttle.undo(waiter.granted());
+    throttle.rollback(waiter.granted());
     drop(throttle.try_enter());
     drop(Waiter::new(throttle.clone().enter()));
 }

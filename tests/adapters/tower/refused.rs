@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use hyper::body::Body;
 use tollgate::tower::ThrottleLayer;
-use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle};
+use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting};
 use tower::{Layer, Service};
 
 use super::desk::Desk;
@@ -47,8 +47,8 @@ impl Throttle for Refuses {
     type Permit = ();
     type Enter = Ready<Result<(), AcquireError>>;
 
-    fn enter(&self) -> Self::Enter {
-        ready(self.try_enter())
+    fn enter(&self) -> Waiting<Self::Enter> {
+        Waiting::new(ready(self.try_enter()))
     }
 }
 

@@ -128,13 +128,13 @@ mod with_tokio {
         let token = CancellationToken::new();
         token.cancel();
         let shared = || Arc::clone(&semaphore);
-        let cancellable = || semaphore.acquire_cancellable(&token);
+        let cancellable = || semaphore.acquire().cancel_on(&token);
         let refusals = [
             Waiter::new(semaphore.acquire().cancel_on(&token)).refused(),
             Waiter::new(shared().acquire_owned().cancel_on(&token)).refused(),
             Waiter::new(shared().acquire_owned().cancel_on(token.clone())).refused(),
             Waiter::new(cancellable()).refused(),
-            Waiter::new(shared().acquire_owned_cancellable(token.clone())).refused(),
+            Waiter::new(shared().acquire_owned().cancel_on(token.clone())).refused(),
             kind(cancellable().wait()),
             Waiter::new(cancellable().timeout(SECOND)).refused(),
             Waiter::new(semaphore.acquire().timeout(SECOND).cancel_on(&token)).refused(),
@@ -148,10 +148,12 @@ mod with_tokio {
     fn a_token_that_is_not_cancelled_changes_nothing() {
         let semaphore = Arc::new(ChannelSemaphore::new(2));
         let token = CancellationToken::new();
-        let one = Waiter::new(semaphore.acquire_cancellable(&token)).granted();
-        let owned = Arc::clone(&semaphore).acquire_owned_cancellable(token.clone());
+        let one = Waiter::new(semaphore.acquire().cancel_on(&token)).granted();
+        let owned = Arc::clone(&semaphore)
+            .acquire_owned()
+            .cancel_on(token.clone());
         let other = Waiter::new(owned).granted();
-        let mut waiter = Waiter::parked(semaphore.acquire_cancellable(&token));
+        let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
         drop(one);
         drop((waiter.granted(), other));
         assert_at_rest(&semaphore, 2);
@@ -162,8 +164,10 @@ mod with_tokio {
         let semaphore = Arc::new(ChannelSemaphore::new(1));
         let token = CancellationToken::new();
         let held = semaphore.try_acquire().unwrap();
-        let mut borrowed = Waiter::parked(semaphore.acquire_cancellable(&token));
-        let owned = Arc::clone(&semaphore).acquire_owned_cancellable(token.clone());
+        let mut borrowed = Waiter::parked(semaphore.acquire().cancel_on(&token));
+        let owned = Arc::clone(&semaphore)
+            .acquire_owned()
+            .cancel_on(token.clone());
         let mut owned = Waiter::parked(owned);
         let mut stays = Waiter::parked(semaphore.acquire());
         token.cancel();

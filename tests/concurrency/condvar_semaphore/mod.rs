@@ -184,7 +184,7 @@ fn a_holder_that_panics_gives_its_permit_back() {
 fn a_permit_knows_its_semaphore_and_a_leaked_one_lowers_the_limit() {
     let semaphore = CondvarSemaphore::new(2);
     let permit = semaphore.try_acquire().unwrap();
-    assert!(std::ptr::eq(*permit.semaphore(), &semaphore));
+    assert!(std::ptr::eq(permit.semaphore(), &semaphore));
     std::mem::forget(permit);
     assert_eq!(semaphore.available_permits(), 1);
     let held = semaphore.try_acquire().unwrap();

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use async_lock::Semaphore;
-use tollgate::{ErrorKind, Throttle, Timeout, TryThrottle, all};
+use tollgate::{ErrorKind, Throttle, TryThrottle, all};
 
 use crate::support::foreign::{panic_message, panics_when_woken};
 use crate::support::{Waiter, kind};
@@ -160,7 +160,7 @@ fn a_thread_gives_up_after_its_time() {
     let short = Duration::from_millis(1);
     let borrowed = (&*semaphore).enter().timeout(short).wait();
     assert_eq!(kind(borrowed), ErrorKind::TimedOut);
-    let owned = Timeout::new(semaphore.enter(), short).wait();
+    let owned = semaphore.enter().timeout(short).wait();
     assert_eq!(kind(owned), ErrorKind::TimedOut);
     drop(held);
     drop(semaphore.enter().wait().unwrap());
@@ -231,7 +231,6 @@ fn waits_have_a_debug_representation() {
 mod with_tokio {
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
-    use tollgate::CancelOn;
 
     use super::*;
 
@@ -246,7 +245,7 @@ mod with_tokio {
         let refusals = [
             Waiter::new(borrowed().cancel_on(&token)).refused(),
             Waiter::new(semaphore.enter().cancel_on(token.clone())).refused(),
-            Waiter::new(CancelOn::new(borrowed(), &token)).refused(),
+            Waiter::new(borrowed().cancel_on(&token)).refused(),
             Waiter::new(borrowed().timeout(SECOND).cancel_on(&token)).refused(),
             kind(semaphore.enter().cancel_on(&token).wait()),
         ];
@@ -261,7 +260,7 @@ mod with_tokio {
         let begun = Instant::now();
         let borrowed = (&*semaphore).enter().timeout(SECOND).await;
         assert_eq!(kind(borrowed), ErrorKind::TimedOut);
-        let owned = Timeout::new(semaphore.enter(), SECOND).await;
+        let owned = semaphore.enter().timeout(SECOND).await;
         assert_eq!(kind(owned), ErrorKind::TimedOut);
         assert_eq!(begun.elapsed(), 2 * SECOND);
         drop(held);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tollgate::{CancelOn, ErrorKind, Throttle, Timeout, TryThrottle, all};
+use tollgate::{ErrorKind, Throttle, TryThrottle, all};
 
 use crate::support::foreign::{panic_message, panics_when_woken};
 use crate::support::{Waiter, kind};
@@ -104,7 +104,7 @@ fn what_a_dropped_wait_had_goes_to_the_next_whoever_it_is() {
     let ours = Waiter::parked(semaphore.enter());
     let its_own = Waiter::parked(semaphore.acquire());
     let cancelled = CancellationToken::new();
-    let cancel = CancelOn::new(semaphore.enter(), &cancelled);
+    let cancel = semaphore.enter().cancel_on(&cancelled);
     let mut cancel = Waiter::parked(cancel);
     let mut last = Waiter::parked((&*semaphore).enter());
     drop(held);
@@ -131,7 +131,7 @@ fn a_cancelled_token_takes_nothing() {
     let refusals = [
         Waiter::new(borrowed().cancel_on(&token)).refused(),
         Waiter::new(semaphore.enter().cancel_on(token.clone())).refused(),
-        Waiter::new(CancelOn::new(borrowed(), &token)).refused(),
+        Waiter::new(borrowed().cancel_on(&token)).refused(),
         Waiter::new(borrowed().timeout(SECOND).cancel_on(&token)).refused(),
         kind(semaphore.enter().cancel_on(&token).timeout(SECOND).wait()),
     ];
@@ -146,7 +146,7 @@ async fn a_deadline_ends_a_wait_after_exactly_its_duration() {
     let begun = Instant::now();
     let borrowed = (&*semaphore).enter().timeout(SECOND).await;
     assert_eq!(kind(borrowed), ErrorKind::TimedOut);
-    let owned = Timeout::new(semaphore.enter(), SECOND).await;
+    let owned = semaphore.enter().timeout(SECOND).await;
     assert_eq!(kind(owned), ErrorKind::TimedOut);
     assert_eq!(begun.elapsed(), 2 * SECOND);
     drop(held);

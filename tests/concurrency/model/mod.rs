@@ -33,6 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => index().prop_map(Step::Forget),
         2 => (0..6_usize).prop_map(Step::SetPermits),
         1 => (0..3_usize).prop_map(Step::AddPermits),
+        1 => (0..3_usize).prop_map(Step::ForgetPermits),
         1 => (5..60_usize).prop_map(Step::SetPermits),
         2 => Just(Step::WaitIdle),
         2 => index().prop_map(Step::PollIdle),

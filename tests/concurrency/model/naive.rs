@@ -34,6 +34,8 @@ impl Answer {
 pub(crate) struct Caller {
     pub(crate) cost: usize,
     pub(crate) answer: Option<Answer>,
+    /// A lowering of the limit has made it impossible, and no higher limit possible again.
+    impossible: bool,
 }
 
 /// What somebody who waits for idleness has been told.
@@ -112,7 +114,11 @@ impl Model {
             Answer::NoPermits => Some(Answer::QueueFull),
             answer => Some(answer),
         };
-        self.callers.push(Caller { cost, answer });
+        self.callers.push(Caller {
+            cost,
+            answer,
+            impossible: false,
+        });
         name
     }
 
@@ -132,12 +138,27 @@ impl Model {
 
     pub(crate) fn forget(&mut self, count: usize) {
         self.held -= count;
-        self.limit = self.limit.saturating_sub(count);
-        self.serve();
+        self.set_permits(self.limit.saturating_sub(count));
+    }
+
+    /// How many there were.
+    pub(crate) fn forget_free(&mut self, count: usize) -> usize {
+        let free = count.min(self.available());
+        self.set_permits(self.limit - free);
+        free
     }
 
     pub(crate) fn set_permits(&mut self, limit: usize) {
+        let lowered = limit < self.limit;
         self.limit = limit;
+        for name in &self.line {
+            let caller = &mut self.callers[*name];
+            if caller.cost <= limit {
+                caller.impossible = false;
+            } else if lowered && limit > 0 {
+                caller.impossible = true;
+            }
+        }
         self.serve();
     }
 
@@ -158,10 +179,12 @@ impl Model {
     fn serve(&mut self) {
         while let Some(&name) = self.line.first() {
             let cost = self.callers[name].cost;
+            let impossible = self.callers[name].impossible && self.limit > 0;
             let answer = match self.hopeless(cost) {
-                Some(refusal) => refusal,
-                None if self.held + cost <= self.limit => Answer::Granted,
-                None => break,
+                Some(Answer::Closed) => Answer::Closed,
+                _ if impossible => Answer::ExceedsCapacity(self.limit),
+                _ if self.held + cost <= self.limit => Answer::Granted,
+                _ => break,
             };
             if answer == Answer::Granted {
                 self.held += cost;

@@ -1,6 +1,7 @@
 //! The semaphore and its model, side by side.
 
 use std::task::{Poll, Waker};
+use tollgate::Waiting;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -39,6 +40,7 @@ pub(crate) enum Step {
     Forget(Index),
     SetPermits(usize),
     AddPermits(usize),
+    ForgetPermits(usize),
     Close,
     WaitIdle,
     PollIdle(Index),
@@ -51,9 +53,9 @@ pub(crate) struct World<'a> {
     semaphore: &'a Semaphore,
     model: Model,
     /// Names in the model, and futures that have not been collected.
-    waiters: Vec<(usize, Waiter<Acquire<'a>>)>,
-    permits: Vec<Permit<'a>>,
-    idlers: Vec<Waiter<WaitIdle<'a>>>,
+    waiters: Vec<(usize, Waiter<Waiting<Acquire<&'a Semaphore>>>)>,
+    permits: Vec<Permit<&'a Semaphore>>,
+    idlers: Vec<Waiter<Waiting<WaitIdle<&'a Semaphore>>>>,
 }
 
 /// One of those that there are, if there is any.
@@ -127,6 +129,10 @@ impl<'a> World<'a> {
             Step::AddPermits(more) => {
                 self.semaphore.add_permits(more);
                 self.model.set_permits(self.model.limit + more);
+            }
+            Step::ForgetPermits(permits) => {
+                let forgotten = self.semaphore.forget_permits(permits);
+                prop_assert_eq!(forgotten, self.model.forget_free(permits));
             }
             Step::Close => {
                 self.semaphore.close();

@@ -128,10 +128,10 @@ mod with_tokio {
             Waiter::new(pool.acquire().cancel_on(&token)).refused(),
             Waiter::new(shared().acquire_owned().cancel_on(&token)).refused(),
             Waiter::new(shared().acquire_owned().cancel_on(token.clone())).refused(),
-            Waiter::new(pool.acquire_cancellable(&token)).refused(),
-            Waiter::new(shared().acquire_owned_cancellable(token.clone())).refused(),
-            kind(pool.acquire_cancellable(&token).wait()),
-            Waiter::new(pool.acquire_cancellable(&token).timeout(SECOND)).refused(),
+            Waiter::new(pool.acquire().cancel_on(&token)).refused(),
+            Waiter::new(shared().acquire_owned().cancel_on(token.clone())).refused(),
+            kind(pool.acquire().cancel_on(&token).wait()),
+            Waiter::new(pool.acquire().cancel_on(&token).timeout(SECOND)).refused(),
             Waiter::new(pool.acquire().timeout(SECOND).cancel_on(&token)).refused(),
         ];
         assert_eq!(refusals, [ErrorKind::Cancelled; 8]);
@@ -143,11 +143,11 @@ mod with_tokio {
     fn a_token_that_is_not_cancelled_changes_nothing() {
         let (pool, _) = ready_made(2);
         let token = CancellationToken::new();
-        let one = Waiter::new(pool.acquire_cancellable(&token)).granted();
-        let owned = Arc::clone(&pool).acquire_owned_cancellable(token.clone());
+        let one = Waiter::new(pool.acquire().cancel_on(&token)).granted();
+        let owned = Arc::clone(&pool).acquire_owned().cancel_on(token.clone());
         let other = Waiter::new(owned).granted();
         assert_eq!((one.number, other.number), (0, 1));
-        let mut waiter = Waiter::parked(pool.acquire_cancellable(&token));
+        let mut waiter = Waiter::parked(pool.acquire().cancel_on(&token));
         drop(one);
         assert_eq!(waiter.granted().number, 0);
     }
@@ -157,8 +157,8 @@ mod with_tokio {
         let (pool, _) = ready_made(1);
         let token = CancellationToken::new();
         let held = pool.try_acquire().unwrap();
-        let mut borrowed = Waiter::parked(pool.acquire_cancellable(&token));
-        let owned = Arc::clone(&pool).acquire_owned_cancellable(token.clone());
+        let mut borrowed = Waiter::parked(pool.acquire().cancel_on(&token));
+        let owned = Arc::clone(&pool).acquire_owned().cancel_on(token.clone());
         let mut owned = Waiter::parked(owned);
         let mut stays = Waiter::parked(pool.acquire());
         token.cancel();

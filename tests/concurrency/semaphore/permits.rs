@@ -191,8 +191,8 @@ fn a_permit_knows_its_semaphore() {
     let semaphore = Arc::new(Semaphore::new(2));
     let borrowed = semaphore.try_acquire().unwrap();
     let owned = Arc::clone(&semaphore).try_acquire_owned().unwrap();
-    assert!(std::ptr::eq(*borrowed.semaphore(), &*semaphore));
-    assert!(Arc::ptr_eq(owned.semaphore(), &semaphore));
+    assert!(std::ptr::eq(borrowed.semaphore(), &*semaphore));
+    assert!(std::ptr::eq(owned.semaphore(), &*semaphore));
 }
 
 #[test]

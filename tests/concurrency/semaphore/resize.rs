@@ -179,13 +179,20 @@ fn more_than_the_limit_waits_while_paused() {
     let mut nine = Waiter::parked(semaphore.acquire_many(9));
     let mut ten = Waiter::parked(semaphore.acquire_many(10));
     assert_eq!(semaphore.waiting(), 2);
-    // What the new limit cannot give is refused when it resumes, the rest is served.
+    // Raising the limit refuses nobody; lowering it does.
+    semaphore.set_permits(8);
+    assert!(nine.is_pending() && ten.is_pending());
     semaphore.set_permits(9);
     drop(nine.granted());
+    assert!(ten.is_pending());
+    semaphore.set_permits(0);
+    semaphore.set_permits(9);
+    assert!(ten.is_pending());
+    semaphore.set_permits(8);
     let refusal = ten.output().unwrap_err();
     assert_eq!(refusal.kind(), ErrorKind::ExceedsCapacity);
-    assert_eq!(refusal.capacity(), Some(9));
-    assert_at_rest(&semaphore, 9);
+    assert_eq!(refusal.capacity(), Some(8));
+    assert_at_rest(&semaphore, 8);
 }
 
 #[test]
@@ -284,4 +291,61 @@ fn resizing_after_the_close_admits_nobody() {
     semaphore.add_permits(1);
     assert_eq!(kind(semaphore.try_acquire()), ErrorKind::Closed);
     assert_at_rest(&semaphore, 4);
+}
+
+/// tokio's way to wait for n others.
+#[test]
+fn add_permits_one_by_one_never_refuses_who_waits_for_all_of_them() {
+    for (start, lowered) in [(0, 0), (3, 0), (3, 1)] {
+        let semaphore = Semaphore::new(start);
+        if lowered != start {
+            semaphore.set_permits(lowered);
+        }
+        semaphore.set_permits(0);
+        let mut all = Waiter::parked(semaphore.acquire_many(3));
+        for added in 1..=3 {
+            assert!(all.is_pending(), "{start} {lowered} {added}");
+            semaphore.add_permits(1);
+        }
+        assert_eq!(all.granted().count(), 3);
+    }
+}
+
+#[test]
+fn a_limit_that_was_high_enough_after_a_lowering_undoes_it() {
+    let semaphore = Semaphore::new(6);
+    let held = semaphore.try_acquire_many(2).unwrap();
+    let mut head = Waiter::parked(semaphore.acquire_many(6));
+    let mut behind = Waiter::parked(semaphore.acquire_many(4));
+    semaphore.set_permits(3);
+    // Both are impossible, and refused; who comes later is not.
+    assert_eq!(head.refused(), ErrorKind::ExceedsCapacity);
+    assert_eq!(behind.refused(), ErrorKind::ExceedsCapacity);
+    let mut two = Waiter::parked(semaphore.acquire_many(2));
+    let mut three = Waiter::parked(semaphore.acquire_many(3));
+    semaphore.set_permits(2);
+    semaphore.set_permits(3);
+    semaphore.set_permits(0);
+    semaphore.set_permits(1);
+    assert!(two.is_pending() && three.is_pending());
+    semaphore.set_permits(3);
+    drop(held);
+    drop(two.granted());
+    drop(three.granted());
+    assert_at_rest(&semaphore, 3);
+}
+
+#[test]
+fn forget_permits_takes_what_is_free_and_no_more() {
+    let semaphore = Semaphore::new(5);
+    let held = semaphore.try_acquire_many(3).unwrap();
+    let mut waiter = Waiter::parked(semaphore.acquire_many(4));
+    assert_eq!(semaphore.forget_permits(1), 1);
+    assert!(waiter.is_pending(), "there are 4 still");
+    assert_eq!(semaphore.forget_permits(9), 1);
+    assert_eq!(semaphore.forget_permits(9), 0);
+    assert_eq!(waiter.refused(), ErrorKind::ExceedsCapacity);
+    assert_eq!((semaphore.permits(), semaphore.available_permits()), (3, 0));
+    drop(held);
+    assert_at_rest(&semaphore, 3);
 }

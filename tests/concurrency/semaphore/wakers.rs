@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use tollgate::Waiting;
 
 use tollgate::{AcquireOwned, OwnedPermit, Semaphore};
 
@@ -271,7 +272,7 @@ fn another_waker_is_not_a_new_place_in_line() {
 #[test]
 fn a_waker_may_poll_the_future_that_it_wakes() {
     let (scene, held) = Scene::new();
-    let task: Arc<Mutex<Option<AcquireOwned>>> = Arc::default();
+    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
     let permit: Arc<Mutex<Option<OwnedPermit>>> = Arc::default();
     let waker = calls_when_woken({
         let (task, permit) = (Arc::clone(&task), Arc::clone(&permit));
@@ -297,7 +298,7 @@ fn a_waker_may_poll_the_future_that_it_wakes() {
 #[test]
 fn a_waker_may_drop_the_future_that_it_wakes() {
     let (scene, held) = Scene::new();
-    let task: Arc<Mutex<Option<AcquireOwned>>> = Arc::default();
+    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
     let waker = calls_when_woken({
         let task = Arc::clone(&task);
         move || drop(task.lock().unwrap().take())

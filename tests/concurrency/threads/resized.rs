@@ -23,9 +23,10 @@ fn resize(semaphore: &Semaphore, gauge: &Gauge, random: &mut Random, limits: u32
         }
         return;
     }
-    if random.below(4) == 0 {
-        // By way of a pause.
+    if new < old && random.below(4) == 0 {
+        // By way of a pause. Only the lowering that follows refuses those who came meanwhile.
         semaphore.set_permits(0);
+        semaphore.set_permits(old);
     }
     semaphore.set_permits(new);
     let permit = semaphore.acquire().wait().unwrap();

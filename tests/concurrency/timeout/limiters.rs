@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
+use tollgate::Waiting;
 
 use tollgate::{
     AcquireError, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota, RateLimiter,
-    Semaphore, Throttle, Timeout, all,
+    Semaphore, Throttle, all,
 };
 
 #[cfg(feature = "tokio")]
@@ -73,7 +74,9 @@ fn it_ends_by_the_clock_of_the_limiter_whatever_is_in_between() {
             .acquire()
             .timeout(SECOND)
     });
-    ends_by_its_clock(|limiter| Timeout::new(async move { limiter.acquire().await }, SECOND));
+    ends_by_its_clock(|limiter| {
+        Waiting::new(async move { limiter.acquire().into_inner().await }).timeout(SECOND)
+    });
     assert_eq!(semaphore.available_permits(), 1);
 }
 
@@ -110,7 +113,7 @@ fn a_reservation_that_is_made_inside_a_timeout_is_not_refused_by_it() {
     let limiter = owed(&clock);
     for duration in [Duration::ZERO, NANOSECOND, SECOND] {
         let makes = async { limiter.reserve() };
-        let reservation = Waiter::new(Timeout::new(makes, duration)).granted();
+        let reservation = Waiter::new(Waiting::new(makes).timeout(duration)).granted();
         assert_eq!((reservation.delay(), limiter.waiting()), (SECOND, 1));
         // And it is as good as any: awaited elsewhere it has all the time that it needs.
         let mut waiter = Waiter::parked(reservation);
@@ -366,7 +369,7 @@ fn what_time_one_wait_has_is_nothing_to_another() {
 fn a_poll_that_panics_leaves_its_time_to_nobody() {
     let clock = Clock::manual();
     let panics = poll_fn(|_| -> Poll<()> { panic!("on purpose") });
-    let mut waiter = Waiter::new(Timeout::new(Timeout::new(panics, NANOSECOND), SECOND));
+    let mut waiter = Waiter::new(Waiting::new(panics).timeout(NANOSECOND).timeout(SECOND));
     assert!(catch_unwind(AssertUnwindSafe(|| waiter.poll())).is_err());
     drop(waiter);
     an_unrelated_limiter_lets_wait(&clock);
@@ -401,12 +404,12 @@ fn a_semaphore_after_a_limiter_does_not_wait_by_its_clock() {
 fn a_limiter_that_was_not_waited_for_after_all_tells_nobody_else_its_clock() {
     let clock = Clock::manual();
     let limiter = owed(&clock);
-    let mut loses = limiter.acquire();
+    let mut loses = limiter.acquire().into_inner();
     let wins = poll_fn(|context| {
         assert!(Pin::new(&mut loses).poll(context).is_pending());
         Poll::Ready(())
     });
-    Waiter::new(Timeout::new(wins, SECOND)).granted();
+    Waiter::new(Waiting::new(wins).timeout(SECOND)).granted();
     a_semaphore_does_not_wait_by(&clock);
 }
 
@@ -414,13 +417,60 @@ fn a_limiter_that_was_not_waited_for_after_all_tells_nobody_else_its_clock() {
 fn a_limiter_whose_wait_panicked_tells_nobody_else_its_clock() {
     let clock = Clock::manual();
     let limiter = owed(&clock);
-    let mut loses = limiter.acquire();
+    let mut loses = limiter.acquire().into_inner();
     let panics = poll_fn(|context| -> Poll<()> {
         assert!(Pin::new(&mut loses).poll(context).is_pending());
         panic!("on purpose")
     });
-    let mut waiter = Waiter::new(Timeout::new(panics, SECOND));
+    let mut waiter = Waiter::new(Waiting::new(panics).timeout(SECOND));
     assert!(catch_unwind(AssertUnwindSafe(|| waiter.poll())).is_err());
     drop(waiter);
     a_semaphore_does_not_wait_by(&clock);
+}
+
+/// Calls [`an_unrelated_limiter_lets_wait`] when it is woken.
+struct WaitsWhenWoken(ManualClock);
+
+impl Wake for WaitsWhenWoken {
+    fn wake(self: Arc<Self>) {
+        an_unrelated_limiter_lets_wait(&self.0);
+    }
+}
+
+/// A waker, a closure and another future run inside the poll of a wait with a timeout; the waits that
+/// they make have nothing to do with it.
+#[test]
+fn a_wait_made_inside_a_poll_with_a_timeout_is_not_refused_by_it() {
+    let clock = Clock::manual();
+    let inside = |run: &dyn Fn()| {
+        let wait = poll_fn(|_| {
+            assert_eq!(tollgate::throttle::remaining_timeout(), Some(NANOSECOND));
+            run();
+            assert_eq!(tollgate::throttle::remaining_timeout(), Some(NANOSECOND));
+            Poll::Ready(())
+        });
+        let wait = Waiting::new(wait).timeout(NANOSECOND).timeout(SECOND);
+        Waiter::new(wait).granted();
+    };
+    inside(&|| an_unrelated_limiter_lets_wait(&clock));
+    inside(&|| Waker::from(Arc::new(WaitsWhenWoken(clock.clone()))).wake());
+    inside(&|| {
+        let limiter = owed(&clock);
+        let reservation = limiter.reserve().unwrap();
+        assert_eq!(reservation.delay(), SECOND);
+        assert!(poll_once(&mut Box::pin(reservation)).is_pending());
+    });
+    // A semaphore's waker is called inside the poll that cancels the wait before it.
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let mut woken = Box::pin(semaphore.acquire());
+    let waker = Waker::from(Arc::new(WaitsWhenWoken(clock.clone())));
+    assert!(
+        woken
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+    );
+    let held = Mutex::new(Some(held));
+    inside(&|| drop(held.lock().unwrap().take()));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::executor;
 use tokio::runtime::{Builder, Runtime};
-use tollgate::{ErrorKind, Semaphore, Timeout};
+use tollgate::{ErrorKind, Semaphore, Waiting};
 
 use crate::support::{Waiter, assert_at_rest, kind};
 
@@ -157,7 +157,7 @@ fn a_wait_that_began_in_a_runtime_times_out_when_its_thread_blocks() {
         let semaphore = Semaphore::new(0);
         let mut waiting = Box::pin(semaphore.acquire().timeout(SHORT));
         assert!(futures::poll!(&mut waiting).is_pending());
-        let result = Timeout::new(waiting, LONG).wait();
+        let result = Waiting::new(waiting).timeout(LONG).wait();
         assert_eq!(kind(result), ErrorKind::TimedOut);
         assert_at_rest(&semaphore, 0);
     });

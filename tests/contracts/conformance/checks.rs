@@ -16,7 +16,7 @@ pub(crate) fn an_entry_is_ready_while_there_is_room<S: Subject>() {
     let waiting = parked::<S>(&throttle);
     drop(waiting);
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     assert_at_rest::<S>(&throttle, 3);
 }
@@ -34,12 +34,12 @@ pub(crate) fn who_waits_is_woken_when_there_is_room<S: Subject>() {
     let mut permits = fill::<S>(&throttle, 2);
     let mut waiting = parked::<S>(&throttle);
     assert_eq!(waiting.wakes(), 0);
-    throttle.undo(permits.remove(0));
+    throttle.rollback(permits.remove(0));
     assert!(waiting.wakes() > 0);
     permits.push(waiting.granted());
     assert_no_room(throttle.try_enter());
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     assert_at_rest::<S>(&throttle, 2);
 }
@@ -52,9 +52,9 @@ pub(crate) fn who_gives_up_holds_nobody_back<S: Subject>() {
     for gives_up in [4, 2, 0] {
         drop(line.remove(gives_up));
     }
-    throttle.undo(permit);
+    throttle.rollback(permit);
     for waiting in &mut line {
-        throttle.undo(waiting.granted());
+        throttle.rollback(waiting.granted());
     }
     assert_at_rest::<S>(&throttle, 1);
 }
@@ -64,15 +64,15 @@ pub(crate) fn granted_then_dropped_is_passed_on<S: Subject>() {
     let permit = throttle.try_enter().unwrap();
     let woken = parked::<S>(&throttle);
     let mut next = parked::<S>(&throttle);
-    throttle.undo(permit);
+    throttle.rollback(permit);
     assert!(woken.wakes() > 0);
     drop(woken);
     assert!(next.wakes() > 0);
-    throttle.undo(next.granted());
+    throttle.rollback(next.granted());
     // And with nobody to pass it on to.
     let permit = throttle.try_enter().unwrap();
     let woken = parked::<S>(&throttle);
-    throttle.undo(permit);
+    throttle.rollback(permit);
     drop(woken);
     assert_at_rest::<S>(&throttle, 1);
 }
@@ -82,10 +82,10 @@ pub(crate) fn never_polled_holds_nobody_back<S: Subject>() {
     let permit = throttle.try_enter().unwrap();
     let stored: Vec<_> = (0..5).map(|_| Waiter::new(throttle.enter())).collect();
     let mut waiting = parked::<S>(&throttle);
-    throttle.undo(permit);
-    throttle.undo(waiting.granted());
+    throttle.rollback(permit);
+    throttle.rollback(waiting.granted());
     for mut entry in stored {
-        throttle.undo(entry.granted());
+        throttle.rollback(entry.granted());
     }
     assert_at_rest::<S>(&throttle, 1);
 }
@@ -95,7 +95,7 @@ pub(crate) fn put_aside_and_then_dropped_holds_nobody_back<S: Subject>() {
     let permit = throttle.try_enter().unwrap();
     let aside = parked::<S>(&throttle);
     let mut behind = parked::<S>(&throttle);
-    throttle.undo(permit);
+    throttle.rollback(permit);
     // Where overtaking is possible, it may be let in at once.
     let permit = match behind.poll() {
         Poll::Ready(entered) => entered.unwrap(),
@@ -104,7 +104,7 @@ pub(crate) fn put_aside_and_then_dropped_holds_nobody_back<S: Subject>() {
             behind.granted()
         }
     };
-    throttle.undo(permit);
+    throttle.rollback(permit);
     drop(behind);
     assert_at_rest::<S>(&throttle, 1);
 }
@@ -117,9 +117,9 @@ pub(crate) fn polling_in_vain_changes_nothing<S: Subject>() {
     for _ in 0..10 {
         assert!(second.is_pending() && first.is_pending());
     }
-    throttle.undo(permit);
-    throttle.undo(first.granted());
-    throttle.undo(second.granted());
+    throttle.rollback(permit);
+    throttle.rollback(first.granted());
+    throttle.rollback(second.granted());
     assert_at_rest::<S>(&throttle, 1);
 }
 
@@ -130,10 +130,10 @@ pub(crate) fn another_waker_displaces_the_old_one<S: Subject>() {
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     assert!(waiting.poll_with(&waker).is_pending());
-    throttle.undo(permit);
+    throttle.rollback(permit);
     assert_eq!(waiting.wakes(), 0);
     assert!(counter.count() > 0);
-    throttle.undo(waiting.granted());
+    throttle.rollback(waiting.granted());
     assert_at_rest::<S>(&throttle, 1);
 }
 
@@ -147,8 +147,8 @@ pub(crate) fn no_waker_is_kept<S: Subject>() {
     assert!(served.poll_with(&waker).is_pending());
     assert!(gives_up.poll_with(&waker).is_pending());
     drop(gives_up);
-    throttle.undo(permit);
-    throttle.undo(served.granted());
+    throttle.rollback(permit);
+    throttle.rollback(served.granted());
     drop((served, waker));
     assert_eq!(Arc::strong_count(&counter), 1);
 }

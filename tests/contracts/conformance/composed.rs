@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tollgate::{
     AcquireError, All, BoxEnter, BoxPermit, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle,
-    TryThrottle, all,
+    TryThrottle, Waiting, all,
 };
 
 use super::ours::rates::limiter;
@@ -34,12 +34,12 @@ impl<T: Throttle> Throttle for Closable<T> {
     type Permit = T::Permit;
     type Enter = T::Enter;
 
-    fn enter(&self) -> T::Enter {
+    fn enter(&self) -> Waiting<T::Enter> {
         self.throttle.enter()
     }
 
-    fn undo(&self, permit: T::Permit) {
-        self.throttle.undo(permit);
+    fn rollback(&self, permit: T::Permit) {
+        self.throttle.rollback(permit);
     }
 }
 
@@ -169,12 +169,12 @@ impl Throttle for TriesByPolling {
     type Permit = BoxPermit;
     type Enter = BoxEnter;
 
-    fn enter(&self) -> BoxEnter {
+    fn enter(&self) -> Waiting<BoxEnter> {
         self.0.enter()
     }
 
-    fn undo(&self, permit: BoxPermit) {
-        self.0.undo(permit);
+    fn rollback(&self, permit: BoxPermit) {
+        self.0.rollback(permit);
     }
 }
 

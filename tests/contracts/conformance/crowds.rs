@@ -47,7 +47,7 @@ impl<S: Subject> Crowd<S> {
             }
             4 | 5 if !self.inside.is_empty() => {
                 let leaves = random.below(self.inside.len() as u32) as usize;
-                self.throttle.undo(self.inside.swap_remove(leaves));
+                self.throttle.rollback(self.inside.swap_remove(leaves));
             }
             _ => self.run_woken(),
         }
@@ -78,7 +78,7 @@ impl<S: Subject> Crowd<S> {
     fn empty(&mut self) {
         self.run_woken();
         while !self.inside.is_empty() {
-            self.throttle.undo(self.inside.swap_remove(0));
+            self.throttle.rollback(self.inside.swap_remove(0));
             self.run_woken();
         }
         assert_at_rest::<S>(&self.throttle, LIMIT);
@@ -116,7 +116,7 @@ pub(crate) fn closing_in_the_midst_of_a_crowd_leaves_nobody_waiting<S: Subject>(
         }
         assert!(crowd.inside.len() <= LIMIT, "too many are inside");
         for permit in crowd.inside {
-            crowd.throttle.undo(permit);
+            crowd.throttle.rollback(permit);
         }
         let refused = Waiter::new(crowd.throttle.enter()).refused();
         assert_eq!(refused, ErrorKind::Closed);
@@ -144,7 +144,9 @@ pub(crate) fn threads_leave_nobody_asleep_while_there_is_room<S: Subject>() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 together();
-                permits.into_iter().for_each(|permit| throttle.undo(permit));
+                permits
+                    .into_iter()
+                    .for_each(|permit| throttle.rollback(permit));
             });
             scope.spawn(|| {
                 together();

@@ -5,20 +5,20 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{ErrorKind, Throttle, Timeout};
+use tollgate::{ErrorKind, Throttle};
 
 use super::subject::{Limit, Subject, assert_at_rest, fill, parked};
 use crate::support::Waiter;
 
 pub(crate) fn a_wait_of_no_time_takes_what_there_is<S: Subject>() {
     let throttle = S::with_limit(1);
-    let permit = Waiter::new(Timeout::new(throttle.enter(), Duration::ZERO)).granted();
-    let mut late = Waiter::new(Timeout::new(throttle.enter(), Duration::ZERO));
+    let permit = Waiter::new(throttle.enter().timeout(Duration::ZERO)).granted();
+    let mut late = Waiter::new(throttle.enter().timeout(Duration::ZERO));
     assert_eq!(late.refused(), ErrorKind::TimedOut);
     // It holds no place, although it is still there.
     let mut waiting = parked::<S>(&throttle);
-    throttle.undo(permit);
-    throttle.undo(waiting.granted());
+    throttle.rollback(permit);
+    throttle.rollback(waiting.granted());
     assert_at_rest::<S>(&throttle, 1);
     drop(late);
 }
@@ -34,12 +34,12 @@ pub(crate) fn blocked_threads_are_let_in_as_others_leave<S: Subject>() {
         }
         // One of them is let in for each that leaves, whichever it is.
         for _ in 0..4 {
-            throttle.undo(permits.remove(0));
+            throttle.rollback(permits.remove(0));
             permits.push(entered.recv().unwrap());
         }
     });
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     assert_at_rest::<S>(&throttle, 2);
 }
@@ -49,7 +49,7 @@ mod with_tokio {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio_util::sync::CancellationToken;
-    use tollgate::{CancelOn, TryThrottle};
+    use tollgate::TryThrottle;
 
     use super::*;
     use crate::support::{kind, paused_runtime};
@@ -57,9 +57,9 @@ mod with_tokio {
     pub(crate) fn a_cancelled_token_takes_nothing<S: Subject>() {
         let throttle = S::with_limit(1);
         let token = CancellationToken::new();
-        let made_before = CancelOn::new(throttle.enter(), &token);
+        let made_before = throttle.enter().cancel_on(&token);
         token.cancel();
-        let made_after = CancelOn::new(throttle.enter(), &token);
+        let made_after = throttle.enter().cancel_on(&token);
         for wait in [made_before, made_after] {
             let mut cancelled = Waiter::new(wait);
             assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
@@ -71,14 +71,14 @@ mod with_tokio {
         let throttle = S::with_limit(1);
         let token = CancellationToken::new();
         let permit = throttle.try_enter().unwrap();
-        let mut cancelled = Waiter::parked(CancelOn::new(throttle.enter(), &token));
+        let mut cancelled = Waiter::parked(throttle.enter().cancel_on(&token));
         let mut behind = parked::<S>(&throttle);
         token.cancel();
         assert!(cancelled.wakes() > 0);
         assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
-        throttle.undo(permit);
+        throttle.rollback(permit);
         assert!(behind.wakes() > 0);
-        throttle.undo(behind.granted());
+        throttle.rollback(behind.granted());
         assert_at_rest::<S>(&throttle, 1);
         drop(cancelled);
     }
@@ -87,15 +87,15 @@ mod with_tokio {
         let throttle = S::with_limit(1);
         let token = CancellationToken::new();
         let permit = throttle.try_enter().unwrap();
-        let mut cancelled = Waiter::parked(CancelOn::new(throttle.enter(), &token));
+        let mut cancelled = Waiter::parked(throttle.enter().cancel_on(&token));
         let mut behind = parked::<S>(&throttle);
-        throttle.undo(permit);
+        throttle.rollback(permit);
         assert!(cancelled.wakes() > 0);
         token.cancel();
         assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
         // Although the future that was cancelled is still there.
         assert!(behind.wakes() > 0);
-        throttle.undo(behind.granted());
+        throttle.rollback(behind.granted());
         assert_at_rest::<S>(&throttle, 1);
         drop(cancelled);
     }
@@ -109,7 +109,7 @@ mod with_tokio {
             let begun = AtomicUsize::new(0);
             let wait = || {
                 begun.fetch_add(1, Ordering::SeqCst);
-                kind(CancelOn::new(throttle.enter(), &token).wait())
+                kind(throttle.enter().cancel_on(&token).wait())
             };
             thread::scope(|scope| {
                 let blocked: Vec<_> = (0..3).map(|_| scope.spawn(wait)).collect();
@@ -121,7 +121,7 @@ mod with_tokio {
                     assert_eq!(thread.join().unwrap(), ErrorKind::Cancelled);
                 }
             });
-            throttle.undo(permit);
+            throttle.rollback(permit);
             assert_at_rest::<S>(&throttle, 1);
         }
     }
@@ -135,7 +135,7 @@ mod with_tokio {
 
     /// It is known that nobody can go for an hour.
     fn refuses_at_once<S: Subject>(throttle: &S::Throttle) {
-        let mut late = Waiter::new(Timeout::new(throttle.enter(), SECOND));
+        let mut late = Waiter::new(throttle.enter().timeout(SECOND));
         assert_eq!(late.refused(), ErrorKind::TimedOut);
     }
 
@@ -147,15 +147,15 @@ mod with_tokio {
                 refuses_at_once::<S>(&throttle);
                 return;
             }
-            let mut late = Waiter::parked(Timeout::new(throttle.enter(), SECOND));
+            let mut late = Waiter::parked(throttle.enter().timeout(SECOND));
             let mut behind = parked::<S>(&throttle);
             tokio::time::advance(SECOND - Duration::from_millis(1)).await;
             assert!(late.is_pending());
             tokio::time::advance(Duration::from_millis(1)).await;
             assert!(late.wakes() > 0);
             assert_eq!(late.refused(), ErrorKind::TimedOut);
-            throttle.undo(permit);
-            throttle.undo(behind.granted());
+            throttle.rollback(permit);
+            throttle.rollback(behind.granted());
             assert_at_rest::<S>(&throttle, 1);
             drop(late);
         });
@@ -168,10 +168,10 @@ mod with_tokio {
             }
             let throttle = S::with_limit(1);
             let permit = throttle.try_enter().unwrap();
-            let mut waiting = Waiter::parked(Timeout::new(throttle.enter(), SECOND));
-            throttle.undo(permit);
+            let mut waiting = Waiter::parked(throttle.enter().timeout(SECOND));
+            throttle.rollback(permit);
             tokio::time::advance(SECOND).await;
-            throttle.undo(waiting.granted());
+            throttle.rollback(waiting.granted());
             assert_at_rest::<S>(&throttle, 1);
         });
     }

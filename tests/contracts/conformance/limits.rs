@@ -19,7 +19,7 @@ pub(crate) fn at_the_limit_nobody_is_let_in<L: Limit>() {
             assert!(L::wait_briefly(&handle).is_none());
         }
         for permit in permits {
-            L::undo(&handle, permit);
+            L::rollback(&handle, permit);
         }
         assert_at_rest::<L>(&handle, limit);
     }
@@ -33,7 +33,7 @@ pub(crate) fn who_need_not_wait_is_let_in_at_once<L: Limit>() {
     ];
     assert_no_room(L::try_enter(&handle));
     for permit in permits {
-        L::undo(&handle, permit);
+        L::rollback(&handle, permit);
     }
     assert_at_rest::<L>(&handle, 2);
 }
@@ -46,11 +46,11 @@ pub(crate) fn a_clone_shares_the_limit<L: Limit>() {
     assert_no_room(L::try_enter(&handle));
     assert_no_room(L::try_enter(&clone));
     // It does not matter by which handle.
-    L::undo(&handle, other);
+    L::rollback(&handle, other);
     let third = L::try_enter(&clone).unwrap();
     assert_no_room(L::try_enter(&handle));
-    L::undo(&clone, permit);
-    L::undo(&handle, third);
+    L::rollback(&clone, permit);
+    L::rollback(&handle, third);
     assert_at_rest::<L>(&clone, 2);
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn an_entry_that_is_undone_makes_room<L: Limit>() {
     for _ in 0..10 {
         let permit = L::try_enter(&handle).unwrap();
         assert_no_room(L::try_enter(&handle));
-        L::undo(&handle, permit);
+        L::rollback(&handle, permit);
     }
     assert_at_rest::<L>(&handle, 1);
 }
@@ -107,7 +107,7 @@ pub(crate) fn closing_refuses_newcomers<L: Limit>() {
     refuses();
     L::close(&handle);
     refuses();
-    L::undo(&handle, permit);
+    L::rollback(&handle, permit);
     refuses();
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn closing_ends_the_waits_of_threads<L: Limit>() {
                 assert_eq!(thread.join().unwrap(), ErrorKind::Closed);
             }
         });
-        L::undo(&handle, permit);
+        L::rollback(&handle, permit);
     }
 }
 
@@ -155,7 +155,7 @@ fn stay<L: Limit>(handle: &L::Handle, permit: L::Permit, inside: &AtomicUsize) {
     assert!(now <= LIMIT, "too many are inside");
     thread::yield_now();
     inside.fetch_sub(1, Ordering::SeqCst);
-    L::undo(handle, permit);
+    L::rollback(handle, permit);
 }
 
 pub(crate) fn threads_never_exceed_the_limit<L: Limit>() {

@@ -12,11 +12,11 @@ pub(crate) fn a_clone_shares_the_line<S: Subject>() {
     let clone = throttle.clone();
     let permit = throttle.try_enter().unwrap();
     let mut waiting = parked::<S>(&clone);
-    throttle.undo(permit);
+    throttle.rollback(permit);
     let permit = waiting.granted();
     let mut waiting = parked::<S>(&throttle);
-    clone.undo(permit);
-    throttle.undo(waiting.granted());
+    clone.rollback(permit);
+    throttle.rollback(waiting.granted());
     assert_at_rest::<S>(&clone, 1);
 }
 
@@ -37,13 +37,13 @@ pub(crate) fn who_came_first_is_woken_first<S: Subject>() {
     let throttle = S::with_limit(1);
     let permit = throttle.try_enter().unwrap();
     let mut line: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
-    throttle.undo(permit);
+    throttle.rollback(permit);
     let woken = |waiting: &Waiter<_>| waiting.wakes() > 0;
     assert!(woken(&line[0]) && !line[1..].iter().any(woken));
     // Whoever gives up has its turn taken by the next one.
     drop(line.remove(0));
     assert!(woken(&line[0]) && !line[1..].iter().any(woken));
-    throttle.undo(line[0].granted());
+    throttle.rollback(line[0].granted());
     drop(line);
     assert_at_rest::<S>(&throttle, 1);
 }
@@ -56,11 +56,11 @@ pub(crate) fn waiters_are_let_in_in_the_order_in_which_they_joined<S: Subject>()
     let mut permit = throttle.try_enter().unwrap();
     let mut line: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
     for next in 0..line.len() {
-        throttle.undo(permit);
+        throttle.rollback(permit);
         assert!(line[next + 1..].iter_mut().all(Waiter::is_pending));
         permit = line[next].granted();
     }
-    throttle.undo(permit);
+    throttle.rollback(permit);
     assert_at_rest::<S>(&throttle, 1);
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn several_returns_let_as_many_in<S: Subject>() {
     let mut line: Vec<_> = (0..CROWD).map(|_| parked::<S>(&throttle)).collect();
     // All come back before anybody has run.
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     let woken = line.iter().filter(|waiting| waiting.wakes() > 0).count();
     assert_eq!(woken == CROWD, S::GUARANTEES.wakes_each);
@@ -84,7 +84,7 @@ pub(crate) fn several_returns_let_as_many_in<S: Subject>() {
         })
         .collect();
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     assert_at_rest::<S>(&throttle, CROWD);
 }
@@ -97,7 +97,7 @@ pub(crate) fn several_returns_pass_those_by_who_give_up<S: Subject>() {
     let give_up: Vec<_> = (0..CROWD).map(|_| parked::<S>(&throttle)).collect();
     let mut behind: Vec<_> = (0..CROWD).map(|_| parked::<S>(&throttle)).collect();
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     drop(give_up);
     let permits: Vec<_> = behind
@@ -108,7 +108,7 @@ pub(crate) fn several_returns_pass_those_by_who_give_up<S: Subject>() {
         })
         .collect();
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     assert_at_rest::<S>(&throttle, CROWD);
 }
@@ -120,13 +120,13 @@ pub(crate) fn newcomers_do_not_overtake<S: Subject>() {
     let throttle = S::with_limit(1);
     let permit = throttle.try_enter().unwrap();
     let mut woken = parked::<S>(&throttle);
-    throttle.undo(permit);
+    throttle.rollback(permit);
     assert_no_room(throttle.try_enter());
     let mut newcomer = parked::<S>(&throttle);
     let permit = woken.granted();
     assert!(newcomer.is_pending());
-    throttle.undo(permit);
-    throttle.undo(newcomer.granted());
+    throttle.rollback(permit);
+    throttle.rollback(newcomer.granted());
     assert_at_rest::<S>(&throttle, 1);
 }
 
@@ -135,20 +135,20 @@ pub(crate) fn who_was_overtaken_is_let_in_later<S: Subject>() {
     let throttle = S::with_limit(2);
     let mut permits = fill::<S>(&throttle, 2);
     let mut overtaken = parked::<S>(&throttle);
-    throttle.undo(permits.remove(0));
+    throttle.rollback(permits.remove(0));
     let overtakes = throttle.try_enter();
     assert_eq!(overtakes.is_err(), S::GUARANTEES.no_overtaking);
     if let Ok(permit) = overtakes {
         assert!(overtaken.is_pending());
         let seen = overtaken.wakes();
-        throttle.undo(permits.remove(0));
+        throttle.rollback(permits.remove(0));
         assert!(overtaken.wakes() > seen);
         permits.push(permit);
     }
     permits.push(overtaken.granted());
     assert_no_room(throttle.try_enter());
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     assert_at_rest::<S>(&throttle, 2);
 }
@@ -167,7 +167,7 @@ pub(crate) fn closing_refuses_everybody<S: Subject>() {
         assert_eq!(waiting.refused(), ErrorKind::Closed);
     }
     for permit in permits {
-        throttle.undo(permit);
+        throttle.rollback(permit);
     }
     assert_eq!(kind(throttle.try_enter()), ErrorKind::Closed);
     assert_eq!(Waiter::new(made_before).refused(), ErrorKind::Closed);
@@ -182,7 +182,7 @@ pub(crate) fn closing_after_a_return_leaves_nobody_waiting<S: Subject>() {
     let throttle = S::with_limit(2);
     let mut permits = fill::<S>(&throttle, 2);
     let mut line: Vec<_> = (0..5).map(|_| parked::<S>(&throttle)).collect();
-    throttle.undo(permits.remove(0));
+    throttle.rollback(permits.remove(0));
     S::close(&throttle);
     let mut entered = 0;
     for waiting in &mut line {
@@ -193,13 +193,13 @@ pub(crate) fn closing_after_a_return_leaves_nobody_waiting<S: Subject>() {
         match output {
             Ok(permit) => {
                 entered += 1;
-                throttle.undo(permit);
+                throttle.rollback(permit);
             }
             Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
         }
     }
     // Only by what was given to it before the close.
     assert!(entered <= 1);
-    throttle.undo(permits.remove(0));
+    throttle.rollback(permits.remove(0));
     assert_eq!(kind(throttle.try_enter()), ErrorKind::Closed);
 }

@@ -246,7 +246,7 @@ impl Limit for Condvar {
         request.timeout(nanosecond).wait().ok()
     }
 
-    fn undo(_: &Self::Handle, permit: Self::Permit) {
+    fn rollback(_: &Self::Handle, permit: Self::Permit) {
         drop(permit);
     }
 }

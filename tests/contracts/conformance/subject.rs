@@ -2,9 +2,9 @@
 
 use std::fmt::Debug;
 use std::task::Poll;
-use std::time::Duration;
+use tollgate::Waiting;
 
-use tollgate::{AcquireError, ErrorKind, Throttle, Timeout, TryThrottle};
+use tollgate::{AcquireError, ErrorKind, Throttle, TryThrottle};
 
 use crate::support::Waiter;
 
@@ -29,7 +29,7 @@ pub(crate) trait Limit {
     /// Begins to wait, and gives up as soon as it would have to.
     fn wait_briefly(handle: &Self::Handle) -> Option<Self::Permit>;
 
-    fn undo(handle: &Self::Handle, permit: Self::Permit);
+    fn rollback(handle: &Self::Handle, permit: Self::Permit);
 }
 
 /// A kind of throttle, and how to make one.
@@ -67,9 +67,8 @@ impl<S: Subject> Limit for S {
         throttle.try_enter()
     }
 
-    /// By way of a timeout, since a wait that is not known has no `wait` of its own.
     fn wait(throttle: &Self::Handle) -> Result<Self::Permit, AcquireError> {
-        Timeout::new(throttle.enter(), Duration::MAX).wait()
+        throttle.enter().wait()
     }
 
     fn wait_briefly(throttle: &Self::Handle) -> Option<Self::Permit> {
@@ -84,8 +83,8 @@ impl<S: Subject> Limit for S {
         }
     }
 
-    fn undo(throttle: &Self::Handle, permit: Self::Permit) {
-        throttle.undo(permit);
+    fn rollback(throttle: &Self::Handle, permit: Self::Permit) {
+        throttle.rollback(permit);
     }
 }
 
@@ -100,7 +99,7 @@ pub(crate) struct Guarantees {
     /// Two that come back at once wake two; otherwise the second one is woken when the first has
     /// run.
     pub(crate) wakes_each: bool,
-    /// A permit is held, and makes room when it is dropped; otherwise only `undo` does.
+    /// A permit is held, and makes room when it is dropped; otherwise only `rollback` does.
     pub(crate) held: bool,
     /// It knows how long a wait would be, and refuses at once one that ends after its deadline.
     #[cfg_attr(
@@ -127,7 +126,7 @@ impl Guarantees {
 pub(crate) type PermitOf<S> = <<S as Subject>::Throttle as Throttle>::Permit;
 
 /// The wait of a subject.
-pub(crate) type EnterOf<S> = <<S as Subject>::Throttle as Throttle>::Enter;
+pub(crate) type EnterOf<S> = Waiting<<<S as Subject>::Throttle as Throttle>::Enter>;
 
 /// Somebody in line.
 #[track_caller]
@@ -158,6 +157,6 @@ pub(crate) fn assert_at_rest<L: Limit>(handle: &L::Handle, limit: usize) {
     let permits = fill::<L>(handle, limit);
     assert_no_room(L::try_enter(handle));
     for permit in permits {
-        L::undo(handle, permit);
+        L::rollback(handle, permit);
     }
 }

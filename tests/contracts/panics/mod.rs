@@ -396,12 +396,12 @@ mod with_tokio {
         let semaphore = Arc::new(Semaphore::new(1));
         let token = CancellationToken::new();
         let shared = || Arc::clone(&semaphore);
-        polled_again(semaphore.acquire_cancellable(&token));
-        polled_again(shared().acquire_owned_cancellable(token.clone()));
+        polled_again(semaphore.acquire().cancel_on(&token));
+        polled_again(shared().acquire_owned().cancel_on(token.clone()));
         polled_again(semaphore.wait_idle().cancel_on(&token));
         token.cancel();
         polled_again(semaphore.acquire().cancel_on(&token));
-        polled_again(semaphore.acquire_cancellable(&token).timeout(SECOND));
+        polled_again(semaphore.acquire().cancel_on(&token).timeout(SECOND));
         polled_again(semaphore.acquire().timeout(SECOND).cancel_on(&token));
         assert_at_rest(&semaphore, 1);
     }

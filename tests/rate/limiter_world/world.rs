@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
+use tollgate::Waiting;
 
 use proptest::sample::Index;
 use tollgate::rate::AcquireOwned;
@@ -18,8 +19,8 @@ use crate::support::{Waiter, poll_once};
 
 /// Somebody who waits, or who was served and has not looked.
 enum Asker {
-    Future(Waiter<AcquireOwned>),
-    Reserved(Box<Reservation>),
+    Future(Waiter<Waiting<AcquireOwned>>),
+    Reserved(Box<Waiting<Reservation>>),
 }
 
 pub(crate) struct World<M> {

@@ -116,7 +116,7 @@ fn a_wait_that_is_cancelled_gives_back_what_was_charged() {
 fn a_waiter_that_is_cancelled_moves_up_those_behind_it() {
     let token = tokio_util::sync::CancellationToken::new();
     let (clock, limiter) = spent(TEN);
-    let mut waiting = Waiter::parked(limiter.acquire_cancellable(&token));
+    let mut waiting = Waiter::parked(limiter.acquire().cancel_on(&token));
     let mut next = Waiter::parked(limiter.acquire());
     clock.advance(ms(30));
     token.cancel();
@@ -124,7 +124,7 @@ fn a_waiter_that_is_cancelled_moves_up_those_behind_it() {
     assert_due(&clock, &mut next, ms(70));
     // A token that is cancelled already takes nothing.
     clock.advance(ms(100));
-    let refused = Waiter::new(limiter.acquire_cancellable(&token)).refused();
+    let refused = Waiter::new(limiter.acquire().cancel_on(&token)).refused();
     assert_eq!(refused, ErrorKind::Cancelled);
     assert_available(&limiter, 1);
 }
@@ -144,7 +144,7 @@ fn a_handle_with_a_cost_may_move_into_a_task() {
     clock.advance(ms(200));
     let charge = bytes.try_acquire().unwrap();
     assert_eq!(charge.cost(), 20);
-    bytes.undo(charge);
+    bytes.rollback(charge);
     assert_eq!(limiter.available(), 20);
 }
 

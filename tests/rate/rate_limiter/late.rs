@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use tollgate::Waiting;
 
 use tollgate::rate::AcquireOwned;
 use tollgate::{Clock, ManualClock, MissedTick, Quota, RateLimiter};
@@ -34,7 +35,7 @@ impl Scene {
     }
 
     /// Somebody whose waker takes that long.
-    fn slow(&self, takes: Duration) -> Waiter<AcquireOwned> {
+    fn slow(&self, takes: Duration) -> Waiter<Waiting<AcquireOwned>> {
         let mut waiter = Waiter::new(Arc::clone(&self.limiter).acquire_owned());
         let clock = self.clock.clone();
         let waker = calls_when_woken(move || clock.advance(takes));
@@ -42,7 +43,7 @@ impl Scene {
         waiter
     }
 
-    fn line(&self, costs: &[u64]) -> Vec<Waiter<AcquireOwned>> {
+    fn line(&self, costs: &[u64]) -> Vec<Waiter<Waiting<AcquireOwned>>> {
         let costs = costs.iter();
         let join = |cost: &u64| Arc::clone(&self.limiter).acquire_many_owned(*cost);
         costs.map(|cost| Waiter::parked(join(cost))).collect()

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tollgate::Waiting;
 
 use tollgate::rate::AcquireOwned;
 use tollgate::{Algorithm, Clock, ManualClock, MissedTick, Quota, RateLimiter};
@@ -23,7 +24,7 @@ fn spent(quota: Quota) -> (ManualClock, Arc<RateLimiter>) {
     (clock, Arc::new(limiter))
 }
 
-fn line(limiter: &Arc<RateLimiter>, costs: &[u64]) -> Vec<Waiter<AcquireOwned>> {
+fn line(limiter: &Arc<RateLimiter>, costs: &[u64]) -> Vec<Waiter<Waiting<AcquireOwned>>> {
     let costs = costs.iter();
     let join = |cost: &u64| Arc::clone(limiter).acquire_many_owned(*cost);
     costs.map(|cost| Waiter::parked(join(cost))).collect()

@@ -1,6 +1,7 @@
 //! A place in line that one can look at, wait for, keep, or give up.
 
 use std::time::Duration;
+use tollgate::Waiting;
 
 use tollgate::{Clock, ErrorKind, Oversize, Quota, RateLimiter, Reservation};
 
@@ -8,15 +9,18 @@ use super::scene::{FIFTY, TEN, TICK, assert_due, assert_limited, at, limiter, li
 use crate::support::random::Random;
 use crate::support::{Waiter, kind};
 
-fn reserve(limiter: &RateLimiter, costs: &[u64]) -> Vec<Reservation> {
+fn reserve(limiter: &RateLimiter, costs: &[u64]) -> Vec<Waiting<Reservation>> {
     let costs = costs.iter();
     costs
         .map(|cost| limiter.reserve_many(*cost).unwrap())
         .collect()
 }
 
-fn delays(reservations: &[Reservation]) -> Vec<Duration> {
-    reservations.iter().map(Reservation::delay).collect()
+fn delays(reservations: &[Waiting<Reservation>]) -> Vec<Duration> {
+    reservations
+        .iter()
+        .map(|reservation| reservation.delay())
+        .collect()
 }
 
 #[test]
@@ -25,7 +29,10 @@ fn each_knows_when_its_turn_comes() {
     let reservations = reserve(&limiter, &[20, 40, 1, 50]);
     assert_eq!(delays(&reservations), [ms(0), ms(100), ms(110), ms(610)]);
     assert_eq!(limiter.waiting(), 3);
-    let costs: Vec<_> = reservations.iter().map(Reservation::cost).collect();
+    let costs: Vec<_> = reservations
+        .iter()
+        .map(|reservation| reservation.cost())
+        .collect();
     assert_eq!(costs, [20, 40, 1, 50]);
     clock.advance(ms(100) - TICK);
     assert_eq!(delays(&reservations)[1..3], [TICK, ms(10) + TICK]);
@@ -147,7 +154,7 @@ fn one_that_is_confirmed_keeps_its_place_and_delays_those_behind_it() {
     let (clock, limiter) = spent(TEN);
     let reservations = reserve(&limiter, &[1, 1]);
     let mut last = Waiter::parked(limiter.acquire());
-    let delays: Vec<_> = reservations.into_iter().map(Reservation::confirm).collect();
+    let delays: Vec<_> = reservations.into_iter().map(Waiting::confirm).collect();
     assert_eq!(delays, [Ok(ms(100)), Ok(ms(200))]);
     assert_eq!(limiter.waiting(), 3);
     assert_limited(&limiter, 1, ms(400));

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::time::Duration;
+use tollgate::Waiting;
 
 use tollgate::rate::Acquire;
 use tollgate::{AcquireError, Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
@@ -35,7 +36,10 @@ pub(super) fn spent(quota: Quota) -> (ManualClock, RateLimiter) {
 }
 
 /// A waiter for each of these costs, in line in this order.
-pub(super) fn line<'a>(limiter: &'a RateLimiter, costs: &[u64]) -> Vec<Waiter<Acquire<'a>>> {
+pub(super) fn line<'a>(
+    limiter: &'a RateLimiter,
+    costs: &[u64],
+) -> Vec<Waiter<Waiting<Acquire<'a>>>> {
     let costs = costs.iter();
     costs
         .map(|cost| Waiter::parked(limiter.acquire_many(*cost)))

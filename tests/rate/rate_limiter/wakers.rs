@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
+use tollgate::Waiting;
 
 use tollgate::rate::AcquireOwned;
 use tollgate::{Charge, ManualClock, RateLimiter};
@@ -52,13 +53,13 @@ impl Scene {
     }
 
     /// A waiter whose waker calls back when it is woken.
-    fn heard(&self, cost: u64) -> Waiter<AcquireOwned> {
+    fn heard(&self, cost: u64) -> Waiter<Waiting<AcquireOwned>> {
         let waker = calls_when_woken(self.callback());
         parked_with(self.limiter.clone().acquire_many_owned(cost), &waker)
     }
 
     /// A waiter that has the only clone of a waker, which calls back when it is dropped.
-    fn mourned(&self, cost: u64) -> Waiter<AcquireOwned> {
+    fn mourned(&self, cost: u64) -> Waiter<Waiting<AcquireOwned>> {
         let waker = calls_when_dropped(self.callback());
         parked_with(self.limiter.clone().acquire_many_owned(cost), &waker)
     }
@@ -214,7 +215,7 @@ fn another_waker_is_not_a_new_place_in_line() {
 fn a_waker_may_poll_the_future_that_it_wakes() {
     let (clock, limiter) = spent(TEN);
     let limiter = Arc::new(limiter);
-    let task: Arc<Mutex<Option<AcquireOwned>>> = Arc::default();
+    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
     let charge: Arc<Mutex<Option<Charge>>> = Arc::default();
     let waker = calls_when_woken({
         let (task, charge) = (Arc::clone(&task), Arc::clone(&charge));
@@ -241,7 +242,7 @@ fn a_waker_may_poll_the_future_that_it_wakes() {
 fn a_waker_may_drop_the_future_that_it_wakes() {
     let (clock, limiter) = spent(TEN);
     let limiter = Arc::new(limiter);
-    let task: Arc<Mutex<Option<AcquireOwned>>> = Arc::default();
+    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
     let waker = calls_when_woken({
         let task = Arc::clone(&task);
         move || drop(task.lock().unwrap().take())

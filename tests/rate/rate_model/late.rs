@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
+use tollgate::Waiting;
 
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -30,7 +31,7 @@ impl Wake for LetGo {
 
 struct Asker<'a> {
     cost: u64,
-    waiter: Waiter<Acquire<'a>>,
+    waiter: Waiter<Waiting<Acquire<'a>>>,
     let_go: Arc<LetGo>,
 }
 

@@ -215,7 +215,7 @@ fn a_long_line_is_told_its_times() {
                 .algorithm(algorithm)
                 .clock(&clock);
             let mut line: Vec<_> = (0..50).map(|_| limiter.reserve().unwrap()).collect();
-            let due = |reservation: &tollgate::Reservation| {
+            let due = |reservation: &tollgate::Waiting<tollgate::Reservation>| {
                 clock.now().saturating_add(reservation.delay())
             };
             let told: Vec<_> = line.iter().map(due).collect();

@@ -38,7 +38,7 @@ fn all_of_limits_in_several_slots_is_charged_or_none_is() {
         until(async || free().await == [3, 2, 0]).await;
         assert_eq!(everyone.waiting(), 0);
 
-        let refused = Timeout::new(limits.enter(), Duration::from_millis(50)).await;
+        let refused = limits.enter().timeout(Duration::from_millis(50)).await;
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
         until(async || free().await == [3, 2, 0]).await;
 
@@ -65,7 +65,7 @@ fn several_limits_of_a_tag_and_leases_of_another_are_all_or_none() {
         let both = all((limits.clone(), jobs.clone()));
         let (_charges, lease) = both.acquire().await.unwrap();
         let short = Duration::from_millis(50);
-        Timeout::new(both.enter(), short).await.unwrap_err();
+        both.enter().timeout(short).await.unwrap_err();
         until(async || {
             let decisions = limits.peek(1).await.unwrap();
             decisions.iter().map(|it| it.remaining).eq([4, 8])
