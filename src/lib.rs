@@ -239,7 +239,8 @@ pub use crate::gate::{Detector, Gate};
 pub use crate::keyed::{AtCap, Keyed};
 pub use crate::quota::{Quota, QuotaError};
 pub use crate::rate::{
-    Carry, Charge, LeakyBucket, LocalLimiter, MissedTick, Oversize, RateLimiter, Reservation,
+    Charge, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, RateLimiter,
+    Reservation,
 };
 pub use crate::throttle::{
     All, BoxEnter, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all,

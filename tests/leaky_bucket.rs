@@ -188,7 +188,7 @@ fn a_try_does_not_pass_the_queue_and_is_told_when_it_is_empty() {
     let (clock, bucket) = bucket(5);
     bucket.try_acquire().unwrap();
     let error = bucket.try_acquire().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Limited);
+    assert_eq!(error.kind(), ErrorKind::RateLimited);
     assert_eq!(error.retry_after(), Some(ms(100)));
     let mut line: Vec<_> = (0..2).map(|_| Waiter::parked(bucket.acquire())).collect();
     let error = bucket.try_acquire().unwrap_err();

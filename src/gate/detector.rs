@@ -272,7 +272,7 @@ impl<K: Clone + Hash + Eq + Send + Sync + 'static> Detector<K> {
     ///
     /// # Errors
     ///
-    /// [`Limited`](crate::ErrorKind::Limited), with the time until it reopens.
+    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the time until it reopens.
     #[inline]
     pub fn check(&self, key: &K) -> Result<(), AcquireError> {
         let gates = &self.core().gates;

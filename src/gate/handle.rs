@@ -48,7 +48,7 @@ use crate::time::{Clock, Tick};
 /// gate.shut_for(Duration::from_secs(60));
 /// clock.advance(Duration::from_secs(20));
 /// let refused = connection.check().unwrap_err();
-/// assert_eq!(refused.kind(), ErrorKind::Limited);
+/// assert_eq!(refused.kind(), ErrorKind::RateLimited);
 /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(40)));
 ///
 /// clock.advance(Duration::from_secs(40));
@@ -96,7 +96,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// [`Limited`](crate::ErrorKind::Limited), with the time until it reopens: exactly, one
+    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the time until it reopens: exactly, one
     /// nanosecond earlier it is still shut.
     ///
     /// # Examples

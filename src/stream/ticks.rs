@@ -70,7 +70,7 @@ use crate::rate::{Acquire, AcquireOwned, Charge, LeakyBucket, RateLimiter};
 /// # }
 /// ```
 #[must_use = "a stream does nothing unless it is polled"]
-pub struct Ticks<'a>(Repeated<Acquire<'a>>);
+pub struct Ticks<'a>(Repeated<Acquire<&'a RateLimiter>>);
 
 /// As [`Ticks`], for a stream that may move into a task: made by [`RateLimiter::ticks_owned`] and
 /// [`LeakyBucket::ticks_owned`].
@@ -141,7 +141,7 @@ macro_rules! ticks {
     };
 }
 
-ticks!(['a] Ticks<'a>, "Ticks", Acquire<'a>);
+ticks!(['a] Ticks<'a>, "Ticks", Acquire<&'a RateLimiter>);
 ticks!([] TicksOwned, "TicksOwned", AcquireOwned);
 
 /// As a stream. Needs the feature `stream`.

@@ -91,7 +91,7 @@ throttle!(
 throttle!(
     [] RateLimiter,
     Charge,
-    rate::Acquire<'a>,
+    rate::Acquire<&'a RateLimiter>,
     Charge,
     rate::AcquireOwned,
     try_acquire,
@@ -101,7 +101,7 @@ throttle!(
 throttle!(
     [] LeakyBucket,
     Charge,
-    rate::Acquire<'a>,
+    rate::Acquire<&'a RateLimiter>,
     Charge,
     rate::AcquireOwned,
     try_acquire,

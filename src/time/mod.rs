@@ -28,6 +28,6 @@ pub(crate) use self::alarm::Alarm;
 pub use self::clock::Clock;
 pub(crate) use self::clock::Counter;
 pub use self::manual::ManualClock;
-pub(crate) use self::runtime::Runtimes;
+pub(crate) use self::runtime::SeenRuntime;
 pub(crate) use self::sleep::Sleep;
 pub use self::tick::Tick;

@@ -12,16 +12,12 @@ pub(super) enum Time {}
 /// There is none.
 pub(super) enum Alarm {}
 
-/// There are none.
+/// There is none.
 #[derive(Default)]
-pub(crate) struct Runtimes {}
+pub(crate) struct SeenRuntime;
 
-impl Runtimes {
-    pub(crate) fn is_empty(&self) -> bool {
-        true
-    }
-
-    pub(crate) fn meet(&mut self) -> bool {
+impl SeenRuntime {
+    pub(crate) fn changes(&mut self) -> bool {
         false
     }
 }

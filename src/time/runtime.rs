@@ -31,8 +31,8 @@ impl Clock {
     /// Tokio's time, and its timer: inside of a runtime, that of the runtime, which a test may
     /// pause and advance; elsewhere, that of the machine.
     ///
-    /// A limiter that was used in a runtime starts fresh when it is first used in another, as their
-    /// times need not agree; so one in a `static` must not serve tests that run at the same time.
+    /// A limiter starts fresh whenever it is used in another runtime than the last one, because their
+    /// times need not agree; outside of all counts as one. So one in a `static` must not serve tests that run at the same time.
     /// (To give one in a `static` a clock, put it in a [`LazyLock`](std::sync::LazyLock).) Tokio's
     /// timer counts in milliseconds, so waits end at whole ones, also in paused time. Needs the
     /// feature `tokio`, a default.
@@ -91,23 +91,15 @@ pub(super) fn current() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
 
-/// Runtimes, and the outside of all.
+/// The runtime in which something was used last, or the outside of all.
 #[derive(Default)]
-pub(crate) struct Runtimes(Vec<Option<Id>>);
+pub(crate) struct SeenRuntime(Option<Option<Id>>);
 
-impl Runtimes {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Adds the one that one is in; `false` if it was there.
-    pub(crate) fn meet(&mut self) -> bool {
+impl SeenRuntime {
+    /// Remembers the current runtime, and returns whether it is another one than the last.
+    pub(crate) fn changes(&mut self) -> bool {
         let current = current();
-        let new = !self.0.contains(&current);
-        if new {
-            self.0.push(current);
-        }
-        new
+        self.0.replace(current).is_some_and(|last| last != current)
     }
 }
 

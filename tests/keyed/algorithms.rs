@@ -103,7 +103,7 @@ proptest! {
                 Ok(_) => drop(single[&key].charge(cost)),
                 Err(error) if error.kind() == ErrorKind::ExceedsCapacity => {}
                 Err(error) => {
-                    prop_assert_eq!(error.kind(), ErrorKind::Limited);
+                    prop_assert_eq!(error.kind(), ErrorKind::RateLimited);
                     prop_assert!(error.retry_after() <= Some(due));
                     prop_assert!(!due.is_zero());
                 }

@@ -32,7 +32,7 @@ fn waiters_of_a_key_go_in_the_order_in_which_they_joined() {
     };
     let (mut one, mut two) = (line(1), line(2));
     assert_eq!((users.key(&1).waiting(), users.key(&2).waiting()), (3, 3));
-    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::RateLimited);
     for turn in 0..3 {
         clock.advance(SECOND);
         for line in [&mut one, &mut two] {

@@ -78,7 +78,7 @@ proptest! {
             match users.key(&key).try_acquire_many(cost) {
                 Ok(_) => drop(single.of(key).charge(cost)),
                 Err(error) => {
-                    prop_assert_eq!(error.kind(), ErrorKind::Limited);
+                    prop_assert_eq!(error.kind(), ErrorKind::RateLimited);
                     prop_assert!(error.retry_after() <= Some(due));
                     prop_assert!(!due.is_zero());
                 }

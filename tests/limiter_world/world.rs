@@ -191,7 +191,7 @@ impl<M: Model> World<M> {
                 assert_eq!(error.capacity(), Some(burst));
             }
             (Told::Limited(due, hint), Err(error)) => {
-                assert_eq!(error.kind(), ErrorKind::Limited);
+                assert_eq!(error.kind(), ErrorKind::RateLimited);
                 let after = error.retry_after().expect("it knows");
                 self.same_hint(after, due, hint);
             }

@@ -36,7 +36,7 @@ fn a_chunk_lets_as_many_through_without_the_limiter() {
             assert_eq!(limiter.available(), 50 - 10 * round);
         }
     }
-    assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
 }
 
 #[test]
@@ -46,7 +46,7 @@ fn a_chunk_of_one_takes_nothing_ahead() {
     local.try_acquire().unwrap();
     assert_eq!((local.in_hand(), limiter.available()), (0, 1));
     local.try_acquire().unwrap();
-    assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_burst_below_a_chunk_is_taken_as_it_is_and_not_exceeded() {
             for _ in 0..20 {
                 clock.advance(ms(10));
                 local.try_acquire().unwrap();
-                assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+                assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
             }
         }
     }
@@ -94,7 +94,7 @@ fn a_refusal_tells_when_the_call_itself_would_be_let_through() {
     limiter.try_acquire_many(50).unwrap();
     for cost in [1, 7, 50] {
         let refused = local.try_acquire_many(cost).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert_eq!(refused.retry_after(), Some(ms(10 * cost)));
     }
     // Not a tick earlier.
@@ -216,7 +216,7 @@ fn a_chunk_is_counted_as_one_call() {
     for _ in 0..4 {
         local.acquire().wait().unwrap();
     }
-    assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
     drop(Waiter::parked(local.acquire()));
     let calls = limiter.snapshot().calls.unwrap();
     assert_eq!((calls.admitted, calls.denied, calls.cancelled), (2, 1, 1));

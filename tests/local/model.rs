@@ -181,7 +181,7 @@ impl World {
             (Ok(()), Ok(_)) => self.through.push((self.clock.now().as_nanos(), cost)),
             (Err(error), Err(None)) => assert_eq!(error.kind(), ErrorKind::ExceedsCapacity),
             (Err(error), Err(Some(after))) => {
-                assert_eq!(error.kind(), ErrorKind::Limited);
+                assert_eq!(error.kind(), ErrorKind::RateLimited);
                 assert_eq!(error.retry_after(), Some(Duration::from_nanos(after)));
             }
             (told, expected) => panic!("{told:?} instead of {expected:?}"),

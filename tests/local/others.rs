@@ -47,7 +47,7 @@ fn whatever_the_rule_all_is_let_through_and_no_more_and_the_rest_given_back() {
             local.try_acquire().unwrap();
         }
         let refused = local.try_acquire().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited, "{algorithm}");
+        assert_eq!(refused.kind(), ErrorKind::RateLimited, "{algorithm}");
         clock.advance(refused.retry_after().unwrap());
         local.try_acquire().unwrap();
 

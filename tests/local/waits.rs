@@ -97,7 +97,7 @@ fn nothing_is_taken_past_those_who_wait() {
     let mut waiter = Waiter::parked(limiter.acquire_many(33));
     let mut local = limiter.local(8);
     let refused = local.try_acquire().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Limited);
+    assert_eq!(refused.kind(), ErrorKind::RateLimited);
     assert_eq!(refused.retry_after(), Some(ms(40)));
     let mut behind = Waiter::parked(local.acquire());
     clock.advance(ms(30));
@@ -118,7 +118,7 @@ fn what_is_in_hand_goes_while_others_wait() {
     for _ in 0..7 {
         Waiter::new(local.acquire()).granted();
     }
-    assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
     assert!(Waiter::new(local.acquire()).is_pending());
 }
 

@@ -61,7 +61,7 @@ fn one_that_waits_is_not_passed_by_small_ones() {
     let mut large = Waiter::parked(limiter.acquire_many(100));
     let mut small = Waiter::parked(limiter.acquire());
     assert_eq!(limiter.available(), 20);
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
     clock.advance(ms(300) - TICK);
     assert!(small.is_pending());
     assert_due(&clock, &mut large, TICK);

@@ -133,7 +133,7 @@ fn no_newcomer_passes_the_line_when_the_quota_changes() {
     let (_clock, limiter) = spent(TEN);
     let mut waiter = Waiter::parked(limiter.acquire_many(1));
     limiter.set_quota_with(TEN, Carry::Additive);
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
     limiter.set_quota_with(TEN, Carry::Reset);
     assert_eq!(waiter.wakes(), 1);
     assert_limited(&limiter, 1, ms(100));

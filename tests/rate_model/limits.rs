@@ -26,7 +26,7 @@ fn granted_before_a_change_and_dropped_after_it_mints_nothing() {
         drop(granted);
         assert_eq!(
             kind(limiter.try_acquire()),
-            ErrorKind::Limited,
+            ErrorKind::RateLimited,
             "two at one tick, at {:?}, and none of them was given back",
             first.at()
         );
@@ -75,7 +75,7 @@ fn a_charge_beyond_counting_gives_back_only_what_it_took() {
     limiter.refund(endless);
     assert_eq!(
         kind(limiter.try_acquire()),
-        ErrorKind::Limited,
+        ErrorKind::RateLimited,
         "the ten were not given back"
     );
 }

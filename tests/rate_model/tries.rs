@@ -60,7 +60,7 @@ impl Pair {
                 None
             }
             Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Limited);
+                assert_eq!(error.kind(), ErrorKind::RateLimited);
                 let after = error.retry_after().expect("it knows").as_nanos();
                 let Some(expected) = expected else {
                     // Never: not before the end of time.

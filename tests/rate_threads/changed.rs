@@ -83,7 +83,7 @@ fn tries_while_the_quota_changes_keep_the_promise() {
                 let cost = u64::from(1 + random.below(3));
                 match limiter.try_acquire_many(cost) {
                     Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
                 }
                 progress.fetch_add(1, Ordering::SeqCst);
             }

@@ -71,7 +71,7 @@ fn who_gives_up_or_gives_back_strands_nobody() {
                 Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
                 Err(error) => assert!(matches!(
                     error.kind(),
-                    ErrorKind::Limited | ErrorKind::TimedOut
+                    ErrorKind::RateLimited | ErrorKind::TimedOut
                 )),
             }
         }

@@ -22,7 +22,7 @@ fn tries_keep_the_promise_in_every_interval() {
                 let cost = u64::from(1 + random.below(most));
                 match limiter.try_acquire_many(cost) {
                     Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
                 }
             }
             charged
@@ -108,7 +108,7 @@ fn tries_beside_waiters_keep_the_promise() {
             };
             match result {
                 Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
             }
         }
         charged

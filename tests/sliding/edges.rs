@@ -43,7 +43,7 @@ fn a_log_goes_on_at_the_last_instant_that_a_clock_can_tell() {
         limiter.refund(charge);
         clock.advance(nanos(u64::MAX - LAST_TICK));
         limiter.try_acquire().unwrap();
-        assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+        assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
     }
 }
 
@@ -114,7 +114,7 @@ fn the_largest_costs_are_refused_or_never_paid_off_and_can_be_given_back() {
 
         let debts = limiter().oversize(Oversize::Debt);
         let charge = debts.try_acquire_many(u64::MAX).unwrap();
-        assert_eq!(kind(debts.try_acquire()), ErrorKind::Limited);
+        assert_eq!(kind(debts.try_acquire()), ErrorKind::RateLimited);
         debts.refund(charge);
         assert_eq!(debts.available(), 3);
     }
@@ -152,7 +152,7 @@ fn a_million_places() {
         for _ in 0..5 {
             limiter.try_acquire().unwrap();
         }
-        assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+        assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
         limiter.refund(first);
         assert_eq!(limiter.available(), most - 5);
         limiter.charge(2 * most);

@@ -36,7 +36,7 @@ fn tries_are_never_too_many_in_a_period() {
                         let cost = u64::from(1 + random.below(most)).min(count);
                         match limiter.try_acquire_many(cost) {
                             Ok(charge) => charged.push(entry(&charge)),
-                            Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                            Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
                         }
                     }
                     charged
@@ -59,7 +59,7 @@ fn tries_keep_the_estimate_of_the_window() {
                 let cost = u64::from(1 + random.below(3)).min(count);
                 match limiter.try_acquire_many(cost) {
                     Ok(charge) => charged.push(entry(&charge)),
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
                 }
             }
             charged
@@ -84,7 +84,7 @@ fn waiting_threads_all_get_through_and_are_never_too_many() {
                     };
                     match result {
                         Ok(charge) => charged.push(entry(&charge)),
-                        Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
                     }
                 }
                 charged
@@ -203,7 +203,7 @@ fn a_quota_that_changes_under_load_lets_no_more_in_than_it_says() {
                         let cost = u64::from(1 + random.below(12) / 11).min(count);
                         match limiter.try_acquire_many(cost) {
                             Ok(charge) => charged.push(entry(&charge)),
-                            Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                            Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
                         }
                     }
                     charged

@@ -15,12 +15,12 @@ use super::super::map::{Guard, Map, Shard};
 use super::newcomer::Newcomer;
 use super::side::{Side, Terms};
 use super::word::Word;
-use crate::algorithm::{Algorithm, Debt};
+use crate::algorithm::{Algorithm, Receipt, Tat};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
-use crate::rate::{Charge, Made, Promoted, Template};
+use crate::rate::{Charge, DedicatedLimiter, Template};
 use crate::sync::{Mutex, lock};
-use crate::time::{Clock, Counter, Runtimes, Tick};
+use crate::time::{Clock, Counter, SeenRuntime, Tick};
 use crate::wait::budget;
 
 /// How many quotas are remembered in the form in which they are needed.
@@ -40,7 +40,7 @@ pub(super) struct State<K, S> {
     /// taken.
     pub(super) terms: Mutex<Terms>,
     /// The runtimes in which it was used, if it lives on their time.
-    runtimes: Mutex<Runtimes>,
+    runtimes: Mutex<SeenRuntime>,
 }
 
 /// Quotas of single keys.
@@ -62,19 +62,19 @@ pub(super) struct Asked<'a, K, Q: ?Sized> {
 pub(super) enum Entered {
     Charged(Charge),
     /// That is for the limiter of the key, which had this quota first.
-    Line(Promoted, Quota),
+    Line(DedicatedLimiter, Quota),
 }
 
 /// How things stand for a key.
 pub(super) enum Found {
     Debt {
-        debt: Debt,
+        debt: Tat,
         terms: Terms,
         /// Of the charges that are told from earlier ones.
         generation: u64,
         closed: bool,
     },
-    Line(Promoted, Quota),
+    Line(DedicatedLimiter, Quota),
 }
 
 impl<K, Q: ?Sized> Asked<'_, K, Q> {
@@ -123,7 +123,7 @@ impl<K, S> State<K, S> {
             at_cap,
             own: quota_of.map(own),
             terms: Mutex::new(terms),
-            runtimes: Mutex::new(Runtimes::default()),
+            runtimes: Mutex::new(SeenRuntime::default()),
         }
     }
 
@@ -156,10 +156,7 @@ impl<K, S> State<K, S> {
 
     #[cold]
     fn meet_runtime(&self) {
-        let mut met = lock(&self.runtimes);
-        let (first, new) = (met.is_empty(), met.meet());
-        drop(met);
-        if !new || first {
+        if !lock(&self.runtimes).changes() {
             return;
         }
         for mut shard in self.map.each() {
@@ -168,7 +165,7 @@ impl<K, S> State<K, S> {
                 let word = table.get_mut(number);
                 // Limiters see to it themselves.
                 if word.debt().is_some() {
-                    *word = Word::owes(Debt::until(0));
+                    *word = Word::owes(Tat::from_units(0));
                 }
             }
             side.forget_folded();
@@ -389,10 +386,10 @@ where
     ) -> Option<Result<Entered, AcquireError>> {
         if cost == 0 {
             let generation = shard.side.generation;
-            let charge = charge(Debt::until(0), terms, generation, 0, now);
+            let charge = charge(Tat::from_units(0), terms, generation, 0, now);
             return Some(Ok(Entered::Charged(charge)));
         }
-        let oversize = terms.limits.of(cost) > terms.limits.tolerance;
+        let oversize = terms.limits.units_of(cost) > terms.limits.burst_tolerance;
         (oversize && self.template.refuses_oversize())
             .then(|| Err(AcquireError::exceeds_capacity(terms.limits.burst())))
     }
@@ -445,8 +442,8 @@ where
         if cost == 0 {
             return Ok(Entered::Charged(charge(debt, &terms, generation, 0, now)));
         }
-        let (unit, price) = (terms.limits.at(now), terms.limits.of(cost));
-        if price > terms.limits.tolerance {
+        let (unit, price) = (terms.limits.units_at(now), terms.limits.units_of(cost));
+        if price > terms.limits.burst_tolerance {
             if self.template.refuses_oversize() {
                 return Err(AcquireError::exceeds_capacity(terms.limits.burst()));
             }
@@ -493,7 +490,7 @@ where
                 let line = self.template.promote(terms.quota, generation, debt);
                 if *closed {
                     // For a refund; nobody has joined.
-                    line.close();
+                    line.limiter().close();
                 }
                 *word = side.put_line(number, line);
                 word.slot().unwrap_or_default()
@@ -510,9 +507,9 @@ where
         entered
     }
 
-    fn renew(&self, line: &Promoted, first: Quota, now: Quota) {
-        if line.quota(first) != now {
-            line.set_quota(now);
+    fn renew(&self, line: &DedicatedLimiter, _first: Quota, now: Quota) {
+        if line.limiter().quota() != now {
+            line.limiter().set_quota(now);
         }
     }
 
@@ -522,12 +519,11 @@ where
         shard: &mut Shard<K, Word, Side>,
         number: usize,
         now: Tick,
-    ) -> Option<Promoted> {
+    ) -> Option<DedicatedLimiter> {
         let Shard { table, side, .. } = shard;
         let word = table.get_mut(number);
         let slot = word.slot()?;
-        let first = self.terms_of(side, number).quota;
-        let (debt, quota) = side.cold.lines.get(slot).retired(first, now)?;
+        let (debt, quota) = side.cold.lines.get(slot).try_reclaim(now)?;
         *word = Word::owes(debt);
         if self.own.is_some() {
             side.set_own(number, quota);
@@ -536,7 +532,11 @@ where
     }
 
     /// The same for the entry whose turn it is, so that limiters do not become more and more.
-    fn retire_another(&self, shard: &mut Shard<K, Word, Side>, now: Tick) -> Option<Promoted> {
+    fn retire_another(
+        &self,
+        shard: &mut Shard<K, Word, Side>,
+        now: Tick,
+    ) -> Option<DedicatedLimiter> {
         let (_, number) = shard.side.cold.lines.next()?;
         super::super::touched::touched(1);
         self.retire(shard, number, now)
@@ -544,18 +544,18 @@ where
 }
 
 /// More is owed than is ever owed here.
-pub(super) fn is_astray(debt: Debt, terms: &Terms, now: Tick) -> bool {
-    debt.at(terms.limits.at(now)) > terms.limits.tolerance
+pub(super) fn is_astray(debt: Tat, terms: &Terms, now: Tick) -> bool {
+    debt.backlog_at(terms.limits.units_at(now)) > terms.limits.burst_tolerance
 }
 
 /// The charge that ends where the debt now ends.
 #[inline]
-pub(super) fn charge(debt: Debt, terms: &Terms, generation: u64, cost: u64, now: Tick) -> Charge {
-    Charge::new(Made {
+pub(super) fn charge(debt: Tat, terms: &Terms, generation: u64, cost: u64, now: Tick) -> Charge {
+    Charge::from(Receipt {
         ticket: debt.end(),
         generation,
         cost,
         at: now,
-        owed: debt.at(terms.limits.at(now)),
+        owed: debt.backlog_at(terms.limits.units_at(now)),
     })
 }

@@ -29,7 +29,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Who refused, of an error of the kind [`Limited`](tollgate::ErrorKind::Limited) that a
+    /// Who refused, of an error of the kind [`RateLimited`](tollgate::ErrorKind::RateLimited) that a
     /// [`RateLimiter`](super::RateLimiter) gave to who tried. Who would not wait for so long, and gets
     /// `TimedOut`, is not told.
     ///
