@@ -2,6 +2,7 @@
 
 mod choice;
 mod gcra;
+pub mod sliding_log;
 mod sliding_window;
 mod units;
 
