@@ -97,7 +97,7 @@ impl Rule for Gcra {
         given
     }
 
-    fn backlog(&self, now: Tick) -> u64 {
+    fn backlog(&mut self, now: Tick) -> u64 {
         let units = self.tat.backlog_at(self.params.units_at(now));
         units.div_ceil(self.params.emission_interval)
     }
@@ -106,7 +106,7 @@ impl Rule for Gcra {
         self.inverse.tick_at(self.tat.end())
     }
 
-    fn after(&self, receipt: &Receipt) -> (u64, Tick) {
+    fn after(&mut self, receipt: &Receipt) -> (u64, Tick) {
         let end = self.params.units_at(receipt.at) + receipt.owed;
         (
             receipt.owed.div_ceil(self.params.emission_interval),

@@ -11,12 +11,12 @@ mod params;
 mod quota_change;
 mod refunds;
 mod rule;
-mod sliding_log;
+pub mod sliding_log;
 mod sliding_window;
 mod tat;
 
 pub use self::choice::{Algorithm, AlgorithmError};
-pub(crate) use self::params::{InverseParams, Params, tick_or_never};
+pub(crate) use self::params::{InverseParams, LAST_TICK, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
 pub(crate) use self::rule::{Receipt, RuleState};
 pub(crate) use self::tat::{MAX_TAT, Tat};

@@ -5,9 +5,11 @@
 //! more.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use super::gcra::Gcra;
-use super::sliding_log::SlidingLog;
+use super::params::clamped;
+use super::sliding_log::{Ring, SlidingLog};
 use super::sliding_window::SlidingWindow;
 use super::{Algorithm, InverseParams, Params, QuotaChange, Tat};
 use crate::quota::Quota;
@@ -51,14 +53,14 @@ pub(crate) trait Rule {
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64;
 
     /// The tokens that are missing from the capacity at a tick, rounded up.
-    fn backlog(&self, now: Tick) -> u64;
+    fn backlog(&mut self, now: Tick) -> u64;
 
     /// The first tick at which the backlog is empty.
     fn reset(&self) -> Tick;
 
     /// The backlog just after a charge, and when that was, or will be, paid off; or what of this is
     /// known still.
-    fn after(&self, receipt: &Receipt) -> (u64, Tick) {
+    fn after(&mut self, receipt: &Receipt) -> (u64, Tick) {
         (self.backlog(receipt.at), self.reset())
     }
 
@@ -111,10 +113,27 @@ impl RuleState {
         self.gcra().is_some()
     }
 
-    /// Takes the word over, as decisions without the lock have left it.
-    pub(crate) fn load(&mut self, tat: Tat) {
-        if let Self::Gcra(gcra) = self {
-            gcra.tat = tat;
+    /// Stops all decisions without the lock: takes the word over, as they have left it.
+    pub(crate) fn lock(&mut self, tat: Tat) {
+        match self {
+            Self::Gcra(gcra) => gcra.tat = tat,
+            Self::SlidingLog(log) => log.lock(),
+            Self::SlidingWindow(_) => {}
+        }
+    }
+
+    /// Allows decisions without the lock again, after the word was published.
+    pub(crate) fn unlock(&self) {
+        if let Self::SlidingLog(log) = self {
+            log.unlock();
+        }
+    }
+
+    /// What decides calls of cost 1 without the lock, if that is not the word.
+    pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
+        match self {
+            Self::SlidingLog(log) => Some(log.ring()),
+            _ => None,
         }
     }
 
@@ -160,4 +179,14 @@ impl DerefMut for RuleState {
             Self::SlidingLog(rule) => rule,
         }
     }
+}
+
+/// The earliest tick as of which a late waiter is charged, as [`Rule::earliest`], where so many come
+/// in a period.
+pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64) -> Tick {
+    let (count, period) = (u128::from(count), u128::from(period));
+    let most = most.map_or((10_000_000 * count / period).max(1), u128::from);
+    let nanos = most.saturating_mul(period).div_ceil(count);
+    let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+    Tick::from_nanos(clamped(now).saturating_sub(nanos))
 }

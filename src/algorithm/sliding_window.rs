@@ -14,7 +14,7 @@
 
 use super::QuotaChange;
 use super::params::{clamped, tick_or_never};
-use super::rule::{Receipt, Rule};
+use super::rule::{Receipt, Rule, earliest_of};
 use crate::quota::Quota;
 use crate::time::Tick;
 
@@ -155,12 +155,6 @@ impl SlidingWindow {
         self.start
             .saturating_add(windows.saturating_mul(self.period))
     }
-
-    /// How long so many take on the whole.
-    fn span(self, tokens: u64) -> u64 {
-        let nanos = u128::from(tokens) * u128::from(self.period);
-        u64::try_from(nanos.div_ceil(u128::from(self.most))).unwrap_or(u64::MAX)
-    }
 }
 
 impl Rule for SlidingWindow {
@@ -208,7 +202,7 @@ impl Rule for SlidingWindow {
         before + beyond
     }
 
-    fn backlog(&self, now: Tick) -> u64 {
+    fn backlog(&mut self, now: Tick) -> u64 {
         self.used(clamped(now))
     }
 
@@ -217,9 +211,7 @@ impl Rule for SlidingWindow {
     }
 
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
-        let in_time = 10_000_000 * u128::from(self.most) / u128::from(self.period);
-        let tokens = most.unwrap_or(u64::try_from(in_time).unwrap_or(u64::MAX).max(1));
-        Tick::from_nanos(clamped(now).saturating_sub(self.span(tokens)))
+        earliest_of(now, most, self.most, self.period)
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {

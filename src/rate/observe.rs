@@ -54,7 +54,7 @@ impl RateLimiter {
     /// more is asked for than the burst, or the limiter is closed. [Jitter](Self::jitter) is not
     /// part of it.
     pub fn peek_many(&self, n: u64) -> Decision {
-        let locked = self.shared().lock_on_time();
+        let mut locked = self.shared().lock_on_time();
         let mut decision = locked.decision(n);
         if locked.waiting() > 0 {
             decision.remaining = 0;
@@ -119,7 +119,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let locked = self.shared().lock_on_time();
+        let mut locked = self.shared().lock_on_time();
         let decision = locked.decision(0);
         let now = locked.now();
         Snapshot {

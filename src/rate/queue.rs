@@ -126,9 +126,9 @@ pub(super) struct Locked<'a> {
 impl<'a> Locked<'a> {
     pub(super) fn new(shared: &'a Shared, mut queue: MutexGuard<'a, QueueState>) -> Self {
         let seen = shared.state.lock();
+        queue.rule.lock(seen.tat());
         // Only now: what was decided without the lock before has an earlier tick, and is seen.
         let mut now = shared.clock().now();
-        queue.rule.load(seen.tat());
         if queue.rule.is_ahead_of(now) {
             shared.clock().correct();
             now = shared.clock().now();
@@ -161,8 +161,13 @@ impl<'a> Locked<'a> {
             state = state.next_epoch();
         }
         let due = self.arms.then(|| queue.due_of_head()).flatten();
-        let locked = queue.waiting() > 0 || queue.closed || !queue.rule.is_in_word();
-        shared.state.store(state, locked);
+        let locked = queue.waiting() > 0 || queue.closed;
+        shared
+            .state
+            .store(state, locked || !queue.rule.is_in_word());
+        if !locked {
+            queue.rule.unlock();
+        }
         drop(queue);
         let more = self.woken.is_full();
         self.woken.wake_all();
@@ -327,13 +332,14 @@ impl<'a> Locked<'a> {
     }
 
     /// What could be had at once, if nobody waited and it was not closed.
-    pub(super) fn available(&self) -> u64 {
-        let backlog = self.rule.backlog(self.now);
+    pub(super) fn available(&mut self) -> u64 {
+        let now = self.now;
+        let backlog = self.rule.backlog(now);
         self.rule.capacity().saturating_sub(backlog)
     }
 
     /// How the limiter stands for a call of this cost that is not made.
-    pub(super) fn decision(&self, cost: u64) -> Decision {
+    pub(super) fn decision(&mut self, cost: u64) -> Decision {
         let due = match self.closed || self.is_impossible(cost) {
             true => Tick::from_nanos(u64::MAX),
             false => self.due_of_next(cost),
@@ -347,7 +353,7 @@ impl<'a> Locked<'a> {
     }
 
     /// How the limiter stood just after a charge; or how it stands now, if that is not known.
-    pub(super) fn decision_after(&self, charge: &Charge) -> Decision {
+    pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
         let receipt = charge.receipt();
         if receipt.generation != self.generation {
             return self.decision(0);

@@ -16,7 +16,8 @@ use super::config::Config;
 use super::queue::{Locked, QueueState, Refusal};
 use super::state::{AtomicState, SharedParams};
 use super::timer::QueueTimer;
-use crate::algorithm::{Receipt, RuleState, Tat};
+use crate::algorithm::sliding_log::{Claim, Ring};
+use crate::algorithm::{Receipt, RuleState, Tat, tick_or_never};
 use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::quota::Quota;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     pub(super) params: SharedParams,
     /// What the clock reads, if it is the system's and nothing is added at random.
     plain: Option<Counter>,
+    /// What decides calls of cost 1 by a log.
+    ring: Option<Arc<Ring>>,
     pub(super) config: Config,
     queue: Mutex<QueueState>,
     pub(super) timer: QueueTimer,
@@ -61,11 +64,13 @@ impl Shared {
         let (state, params) = (AtomicState::new(), SharedParams::new());
         params.store(&rule, generation);
         state.store(state.load().with(tat), !rule.is_in_word());
+        let ring = rule.ring().map(Arc::clone);
         let queue = QueueState::new(rule, quota, generation);
         Arc::new_cyclic(|this: &Weak<Self>| Self {
             state,
             params,
             plain: config.clock.counter().filter(|_| config.jitter.is_zero()),
+            ring,
             config,
             queue: Mutex::new(queue),
             timer: QueueTimer::new(Weak::clone(this)),
@@ -166,7 +171,7 @@ impl Shared {
         let params = self.params.load();
         let price = params.units_of(cost);
         if seen.is_locked() || price > params.burst_tolerance || cost == 0 {
-            return Decided::Locked;
+            return self.decide_by_ring(cost, most, now);
         }
         let (tat, unit) = (seen.tat(), params.units_at(now));
         let (cost, price) = if most > cost {
@@ -199,6 +204,29 @@ impl Shared {
                     false => Decided::Lost,
                 }
             }
+        }
+    }
+
+    /// The same where the word does not decide.
+    #[inline(never)]
+    fn decide_by_ring(&self, cost: u64, most: u64, now: Tick) -> Decided {
+        let Some(ring) = self.ring.as_ref().filter(|_| cost == 1 && most == 1) else {
+            return Decided::Locked;
+        };
+        match ring.try_charge(now.as_nanos()) {
+            Claim::Charged { ticket } => Decided::Charged(Charge::from(Receipt {
+                ticket,
+                // If it is a later one, the log knows that the ticket is of an earlier.
+                generation: self.params.generation(),
+                cost,
+                at: now,
+                owed: 0,
+            })),
+            Claim::Denied { due } => {
+                let due = tick_or_never(due);
+                Decided::Limited { due, now }
+            }
+            Claim::Locked => Decided::Locked,
         }
     }
 
