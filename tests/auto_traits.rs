@@ -12,8 +12,8 @@ use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
     Acquire, AcquireError, AcquireOwned, All, AtCap, BoxEnter, BoxPermit, BoxThrottle, Charge,
     Clock, CondvarSemaphore, Cost, Decision, Detector, ErrorKind, Gate, Keyed, LeakyBucket,
-    LocalLimiter, ManualClock, MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter,
-    Reservation, Semaphore, Tick, Timeout, WaitIdle, condvar_semaphore, gate, rate,
+    LocalLimiter, ManualClock, MissedTickBehavior, Oversize, OwnedPermit, Permit, Quota,
+    RateLimiter, Reservation, Semaphore, Tick, Timeout, WaitIdle, condvar_semaphore, gate, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -365,8 +365,8 @@ const _: () = {
 // They can be made by the compiler: no allocation, no clock is read, no `LazyLock`.
 static LIMITER: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(2))
     .max_waiters(10)
-    .missed_tick(MissedTick::Delay)
-    .oversize(Oversize::Debt)
+    .missed_tick(MissedTickBehavior::Delay)
+    .oversize(Oversize::Overdraft)
     .jitter(Duration::ZERO)
     .statistics();
 static BUCKET: LeakyBucket = LeakyBucket::new(Quota::per_second(100), 10);

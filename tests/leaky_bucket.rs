@@ -8,8 +8,8 @@ use std::time::Duration;
 use support::{Waiter, kind};
 use tollgate::rate::Acquire;
 use tollgate::{
-    AcquireError, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, MissedTick, Quota, Semaphore,
-    all,
+    AcquireError, Charge, Clock, ErrorKind, LeakyBucket, ManualClock, MissedTickBehavior, Quota,
+    Semaphore, all,
 };
 
 const TEN: Quota = Quota::per_second(10);
@@ -274,7 +274,7 @@ fn it_shows_how_it_stands() {
 #[test]
 fn with_delay_no_two_are_closer_together_than_the_rate_says() {
     let clock = Clock::manual();
-    let bucket = LeakyBucket::new(TEN, 9).missed_tick(MissedTick::Delay);
+    let bucket = LeakyBucket::new(TEN, 9).missed_tick(MissedTickBehavior::Delay);
     let bucket = bucket.clock(&clock);
     bucket.try_acquire().unwrap();
     let mut slow = Waiter::new(bucket.acquire());

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Carry, Clock, CondvarSemaphore, Detector, Keyed, LeakyBucket, Quota, RateLimiter,
-    Semaphore,
+    Algorithm, Clock, CondvarSemaphore, Detector, Keyed, LeakyBucket, Quota, QuotaChange,
+    RateLimiter, Semaphore,
 };
 
 use support::foreign::panic_message;
@@ -218,7 +218,9 @@ fn a_new_quota_that_does_not_fit_the_algorithm() {
     let message = "allows its whole count at once, 5, but the quota has a burst of 2";
     let quota = Quota::per_second(5).burst(2);
     row(message, || limiter.set_quota(quota));
-    row(message, || limiter.set_quota_with(quota, Carry::Reset));
+    row(message, || {
+        limiter.set_quota_with(quota, QuotaChange::Reset)
+    });
     assert_eq!(limiter.quota(), Quota::per_second(10));
     assert_eq!(limiter.available(), 9);
 }
@@ -503,7 +505,9 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let window = || RateLimiter::new(Quota::per_second(2)).algorithm(Algorithm::FixedWindow);
     let _ = panic_message(|| window().algorithm(Algorithm::SubInterval { parts: 2 }));
     let _ = panic_message(|| window().set_quota(Quota::per_second(3).burst(2)));
-    let _ = panic_message(|| window().set_quota_with(Quota::per_second(3).burst(2), Carry::Reset));
+    let _ = panic_message(|| {
+        window().set_quota_with(Quota::per_second(3).burst(2), QuotaChange::Reset)
+    });
     let detector = || Detector::<u64>::new(Quota::per_second(1));
     let _ = panic_message(|| Detector::<u64>::new(Quota::per_second(1).burst(2)));
     let _ = panic_message(|| detector().penalty(Duration::ZERO));

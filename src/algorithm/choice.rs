@@ -11,7 +11,7 @@ use crate::quota::Quota;
 ///
 /// `N` and `T` are the count and the period of the [`Quota`]; a promise holds by the ticks of the
 /// [charges](crate::Charge::at), whatever the load, as long as nothing is
-/// [forced](crate::RateLimiter#the-promise) and the quota stays; [`Carry`](crate::Carry) says what
+/// [forced](crate::RateLimiter#the-promise) and the quota stays; [`QuotaChange`](crate::QuotaChange) says what
 /// is so when that changes. Windows begin at the multiples of their length since the epoch of the
 /// limiter's clock, or since one that had begun when their length changed.
 ///

@@ -187,7 +187,7 @@ impl<'a> Locked<'a> {
             return Err(Refusal::Never(error));
         }
         let due = self.due_of_next(cost);
-        if due > self.now || cost > 0 && self.waiting() > 0 {
+        if !self.has_come(due) || cost > 0 && self.waiting() > 0 {
             return Err(Refusal::Until(due));
         }
         let cost = match most > cost {
@@ -300,7 +300,7 @@ impl<'a> Locked<'a> {
     /// due, nor longer ago than may be made up for.
     fn grant(&mut self, head: Receipt) -> Option<Receipt> {
         let due = self.rule.due(0, head.cost);
-        if due > self.now {
+        if !self.has_come(due) {
             return None;
         }
         let now = self.now;
@@ -316,6 +316,10 @@ impl<'a> Locked<'a> {
         })
     }
 
+    fn has_come(&self, due: Tick) -> bool {
+        due <= self.now && !due.is_never()
+    }
+
     /// Whether a call asks for more than it can ever get.
     fn is_impossible(&self, cost: u64) -> bool {
         self.shared.config.oversize == Oversize::Refuse && cost > self.rule.capacity()
@@ -325,7 +329,7 @@ impl<'a> Locked<'a> {
     /// asks for more.
     fn due_of_next(&self, cost: u64) -> Tick {
         if cost == 0 {
-            return self.now;
+            return Tick::default();
         }
         let due = self.rule.due(self.queued, cost);
         due.max(self.due_of_head().unwrap_or_default())
@@ -468,7 +472,7 @@ impl Shared {
         // Not on time: a waiter that is due but was not granted leaves like any other.
         let mut locked = self.lock_state();
         let is_head = locked.waiters.head_number() == Some(id.number().get());
-        let overdue = locked.due_of_head().is_some_and(|due| due <= locked.now);
+        let overdue = locked.due_of_head().is_some_and(|due| locked.has_come(due));
         let Some(waker) = locked.waiters.withdraw(&id) else {
             let collected = locked.collect(&id);
             drop(locked);

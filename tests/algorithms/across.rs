@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Carry, Clock, ManualClock, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, ManualClock, Quota, QuotaChange, RateLimiter};
 
 use crate::cases::cases;
 
@@ -61,7 +61,7 @@ proptest! {
         algorithm in algorithm(),
         steps in steps(),
         quotas in prop::collection::vec((4..12_u64, 60..120_u64, 0..30_usize), 0..5),
-        carry in prop_oneof![Just(Carry::AsIs), Just(Carry::Proportional)],
+        carry in prop_oneof![Just(QuotaChange::AsIs), Just(QuotaChange::Proportional)],
     ) {
         let (clock, limiter) = limiter(algorithm, quota(8, 90));
         let mut changes = quotas.iter();

@@ -70,7 +70,7 @@ fn the_same_rate_in_other_words_is_the_same_quota() {
     assert_eq!(limiter.quota(), Quota::per_minute(60).burst(3));
     limiter.refund(charge);
     assert_eq!(limiter.available(), 3);
-    limiter.set_quota_with(Quota::per_second(1).burst(3), tollgate::Carry::Reset);
+    limiter.set_quota_with(Quota::per_second(1).burst(3), tollgate::QuotaChange::Reset);
     assert_eq!(limiter.available(), 3);
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{AcquireError, Carry, Charge, Clock, ErrorKind, Quota, RateLimiter};
+use tollgate::{AcquireError, Charge, Clock, ErrorKind, Quota, QuotaChange, RateLimiter};
 
 use super::super::{SECOND, block_on, ends, millis};
 use crate::support::{Counter, Waiter};
@@ -80,7 +80,8 @@ async fn a_faster_quota_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
 async fn a_slower_quota_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
     let head = async { limiter.acquire().await.unwrap() };
-    let slower = async { limiter.set_quota_with(Quota::new(1, millis(30)), Carry::Additive) };
+    let slower =
+        async { limiter.set_quota_with(Quota::new(1, millis(30)), QuotaChange::KeepSpent) };
     let (head, ()) = futures::join!(head, slower);
     vec![after(&first, &head)]
 }

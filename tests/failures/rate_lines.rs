@@ -213,7 +213,7 @@ fn request_larger_than_the_burst() {
 
     // Or it is let in alone, and paid off before anybody else is.
     let limiter = RateLimiter::new(Quota::per_second(10).burst(5))
-        .oversize(tollgate::Oversize::Debt)
+        .oversize(tollgate::Oversize::Overdraft)
         .clock(&clock);
     limiter.try_acquire().unwrap();
     let mut large = Waiter::parked(limiter.acquire_many(20));

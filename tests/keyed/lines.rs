@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Clock, ErrorKind, Keyed, ManualClock, MissedTick, Quota, RateLimiter, Semaphore, all,
+    Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter, Semaphore, all,
 };
 
 use super::world::Users;
@@ -103,7 +103,7 @@ fn the_bound_of_the_line_holds_for_each_key() {
     let clock = Clock::manual();
     let users = Users::new(Quota::per_second(1))
         .max_waiters(1)
-        .missed_tick(MissedTick::Delay)
+        .missed_tick(MissedTickBehavior::Delay)
         .clock(&clock);
     for key in [1, 2] {
         let user = users.key(&key);

@@ -28,7 +28,7 @@ proptest! {
 
     #[test]
     fn with_debts_every_key_is_a_limiter(steps in vec(step(4), 1..80)) {
-        run(World::new(100, false, Oversize::Debt), &steps);
+        run(World::new(100, false, Oversize::Overdraft), &steps);
     }
 
     #[test]
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn at_the_cap_who_has_a_quota_of_its_own_is_a_limiter(steps in vec(step(12), 1..120)) {
-        run(World::new(4, true, Oversize::Debt), &steps);
+        run(World::new(4, true, Oversize::Overdraft), &steps);
     }
 
     #[test]

@@ -129,7 +129,7 @@ impl World {
             Step::Call(which, cost) => self.call(which, cost),
             Step::Flush(which) => {
                 let (local, hand) = &mut self.handles[which];
-                local.flush();
+                local.return_unused();
                 self.owed.give(hand);
                 hand.clear();
             }
@@ -146,8 +146,8 @@ impl World {
             (self.burst * TOKEN - self.owed.total()) / TOKEN
         );
         for (local, hand) in &self.handles {
-            assert_eq!(local.in_hand(), hand.len() as u64);
-            assert!(local.in_hand() < local.chunk());
+            assert_eq!(local.buffered(), hand.len() as u64);
+            assert!(local.buffered() < local.chunk());
         }
     }
 

@@ -52,9 +52,9 @@ fn whatever_the_rule_all_is_let_through_and_no_more_and_the_rest_given_back() {
         local.try_acquire().unwrap();
 
         clock.advance(Duration::from_secs(10));
-        local.flush();
+        local.return_unused();
         local.try_acquire_many(2).unwrap();
-        local.flush();
+        local.return_unused();
         assert_eq!(limiter.available(), 8, "{algorithm}");
     }
 }
@@ -76,11 +76,11 @@ fn in_another_runtime_the_limiter_starts_fresh_and_gets_nothing_back() {
         }
         local.try_acquire().unwrap();
         assert_eq!(limiter.available(), 6);
-        local.flush();
+        local.return_unused();
         assert_eq!(limiter.available(), 9);
     });
     first.block_on(async { local.try_acquire().unwrap() });
     second.block_on(async {
-        local.flush();
+        local.return_unused();
     });
 }

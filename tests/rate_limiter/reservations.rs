@@ -242,7 +242,7 @@ fn a_bounded_line_bounds_reservations_too() {
 fn one_that_is_larger_than_the_burst_waits_until_nothing_is_owed() {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(FIFTY)
-        .oversize(Oversize::Debt)
+        .oversize(Oversize::Overdraft)
         .clock(&clock);
     limiter.try_acquire_many(4).unwrap();
     let reservations = reserve(&limiter, &[100, 1]);

@@ -145,7 +145,7 @@ fn what_is_left_after_a_part_was_paid_off_is_never_less_than_it_was() {
 #[test]
 fn what_saturated_is_restored() {
     let (_clock, limiter) = limiter(FIFTY);
-    let limiter = limiter.oversize(Oversize::Debt);
+    let limiter = limiter.oversize(Oversize::Overdraft);
     limiter.try_acquire_many(u64::MAX).unwrap();
     let again = restored(FIFTY, limiter.export(), ms(1));
     assert_eq!(again.available(), 0);

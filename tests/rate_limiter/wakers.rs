@@ -117,7 +117,7 @@ fn another_quota_wakes_outside_of_the_lock() {
     let mut refused = scene.heard(50);
     scene
         .limiter
-        .set_quota_with(FIFTY.burst(10), tollgate::Carry::Reset);
+        .set_quota_with(FIFTY.burst(10), tollgate::QuotaChange::Reset);
     scene.assert_calls(2);
     granted.granted();
     assert!(refused.output().is_err());

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Carry, Clock, ErrorKind, Quota, RateLimiter};
+use tollgate::{Clock, ErrorKind, Quota, QuotaChange, RateLimiter};
 
 use super::audit::Allowance;
 use crate::support::random::on_threads;
@@ -116,8 +116,8 @@ fn a_try_of_before_a_change_takes_nothing_although_as_much_is_owed_after_it() {
             });
         }
         let taken_too_much = (0..200_000).any(|_| {
-            limiter.set_quota_with(slow, Carry::Reset);
-            limiter.set_quota_with(fast, Carry::Reset);
+            limiter.set_quota_with(slow, QuotaChange::Reset);
+            limiter.set_quota_with(fast, QuotaChange::Reset);
             limiter.peek().reset_after > Duration::from_millis(1)
         });
         enough.store(true, Ordering::SeqCst);

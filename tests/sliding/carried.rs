@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Carry, Clock, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, Quota, QuotaChange, RateLimiter};
 
 use super::any::LOGS;
 use super::rule::nanos;
@@ -62,7 +62,7 @@ proptest! {
                 .sum();
             prop_assert_eq!(limiter.available(), most.saturating_sub(within));
             if let Some(count) = count {
-                limiter.set_quota_with(quota(count), Carry::Additive);
+                limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
                 most = count;
             }
         }
@@ -119,8 +119,8 @@ proptest! {
             if what == 0 {
                 changes += 1;
                 let quota = Quota::new(count + changes % 3, Duration::from_nanos(period));
-                exact.set_quota_with(quota, Carry::Additive);
-                compact.set_quota_with(quota, Carry::Additive);
+                exact.set_quota_with(quota, QuotaChange::KeepSpent);
+                compact.set_quota_with(quota, QuotaChange::KeepSpent);
             }
             let pause = if what == 1 { period * 20 * pause } else { period / 16 * pause + what };
             clock.advance(Duration::from_nanos(pause));
@@ -156,9 +156,9 @@ fn a_window_goes_on_to_fade() {
     // Four of the window before, which end at 200; then they are eight, which end at 180.
     assert_eq!(limiter.available(), 6);
     let twice = quota(20, 60);
-    limiter.set_quota_with(twice, Carry::Proportional);
+    limiter.set_quota_with(twice, QuotaChange::Proportional);
     assert_eq!((limiter.available(), nanos(twice)), (12, 60));
-    limiter.set_quota_with(quota(6, 60), Carry::Additive);
+    limiter.set_quota_with(quota(6, 60), QuotaChange::KeepSpent);
     assert_eq!(limiter.available(), 0);
     // Of the window before there cannot be more than six, which are three now; so three are of this
     // one. They fade in the next.
@@ -182,15 +182,15 @@ fn many_sizes_one_after_the_other() {
         limiter.try_acquire().unwrap();
         for power in 1..15 {
             let count = 1 << power;
-            limiter.set_quota_with(quota(count), Carry::Additive);
+            limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
             assert_eq!(limiter.available(), count - count / 2);
             limiter.try_acquire_many(count - count / 2).unwrap();
             let mut waiter = Waiter::parked(limiter.acquire_many(count));
-            limiter.set_quota_with(quota(count + 1), Carry::Additive);
+            limiter.set_quota_with(quota(count + 1), QuotaChange::KeepSpent);
             assert!(waiter.is_pending());
             assert_eq!(limiter.peek_many(0).reset_after, Duration::from_secs(1));
             drop(waiter);
-            limiter.set_quota_with(quota(count), Carry::Additive);
+            limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
             assert_eq!(limiter.available(), 0);
         }
     }
@@ -205,12 +205,12 @@ fn what_was_rounded_twice_is_no_charge_to_come() {
     for pause in 1..500 {
         clock.advance(100 * period + Duration::from_nanos(pause));
         limiter.try_acquire().unwrap();
-        limiter.set_quota_with(quota(3), Carry::Additive);
+        limiter.set_quota_with(quota(3), QuotaChange::KeepSpent);
         limiter.try_acquire().unwrap();
-        limiter.set_quota_with(quota(1), Carry::Additive);
+        limiter.set_quota_with(quota(1), QuotaChange::KeepSpent);
         let refused = limiter.try_acquire().unwrap_err();
         assert!(refused.retry_after().unwrap() < period + Duration::from_nanos(3 * 65));
-        limiter.set_quota_with(quota(2), Carry::Additive);
+        limiter.set_quota_with(quota(2), QuotaChange::KeepSpent);
     }
 }
 
@@ -231,7 +231,7 @@ fn by_a_longer_period_what_was_paid_off_by_the_shorter_one_counts_again() {
         // There and back, and what was never charged does not count.
         limiter.set_quota(quota(1));
         assert_eq!(limiter.available(), 10);
-        limiter.set_quota_with(quota(1), Carry::Reset);
+        limiter.set_quota_with(quota(1), QuotaChange::Reset);
         limiter.set_quota(quota(60));
         assert_eq!(limiter.available(), 10, "{algorithm}");
     }

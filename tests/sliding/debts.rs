@@ -16,7 +16,7 @@ fn limiter(algorithm: Algorithm, quota: Quota) -> (ManualClock, RateLimiter) {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(quota)
         .algorithm(algorithm)
-        .oversize(Oversize::Debt)
+        .oversize(Oversize::Overdraft)
         .clock(&clock);
     (clock, limiter)
 }
@@ -189,7 +189,7 @@ fn a_compact_log_owes_as_much_as_an_exact_one() {
         let logs = LOGS.map(|algorithm| {
             RateLimiter::new(quota)
                 .algorithm(algorithm)
-                .oversize(Oversize::Debt)
+                .oversize(Oversize::Overdraft)
                 .clock(&clock)
         });
         let mut charges = Vec::new();

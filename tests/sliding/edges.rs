@@ -112,7 +112,7 @@ fn the_largest_costs_are_refused_or_never_paid_off_and_can_be_given_back() {
         again.refund(again.charge(u64::MAX));
         assert_eq!(again.available(), 2);
 
-        let debts = limiter().oversize(Oversize::Debt);
+        let debts = limiter().oversize(Oversize::Overdraft);
         let charge = debts.try_acquire_many(u64::MAX).unwrap();
         assert_eq!(kind(debts.try_acquire()), ErrorKind::RateLimited);
         debts.refund(charge);

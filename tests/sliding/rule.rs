@@ -1,6 +1,6 @@
 //! What the models have in common, and which of them it is.
 
-use tollgate::{Algorithm, Carry, Quota};
+use tollgate::{Algorithm, Quota, QuotaChange};
 
 use super::log::{Grain, Log};
 use super::window::Window;
@@ -118,25 +118,25 @@ impl Rule {
         (self.most, self.period) == (quota.count(), nanos(quota))
     }
 
-    pub(crate) fn change(&mut self, quota: Quota, carry: Carry, now: u64) {
+    pub(crate) fn change(&mut self, quota: Quota, carry: QuotaChange, now: u64) {
         let now = now.min(LAST_TICK);
         let (used, old, new) = (self.used(now), self.most, quota.count());
         let owed = match carry {
-            Carry::Reset => 0,
-            Carry::Proportional => {
+            QuotaChange::Reset => 0,
+            QuotaChange::Proportional => {
                 let owed = (u128::from(used) * u128::from(new)).div_ceil(u128::from(old));
                 u64::try_from(owed).expect("small in tests")
             }
             // In a log each is kept.
-            Carry::Additive if self.is_log() => used,
-            Carry::Additive => used.min(old).min(new) + used.saturating_sub(old),
-            Carry::AsIs => (new + used).saturating_sub(old),
+            QuotaChange::KeepSpent if self.is_log() => used,
+            QuotaChange::KeepSpent => used.min(old).min(new) + used.saturating_sub(old),
+            QuotaChange::AsIs => (new + used).saturating_sub(old),
             _ => unreachable!("there are four ways"),
         };
         let period = nanos(quota);
         (self.most, self.period) = (new, period);
         match &mut self.state {
-            State::Log(log) if carry == Carry::Additive => {
+            State::Log(log) if carry == QuotaChange::KeepSpent => {
                 log.go_on(new, period, grain(self.algorithm, period), now);
             }
             State::Log(log) => log.change(new, period, grain(self.algorithm, period), owed, now),

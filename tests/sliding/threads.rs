@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Algorithm, Carry, Charge, Clock, ErrorKind, Quota, RateLimiter};
+use tollgate::{Algorithm, Charge, Clock, ErrorKind, Quota, QuotaChange, RateLimiter};
 
 use super::any::LOGS;
 use super::audit::{Entry, estimate, fullest};
@@ -193,7 +193,7 @@ fn a_quota_that_changes_under_load_lets_no_more_in_than_it_says() {
                             break;
                         }
                         most += u64::from(number % 100 == 99 && most < count + 20);
-                        limiter.set_quota_with(quota(most), Carry::Additive);
+                        limiter.set_quota_with(quota(most), QuotaChange::KeepSpent);
                     }
                     most
                 });
@@ -231,7 +231,7 @@ fn whoever_is_overtaken_was_charged_no_earlier() {
             .algorithm(Algorithm::SlidingLog)
             .clock(&clock);
         // From here on no place is one that was free since ever.
-        limiter.set_quota_with(quota, Carry::Reset);
+        limiter.set_quota_with(quota, QuotaChange::Reset);
         let enough = AtomicBool::new(false);
         let charged = thread::scope(|scope| {
             scope.spawn(|| {
@@ -241,7 +241,7 @@ fn whoever_is_overtaken_was_charged_no_earlier() {
                             limiter.refund(charge);
                         }
                     }
-                    limiter.set_quota_with(quota, Carry::Reset);
+                    limiter.set_quota_with(quota, QuotaChange::Reset);
                 }
             });
             let charged = on_threads(3, |_| {
@@ -286,7 +286,7 @@ fn who_is_charged_while_the_quota_changes_gives_nothing_back_that_is_not_its_own
         }
         let rounds = (0..ROUNDS).filter(|_| {
             pause.wait();
-            limiter.set_quota_with(quota, Carry::Reset);
+            limiter.set_quota_with(quota, QuotaChange::Reset);
             pause.wait();
             let mine = (0..3).filter_map(|_| limiter.try_acquire().ok()).count();
             pause.wait();

@@ -192,7 +192,7 @@ where
         let asked: Asked<'_, K, Q> = state.ask(key);
         let now = state.now();
         match state.look(&asked, now) {
-            Found::Line(line, _) => of_line(line.limiter()),
+            Found::Line(line) => of_line(line.limiter()),
             Found::Debt {
                 debt,
                 terms,

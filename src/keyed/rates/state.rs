@@ -74,7 +74,7 @@ pub(super) enum Found {
         generation: u64,
         closed: bool,
     },
-    Line(DedicatedLimiter, Quota),
+    Line(DedicatedLimiter),
 }
 
 impl<K, Q: ?Sized> Asked<'_, K, Q> {
@@ -341,7 +341,7 @@ where
         if own.is_some() {
             self.renew(&line, before.quota, terms.quota);
         }
-        Found::Line(line, before.quota)
+        Found::Line(line)
     }
 
     /// Locks the shard of a key, unless nobody is admitted any more.
