@@ -10,6 +10,5 @@ mod algorithms {
     mod across;
     mod changed;
     mod promises;
-    mod restored;
     mod text;
 }

@@ -382,7 +382,7 @@ fn a_limiter_in_a_static_is_used_as_any_other() {
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
     assert_eq!(LIMITER.snapshot().calls.unwrap().admitted, 1);
     let short = RateLimiter::new(Quota::per_second(1));
-    fn both<'a>(_: &rate::Acquire<'a>, _: &'a RateLimiter) {}
+    fn both<'a>(_: &rate::Acquire<&'a RateLimiter>, _: &'a RateLimiter) {}
     let long: rate::Acquire<'static> = LIMITER.acquire();
     both(&long, &short);
 }

@@ -26,7 +26,7 @@ fn bucket(capacity: usize) -> (ManualClock, LeakyBucket) {
 }
 
 /// A bucket in which so many wait, behind one that was released at once.
-fn filled(bucket: &LeakyBucket, waiting: usize) -> Vec<Waiter<Acquire<'_>>> {
+fn filled(bucket: &LeakyBucket, waiting: usize) -> Vec<Waiter<Acquire<&tollgate::RateLimiter>>> {
     Waiter::new(bucket.acquire()).granted();
     let line = (0..waiting).map(|_| Waiter::parked(bucket.acquire()));
     line.collect()
@@ -252,7 +252,7 @@ fn a_future_that_is_not_polled_is_not_in_the_queue_and_one_that_was_holds_nobody
 #[test]
 fn it_shows_how_it_stands() {
     let clock = Clock::manual();
-    let bucket = LeakyBucket::new(TEN, 2).statistics().clock(&clock);
+    let bucket = LeakyBucket::new(TEN, 2).clock(&clock);
     let line = filled(&bucket, 2);
     assert_full(&bucket, ms(100));
     clock.advance(ms(30));
@@ -260,8 +260,6 @@ fn it_shows_how_it_stands() {
     assert_eq!((snapshot.available, snapshot.waiting), (0, 2));
     assert_eq!(snapshot.oldest_wait, Some(ms(30)));
     drop(line);
-    let calls = bucket.snapshot().calls.unwrap();
-    assert_eq!((calls.admitted, calls.denied, calls.cancelled), (1, 1, 2));
     assert_eq!(bucket.capacity(), 2);
     let text = format!("{bucket:?}");
     assert!(

@@ -179,7 +179,6 @@ fn an_algorithm_that_the_quota_does_not_fit() {
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow,
         Algorithm::SlidingLog,
-        Algorithm::CompactLog,
         Algorithm::SubInterval { parts: 4 },
     ] {
         row(burst, || by(algorithm, ten.burst(3)));
@@ -194,7 +193,7 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     assert_eq!(panic_message(|| by(parts, ten)), None);
 
     let long = Quota::per_hour((1 << 28) + 1);
-    for algorithm in [Algorithm::SlidingLog, Algorithm::CompactLog] {
+    for algorithm in [Algorithm::SlidingLog] {
         let message = "a log holds at most 268435456, but the quota has a count of 268435457";
         row(message, || by(algorithm, long));
     }
@@ -231,7 +230,6 @@ fn an_algorithm_that_cannot_be_had_by_key() {
     for (algorithm, name) in [
         (Algorithm::SlidingWindow, "sliding-window"),
         (Algorithm::SlidingLog, "sliding-log"),
-        (Algorithm::CompactLog, "compact-log"),
     ] {
         let message = format!("there can be no {name} by key: it keeps more than a word");
         row(&message, || users().algorithm(algorithm));

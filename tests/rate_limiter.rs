@@ -21,7 +21,6 @@ mod rate_limiter {
     mod quota;
     mod refunds;
     mod reservations;
-    mod restored;
     mod scene;
     mod wait;
     mod wakers;

@@ -194,11 +194,19 @@ impl LocalLimiter {
         }
     }
 
+    /// Returns how much is charged at most for what is missing.
+    fn most(&self, missing: u64) -> u64 {
+        match missing {
+            0 => 0,
+            _ => self.batch.max(missing),
+        }
+    }
+
     /// Charges what is missing for a call, and up to a batch with it.
     #[inline(never)]
     fn refill(&mut self, n: u64) -> Result<(), AcquireError> {
         let missing = self.missing(n);
-        let charge = self.shared.try_charge(missing, self.batch.max(missing))?;
+        let charge = self.shared.try_charge(missing, self.most(missing))?;
         self.refilled(n, missing, charge);
         Ok(())
     }
@@ -341,7 +349,7 @@ impl AcquireLocal<'_> {
     fn poll_refill(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
         let (local, n) = (&mut *self.local, self.entry.cost());
         let missing = local.missing(n);
-        let most = local.batch.max(missing);
+        let most = local.most(missing);
         if let Some(charge) = local.shared.charge_if_free(missing, most) {
             local.refilled(n, missing, charge);
             self.entry.finish();

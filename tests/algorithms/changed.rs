@@ -10,7 +10,6 @@ const ALL: [Algorithm; 7] = [
     Algorithm::FixedWindow,
     Algorithm::SlidingWindow,
     Algorithm::SlidingLog,
-    Algorithm::CompactLog,
     Algorithm::SubInterval { parts: 4 },
 ];
 
@@ -199,7 +198,7 @@ fn a_quota_that_does_not_fit_the_algorithm_in_use_is_refused() {
 /// A log counts what it has admitted under the new quota as well.
 #[test]
 fn a_log_has_no_more_than_the_new_count_in_any_new_period() {
-    for algorithm in [Algorithm::SlidingLog, Algorithm::CompactLog] {
+    for algorithm in [Algorithm::SlidingLog] {
         let clock = Clock::manual();
         let limiter = RateLimiter::new(Quota::per_second(20))
             .algorithm(algorithm)

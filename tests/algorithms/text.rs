@@ -8,7 +8,6 @@ const ALL: [(Algorithm, &str); 8] = [
     (Algorithm::FixedWindow, "fixed-window"),
     (Algorithm::SlidingWindow, "sliding-window"),
     (Algorithm::SlidingLog, "sliding-log"),
-    (Algorithm::CompactLog, "compact-log"),
     (Algorithm::SubInterval { parts: 1 }, "sub-interval/1"),
     (
         Algorithm::SubInterval { parts: u32::MAX },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, ErrorKind, ManualClock, Oversize, Quota, RateLimiter};
 
-use crate::support::{Waiter, kind};
+use crate::support::kind;
 
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -21,7 +21,7 @@ pub(super) fn limiter(burst: u64) -> (ManualClock, RateLimiter) {
 fn nothing_is_taken_before_the_first_call() {
     let (_clock, limiter) = limiter(50);
     let local = limiter.local(32);
-    assert_eq!((local.buffered(), local.chunk()), (0, 32));
+    assert_eq!((local.buffered(), local.batch()), (0, 32));
     assert_eq!(limiter.available(), 50);
 }
 
@@ -202,24 +202,6 @@ fn chunks_of_an_odd_quota_are_exact() {
         passed += 1;
     }
     assert_eq!(through, 7 + 2999 * 3 / 10);
-}
-
-#[test]
-fn a_chunk_is_counted_as_one_call() {
-    let limiter = RateLimiter::new(Quota::per_second(100).burst(8))
-        .statistics()
-        .clock(Clock::manual());
-    let mut local = limiter.local(4);
-    for _ in 0..4 {
-        local.try_acquire().unwrap();
-    }
-    for _ in 0..4 {
-        local.acquire().wait().unwrap();
-    }
-    assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
-    drop(Waiter::parked(local.acquire()));
-    let calls = limiter.snapshot().calls.unwrap();
-    assert_eq!((calls.admitted, calls.denied, calls.cancelled), (2, 1, 1));
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl World {
                 hand.clear();
             }
             Step::Anew(which) => {
-                let chunk = self.handles[which].0.chunk();
+                let chunk = self.handles[which].0.batch();
                 let anew = self.limiter.local(chunk);
                 let (local, hand) = std::mem::replace(&mut self.handles[which], (anew, vec![]));
                 drop(local);
@@ -147,13 +147,13 @@ impl World {
         );
         for (local, hand) in &self.handles {
             assert_eq!(local.buffered(), hand.len() as u64);
-            assert!(local.buffered() < local.chunk());
+            assert!(local.buffered() < local.batch());
         }
     }
 
     fn call(&mut self, which: usize, cost: u64) {
         let in_hand = self.handles[which].1.len() as u64;
-        let chunk = self.handles[which].0.chunk();
+        let chunk = self.handles[which].0.batch();
         let told = self.handles[which].0.try_acquire_many(cost);
         if cost <= in_hand {
             self.agree(cost, told, Ok(0));
@@ -190,7 +190,7 @@ impl World {
 
     /// From every call to every later one.
     fn audit(&self) {
-        let chunks: u64 = self.handles.iter().map(|(local, _)| local.chunk()).sum();
+        let chunks: u64 = self.handles.iter().map(|(local, _)| local.batch()).sum();
         for (first, (from, _)) in self.through.iter().enumerate() {
             let mut sum = 0;
             for (until, cost) in &self.through[first..] {

@@ -23,9 +23,9 @@ fn it_shows_what_it_has_in_hand() {
     let mut local = limiter.local(4);
     local.try_acquire().unwrap();
     let shown = format!("{local:?}");
-    assert_eq!(shown, "LocalLimiter { in_hand: 3, chunk: 4, .. }");
+    assert_eq!(shown, "LocalLimiter { buffered: 3, batch: 4, .. }");
     let shown = format!("{:?}", local.acquire_many(2));
-    assert_eq!(shown, "AcquireLocal { cost: 2, in_line: false, .. }");
+    assert_eq!(shown, "AcquireLocal { cost: 2, waiting: false, .. }");
 }
 
 #[test]
@@ -35,7 +35,6 @@ fn whatever_the_rule_all_is_let_through_and_no_more_and_the_rest_given_back() {
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow,
         Algorithm::SlidingLog,
-        Algorithm::CompactLog,
     ];
     for algorithm in rules {
         let clock = Clock::manual();

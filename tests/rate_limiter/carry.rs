@@ -1,4 +1,4 @@
-//! What becomes of what was spent, in each of the four ways, up and down.
+//! What becomes of what was spent, in each of the two ways, up and down.
 
 use std::time::Duration;
 
@@ -25,15 +25,9 @@ fn each_way_leaves_what_it_says() {
         (QuotaChange::Proportional, 0, 20, 5),
         (QuotaChange::Proportional, 4, 12, 3),
         (QuotaChange::Proportional, 10, 0, 0),
-        (QuotaChange::AsIs, 0, 10, 5),
-        (QuotaChange::AsIs, 4, 6, 5),
-        (QuotaChange::AsIs, 8, 2, 2),
-        (QuotaChange::AsIs, 10, 0, 0),
         (QuotaChange::KeepSpent, 0, 20, 5),
         (QuotaChange::KeepSpent, 4, 16, 1),
         (QuotaChange::KeepSpent, 8, 12, 0),
-        (QuotaChange::Reset, 0, 20, 5),
-        (QuotaChange::Reset, 10, 20, 5),
     ] {
         assert_eq!(left(spent, up, carry), of_twenty, "{carry:?} {spent} up");
         assert_eq!(left(spent, down, carry), of_five, "{carry:?} {spent} down");
@@ -46,11 +40,7 @@ fn the_rate_by_itself_changes_nothing_that_is_left() {
         Quota::per_second(1000).burst(10),
         Quota::per_hour(100).burst(10),
     );
-    for carry in [
-        QuotaChange::Proportional,
-        QuotaChange::AsIs,
-        QuotaChange::KeepSpent,
-    ] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         for quota in [faster, slower] {
             assert_eq!(left(4, quota, carry), 6, "{carry:?} {quota}");
         }
@@ -59,11 +49,7 @@ fn the_rate_by_itself_changes_nothing_that_is_left() {
 
 #[test]
 fn what_is_owed_takes_the_time_of_the_new_rate() {
-    for carry in [
-        QuotaChange::Proportional,
-        QuotaChange::AsIs,
-        QuotaChange::KeepSpent,
-    ] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         let (clock, limiter) = spent(TENTH);
         clock.advance(ms(5));
         limiter.set_quota_with(Quota::per_hour(36).burst(10), carry);
@@ -78,9 +64,7 @@ fn what_is_owed_beyond_the_burst_stays_owed() {
     let up = TENTH.burst(20);
     for (carry, retry_after) in [
         (QuotaChange::Proportional, ms(70)),
-        (QuotaChange::AsIs, ms(40)),
         (QuotaChange::KeepSpent, ms(0)),
-        (QuotaChange::Reset, ms(0)),
     ] {
         let (_clock, limiter) = spent(TENTH);
         limiter.charge(3);
@@ -96,13 +80,9 @@ fn a_line_is_timed_anew_in_each_way() {
     // Ten are owed, less the two that were paid off, and somebody asks for five.
     for (quota, carry, due) in [
         (up, QuotaChange::Proportional, ms(10)),
-        (up, QuotaChange::AsIs, ms(30)),
         (up, QuotaChange::KeepSpent, ms(0)),
-        (up, QuotaChange::Reset, ms(0)),
         (down, QuotaChange::Proportional, ms(40)),
-        (down, QuotaChange::AsIs, ms(30)),
         (down, QuotaChange::KeepSpent, ms(50)),
-        (down, QuotaChange::Reset, ms(0)),
     ] {
         let (clock, limiter) = spent(TENTH);
         let mut waiters = line(&limiter, &[5, 5]);

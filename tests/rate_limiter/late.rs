@@ -174,11 +174,13 @@ fn nobody_is_charged_before_the_quota_that_made_it_due() {
     );
     let mut waiters = scene.line(&[1; 2]);
     scene.clock.advance(ms(5000));
+    // Less than one is owed still, of two.
     scene
         .limiter
-        .set_quota_with(TEN, tollgate::QuotaChange::Reset);
+        .set_quota_with(TEN.burst(2), tollgate::QuotaChange::KeepSpent);
     assert_eq!(at(&waiters[0].granted()), ms(5000));
-    assert_due(&scene.clock, &mut waiters[1], ms(100));
+    let owed = Duration::from_nanos((100_000_000 * 3595_u64).div_ceil(3600));
+    assert_due(&scene.clock, &mut waiters[1], owed);
 }
 
 /// A refund that gives nothing back makes nobody due, so it takes nothing from those who are

@@ -134,7 +134,7 @@ fn no_newcomer_passes_the_line_when_the_quota_changes() {
     let mut waiter = Waiter::parked(limiter.acquire_many(1));
     limiter.set_quota_with(TEN, QuotaChange::KeepSpent);
     assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
-    limiter.set_quota_with(TEN, QuotaChange::Reset);
+    limiter.set_quota_with(TEN.burst(2), QuotaChange::KeepSpent);
     assert_eq!(waiter.wakes(), 1);
     assert_limited(&limiter, 1, ms(100));
     waiter.granted();
@@ -158,11 +158,7 @@ fn the_quota_is_what_was_set() {
 
 #[test]
 fn the_same_quota_again_changes_nothing() {
-    for carry in [
-        QuotaChange::Proportional,
-        QuotaChange::AsIs,
-        QuotaChange::KeepSpent,
-    ] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         let (clock, limiter) = spent(FIFTY);
         let mut waiters = line(&limiter, &[3, 4, 50]);
         clock.advance(ms(13));
@@ -206,12 +202,7 @@ fn up_and_down(limiter: &RateLimiter, carry: QuotaChange, advance: impl Fn(Durat
 
 #[test]
 fn up_and_down_strands_nobody() {
-    for carry in [
-        QuotaChange::Proportional,
-        QuotaChange::AsIs,
-        QuotaChange::KeepSpent,
-        QuotaChange::Reset,
-    ] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         let (clock, limiter) = spent(HOURLY);
         up_and_down(&limiter, carry, |duration| clock.advance(duration));
         assert_eq!(limiter.waiting(), 0);

@@ -7,7 +7,7 @@ use tollgate::{Algorithm, Quota};
 
 use crate::limiter_world::amounts::{Cost, Pause};
 
-pub(crate) const LOGS: [Algorithm; 2] = [Algorithm::SlidingLog, Algorithm::CompactLog];
+pub(crate) const LOGS: [Algorithm; 2] = [Algorithm::SlidingLog];
 
 pub(crate) fn algorithm() -> impl Strategy<Value = Algorithm> {
     prop_oneof![
