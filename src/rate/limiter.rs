@@ -401,7 +401,9 @@ impl RateLimiter {
     pub fn set_quota_with(&self, quota: Quota, how: QuotaChange) {
         // Not what was chosen since, which has no effect.
         let shared = self.shared();
-        shared.config.algorithm.check_or_panic(quota);
+        if let Err(error) = shared.config.algorithm.check(quota) {
+            panic!("{error}");
+        }
         shared.lock_on_time().set_quota(quota, how);
     }
 

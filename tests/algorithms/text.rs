@@ -2,7 +2,7 @@
 
 use tollgate::{Algorithm, Quota};
 
-const ALL: [(Algorithm, &str); 8] = [
+const ALL: [(Algorithm, &str); 7] = [
     (Algorithm::Gcra, "gcra"),
     (Algorithm::TokenBucket, "token-bucket"),
     (Algorithm::FixedWindow, "fixed-window"),

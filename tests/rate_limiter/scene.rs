@@ -35,7 +35,10 @@ pub(super) fn spent(quota: Quota) -> (ManualClock, RateLimiter) {
 }
 
 /// A waiter for each of these costs, in line in this order.
-pub(super) fn line<'a>(limiter: &'a RateLimiter, costs: &[u64]) -> Vec<Waiter<Acquire<&'a RateLimiter>>> {
+pub(super) fn line<'a>(
+    limiter: &'a RateLimiter,
+    costs: &[u64],
+) -> Vec<Waiter<Acquire<&'a RateLimiter>>> {
     let costs = costs.iter();
     costs
         .map(|cost| Waiter::parked(limiter.acquire_many(*cost)))

@@ -117,7 +117,9 @@ fn another_quota_wakes_outside_of_the_lock() {
     scene.limiter.set_quota(FIFTY.burst(10));
     scene.assert_calls(1);
     let larger = FIFTY.burst(20);
-    scene.limiter.set_quota_with(larger, tollgate::QuotaChange::KeepSpent);
+    scene
+        .limiter
+        .set_quota_with(larger, tollgate::QuotaChange::KeepSpent);
     scene.assert_calls(2);
     granted.granted();
     assert!(refused.output().is_err());

@@ -107,7 +107,7 @@ impl Model for Kept {
     }
 
     fn set_quota(&mut self, now: u64, quota: Quota, carry: QuotaChange) {
-        if carry != QuotaChange::Reset && self.rule.is_by(quota) {
+        if self.rule.is_by(quota) {
             return;
         }
         self.rule.change(quota, carry, now);

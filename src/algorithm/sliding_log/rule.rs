@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{LAST_TICK, Ring, SlidingLog, Slots};
+use super::{Ring, SlidingLog, Slots};
 use crate::algorithm::QuotaChange;
-use crate::algorithm::params::tick_or_never;
+use crate::algorithm::params::{clamped, tick_or_never};
 use crate::algorithm::rule::{Receipt, Rule, earliest_of};
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ impl Rule for SlidingLog {
     }
 
     fn charge(&mut self, at: Tick, cost: u64) -> Receipt {
-        let charged = self.charge(at.as_nanos(), cost);
+        let charged = self.charge(clamped(at), cost);
         Receipt {
             ticket: charged.ticket,
             cost: charged.cost,
@@ -30,11 +30,11 @@ impl Rule for SlidingLog {
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
-        self.give_back(receipt.ticket, cost, now.as_nanos())
+        self.give_back(receipt.ticket, cost, clamped(now))
     }
 
     fn backlog(&mut self, now: Tick) -> u64 {
-        self.backlog(now.as_nanos())
+        self.backlog(clamped(now))
     }
 
     fn reset(&self) -> Tick {
@@ -47,14 +47,14 @@ impl Rule for SlidingLog {
 
     fn is_ahead_of(&self, now: Tick) -> bool {
         let newest = self.reset().saturating_sub(self.period);
-        self.ahead == 0 && newest > now.as_nanos().min(LAST_TICK)
+        self.ahead == 0 && newest > clamped(now)
     }
 
     fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool {
         let changes = (self.len, self.period) != (quota.count(), quota.period_nanos());
         if changes {
             let scales = how == QuotaChange::Proportional;
-            self.change(quota, scales, now.as_nanos());
+            self.change(quota, scales, clamped(now));
         }
         changes
     }
