@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::algorithm::Limits;
+use crate::algorithm::Params;
 use crate::time::Tick;
 
 /// How a limiter stands, as seen by one call: what goes into the headers of an answer. Made by
@@ -74,18 +74,27 @@ impl Decision {
 
     /// With so many units owed, until `reset`.
     pub(crate) fn new(
-        limits: &Limits,
+        params: &Params,
         owed: u64,
         reset: Tick,
         at: Tick,
         retry_after: Duration,
     ) -> Self {
         Self {
-            limit: limits.burst(),
-            remaining: limits.tokens(limits.tolerance.saturating_sub(owed)),
+            limit: params.burst(),
+            remaining: params.tokens(params.burst_tolerance.saturating_sub(owed)),
             retry_after,
             reset_after: reset.saturating_since(at),
             at,
         }
+    }
+}
+
+/// How long it is until a tick: for ever, if it is never.
+pub(crate) fn wait_for(due: Tick, now: Tick) -> Duration {
+    if due.is_never() {
+        Duration::MAX
+    } else {
+        due.saturating_since(now)
     }
 }

@@ -1,17 +1,16 @@
-//! The one error of the crate: why a throttle did not let a caller in.
+//! The one error of the crate: why a throttle did not admit a caller.
 //!
-//! An error is two words of plain data, so that making one allocates nothing and costs no more than
-//! an admission; and just two scalars, so that a `Result` which holds nothing else is returned in
-//! registers, and not written down to be copied. So the source of an error of a store is a number as
-//! well, by which it is found among all that there ever were.
+//! An error is plain data, so that making one allocates nothing and costs less than an admission:
+//! what its accessors return is computed when they are called.
 
 use std::error::Error;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
-/// Why a throttle did not let a caller in.
+use crate::time::Tick;
+
+/// Why a throttle did not admit a caller.
 ///
 /// What to do about it is in [`kind`](Self::kind); the numbers that go with some kinds have
 /// accessors of their own.
@@ -28,16 +27,24 @@ use std::time::Duration;
 /// assert_eq!(error.capacity(), Some(2));
 /// assert_eq!(error.to_string(), "asked for more than the capacity of 2");
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct AcquireError {
-    cause: Cause,
-    /// Nanoseconds for `Limited`, perhaps [with its source](LIMITED_BY), `QueueFull`, `TooManyKeys`
-    /// and `TimedOut`, the capacity for `ExceedsCapacity`, which of the [`SOURCES`] for `Store`; or
-    /// [`UNKNOWN`].
+    kind: ErrorKind,
+    /// Which part of a composition refused, counted from 1; or 0.
+    part: u16,
+    /// Nanoseconds, or the capacity for `ExceedsCapacity`; or [`UNKNOWN`].
     number: u64,
+    source: Option<&'static Source>,
 }
 
+/// How a store failed, or who refused.
+type Source = dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe;
+
+/// In place of a number that is not known.
 const UNKNOWN: u64 = u64::MAX;
+
+/// In place of nanoseconds that never pass.
+const NEVER: u64 = u64::MAX - 1;
 
 /// What went wrong, as plain data.
 ///
@@ -59,7 +66,7 @@ pub enum ErrorKind {
     NoPermits,
     /// The rate does not allow it now, or a gate is shut; only from `try_` calls of rate limiters,
     /// and from checks of gates.
-    Limited,
+    RateLimited,
     /// More was asked for than the limit, as it is now. Waiting does not help; a higher limit does.
     ExceedsCapacity,
     /// The store behind a throttle that is shared by several machines failed; the
@@ -67,106 +74,6 @@ pub enum ErrorKind {
     /// store.
     Store,
 }
-
-/// Why a store failed.
-type Source = dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe;
-
-/// All that were ever given.
-static SOURCES: RwLock<Vec<&'static Source>> = RwLock::new(Vec::new());
-
-/// The number of a source.
-fn number_of(source: &'static Source) -> u64 {
-    // Values without a size may be in the same place.
-    let is_it = |other: &&'static Source| {
-        std::ptr::addr_eq(*other, source)
-            && (std::ptr::eq(*other, source) || other.to_string() == source.to_string())
-    };
-    let sources = SOURCES.read().unwrap_or_else(PoisonError::into_inner);
-    let found = sources.iter().position(is_it);
-    drop(sources);
-    let number = found.unwrap_or_else(|| {
-        let mut sources = SOURCES.write().unwrap_or_else(PoisonError::into_inner);
-        sources.iter().position(is_it).unwrap_or_else(|| {
-            sources.push(source);
-            sources.len() - 1
-        })
-    });
-    number as u64
-}
-
-/// What went wrong, and in which part, if it was in one, as one scalar. A `char`, which leaves most of
-/// its values to what is around it, as a kind does: so an `Option` or a `Poll` takes no more room.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Cause(char);
-
-impl Cause {
-    /// In no part.
-    #[inline]
-    const fn of(kind: ErrorKind) -> Self {
-        let cause = Self(kind as u8 as char);
-        debug_assert!(cause.kind() as u8 == kind as u8, "a kind without a number");
-        cause
-    }
-
-    /// In this one.
-    const fn with_part(self, part: u8) -> Self {
-        let number = (part as u32 + 1) * NUMBERS + self.0 as u32 % NUMBERS;
-        match char::from_u32(number) {
-            Some(cause) => Self(cause),
-            // All of them are far below those that are none.
-            None => self,
-        }
-    }
-
-    const fn part(self) -> Option<u8> {
-        match self.0 as u32 / NUMBERS {
-            0 => None,
-            part => Some((part - 1) as u8),
-        }
-    }
-
-    const fn is_limited_by(self) -> bool {
-        self.0 as u32 % NUMBERS == LIMITED_BY as u32
-    }
-
-    #[inline]
-    const fn kind(self) -> ErrorKind {
-        KINDS[(self.0 as u32 % NUMBERS) as usize]
-    }
-}
-
-/// For how many kinds there is room.
-const NUMBERS: u32 = 16;
-
-/// The number of `Limited` with a source.
-const LIMITED_BY: u8 = ErrorKind::Store as u8 + 1;
-
-/// Of the number of such a one, those that are nanoseconds; the others are which of the [`SOURCES`].
-const WAIT_BITS: u32 = 56;
-const LONGEST_WAIT: u64 = (1 << WAIT_BITS) - 1;
-
-/// By their numbers; the last ones are of nobody.
-const KINDS: [ErrorKind; NUMBERS as usize] = {
-    use ErrorKind::*;
-    [
-        Closed,
-        Cancelled,
-        TimedOut,
-        QueueFull,
-        TooManyKeys,
-        NoPermits,
-        Limited,
-        ExceedsCapacity,
-        Store,
-        Limited,
-        Store,
-        Store,
-        Store,
-        Store,
-        Store,
-        Store,
-    ]
-};
 
 /// Making one, for a [`Throttle`](crate::Throttle) of one's own.
 impl AcquireError {
@@ -199,13 +106,20 @@ impl AcquireError {
     /// ```
     #[inline]
     pub const fn new(kind: ErrorKind) -> Self {
+        Self::with(kind, UNKNOWN)
+    }
+
+    #[inline(always)]
+    const fn with(kind: ErrorKind, number: u64) -> Self {
         Self {
-            cause: Cause::of(kind),
-            number: UNKNOWN,
+            kind,
+            part: 0,
+            number,
+            source: None,
         }
     }
 
-    /// [`Limited`](ErrorKind::Limited), until `retry_after` has passed; at most 584 years.
+    /// [`RateLimited`](ErrorKind::RateLimited), until `retry_after` has passed.
     ///
     /// # Examples
     ///
@@ -218,16 +132,11 @@ impl AcquireError {
     /// ```
     #[inline]
     pub fn limited(retry_after: Duration) -> Self {
-        Self {
-            cause: Cause::of(ErrorKind::Limited),
-            number: nanos(retry_after),
-        }
+        Self::with(ErrorKind::RateLimited, nanos(retry_after))
     }
 
-    /// [`Limited`](ErrorKind::Limited), until `retry_after` has passed, at most two years, with who
-    /// refused as the [source](Error::source): a value in a `static`, since an error allocates
-    /// nothing. There should be few, with those of [`store`](Self::store) at most 255: of one beyond
-    /// these nothing is said.
+    /// [`RateLimited`](ErrorKind::RateLimited), until `retry_after` has passed, with who refused as
+    /// the [source](Error::source): a value in a `static`, since an error allocates nothing.
     ///
     /// # Examples
     ///
@@ -251,7 +160,7 @@ impl AcquireError {
     /// static CACHE: Cache = Cache;
     ///
     /// let error = AcquireError::limited_by(Duration::from_millis(20), &CACHE);
-    /// assert_eq!(error.kind(), ErrorKind::Limited);
+    /// assert_eq!(error.kind(), ErrorKind::RateLimited);
     /// assert_eq!(error.retry_after(), Some(Duration::from_millis(20)));
     /// assert!(error.source().is_some_and(|source| source.is::<Cache>()));
     /// ```
@@ -259,43 +168,34 @@ impl AcquireError {
         retry_after: Duration,
         source: &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe),
     ) -> Self {
-        match number_of(source) {
-            number @ ..=0xfe => Self {
-                cause: Cause(LIMITED_BY as char),
-                number: number << WAIT_BITS | nanos(retry_after).min(LONGEST_WAIT),
-            },
-            _ => Self::limited(retry_after.min(Duration::from_nanos(LONGEST_WAIT))),
+        Self {
+            source: Some(source),
+            ..Self::limited(retry_after)
         }
     }
 
-    /// [`Limited`](ErrorKind::Limited), until so many nanoseconds have passed.
-    #[inline]
-    pub(crate) const fn limited_nanos(nanos: u64) -> Self {
-        Self {
-            cause: Cause::of(ErrorKind::Limited),
-            number: if nanos == UNKNOWN { UNKNOWN - 1 } else { nanos },
-        }
+    /// [`RateLimited`](ErrorKind::RateLimited), until `due`.
+    #[inline(always)]
+    pub(crate) const fn limited_until(due: Tick, now: Tick) -> Self {
+        let nanos = match due.is_never() {
+            true => NEVER,
+            false => due.as_nanos().saturating_sub(now.as_nanos()),
+        };
+        Self::with(ErrorKind::RateLimited, nanos)
     }
 
     /// [`QueueFull`](ErrorKind::QueueFull), until a place is free in `retry_after`.
     pub(crate) fn queue_full(retry_after: Duration) -> Self {
-        Self {
-            cause: Cause::of(ErrorKind::QueueFull),
-            number: nanos(retry_after),
-        }
+        Self::with(ErrorKind::QueueFull, nanos(retry_after))
     }
 
     /// [`TooManyKeys`](ErrorKind::TooManyKeys), until there may be room in `retry_after`.
     pub(crate) fn too_many_keys(retry_after: Duration) -> Self {
-        Self {
-            cause: Cause::of(ErrorKind::TooManyKeys),
-            number: nanos(retry_after),
-        }
+        Self::with(ErrorKind::TooManyKeys, nanos(retry_after))
     }
 
     /// [`Store`](ErrorKind::Store), with how it failed as the [source](Error::source): a value in a
-    /// `static`, since an error allocates nothing. There should be few: all that are given are
-    /// remembered.
+    /// `static`, since an error allocates nothing.
     ///
     /// # Examples
     ///
@@ -324,8 +224,8 @@ impl AcquireError {
     /// ```
     pub fn store(source: &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe)) -> Self {
         Self {
-            cause: Cause::of(ErrorKind::Store),
-            number: number_of(source),
+            source: Some(source),
+            ..Self::new(ErrorKind::Store)
         }
     }
 
@@ -341,10 +241,7 @@ impl AcquireError {
     /// assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
     /// ```
     pub fn would_take(wait: Duration) -> Self {
-        Self {
-            cause: Cause::of(ErrorKind::TimedOut),
-            number: nanos(wait),
-        }
+        Self::with(ErrorKind::TimedOut, nanos(wait))
     }
 
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity), of a throttle that can give so much.
@@ -356,10 +253,7 @@ impl AcquireError {
     /// ```
     #[inline]
     pub const fn exceeds_capacity(capacity: u64) -> Self {
-        Self {
-            cause: Cause::of(ErrorKind::ExceedsCapacity),
-            number: capacity,
-        }
+        Self::with(ErrorKind::ExceedsCapacity, capacity)
     }
 }
 
@@ -367,14 +261,14 @@ impl AcquireError {
     /// The same, of a part of a composition. If that part is itself a composition, its own number
     /// is lost.
     pub(crate) fn of_part(mut self, part: u8) -> Self {
-        self.cause = self.cause.with_part(part);
+        self.part = u16::from(part) + 1;
         self
     }
 
     /// The same, of the part that comes after the one that it was of.
     pub(crate) fn of_next_part(mut self) -> Self {
-        if let Some(part) = self.cause.part() {
-            self.cause = self.cause.with_part(part.saturating_add(1));
+        if self.part > 0 {
+            self.part = self.part.saturating_add(1);
         }
         self
     }
@@ -399,32 +293,34 @@ impl AcquireError {
     /// assert_eq!(status(&full.acquire().wait().unwrap_err()), 503);
     /// ```
     pub const fn kind(&self) -> ErrorKind {
-        self.cause.kind()
+        self.kind
     }
 
     /// How long to wait before trying again, when the throttle knows:
     ///
-    /// - for [`Limited`](ErrorKind::Limited), until it would be admitted if nobody else came;
+    /// - for [`RateLimited`](ErrorKind::RateLimited), until it would be admitted if nobody else came;
     /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place;
     /// - for [`TooManyKeys`](ErrorKind::TooManyKeys) of rates, until [there may be
     ///   room](crate::AtCap);
     /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused at once, as
     ///   the wait would not have fitted: how long that would have been.
     ///
-    /// A concurrency throttle of this crate never knows.
+    /// [`Duration::MAX`] stands for never, or for more than 584 years. A concurrency throttle of this
+    /// crate never knows.
     pub fn retry_after(&self) -> Option<Duration> {
         let knows = matches!(
             self.kind(),
-            ErrorKind::Limited
+            ErrorKind::RateLimited
                 | ErrorKind::QueueFull
                 | ErrorKind::TooManyKeys
                 | ErrorKind::TimedOut
         );
-        let nanos = match self.cause.is_limited_by() {
-            true => self.number & LONGEST_WAIT,
-            false => self.number,
-        };
-        (knows && self.number != UNKNOWN).then(|| Duration::from_nanos(nanos))
+        match self.number {
+            _ if !knows => None,
+            UNKNOWN => None,
+            NEVER => Some(Duration::MAX),
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
     }
 
     /// The most that the throttle can give at once: for
@@ -438,16 +334,16 @@ impl AcquireError {
     /// outermost. `None` for a throttle that is not a composition, and for a token or a timeout,
     /// which ends the wait for all of them.
     pub fn part(&self) -> Option<usize> {
-        self.cause.part().map(usize::from)
+        self.part.checked_sub(1).map(usize::from)
     }
 }
 
-/// In nanoseconds, which are not [`UNKNOWN`].
+/// In nanoseconds, or [`NEVER`].
 #[inline]
 fn nanos(duration: Duration) -> u64 {
     let seconds = duration.as_secs().checked_mul(1_000_000_000);
     let nanos = seconds.and_then(|nanos| nanos.checked_add(duration.subsec_nanos().into()));
-    nanos.map_or(UNKNOWN - 1, |nanos| nanos.min(UNKNOWN - 1))
+    nanos.map_or(NEVER, |nanos| nanos.min(NEVER))
 }
 
 impl fmt::Display for AcquireError {
@@ -473,7 +369,7 @@ impl fmt::Display for AcquireError {
                 None => f.write_str("too many keys are in use"),
             },
             ErrorKind::NoPermits => f.write_str("no permits are available"),
-            ErrorKind::Limited => match self.retry_after() {
+            ErrorKind::RateLimited => match self.retry_after() {
                 Some(after) => write!(f, "over the rate, try again in {after:?}"),
                 None => f.write_str("over the rate"),
             },
@@ -515,79 +411,83 @@ impl fmt::Debug for AcquireError {
 
 impl Error for AcquireError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        let number = match self.kind() {
-            ErrorKind::Store => self.number,
-            _ if self.cause.is_limited_by() => self.number >> WAIT_BITS,
-            _ => return None,
-        };
-        let sources = SOURCES.read().unwrap_or_else(PoisonError::into_inner);
-        let number = usize::try_from(number).ok()?;
-        let source: &'static Source = sources.get(number).copied()?;
+        let source: &'static Source = self.source?;
         Some(source)
     }
 }
 
+/// Equal if they say the same, and have the same source.
+impl PartialEq for AcquireError {
+    fn eq(&self, other: &Self) -> bool {
+        let same_source = match (self.source, other.source) {
+            // Values without a size may be in the same place.
+            (Some(one), Some(two)) => {
+                std::ptr::addr_eq(one, two) && one.to_string() == two.to_string()
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        let same_numbers =
+            (self.kind, self.part, self.number) == (other.kind, other.part, other.number);
+        same_numbers && same_source
+    }
+}
+
+impl Eq for AcquireError {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::HashSet;
     use std::task::Poll;
 
     #[test]
-    fn every_kind_is_kept_with_and_without_every_part() {
-        let kinds: HashSet<ErrorKind> = KINDS.into_iter().collect();
-        assert_eq!(kinds.len(), ErrorKind::Store as usize + 1);
-        for kind in kinds {
-            let error = AcquireError::new(kind);
-            assert_eq!((error.kind(), error.part()), (kind, None));
-            for part in 0..=u8::MAX {
-                let error = error.clone().of_part(part);
-                assert_eq!((error.kind(), error.part()), (kind, Some(part.into())));
-                let next = usize::from(part.saturating_add(1));
-                assert_eq!(error.of_next_part().part(), Some(next));
-            }
-            assert_eq!(error.of_next_part().part(), None);
+    fn of_part_keeps_the_kind_and_counts_on() {
+        let closed = AcquireError::new(ErrorKind::Closed);
+        assert_eq!(closed.part(), None);
+        assert_eq!(closed.clone().of_next_part().part(), None);
+        for part in 0..=u8::MAX {
+            let error = closed.clone().of_part(part);
+            assert_eq!(
+                (error.kind(), error.part()),
+                (ErrorKind::Closed, Some(part.into()))
+            );
+            assert_eq!(error.of_next_part().part(), Some(usize::from(part) + 1));
         }
     }
 
     #[test]
-    fn what_is_around_it_takes_no_more_room() {
-        assert_eq!(size_of::<Poll<Option<Result<(), AcquireError>>>>(), 16);
+    fn poll_of_a_result_takes_no_more_room_than_the_error() {
+        let size = size_of::<Poll<Option<Result<(), AcquireError>>>>();
+        assert_eq!(size, size_of::<AcquireError>());
     }
 
     #[test]
-    fn a_source_is_remembered_once() {
+    fn source_is_kept_with_the_wait_and_the_part() {
         static ONE: AcquireError = AcquireError::new(ErrorKind::Closed);
         static OTHER: AcquireError = AcquireError::new(ErrorKind::Cancelled);
         let [one, other, again] = [&ONE, &OTHER, &ONE].map(|source| AcquireError::store(source));
         assert_eq!(one, again);
         assert_ne!(one, other);
         let text = |error: &AcquireError| error.source().map(ToString::to_string);
-        assert_eq!(text(&one), Some(ONE.to_string()));
         assert_eq!(text(&other.of_part(3)), Some(OTHER.to_string()));
-        assert!(AcquireError::new(ErrorKind::Store).source().is_none());
-        assert!(ONE.source().is_none());
+        let wait = Duration::from_nanos(1);
+        let error = AcquireError::limited_by(wait, &ONE).of_part(255);
+        assert_eq!(error.kind(), ErrorKind::RateLimited);
+        assert_eq!((error.retry_after(), error.part()), (Some(wait), Some(255)));
+        assert_eq!(text(&error), Some(ONE.to_string()));
+        assert!(AcquireError::limited(wait).source().is_none());
     }
 
     #[test]
-    fn a_refusal_has_its_wait_its_source_and_its_part() {
-        static ONE: AcquireError = AcquireError::new(ErrorKind::Closed);
-        static OTHER: AcquireError = AcquireError::new(ErrorKind::Cancelled);
-        for (source, wait) in [(&ONE, 0), (&OTHER, 1), (&ONE, LONGEST_WAIT)] {
-            let wait = Duration::from_nanos(wait);
-            let error = AcquireError::limited_by(wait, source).of_part(255);
-            assert_eq!(error.kind(), ErrorKind::Limited);
-            assert_eq!(error.retry_after(), Some(wait));
-            assert_eq!(error.part(), Some(255));
-            let found = error.source().map(ToString::to_string);
-            assert_eq!(found, Some(source.to_string()));
-        }
-        let error = AcquireError::limited_by(Duration::MAX, &ONE);
-        assert_eq!(
-            error.retry_after(),
-            Some(Duration::from_nanos(LONGEST_WAIT))
-        );
-        assert!(error.source().is_some());
-        assert!(AcquireError::limited(Duration::ZERO).source().is_none());
+    fn retry_after_of_never_is_the_longest_duration() {
+        let (never, now) = (Tick::from_nanos(u64::MAX), Tick::from_nanos(5));
+        let after = |error: AcquireError| error.retry_after();
+        let longest = Some(Duration::MAX);
+        assert_eq!(after(AcquireError::limited_until(never, now)), longest);
+        assert_eq!(after(AcquireError::limited(Duration::MAX)), longest);
+        assert_eq!(after(AcquireError::would_take(Duration::MAX)), longest);
+        let due = Tick::from_nanos(7);
+        let refused = AcquireError::limited_until(due, now);
+        assert_eq!(after(refused), Some(Duration::from_nanos(2)));
     }
 }

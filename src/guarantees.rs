@@ -48,7 +48,7 @@
 //! | | [`RateLimiter`](crate::RateLimiter) | [`LeakyBucket`](crate::LeakyBucket) |
 //! |---|---|---|
 //! | the promise | in any interval of `t`, by the ticks of the charges, at most the burst and rate × (`t` + 1 ns); by another algorithm, [what that promises](crate::Algorithm) | as with a burst of 1 |
-//! | measured when tasks go on | the same, and [`MissedTick::Burst`](crate::MissedTick) more; with `Delay`, the same, but for how late tasks run | likewise |
+//! | measured when tasks go on | the same, and [`MissedTickBehavior::Burst`](crate::MissedTickBehavior) more; with `Delay`, the same, but for how late tasks run | likewise |
 //! | order of waiters | first-in first-out, whatever they ask for | first-in first-out |
 //! | overtaking | never | never |
 //! | cost | any number; beyond the burst it is refused, or [leaves a debt](crate::Oversize) | 1 |

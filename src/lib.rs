@@ -223,6 +223,8 @@ pub mod condvar_semaphore {
     };
 }
 
+#[doc(hidden)]
+pub use crate::algorithm::sliding_log;
 pub use crate::algorithm::{Algorithm, AlgorithmError};
 #[cfg(feature = "channel")]
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
@@ -236,7 +238,8 @@ pub use crate::gate::Gate;
 pub use crate::keyed::{AtCap, Keyed};
 pub use crate::quota::{Quota, QuotaError};
 pub use crate::rate::{
-    Carry, Charge, LeakyBucket, LocalLimiter, MissedTick, Oversize, RateLimiter, Reservation,
+    Charge, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, RateLimiter,
+    Reservation,
 };
 pub use crate::throttle::{
     All, BoxEnter, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all,

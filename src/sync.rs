@@ -6,7 +6,7 @@
 
 #[cfg(not(tollgate_loom))]
 mod switch {
-    pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
     /// Lets so many moments pass.
@@ -27,7 +27,7 @@ mod switch {
 
 #[cfg(tollgate_loom)]
 mod switch {
-    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU32, AtomicU64, AtomicUsize, fence};
+    pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
     /// Time does not pass in a model, in which every order is tried anyway.

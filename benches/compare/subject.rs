@@ -136,7 +136,7 @@ fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
     // The queue is moved by the clock, not by who looks: it is empty by now, and everybody knows
     // when it was.
     go_on_to(&clock, SPAN * 2);
-    let outcome = |(mut waiter, came): (Pin<Box<Acquire<'_>>>, Poll<_>)| match came {
+    let outcome = |(mut waiter, came): (Pin<Box<Acquire<&RateLimiter>>>, Poll<_>)| match came {
         Poll::Ready(came) => charged(came),
         Poll::Pending => match poll(waiter.as_mut()) {
             Poll::Ready(came) => charged(came),
@@ -146,7 +146,7 @@ fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
     calls.into_iter().map(outcome).collect()
 }
 
-fn poll(waiter: Pin<&mut Acquire<'_>>) -> Poll<Result<Charge, AcquireError>> {
+fn poll(waiter: Pin<&mut Acquire<&RateLimiter>>) -> Poll<Result<Charge, AcquireError>> {
     waiter.poll(&mut Context::from_waker(Waker::noop()))
 }
 

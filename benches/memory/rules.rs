@@ -29,7 +29,6 @@ pub(crate) fn table(options: &Options) -> bool {
         (Algorithm::FixedWindow, 0),
         (Algorithm::SubInterval { parts: 8 }, 0),
         (Algorithm::SlidingWindow, 0),
-        (Algorithm::CompactLog, 4),
         (Algorithm::SlidingLog, 8),
     ];
     let mut table = Table::new(&["10,000 a day", "bytes", "of them places"]);

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use loom::thread;
 use tollgate::rate::AcquireOwned;
-use tollgate::{AcquireError, Carry, Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
+use tollgate::{
+    AcquireError, Charge, Clock, ErrorKind, ManualClock, Quota, QuotaChange, RateLimiter,
+};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 /// Switches where a thread waits or ends are not counted.
@@ -290,12 +292,12 @@ fn a_decision_under_an_old_quota_is_not_written_over_a_new_one() {
 fn a_decision_under_an_old_quota_takes_nothing_although_as_much_is_owed() {
     model(|| {
         let (limiter, _clock) = limiter(Quota::per_hour(1));
-        limiter.set_quota_with(Quota::per_hour(1), Carry::Reset);
+        limiter.set_quota_with(Quota::per_hour(1), QuotaChange::Reset);
         let other = {
             let limiter = Arc::clone(&limiter);
             thread::spawn(move || limiter.try_acquire().is_ok())
         };
-        limiter.set_quota_with(Quota::per_second(1000), Carry::Reset);
+        limiter.set_quota_with(Quota::per_second(1000), QuotaChange::Reset);
         assert!(other.join().unwrap());
         // It was charged before, and that was forgotten, or by the quota of now.
         let after = limiter.peek().retry_after;
@@ -426,7 +428,7 @@ fn two_local_handles_and_a_joiner_share_the_last_ones() {
             Ok(_) => assert_eq!((through, limiter.available()), (0, 0)),
             Err(waiter) => {
                 // While it waits nobody takes anything past it.
-                let in_hand = first.in_hand() + second.in_hand();
+                let in_hand = first.buffered() + second.buffered();
                 assert!(through > 0);
                 assert!(through + in_hand <= 3);
                 drop((first, second));
@@ -450,7 +452,7 @@ fn a_local_handle_does_not_pass_somebody_who_joins() {
         // Two are left, so it waits, and from now on nobody gets any of them; what it found there
         // before goes to it, but for the one that was let through.
         let waiter = joined.expect_err("there are not three");
-        let in_hand = local.in_hand();
+        let in_hand = local.buffered();
         assert_eq!(local.try_acquire().is_ok(), in_hand > 0);
         assert_eq!(local.try_acquire().is_ok(), in_hand > 1);
         drop(local);
@@ -476,7 +478,7 @@ fn a_call_beside_a_refund_uses_up_what_is_in_hand() {
         };
         local.try_acquire_many(3).unwrap();
         refund.join().unwrap();
-        assert_eq!(local.in_hand(), 0);
+        assert_eq!(local.buffered(), 0);
         assert_eq!(limiter.available(), 4);
     });
 }
@@ -494,11 +496,11 @@ fn a_chunk_beside_a_flush_can_be_given_back_in_full() {
             second.try_acquire().unwrap();
             second
         });
-        first.flush();
+        first.return_unused();
         let mine = limiter.try_acquire_many(3).unwrap();
         let mut second = other.join().unwrap();
-        assert_eq!(limiter.available() + second.in_hand(), 2);
-        second.flush();
+        assert_eq!(limiter.available() + second.buffered(), 2);
+        second.return_unused();
         assert_eq!(limiter.available(), 2);
         limiter.refund(mine);
         assert_eq!(limiter.available(), 5);

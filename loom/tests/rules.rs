@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loom::thread;
-use tollgate::{Algorithm, Carry, Charge, Clock, ManualClock, Quota, RateLimiter};
+use tollgate::{Algorithm, Charge, Clock, ManualClock, Quota, QuotaChange, RateLimiter};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 /// Switches where a thread ends are not counted.
@@ -161,7 +161,7 @@ fn no_charge_is_lost_when_the_log_becomes_longer_or_shorter() {
         model_with(2, move || {
             let (limiter, _clock) = limiter(Algorithm::SlidingLog, from);
             let other = in_thread(&limiter, |limiter| limiter.try_acquire().is_ok());
-            limiter.set_quota_with(Quota::per_second(to), Carry::Additive);
+            limiter.set_quota_with(Quota::per_second(to), QuotaChange::KeepSpent);
             let mine = limiter.try_acquire().is_ok();
             let other = other.join().unwrap();
             assert!(mine || other);
@@ -176,7 +176,7 @@ fn a_charge_that_is_being_written_when_the_quota_changes_counts_at_its_time() {
     model_with(2, || {
         let (limiter, clock) = used(1);
         let other = in_thread(&limiter, |limiter| limiter.try_acquire().ok());
-        limiter.set_quota_with(Quota::per_second(2), Carry::Additive);
+        limiter.set_quota_with(Quota::per_second(2), QuotaChange::KeepSpent);
         clock.advance(SECOND / 2);
         let mine = [limiter.try_acquire().ok(), limiter.try_acquire().ok()];
         let other = other.join().unwrap();

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::units::{Inverse, Limits};
-use crate::const_panic::Text;
+use super::params::{InverseParams, Params};
 use crate::quota::Quota;
 
 /// By which rule a [`RateLimiter`](crate::RateLimiter) decides. [Which
@@ -12,7 +11,7 @@ use crate::quota::Quota;
 ///
 /// `N` and `T` are the count and the period of the [`Quota`]; a promise holds by the ticks of the
 /// [charges](crate::Charge::at), whatever the load, as long as nothing is
-/// [forced](crate::RateLimiter#the-promise) and the quota stays; [`Carry`](crate::Carry) says what
+/// [forced](crate::RateLimiter#the-promise) and the quota stays; [`QuotaChange`](crate::QuotaChange) says what
 /// is so when that changes. Windows begin at the multiples of their length since the epoch of the
 /// limiter's clock, or since one that had begun when their length changed.
 ///
@@ -23,13 +22,12 @@ use crate::quota::Quota;
 /// | [`FixedWindow`](Self::FixedWindow) | `N` in a window, so `2N` in a time `T` across two | a word | all come back at once |
 /// | [`SlidingWindow`](Self::SlidingWindow) | `N` by estimate, truly less than `2N` in a time `T` | three words | they come back little by little |
 /// | [`SlidingLog`](Self::SlidingLog) | exactly `N` in any `T` | 8 bytes for each of `N` | each comes back after `T` |
-/// | [`CompactLog`](Self::CompactLog) | exactly `N` in any `T` | 4 bytes for each of `N` | each comes back after `T` |
 /// | [`SubInterval`](Self::SubInterval) | exactly `N` in any `T`, of which `⌊N/(k+1)⌋` in each window of `⌈T/k⌉` | a word | a part comes back after `T/k` |
 ///
 /// # As text
 ///
-/// `gcra`, `token-bucket`, `fixed-window`, `sliding-window`, `sliding-log`, `compact-log`, and
-/// `sub-interval/8` for one with 8 parts. With the feature `serde` it is serialized as that text.
+/// `gcra`, `token-bucket`, `fixed-window`, `sliding-window`, `sliding-log`, and `sub-interval/8`
+/// for one with 8 parts. With the feature `serde` it is serialized as that text.
 ///
 /// # Examples
 ///
@@ -95,14 +93,6 @@ pub enum Algorithm {
     /// Solyanik, *Throttling requests*, 2008, as a ring of which each place is taken and then
     /// written, and whoever comes to a place that is not written yet writes it.
     SlidingLog,
-    /// As [`SlidingLog`](Self::SlidingLog), in half the memory, and with the lock for whatever is
-    /// admitted; refusals take none.
-    ///
-    /// Times are counted in units of `⌈T / 2^29⌉` nanoseconds, from a base, rounded up, so a charge
-    /// counts up to a unit longer than it should: a second has units of 2 ns, a day of 161 µs.
-    /// Numbers of 32 bits last for 8 periods; before they are used up, every 3 periods or later, the
-    /// base is moved on, in a time that grows with `N`.
-    CompactLog,
     /// Exactly at most `N` in any time `T`, in a single word: `⌊N/(k+1)⌋` in each window of
     /// `⌈T/k⌉`. Any time `T` touches at most `k + 1` of them.
     ///
@@ -173,7 +163,7 @@ impl Algorithm {
             Self::TokenBucket => return Ok(()),
             _ if burst != 1 && burst != count => Reason::Burst { burst, count },
             Self::SlidingWindow if count > LARGEST_WINDOW => Reason::TooMany { count },
-            Self::SlidingLog | Self::CompactLog if count > LONGEST_LOG => Reason::TooLong { count },
+            Self::SlidingLog if count > LONGEST_LOG => Reason::TooLong { count },
             Self::SubInterval { parts: 0 } => Reason::NoParts,
             Self::SubInterval { parts } if parts as u64 >= count => {
                 Reason::TooManyParts { parts, count }
@@ -186,17 +176,14 @@ impl Algorithm {
     #[track_caller]
     pub(crate) const fn check_or_panic(self, quota: Quota) {
         if let Err(error) = self.check(quota) {
-            error.text().panic();
+            panic!("{}", error.summary());
         }
     }
 
     /// Whether all that it keeps is a word, as it must be for a limit [by
     /// key](crate::Keyed::algorithm): all but the sliding window and the logs.
     pub const fn keeps_a_word(self) -> bool {
-        !matches!(
-            self,
-            Self::SlidingWindow | Self::SlidingLog | Self::CompactLog
-        )
+        !matches!(self, Self::SlidingWindow | Self::SlidingLog)
     }
 
     /// What comes back in batches under this rule, and how.
@@ -231,75 +218,42 @@ impl Algorithm {
         }
     }
 
-    /// The quota as this rule counts.
-    pub(crate) const fn limits(self, quota: Quota) -> (Limits, Inverse) {
+    /// The quota as a rule counts whose whole state is a word.
+    pub(crate) const fn params(self, quota: Quota) -> (Params, InverseParams) {
         let Batch {
             count,
             period,
             capacity,
         } = self.batch(quota);
         match self {
-            Self::Gcra => (Limits::new(quota), Inverse::new(quota)),
-            Self::TokenBucket | Self::FixedWindow | Self::SubInterval { .. } => (
-                Limits::stepped(count, period, capacity),
-                Inverse::stepped(count, period),
+            Self::Gcra => (Params::new(quota), InverseParams::new(quota)),
+            _ => (
+                Params::stepped(count, period, capacity),
+                InverseParams::stepped(count, period),
             ),
-            Self::SlidingWindow | Self::SlidingLog | Self::CompactLog => {
-                (Limits::timed(capacity), Inverse::timed())
-            }
         }
     }
 
-    /// How long it takes on the whole until so much is paid off, rounded up, in nanoseconds. For
-    /// people to read, or another process: it divides.
-    pub(crate) fn lasting(self, quota: Quota, owed: u64) -> u64 {
-        let nanos = match self {
-            Self::Gcra => Limits::new(quota).lasting(owed).as_nanos(),
-            _ => {
-                let Batch { count, period, .. } = self.batch(quota);
-                (u128::from(owed) * u128::from(period)).div_ceil(u128::from(count))
-            }
-        };
-        u64::try_from(nanos).unwrap_or(u64::MAX)
-    }
-
-    /// How much is left of what took so many nanoseconds on the whole, so many nanoseconds later,
-    /// rounded up. Where more than one comes back at once, only what has come back for sure is
-    /// taken off.
-    pub(crate) fn left(self, quota: Quota, nanos: u64, since: u64) -> u64 {
-        let Batch { count, period, .. } = self.batch(quota);
-        let periods = match self {
-            Self::Gcra => return Limits::new(quota).during(nanos.saturating_sub(since)),
-            // What was admitted counts in two windows.
-            Self::SlidingWindow => (since / period).saturating_sub(1),
-            _ => since / period,
-        };
-        let nanos = nanos.saturating_sub(periods.saturating_mul(period));
-        let owed = (u128::from(nanos) * u128::from(count)).div_ceil(u128::from(period));
-        u64::try_from(owed).unwrap_or(u64::MAX)
-    }
-
-    const fn text(self) -> Text {
-        Text::new(match self {
+    /// Its name as text, without how many parts it has.
+    const fn name(self) -> &'static str {
+        match self {
             Self::Gcra => "gcra",
             Self::TokenBucket => "token-bucket",
             Self::FixedWindow => "fixed-window",
             Self::SlidingWindow => "sliding-window",
             Self::SlidingLog => "sliding-log",
-            Self::CompactLog => "compact-log",
-            Self::SubInterval { parts } => {
-                return Text::new(SUB_INTERVAL).number(parts as u128);
-            }
-        })
+            Self::SubInterval { .. } => "sub-interval",
+        }
     }
 }
 
-const SUB_INTERVAL: &str = "sub-interval/";
-
-/// [As text](Algorithm#as-text); a width and an alignment are heeded.
+/// [As text](Algorithm#as-text); a width and an alignment apply.
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.text().as_str())
+        match self {
+            Self::SubInterval { parts } => f.pad(&format!("{}/{parts}", self.name())),
+            _ => f.pad(self.name()),
+        }
     }
 }
 
@@ -314,12 +268,11 @@ impl FromStr for Algorithm {
             Self::FixedWindow,
             Self::SlidingWindow,
             Self::SlidingLog,
-            Self::CompactLog,
         ];
-        if let Some(found) = simple.into_iter().find(|it| it.text().as_str() == text) {
+        if let Some(found) = simple.into_iter().find(|it| it.name() == text) {
             return Ok(found);
         }
-        let parts = text.strip_prefix(SUB_INTERVAL);
+        let parts = text.strip_prefix("sub-interval/");
         let digits = parts.filter(|parts| parts.bytes().all(|byte| byte.is_ascii_digit()));
         match digits.and_then(|digits| digits.parse().ok()) {
             Some(0) => Err(AlgorithmError {
@@ -346,8 +299,8 @@ impl FromStr for Algorithm {
 /// let error = "bucket".parse::<Algorithm>().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, sliding-log, \
-///      compact-log or sub-interval/ and a number",
+///     "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, sliding-log or \
+///      sub-interval/ and a number",
 /// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -368,57 +321,49 @@ enum Reason {
 }
 
 impl AlgorithmError {
-    const fn text(self) -> Text {
+    /// The reason without its numbers, which a constant cannot format.
+    const fn summary(self) -> &'static str {
         match self.reason {
-            Reason::Period { period } => {
-                let text = Text::new("batches, windows and logs have a period of at most ");
-                let text = text
-                    .number(LONGEST_PERIOD as u128)
-                    .and("ns, but the quota has one of ");
-                text.number(period as u128).and("ns")
-            }
-            Reason::Burst { burst, count } => {
-                let text = Text::new("a window or a log allows its whole count at once, ");
-                let text = text
-                    .number(count as u128)
-                    .and(", but the quota has a burst of ");
-                text.number(burst as u128)
-            }
-            Reason::TooMany { count } => {
-                let text = Text::new("a sliding window has a count of at most ");
-                let text = text
-                    .number(LARGEST_WINDOW as u128)
-                    .and(", but the quota has one of ");
-                text.number(count as u128)
-            }
-            Reason::TooLong { count } => {
-                let text = Text::new("a log holds at most ").number(LONGEST_LOG as u128);
-                text.and(", but the quota has a count of ")
-                    .number(count as u128)
-            }
-            Reason::NoParts => Text::new("a period cannot be cut into 0 parts"),
-            Reason::TooManyParts { parts, count } => {
-                let text = Text::new("a period in ").number(parts as u128);
-                let text = text
-                    .and(" parts needs a count of ")
-                    .number(parts as u128 + 1);
-                text.and(" or more, but the quota has one of ")
-                    .number(count as u128)
-            }
+            Reason::Period { .. } => "batches, windows and logs have a period of at most 2^58 ns",
+            Reason::Burst { .. } => "a window or a log allows its whole count at once",
+            Reason::TooMany { .. } => "a sliding window has a count of at most 2^47",
+            Reason::TooLong { .. } => "a log holds at most 2^28",
+            Reason::NoParts => "a period cannot be cut into 0 parts",
+            Reason::TooManyParts { .. } => "a period in parts needs a count of more",
             Reason::LeakyBucket => {
-                Text::new("a leaky bucket is a type of its own, LeakyBucket, not an algorithm")
+                "a leaky bucket is a type of its own, LeakyBucket, not an algorithm"
             }
-            Reason::Unknown => Text::new(
+            Reason::Unknown => {
                 "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, \
-                 sliding-log, compact-log or sub-interval/ and a number",
-            ),
+                 sliding-log or sub-interval/ and a number"
+            }
         }
     }
 }
 
 impl fmt::Display for AlgorithmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text().as_str())
+        let summary = self.summary();
+        match self.reason {
+            Reason::Period { period } => {
+                write!(f, "{summary}, but the quota has one of {period} ns")
+            }
+            Reason::Burst { burst, count } => {
+                write!(
+                    f,
+                    "{summary}, {count}, but the quota has a burst of {burst}"
+                )
+            }
+            Reason::TooMany { count } | Reason::TooLong { count } => {
+                write!(f, "{summary}, but the quota has a count of {count}")
+            }
+            Reason::TooManyParts { parts, count } => write!(
+                f,
+                "a period in {parts} parts needs a count of {} or more, but the quota has one of {count}",
+                u64::from(parts) + 1,
+            ),
+            Reason::NoParts | Reason::LeakyBucket | Reason::Unknown => f.write_str(summary),
+        }
     }
 }
 
@@ -427,7 +372,7 @@ impl std::error::Error for AlgorithmError {}
 #[cfg(feature = "serde")]
 impl serde::Serialize for Algorithm {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text().as_str())
+        serializer.collect_str(self)
     }
 }
 

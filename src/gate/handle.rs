@@ -50,7 +50,7 @@ use crate::wait::Waiting;
 /// gate.block_for(Duration::from_secs(60));
 /// clock.advance(Duration::from_secs(20));
 /// let rejected = connection.check().unwrap_err();
-/// assert_eq!(rejected.kind(), ErrorKind::Limited);
+/// assert_eq!(rejected.kind(), ErrorKind::RateLimited);
 /// assert_eq!(rejected.retry_after(), Some(Duration::from_secs(40)));
 ///
 /// clock.advance(Duration::from_secs(40));
@@ -92,7 +92,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// [`Limited`](crate::ErrorKind::Limited), with the exact time until the gate opens: one nanosecond
+    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the exact time until the gate opens: one nanosecond
     /// earlier it is still blocked.
     ///
     /// # Examples

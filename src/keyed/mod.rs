@@ -112,7 +112,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// users.key("ann").try_acquire()?;
 /// users.key("ann").try_acquire()?;
 /// let refused = users.key("ann").try_acquire().unwrap_err();
-/// assert_eq!(refused.kind(), ErrorKind::Limited);
+/// assert_eq!(refused.kind(), ErrorKind::RateLimited);
 /// // Each has its own.
 /// users.key("bob").try_acquire()?;
 /// # Ok::<_, tollgate::AcquireError>(())

@@ -143,11 +143,6 @@ impl<C: Copy + Default, T> Line<C, T> {
         self.waiting.collect(ticket.index, ticket.number)
     }
 
-    /// What those ask for who wait, in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = C> {
-        self.waiting.before(NonZeroU64::MAX)
-    }
-
     /// What those ask for who wait before this waiter, in their order.
     pub(crate) fn before(&self, ticket: &Ticket) -> impl Iterator<Item = C> {
         self.waiting.before(ticket.number)

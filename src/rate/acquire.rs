@@ -1,91 +1,90 @@
-//! The futures of `acquire`: at first nothing but a request, then perhaps a ticket in the line.
+//! [`Acquire`]: the future of a rate limiter. At first it is only a request, then perhaps a place in
+//! the queue.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::charge::Charge;
-use super::core::Core;
+use super::limiter::RateLimiter;
+use super::shared::Shared;
 use crate::error::AcquireError;
-use crate::line::Ticket;
+use crate::line::Ticket as WaiterId;
 
-/// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket.
+/// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket, which `S` refers
+/// to: a reference or an `Arc`.
 ///
-/// It joins the line when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety)
+/// It joins the queue when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety)
 /// for what dropping it does.
 ///
 /// # Panics
 ///
 /// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire<'a>(Entry<&'a Arc<Core>>);
+pub struct Acquire<S: Deref<Target = RateLimiter>> {
+    limiter: S,
+    entry: Entry,
+}
 
-/// The future of `acquire_owned` and `acquire_many_owned` of a rate limiter or a leaky bucket.
-///
-/// It joins the line when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety)
-/// for what dropping it does.
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireOwned(Entry<Arc<Core>>);
+/// The future of [`acquire_owned`](RateLimiter::acquire_owned), which may move into a task.
+pub type AcquireOwned = Acquire<Arc<RateLimiter>>;
 
-/// A request to the limiter that `S` leads to.
-pub(super) struct Entry<S: Borrow<Arc<Core>>> {
-    core: S,
+/// A request to a limiter, which whoever keeps it hands in each time.
+pub(super) struct Entry {
     cost: u64,
     state: State,
 }
 
 enum State {
     New,
-    InLine(Ticket),
+    Waiting(WaiterId),
     Over,
 }
 
-impl<S: Borrow<Arc<Core>>> Entry<S> {
+impl Entry {
     #[inline]
-    pub(super) fn new(core: S, cost: u64) -> Self {
+    pub(super) fn new(cost: u64) -> Self {
         Self {
-            core,
             cost,
             state: State::New,
         }
     }
 
-    #[inline]
-    pub(super) fn poll(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+    #[inline(always)]
+    pub(super) fn poll(
+        &mut self,
+        shared: &Shared,
+        context: &Context<'_>,
+    ) -> Poll<Result<Charge, AcquireError>> {
         if let State::New = self.state {
-            if let Some(charge) = self.core.borrow().take_free(self.cost) {
+            if let Some(charge) = shared.charge_if_free(self.cost, self.cost) {
                 self.state = State::Over;
                 return Poll::Ready(Ok(charge));
             }
         }
-        self.poll_line(context)
+        self.poll_queue(shared, context)
     }
 
-    /// A poll that has to join the line, or to look how it goes there.
+    /// A poll that has to join the queue, or to look how it goes there.
     #[inline(never)]
-    fn poll_line(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        let core = self.core.borrow();
-        // If a waker panics when it is cloned, whoever drops this must still find the ticket.
+    pub(super) fn poll_queue(
+        &mut self,
+        shared: &Shared,
+        context: &Context<'_>,
+    ) -> Poll<Result<Charge, AcquireError>> {
+        // If a waker panics when it is cloned, whoever drops this must still find the place.
         let polled = match &self.state {
-            State::New => {
-                let joined = core.join(self.cost, context.waker());
-                match joined {
-                    Ok(charged) => Poll::Ready(charged),
-                    Err((ticket, arm)) => {
-                        self.state = State::InLine(ticket);
-                        core.arm(arm);
-                        Poll::Pending
-                    }
+            State::New => match shared.join(self.cost, context.waker()) {
+                Ok(charged) => Poll::Ready(charged),
+                Err(id) => {
+                    self.state = State::Waiting(id);
+                    Poll::Pending
                 }
-            }
-            State::InLine(ticket) => core.look(ticket, self.cost, context.waker()),
+            },
+            State::Waiting(id) => shared.poll_waiter(id, context.waker()),
             State::Over => panic!("polled again after it was ready"),
         };
         if polled.is_ready() {
@@ -94,27 +93,21 @@ impl<S: Borrow<Arc<Core>>> Entry<S> {
         polled
     }
 
-    /// Its place in line, if it has one.
-    pub(super) fn ticket(&self) -> Option<&Ticket> {
+    /// Its place in the queue, if it has one.
+    pub(super) fn id(&self) -> Option<&WaiterId> {
         match &self.state {
-            State::InLine(ticket) => Some(ticket),
+            State::Waiting(id) => Some(id),
             State::New | State::Over => None,
         }
     }
 
     /// Gives up its place, or what it was granted there.
-    #[inline]
-    pub(super) fn leave(&mut self) {
-        if let Some(ticket) = self.take_ticket() {
-            self.core.borrow().leave(ticket, self.cost);
-        }
-    }
-
-    /// Gives up the right to its place.
-    pub(super) fn take_ticket(&mut self) -> Option<Ticket> {
-        match std::mem::replace(&mut self.state, State::Over) {
-            State::InLine(ticket) => Some(ticket),
-            State::New | State::Over => None,
+    #[inline(always)]
+    pub(super) fn leave(&mut self, shared: &Shared) {
+        if let State::Waiting(_) = self.state {
+            if let State::Waiting(id) = std::mem::replace(&mut self.state, State::Over) {
+                shared.leave(id, self.cost);
+            }
         }
     }
 
@@ -135,64 +128,50 @@ impl<S: Borrow<Arc<Core>>> Entry<S> {
         self.state = State::Over;
     }
 
-    /// Asks anew, after it was ready.
-    #[cfg(feature = "stream")]
-    fn renew(&mut self) {
-        self.leave();
-        self.state = State::New;
-    }
-
-    pub(super) fn core(&self) -> &Arc<Core> {
-        self.core.borrow()
-    }
-
     pub(super) fn cost(&self) -> u64 {
         self.cost
     }
 }
 
-impl<S: Borrow<Arc<Core>>> Drop for Entry<S> {
+impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[inline]
-    fn drop(&mut self) {
-        self.leave();
+    pub(super) fn new(limiter: S, cost: u64) -> Self {
+        Self {
+            limiter,
+            entry: Entry::new(cost),
+        }
+    }
+
+    /// Asks anew, after it was ready.
+    #[cfg(feature = "stream")]
+    pub(crate) fn renew(&mut self) {
+        self.entry.leave(self.limiter.shared());
+        self.entry = Entry::new(self.entry.cost);
     }
 }
 
-macro_rules! future {
-    ([$($generics:tt)*] $future:ty, $name:literal, $source:ty) => {
-        impl<$($generics)*> $future {
-            #[inline]
-            pub(super) fn new(core: $source, cost: u64) -> Self {
-                Self(Entry::new(core, cost))
-            }
+impl<S: Deref<Target = RateLimiter> + Unpin> Future for Acquire<S> {
+    type Output = Result<Charge, AcquireError>;
 
-            /// Asks anew, after it was ready.
-            #[cfg(feature = "stream")]
-            pub(crate) fn renew(&mut self) {
-                self.0.renew();
-            }
-        }
-
-        impl<$($generics)*> Future for $future {
-            type Output = Result<Charge, AcquireError>;
-
-            #[inline]
-            fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-                self.0.poll(context)
-            }
-        }
-
-        impl<$($generics)*> fmt::Debug for $future {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($name)
-                    .field("cost", &self.0.cost)
-                    .field("in_line", &self.0.ticket().is_some())
-                    .finish_non_exhaustive()
-            }
-        }
-
-    };
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { limiter, entry } = &mut *self;
+        entry.poll(limiter.shared(), context)
+    }
 }
 
-future!(['a] Acquire<'a>, "Acquire", &'a Arc<Core>);
-future!([] AcquireOwned, "AcquireOwned", Arc<Core>);
+impl<S: Deref<Target = RateLimiter>> Drop for Acquire<S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.entry.leave(self.limiter.shared());
+    }
+}
+
+impl<S: Deref<Target = RateLimiter>> fmt::Debug for Acquire<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire")
+            .field("cost", &self.entry.cost)
+            .field("waiting", &self.entry.id().is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,15 +1,14 @@
 //! [`Charge`]: what a limiter took.
-//!
-//! As small as can be: what is written just before the next compare-exchange, that has to wait for.
 
+use crate::algorithm::Receipt;
 use crate::time::Tick;
 
 /// What a rate limiter took for a call.
 ///
-/// Plain data: to drop it keeps the charge, time pays it off. If the call was not made after all,
-/// hand it to [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
-/// [`settle`](super::RateLimiter::settle), of the limiter that it came from. How that stood just
-/// after is what its [`decision`](super::RateLimiter::decision) says.
+/// Plain data: dropping it keeps the charge, and time pays it off. If the call was not made after
+/// all, hand it to [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
+/// [`settle`](super::RateLimiter::settle), of the limiter that it came from.
+/// [`decision`](super::RateLimiter::decision) says how that limiter stood just after.
 ///
 /// # Examples
 ///
@@ -26,35 +25,36 @@ use crate::time::Tick;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 #[derive(Debug)]
-pub struct Charge {
-    /// Where the charge ends among all charges ever made: the end of the debt, had nothing been
-    /// refunded.
-    pub(super) ticket: u64,
-    /// How often the limiter had been reconfigured.
-    pub(super) generation: u64,
-    pub(super) cost: u64,
-    pub(super) at: Tick,
-    /// What is owed since, in units.
-    pub(super) owed: u64,
-}
+pub struct Charge(Receipt);
 
 impl Charge {
-    /// How much was charged: what was asked for, but for debts of more than 30 years, for which
-    /// there is no room.
+    /// Returns how much was charged: what was asked for, except for debts of more than 30 years, for
+    /// which there is no room.
     #[inline]
     pub fn cost(&self) -> u64 {
-        self.cost
+        self.0.cost
     }
 
-    /// The tick of the limiter's clock at which it was charged.
+    /// Returns the tick of the limiter's clock at which it was charged.
     ///
     /// The promise of the limiter is kept by these ticks. A task goes on somewhat later: its thread
     /// may be interrupted after it has read the clock, and [a timer may be
-    /// late](super::MissedTick). In a [sliding log](crate::Algorithm::SlidingLog) a thread that is
-    /// interrupted just then, until others have used its place again and again, may be charged up to
-    /// a period before it came.
+    /// late](super::MissedTickBehavior).
     #[inline]
     pub fn at(&self) -> Tick {
-        self.at
+        self.0.at
+    }
+
+    /// Where it stands among the charges of its limiter.
+    #[inline]
+    pub(crate) fn receipt(&self) -> &Receipt {
+        &self.0
+    }
+}
+
+impl From<Receipt> for Charge {
+    #[inline(always)]
+    fn from(receipt: Receipt) -> Self {
+        Self(receipt)
     }
 }

@@ -1,14 +1,13 @@
 //! [`LeakyBucket`]: a line that is let through at a fixed rate.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::acquire::{Acquire, AcquireOwned};
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::observe::Snapshot;
-use super::options::MissedTick;
-use crate::const_panic::panic_with;
+use super::options::MissedTickBehavior;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::time::Clock;
@@ -60,6 +59,8 @@ use crate::wait::Waiting;
 /// ```
 pub struct LeakyBucket {
     limiter: RateLimiter,
+    /// The same one, for owned futures.
+    owned: OnceLock<Arc<RateLimiter>>,
     capacity: usize,
 }
 
@@ -75,30 +76,20 @@ impl LeakyBucket {
     #[track_caller]
     pub const fn new(rate: Quota, capacity: usize) -> Self {
         if rate.max_burst() != 1 {
-            panic_with(
-                "a leaky bucket has no burst, but its rate has one of ",
-                rate.max_burst() as usize,
-                "",
-            );
+            panic!("a leaky bucket has no burst, but its rate has one");
         }
         Self {
             limiter: RateLimiter::new(rate).max_waiters(capacity),
+            owned: OnceLock::new(),
             capacity,
         }
     }
 
     /// What happens when the timer is late. See [`RateLimiter::missed_tick`]. With
-    /// [`MissedTick::Delay`] no two are ever released closer together than the rate says.
+    /// [`MissedTickBehavior::Delay`] no two are ever released closer together than the rate says.
     #[must_use]
-    pub fn missed_tick(mut self, missed_tick: MissedTick) -> Self {
+    pub fn missed_tick(mut self, missed_tick: MissedTickBehavior) -> Self {
         self.limiter = self.limiter.missed_tick(missed_tick);
-        self
-    }
-
-    /// Counts calls. See [`RateLimiter::statistics`].
-    #[must_use]
-    pub fn statistics(mut self) -> Self {
-        self.limiter = self.limiter.statistics();
         self
     }
 
@@ -127,21 +118,22 @@ impl LeakyBucket {
     ///
     /// See [the type](Self).
     #[inline]
-    pub fn acquire(&self) -> Waiting<Acquire<'_>> {
+    pub fn acquire(&self) -> Waiting<Acquire<&RateLimiter>> {
         self.limiter.acquire()
     }
 
     /// As [`acquire`](Self::acquire), with a future that may move into a task.
     #[inline]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
-        Waiting::new(AcquireOwned::new(Arc::clone(self.limiter.core()), 1))
+        let limiter = || Arc::new(RateLimiter::of_shared(Arc::clone(self.limiter.shared())));
+        Arc::clone(self.owned.get_or_init(limiter)).acquire_owned()
     }
 
     /// Is released at once, or not at all.
     ///
     /// # Errors
     ///
-    /// [`Limited`](crate::ErrorKind::Limited), with the time after which the queue would be empty,
+    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the queue would be empty,
     /// and [`Closed`](crate::ErrorKind::Closed).
     ///
     /// # Examples

@@ -1,16 +1,17 @@
 //! [`RateLimiter`]: its configuration, and what can be changed.
 //!
-//! The verbs are in [`verbs`](super::verbs), what can be observed in [`observe`](super::observe),
-//! the ready paths in [`core`](super::core), and everything else in [`protocol`](super::protocol).
+//! How it is acquired is in [`verbs`](super::verbs), what can be observed in
+//! [`observe`](super::observe), decisions without the lock in [`shared`](super::shared), and
+//! everything else in [`queue`](super::queue).
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use super::config::Config;
-use super::core::Core;
-use super::options::{Carry, MissedTick, Oversize};
-use crate::algorithm::Algorithm;
+use super::options::{MissedTickBehavior, Oversize};
+use super::shared::Shared;
+use crate::algorithm::{Algorithm, QuotaChange};
 use crate::quota::Quota;
 use crate::time::Clock;
 
@@ -25,11 +26,11 @@ use crate::time::Clock;
 ///
 /// In any interval of `t`, no more is charged than the burst, and the rate times `t` (and one
 /// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at),
-/// exactly, for every quota; but for what asks for more by its name: [`Oversize::Debt`],
-/// [`charge`](Self::charge), [`Carry::Reset`]; and for a burst that
-/// [becomes small](Self::set_quota) and large again: no more of the large one is spent by then than
-/// of the small one, by [`Carry::Proportional`], the default here, in proportion. The time at which a waiting task really goes on is
-/// somewhat later, see [`MissedTick`]. The algorithm is the generic cell rate algorithm of ITU-T
+/// exactly, for every quota; but for what asks for more by its name: [`Oversize::Overdraft`],
+/// [`charge`](Self::charge); and for a burst that [becomes
+/// small](Self::set_quota) and large again: no more of the large one is spent by then than of the
+/// small one, by [`QuotaChange::Proportional`], the default here, in proportion. The time at which a waiting task really goes on is
+/// somewhat later, see [`MissedTickBehavior`]. The algorithm is the generic cell rate algorithm of ITU-T
 /// I.371, with a single word of state.
 ///
 /// By another [algorithm](Self::algorithm) it is [what that promises](Algorithm), and what is called
@@ -143,7 +144,7 @@ use crate::time::Clock;
 pub struct RateLimiter {
     quota: Quota,
     config: Config,
-    core: OnceLock<Arc<Core>>,
+    shared: OnceLock<Arc<Shared>>,
 }
 
 /// Making one.
@@ -165,7 +166,7 @@ impl RateLimiter {
         Self {
             quota,
             config: Config::new(),
-            core: OnceLock::new(),
+            shared: OnceLock::new(),
         }
     }
 
@@ -217,24 +218,24 @@ impl RateLimiter {
     /// ```
     #[must_use]
     pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
-        self.config.set_max_waiters(max_waiters);
+        self.config.max_waiters = max_waiters;
         self
     }
 
-    /// What happens when the timer is late. By default [`MissedTick::Burst`], with what the quota
+    /// What happens when the timer is late. By default [`MissedTickBehavior::Burst`], with what the quota
     /// gives in 10 ms, and at least 1, as the most that is made up for.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{MissedTick, Quota, RateLimiter};
+    /// use tollgate::{MissedTickBehavior, Quota, RateLimiter};
     ///
-    /// let strict = RateLimiter::new(Quota::per_second(50)).missed_tick(MissedTick::Delay);
+    /// let strict = RateLimiter::new(Quota::per_second(50)).missed_tick(MissedTickBehavior::Delay);
     /// # assert!(strict.try_acquire().is_ok());
     /// ```
     #[must_use]
-    pub const fn missed_tick(mut self, missed_tick: MissedTick) -> Self {
-        self.config.set_missed_tick(missed_tick);
+    pub const fn missed_tick(mut self, missed_tick: MissedTickBehavior) -> Self {
+        self.config.missed_tick = Some(missed_tick);
         self
     }
 
@@ -249,7 +250,7 @@ impl RateLimiter {
     ///
     /// let clock = Clock::manual();
     /// let bytes = RateLimiter::new(Quota::per_second(1000).burst(1000))
-    ///     .oversize(Oversize::Debt)
+    ///     .oversize(Oversize::Overdraft)
     ///     .clock(&clock);
     /// bytes.try_acquire_many(5000)?;
     /// // Four thousand are beyond the burst, and one more.
@@ -263,10 +264,8 @@ impl RateLimiter {
         self
     }
 
-    /// Adds up to `most`, at random, to what those are told who are to come again: the
-    /// `retry_after` of a refusal and the delay of a [confirmed](crate::Waiting::confirm)
-    /// reservation. So a crowd that was refused at once does not come back at once. Never earlier
-    /// than without. None by default.
+    /// Adds a random delay of at most `max` to the `retry_after` of rejections, so that a crowd that
+    /// was refused at once does not come back at once. None by default.
     ///
     /// # Examples
     ///
@@ -284,20 +283,8 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
-    pub const fn jitter(mut self, most: Duration) -> Self {
-        self.config.set_jitter(most);
-        self
-    }
-
-    /// Counts calls, to be seen in a [snapshot](Self::snapshot). Without this nothing is counted,
-    /// and nothing is spent on it.
-    ///
-    /// # Examples
-    ///
-    /// See [`snapshot`](Self::snapshot).
-    #[must_use]
-    pub const fn statistics(mut self) -> Self {
-        self.config.statistics = true;
+    pub const fn jitter(mut self, max: Duration) -> Self {
+        self.config.jitter = max;
         self
     }
 
@@ -321,45 +308,41 @@ impl RateLimiter {
         self
     }
 
-    #[inline]
-    pub(super) fn core(&self) -> &Arc<Core> {
-        match self.core.get() {
-            Some(core) => core,
+    #[inline(always)]
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        match self.shared.get() {
+            Some(shared) => shared,
             None => self.begin(),
         }
     }
 
-    /// One that has been in use.
-    pub(super) fn of_core(quota: Quota, config: Config, core: Arc<Core>) -> Self {
+    /// The limiter whose state this is.
+    pub(super) fn of_shared(shared: Arc<Shared>) -> Self {
+        let quota = shared.queue().quota;
         Self {
             quota,
-            config,
-            core: OnceLock::from(core),
+            config: shared.config.clone(),
+            shared: OnceLock::from(shared),
         }
     }
 
-    /// What was chosen.
-    pub(super) fn options(&self) -> &Config {
-        &self.config
-    }
-
-    /// The quota that it was made with.
-    pub(super) fn first_quota(&self) -> Quota {
-        self.quota
+    /// What was chosen, and the quota that it was made with.
+    pub(super) fn chosen(&self) -> (Quota, &Config) {
+        (self.quota, &self.config)
     }
 
     #[cold]
-    fn begin(&self) -> &Arc<Core> {
-        self.core
-            .get_or_init(|| Core::new(self.quota, self.config.clone()))
+    fn begin(&self) -> &Arc<Shared> {
+        self.shared
+            .get_or_init(|| Shared::new(self.quota, self.config.clone()))
     }
 }
 
 /// Changing it.
 impl RateLimiter {
     /// Changes the quota at once, and lets everybody in line be due by the new one. What was spent
-    /// stays spent: [in proportion](Carry::Proportional) under the default algorithm, [as many as
-    /// there were](Carry::Additive) under all others.
+    /// stays spent: [in proportion](QuotaChange::Proportional) under the default algorithm, [as many
+    /// as there were](QuotaChange::KeepSpent) under all others.
     ///
     /// Nothing that was charged before is forgotten, and no decision under the old quota is made
     /// after this returns. Charges that were made before cannot be refunded any more. A quota that
@@ -367,7 +350,7 @@ impl RateLimiter {
     /// nothing. A waiter that
     /// now asks for more than the burst is refused with
     /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
-    /// [`Oversize::Debt`] was chosen.
+    /// [`Oversize::Overdraft`] was chosen.
     ///
     /// # Panics
     ///
@@ -396,8 +379,8 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
-        let algorithm = self.core().config.algorithm;
-        self.set_quota_with(quota, Carry::by(algorithm));
+        let algorithm = self.shared().config.algorithm;
+        self.set_quota_with(quota, QuotaChange::by(algorithm));
     }
 
     /// Changes the quota, and says what becomes of what was spent. See
@@ -406,20 +389,22 @@ impl RateLimiter {
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Carry, Clock, Quota, RateLimiter};
+    /// use tollgate::{Clock, Quota, QuotaChange, RateLimiter};
     ///
     /// let limiter = RateLimiter::new(Quota::per_second(10).burst(10)).clock(Clock::manual());
     /// limiter.try_acquire_many(4)?;
-    /// limiter.set_quota_with(Quota::per_second(10).burst(20), Carry::Additive);
+    /// limiter.set_quota_with(Quota::per_second(10).burst(20), QuotaChange::KeepSpent);
     /// assert_eq!(limiter.available(), 16);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[track_caller]
-    pub fn set_quota_with(&self, quota: Quota, carry: Carry) {
-        // Not what was chosen since, which is not heeded.
-        let core = self.core();
-        core.config.algorithm.check_or_panic(quota);
-        core.reconfigure(quota, carry);
+    pub fn set_quota_with(&self, quota: Quota, how: QuotaChange) {
+        // Not what was chosen since, which has no effect.
+        let shared = self.shared();
+        if let Err(error) = shared.config.algorithm.check(quota) {
+            panic!("{error}");
+        }
+        shared.lock_on_time().set_quota(quota, how);
     }
 
     /// Admits nobody any more. Everybody in line gets [`Closed`](crate::ErrorKind::Closed), and so
@@ -435,7 +420,7 @@ impl RateLimiter {
     /// assert_eq!(limiter.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
     /// ```
     pub fn close(&self) {
-        self.core().close();
+        self.shared().lock_state().close();
     }
 }
 
@@ -443,7 +428,7 @@ impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("RateLimiter");
         // To look at one is not to use it, which would settle its options.
-        if self.core.get().is_some() {
+        if self.shared.get().is_some() {
             debug
                 .field("quota", &format_args!("{}", self.quota()))
                 .field("waiting", &self.waiting())

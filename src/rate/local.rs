@@ -1,11 +1,14 @@
-//! [`LocalLimiter`]: a share of a limiter that one task has in hand, and decides by itself.
+//! [`LocalLimiter`]: a batch of a limiter that one task has buffered, and admits calls out of by
+//! itself.
 //!
-//! 1. What is in hand has been charged, as a chunk, and was not let through yet. So the promise of
-//!    the limiter holds by the ticks of the chunks, and calls are let through later than charged,
-//!    never earlier.
-//! 2. There is less in hand than a chunk, and all of it [can be given back](Hand).
+//! 1. What is buffered has been charged, as a batch, and was not used yet. So the promise of the
+//!    limiter holds by the ticks of the batches, and calls are admitted later than charged, never
+//!    earlier.
+//! 2. All that is buffered is of one charge, the last one: another batch is charged only for a call
+//!    that uses up what was left. So [settling](RateLimiter::settle) that charge gives it back
+//!    exactly. It is always less than a batch.
 //!
-//! There is no lock: whoever decides has it alone. That is what `&mut self` says.
+//! There is no lock: `&mut self` says that nobody else decides.
 
 use std::fmt;
 use std::future::Future;
@@ -14,14 +17,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use super::acquire::Entry;
-use super::core::{Asked, Core, Hand};
+use super::charge::Charge;
 use super::limiter::RateLimiter;
+use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
-/// A handle of a [`RateLimiter`] for one task or thread, which takes a chunk ahead and lets calls
+/// A handle of a [`RateLimiter`] for one task or thread, which takes a batch ahead and lets calls
 /// through out of that, for a few instructions each: it reads no clock, and touches nothing that is
-/// shared, but for the next chunk. Made by [`local`](RateLimiter::local).
+/// shared, but for the next batch. Made by [`local`](RateLimiter::local).
 ///
 /// It is for who makes millions of calls a second, and for many threads that share a limiter. It
 /// does not borrow the limiter, and may be sent to another task.
@@ -29,36 +33,32 @@ use crate::wait::Waiting;
 /// # The promise
 ///
 /// In any window of `w`, by the time at which calls are let through, there are at most the burst,
-/// the rate times `w`, and a chunk for each handle: what is in hand may be used at any time later.
-/// By the ticks at which the chunks are charged it is [the limiter's](RateLimiter#the-promise).
+/// the rate times `w`, and a batch for each handle: what is buffered may be used at any time later.
+/// By the ticks at which the batches are charged it is [the limiter's](RateLimiter#the-promise).
 ///
-/// - Any burst will do. When less than a chunk is there, it takes what is there, at least what the
+/// - Any burst will do. When less than a batch is there, it takes what is there, at least what the
 ///   call asks for; when not even that is there, the call is refused or waits as it would at the
 ///   limiter.
-/// - A call that asks for more than is in hand uses that up, and takes the rest from the limiter. A
+/// - A call that asks for more than is buffered uses that up, and takes the rest from the limiter. A
 ///   call that asks for more than the burst is [judged](RateLimiter::oversize) by the limiter
-///   alone, and leaves alone what is in hand; so is a call that asks for 0, which fails only if the
+///   alone, and leaves alone what is buffered; so is a call that asks for 0, which fails only if the
 ///   limiter is closed.
-/// - What is in hand stays admitted when the limiter is [closed](RateLimiter::close) or [gets
+/// - What is buffered stays admitted when the limiter is [closed](RateLimiter::close) or [gets
 ///   another quota](RateLimiter::set_quota): so after `close` each handle lets through less than a
-///   chunk. [`flush`](Self::flush) ends that. After another quota what is in hand can only be used:
-///   it is part of what was carried over, and `flush` gives nothing of it back.
-/// - For the [statistics](RateLimiter::statistics) of the limiter a chunk is one call.
-/// - A limiter that keeps a [log](crate::Algorithm::SlidingLog) gives nothing ahead: more than one
-///   at a time it gives only under its lock. One by a
-///   [sliding window](crate::Algorithm::SlidingWindow) gives a whole chunk or nothing ahead.
+///   batch. [`return_unused`](Self::return_unused) ends that. After another quota what is buffered can only be used:
+///   it is part of what was carried over, and [`return_unused`](Self::return_unused) gives nothing of it back.
 ///
 /// # Fairness
 ///
 /// Out of the hand a call goes at once, also while others wait in the line of the limiter: it was
-/// charged before they came. The next chunk is never taken past them: while somebody waits, a call
-/// for which there is nothing in hand is refused, or joins the line at the end, for its own cost
-/// and no more. What handles have in hand others do not get, until it is paid off or given back. So
-/// take a chunk that is small beside the burst, or the first handle that asks gets all of it.
+/// charged before they came. The next batch is never taken past them: while somebody waits, a call
+/// for which there is nothing buffered is refused, or joins the line at the end, for its own cost
+/// and no more. What handles have buffered, others do not get, until it is paid off or given back. So
+/// take a batch that is small beside the burst, or the first handle that asks gets all of it.
 ///
 /// # Dropping
 ///
-/// What is in hand is given back, as by [`flush`](Self::flush). If it is leaked instead, that is
+/// What is buffered is given back, as by [`return_unused`](Self::return_unused). If it is leaked instead, that is
 /// paid off by time like all else.
 ///
 /// # As a part of something
@@ -80,26 +80,28 @@ use crate::wait::Waiting;
 ///             for _ in 0..100 {
 ///                 local.try_acquire().expect("there is enough for everybody");
 ///             }
-///             // Of the fourth chunk it gives back 28.
+///             // Of the fourth batch it gives back 28.
 ///         });
 ///     }
 /// });
 /// assert_eq!(limiter.available(), 600);
 /// ```
 pub struct LocalLimiter {
-    hand: Hand,
-    chunk: u64,
-    core: Arc<Core>,
+    buffered: u64,
+    batch: u64,
+    /// What is buffered is a part of it.
+    charge: Option<Charge>,
+    shared: Arc<Shared>,
 }
 
 impl RateLimiter {
-    /// A handle for one task or thread, which takes `chunk` ahead, and decides by itself until that
+    /// A handle for one task or thread, which takes `batch` ahead, and decides by itself until that
     /// is used up. See [`LocalLimiter`] for what it promises. Nothing is taken before the first
     /// call.
     ///
     /// # Panics
     ///
-    /// If `chunk` is 0.
+    /// If `batch` is 0.
     ///
     /// # Examples
     ///
@@ -109,19 +111,20 @@ impl RateLimiter {
     /// let limiter = RateLimiter::new(Quota::per_second(10).burst(50)).clock(Clock::manual());
     /// let mut local = limiter.local(32);
     /// local.try_acquire()?;
-    /// assert_eq!((local.in_hand(), limiter.available()), (31, 18));
+    /// assert_eq!((local.buffered(), limiter.available()), (31, 18));
     ///
     /// drop(local);
     /// assert_eq!(limiter.available(), 49);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[track_caller]
-    pub fn local(&self, chunk: u64) -> LocalLimiter {
-        assert!(chunk > 0, "a local limiter cannot take chunks of {chunk}");
+    pub fn local(&self, batch: u64) -> LocalLimiter {
+        assert!(batch > 0, "a local limiter cannot take batches of {batch}");
         LocalLimiter {
-            hand: Hand::default(),
-            chunk,
-            core: Arc::clone(self.core()),
+            buffered: 0,
+            batch,
+            charge: None,
+            shared: Arc::clone(self.shared()),
         }
     }
 }
@@ -129,13 +132,13 @@ impl RateLimiter {
 impl LocalLimiter {
     /// Lets a call through now, or not at all.
     ///
-    /// There is no [`Charge`](super::Charge) for it: it is a part of the charge of a chunk.
+    /// There is no [`Charge`](super::Charge) for it: it is a part of the charge of a batch.
     ///
     /// # Errors
     ///
-    /// Those of [`RateLimiter::try_acquire`], when there is nothing in hand. Then
+    /// Those of [`RateLimiter::try_acquire`], when there is nothing buffered. Then
     /// [`retry_after`](AcquireError::retry_after) is when this call would be let through, if nobody
-    /// else came, and not when there will be a chunk.
+    /// else came, and not when there will be a batch.
     ///
     /// # Examples
     ///
@@ -160,25 +163,68 @@ impl LocalLimiter {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire), when there is less in hand. What is in hand stays
+    /// As [`try_acquire`](Self::try_acquire), when there is less buffered. What is buffered stays
     /// there.
     #[inline(always)]
     pub fn try_acquire_many(&mut self, n: u64) -> Result<(), AcquireError> {
-        if self.hand.take(n) {
+        if self.take(n) {
             return Ok(());
         }
-        let asked = Asked {
-            cost: n,
-            chunk: self.chunk,
-        };
-        // Not as the answer itself, which would have to be copied to where this one is, in any case.
-        self.core.try_take_ahead(&mut self.hand, asked)?;
+        self.refill(n)
+    }
+
+    /// Admits a call, if enough is buffered. Not one that asks for nothing.
+    #[inline(always)]
+    fn take(&mut self, n: u64) -> bool {
+        // For 0 this is the largest number, which is not less than any.
+        let enough = n.wrapping_sub(1) < self.buffered;
+        if enough {
+            self.buffered -= n;
+        }
+        enough
+    }
+
+    /// What is missing for a call. That is all of it if it asks for nothing, or for more than the
+    /// burst: the limiter alone judges such a call.
+    fn missing(&self, n: u64) -> u64 {
+        let missing = n - self.buffered.min(n);
+        match self.buffered > 0 && n > self.shared.params.load().burst() {
+            true => n,
+            false => missing,
+        }
+    }
+
+    /// Returns how much is charged at most for what is missing.
+    fn most(&self, missing: u64) -> u64 {
+        match missing {
+            0 => 0,
+            _ => self.batch.max(missing),
+        }
+    }
+
+    /// Charges what is missing for a call, and up to a batch with it.
+    #[inline(never)]
+    fn refill(&mut self, n: u64) -> Result<(), AcquireError> {
+        let missing = self.missing(n);
+        let charge = self.shared.try_charge(missing, self.most(missing))?;
+        self.refilled(n, missing, charge);
         Ok(())
+    }
+
+    /// Uses up what was buffered, if only the rest was charged, and buffers what was charged beyond
+    /// that.
+    fn refilled(&mut self, n: u64, missing: u64, charge: Charge) {
+        self.buffered -= n - missing;
+        let more = charge.cost().saturating_sub(missing);
+        if more > 0 {
+            self.buffered = more;
+            self.charge = Some(charge);
+        }
     }
 
     /// Waits until a call may go.
     ///
-    /// If there is nothing in hand, and no chunk to be had, it joins the line of the limiter.
+    /// If there is nothing buffered, and no batch to be had, it joins the line of the limiter.
     ///
     /// # Cancel safety
     ///
@@ -211,7 +257,7 @@ impl LocalLimiter {
 
     /// Waits until a call may go that costs `n`.
     ///
-    /// It waits for what is missing in hand, and uses up what is there when it has that.
+    /// It waits for what is missing buffered, and uses up what is there when it has that.
     ///
     /// # Cancel safety, errors
     ///
@@ -219,18 +265,17 @@ impl LocalLimiter {
     #[inline]
     pub fn acquire_many(&mut self, n: u64) -> Waiting<AcquireLocal<'_>> {
         Waiting::new(AcquireLocal {
-            hand: &mut self.hand,
-            chunk: self.chunk,
+            local: self,
             spent: 0,
-            entry: Entry::new(&self.core, n),
+            entry: Entry::new(n),
         })
     }
 
-    /// Gives back what is in hand, as far as time has not paid it off: as a
+    /// Gives back what is buffered, as far as time has not paid it off: as a
     /// [refund](RateLimiter::refund) of what was not used does.
     ///
-    /// To be called before a pause, and when the limiter was closed. When its quota was
-    /// [changed](RateLimiter::set_quota) since, nothing is given back, and what was in hand is lost.
+    /// Call it before a pause, and when the limiter was closed. When the quota was
+    /// [changed](RateLimiter::set_quota) since, nothing is given back, and what was buffered is lost.
     /// Dropping the handle does it as well.
     ///
     /// # Examples
@@ -244,36 +289,39 @@ impl LocalLimiter {
     /// limiter.close();
     /// local.try_acquire()?;
     ///
-    /// local.flush();
+    /// local.return_unused();
     /// assert_eq!(local.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    pub fn flush(&mut self) {
-        self.core.give_back_hand(&mut self.hand);
+    pub fn return_unused(&mut self) {
+        let unused = std::mem::take(&mut self.buffered);
+        if let Some(charge) = self.charge.take().filter(|_| unused > 0) {
+            self.shared.refund(&charge, unused);
+        }
     }
 
-    /// How much is let through before the limiter is asked again: less than a chunk.
-    pub fn in_hand(&self) -> u64 {
-        self.hand.left()
+    /// Returns how much is admitted before the limiter is asked again: less than a batch.
+    pub fn buffered(&self) -> u64 {
+        self.buffered
     }
 
-    /// How much it takes ahead, if so much is there.
-    pub fn chunk(&self) -> u64 {
-        self.chunk
+    /// Returns how much it charges at once, if so much is there.
+    pub fn batch(&self) -> u64 {
+        self.batch
     }
 }
 
 impl Drop for LocalLimiter {
     fn drop(&mut self) {
-        self.flush();
+        self.return_unused();
     }
 }
 
 impl fmt::Debug for LocalLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalLimiter")
-            .field("in_hand", &self.in_hand())
-            .field("chunk", &self.chunk)
+            .field("buffered", &self.buffered)
+            .field("batch", &self.batch)
             .finish_non_exhaustive()
     }
 }
@@ -281,7 +329,7 @@ impl fmt::Debug for LocalLimiter {
 /// The future of [`acquire`](LocalLimiter::acquire) and
 /// [`acquire_many`](LocalLimiter::acquire_many) of a [`LocalLimiter`].
 ///
-/// It is ready at its first poll if there is enough in hand, or a chunk to be had; otherwise it
+/// It is ready at its first poll if there is enough buffered, or a batch to be had; otherwise it
 /// joins the line of the limiter then.
 ///
 /// # Panics
@@ -289,33 +337,34 @@ impl fmt::Debug for LocalLimiter {
 /// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireLocal<'a> {
-    hand: &'a mut Hand,
-    chunk: u64,
-    /// What is used up of the hand, once it is in line for the rest.
+    local: &'a mut LocalLimiter,
+    /// What is used up of the buffer, once it waits for the rest.
     spent: u64,
-    entry: Entry<&'a Arc<Core>>,
+    entry: Entry,
 }
 
 impl AcquireLocal<'_> {
-    /// A first poll for which there is not enough in hand.
+    /// A first poll for which not enough is buffered.
     #[inline(never)]
-    fn poll_more(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let (core, cost, chunk) = (self.entry.core(), self.entry.cost(), self.chunk);
-        if core.take_free_ahead(self.hand, Asked { cost, chunk }) {
+    fn poll_refill(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
+        let (local, n) = (&mut *self.local, self.entry.cost());
+        let missing = local.missing(n);
+        let most = local.most(missing);
+        if let Some(charge) = local.shared.charge_if_free(missing, most) {
+            local.refilled(n, missing, charge);
             self.entry.finish();
             return Poll::Ready(Ok(()));
         }
-        let rest = core.rest_of(self.hand, cost);
-        self.spent = rest.spent;
-        self.entry.set_cost(rest.missing);
-        self.poll_line(context)
+        self.spent = n - missing;
+        self.entry.set_cost(missing);
+        self.poll_queue(context)
     }
 
     #[inline(never)]
-    fn poll_line(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let charged = ready!(self.entry.poll(context));
+    fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
+        let charged = ready!(self.entry.poll_queue(&self.local.shared, context));
         if charged.is_ok() {
-            self.hand.use_up(self.spent);
+            self.local.buffered -= self.spent;
         }
         Poll::Ready(charged.map(drop))
     }
@@ -327,14 +376,20 @@ impl Future for AcquireLocal<'_> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if !self.entry.is_new() {
-            return self.poll_line(context);
+            return self.poll_queue(context);
         }
         let n = self.entry.cost();
-        if self.hand.take(n) {
+        if self.local.take(n) {
             self.entry.finish();
             return Poll::Ready(Ok(()));
         }
-        self.poll_more(context)
+        self.poll_refill(context)
+    }
+}
+
+impl Drop for AcquireLocal<'_> {
+    fn drop(&mut self) {
+        self.entry.leave(&self.local.shared);
     }
 }
 
@@ -342,7 +397,7 @@ impl fmt::Debug for AcquireLocal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AcquireLocal")
             .field("cost", &self.entry.cost().saturating_add(self.spent))
-            .field("in_line", &self.entry.ticket().is_some())
+            .field("waiting", &self.entry.id().is_some())
             .finish_non_exhaustive()
     }
 }

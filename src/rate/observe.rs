@@ -1,6 +1,5 @@
-//! What can be seen of a [`RateLimiter`], and taken from one process to the next.
+//! What can be seen of a [`RateLimiter`].
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::charge::Charge;
@@ -12,36 +11,17 @@ use crate::quota::Quota;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
+    /// The most that can be had at once: the burst.
+    pub limit: u64,
+    /// What is missing from the limit: charged, and not paid off yet. More than the limit after a
+    /// [forced](RateLimiter::charge) charge.
+    pub in_use: u64,
     /// What could be had at once, if nobody waited and it was not closed.
     pub available: u64,
     /// How many are in line.
     pub waiting: usize,
     /// For how long the first of them has been waiting.
     pub oldest_wait: Option<Duration>,
-    /// The calls so far, if they are [counted](RateLimiter::statistics).
-    pub calls: Option<Calls>,
-}
-
-/// How many calls came to what, since the limiter was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Calls {
-    /// Were charged, at once or after a wait; not those of [`charge`](RateLimiter::charge).
-    pub admitted: u64,
-    /// Were refused at once: tries, and waits that could not begin. Who is refused while it waits,
-    /// as the limiter is closed, is not counted.
-    pub denied: u64,
-    /// Gave up while they waited.
-    pub cancelled: u64,
-}
-
-/// What is owed to a limiter, to be [restored](RateLimiter::restore) in another process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct State {
-    quota: Quota,
-    /// Nanoseconds until it is paid off.
-    owed: u64,
 }
 
 /// Observing.
@@ -74,13 +54,9 @@ impl RateLimiter {
     /// more is asked for than the burst, or the limiter is closed. [Jitter](Self::jitter) is not
     /// part of it.
     pub fn peek_many(&self, n: u64) -> Decision {
-        let ahead = self.core().look_ahead(n);
-        let retry_after = ahead
-            .due
-            .map_or(Duration::MAX, |due| due.saturating_since(ahead.now));
-        let mut decision = ahead.decision;
-        decision.retry_after = retry_after;
-        if ahead.waiting > 0 {
+        let mut locked = self.shared().lock_on_time();
+        let mut decision = locked.decision(n);
+        if locked.waiting() > 0 {
             decision.remaining = 0;
         }
         decision
@@ -105,122 +81,53 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn decision(&self, charge: &Charge) -> Decision {
-        self.core().stood(charge)
+        self.shared().lock_on_time().decision_after(charge)
     }
 
     /// What could be had at once, if nobody waited and it was not closed.
     pub fn available(&self) -> u64 {
-        self.core().look_ahead(0).decision.remaining
+        self.shared().lock_on_time().available()
     }
 
     /// The quota, as it is now.
     pub fn quota(&self) -> Quota {
-        self.core().lock().quota().unwrap_or(self.first_quota())
+        self.shared().queue().quota
     }
 
     /// How many are in line.
     pub fn waiting(&self) -> usize {
-        self.core().lock().len()
+        self.shared().queue().waiting()
     }
 
     /// Whether it was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.core().lock().is_closed()
+        self.shared().queue().is_closed()
     }
 
-    /// How the limiter stands.
+    /// Returns how the limiter stands, at one moment.
     ///
     /// # Examples
     ///
     /// ```
     /// use tollgate::{Clock, Quota, RateLimiter};
     ///
-    /// let limiter = RateLimiter::new(Quota::per_second(10))
-    ///     .statistics()
-    ///     .clock(Clock::manual());
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(3)).clock(Clock::manual());
     /// limiter.try_acquire()?;
-    /// assert!(limiter.try_acquire().is_err());
     ///
     /// let snapshot = limiter.snapshot();
-    /// assert_eq!((snapshot.available, snapshot.waiting), (0, 0));
-    /// let calls = snapshot.calls.unwrap();
-    /// assert_eq!((calls.admitted, calls.denied, calls.cancelled), (1, 1, 0));
+    /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.waiting), (3, 1, 0));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn snapshot(&self) -> Snapshot {
-        let core = self.core();
-        let ahead = core.look_ahead(0);
-        let since = |joined| ahead.now.saturating_since(joined);
+        let mut locked = self.shared().lock_on_time();
+        let decision = locked.decision(0);
+        let now = locked.now();
         Snapshot {
-            available: ahead.decision.remaining,
-            waiting: ahead.waiting,
-            oldest_wait: ahead.oldest.map(since),
-            calls: core.counts.as_ref().map(|counts| Calls {
-                admitted: counts.admitted.load(Ordering::Relaxed),
-                denied: counts.denied.load(Ordering::Relaxed),
-                cancelled: counts.cancelled.load(Ordering::Relaxed),
-            }),
-        }
-    }
-
-    /// What is owed, to be given to [`restore`](Self::restore) when the process has been restarted.
-    /// Those in line are not part of it. With the feature `serde` it can be written to a file.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Clock, Quota, RateLimiter};
-    ///
-    /// let quota = Quota::per_hour(100).burst(100);
-    /// let before = RateLimiter::new(quota).clock(Clock::manual());
-    /// before.try_acquire_many(60)?;
-    /// let state = before.export();
-    ///
-    /// // Six minutes later, in another process.
-    /// let after = RateLimiter::new(quota).clock(Clock::manual());
-    /// after.restore(state, Duration::from_secs(360));
-    /// assert_eq!(after.available(), 50);
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    pub fn export(&self) -> State {
-        let core = self.core();
-        let ahead = core.look_ahead(0);
-        let quota = ahead.quota.unwrap_or(self.first_quota());
-        State {
-            quota,
-            owed: core.config.algorithm.lasting(quota, ahead.owed),
-        }
-    }
-
-    /// Adds what was owed when the state was [exported](Self::export), less what has been paid off
-    /// in the time `since` then. If the quota is another one, what was spent stays spent in
-    /// proportion. To be called once, of a limiter that is new: what it is owed already stays.
-    ///
-    /// Where more than one comes back at once, as in a window or a log, only what has come back for
-    /// sure in that time is taken off: windows of another process begin at other times. Those of a
-    /// [`TokenBucket`](crate::Algorithm::TokenBucket), a
-    /// [`FixedWindow`](crate::Algorithm::FixedWindow) and a
-    /// [`SubInterval`](crate::Algorithm::SubInterval) begin anew now, so that their promises hold also
-    /// together with what the other process admitted; charges of this limiter from before cannot be
-    /// refunded then.
-    ///
-    /// If this limiter could not have the quota of the state by its algorithm, what is in the state
-    /// says nothing to it: then the whole burst is owed, unless nothing was.
-    ///
-    /// How much time has passed is for the caller to say, as the clocks of processes have nothing
-    /// in common but the time of day, which may be set. To say less is safe.
-    pub fn restore(&self, state: State, since: Duration) {
-        let since = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
-        let core = self.core();
-        let algorithm = core.config.algorithm;
-        match algorithm.check(state.quota) {
-            Ok(()) => {
-                let owed = algorithm.left(state.quota, state.owed, since);
-                let (limits, _) = algorithm.limits(state.quota);
-                core.owe(owed, limits.tolerance);
-            }
-            Err(_) => core.owe(u64::from(state.owed > 0), 1),
+            limit: decision.limit,
+            in_use: locked.rule.backlog(now),
+            available: decision.remaining,
+            waiting: locked.waiting(),
+            oldest_wait: locked.oldest().map(|joined| now.saturating_since(joined)),
         }
     }
 }

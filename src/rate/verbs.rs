@@ -1,15 +1,14 @@
 //! How a [`RateLimiter`] is acquired, and how a charge is changed afterwards.
 
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use super::acquire::{Acquire, AcquireOwned, Entry};
+use super::acquire::{Acquire, AcquireOwned};
 use super::charge::Charge;
-use super::core::Core;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
+use super::shared::Shared;
 use crate::error::AcquireError;
-use crate::wait::{Waiting, without_hint};
+use crate::wait::Waiting;
 
 /// Acquiring.
 ///
@@ -49,7 +48,7 @@ impl RateLimiter {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Waiting<Acquire<'_>> {
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
         self.acquire_many(1)
     }
 
@@ -73,8 +72,8 @@ impl RateLimiter {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<'_>> {
-        Waiting::new(Acquire::new(self.core(), n))
+    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self, n))
     }
 
     /// As [`acquire`](Self::acquire), with a future that may move into a task.
@@ -100,16 +99,16 @@ impl RateLimiter {
     /// As [`acquire_many`](Self::acquire_many), with a future that may move into a task.
     #[inline]
     pub fn acquire_many_owned(self: Arc<Self>, n: u64) -> Waiting<AcquireOwned> {
-        Waiting::new(AcquireOwned::new(Arc::clone(self.core()), n))
+        Waiting::new(Acquire::new(self, n))
     }
 
     /// Is charged 1 now, or nothing.
     ///
     /// # Errors
     ///
-    /// - [`Limited`](crate::ErrorKind::Limited), with the time after which it would be admitted if
+    /// - [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which it would be admitted if
     ///   nobody else came: exactly, one nanosecond earlier is too early. Also while others wait,
-    ///   who go first. Behind a line that goes by [`MissedTick::Delay`](crate::MissedTick::Delay),
+    ///   who go first. Behind a line that goes by [`MissedTickBehavior::Delay`](crate::MissedTickBehavior::Delay),
     ///   or by another [algorithm](RateLimiter::algorithm) than the default, it is the earliest
     ///   time; a [reservation](Self::reserve) knows it exactly;
     /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
@@ -145,7 +144,7 @@ impl RateLimiter {
     /// As [`try_acquire`](Self::try_acquire).
     #[inline(always)]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
-        self.core().try_take(n)
+        self.shared().try_charge(n, n)
     }
 
     /// Takes a place in line now, to be waited for, or only to know how long it would take.
@@ -184,16 +183,7 @@ impl RateLimiter {
     ///
     /// As [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
-        reserve(Entry::new(Arc::clone(self.core()), n))
-    }
-}
-
-/// Takes a place in line now.
-pub(super) fn reserve(mut entry: Entry<Arc<Core>>) -> Result<Waiting<Reservation>, AcquireError> {
-    // Nobody waits for it yet, not even where a timeout polls whoever calls this.
-    match without_hint(|| entry.poll(&Context::from_waker(Waker::noop()))) {
-        Poll::Ready(charge) => Ok(Waiting::new(Reservation::charged(entry, charge?))),
-        Poll::Pending => Ok(Waiting::new(Reservation::in_line(entry))),
+        Reservation::new(Arc::clone(self.shared()), n).map(Waiting::new)
     }
 }
 
@@ -216,7 +206,7 @@ impl RateLimiter {
     /// assert_eq!(limiter.peek().retry_after, Duration::from_secs(5));
     /// ```
     pub fn charge(&self, n: u64) -> Charge {
-        self.core().charge(n)
+        self.shared().charge(n)
     }
 
     /// Gives a charge back: the call was not made after all.
@@ -241,7 +231,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn refund(&self, charge: Charge) {
-        self.core().refund(&charge, charge.cost());
+        self.shared().refund(&charge, charge.cost());
     }
 
     /// Corrects the cost of a charge to what it turned out to be: gives back what was too much, as
@@ -269,7 +259,21 @@ impl RateLimiter {
         match actual.checked_sub(charge.cost()) {
             Some(0) => {}
             Some(more) => drop(self.charge(more)),
-            None => self.core().refund(&charge, charge.cost() - actual),
+            None => self.shared().refund(&charge, charge.cost() - actual),
         }
+    }
+}
+
+impl Shared {
+    /// Charges `n` at once.
+    pub(super) fn charge(&self, n: u64) -> Charge {
+        self.lock_on_time().charge(n)
+    }
+
+    /// Gives back up to `cost` of a charge.
+    pub(super) fn refund(&self, charge: &Charge, cost: u64) {
+        // Whoever is overdue goes first, as of when it was due: the timer is late, and that is made
+        // up for.
+        self.lock_on_time().give_back(charge, cost);
     }
 }

@@ -71,7 +71,7 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 #[must_use = "a stream does nothing unless it is polled"]
-pub struct Ticks<'a>(Repeated<Acquire<'a>>);
+pub struct Ticks<'a>(Repeated<Acquire<&'a RateLimiter>>);
 
 /// As [`Ticks`], for a stream that may move into a task: made by [`RateLimiter::ticks_owned`] and
 /// [`LeakyBucket::ticks_owned`].
@@ -142,7 +142,7 @@ macro_rules! ticks {
     };
 }
 
-ticks!(['a] Ticks<'a>, "Ticks", Acquire<'a>);
+ticks!(['a] Ticks<'a>, "Ticks", Acquire<&'a RateLimiter>);
 ticks!([] TicksOwned, "TicksOwned", AcquireOwned);
 
 /// As a stream. Needs the feature `stream`.

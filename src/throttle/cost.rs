@@ -240,10 +240,10 @@ impl TryThrottle for Cost<Arc<Semaphore>> {
 
 impl<'a> Throttle for Cost<&'a RateLimiter> {
     type Permit = Charge;
-    type Enter = rate::Acquire<'a>;
+    type Enter = rate::Acquire<&'a RateLimiter>;
 
     #[inline]
-    fn enter(&self) -> Waiting<rate::Acquire<'a>> {
+    fn enter(&self) -> Waiting<rate::Acquire<&'a RateLimiter>> {
         self.throttle.acquire_many(self.cost)
     }
 

@@ -92,7 +92,7 @@ throttle!(
 throttle!(
     [] RateLimiter,
     Charge,
-    rate::Acquire<'a>,
+    rate::Acquire<&'a RateLimiter>,
     Charge,
     rate::AcquireOwned,
     try_acquire,
@@ -102,7 +102,7 @@ throttle!(
 throttle!(
     [] LeakyBucket,
     Charge,
-    rate::Acquire<'a>,
+    rate::Acquire<&'a RateLimiter>,
     Charge,
     rate::AcquireOwned,
     try_acquire,

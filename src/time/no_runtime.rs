@@ -12,7 +12,7 @@ pub(super) enum Time {}
 /// There is none.
 pub(super) enum Entry {}
 
-/// There are none.
+/// There is none.
 #[derive(Default)]
 pub(crate) struct LastRuntime {}
 

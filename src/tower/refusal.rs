@@ -15,9 +15,10 @@ pub(super) fn refusal<B, P>(
 ) -> Response<ThrottledBody<B, P>> {
     let mut answer = Response::new(ThrottledBody::empty());
     *answer.status_mut() = match error.kind() {
-        ErrorKind::Limited | ErrorKind::QueueFull | ErrorKind::NoPermits | ErrorKind::TimedOut => {
-            status
-        }
+        ErrorKind::RateLimited
+        | ErrorKind::QueueFull
+        | ErrorKind::NoPermits
+        | ErrorKind::TimedOut => status,
         ErrorKind::Closed
         | ErrorKind::Cancelled
         | ErrorKind::ExceedsCapacity

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{AcquireError, Carry, Charge, Clock, ErrorKind, Quota, RateLimiter};
+use tollgate::{AcquireError, Charge, Clock, ErrorKind, Quota, QuotaChange, RateLimiter};
 
 use super::super::{SECOND, block_on, ends, millis};
 use crate::support::{Counter, Waiter};
@@ -80,7 +80,8 @@ async fn a_faster_quota_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
 async fn a_slower_quota_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
     let head = async { limiter.acquire().await.unwrap() };
-    let slower = async { limiter.set_quota_with(Quota::new(1, millis(30)), Carry::Additive) };
+    let slower =
+        async { limiter.set_quota_with(Quota::new(1, millis(30)), QuotaChange::KeepSpent) };
     let (head, ()) = futures::join!(head, slower);
     vec![after(&first, &head)]
 }
@@ -121,8 +122,8 @@ async fn an_alarm_that_nobody_waits_for_any_more_hinders_nobody(clock: Clock) ->
 
 async fn a_confirmed_reservation_is_passed_by_the_alarm_alone(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
-    limiter.reserve().unwrap().confirm().unwrap();
-    limiter.reserve().unwrap().confirm().unwrap();
+    std::mem::forget(limiter.reserve().unwrap());
+    std::mem::forget(limiter.reserve().unwrap());
     let charge = limiter.acquire().await.unwrap();
     vec![after(&first, &charge)]
 }
@@ -228,7 +229,7 @@ fn a_limiter_that_is_dropped_while_its_alarm_is_set_rings_nobody() {
     let mut waiter = Waiter::new(limiter.acquire());
     assert!(waiter.poll_with(&Waker::from(counter)).is_pending());
     drop(waiter);
-    limiter.reserve().unwrap().confirm().unwrap();
+    std::mem::forget(limiter.reserve().unwrap());
     drop(limiter);
     assert_eq!(weak.strong_count(), 0);
     clock.advance(SECOND);

@@ -6,7 +6,9 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, ManualClock, MissedTick, Quota, RateLimiter, Semaphore, all};
+use tollgate::{
+    Clock, ErrorKind, ManualClock, MissedTickBehavior, Quota, RateLimiter, Semaphore, all,
+};
 
 use super::super::{SECOND, ends, millis};
 use crate::support::foreign::calls_when_woken;
@@ -108,7 +110,10 @@ fn at_one_tick_they_are_woken_in_the_order_in_which_they_began_to_wait() {
 
 #[test]
 fn those_who_are_due_are_charged_at_their_tick_however_long_the_step() {
-    for missed_tick in [MissedTick::Delay, MissedTick::Burst { max: 1 }] {
+    for missed_tick in [
+        MissedTickBehavior::Delay,
+        MissedTickBehavior::Burst { max: 1 },
+    ] {
         let clock = Clock::manual();
         let limiter = limiter(&clock, millis(10));
         let limiter = RateLimiter::new(limiter.quota())
@@ -235,7 +240,7 @@ fn two_threads_that_advance_reach_the_sum_and_pass_nobody() {
         let clock = Clock::manual();
         // One thread may go past while the other one wakes: then that much is to be made up for.
         let limiter = RateLimiter::new(Quota::per_second(1000))
-            .missed_tick(MissedTick::Burst { max: 100 })
+            .missed_tick(MissedTickBehavior::Burst { max: 100 })
             .clock(&clock);
         limiter.try_acquire().unwrap();
         let mut waiters: Vec<_> = (0..100)

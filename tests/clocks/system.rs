@@ -176,7 +176,7 @@ fn a_runtime_whose_time_is_paused_does_not_concern_it() {
             let slow = RateLimiter::new(NEVER).clock(Clock::system());
             slow.try_acquire().unwrap();
             tokio::time::advance(86_400 * SECOND).await;
-            assert_eq!(kind(slow.try_acquire()), ErrorKind::Limited);
+            assert_eq!(kind(slow.try_acquire()), ErrorKind::RateLimited);
         });
     });
 }

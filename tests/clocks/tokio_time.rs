@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
-use tollgate::{Charge, Clock, MissedTick, Quota, RateLimiter, all};
+use tollgate::{Charge, Clock, MissedTickBehavior, Quota, RateLimiter, all};
 
 use super::super::{SECOND, acquire_times, millis};
 use crate::support::Waiter;
@@ -116,7 +116,10 @@ async fn the_line_moves_while_nobody_polls() {
 /// A step that is longer than what would be made up for.
 #[tokio::test(start_paused = true)]
 async fn a_long_step_makes_up_for_what_was_chosen_and_no_more() {
-    for (missed_tick, at_once) in [(MissedTick::Delay, 1), (MissedTick::Burst { max: 3 }, 4)] {
+    for (missed_tick, at_once) in [
+        (MissedTickBehavior::Delay, 1),
+        (MissedTickBehavior::Burst { max: 3 }, 4),
+    ] {
         let limiter = RateLimiter::new(Quota::per_second(10))
             .missed_tick(missed_tick)
             .clock(Clock::tokio());

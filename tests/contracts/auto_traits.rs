@@ -12,8 +12,8 @@ use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
     Acquire, AcquireError, AcquireOwned, All, AtCap, BoxEnter, BoxPermit, BoxThrottle, Charge,
     Clock, CondvarSemaphore, Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter,
-    ManualClock, MissedTick, Oversize, OwnedPermit, Permit, Quota, RateLimiter, Reservation,
-    Semaphore, Tick, Timeout, WaitIdle, Waiting, condvar_semaphore, gate, rate,
+    ManualClock, MissedTickBehavior, Oversize, OwnedPermit, Permit, Quota, RateLimiter,
+    Reservation, Semaphore, Tick, Timeout, WaitIdle, Waiting, condvar_semaphore, gate, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -96,7 +96,7 @@ table! {
     //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
     RateLimiter:                             YES  YES  YES   YES        YES           NO;
     LeakyBucket:                             YES  YES  YES   YES        YES           NO;
-    rate::Acquire<'static>:                  YES  YES  YES   YES        YES           NO;
+    rate::Acquire<&'static RateLimiter>:     YES  YES  YES   YES        YES           NO;
     rate::AcquireOwned:                      YES  YES  YES   YES        YES           NO;
     Reservation:                             YES  YES  YES   YES        YES           NO;
     LocalLimiter:                            YES  YES  YES   YES        YES           NO;
@@ -105,7 +105,6 @@ table! {
     Quota:                                   YES  YES  YES   YES        YES           YES;
     Decision:                                YES  YES  YES   YES        YES           YES;
     rate::Snapshot:                          YES  YES  YES   YES        YES           YES;
-    rate::State:                             YES  YES  YES   YES        YES           YES;
     Clock:                                   YES  YES  YES   YES        YES           YES;
     ManualClock:                             YES  YES  YES   YES        YES           YES;
     Tick:                                    YES  YES  YES   YES        YES           YES;
@@ -338,7 +337,7 @@ const _: () = {
     assert!(size_of::<Acquire<&'static Semaphore>>() <= 64);
     assert!(size_of::<AcquireOwned>() <= 64);
     assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
-    assert!(size_of::<rate::Acquire<'static>>() <= 64);
+    assert!(size_of::<rate::Acquire<&'static RateLimiter>>() <= 64);
     assert!(size_of::<rate::AcquireOwned>() <= 64);
     assert!(size_of::<rate::AcquireLocal<'static>>() <= 64);
     assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
@@ -348,7 +347,7 @@ const _: () = {
     assert!(size_of::<keyed::Acquire<PermitKey>>() <= 64);
 };
 
-// A permit is a way to the semaphore and a count; a denial is two words of plain data.
+// A permit is a way to the semaphore and a count; a denial is four words of plain data, of which two are its source.
 const _: () = {
     assert!(size_of::<Permit<&'static Semaphore>>() <= 2 * size_of::<usize>());
     assert!(size_of::<OwnedPermit>() <= 2 * size_of::<usize>());
@@ -361,23 +360,21 @@ const _: () = {
 // They can be made by the compiler: no allocation, no clock is read, no `LazyLock`.
 static LIMITER: RateLimiter = RateLimiter::new(Quota::per_second(100).burst(2))
     .max_waiters(10)
-    .missed_tick(MissedTick::Delay)
-    .oversize(Oversize::Debt)
-    .jitter(Duration::ZERO)
-    .statistics();
+    .missed_tick(MissedTickBehavior::Delay)
+    .oversize(Oversize::Overdraft)
+    .jitter(Duration::ZERO);
 static BUCKET: LeakyBucket = LeakyBucket::new(Quota::per_second(100), 10);
 
 #[test]
 fn a_limiter_in_a_static_is_used_as_any_other() {
     let futures: (
-        Waiting<rate::Acquire<'static>>,
-        Waiting<rate::Acquire<'static>>,
+        Waiting<rate::Acquire<&'static RateLimiter>>,
+        Waiting<rate::Acquire<&'static RateLimiter>>,
     ) = (LIMITER.acquire(), BUCKET.acquire());
     assert!(futures.0.wait().is_ok() && futures.1.wait().is_ok());
-    assert_eq!(LIMITER.snapshot().calls.unwrap().admitted, 1);
     let short = RateLimiter::new(Quota::per_second(1));
-    fn both<'a>(_: &Waiting<rate::Acquire<'a>>, _: &'a RateLimiter) {}
-    let long: Waiting<rate::Acquire<'static>> = LIMITER.acquire();
+    fn both<'a>(_: &Waiting<rate::Acquire<&'a RateLimiter>>, _: &'a RateLimiter) {}
+    let long: Waiting<rate::Acquire<&'static RateLimiter>> = LIMITER.acquire();
     both(&long, &short);
 }
 

@@ -51,7 +51,7 @@ proptest! {
         steps in vec(step(5), 1..80),
         debts in any::<bool>(),
     ) {
-        let oversize = if debts { Oversize::Debt } else { Oversize::Refuse };
+        let oversize = if debts { Oversize::Overdraft } else { Oversize::Refuse };
         run(World::by(rule, quotas, 5, false, oversize), &steps);
     }
 
@@ -69,7 +69,7 @@ proptest! {
         own in any::<bool>(),
         steps in vec(step(12), 1..120),
     ) {
-        run(World::by(rule, quotas, 4, own, Oversize::Debt), &steps);
+        run(World::by(rule, quotas, 4, own, Oversize::Overdraft), &steps);
     }
 
     #[test]
@@ -103,7 +103,7 @@ proptest! {
                 Ok(_) => drop(single[&key].charge(cost)),
                 Err(error) if error.kind() == ErrorKind::ExceedsCapacity => {}
                 Err(error) => {
-                    prop_assert_eq!(error.kind(), ErrorKind::Limited);
+                    prop_assert_eq!(error.kind(), ErrorKind::RateLimited);
                     prop_assert!(error.retry_after() <= Some(due));
                     prop_assert!(!due.is_zero());
                 }

@@ -65,7 +65,7 @@ fn what_a_folded_key_owes_is_not_forgiven() {
     users.key(&1).try_acquire_many(4).unwrap();
     // There is one overflow cell here, so the other begins with what the first one owes.
     let refused = users.key(&2).try_acquire().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Limited);
+    assert_eq!(refused.kind(), ErrorKind::RateLimited);
     assert_eq!(refused.retry_after(), Some(SECOND));
     let refused = users.key(&1).try_acquire().unwrap_err();
     assert_eq!(refused.retry_after(), Some(SECOND));
@@ -95,7 +95,7 @@ fn waiters_survive_the_eviction_of_everything_else() {
             let _ = users.key(&key).try_acquire_many(4);
         }
         assert_eq!(users.key(&0).waiting(), 2);
-        assert_eq!(kind(users.key(&0).try_acquire()), ErrorKind::Limited);
+        assert_eq!(kind(users.key(&0).try_acquire()), ErrorKind::RateLimited);
         clock.advance(SECOND);
         assert_eq!(first.granted().at(), clock.now());
         assert!(second.is_pending());
@@ -187,7 +187,7 @@ fn a_refused_newcomer_of_a_string_is_not_even_copied() {
         .clock(&clock);
     users.key("ann").try_acquire().unwrap();
     assert_eq!(kind(users.key("bob").try_acquire()), ErrorKind::TooManyKeys);
-    assert_eq!(kind(users.key("ann").try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(users.key("ann").try_acquire()), ErrorKind::RateLimited);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::{
-    Clock, ErrorKind, Keyed, ManualClock, MissedTick, Quota, RateLimiter, Semaphore, all,
+    Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter, Semaphore, all,
 };
 
 use super::world::Users;
@@ -32,7 +32,7 @@ fn waiters_of_a_key_go_in_the_order_in_which_they_joined() {
     };
     let (mut one, mut two) = (line(1), line(2));
     assert_eq!((users.key(&1).waiting(), users.key(&2).waiting()), (3, 3));
-    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::RateLimited);
     for turn in 0..3 {
         clock.advance(SECOND);
         for line in [&mut one, &mut two] {
@@ -103,7 +103,7 @@ fn the_bound_of_the_line_holds_for_each_key() {
     let clock = Clock::manual();
     let users = Users::new(Quota::per_second(1))
         .max_waiters(1)
-        .missed_tick(MissedTick::Delay)
+        .missed_tick(MissedTickBehavior::Delay)
         .clock(&clock);
     for key in [1, 2] {
         let user = users.key(&key);
@@ -217,7 +217,7 @@ fn a_confirmed_reservation_that_is_due_is_not_taken_back() {
         move || users.shrink()
     });
     assert!(waiter.poll_with(&shrinks).is_pending());
-    users.key(&2).reserve().unwrap().confirm().unwrap();
+    std::mem::forget(users.key(&2).reserve().unwrap());
     clock.advance(SECOND);
     waiter.granted();
     assert_eq!(users.key(&2).peek().retry_after, SECOND);

@@ -28,7 +28,7 @@ proptest! {
 
     #[test]
     fn with_debts_every_key_is_a_limiter(steps in vec(step(4), 1..80)) {
-        run(World::new(100, false, Oversize::Debt), &steps);
+        run(World::new(100, false, Oversize::Overdraft), &steps);
     }
 
     #[test]
@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn at_the_cap_who_has_a_quota_of_its_own_is_a_limiter(steps in vec(step(12), 1..120)) {
-        run(World::new(4, true, Oversize::Debt), &steps);
+        run(World::new(4, true, Oversize::Overdraft), &steps);
     }
 
     #[test]
@@ -78,7 +78,7 @@ proptest! {
             match users.key(&key).try_acquire_many(cost) {
                 Ok(_) => drop(single.of(key).charge(cost)),
                 Err(error) => {
-                    prop_assert_eq!(error.kind(), ErrorKind::Limited);
+                    prop_assert_eq!(error.kind(), ErrorKind::RateLimited);
                     prop_assert!(error.retry_after() <= Some(due));
                     prop_assert!(!due.is_zero());
                 }

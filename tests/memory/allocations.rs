@@ -130,15 +130,15 @@ fn rates() {
     let limiter = RateLimiter::new(quota).clock(&clock);
     assert_eq!(to_limit(&limiter, advance, 1), [0, 0, 0]);
     assert_eq!(to_limit(&limiter, advance, 500), [0, 0, 0]);
-    // Nor does a reservation that nobody comes back to leave anything behind.
-    let confirm = || {
+    // Nor does a reservation that is given up leave anything behind.
+    let reserve = || {
         for _ in 0..1000 {
             limiter.charge(2);
-            limiter.reserve().unwrap().confirm().unwrap();
+            drop(limiter.reserve().unwrap());
             clock.advance(Duration::from_secs(10));
         }
     };
-    assert_eq!(least(|| allocations(confirm)), 0);
+    assert_eq!(least(|| allocations(reserve)), 0);
     // Nor does a local handle, from the first call to the last, which gives back the rest.
     let local = || {
         clock.advance(Duration::from_secs(10));
@@ -150,8 +150,6 @@ fn rates() {
         local.try_acquire().unwrap();
     };
     assert_eq!(least(|| allocations(local)), 0);
-    let counting = RateLimiter::new(quota).statistics().clock(&clock);
-    assert_eq!(to_limit(&counting, advance, 20), [0, 0, 0]);
 }
 
 #[test]

@@ -273,7 +273,7 @@ impl<K: Clone + Hash + Eq> Detector<K> {
     ///
     /// # Errors
     ///
-    /// [`Limited`](tollgate::ErrorKind::Limited), with the time until the gate opens.
+    /// [`Limited`](tollgate::ErrorKind::RateLimited), with the time until the gate opens.
     #[inline]
     pub fn check(&self, key: &K) -> Result<(), AcquireError> {
         match self.shared().gates.find(key) {

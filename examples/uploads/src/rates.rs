@@ -4,7 +4,7 @@
 //! nothing. While it waits for the rates it keeps its slot, so that at most as many wait for them
 //! as there are slots, and those that are late to arrive are no more than that either.
 
-use tollgate::{Cost, MissedTick, Oversize, Quota, RateLimiter};
+use tollgate::{Cost, MissedTickBehavior, Oversize, Quota, RateLimiter};
 
 use crate::bandwidth::Bandwidth;
 
@@ -20,12 +20,12 @@ impl Rates {
     pub fn new(requests: Option<Quota>, bytes: Option<&Bandwidth>) -> Rates {
         // Nothing is made up for after a late timer, so that the server never has more to do than
         // was said.
-        let strict = |quota| RateLimiter::new(quota).missed_tick(MissedTick::Delay);
+        let strict = |quota| RateLimiter::new(quota).missed_tick(MissedTickBehavior::Delay);
         Rates {
             requests: requests.map(strict),
             // A part may be larger than what may go at once: it goes when nothing is owed, and the
             // next one once it has been paid off.
-            bytes: bytes.map(|bytes| strict(bytes.quota()).oversize(Oversize::Debt)),
+            bytes: bytes.map(|bytes| strict(bytes.quota()).oversize(Oversize::Overdraft)),
         }
     }
 

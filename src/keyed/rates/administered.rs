@@ -10,7 +10,7 @@ use super::side::{Side, Terms};
 use super::state::State;
 use super::word::Word;
 use crate::quota::Quota;
-use crate::rate::{Promoted, RateLimiter};
+use crate::rate::{DedicatedLimiter, RateLimiter};
 use crate::sync::lock;
 use crate::time::Tick;
 
@@ -145,10 +145,10 @@ where
         for shard in 0..state.map.shards() {
             let mut shard = state.map.lock_shard(shard);
             shard.closed = true;
-            let lines: Vec<Promoted> = shard.side.cold.lines.iter().cloned().collect();
+            let lines: Vec<DedicatedLimiter> = shard.side.cold.lines.iter().cloned().collect();
             drop(shard);
             for line in lines {
-                line.close();
+                line.limiter().close();
             }
         }
     }
@@ -166,7 +166,7 @@ where
     S: BuildHasher,
 {
     /// Lets a shard go by the terms of now, and says which limiters have to be told.
-    fn take_terms_over(&self, shard: usize) -> Vec<Promoted> {
+    fn take_terms_over(&self, shard: usize) -> Vec<DedicatedLimiter> {
         let mut shard = self.map.lock_shard(shard);
         // Under the lock, so that no shard goes back to what was set before.
         let terms = *lock(&self.terms);
@@ -194,10 +194,10 @@ where
 
     /// Lets a limiter go by the quota of now. It wakes callers, who may set another one, so no lock
     /// is held: whoever comes too late with an old one finds that out, and tells it the new one.
-    fn tell_quota(&self, line: &Promoted) {
+    fn tell_quota(&self, line: &DedicatedLimiter) {
         loop {
             let quota = lock(&self.terms).quota;
-            line.set_quota(quota);
+            line.limiter().set_quota(quota);
             if lock(&self.terms).quota == quota {
                 return;
             }
@@ -210,7 +210,7 @@ where
         shard: &mut Shard<K, Word, Side>,
         number: usize,
         now: Tick,
-    ) -> Cleared<K, Word, Promoted> {
+    ) -> Cleared<K, Word, DedicatedLimiter> {
         let retired = self.retire(shard, number, now);
         if shard.table.get(number).debt().is_none() {
             return (None, retired);
@@ -224,7 +224,7 @@ where
         shard: &mut Shard<K, Word, Side>,
         number: usize,
         now: Tick,
-    ) -> Cleared<K, Word, Promoted> {
+    ) -> Cleared<K, Word, DedicatedLimiter> {
         let terms = self.terms_of(&shard.side, number);
         let debt = shard.table.get(number).debt();
         if debt.is_some_and(|debt| terms.paid_off(debt) <= now) {

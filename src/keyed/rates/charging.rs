@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Rates;
 use super::state::{Asked, Entered, Found, charge};
 use super::word::Word;
-use crate::algorithm::Debt;
+use crate::algorithm::Tat;
 use crate::decision::Decision;
 use crate::error::AcquireError;
 use crate::quota::Quota;
@@ -38,7 +38,7 @@ where
             state.line(shard, number, &terms)
         })?;
         match state.renewed(entered, own) {
-            Entered::Line(line, _) => line.reserve(cost),
+            Entered::Line(line, _) => line.limiter().reserve_many(cost),
             Entered::Charged(_) => unreachable!("it was sent to the line"),
         }
     }
@@ -55,9 +55,9 @@ where
         let entered = state.with_entry(asked, now, |shard, number| {
             let terms = state.carry(shard, number, own, now);
             if let Some(debt) = shard.table.get(number).debt() {
-                let unit = terms.limits.at(now);
+                let unit = terms.limits.units_at(now);
                 let (debt, cost) = debt.charge(&terms.limits, unit, cost);
-                if debt.at(unit) <= terms.limits.tolerance {
+                if debt.backlog_at(unit) <= terms.limits.burst_tolerance {
                     *shard.table.get_mut(number) = Word::owes(debt);
                     let generation = shard.side.generation_of(number);
                     return Entered::Charged(charge(debt, &terms, generation, cost, now));
@@ -67,7 +67,7 @@ where
         })?;
         Ok(match state.renewed(entered, own) {
             Entered::Charged(charge) => charge,
-            Entered::Line(line, _) => line.charge(cost),
+            Entered::Line(line, _) => line.limiter().charge(cost),
         })
     }
 
@@ -87,12 +87,12 @@ where
         };
         let terms = state.carry(&mut shard, number, own, now);
         if let Some(debt) = shard.table.get(number).debt() {
-            let made = charge.made();
+            let made = *charge.receipt();
             if made.generation != shard.side.generation_of(number) {
                 return;
             }
-            let unit = terms.limits.at(now);
-            let units = terms.limits.of(cost).min(debt.at(unit));
+            let unit = terms.limits.units_at(now);
+            let units = terms.limits.units_of(cost).min(debt.backlog_at(unit));
             let units = units.min(made.ticket.saturating_sub(unit));
             if units == 0 {
                 return;
@@ -163,10 +163,10 @@ where
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let after = |stands: &Stands<'_, K, S>| {
-            let made = charge.made();
+            let made = *charge.receipt();
             if made.generation == stands.generation {
                 let terms = &stands.terms;
-                let end = Debt::until(terms.limits.at(made.at) + made.owed);
+                let end = Tat::from_units(terms.limits.units_at(made.at) + made.owed);
                 terms.decision(end, made.at, Duration::ZERO)
             } else {
                 stands.peek(0)
@@ -197,7 +197,7 @@ where
         let asked: Asked<'_, K, Q> = state.ask(key);
         let now = state.now();
         match state.look(&asked, now) {
-            Found::Line(line, first) => of_line(&line.limiter(first)),
+            Found::Line(line) => of_line(line.limiter()),
             Found::Debt {
                 debt,
                 terms,
@@ -218,7 +218,7 @@ where
 /// How a key stands that has no limiter of its own.
 struct Stands<'a, K, S> {
     rates: &'a Rates<K, S>,
-    debt: Debt,
+    debt: Tat,
     terms: super::side::Terms,
     generation: u64,
     closed: bool,
@@ -228,8 +228,8 @@ struct Stands<'a, K, S> {
 impl<K, S: Default + Clone> Stands<'_, K, S> {
     fn peek(&self, cost: u64) -> Decision {
         let limits = &self.terms.limits;
-        let price = limits.of(cost);
-        let oversize = price > limits.tolerance;
+        let price = limits.units_of(cost);
+        let oversize = price > limits.burst_tolerance;
         let refused = oversize && self.rates.state().template.refuses_oversize();
         let due = if self.closed || refused {
             None
@@ -239,7 +239,7 @@ impl<K, S: Default + Clone> Stands<'_, K, S> {
             Some(self.terms.paid_off(self.debt))
         } else {
             let due = self.debt.end().saturating_add(price);
-            let due = due.saturating_sub(limits.tolerance);
+            let due = due.saturating_sub(limits.burst_tolerance);
             Some(self.terms.inverse.tick_at(due))
         };
         let retry_after = due.map_or(Duration::MAX, |due| due.saturating_since(self.now));

@@ -239,7 +239,7 @@ where
         let state = self.state();
         Ok(match state.enter(state.ask(key), cost, true)? {
             Entered::Charged(charge) => Begun::Entered(charge),
-            Entered::Line(line, _) => Begun::Wait(line.acquire(cost)),
+            Entered::Line(line, _) => Begun::Wait(line.acquire(cost).into_inner()),
         })
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! 1. The entry of such a key holds the number of its slot, and the slot that of the entry.
 //! 2. A limiter is taken out, under the lock of the shard, when it is
-//!    [retired](Promoted::retired). Nobody else has it then, and nobody can get it but here.
+//!    [retired](DedicatedLimiter::try_reclaim). Nobody else has it then, and nobody can get it but here.
 
 use super::super::chunked::Chunked;
-use crate::rate::Promoted;
+use crate::rate::DedicatedLimiter;
 
 /// Slots.
 pub(super) struct Lines {
@@ -18,8 +18,13 @@ pub(super) struct Lines {
 }
 
 enum Slot {
-    Free { next: Option<usize> },
-    Taken { line: Promoted, entry: usize },
+    Free {
+        next: Option<usize>,
+    },
+    Taken {
+        line: DedicatedLimiter,
+        entry: usize,
+    },
 }
 
 impl Lines {
@@ -32,7 +37,7 @@ impl Lines {
     }
 
     /// Puts the limiter of an entry in, and says where.
-    pub(super) fn put(&mut self, line: Promoted, entry: usize) -> usize {
+    pub(super) fn put(&mut self, line: DedicatedLimiter, entry: usize) -> usize {
         let taken = Slot::Taken { line, entry };
         let Some(slot) = self.free else {
             return self.slots.push(taken);
@@ -43,7 +48,7 @@ impl Lines {
         slot
     }
 
-    pub(super) fn get(&self, slot: usize) -> &Promoted {
+    pub(super) fn get(&self, slot: usize) -> &DedicatedLimiter {
         match self.slots.get(slot) {
             Slot::Taken { line, .. } => line,
             Slot::Free { .. } => unreachable!("an entry leads to a free slot"),
@@ -51,7 +56,7 @@ impl Lines {
     }
 
     /// Takes one out, to be dropped after the lock.
-    pub(super) fn take(&mut self, slot: usize) -> Option<Promoted> {
+    pub(super) fn take(&mut self, slot: usize) -> Option<DedicatedLimiter> {
         let free = Slot::Free { next: self.free };
         match std::mem::replace(self.slots.get_mut(slot), free) {
             Slot::Taken { line, .. } => {
@@ -86,7 +91,7 @@ impl Lines {
     }
 
     /// All of them.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Promoted> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &DedicatedLimiter> {
         (0..self.slots.len()).filter_map(|slot| match self.slots.get(slot) {
             Slot::Taken { line, .. } => Some(line),
             Slot::Free { .. } => None,

@@ -23,7 +23,7 @@ use super::{DEFAULT_KEYS, Keyed, checked_keys};
 use crate::algorithm::Algorithm;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Charge, MissedTick, Oversize, RateLimiter};
+use crate::rate::{Charge, MissedTickBehavior, Oversize, RateLimiter};
 use crate::time::Clock;
 
 /// The map of a [`Keyed`] of rates.
@@ -97,8 +97,8 @@ where
             if let Some(number) = found {
                 let shard = &mut *guard;
                 let terms = &shard.side.terms;
-                let (unit, price) = (terms.limits.at(now), terms.limits.of(cost));
-                let ordinary = cost > 0 && price <= terms.limits.tolerance && !shard.closed;
+                let (unit, price) = (terms.limits.units_at(now), terms.limits.units_of(cost));
+                let ordinary = cost > 0 && price <= terms.limits.burst_tolerance && !shard.closed;
                 let word = shard.table.get_mut(number);
                 if let Some(debt) = word.debt().filter(|_| ordinary) {
                     match debt.take(&terms.limits, unit, price) {
@@ -128,7 +128,7 @@ where
         let state = self.state();
         match state.enter(state.ask(key), cost, false)? {
             Entered::Charged(charge) => Ok(charge),
-            Entered::Line(line, _) => line.try_take(cost),
+            Entered::Line(line, _) => line.limiter().try_acquire_many(cost),
         }
     }
 }
@@ -285,7 +285,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
 
     /// What happens when the timer is late. See [`RateLimiter::missed_tick`].
     #[must_use]
-    pub fn missed_tick(mut self, missed_tick: MissedTick) -> Self {
+    pub fn missed_tick(mut self, missed_tick: MissedTickBehavior) -> Self {
         self.map = self.map.template(|it| it.missed_tick(missed_tick));
         self
     }

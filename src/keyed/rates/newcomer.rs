@@ -9,7 +9,7 @@ use super::side::{Side, Terms};
 use super::state::State;
 use super::word::Word;
 use crate::error::AcquireError;
-use crate::rate::Promoted;
+use crate::rate::DedicatedLimiter;
 use crate::time::Tick;
 
 /// A key that owes nothing since so long makes room even where there is more.
@@ -31,7 +31,7 @@ where
         let terms = self.state.terms_of(side, number);
         let Some(debt) = word.debt() else {
             let slot = word.slot().unwrap_or_default();
-            let retired = side.cold.lines.get(slot).retired(terms.quota, self.now);
+            let retired = side.cold.lines.get(slot).try_reclaim(self.now);
             return if retired.is_some() {
                 Standing::Recovered
             } else {
@@ -49,7 +49,7 @@ where
         Standing::Owes(until.as_nanos() - now.as_nanos())
     }
 
-    type Released = Option<Promoted>;
+    type Released = Option<DedicatedLimiter>;
 
     fn evicts(&self) -> bool {
         self.state.at_cap != AtCap::Refuse
@@ -71,7 +71,7 @@ where
         Word::owes(side.unfolded(home, &terms, self.now))
     }
 
-    fn released(&self, side: &mut Side, word: &Word) -> Option<Promoted> {
+    fn released(&self, side: &mut Side, word: &Word) -> Option<DedicatedLimiter> {
         side.cold.lines.take(word.slot()?)
     }
 

@@ -6,10 +6,10 @@ use super::super::map::Size;
 use super::super::table::Home;
 use super::lines::Lines;
 use super::word::Word;
-use crate::algorithm::{Algorithm, Debt, Inverse, Limits};
+use crate::algorithm::{Algorithm, InverseParams, Params, Tat};
 use crate::decision::Decision;
 use crate::quota::Quota;
-use crate::rate::{Carry, Promoted};
+use crate::rate::{DedicatedLimiter, QuotaChange};
 use crate::time::Tick;
 
 /// One key in so many has an overflow cell, when keys are [folded](crate::AtCap::Fold).
@@ -22,10 +22,10 @@ const GENERATION: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) quota: Quota,
-    pub(super) limits: Limits,
-    pub(super) inverse: Inverse,
+    pub(super) limits: Params,
+    pub(super) inverse: InverseParams,
     /// What becomes of what is owed when they change.
-    carry: Carry,
+    carry: QuotaChange,
 }
 
 /// Beside the entries of a shard.
@@ -62,12 +62,12 @@ impl Terms {
     #[track_caller]
     pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
         algorithm.check_or_panic(quota);
-        let (limits, inverse) = algorithm.limits(quota);
+        let (limits, inverse) = algorithm.params(quota);
         Self {
             quota,
             limits,
             inverse,
-            carry: Carry::by(algorithm),
+            carry: QuotaChange::by(algorithm),
         }
     }
 
@@ -77,33 +77,33 @@ impl Terms {
     }
 
     /// How a key stands that has this debt.
-    pub(super) fn decision(&self, debt: Debt, now: Tick, retry_after: Duration) -> Decision {
-        let owed = debt.at(self.limits.at(now));
+    pub(super) fn decision(&self, debt: Tat, now: Tick, retry_after: Duration) -> Decision {
+        let owed = debt.backlog_at(self.limits.units_at(now));
         Decision::new(&self.limits, owed, self.paid_off(debt), now, retry_after)
     }
 
     /// When a debt is paid off.
-    pub(super) fn paid_off(&self, debt: Debt) -> Tick {
+    pub(super) fn paid_off(&self, debt: Tat) -> Tick {
         self.inverse.tick_at(debt.end())
     }
 
     /// The debt that is paid off at this tick, or as much as can be owed. Where time goes in steps,
     /// and the tick is between two, as it may be by another quota's, at the later one.
-    fn owed_until(&self, tick: Tick, now: Tick) -> Debt {
-        let most = self.limits.at(now) + self.limits.tolerance;
+    fn owed_until(&self, tick: Tick, now: Tick) -> Tat {
+        let most = self.limits.units_at(now) + self.limits.burst_tolerance;
         let before = Tick::from_nanos(tick.as_nanos().saturating_sub(1));
         let until = match self.limits.step {
-            0 => self.limits.at(tick),
-            step => self.limits.at(before) + step,
+            0 => self.limits.units_at(tick),
+            step => self.limits.units_at(before) + step,
         };
-        Debt::until(until.min(most))
+        Tat::from_units(until.min(most))
     }
 
     /// The same under other terms, as `set_quota` has it.
-    pub(super) fn carry(&self, debt: Debt, to: &Self, now: Tick) -> Debt {
-        let owed = debt.at(self.limits.at(now));
+    pub(super) fn carry(&self, debt: Tat, to: &Self, now: Tick) -> Tat {
+        let owed = debt.backlog_at(self.limits.units_at(now));
         let owed = self.carry.under(owed, &self.limits, &to.limits);
-        Debt::until(to.limits.at(now).saturating_add(owed))
+        Tat::from_units(to.limits.units_at(now).saturating_add(owed))
     }
 }
 
@@ -174,14 +174,14 @@ impl Side {
     }
 
     /// What somebody owes that comes from nowhere.
-    pub(super) fn unfolded(&self, home: Home, terms: &Terms, now: Tick) -> Debt {
+    pub(super) fn unfolded(&self, home: Home, terms: &Terms, now: Tick) -> Tat {
         let cells = self.cold.folded.len();
         if cells == 0 {
-            return Debt::until(0);
+            return Tat::from_units(0);
         }
         let until = self.cold.folded[home.number() as usize % cells];
         if until <= now.as_nanos() {
-            return Debt::until(0);
+            return Tat::from_units(0);
         }
         terms.owed_until(Tick::from_nanos(until), now)
     }
@@ -192,9 +192,15 @@ impl Side {
     }
 
     /// What was evicted is owed for longer or shorter by as much as all takes longer or shorter.
-    pub(super) fn scale_folded(&mut self, algorithm: Algorithm, to: &Terms, now: Tick) {
-        let whole =
-            |terms: &Terms| u128::from(algorithm.lasting(terms.quota, terms.limits.tolerance));
+    pub(super) fn scale_folded(&mut self, _algorithm: Algorithm, to: &Terms, now: Tick) {
+        let whole = |terms: &Terms| {
+            u128::from(
+                terms
+                    .inverse
+                    .tick_at(terms.limits.burst_tolerance)
+                    .as_nanos(),
+            )
+        };
         let (old, new) = (whole(&self.terms).max(1), whole(to));
         for cell in &mut self.cold.folded {
             let left = Tick::from_nanos(*cell).saturating_since(now).as_nanos();
@@ -205,7 +211,7 @@ impl Side {
     }
 
     /// Gives an entry a limiter of its own.
-    pub(super) fn put_line(&mut self, number: usize, line: Promoted) -> Word {
+    pub(super) fn put_line(&mut self, number: usize, line: DedicatedLimiter) -> Word {
         Word::promoted(self.cold.lines.put(line, number))
     }
 }

@@ -15,10 +15,10 @@ use super::super::map::{Guard, Map, Shard};
 use super::newcomer::Newcomer;
 use super::side::{Side, Terms};
 use super::word::Word;
-use crate::algorithm::{Algorithm, Debt};
+use crate::algorithm::{Algorithm, Receipt, Tat};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
-use crate::rate::{Charge, Made, Promoted, Template};
+use crate::rate::{Charge, DedicatedLimiter, Template};
 use crate::sync::{Mutex, lock};
 use crate::time::{Clock, Counter, LastRuntime, Tick};
 use crate::wait::remaining_timeout;
@@ -62,19 +62,19 @@ pub(super) struct Asked<'a, K, Q: ?Sized> {
 pub(super) enum Entered {
     Charged(Charge),
     /// That is for the limiter of the key, which had this quota first.
-    Line(Promoted, Quota),
+    Line(DedicatedLimiter, Quota),
 }
 
 /// How things stand for a key.
 pub(super) enum Found {
     Debt {
-        debt: Debt,
+        debt: Tat,
         terms: Terms,
         /// Of the charges that are told from earlier ones.
         generation: u64,
         closed: bool,
     },
-    Line(Promoted, Quota),
+    Line(DedicatedLimiter),
 }
 
 impl<K, Q: ?Sized> Asked<'_, K, Q> {
@@ -167,7 +167,7 @@ impl<K, S> State<K, S> {
                 let word = table.get_mut(number);
                 // Limiters see to it themselves.
                 if word.debt().is_some() {
-                    *word = Word::owes(Debt::until(0));
+                    *word = Word::owes(Tat::from_units(0));
                 }
             }
             side.forget_folded();
@@ -343,7 +343,7 @@ where
         if own.is_some() {
             self.renew(&line, before.quota, terms.quota);
         }
-        Found::Line(line, before.quota)
+        Found::Line(line)
     }
 
     /// Locks the shard of a key, unless nobody is admitted any more.
@@ -388,10 +388,10 @@ where
     ) -> Option<Result<Entered, AcquireError>> {
         if cost == 0 {
             let generation = shard.side.generation;
-            let charge = charge(Debt::until(0), terms, generation, 0, now);
+            let charge = charge(Tat::from_units(0), terms, generation, 0, now);
             return Some(Ok(Entered::Charged(charge)));
         }
-        let oversize = terms.limits.of(cost) > terms.limits.tolerance;
+        let oversize = terms.limits.units_of(cost) > terms.limits.burst_tolerance;
         (oversize && self.template.refuses_oversize())
             .then(|| Err(AcquireError::exceeds_capacity(terms.limits.burst())))
     }
@@ -444,8 +444,8 @@ where
         if cost == 0 {
             return Ok(Entered::Charged(charge(debt, &terms, generation, 0, now)));
         }
-        let (unit, price) = (terms.limits.at(now), terms.limits.of(cost));
-        if price > terms.limits.tolerance {
+        let (unit, price) = (terms.limits.units_at(now), terms.limits.units_of(cost));
+        if price > terms.limits.burst_tolerance {
             if self.template.refuses_oversize() {
                 return Err(AcquireError::exceeds_capacity(terms.limits.burst()));
             }
@@ -492,7 +492,7 @@ where
                 let line = self.template.promote(terms.quota, generation, debt);
                 if *closed {
                     // For a refund; nobody has joined.
-                    line.close();
+                    line.limiter().close();
                 }
                 *word = side.put_line(number, line);
                 word.slot().unwrap_or_default()
@@ -509,9 +509,9 @@ where
         entered
     }
 
-    fn renew(&self, line: &Promoted, first: Quota, now: Quota) {
-        if line.quota(first) != now {
-            line.set_quota(now);
+    fn renew(&self, line: &DedicatedLimiter, _first: Quota, now: Quota) {
+        if line.limiter().quota() != now {
+            line.limiter().set_quota(now);
         }
     }
 
@@ -521,12 +521,11 @@ where
         shard: &mut Shard<K, Word, Side>,
         number: usize,
         now: Tick,
-    ) -> Option<Promoted> {
+    ) -> Option<DedicatedLimiter> {
         let Shard { table, side, .. } = shard;
         let word = table.get_mut(number);
         let slot = word.slot()?;
-        let first = self.terms_of(side, number).quota;
-        let (debt, quota) = side.cold.lines.get(slot).retired(first, now)?;
+        let (debt, quota) = side.cold.lines.get(slot).try_reclaim(now)?;
         *word = Word::owes(debt);
         if self.own.is_some() {
             side.set_own(number, quota);
@@ -535,7 +534,11 @@ where
     }
 
     /// The same for the entry whose turn it is, so that limiters do not become more and more.
-    fn retire_another(&self, shard: &mut Shard<K, Word, Side>, now: Tick) -> Option<Promoted> {
+    fn retire_another(
+        &self,
+        shard: &mut Shard<K, Word, Side>,
+        now: Tick,
+    ) -> Option<DedicatedLimiter> {
         let (_, number) = shard.side.cold.lines.next()?;
         super::super::touched::touched(1);
         self.retire(shard, number, now)
@@ -543,18 +546,18 @@ where
 }
 
 /// More is owed than is ever owed here.
-pub(super) fn is_astray(debt: Debt, terms: &Terms, now: Tick) -> bool {
-    debt.at(terms.limits.at(now)) > terms.limits.tolerance
+pub(super) fn is_astray(debt: Tat, terms: &Terms, now: Tick) -> bool {
+    debt.backlog_at(terms.limits.units_at(now)) > terms.limits.burst_tolerance
 }
 
 /// The charge that ends where the debt now ends.
 #[inline]
-pub(super) fn charge(debt: Debt, terms: &Terms, generation: u64, cost: u64, now: Tick) -> Charge {
-    Charge::new(Made {
+pub(super) fn charge(debt: Tat, terms: &Terms, generation: u64, cost: u64, now: Tick) -> Charge {
+    Charge::from(Receipt {
         ticket: debt.end(),
         generation,
         cost,
         at: now,
-        owed: debt.at(terms.limits.at(now)),
+        owed: debt.backlog_at(terms.limits.units_at(now)),
     })
 }

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU64;
 
-use crate::algorithm::Debt;
+use crate::algorithm::Tat;
 
 /// The key has a limiter of its own.
 const PROMOTED: u64 = 1 << 63;
@@ -20,7 +20,7 @@ pub(super) struct Word(NonZeroU64);
 
 impl Word {
     #[inline]
-    pub(super) fn owes(debt: Debt) -> Self {
+    pub(super) fn owes(debt: Tat) -> Self {
         Self(TAKEN | debt.end())
     }
 
@@ -30,8 +30,8 @@ impl Word {
 
     /// What it owes, unless that is known to its limiter.
     #[inline]
-    pub(super) fn debt(self) -> Option<Debt> {
-        (self.0.get() & PROMOTED == 0).then(|| Debt::until(self.0.get() & VALUE))
+    pub(super) fn debt(self) -> Option<Tat> {
+        (self.0.get() & PROMOTED == 0).then(|| Tat::from_units(self.0.get() & VALUE))
     }
 
     /// Where its limiter is.

@@ -21,7 +21,7 @@ fn it_is_a_throttle_by_value_and_by_reference() {
     assert_eq!(try_it(&Arc::new(gate.clone())), Ok(()));
     Waiter::new(gate.enter()).granted();
     gate.block_for(MINUTE);
-    assert_eq!(try_it(&gate), Err(ErrorKind::Limited));
+    assert_eq!(try_it(&gate), Err(ErrorKind::RateLimited));
     let mut waiting = Waiter::parked(Throttle::enter(&&gate));
     clock.advance(MINUTE);
     waiting.granted();
@@ -39,7 +39,7 @@ fn in_front_of_others_it_keeps_from_taking_anything() {
     let refused = both.try_acquire().unwrap_err();
     assert_eq!(
         (refused.kind(), refused.part()),
-        (ErrorKind::Limited, Some(0))
+        (ErrorKind::RateLimited, Some(0))
     );
     assert_eq!(refused.retry_after(), Some(MINUTE));
     let mut waiting = Waiter::parked(both.acquire());
@@ -53,7 +53,10 @@ fn in_front_of_others_it_keeps_from_taking_anything() {
 fn behind_others_it_gives_back_what_they_had_taken() {
     let (gate, slots) = (Gate::new().clock(Clock::manual()), Semaphore::new(1));
     gate.block_for(MINUTE);
-    assert_eq!(kind(all((&slots, &gate)).try_acquire()), ErrorKind::Limited);
+    assert_eq!(
+        kind(all((&slots, &gate)).try_acquire()),
+        ErrorKind::RateLimited
+    );
     let waiting = Waiter::parked(all((&slots, &gate)).acquire());
     assert_eq!(slots.available_permits(), 0);
     drop(waiting);

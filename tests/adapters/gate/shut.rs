@@ -33,7 +33,7 @@ fn it_reopens_at_the_exact_tick() {
         let now = until.saturating_since(clock.now());
         clock.advance(now - left);
         let refused = gate.check().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert_eq!(refused.retry_after(), Some(left));
         assert!(!gate.is_open());
     }

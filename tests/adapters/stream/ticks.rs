@@ -172,7 +172,7 @@ fn a_tick_that_was_not_read_is_yielded_next_or_given_back() {
     assert_eq!(at(ticks.next()), ms(100));
     ticks.assert_pending();
     clock.advance(ms(50));
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
     drop(ticks);
     assert_eq!(
         Duration::from_nanos(limiter.try_acquire().unwrap().at().as_nanos()),

@@ -117,16 +117,19 @@ fn undo_is_what_makes_the_difference() {
 fn its_error_comes_out_as_it_is_but_for_the_part() {
     let (semaphore, tickets) = (Semaphore::new(1), Tickets::new(0));
     let own = tickets.try_enter().unwrap_err();
-    assert_eq!((own.kind(), own.part()), (ErrorKind::Limited, None));
+    assert_eq!((own.kind(), own.part()), (ErrorKind::RateLimited, None));
     let refused = all((&semaphore, tickets.clone()))
         .try_acquire()
         .unwrap_err();
     assert_eq!(
         (refused.kind(), refused.part()),
-        (ErrorKind::Limited, Some(1))
+        (ErrorKind::RateLimited, Some(1))
     );
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
-    assert_eq!(kind(tickets.boxed().acquire().wait()), ErrorKind::Limited);
+    assert_eq!(
+        kind(tickets.boxed().acquire().wait()),
+        ErrorKind::RateLimited
+    );
     assert_at_rest(&semaphore, 1);
 }
 
@@ -165,6 +168,6 @@ async fn a_task_can_wait_for_any_of_them() {
         .unwrap()
         .unwrap();
     let refused = spawned(Some(tickets).boxed()).await.unwrap();
-    assert_eq!(kind(refused), ErrorKind::Limited);
+    assert_eq!(kind(refused), ErrorKind::RateLimited);
     assert_at_rest(&semaphore, 1);
 }

@@ -12,7 +12,7 @@ use axum::routing::get;
 use http_body_util::BodyExt;
 use tokio::task::JoinSet;
 use tollgate::tower::ThrottleLayer;
-use tollgate::{Clock, LeakyBucket, MissedTick, Quota};
+use tollgate::{Clock, LeakyBucket, MissedTickBehavior, Quota};
 
 use super::peers::{Client, Server, until};
 use crate::support::yield_now;
@@ -63,7 +63,7 @@ async fn until_at_rest(sent: &mut Sent, bucket: &LeakyBucket) -> Vec<Client> {
 async fn twenty_clients_on_sockets_are_let_in_one_a_second() {
     let clock = Clock::manual();
     let bucket = LeakyBucket::new(Quota::per_second(1), CAPACITY)
-        .missed_tick(MissedTick::Delay)
+        .missed_tick(MissedTickBehavior::Delay)
         .clock(&clock);
     let bucket = Arc::new(bucket);
     let released = Arc::new(Mutex::new(Vec::new()));

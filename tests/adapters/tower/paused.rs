@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::routing::get;
 use tollgate::tower::ThrottleLayer;
-use tollgate::{AcquireError, Clock, LeakyBucket, MissedTick, Quota, Semaphore, Throttle};
+use tollgate::{AcquireError, Clock, LeakyBucket, MissedTickBehavior, Quota, Semaphore, Throttle};
 use tower::ServiceExt;
 
 use super::crowd::{Received, crowd, crowd_over};
@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Lets in one a second.
 fn bucket(capacity: usize) -> Arc<LeakyBucket> {
     let bucket = LeakyBucket::new(Quota::per_second(1), capacity)
-        .missed_tick(MissedTick::Delay)
+        .missed_tick(MissedTickBehavior::Delay)
         .clock(Clock::tokio());
     Arc::new(bucket)
 }

@@ -101,7 +101,7 @@ fn refusals(error: &AcquireError) -> [(u16, Option<String>); 4] {
 #[test]
 fn each_kind_has_its_status() {
     let table = [
-        (ErrorKind::Limited, [429, 418]),
+        (ErrorKind::RateLimited, [429, 418]),
         (ErrorKind::QueueFull, [429, 418]),
         (ErrorKind::NoPermits, [429, 418]),
         (ErrorKind::TimedOut, [429, 418]),

@@ -146,7 +146,7 @@ pub(crate) fn fill<L: Limit>(handle: &L::Handle, limit: usize) -> Vec<L::Permit>
 pub(crate) fn assert_no_room<P: Debug>(tried: Result<P, AcquireError>) {
     let kind = tried.expect_err("it was let in").kind();
     assert!(
-        matches!(kind, ErrorKind::NoPermits | ErrorKind::Limited),
+        matches!(kind, ErrorKind::NoPermits | ErrorKind::RateLimited),
         "{kind:?}"
     );
 }

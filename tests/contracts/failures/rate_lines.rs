@@ -130,9 +130,9 @@ fn try_beside_waiters_wedges_the_line() {
     for waiter in &mut line {
         // Just before somebody is due, and just when it is.
         for part in [millis(99), millis(1)] {
-            assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+            assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
             clock.advance(part);
-            assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+            assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
         }
         waiter.granted();
     }
@@ -213,7 +213,7 @@ fn request_larger_than_the_burst() {
 
     // Or it is let in alone, and paid off before anybody else is.
     let limiter = RateLimiter::new(Quota::per_second(10).burst(5))
-        .oversize(tollgate::Oversize::Debt)
+        .oversize(tollgate::Oversize::Overdraft)
         .clock(&clock);
     limiter.try_acquire().unwrap();
     let mut large = Waiter::parked(limiter.acquire_many(20));
@@ -241,7 +241,7 @@ fn chain_of_rates_leaks_what_it_took() {
     assert_eq!((wide.available(), narrow.available()), (9, 0));
     for _ in 0..100 {
         let refused = chain.try_acquire().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert_eq!(refused.part(), Some(2));
         assert_eq!(wide.available(), 9);
     }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 #[cfg(feature = "tokio")]
-use tollgate::MissedTick;
+use tollgate::MissedTickBehavior;
 use tollgate::{Clock, ErrorKind, ManualClock, Quota, RateLimiter};
 
 use crate::support::{Waiter, kind};
@@ -171,9 +171,9 @@ async fn timers_of_a_millisecond_cap_the_rate() {
 async fn burst_after_a_missed_tick() {
     // A thousand are overdue after ten seconds in which no timer was looked at.
     for (missed, gone) in [
-        (Some(MissedTick::Delay), 1),
+        (Some(MissedTickBehavior::Delay), 1),
         (None, 1 + 1),
-        (Some(MissedTick::Burst { max: 7 }), 7 + 1),
+        (Some(MissedTickBehavior::Burst { max: 7 }), 7 + 1),
     ] {
         let limiter = RateLimiter::new(Quota::per_second(100)).clock(Clock::tokio());
         let limiter = match missed {

@@ -98,5 +98,5 @@ fn a_future_of_a_local_limiter_that_is_polled_again() {
     drop(waiter);
     limiter.close();
     polled_again(local.acquire());
-    assert_eq!((local.in_hand(), limiter.waiting()), (0, 0));
+    assert_eq!((local.buffered(), limiter.waiting()), (0, 0));
 }

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::{
-    Algorithm, Carry, Clock, CondvarSemaphore, Keyed, LeakyBucket, Quota, RateLimiter, Semaphore,
+    Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Quota, QuotaChange, RateLimiter,
+    Semaphore,
 };
 
 use crate::support::foreign::panic_message;
@@ -149,7 +150,9 @@ fn no_burst(burst: u64) -> String {
 fn a_leaky_bucket_with_a_burst() {
     for burst in [2, 50, 1 << 40] {
         let rate = Quota::per_second(1_000_000).burst(burst);
-        row(&no_burst(burst), || LeakyBucket::new(rate, 10));
+        row("a leaky bucket has no burst, but its rate has one", || {
+            LeakyBucket::new(rate, 10)
+        });
     }
     let rate = Quota::per_second(10).burst(1);
     assert_eq!(panic_message(|| LeakyBucket::new(rate, usize::MAX)), None);
@@ -171,12 +174,11 @@ fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
 fn an_algorithm_that_the_quota_does_not_fit() {
     let by = |algorithm, quota| RateLimiter::new(quota).algorithm(algorithm);
     let ten = Quota::per_second(10);
-    let burst = "allows its whole count at once, 10, but the quota has a burst of 3";
+    let burst = "a window or a log allows its whole count at once";
     for algorithm in [
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow,
         Algorithm::SlidingLog,
-        Algorithm::CompactLog,
         Algorithm::SubInterval { parts: 4 },
     ] {
         row(burst, || by(algorithm, ten.burst(3)));
@@ -185,23 +187,21 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     row("a period cannot be cut into 0 parts", || {
         by(Algorithm::SubInterval { parts: 0 }, ten)
     });
-    let few = "a period in 10 parts needs a count of 11 or more, but the quota has one of 10";
+    let few = "a period in parts needs a count of more";
     row(few, || by(Algorithm::SubInterval { parts: 10 }, ten));
     let parts = Algorithm::SubInterval { parts: 9 };
     assert_eq!(panic_message(|| by(parts, ten)), None);
 
     let long = Quota::per_hour((1 << 28) + 1);
-    for algorithm in [Algorithm::SlidingLog, Algorithm::CompactLog] {
-        let message = "a log holds at most 268435456, but the quota has a count of 268435457";
-        row(message, || by(algorithm, long));
+    for algorithm in [Algorithm::SlidingLog] {
+        row("a log holds at most 2^28", || by(algorithm, long));
     }
     let many = Quota::new((1 << 47) + 1, Duration::from_secs(1 << 20));
-    row(
-        "at most 140737488355328, but the quota has one of 140737488355329",
-        || by(Algorithm::SlidingWindow, many),
-    );
+    row("a sliding window has a count of at most 2^47", || {
+        by(Algorithm::SlidingWindow, many)
+    });
     let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
-    let message = "of at most 288230376151711744ns, but the quota has one of 288230376151711745ns";
+    let message = "batches, windows and logs have a period of at most 2^58 ns";
     row(message, || by(Algorithm::TokenBucket, years));
     row(message, || by(Algorithm::SlidingLog, years));
 }
@@ -215,7 +215,9 @@ fn a_new_quota_that_does_not_fit_the_algorithm() {
     let message = "allows its whole count at once, 5, but the quota has a burst of 2";
     let quota = Quota::per_second(5).burst(2);
     row(message, || limiter.set_quota(quota));
-    row(message, || limiter.set_quota_with(quota, Carry::Reset));
+    row(message, || {
+        limiter.set_quota_with(quota, QuotaChange::KeepSpent)
+    });
     assert_eq!(limiter.quota(), Quota::per_second(10));
     assert_eq!(limiter.available(), 9);
 }
@@ -226,19 +228,18 @@ fn an_algorithm_that_cannot_be_had_by_key() {
     for (algorithm, name) in [
         (Algorithm::SlidingWindow, "sliding-window"),
         (Algorithm::SlidingLog, "sliding-log"),
-        (Algorithm::CompactLog, "compact-log"),
     ] {
         let message = format!("there can be no {name} by key: it keeps more than a word");
         row(&message, || users().algorithm(algorithm));
     }
-    let burst = "allows its whole count at once, 3, but the quota has a burst of 2";
+    let burst = "a window or a log allows its whole count at once";
     row(burst, || users().algorithm(Algorithm::FixedWindow));
     let users = users()
         .algorithm(Algorithm::TokenBucket)
         .clock(Clock::manual());
     users.key(&1).try_acquire().unwrap();
     let years = Quota::new(100, Duration::from_nanos((1 << 58) + 1));
-    let message = "of at most 288230376151711744ns, but the quota has one of 288230376151711745ns";
+    let message = "batches, windows and logs have a period of at most 2^58 ns";
     row(message, || users.set_quota(years));
     assert_eq!(users.quota(), Quota::per_second(3).burst(2));
     assert_eq!(users.key(&1).available(), 1);
@@ -255,7 +256,7 @@ fn a_wait_for_a_key_that_is_polled_again() {
 #[test]
 fn a_local_limiter_with_chunks_of_nothing() {
     let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
-    row("a local limiter cannot take chunks of 0", || {
+    row("a local limiter cannot take batches of 0", || {
         limiter.local(0)
     });
     assert_eq!(limiter.available(), 1);
@@ -473,7 +474,9 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let window = || RateLimiter::new(Quota::per_second(2)).algorithm(Algorithm::FixedWindow);
     let _ = panic_message(|| window().algorithm(Algorithm::SubInterval { parts: 2 }));
     let _ = panic_message(|| window().set_quota(Quota::per_second(3).burst(2)));
-    let _ = panic_message(|| window().set_quota_with(Quota::per_second(3).burst(2), Carry::Reset));
+    let _ = panic_message(|| {
+        window().set_quota_with(Quota::per_second(3).burst(2), QuotaChange::KeepSpent)
+    });
     let _ = panic_message(|| Keyed::<u8, Semaphore>::new(1).max_keys(0));
     let _ = panic_message(|| Keyed::<u8, RateLimiter>::new(Quota::per_second(1)).max_keys(0));
     let _ = panic_message(|| Keyed::<u8, Semaphore>::new(MAX + 1));

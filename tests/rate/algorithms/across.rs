@@ -1,9 +1,9 @@
-//! What windows promise across a change of the quota, and from one process to the next.
+//! What windows promise across a change of the quota.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Carry, Clock, ManualClock, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, ManualClock, Quota, QuotaChange, RateLimiter};
 
 use crate::support::cases::cases;
 
@@ -61,7 +61,6 @@ proptest! {
         algorithm in algorithm(),
         steps in steps(),
         quotas in prop::collection::vec((4..12_u64, 60..120_u64, 0..30_usize), 0..5),
-        carry in prop_oneof![Just(Carry::AsIs), Just(Carry::Proportional)],
     ) {
         let (clock, limiter) = limiter(algorithm, quota(8, 90));
         let mut changes = quotas.iter();
@@ -71,7 +70,7 @@ proptest! {
             clock.advance(Duration::from_nanos(pause));
             ticks.extend(take(&limiter, most));
             if let Some((count, nanos, _)) = next.filter(|_| wait == 0) {
-                limiter.set_quota_with(quota(*count, *nanos), carry);
+                limiter.set_quota_with(quota(*count, *nanos), QuotaChange::Proportional);
                 next = changes.next();
                 wait = next.map_or(0, |change| change.2);
             }
@@ -81,34 +80,6 @@ proptest! {
         let largest = quotas.iter().map(|(count, ..)| *count).chain([8]).max();
         let most = times(algorithm) * largest.expect("there is one");
         let fullest = fullest(&ticks, shortest.expect("there is one"));
-        prop_assert!(fullest as u64 <= most, "{fullest} of {most}: {ticks:?}");
-    }
-
-    /// Whatever was owed, of the last window or already of the next.
-    #[test]
-    fn a_process_that_is_restarted_goes_on_to_keep_what_is_promised(
-        algorithm in algorithm(),
-        before in steps(),
-        after in steps(),
-        elsewhere in 0..200_u64,
-        between in 0..120_u64,
-    ) {
-        let eight = quota(8, 90);
-        let (clock, limiter_before) = limiter(algorithm, eight);
-        let mut ticks = Vec::new();
-        for (pause, most) in before {
-            clock.advance(Duration::from_nanos(pause));
-            ticks.extend(take(&limiter_before, most));
-        }
-        let (other_clock, limiter_after) = limiter(algorithm, eight);
-        other_clock.advance(Duration::from_nanos(elsewhere));
-        limiter_after.restore(limiter_before.export(), Duration::from_nanos(between));
-        let now = clock.now().as_nanos() + between;
-        for (pause, most) in after {
-            other_clock.advance(Duration::from_nanos(pause));
-            ticks.extend(take(&limiter_after, most).map(|tick| tick - elsewhere + now));
-        }
-        let (most, fullest) = (8 * times(algorithm), fullest(&ticks, 90));
         prop_assert!(fullest as u64 <= most, "{fullest} of {most}: {ticks:?}");
     }
 }

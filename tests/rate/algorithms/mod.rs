@@ -6,5 +6,4 @@
 mod across;
 mod changed;
 mod promises;
-mod restored;
 mod text;

@@ -2,13 +2,12 @@
 
 use tollgate::{Algorithm, Quota};
 
-const ALL: [(Algorithm, &str); 8] = [
+const ALL: [(Algorithm, &str); 7] = [
     (Algorithm::Gcra, "gcra"),
     (Algorithm::TokenBucket, "token-bucket"),
     (Algorithm::FixedWindow, "fixed-window"),
     (Algorithm::SlidingWindow, "sliding-window"),
     (Algorithm::SlidingLog, "sliding-log"),
-    (Algorithm::CompactLog, "compact-log"),
     (Algorithm::SubInterval { parts: 1 }, "sub-interval/1"),
     (
         Algorithm::SubInterval { parts: u32::MAX },

@@ -1,6 +1,6 @@
 //! What a model tells of a limiter for which nobody waits.
 
-use tollgate::{Algorithm, Carry, Quota};
+use tollgate::{Algorithm, Quota, QuotaChange};
 
 use super::amounts::Scale;
 
@@ -23,6 +23,8 @@ pub(crate) enum Hint {
     Exact,
     /// That tick or an earlier one, though none before the head of the line is due.
     Early,
+    /// That tick or a later one: somebody in the line will be refused.
+    Late,
     /// Any tick from then on.
     Open,
 }
@@ -60,6 +62,6 @@ pub(crate) trait Model {
     /// Gives back so much of a charge of this epoch.
     fn refund(&mut self, now: u64, charge: Booked, cost: u64);
 
-    /// Begins another epoch, unless it is the same in other words and nothing is forgotten.
-    fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry);
+    /// Begins another epoch, unless it is the same in other words.
+    fn set_quota(&mut self, now: u64, quota: Quota, carry: QuotaChange);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use tollgate::{Carry, Quota};
+use tollgate::{Quota, QuotaChange};
 
 use super::model::{Booked, Hint, Model};
 
@@ -118,7 +118,13 @@ impl<M: Model> Naive<M> {
         let due = self.foresee(self.line.len(), cost);
         if !self.line.is_empty() {
             let line: Vec<u64> = self.line.iter().map(|place| place.cost).collect();
-            Told::Limited(due, self.model.hint(&line, cost))
+            let doomed = line.iter().any(|cost| self.is_too_much(*cost));
+            let hint = match self.model.hint(&line, cost) {
+                Hint::Exact if doomed => Hint::Late,
+                _ if doomed => Hint::Open,
+                hint => hint,
+            };
+            Told::Limited(due, hint)
         } else if due == Some(self.now) {
             Told::Charged(self.model.admit(self.now, self.now, cost))
         } else {
@@ -161,7 +167,7 @@ impl<M: Model> Naive<M> {
         }
     }
 
-    pub(crate) fn set_quota(&mut self, quota: Quota, carry: Carry) {
+    pub(crate) fn set_quota(&mut self, quota: Quota, carry: QuotaChange) {
         let before = self.model.epoch();
         self.model.set_quota(self.now, quota, carry);
         if self.model.epoch() != before {

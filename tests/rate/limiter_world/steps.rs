@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::{Carry, Oversize, Quota};
+use tollgate::{Oversize, Quota, QuotaChange};
 
 use super::amounts::{Cost, Pause};
 use super::model::Model;
@@ -17,13 +17,12 @@ pub(crate) enum Step {
     Poll(Index),
     Drop(Index),
     Forget(Index),
-    Confirm(Index),
     Advance(Pause),
     Charge(Cost),
     Refund(Index),
     /// So much of the charge turns out to be needed, in quarters.
     Settle(Index, u64),
-    SetQuota(Quota, Carry),
+    SetQuota(Quota, QuotaChange),
     Close,
 }
 
@@ -31,17 +30,15 @@ pub(crate) fn index() -> impl Strategy<Value = Index> {
     any::<Index>()
 }
 
-pub(crate) fn carry() -> impl Strategy<Value = Carry> {
+pub(crate) fn carry() -> impl Strategy<Value = QuotaChange> {
     prop_oneof![
-        Just(Carry::Proportional),
-        Just(Carry::AsIs),
-        Just(Carry::Additive),
-        Just(Carry::Reset),
+        Just(QuotaChange::Proportional),
+        Just(QuotaChange::KeepSpent),
     ]
 }
 
 pub(crate) fn oversize() -> impl Strategy<Value = Oversize> {
-    prop_oneof![2 => Just(Oversize::Refuse), 1 => Just(Oversize::Debt)]
+    prop_oneof![2 => Just(Oversize::Refuse), 1 => Just(Oversize::Overdraft)]
 }
 
 /// Steps, after some of which everything is looked at.

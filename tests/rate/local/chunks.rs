@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, ErrorKind, ManualClock, Oversize, Quota, RateLimiter};
 
-use crate::support::{Waiter, kind};
+use crate::support::kind;
 
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -21,7 +21,7 @@ pub(super) fn limiter(burst: u64) -> (ManualClock, RateLimiter) {
 fn nothing_is_taken_before_the_first_call() {
     let (_clock, limiter) = limiter(50);
     let local = limiter.local(32);
-    assert_eq!((local.in_hand(), local.chunk()), (0, 32));
+    assert_eq!((local.buffered(), local.batch()), (0, 32));
     assert_eq!(limiter.available(), 50);
 }
 
@@ -32,11 +32,11 @@ fn a_chunk_lets_as_many_through_without_the_limiter() {
     for round in 1..=5 {
         for left in (0..10).rev() {
             local.try_acquire().unwrap();
-            assert_eq!(local.in_hand(), left);
+            assert_eq!(local.buffered(), left);
             assert_eq!(limiter.available(), 50 - 10 * round);
         }
     }
-    assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
 }
 
 #[test]
@@ -44,9 +44,9 @@ fn a_chunk_of_one_takes_nothing_ahead() {
     let (_clock, limiter) = limiter(2);
     let mut local = limiter.local(1);
     local.try_acquire().unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (0, 1));
+    assert_eq!((local.buffered(), limiter.available()), (0, 1));
     local.try_acquire().unwrap();
-    assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_burst_below_a_chunk_is_taken_as_it_is_and_not_exceeded() {
             for _ in 0..20 {
                 clock.advance(ms(10));
                 local.try_acquire().unwrap();
-                assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+                assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
             }
         }
     }
@@ -79,7 +79,7 @@ fn what_is_there_of_a_chunk_is_taken_at_once() {
     clock.advance(ms(75));
     let mut local = limiter.local(32);
     local.try_acquire().unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (6, 0));
+    assert_eq!((local.buffered(), limiter.available()), (6, 0));
     local.try_acquire_many(6).unwrap();
     let refused = local.try_acquire().unwrap_err();
     assert_eq!(refused.retry_after(), Some(ms(5)));
@@ -94,7 +94,7 @@ fn a_refusal_tells_when_the_call_itself_would_be_let_through() {
     limiter.try_acquire_many(50).unwrap();
     for cost in [1, 7, 50] {
         let refused = local.try_acquire_many(cost).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert_eq!(refused.retry_after(), Some(ms(10 * cost)));
     }
     // Not a tick earlier.
@@ -112,10 +112,10 @@ fn a_call_for_more_than_is_in_hand_takes_the_rest_from_the_limiter() {
     local.try_acquire_many(5).unwrap();
     // Three in hand and one of the next chunk.
     local.try_acquire_many(4).unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (7, 34));
+    assert_eq!((local.buffered(), limiter.available()), (7, 34));
     // More than a chunk: what is missing, and no more.
     local.try_acquire_many(20).unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (0, 21));
+    assert_eq!((local.buffered(), limiter.available()), (0, 21));
     local.try_acquire_many(21).unwrap();
     assert_eq!(limiter.available(), 0);
 }
@@ -129,10 +129,10 @@ fn a_call_that_is_refused_leaves_what_is_in_hand() {
     // Seven in hand, so what is missing is three.
     let refused = local.try_acquire_many(10).unwrap_err();
     assert_eq!(refused.retry_after(), Some(ms(30)));
-    assert_eq!(local.in_hand(), 7);
+    assert_eq!(local.buffered(), 7);
     clock.advance(ms(30));
     local.try_acquire_many(10).unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (0, 0));
+    assert_eq!((local.buffered(), limiter.available()), (0, 0));
 }
 
 #[test]
@@ -140,12 +140,12 @@ fn to_ask_for_nothing_takes_nothing_and_fails_only_if_it_is_closed() {
     let (_clock, limiter) = limiter(50);
     let mut local = limiter.local(8);
     local.try_acquire_many(0).unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (0, 50));
+    assert_eq!((local.buffered(), limiter.available()), (0, 50));
     local.try_acquire().unwrap();
     local.try_acquire_many(0).unwrap();
     limiter.try_acquire_many(42).unwrap();
     local.try_acquire_many(0).unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (7, 0));
+    assert_eq!((local.buffered(), limiter.available()), (7, 0));
     limiter.close();
     assert_eq!(kind(local.try_acquire_many(0)), ErrorKind::Closed);
 }
@@ -164,14 +164,14 @@ fn more_than_the_burst_is_refused_whatever_is_in_hand() {
         }
         local.try_acquire().unwrap();
     }
-    assert_eq!((local.in_hand(), limiter.available()), (30, 18));
+    assert_eq!((local.buffered(), limiter.available()), (30, 18));
 }
 
 #[test]
 fn more_than_the_burst_may_leave_a_debt_and_leaves_what_is_in_hand() {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(100).burst(50))
-        .oversize(Oversize::Debt)
+        .oversize(Oversize::Overdraft)
         .clock(&clock);
     let mut local = limiter.local(8);
     local.try_acquire().unwrap();
@@ -202,24 +202,6 @@ fn chunks_of_an_odd_quota_are_exact() {
         passed += 1;
     }
     assert_eq!(through, 7 + 2999 * 3 / 10);
-}
-
-#[test]
-fn a_chunk_is_counted_as_one_call() {
-    let limiter = RateLimiter::new(Quota::per_second(100).burst(8))
-        .statistics()
-        .clock(Clock::manual());
-    let mut local = limiter.local(4);
-    for _ in 0..4 {
-        local.try_acquire().unwrap();
-    }
-    for _ in 0..4 {
-        local.acquire().wait().unwrap();
-    }
-    assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
-    drop(Waiter::parked(local.acquire()));
-    let calls = limiter.snapshot().calls.unwrap();
-    assert_eq!((calls.admitted, calls.denied, calls.cancelled), (2, 1, 1));
 }
 
 #[test]

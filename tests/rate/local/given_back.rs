@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tollgate::{Carry, Quota};
+use tollgate::{Quota, QuotaChange};
 
 use super::chunks::{limiter, ms};
 use crate::support::Waiter;
@@ -23,9 +23,9 @@ fn flushing_it_gives_back_the_rest_and_it_can_be_used_on() {
     let mut local = limiter.local(32);
     for used in 1..=50 {
         local.try_acquire().unwrap();
-        local.flush();
-        local.flush();
-        assert_eq!((local.in_hand(), limiter.available()), (0, 50 - used));
+        local.return_unused();
+        local.return_unused();
+        assert_eq!((local.buffered(), limiter.available()), (0, 50 - used));
     }
     drop(local);
     assert_eq!(limiter.available(), 0);
@@ -36,7 +36,7 @@ fn a_chunk_that_was_used_up_gives_nothing_back() {
     let (_clock, limiter) = limiter(50);
     let mut local = limiter.local(32);
     local.try_acquire_many(32).unwrap();
-    local.flush();
+    local.return_unused();
     local.try_acquire_many(18).unwrap();
     drop(local);
     assert_eq!(limiter.available(), 0);
@@ -60,7 +60,7 @@ fn what_time_has_paid_off_is_not_given_back() {
         let mut local = limiter.local(32);
         local.try_acquire_many(used).unwrap();
         clock.advance(after);
-        local.flush();
+        local.return_unused();
         assert_eq!(limiter.available(), available, "{used} {after:?}");
     }
 }
@@ -85,7 +85,7 @@ fn each_of_several_gives_back_its_own_in_any_order() {
         // Five of the first are paid off, two of them used, so seven tens of it are owed at most.
         let mut owed = 35 - 5;
         for which in order {
-            locals[which].flush();
+            locals[which].return_unused();
             owed -= [5, 18, 3][which];
             assert_eq!(limiter.available(), 50 - owed, "{order:?}");
         }
@@ -109,19 +109,19 @@ fn a_chunk_of_an_earlier_quota_stays_admitted_and_is_not_given_back() {
     let (_clock, limiter) = limiter(50);
     let mut local = limiter.local(32);
     local.try_acquire_many(2).unwrap();
-    limiter.set_quota_with(Quota::per_second(100).burst(10), Carry::Reset);
+    limiter.set_quota_with(Quota::per_second(100).burst(60), QuotaChange::KeepSpent);
     for _ in 0..20 {
         local.try_acquire().unwrap();
     }
-    assert_eq!((local.in_hand(), limiter.available()), (10, 10));
+    assert_eq!((local.buffered(), limiter.available()), (10, 28));
     limiter.try_acquire_many(4).unwrap();
-    local.flush();
-    assert_eq!((local.in_hand(), limiter.available()), (0, 6));
+    local.return_unused();
+    assert_eq!((local.buffered(), limiter.available()), (0, 24));
     // The next one is of the new quota, and is given back in full.
     local.try_acquire().unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (5, 0));
-    local.flush();
-    assert_eq!(limiter.available(), 5);
+    assert_eq!((local.buffered(), limiter.available()), (23, 0));
+    local.return_unused();
+    assert_eq!(limiter.available(), 24 - 1);
 }
 
 #[test]

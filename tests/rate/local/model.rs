@@ -129,12 +129,12 @@ impl World {
             Step::Call(which, cost) => self.call(which, cost),
             Step::Flush(which) => {
                 let (local, hand) = &mut self.handles[which];
-                local.flush();
+                local.return_unused();
                 self.owed.give(hand);
                 hand.clear();
             }
             Step::Anew(which) => {
-                let chunk = self.handles[which].0.chunk();
+                let chunk = self.handles[which].0.batch();
                 let anew = self.limiter.local(chunk);
                 let (local, hand) = std::mem::replace(&mut self.handles[which], (anew, vec![]));
                 drop(local);
@@ -146,14 +146,14 @@ impl World {
             (self.burst * TOKEN - self.owed.total()) / TOKEN
         );
         for (local, hand) in &self.handles {
-            assert_eq!(local.in_hand(), hand.len() as u64);
-            assert!(local.in_hand() < local.chunk());
+            assert_eq!(local.buffered(), hand.len() as u64);
+            assert!(local.buffered() < local.batch());
         }
     }
 
     fn call(&mut self, which: usize, cost: u64) {
         let in_hand = self.handles[which].1.len() as u64;
-        let chunk = self.handles[which].0.chunk();
+        let chunk = self.handles[which].0.batch();
         let told = self.handles[which].0.try_acquire_many(cost);
         if cost <= in_hand {
             self.agree(cost, told, Ok(0));
@@ -181,7 +181,7 @@ impl World {
             (Ok(()), Ok(_)) => self.through.push((self.clock.now().as_nanos(), cost)),
             (Err(error), Err(None)) => assert_eq!(error.kind(), ErrorKind::ExceedsCapacity),
             (Err(error), Err(Some(after))) => {
-                assert_eq!(error.kind(), ErrorKind::Limited);
+                assert_eq!(error.kind(), ErrorKind::RateLimited);
                 assert_eq!(error.retry_after(), Some(Duration::from_nanos(after)));
             }
             (told, expected) => panic!("{told:?} instead of {expected:?}"),
@@ -190,7 +190,7 @@ impl World {
 
     /// From every call to every later one.
     fn audit(&self) {
-        let chunks: u64 = self.handles.iter().map(|(local, _)| local.chunk()).sum();
+        let chunks: u64 = self.handles.iter().map(|(local, _)| local.batch()).sum();
         for (first, (from, _)) in self.through.iter().enumerate() {
             let mut sum = 0;
             for (until, cost) in &self.through[first..] {

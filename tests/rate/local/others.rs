@@ -23,9 +23,9 @@ fn it_shows_what_it_has_in_hand() {
     let mut local = limiter.local(4);
     local.try_acquire().unwrap();
     let shown = format!("{local:?}");
-    assert_eq!(shown, "LocalLimiter { in_hand: 3, chunk: 4, .. }");
+    assert_eq!(shown, "LocalLimiter { buffered: 3, batch: 4, .. }");
     let shown = format!("{:?}", local.acquire_many(2));
-    assert_eq!(shown, "AcquireLocal { cost: 2, in_line: false, .. }");
+    assert_eq!(shown, "AcquireLocal { cost: 2, waiting: false, .. }");
 }
 
 #[test]
@@ -35,7 +35,6 @@ fn whatever_the_rule_all_is_let_through_and_no_more_and_the_rest_given_back() {
         Algorithm::FixedWindow,
         Algorithm::SlidingWindow,
         Algorithm::SlidingLog,
-        Algorithm::CompactLog,
     ];
     for algorithm in rules {
         let clock = Clock::manual();
@@ -47,14 +46,14 @@ fn whatever_the_rule_all_is_let_through_and_no_more_and_the_rest_given_back() {
             local.try_acquire().unwrap();
         }
         let refused = local.try_acquire().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited, "{algorithm}");
+        assert_eq!(refused.kind(), ErrorKind::RateLimited, "{algorithm}");
         clock.advance(refused.retry_after().unwrap());
         local.try_acquire().unwrap();
 
         clock.advance(Duration::from_secs(10));
-        local.flush();
+        local.return_unused();
         local.try_acquire_many(2).unwrap();
-        local.flush();
+        local.return_unused();
         assert_eq!(limiter.available(), 8, "{algorithm}");
     }
 }
@@ -76,11 +75,11 @@ fn in_another_runtime_the_limiter_starts_fresh_and_gets_nothing_back() {
         }
         local.try_acquire().unwrap();
         assert_eq!(limiter.available(), 6);
-        local.flush();
+        local.return_unused();
         assert_eq!(limiter.available(), 9);
     });
     first.block_on(async { local.try_acquire().unwrap() });
     second.block_on(async {
-        local.flush();
+        local.return_unused();
     });
 }

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::thread;
 
-use tollgate::{Clock, MissedTick, Quota, RateLimiter};
+use tollgate::{Clock, MissedTickBehavior, Quota, RateLimiter};
 
 use crate::support::random::Random;
 
@@ -29,7 +29,7 @@ fn all_that_there_is_and_no_more_is_let_through() {
                         through += cost;
                     }
                     if random.below(50) == 0 {
-                        local.flush();
+                        local.return_unused();
                     }
                 }
                 through
@@ -56,7 +56,7 @@ fn in_any_window_there_is_no_more_than_the_bound() {
     const THREADS: u64 = 3;
     let quota = Quota::per_second(200_000).burst(100);
     // Who has waited is charged when it is let go.
-    let limiter = RateLimiter::new(quota).missed_tick(MissedTick::Delay);
+    let limiter = RateLimiter::new(quota).missed_tick(MissedTickBehavior::Delay);
     let clock = Clock::system();
     let threads = |number: u64| {
         let (limiter, clock) = (&limiter, &clock);

@@ -13,10 +13,10 @@ fn a_wait_is_over_at_once_with_some_in_hand_or_a_chunk_to_be_had() {
     let mut local = limiter.local(32);
     for left in (0..32).rev() {
         Waiter::new(local.acquire()).granted();
-        assert_eq!((local.in_hand(), limiter.available()), (left, 18));
+        assert_eq!((local.buffered(), limiter.available()), (left, 18));
     }
     local.acquire().wait().unwrap();
-    assert_eq!((local.in_hand(), limiter.available()), (17, 0));
+    assert_eq!((local.buffered(), limiter.available()), (17, 0));
 }
 
 #[test]
@@ -24,10 +24,10 @@ fn a_future_that_is_not_polled_takes_nothing() {
     let (_clock, limiter) = limiter(50);
     let mut local = limiter.local(32);
     drop(local.acquire_many(10));
-    assert_eq!((local.in_hand(), limiter.available()), (0, 50));
+    assert_eq!((local.buffered(), limiter.available()), (0, 50));
     local.try_acquire().unwrap();
     drop(local.acquire_many(10));
-    assert_eq!((local.in_hand(), limiter.available()), (31, 18));
+    assert_eq!((local.buffered(), limiter.available()), (31, 18));
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn in_line_it_asks_for_its_own_cost_and_no_more() {
     assert_eq!(next.wakes(), 1);
     next.granted();
     drop(waiter);
-    assert_eq!((local.in_hand(), limiter.available()), (0, 0));
+    assert_eq!((local.buffered(), limiter.available()), (0, 0));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn in_line_it_asks_for_what_is_missing_in_hand() {
     clock.advance(ms(30));
     waiter.granted();
     drop(waiter);
-    assert_eq!((local.in_hand(), limiter.available()), (0, 0));
+    assert_eq!((local.buffered(), limiter.available()), (0, 0));
 }
 
 #[test]
@@ -69,13 +69,13 @@ fn a_wait_that_is_dropped_leaves_the_line_and_what_is_in_hand() {
     let waiter = Waiter::parked(local.acquire_many(10));
     assert_eq!(limiter.waiting(), 1);
     drop(waiter);
-    assert_eq!((limiter.waiting(), local.in_hand()), (0, 7));
+    assert_eq!((limiter.waiting(), local.buffered()), (0, 7));
     // The same if it has been granted and not noticed: that is given back.
     let waiter = Waiter::parked(local.acquire_many(10));
     clock.advance(ms(30));
     assert_eq!(waiter.wakes(), 1);
     drop(waiter);
-    assert_eq!((local.in_hand(), limiter.available()), (7, 3));
+    assert_eq!((local.buffered(), limiter.available()), (7, 3));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_wait_that_is_leaked_leaves_what_is_in_hand() {
     limiter.try_acquire_many(42).unwrap();
     forget(Waiter::parked(local.acquire_many(10)).into_future());
     clock.advance(ms(30));
-    assert_eq!((local.in_hand(), limiter.available()), (7, 0));
+    assert_eq!((local.buffered(), limiter.available()), (7, 0));
 }
 
 /// There is enough for the head in three ticks, and for a small one now.
@@ -97,7 +97,7 @@ fn nothing_is_taken_past_those_who_wait() {
     let mut waiter = Waiter::parked(limiter.acquire_many(33));
     let mut local = limiter.local(8);
     let refused = local.try_acquire().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Limited);
+    assert_eq!(refused.kind(), ErrorKind::RateLimited);
     assert_eq!(refused.retry_after(), Some(ms(40)));
     let mut behind = Waiter::parked(local.acquire());
     clock.advance(ms(30));
@@ -106,7 +106,7 @@ fn nothing_is_taken_past_those_who_wait() {
     clock.advance(ms(10));
     behind.granted();
     drop(behind);
-    assert_eq!(local.in_hand(), 0);
+    assert_eq!(local.buffered(), 0);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn what_is_in_hand_goes_while_others_wait() {
     for _ in 0..7 {
         Waiter::new(local.acquire()).granted();
     }
-    assert_eq!(kind(local.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(local.try_acquire()), ErrorKind::RateLimited);
     assert!(Waiter::new(local.acquire()).is_pending());
 }
 
@@ -172,7 +172,7 @@ fn more_than_the_burst_is_refused_at_once_whatever_is_in_hand() {
     let mut waiter = Waiter::new(local.acquire_many(51));
     assert_eq!(waiter.refused(), ErrorKind::ExceedsCapacity);
     drop(waiter);
-    assert_eq!((local.in_hand(), limiter.available()), (31, 18));
+    assert_eq!((local.buffered(), limiter.available()), (31, 18));
 }
 
 #[test]
@@ -202,5 +202,5 @@ fn a_token_ends_a_wait_and_what_is_in_hand_stays() {
     token.cancel();
     assert_eq!(waiter.refused(), ErrorKind::Cancelled);
     drop(waiter);
-    assert_eq!((local.in_hand(), limiter.waiting()), (7, 0));
+    assert_eq!((local.buffered(), limiter.waiting()), (7, 0));
 }

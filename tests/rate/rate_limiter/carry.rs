@@ -1,15 +1,15 @@
-//! What becomes of what was spent, in each of the four ways, up and down.
+//! What becomes of what was spent, in each of the two ways, up and down.
 
 use std::time::Duration;
 
-use tollgate::{Carry, Quota};
+use tollgate::{Quota, QuotaChange};
 
 use super::scene::{assert_available, assert_due, assert_limited, limiter, line, ms, spent};
 
 const TENTH: Quota = Quota::per_second(100).burst(10);
 
 /// Spends so many of ten, changes the quota, and says what is left.
-fn left(spent: u64, quota: Quota, carry: Carry) -> u64 {
+fn left(spent: u64, quota: Quota, carry: QuotaChange) -> u64 {
     let (_clock, limiter) = limiter(TENTH);
     limiter.try_acquire_many(spent).unwrap();
     limiter.set_quota_with(quota, carry);
@@ -22,18 +22,12 @@ fn left(spent: u64, quota: Quota, carry: Carry) -> u64 {
 fn each_way_leaves_what_it_says() {
     let (up, down) = (TENTH.burst(20), TENTH.burst(5));
     for (carry, spent, of_twenty, of_five) in [
-        (Carry::Proportional, 0, 20, 5),
-        (Carry::Proportional, 4, 12, 3),
-        (Carry::Proportional, 10, 0, 0),
-        (Carry::AsIs, 0, 10, 5),
-        (Carry::AsIs, 4, 6, 5),
-        (Carry::AsIs, 8, 2, 2),
-        (Carry::AsIs, 10, 0, 0),
-        (Carry::Additive, 0, 20, 5),
-        (Carry::Additive, 4, 16, 1),
-        (Carry::Additive, 8, 12, 0),
-        (Carry::Reset, 0, 20, 5),
-        (Carry::Reset, 10, 20, 5),
+        (QuotaChange::Proportional, 0, 20, 5),
+        (QuotaChange::Proportional, 4, 12, 3),
+        (QuotaChange::Proportional, 10, 0, 0),
+        (QuotaChange::KeepSpent, 0, 20, 5),
+        (QuotaChange::KeepSpent, 4, 16, 1),
+        (QuotaChange::KeepSpent, 8, 12, 0),
     ] {
         assert_eq!(left(spent, up, carry), of_twenty, "{carry:?} {spent} up");
         assert_eq!(left(spent, down, carry), of_five, "{carry:?} {spent} down");
@@ -46,7 +40,7 @@ fn the_rate_by_itself_changes_nothing_that_is_left() {
         Quota::per_second(1000).burst(10),
         Quota::per_hour(100).burst(10),
     );
-    for carry in [Carry::Proportional, Carry::AsIs, Carry::Additive] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         for quota in [faster, slower] {
             assert_eq!(left(4, quota, carry), 6, "{carry:?} {quota}");
         }
@@ -55,7 +49,7 @@ fn the_rate_by_itself_changes_nothing_that_is_left() {
 
 #[test]
 fn what_is_owed_takes_the_time_of_the_new_rate() {
-    for carry in [Carry::Proportional, Carry::AsIs, Carry::Additive] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         let (clock, limiter) = spent(TENTH);
         clock.advance(ms(5));
         limiter.set_quota_with(Quota::per_hour(36).burst(10), carry);
@@ -69,10 +63,8 @@ fn what_is_owed_takes_the_time_of_the_new_rate() {
 fn what_is_owed_beyond_the_burst_stays_owed() {
     let up = TENTH.burst(20);
     for (carry, retry_after) in [
-        (Carry::Proportional, ms(70)),
-        (Carry::AsIs, ms(40)),
-        (Carry::Additive, ms(0)),
-        (Carry::Reset, ms(0)),
+        (QuotaChange::Proportional, ms(70)),
+        (QuotaChange::KeepSpent, ms(0)),
     ] {
         let (_clock, limiter) = spent(TENTH);
         limiter.charge(3);
@@ -87,14 +79,10 @@ fn a_line_is_timed_anew_in_each_way() {
     let down = Quota::per_second(100).burst(5);
     // Ten are owed, less the two that were paid off, and somebody asks for five.
     for (quota, carry, due) in [
-        (up, Carry::Proportional, ms(10)),
-        (up, Carry::AsIs, ms(30)),
-        (up, Carry::Additive, ms(0)),
-        (up, Carry::Reset, ms(0)),
-        (down, Carry::Proportional, ms(40)),
-        (down, Carry::AsIs, ms(30)),
-        (down, Carry::Additive, ms(50)),
-        (down, Carry::Reset, ms(0)),
+        (up, QuotaChange::Proportional, ms(10)),
+        (up, QuotaChange::KeepSpent, ms(0)),
+        (down, QuotaChange::Proportional, ms(40)),
+        (down, QuotaChange::KeepSpent, ms(50)),
     ] {
         let (clock, limiter) = spent(TENTH);
         let mut waiters = line(&limiter, &[5, 5]);

@@ -31,7 +31,10 @@ fn a_try_that_is_refused_by_a_later_part_gives_back_what_was_charged() {
     let slots = Semaphore::new(2);
     let parts = all((&slots, &requests, bytes.cost(30)));
     let error = parts.try_acquire().unwrap_err();
-    assert_eq!((error.kind(), error.part()), (ErrorKind::Limited, Some(2)));
+    assert_eq!(
+        (error.kind(), error.part()),
+        (ErrorKind::RateLimited, Some(2))
+    );
     assert_eq!(error.retry_after(), Some(ms(300)));
     assert_available(&requests, 1);
     assert_at_rest(&slots, 2);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate::Waiting;
 
 use tollgate::rate::AcquireOwned;
-use tollgate::{Clock, ManualClock, MissedTick, Quota, RateLimiter};
+use tollgate::{Clock, ManualClock, MissedTickBehavior, Quota, RateLimiter};
 
 use super::scene::{FIFTY, TEN, TICK, assert_due, assert_limited, at, charged, ms};
 use crate::support::Waiter;
@@ -22,7 +22,7 @@ struct Scene {
 
 impl Scene {
     /// A limiter of which the whole burst has been taken.
-    fn new(quota: Quota, missed_tick: Option<MissedTick>) -> Self {
+    fn new(quota: Quota, missed_tick: Option<MissedTickBehavior>) -> Self {
         let clock = Clock::manual();
         let limiter = RateLimiter::new(quota).clock(&clock);
         let limiter = match missed_tick {
@@ -52,7 +52,7 @@ impl Scene {
 
 #[test]
 fn delay_charges_whom_it_lets_go_when_it_does() {
-    let scene = Scene::new(TEN, Some(MissedTick::Delay));
+    let scene = Scene::new(TEN, Some(MissedTickBehavior::Delay));
     let mut slow = scene.slow(ms(250));
     let mut waiters = scene.line(&[1; 3]);
     scene.clock.advance(ms(100));
@@ -67,7 +67,7 @@ fn delay_charges_whom_it_lets_go_when_it_does() {
 
 #[test]
 fn burst_charges_whom_it_lets_go_when_they_were_due() {
-    let scene = Scene::new(TEN, Some(MissedTick::Burst { max: 5 }));
+    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 5 }));
     let mut slow = scene.slow(ms(250));
     let mut waiters = scene.line(&[1; 4]);
     scene.clock.advance(ms(100));
@@ -82,7 +82,7 @@ fn burst_charges_whom_it_lets_go_when_they_were_due() {
 
 #[test]
 fn burst_makes_up_for_so_much_and_the_rest_is_lost() {
-    let scene = Scene::new(TEN, Some(MissedTick::Burst { max: 2 }));
+    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 2 }));
     let _slow = scene.slow(ms(1040));
     let mut waiters = scene.line(&[1; 6]);
     scene.clock.advance(ms(100));
@@ -96,7 +96,7 @@ fn burst_makes_up_for_so_much_and_the_rest_is_lost() {
 
 #[test]
 fn burst_of_nothing_is_delay() {
-    let scene = Scene::new(TEN, Some(MissedTick::Burst { max: 0 }));
+    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 0 }));
     let _slow = scene.slow(ms(250));
     let mut waiters = scene.line(&[1; 2]);
     scene.clock.advance(ms(100));
@@ -106,7 +106,7 @@ fn burst_of_nothing_is_delay() {
 
 #[test]
 fn burst_counts_in_units_of_cost() {
-    let scene = Scene::new(FIFTY, Some(MissedTick::Burst { max: 20 }));
+    let scene = Scene::new(FIFTY, Some(MissedTickBehavior::Burst { max: 20 }));
     let _slow = scene.slow(ms(1000));
     let mut waiters = scene.line(&[10; 10]);
     // One at 10 ms, and then it is 1010 ms; so from 810 ms on it is made up for.
@@ -143,7 +143,7 @@ fn by_default_at_least_one_is_made_up_for() {
 
 #[test]
 fn nobody_is_charged_before_it_came() {
-    let scene = Scene::new(TEN, Some(MissedTick::Burst { max: 100 }));
+    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 100 }));
     let limiter = Arc::clone(&scene.limiter);
     let clock = scene.clock.clone();
     let late = Arc::new(std::sync::Mutex::new(None));
@@ -169,19 +169,26 @@ fn nobody_is_charged_before_it_came() {
 
 #[test]
 fn nobody_is_charged_before_the_quota_that_made_it_due() {
-    let scene = Scene::new(Quota::per_hour(1), Some(MissedTick::Burst { max: 100 }));
+    let scene = Scene::new(
+        Quota::per_hour(1),
+        Some(MissedTickBehavior::Burst { max: 100 }),
+    );
     let mut waiters = scene.line(&[1; 2]);
     scene.clock.advance(ms(5000));
-    scene.limiter.set_quota_with(TEN, tollgate::Carry::Reset);
+    // Less than one is owed still, of two.
+    scene
+        .limiter
+        .set_quota_with(TEN.burst(2), tollgate::QuotaChange::KeepSpent);
     assert_eq!(at(&waiters[0].granted()), ms(5000));
-    assert_due(&scene.clock, &mut waiters[1], ms(100));
+    let owed = Duration::from_nanos((100_000_000 * 3595_u64).div_ceil(3600));
+    assert_due(&scene.clock, &mut waiters[1], owed);
 }
 
 /// A refund that gives nothing back makes nobody due, so it takes nothing from those who are
 /// overdue.
 #[test]
 fn a_refund_of_nothing_does_not_change_when_anybody_is_charged() {
-    let scene = Scene::new(TEN, Some(MissedTick::Burst { max: 5 }));
+    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 5 }));
     let (clock, limiter) = (scene.clock.clone(), Arc::clone(&scene.limiter));
     let mut slow = Waiter::new(Arc::clone(&limiter).acquire_owned());
     let waker = calls_when_woken(move || {
@@ -204,7 +211,7 @@ async fn a_timer_that_counts_in_milliseconds_is_made_up_for_or_not() {
     let burst = RateLimiter::new(thirds).clock(Clock::tokio());
     let delay = RateLimiter::new(thirds)
         .clock(Clock::tokio())
-        .missed_tick(MissedTick::Delay);
+        .missed_tick(MissedTickBehavior::Delay);
     for limiter in [&burst, &delay] {
         let first = limiter.try_acquire().unwrap().at();
         let mut after = Vec::new();
@@ -231,7 +238,7 @@ async fn a_timer_that_counts_in_milliseconds_is_made_up_for_or_not() {
 #[test]
 fn whatever_is_late_no_more_than_the_quota_is_charged_by_the_ticks() {
     for max in [0, 1, 3, 1000] {
-        let scene = Scene::new(TEN.burst(3), Some(MissedTick::Burst { max }));
+        let scene = Scene::new(TEN.burst(3), Some(MissedTickBehavior::Burst { max }));
         let mut slow: Vec<_> = (1..60).map(|n| scene.slow(ms(n * 37 % 500))).collect();
         let mut others = scene.line(&[2; 5]);
         // In small steps: a waker that moves the clock on also ends the step that it is called in.
@@ -260,7 +267,7 @@ fn whatever_is_late_no_more_than_the_quota_is_charged_by_the_ticks() {
 /// Only somebody who has to wait depends on an alarm.
 #[test]
 fn a_call_that_need_not_wait_is_never_late() {
-    let scene = Scene::new(TEN, Some(MissedTick::Delay));
+    let scene = Scene::new(TEN, Some(MissedTickBehavior::Delay));
     scene.clock.advance(ms(1234));
     let charge = scene.limiter.try_acquire().unwrap();
     assert_eq!(at(&charge), ms(1234));

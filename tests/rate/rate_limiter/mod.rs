@@ -18,7 +18,6 @@ mod panicking;
 mod quota;
 mod refunds;
 mod reservations;
-mod restored;
 mod scene;
 mod wait;
 mod wakers;

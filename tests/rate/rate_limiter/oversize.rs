@@ -11,7 +11,7 @@ use crate::support::{Waiter, kind};
 fn lenient(taken: u64) -> (ManualClock, RateLimiter) {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(FIFTY)
-        .oversize(Oversize::Debt)
+        .oversize(Oversize::Overdraft)
         .clock(&clock);
     limiter.try_acquire_many(taken).unwrap();
     (clock, limiter)
@@ -61,7 +61,7 @@ fn one_that_waits_is_not_passed_by_small_ones() {
     let mut large = Waiter::parked(limiter.acquire_many(100));
     let mut small = Waiter::parked(limiter.acquire());
     assert_eq!(limiter.available(), 20);
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
     clock.advance(ms(300) - TICK);
     assert!(small.is_pending());
     assert_due(&clock, &mut large, TICK);
@@ -124,7 +124,7 @@ fn one_beyond_all_bounds_is_admitted_and_can_be_given_back() {
 fn one_beyond_all_bounds_that_waits_costs_what_fitted_when_its_turn_came() {
     let (clock, limiter) = lenient(50);
     let other = RateLimiter::new(FIFTY)
-        .oversize(Oversize::Debt)
+        .oversize(Oversize::Overdraft)
         .clock(&clock);
     let mut waiter = Waiter::parked(limiter.acquire_many(u64::MAX));
     let charge = assert_due(&clock, &mut waiter, ms(500));

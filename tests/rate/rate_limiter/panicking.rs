@@ -69,7 +69,7 @@ fn the_panic_goes_no_further() {
     drop(head);
     third.granted();
     let mut fourth = panicking();
-    limiter.set_quota_with(TEN.burst(2), tollgate::Carry::Reset);
+    limiter.set_quota_with(TEN.burst(2), tollgate::QuotaChange::KeepSpent);
     fourth.granted();
     limiter.charge(1);
     let mut fifth = panicking();

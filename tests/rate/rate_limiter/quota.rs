@@ -4,7 +4,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::{Carry, ErrorKind, Quota, RateLimiter};
+use tollgate::{ErrorKind, Quota, QuotaChange, RateLimiter};
 
 use super::scene::{
     FIFTY, TEN, TICK, assert_due, assert_limited, at, charged, limiter, line, ms, spent,
@@ -48,7 +48,7 @@ fn a_larger_burst_has_those_go_at_once_for_whom_there_is_enough() {
     let (clock, limiter) = spent(TEN);
     let mut waiters = line(&limiter, &[1; 5]);
     clock.advance(ms(20));
-    limiter.set_quota_with(TEN.burst(4), Carry::Additive);
+    limiter.set_quota_with(TEN.burst(4), QuotaChange::KeepSpent);
     // Of four eight tenths of one are owed.
     assert!(waiters[..3].iter().all(|waiter| waiter.wakes() == 1));
     assert_eq!(charged(&mut waiters[..3]), [ms(20); 3]);
@@ -60,7 +60,7 @@ fn a_larger_burst_has_those_go_at_once_for_whom_there_is_enough() {
 fn a_waiter_that_became_impossible_is_refused_and_those_behind_it_go_on() {
     let (clock, limiter) = spent(FIFTY);
     let mut waiters = line(&limiter, &[40, 5, 30, 5]);
-    limiter.set_quota_with(Quota::per_second(100).burst(10), Carry::Additive);
+    limiter.set_quota_with(Quota::per_second(100).burst(10), QuotaChange::KeepSpent);
     // Ten are owed still, and none but the tens can be had.
     assert_eq!(waiters[0].wakes(), 1);
     let error = waiters[0].output().unwrap_err();
@@ -78,8 +78,8 @@ fn a_waiter_that_became_impossible_is_refused_and_those_behind_it_go_on() {
 fn a_waiter_in_the_middle_that_becomes_possible_again_is_granted() {
     let (clock, limiter) = spent(FIFTY);
     let mut waiters = line(&limiter, &[5, 40]);
-    limiter.set_quota_with(Quota::per_second(100).burst(10), Carry::Additive);
-    limiter.set_quota_with(FIFTY, Carry::Additive);
+    limiter.set_quota_with(Quota::per_second(100).burst(10), QuotaChange::KeepSpent);
+    limiter.set_quota_with(FIFTY, QuotaChange::KeepSpent);
     // Of the fifty the ten are owed.
     waiters[0].granted();
     assert_due(&clock, &mut waiters[1], ms(50));
@@ -132,9 +132,9 @@ fn one_that_was_granted_before_keeps_its_charge() {
 fn no_newcomer_passes_the_line_when_the_quota_changes() {
     let (_clock, limiter) = spent(TEN);
     let mut waiter = Waiter::parked(limiter.acquire_many(1));
-    limiter.set_quota_with(TEN, Carry::Additive);
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
-    limiter.set_quota_with(TEN, Carry::Reset);
+    limiter.set_quota_with(TEN, QuotaChange::KeepSpent);
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
+    limiter.set_quota_with(TEN.burst(2), QuotaChange::KeepSpent);
     assert_eq!(waiter.wakes(), 1);
     assert_limited(&limiter, 1, ms(100));
     waiter.granted();
@@ -158,7 +158,7 @@ fn the_quota_is_what_was_set() {
 
 #[test]
 fn the_same_quota_again_changes_nothing() {
-    for carry in [Carry::Proportional, Carry::AsIs, Carry::Additive] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         let (clock, limiter) = spent(FIFTY);
         let mut waiters = line(&limiter, &[3, 4, 50]);
         clock.advance(ms(13));
@@ -174,7 +174,7 @@ fn the_same_quota_again_changes_nothing() {
 
 /// Those who wait are counted while the quota goes from one an hour to a thousand a second and
 /// back.
-fn up_and_down(limiter: &RateLimiter, carry: Carry, advance: impl Fn(Duration)) {
+fn up_and_down(limiter: &RateLimiter, carry: QuotaChange, advance: impl Fn(Duration)) {
     let mut random = Random::new(5);
     let mut waiters: Vec<_> = line(limiter, &[1; 1000]);
     let mut granted = 0;
@@ -202,12 +202,7 @@ fn up_and_down(limiter: &RateLimiter, carry: Carry, advance: impl Fn(Duration)) 
 
 #[test]
 fn up_and_down_strands_nobody() {
-    for carry in [
-        Carry::Proportional,
-        Carry::AsIs,
-        Carry::Additive,
-        Carry::Reset,
-    ] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         let (clock, limiter) = spent(HOURLY);
         up_and_down(&limiter, carry, |duration| clock.advance(duration));
         assert_eq!(limiter.waiting(), 0);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Carry, Charge, ErrorKind, Quota, RateLimiter};
+use tollgate::{Charge, ErrorKind, Quota, QuotaChange, RateLimiter};
 
 use super::scene::{
     FIFTY, TEN, assert_available, assert_due, assert_limited, at, charged, limiter, line, ms, spent,
@@ -194,12 +194,7 @@ fn what_a_waiter_was_charged_can_be_given_back() {
 
 #[test]
 fn a_charge_of_an_earlier_quota_is_not_given_back() {
-    for carry in [
-        Carry::Proportional,
-        Carry::AsIs,
-        Carry::Additive,
-        Carry::Reset,
-    ] {
+    for carry in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
         let (_clock, limiter) = limiter(FIFTY);
         let charge = limiter.try_acquire_many(40).unwrap();
         limiter.set_quota_with(Quota::per_second(100).burst(60), carry);
@@ -217,7 +212,7 @@ fn a_waiter_granted_under_an_earlier_quota_gives_nothing_back_when_it_leaves() {
     let granted = Waiter::parked(limiter.acquire());
     clock.advance(ms(100));
     assert_eq!(granted.wakes(), 1);
-    limiter.set_quota_with(TEN, Carry::Reset);
+    limiter.set_quota_with(TEN.burst(2), QuotaChange::KeepSpent);
     limiter.try_acquire().unwrap();
     drop(granted);
     // Otherwise another one would be admitted at the same tick.
@@ -229,7 +224,7 @@ fn a_waiter_granted_under_an_earlier_quota_cannot_be_refunded() {
     let (clock, limiter) = spent(TEN);
     let mut granted = Waiter::parked(limiter.acquire());
     clock.advance(ms(100));
-    limiter.set_quota_with(TEN, Carry::Reset);
+    limiter.set_quota_with(TEN.burst(2), QuotaChange::KeepSpent);
     limiter.try_acquire().unwrap();
     limiter.refund(granted.granted());
     assert_limited(&limiter, 1, ms(100));

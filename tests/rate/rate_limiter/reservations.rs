@@ -1,4 +1,4 @@
-//! A place in line that one can look at, wait for, keep, or give up.
+//! Reservations: places in the queue that are looked at, awaited or given up.
 
 use std::time::Duration;
 use tollgate::Waiting;
@@ -150,50 +150,6 @@ fn one_that_was_charged_in_line_and_is_dropped_gives_back_the_rest() {
 }
 
 #[test]
-fn one_that_is_confirmed_keeps_its_place_and_delays_those_behind_it() {
-    let (clock, limiter) = spent(TEN);
-    let reservations = reserve(&limiter, &[1, 1]);
-    let mut last = Waiter::parked(limiter.acquire());
-    let delays: Vec<_> = reservations.into_iter().map(Waiting::confirm).collect();
-    assert_eq!(delays, [Ok(ms(100)), Ok(ms(200))]);
-    assert_eq!(limiter.waiting(), 3);
-    assert_limited(&limiter, 1, ms(400));
-    assert_due(&clock, &mut last, ms(300));
-    assert_eq!(limiter.waiting(), 0);
-}
-
-#[test]
-fn one_that_is_confirmed_at_once_is_charged() {
-    let (_clock, limiter) = limiter(TEN);
-    assert_eq!(
-        limiter.reserve().unwrap().confirm().unwrap(),
-        Duration::ZERO
-    );
-    assert_limited(&limiter, 1, ms(100));
-}
-
-#[test]
-fn one_that_is_confirmed_after_its_turn_has_come_stays_charged() {
-    let (clock, limiter) = spent(TEN);
-    let reservation = limiter.reserve().unwrap();
-    clock.advance(ms(130));
-    assert_eq!(reservation.confirm().unwrap(), Duration::ZERO);
-    assert_limited(&limiter, 1, ms(70));
-}
-
-#[test]
-fn one_that_is_confirmed_is_counted_as_admitted_when_its_turn_comes() {
-    let clock = Clock::manual();
-    let limiter = RateLimiter::new(TEN).statistics().clock(&clock);
-    limiter.try_acquire().unwrap();
-    limiter.reserve().unwrap().confirm().unwrap();
-    assert_eq!(limiter.snapshot().calls.unwrap().admitted, 1);
-    clock.advance(ms(100));
-    let calls = limiter.snapshot().calls.unwrap();
-    assert_eq!((calls.admitted, calls.denied, calls.cancelled), (2, 0, 0));
-}
-
-#[test]
 fn one_may_be_awaited() {
     let (clock, limiter) = spent(FIFTY);
     let reservation = limiter.reserve_many(3).unwrap();
@@ -238,8 +194,8 @@ fn a_bounded_line_bounds_reservations_too() {
     assert_eq!(error.retry_after(), Some(ms(70)));
     drop(waiting);
     let waiting = limiter.reserve().unwrap();
-    // One that is confirmed is in line until its turn comes.
-    assert_eq!(waiting.confirm().unwrap(), ms(70));
+    // One that is leaked waits until its turn comes.
+    std::mem::forget(waiting);
     assert_eq!(kind(limiter.reserve()), ErrorKind::QueueFull);
     clock.advance(ms(70));
     assert_eq!(limiter.reserve().unwrap().delay(), ms(100));
@@ -249,7 +205,7 @@ fn a_bounded_line_bounds_reservations_too() {
 fn one_that_is_larger_than_the_burst_waits_until_nothing_is_owed() {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(FIFTY)
-        .oversize(Oversize::Debt)
+        .oversize(Oversize::Overdraft)
         .clock(&clock);
     limiter.try_acquire_many(4).unwrap();
     let reservations = reserve(&limiter, &[100, 1]);
@@ -267,26 +223,12 @@ fn one_in_the_line_of_a_limiter_that_closes_is_refused() {
     assert_eq!(kind(limiter.reserve()), ErrorKind::Closed);
 }
 
-/// It has been taken out of the line without a charge, so nothing may come of it.
-#[test]
-fn one_that_was_refused_is_not_told_to_go_on() {
-    let (_clock, limiter) = spent(FIFTY);
-    let (closed, impossible) = (
-        limiter.reserve().unwrap(),
-        limiter.reserve_many(20).unwrap(),
-    );
-    limiter.set_quota(Quota::per_hour(1));
-    limiter.close();
-    assert_eq!(kind(closed.confirm()), ErrorKind::Closed);
-    assert_eq!(kind(impossible.confirm()), ErrorKind::Closed);
-}
-
 #[test]
 fn one_shows_what_it_is() {
     let (_clock, limiter) = spent(TEN);
     let text = format!("{:?}", limiter.reserve().unwrap());
     assert!(
-        text.contains("cost: 1") && text.contains("in_line: true"),
+        text.contains("cost: 1") && text.contains("waiting: true"),
         "{text}"
     );
 }

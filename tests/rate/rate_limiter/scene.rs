@@ -39,7 +39,7 @@ pub(super) fn spent(quota: Quota) -> (ManualClock, RateLimiter) {
 pub(super) fn line<'a>(
     limiter: &'a RateLimiter,
     costs: &[u64],
-) -> Vec<Waiter<Waiting<Acquire<'a>>>> {
+) -> Vec<Waiter<Waiting<Acquire<&'a RateLimiter>>>> {
     let costs = costs.iter();
     costs
         .map(|cost| Waiter::parked(limiter.acquire_many(*cost)))
@@ -87,7 +87,7 @@ where
 pub(super) fn assert_limited(limiter: &RateLimiter, cost: u64, retry_after: Duration) {
     let peeked = limiter.peek_many(cost).retry_after;
     let error = limiter.try_acquire_many(cost).expect_err("it was let in");
-    assert_eq!(error.kind(), ErrorKind::Limited);
+    assert_eq!(error.kind(), ErrorKind::RateLimited);
     assert_eq!(error.retry_after(), Some(retry_after));
     assert_eq!(peeked, retry_after);
 }
@@ -98,7 +98,7 @@ pub(super) fn assert_available(limiter: &RateLimiter, available: u64) {
     assert_eq!(limiter.available(), available);
     assert_eq!(limiter.waiting(), 0);
     let charge = limiter.try_acquire_many(available).unwrap();
-    assert_eq!(kind(limiter.try_acquire()), ErrorKind::Limited);
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
     limiter.refund(charge);
     assert_eq!(limiter.available(), available);
 }

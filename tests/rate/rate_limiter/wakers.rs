@@ -45,7 +45,6 @@ impl Scene {
             let charge = limiter.charge(1);
             limiter.settle(charge, 0);
             limiter.set_quota(limiter.quota());
-            limiter.restore(limiter.export(), std::time::Duration::MAX);
             let seen = (limiter.snapshot(), limiter.waiting(), clock.now());
             assert!(!format!("{limiter:?} {seen:?}").is_empty());
             calls.fetch_add(1, Ordering::SeqCst);
@@ -114,11 +113,14 @@ fn a_leaving_head_wakes_outside_of_the_lock() {
 #[test]
 fn another_quota_wakes_outside_of_the_lock() {
     let scene = Scene::new();
-    let mut granted = scene.heard(5);
     let mut refused = scene.heard(50);
+    let mut granted = scene.heard(5);
+    scene.limiter.set_quota(FIFTY.burst(10));
+    scene.assert_calls(1);
+    let larger = FIFTY.burst(20);
     scene
         .limiter
-        .set_quota_with(FIFTY.burst(10), tollgate::Carry::Reset);
+        .set_quota_with(larger, tollgate::QuotaChange::KeepSpent);
     scene.assert_calls(2);
     granted.granted();
     assert!(refused.output().is_err());
@@ -150,20 +152,6 @@ fn wakers_are_dropped_outside_of_the_lock() {
     scene.clock.advance(ms(10));
     scene.assert_calls(4);
     served.granted();
-}
-
-#[test]
-fn confirming_a_reservation_drops_its_waker_outside_of_the_lock() {
-    let scene = Scene::new();
-    let mut reservation = scene.limiter.reserve().unwrap();
-    let waker = calls_when_dropped(scene.callback());
-    let mut context = Context::from_waker(&waker);
-    assert!(Pin::new(&mut reservation).poll(&mut context).is_pending());
-    drop(waker);
-    scene.assert_calls(0);
-    assert_eq!(reservation.confirm().unwrap(), ms(10));
-    scene.assert_calls(1);
-    assert_eq!(scene.limiter.waiting(), 1);
 }
 
 #[test]

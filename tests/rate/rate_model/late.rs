@@ -9,7 +9,7 @@ use num_bigint::BigInt;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate::rate::Acquire;
-use tollgate::{Algorithm, Charge, Clock, MissedTick, Quota, RateLimiter};
+use tollgate::{Algorithm, Charge, Clock, MissedTickBehavior, Quota, RateLimiter};
 
 use super::owed::Owed;
 use super::rule::Rule;
@@ -31,7 +31,7 @@ impl Wake for LetGo {
 
 struct Asker<'a> {
     cost: u64,
-    waiter: Waiter<Waiting<Acquire<'a>>>,
+    waiter: Waiter<Waiting<Acquire<&'a RateLimiter>>>,
     let_go: Arc<LetGo>,
 }
 
@@ -95,9 +95,9 @@ fn assert_promise(rule: &Rule, more: u64, charged: &[(u64, u64)]) {
 
 /// What is made up for at most, if nothing was chosen: what the quota gives in 10 ms, and at least
 /// 1.
-fn made_up(quota: Quota, missed: Option<MissedTick>) -> u64 {
+fn made_up(quota: Quota, missed: Option<MissedTickBehavior>) -> u64 {
     match missed {
-        Some(MissedTick::Burst { max }) => max,
+        Some(MissedTickBehavior::Burst { max }) => max,
         Some(_) => 0,
         None => {
             let nanos = u64::try_from(quota.period().as_nanos()).unwrap();
@@ -106,12 +106,12 @@ fn made_up(quota: Quota, missed: Option<MissedTick>) -> u64 {
     }
 }
 
-fn missed() -> impl Strategy<Value = Option<MissedTick>> {
+fn missed() -> impl Strategy<Value = Option<MissedTickBehavior>> {
     prop_oneof![
         Just(None),
-        Just(Some(MissedTick::Delay)),
-        (0..40_u64).prop_map(|max| Some(MissedTick::Burst { max })),
-        Just(Some(MissedTick::Burst { max: u64::MAX })),
+        Just(Some(MissedTickBehavior::Delay)),
+        (0..40_u64).prop_map(|max| Some(MissedTickBehavior::Burst { max })),
+        Just(Some(MissedTickBehavior::Burst { max: u64::MAX })),
     ]
 }
 
@@ -164,7 +164,7 @@ proptest! {
                 let (charge, let_go) = asker.outcome();
                 let at = charge.at().as_nanos();
                 prop_assert!(last <= at && at <= let_go);
-                if missed == Some(MissedTick::Delay) {
+                if missed == Some(MissedTickBehavior::Delay) {
                     prop_assert_eq!(at, let_go);
                 }
                 last = at;
@@ -189,7 +189,7 @@ proptest! {
     ) {
         paused(async {
             let limiter = RateLimiter::new(quota)
-                .missed_tick(MissedTick::Burst { max: u64::MAX })
+                .missed_tick(MissedTickBehavior::Burst { max: u64::MAX })
                 .clock(Clock::tokio());
             let start = Clock::tokio().now().as_nanos();
             let model = Owed::new(Algorithm::Gcra, quota, false);

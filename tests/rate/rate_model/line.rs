@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Clock, MissedTick, Oversize, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, MissedTickBehavior, Oversize, Quota, RateLimiter};
 
 use super::any::{any_pause, cost, modest_quota, pause, rule_and};
 use super::owed::Owed;
@@ -26,7 +26,6 @@ fn step() -> impl Strategy<Value = Step> {
         6 => index().prop_map(Step::Poll),
         4 => index().prop_map(Step::Drop),
         1 => index().prop_map(Step::Forget),
-        1 => index().prop_map(Step::Confirm),
         10 => pause().prop_map(Step::Advance),
         1 => cost().prop_map(Step::Charge),
         4 => index().prop_map(Step::Refund),
@@ -49,7 +48,7 @@ fn start() -> impl Strategy<Value = u64> {
 
 fn world(
     (algorithm, quota): (Algorithm, Quota),
-    missed: Option<MissedTick>,
+    missed: Option<MissedTickBehavior>,
     oversize: Oversize,
     start: u64,
 ) -> World<Owed> {
@@ -60,7 +59,7 @@ fn world(
     };
     let delays = matches!(
         missed,
-        Some(MissedTick::Delay | MissedTick::Burst { max: 0 })
+        Some(MissedTickBehavior::Delay | MissedTickBehavior::Burst { max: 0 })
     );
     let model = Owed::new(algorithm, quota, delays);
     World::new(limiter, model, oversize, start)
@@ -86,7 +85,7 @@ proptest! {
         max in 1..=u64::MAX,
         steps in steps(step()),
     ) {
-        let missed = Some(MissedTick::Burst { max });
+        let missed = Some(MissedTickBehavior::Burst { max });
         run(world(chosen, missed, Oversize::Refuse, 0), steps).assert_promise();
     }
 
@@ -108,7 +107,7 @@ proptest! {
     ) {
         let quota = Quota::new(1, Duration::from_nanos(period)).burst(burst);
         let chosen = (Algorithm::Gcra, quota);
-        run(world(chosen, Some(MissedTick::Delay), Oversize::Refuse, 0), steps).assert_promise();
+        run(world(chosen, Some(MissedTickBehavior::Delay), Oversize::Refuse, 0), steps).assert_promise();
     }
 
     #[test]

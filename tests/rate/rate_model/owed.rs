@@ -1,7 +1,7 @@
 //! What is owed under one quota after the other: a schedule for each.
 
 use num_bigint::BigInt;
-use tollgate::{Algorithm, Carry, Quota};
+use tollgate::{Algorithm, Quota, QuotaChange};
 
 use super::rule::Rule;
 use super::schedule::Schedule;
@@ -131,35 +131,31 @@ impl Model for Owed {
 
     /// What was available, spent or owed before is so still, in the sense of `carry`; in doubt more
     /// is owed.
-    fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry) {
+    fn set_quota(&mut self, now: u64, quota: Quota, carry: QuotaChange) {
         let (old, new) = (self.rule(), Rule::by(self.algorithm, quota));
-        if carry != Carry::Reset && old.is(&new) {
+        if old.is(&new) {
             return;
         }
         let owed = self.schedule().owed(now);
         let up = |units: BigInt, by: BigInt, of: BigInt| (units * by + &of - 1) / of;
         let owed = match carry {
-            Carry::Reset => BigInt::default(),
-            Carry::Proportional => up(owed, new.tolerance(), old.tolerance()),
-            Carry::Additive => {
+            QuotaChange::Proportional => up(owed, new.tolerance(), old.tolerance()),
+            QuotaChange::KeepSpent => {
                 let spent = owed.clone().min(old.tolerance());
-                let debt = up(owed - &spent, new.interval(), old.interval());
+                let debt: BigInt = up(owed - &spent, new.interval(), old.interval());
                 up(spent, new.interval(), old.interval()).min(new.tolerance()) + debt
             }
-            Carry::AsIs => {
-                let free = old.tolerance() - owed;
-                let kept = if free > 0.into() {
-                    free * new.interval() / old.interval()
-                } else {
-                    -up(-free, new.interval(), old.interval())
-                };
-                (new.tolerance() - kept).max(0.into())
-            }
-            _ => unreachable!("there are four ways"),
+            _ => unreachable!("there are two ways"),
         };
         let new = old.then(new, now);
         let mut schedule = Schedule::new(new);
-        schedule.charge(owed, new.units(now), now, true);
+        // A unit that has begun to pass is not given.
+        let start = if owed > 0.into() {
+            new.units_up(now)
+        } else {
+            new.units(now)
+        };
+        schedule.charge(owed, start, now, true);
         self.schedules.push(schedule);
     }
 }

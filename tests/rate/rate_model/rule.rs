@@ -115,6 +115,15 @@ impl Rule {
         }
     }
 
+    /// The same, of which the last may have begun to pass.
+    pub(crate) fn units_up(&self, tick: u64) -> BigInt {
+        if self.batches {
+            return self.units(tick);
+        }
+        let tick = tick.min(LAST_TICK);
+        (self.interval() * self.count * tick + (self.period - 1)) / self.period
+    }
+
     /// The first tick from `now` on at which so many units have passed; `None` for never.
     pub(crate) fn tick_of(&self, units: &BigInt, now: u64) -> Option<u64> {
         if self.units(now) >= *units {

@@ -48,7 +48,7 @@ fn refunds_never_let_too_many_in() {
 #[test]
 fn who_gives_up_or_gives_back_strands_nobody() {
     let quota = Quota::per_second(50_000).burst(6);
-    let limiter = RateLimiter::new(quota).statistics();
+    let limiter = RateLimiter::new(quota);
     let charged = on_threads(4, |random| {
         let mut charged = Vec::new();
         for _ in 0..800 {
@@ -71,7 +71,7 @@ fn who_gives_up_or_gives_back_strands_nobody() {
                 Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
                 Err(error) => assert!(matches!(
                     error.kind(),
-                    ErrorKind::Limited | ErrorKind::TimedOut
+                    ErrorKind::RateLimited | ErrorKind::TimedOut
                 )),
             }
         }

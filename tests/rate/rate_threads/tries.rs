@@ -1,6 +1,6 @@
 //! Threads that take what they can get, and threads that wait for it.
 
-use tollgate::{ErrorKind, MissedTick, Quota, RateLimiter};
+use tollgate::{ErrorKind, MissedTickBehavior, Quota, RateLimiter};
 
 use crate::support::audit::Allowance;
 use crate::support::random::on_threads;
@@ -22,7 +22,7 @@ fn tries_keep_the_promise_in_every_interval() {
                 let cost = u64::from(1 + random.below(most));
                 match limiter.try_acquire_many(cost) {
                     Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
                 }
             }
             charged
@@ -58,10 +58,13 @@ fn waiting_threads_keep_the_promise_and_all_get_through() {
     for (quota, missed) in [
         (Quota::per_second(100_000), None),
         (Quota::per_second(700_000_000), None),
-        (Quota::per_second(100_000).burst(7), Some(MissedTick::Delay)),
+        (
+            Quota::per_second(100_000).burst(7),
+            Some(MissedTickBehavior::Delay),
+        ),
         (
             Quota::per_second(100_000).burst(3),
-            Some(MissedTick::Burst { max: u64::MAX }),
+            Some(MissedTickBehavior::Burst { max: u64::MAX }),
         ),
     ] {
         let limiter = RateLimiter::new(quota);
@@ -108,7 +111,7 @@ fn tries_beside_waiters_keep_the_promise() {
             };
             match result {
                 Ok(charge) => charged.push((charge.at().as_nanos(), cost)),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Limited),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
             }
         }
         charged

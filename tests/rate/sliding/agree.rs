@@ -21,7 +21,6 @@ fn asking() -> impl Strategy<Value = Step> {
         6 => index().prop_map(Step::Poll),
         4 => index().prop_map(Step::Drop),
         1 => index().prop_map(Step::Forget),
-        1 => index().prop_map(Step::Confirm),
         12 => pause().prop_map(Step::Advance),
         4 => index().prop_map(Step::Refund),
     ]

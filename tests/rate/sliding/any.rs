@@ -7,14 +7,8 @@ use tollgate::{Algorithm, Quota};
 
 use crate::limiter_world::amounts::{Cost, Pause};
 
-pub(crate) const LOGS: [Algorithm; 2] = [Algorithm::SlidingLog, Algorithm::CompactLog];
-
 pub(crate) fn algorithm() -> impl Strategy<Value = Algorithm> {
-    prop_oneof![
-        Just(Algorithm::SlidingLog),
-        Just(Algorithm::CompactLog),
-        Just(Algorithm::SlidingWindow),
-    ]
+    prop_oneof![Just(Algorithm::SlidingLog), Just(Algorithm::SlidingWindow),]
 }
 
 fn quota_of(count: u64, period: u64) -> Quota {
@@ -35,7 +29,7 @@ pub(crate) fn quota() -> impl Strategy<Value = Quota> {
     (count, period).prop_map(|(count, period)| quota_of(count, period))
 }
 
-/// As [`quota`], with a period of which the short form keeps every nanosecond.
+/// As [`quota`], with a period of at most half a second.
 pub(crate) fn fine_quota() -> impl Strategy<Value = Quota> {
     let period = prop_oneof![6 => 1..=100_u64, 1 => 1..=1_u64 << 29, 1 => Just(1_u64 << 29)];
     let count = prop_oneof![2 => Just(1_u64), 6 => 2..=9_u64, 1 => 10..=70_u64];

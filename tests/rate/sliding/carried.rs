@@ -4,9 +4,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate::{Algorithm, Carry, Clock, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, Quota, QuotaChange, RateLimiter};
 
-use super::any::LOGS;
 use super::rule::nanos;
 use crate::support::Waiter;
 use crate::support::cases::cases;
@@ -25,7 +24,7 @@ proptest! {
     /// the quota that is in force, whatever it was before; also who waited.
     #[test]
     fn what_was_spent_stays_spent_however_often_the_count_changes(
-        algorithm in prop_oneof![Just(LOGS[0]), Just(LOGS[1])],
+        algorithm in Just(Algorithm::SlidingLog),
         period in 40..200_u64,
         steps in run(),
     ) {
@@ -62,7 +61,7 @@ proptest! {
                 .sum();
             prop_assert_eq!(limiter.available(), most.saturating_sub(within));
             if let Some(count) = count {
-                limiter.set_quota_with(quota(count), Carry::Additive);
+                limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
                 most = count;
             }
         }
@@ -79,7 +78,7 @@ proptest! {
     ) {
         let quota = |period| Quota::new(count, Duration::from_nanos(period));
         let clock = Clock::manual();
-        let limiter = RateLimiter::new(quota(90)).algorithm(LOGS[0]).clock(&clock);
+        let limiter = RateLimiter::new(quota(90)).algorithm(Algorithm::SlidingLog).clock(&clock);
         let mut charged: Vec<(u64, u64)> = Vec::new();
         let mut period = 90;
         for (pause, cost, change) in steps {
@@ -98,49 +97,6 @@ proptest! {
             prop_assert_eq!(limiter.available(), count.saturating_sub(within));
         }
     }
-
-    /// By the rule of the exact log, a compact one is too strict by a unit at most, and by one more
-    /// for each change, since the units begin anew.
-    #[test]
-    fn a_compact_log_is_a_unit_too_strict_at_most(
-        count in 1..6_u64,
-        shift in 29..50_u32,
-        steps in prop::collection::vec((0..40_u64, 1..3_u64, 0..20_u64), 1..80),
-    ) {
-        let period = (1_u64 << shift) + 12_345;
-        let unit = period.div_ceil(1 << 29);
-        let clock = Clock::manual();
-        let [exact, compact] = LOGS.map(|algorithm| {
-            let quota = Quota::new(count, Duration::from_nanos(period));
-            RateLimiter::new(quota).algorithm(algorithm).clock(&clock)
-        });
-        let mut changes = 0;
-        for (pause, cost, what) in steps {
-            if what == 0 {
-                changes += 1;
-                let quota = Quota::new(count + changes % 3, Duration::from_nanos(period));
-                exact.set_quota_with(quota, Carry::Additive);
-                compact.set_quota_with(quota, Carry::Additive);
-            }
-            let pause = if what == 1 { period * 20 * pause } else { period / 16 * pause + what };
-            clock.advance(Duration::from_nanos(pause));
-            let cost = cost.min(count);
-            match (exact.try_acquire_many(cost), compact.try_acquire_many(cost)) {
-                (Ok(charge), Err(refused)) => {
-                    let after = refused.retry_after().unwrap().as_nanos();
-                    prop_assert!(after < u128::from(unit * (changes + 1)));
-                    exact.refund(charge);
-                }
-                (Err(refused), Err(later)) => {
-                    let (after, later) = (refused.retry_after(), later.retry_after());
-                    let more = later.unwrap().checked_sub(after.unwrap());
-                    prop_assert!(more.unwrap().as_nanos() < u128::from(unit * (changes + 1)));
-                }
-                (Ok(_), Ok(_)) => {}
-                (Err(_), Ok(_)) => prop_assert!(false, "more than the exact log"),
-            }
-        }
-    }
 }
 
 /// As much counts under the new quota as is owed, and what was fading goes on to fade.
@@ -156,9 +112,9 @@ fn a_window_goes_on_to_fade() {
     // Four of the window before, which end at 200; then they are eight, which end at 180.
     assert_eq!(limiter.available(), 6);
     let twice = quota(20, 60);
-    limiter.set_quota_with(twice, Carry::Proportional);
+    limiter.set_quota_with(twice, QuotaChange::Proportional);
     assert_eq!((limiter.available(), nanos(twice)), (12, 60));
-    limiter.set_quota_with(quota(6, 60), Carry::Additive);
+    limiter.set_quota_with(quota(6, 60), QuotaChange::KeepSpent);
     assert_eq!(limiter.available(), 0);
     // Of the window before there cannot be more than six, which are three now; so three are of this
     // one. They fade in the next.
@@ -173,7 +129,7 @@ fn a_window_goes_on_to_fade() {
 /// An old log in many quotas: nothing is lost but what there is no place for.
 #[test]
 fn many_sizes_one_after_the_other() {
-    for algorithm in LOGS {
+    for algorithm in [Algorithm::SlidingLog] {
         let clock = Clock::manual();
         let quota = |count| Quota::new(count, Duration::from_secs(1));
         let limiter = RateLimiter::new(quota(1))
@@ -182,41 +138,23 @@ fn many_sizes_one_after_the_other() {
         limiter.try_acquire().unwrap();
         for power in 1..15 {
             let count = 1 << power;
-            limiter.set_quota_with(quota(count), Carry::Additive);
+            limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
             assert_eq!(limiter.available(), count - count / 2);
             limiter.try_acquire_many(count - count / 2).unwrap();
             let mut waiter = Waiter::parked(limiter.acquire_many(count));
-            limiter.set_quota_with(quota(count + 1), Carry::Additive);
+            limiter.set_quota_with(quota(count + 1), QuotaChange::KeepSpent);
             assert!(waiter.is_pending());
             assert_eq!(limiter.peek_many(0).reset_after, Duration::from_secs(1));
             drop(waiter);
-            limiter.set_quota_with(quota(count), Carry::Additive);
+            limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
             assert_eq!(limiter.available(), 0);
         }
-    }
-}
-/// A time that is kept twice, each time a little later, is not a time to come.
-#[test]
-fn what_was_rounded_twice_is_no_charge_to_come() {
-    let period = Duration::from_nanos((1 << 35) + 12_345);
-    let clock = Clock::manual();
-    let quota = |count| Quota::new(count, period);
-    let limiter = RateLimiter::new(quota(2)).algorithm(LOGS[1]).clock(&clock);
-    for pause in 1..500 {
-        clock.advance(100 * period + Duration::from_nanos(pause));
-        limiter.try_acquire().unwrap();
-        limiter.set_quota_with(quota(3), Carry::Additive);
-        limiter.try_acquire().unwrap();
-        limiter.set_quota_with(quota(1), Carry::Additive);
-        let refused = limiter.try_acquire().unwrap_err();
-        assert!(refused.retry_after().unwrap() < period + Duration::from_nanos(3 * 65));
-        limiter.set_quota_with(quota(2), Carry::Additive);
     }
 }
 
 #[test]
 fn by_a_longer_period_what_was_paid_off_by_the_shorter_one_counts_again() {
-    for algorithm in LOGS {
+    for algorithm in [Algorithm::SlidingLog] {
         let clock = Clock::manual();
         let quota = |seconds| Quota::new(10, Duration::from_secs(seconds));
         let limiter = RateLimiter::new(quota(1))
@@ -228,11 +166,8 @@ fn by_a_longer_period_what_was_paid_off_by_the_shorter_one_counts_again() {
         limiter.set_quota(quota(60));
         let refused = limiter.try_acquire().unwrap_err();
         assert_eq!(refused.retry_after(), Some(Duration::from_millis(58_500)));
-        // There and back, and what was never charged does not count.
+        // There and back.
         limiter.set_quota(quota(1));
         assert_eq!(limiter.available(), 10);
-        limiter.set_quota_with(quota(1), Carry::Reset);
-        limiter.set_quota(quota(60));
-        assert_eq!(limiter.available(), 10, "{algorithm}");
     }
 }

@@ -1,6 +1,6 @@
 //! All that was ever charged under one quota after the other, and the rule that goes by it.
 
-use tollgate::{Algorithm, Carry, Quota};
+use tollgate::{Algorithm, Quota, QuotaChange};
 
 use super::rule::Rule;
 use crate::limiter_world::amounts::Scale;
@@ -106,8 +106,8 @@ impl Model for Kept {
         self.all[charge.number].cost -= cost;
     }
 
-    fn set_quota(&mut self, now: u64, quota: Quota, carry: Carry) {
-        if carry != Carry::Reset && self.rule.is_by(quota) {
+    fn set_quota(&mut self, now: u64, quota: Quota, carry: QuotaChange) {
+        if self.rule.is_by(quota) {
             return;
         }
         self.rule.change(quota, carry, now);

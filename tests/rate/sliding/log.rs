@@ -3,27 +3,6 @@
 
 use crate::limiter_world::LAST_TICK;
 
-/// In how coarse units times are kept.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Grain {
-    pub(crate) nanos: u64,
-}
-
-impl Grain {
-    pub(crate) const FINE: Self = Self { nanos: 1 };
-
-    pub(crate) fn compact(period: u64) -> Self {
-        Self {
-            nanos: period.div_ceil(1 << 29),
-        }
-    }
-
-    /// The multiple that is not before it.
-    fn round(self, tick: u64) -> u64 {
-        tick.div_ceil(self.nanos).saturating_mul(self.nanos)
-    }
-}
-
 /// One that was charged.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
@@ -37,18 +16,16 @@ struct Unit {
 pub(crate) struct Log {
     most: u64,
     period: u64,
-    grain: Grain,
     units: Vec<Unit>,
     /// The first so many have places of their own, as they had none when all were written anew.
     apart: usize,
 }
 
 impl Log {
-    pub(crate) fn new(most: u64, period: u64, grain: Grain) -> Self {
+    pub(crate) fn new(most: u64, period: u64) -> Self {
         Self {
             most,
             period,
-            grain,
             units: Vec::new(),
             apart: 0,
         }
@@ -94,7 +71,6 @@ impl Log {
             if time > LAST_TICK {
                 return fitted;
             }
-            let time = self.grain.round(time);
             self.units.push(Unit { charge, time });
         }
         cost
@@ -102,7 +78,6 @@ impl Log {
 
     /// Those of times to come, which are the last.
     fn take_to_come(&mut self, now: u64) -> Vec<Unit> {
-        let now = self.grain.round(now);
         let past = self.units.iter().filter(|unit| unit.time <= now).count();
         self.units.split_off(past)
     }
@@ -140,10 +115,10 @@ impl Log {
     }
 
     /// Each is kept that has a place; those of times to come are as early as they can be.
-    pub(crate) fn go_on(&mut self, most: u64, period: u64, grain: Grain, now: u64) {
+    pub(crate) fn go_on(&mut self, most: u64, period: u64, now: u64) {
         self.forget_passed(now);
         let to_come = self.take_to_come(now);
-        (self.most, self.period, self.grain) = (most, period, grain);
+        (self.most, self.period) = (most, period);
         self.units
             .iter_mut()
             .for_each(|unit| unit.charge = usize::MAX);
@@ -153,7 +128,7 @@ impl Log {
 
     /// The newest `owed` are kept, or each as often as it takes; those of times to come are as
     /// early as they can be.
-    pub(crate) fn change(&mut self, most: u64, period: u64, grain: Grain, owed: u64, now: u64) {
+    pub(crate) fn change(&mut self, most: u64, period: u64, owed: u64, now: u64) {
         let used = self.used(now);
         let to_come = self.take_to_come(now).len() as u64;
         let made: Vec<u64> = (self.units.iter())
@@ -174,7 +149,7 @@ impl Log {
             let kept = (owed - to_come).min(most);
             ((0..kept).rev().map(each).collect(), to_come)
         };
-        *self = Self::new(most, period, grain);
+        *self = Self::new(most, period);
         let kept = |time| Unit {
             charge: usize::MAX,
             time,

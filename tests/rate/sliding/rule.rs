@@ -1,8 +1,8 @@
 //! What the models have in common, and which of them it is.
 
-use tollgate::{Algorithm, Carry, Quota};
+use tollgate::{Algorithm, Quota, QuotaChange};
 
-use super::log::{Grain, Log};
+use super::log::Log;
 use super::window::Window;
 use crate::limiter_world::LAST_TICK;
 use crate::limiter_world::model::Booked;
@@ -20,29 +20,20 @@ enum State {
 /// A model under some quota.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    algorithm: Algorithm,
     pub(crate) most: u64,
     pub(crate) period: u64,
     state: State,
-}
-
-fn grain(algorithm: Algorithm, period: u64) -> Grain {
-    match algorithm {
-        Algorithm::CompactLog => Grain::compact(period),
-        _ => Grain::FINE,
-    }
 }
 
 impl Rule {
     pub(crate) fn new(algorithm: Algorithm, quota: Quota) -> Self {
         let (most, period) = (quota.count(), nanos(quota));
         Self {
-            algorithm,
             most,
             period,
             state: match algorithm {
                 Algorithm::SlidingWindow => State::Window(Window::new(most, period)),
-                _ => State::Log(Log::new(most, period, grain(algorithm, period))),
+                _ => State::Log(Log::new(most, period)),
             },
         }
     }
@@ -118,28 +109,26 @@ impl Rule {
         (self.most, self.period) == (quota.count(), nanos(quota))
     }
 
-    pub(crate) fn change(&mut self, quota: Quota, carry: Carry, now: u64) {
+    pub(crate) fn change(&mut self, quota: Quota, carry: QuotaChange, now: u64) {
         let now = now.min(LAST_TICK);
         let (used, old, new) = (self.used(now), self.most, quota.count());
         let owed = match carry {
-            Carry::Reset => 0,
-            Carry::Proportional => {
+            QuotaChange::Proportional => {
                 let owed = (u128::from(used) * u128::from(new)).div_ceil(u128::from(old));
                 u64::try_from(owed).expect("small in tests")
             }
             // In a log each is kept.
-            Carry::Additive if self.is_log() => used,
-            Carry::Additive => used.min(old).min(new) + used.saturating_sub(old),
-            Carry::AsIs => (new + used).saturating_sub(old),
-            _ => unreachable!("there are four ways"),
+            QuotaChange::KeepSpent if self.is_log() => used,
+            QuotaChange::KeepSpent => used.min(old).min(new) + used.saturating_sub(old),
+            _ => unreachable!("there are two ways"),
         };
         let period = nanos(quota);
         (self.most, self.period) = (new, period);
         match &mut self.state {
-            State::Log(log) if carry == Carry::Additive => {
-                log.go_on(new, period, grain(self.algorithm, period), now);
+            State::Log(log) if carry == QuotaChange::KeepSpent => {
+                log.go_on(new, period, now);
             }
-            State::Log(log) => log.change(new, period, grain(self.algorithm, period), owed, now),
+            State::Log(log) => log.change(new, period, owed, now),
             State::Window(window) => window.change(new, period, owed, now),
         }
     }

@@ -25,7 +25,7 @@ fn the_penalty_ends_at_the_exact_tick() {
     assert!(gate.check().is_ok(), "nobody has looked yet");
     assert_eq!(detector.pass().flagged, [1]);
     for refused in [gate.check().unwrap_err(), detector.check(&1).unwrap_err()] {
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert_eq!(refused.retry_after(), Some(5 * MINUTE));
     }
     clock.advance(5 * MINUTE - NANO);

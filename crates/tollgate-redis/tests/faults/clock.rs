@@ -59,7 +59,11 @@ async fn come_in(store: &Store, algorithm: Algorithm, window: Duration) -> u64 {
         match limiter.try_acquire().await {
             Ok(charge) => admitted += charge.cost(),
             Err(refused) => {
-                assert_eq!(refused.kind(), ErrorKind::Limited, "{algorithm}: {refused}");
+                assert_eq!(
+                    refused.kind(),
+                    ErrorKind::RateLimited,
+                    "{algorithm}: {refused}"
+                );
                 return admitted;
             }
         }

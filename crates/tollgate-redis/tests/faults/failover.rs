@@ -67,7 +67,7 @@ fn a_failover_admits_again_at_most_what_was_not_replicated() {
         .await;
         admitted += 70;
         let refused = limiter.try_acquire().await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert_eq!(admitted, 100 + 20);
     });
 }

@@ -97,7 +97,7 @@ impl Tally {
     pub(super) fn add(&mut self, answer: Result<Charge, AcquireError>) {
         match answer {
             Ok(charge) => self.charges.push(charge),
-            Err(error) if error.kind() == ErrorKind::Limited => self.limited += 1,
+            Err(error) if error.kind() == ErrorKind::RateLimited => self.limited += 1,
             Err(error) => self.errors.push(failure(&error)),
         }
     }

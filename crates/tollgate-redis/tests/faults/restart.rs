@@ -72,7 +72,7 @@ fn after_a_restart_there_is_exactly_one_more_burst() {
         assert_eq!(charged(&limiter).await, 0);
         limiter.acquire_many(100).await.unwrap();
         let refused = limiter.try_acquire().await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
     });
 }
 

@@ -29,7 +29,7 @@ fn who_is_over_by_what_all_bring_is_shut_out_and_others_are_not() {
         assert_eq!(other.pass().await, Ok(1));
         assert_eq!(other.flagged(), ["mallory"]);
         let refused = other.check("mallory").unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert!(refused.retry_after().unwrap() > Duration::from_secs(59));
         other.check("alice").unwrap();
 

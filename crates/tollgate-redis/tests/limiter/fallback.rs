@@ -28,7 +28,7 @@ fn a_share_is_by_the_same_algorithm_and_what_is_more_leaves_a_debt() {
             let charge = limiter.try_acquire_many(2).await.unwrap();
             assert_eq!(charge.source(), Source::Fallback);
             let refused = limiter.try_acquire().await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Limited);
+            assert_eq!(refused.kind(), ErrorKind::RateLimited);
             assert_eq!(Source::of(&refused), Some(Source::Fallback));
             limiter.refund(charge).await.unwrap();
         }

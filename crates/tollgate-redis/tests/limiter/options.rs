@@ -157,7 +157,7 @@ fn as_much_as_there_is_can_be_had() {
         let second = limiter.try_acquire_up_to(u64::MAX).await.unwrap();
         assert_eq!((second.cost(), second.source()), (2, Source::Store));
         let refused = limiter.try_acquire_up_to(2).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         assert!(refused.retry_after().is_some());
         limiter.refund(first).await.unwrap();
         assert_eq!(limiter.peek(0).await.unwrap().remaining, 3);

@@ -26,7 +26,7 @@ fn a_burst_is_admitted_and_then_denied() {
             assert_eq!(charge.decision().remaining, left);
         }
         let refused = limiter.try_acquire().await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         let after = refused.retry_after().unwrap();
         let step = Duration::from_secs(86_400) / 5;
         assert!(after <= step && after > step / 2, "{after:?}");
@@ -125,7 +125,7 @@ fn a_reservation_is_paid_for_later_or_given_back() {
         let first = limiter.reserve(Duration::ZERO).await.unwrap();
         assert_eq!(first.delay(), Duration::ZERO);
         let refused = limiter.reserve(hour / 2).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Limited);
+        assert_eq!(refused.kind(), ErrorKind::RateLimited);
         let second = limiter.reserve(hour).await.unwrap();
         assert!(second.delay() > hour / 2);
         drop(second);

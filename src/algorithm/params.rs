@@ -5,26 +5,25 @@
 //! So time is counted in units, of which a token takes the whole number `K = ⌈period / count⌉`, and
 //! a nanosecond has `K * count / period`, which is at least 1 and below 2.
 //!
-//! 1. [`at`](Limits::at) is the exact `⌊tick * K * count / period⌋`. The fraction is kept with 128
-//!    bits, rounded up, so it is off by less than a 2^128th; times a tick that is less than a
-//!    2^64th, and the exact product is a multiple of a `period`th, which is more. So rounding
-//!    cannot reach the next whole number.
-//! 2. [`tick_at`](Inverse::tick_at) is the exact inverse, the first tick at which so many units
+//! 1. [`units_at`](Params::units_at) is the exact `⌊tick * K * count / period⌋`. The fraction is
+//!    kept with 128 bits, rounded up, so it is off by less than a 2^128th; times a tick that is
+//!    less than a 2^64th, and the exact product is a multiple of a `period`th, which is more. So
+//!    rounding cannot reach the next whole number.
+//! 2. [`tick_at`](InverseParams::tick_at) is the exact inverse, the first tick at which so many units
 //!    have passed: `⌈units / ratio⌉`, as `units - ⌊units * (1 - 1 / ratio)⌋`, where the ratio is
 //!    that of units to nanoseconds. The same holds for its fraction, of which the exact product is
 //!    a multiple of one part in `K * count`.
-//! 3. Nothing is divided but where limits are made, and where tokens are counted for people to
+//! 3. Nothing is divided but where parameters are computed, and where tokens are counted for people to
 //!    read.
 //!
-//! A rule that gives whole batches has a clock that goes in [steps](Limits::stepped): a token is
-//! one unit, and `count` units pass at once, at every multiple of the period since the tick at which
-//! they start. So the units at a tick after that are `⌊tick / period⌋ * count`, and the first tick of
-//! some units is `⌈units / count⌉ * period`. The quotients are those of 1 and 2, with `1 / period` and `1 / count` as the fractions.
+//! A rule that refills whole batches has a clock that advances in [steps](Params::stepped): a token
+//! is one unit, and `count` units pass at once, at every multiple of the period since the tick at
+//! which the steps start. So the units at a tick after that are `⌊tick / period⌋ * count`, and the
+//! first tick of some units is `⌈units / count⌉ * period`. The quotients are those of 1 and 2, with
+//! `1 / period` and `1 / count` as the fractions.
 //!
-//! A rule that remembers [times](Limits::timed) has ticks for units of time; only the number of
-//! tokens is in its limits.
-
-use std::time::Duration;
+//! Most quotas need none of this: when the period is a whole number of nanoseconds for each token,
+//! a unit is a nanosecond, and both conversions are the identity ([`is_even`](Params::is_even)).
 
 use crate::quota::Quota;
 use crate::time::Tick;
@@ -35,11 +34,11 @@ pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
 
 /// A quota in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct Params {
     /// Units of one token.
-    pub(crate) interval: u64,
+    pub(crate) emission_interval: u64,
     /// Units of the whole burst.
-    pub(crate) tolerance: u64,
+    pub(crate) burst_tolerance: u64,
     /// The units that a nanosecond has beyond one; in steps, the steps that it has: a fraction of
     /// 2^128, in two halves.
     pub(crate) surplus: [u64; 2],
@@ -51,24 +50,24 @@ pub(crate) struct Limits {
 
 /// The way back from units to ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Inverse {
+pub(crate) struct InverseParams {
     /// What a unit lacks of a nanosecond; in steps, of a step: a fraction of 2^128 in two halves.
     pub(crate) lack: [u64; 2],
     /// Nanoseconds of a step; 1 if time does not go in steps.
     pub(crate) stride: u64,
-    /// As of the limits.
+    /// As of the params.
     pub(crate) start: u64,
 }
 
-impl Limits {
+impl Params {
     pub(crate) const fn new(quota: Quota) -> Self {
         let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
         let interval = period.div_ceil(count);
         let units = interval * count;
         Self {
-            interval: interval as u64,
+            emission_interval: interval as u64,
             // A burst is at most 2^58 nanoseconds, so fewer than 2^59 units.
-            tolerance: interval as u64 * quota.max_burst(),
+            burst_tolerance: interval as u64 * quota.max_burst(),
             surplus: fraction(units - period, period),
             step: 0,
             start: 0,
@@ -84,8 +83,8 @@ impl Limits {
             _ => (fraction(1, period as u128), count),
         };
         Self {
-            interval: 1,
-            tolerance: capacity,
+            emission_interval: 1,
+            burst_tolerance: capacity,
             surplus,
             step,
             start: 0,
@@ -102,45 +101,30 @@ impl Limits {
         self
     }
 
-    /// At most so many, by times that are remembered.
-    pub(crate) const fn timed(most: u64) -> Self {
-        Self {
-            interval: 1,
-            tolerance: most,
-            surplus: [0, 0],
-            step: 0,
-            start: 0,
-        }
+    /// Whether a unit is a nanosecond. Any other ratio, and any step, is a fraction of at least a
+    /// 2^58th, so one half tells.
+    #[inline(always)]
+    pub(crate) const fn is_even(&self) -> bool {
+        self.surplus[0] == 0
     }
 
     /// The units that have passed at a tick.
-    #[inline]
-    pub(crate) const fn at(&self, tick: Tick) -> u64 {
-        let nanos = tick.as_nanos();
-        let nanos = if nanos > LAST_TICK { LAST_TICK } else { nanos };
-        if self.step == 0 {
+    #[inline(always)]
+    pub(crate) const fn units_at(&self, tick: Tick) -> u64 {
+        let nanos = clamped(tick);
+        if self.is_even() {
+            nanos
+        } else if self.step == 0 {
             nanos + part(nanos, self.surplus)
         } else {
             part(nanos.saturating_sub(self.start), self.surplus) * self.step
         }
     }
 
-    /// How long so many units take, rounded up. For people to read: it divides.
-    pub(crate) fn lasting(&self, units: u64) -> Duration {
-        let mut nanos =
-            ((u128::from(units) << 64) / ((1 << 64) + u128::from(self.surplus[0]))) as u64;
-        // With the fraction cut off this is too long by at most one.
-        nanos = nanos.saturating_sub(1);
-        while nanos < LAST_TICK && self.at(Tick::from_nanos(nanos)) < units {
-            nanos += 1;
-        }
-        Duration::from_nanos(nanos)
-    }
-
-    /// The units that take so many nanoseconds, rounded up.
-    pub(crate) fn during(&self, nanos: u64) -> u64 {
-        let nanos = nanos.min(LAST_TICK - 1);
-        self.at(Tick::from_nanos(nanos)) + u64::from(self.surplus != [0, 0] && nanos > 0)
+    /// The first whole unit that has not begun to pass before this tick.
+    pub(crate) const fn units_after(&self, tick: Tick) -> u64 {
+        let begun = self.step == 0 && leaves_a_rest(clamped(tick), self.surplus);
+        self.units_at(tick) + begun as u64
     }
 
     /// The first of the units that pass together with this one: itself, but in steps.
@@ -153,22 +137,22 @@ impl Limits {
 
     /// The units of so many tokens; saturating.
     #[inline]
-    pub(crate) const fn of(&self, tokens: u64) -> u64 {
-        self.interval.saturating_mul(tokens)
+    pub(crate) const fn units_of(&self, tokens: u64) -> u64 {
+        self.emission_interval.saturating_mul(tokens)
     }
 
     /// The whole tokens in so many units.
     pub(crate) const fn tokens(&self, units: u64) -> u64 {
-        units / self.interval
+        units / self.emission_interval
     }
 
     /// The most tokens at once.
     pub(crate) const fn burst(&self) -> u64 {
-        self.tolerance / self.interval
+        self.burst_tolerance / self.emission_interval
     }
 }
 
-impl Inverse {
+impl InverseParams {
     pub(crate) const fn new(quota: Quota) -> Self {
         let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
         let units = period.div_ceil(count) * count;
@@ -179,7 +163,7 @@ impl Inverse {
         }
     }
 
-    /// Of limits in [steps](Limits::stepped).
+    /// Of parameters in [steps](Params::stepped).
     pub(crate) const fn stepped(count: u64, period: u64) -> Self {
         Self {
             lack: fraction(count as u128 - 1, count as u128),
@@ -188,19 +172,10 @@ impl Inverse {
         }
     }
 
-    /// Of limits that [start](Limits::starting) then.
-    pub(crate) const fn of(mut self, limits: &Limits) -> Self {
-        self.start = limits.start;
+    /// Of parameters that [start](Params::starting) then.
+    pub(crate) const fn matching(mut self, params: &Params) -> Self {
+        self.start = params.start;
         self
-    }
-
-    /// Of limits by [times](Limits::timed).
-    pub(crate) const fn timed() -> Self {
-        Self {
-            lack: [0, 0],
-            stride: 1,
-            start: 0,
-        }
     }
 
     /// The first tick at which so many units have passed. Never, if that is after the
@@ -208,9 +183,21 @@ impl Inverse {
     #[inline]
     pub(crate) const fn tick_at(self, units: u64) -> Tick {
         let nanos = (units - part(units, self.lack)).saturating_mul(self.stride);
-        let nanos = nanos.saturating_add(self.start);
-        Tick::from_nanos(if nanos > LAST_TICK { u64::MAX } else { nanos })
+        tick_or_never(nanos.saturating_add(self.start))
     }
+}
+
+/// The nanoseconds of a tick, of which those after the [last](LAST_TICK) are that.
+#[inline(always)]
+pub(crate) const fn clamped(tick: Tick) -> u64 {
+    let nanos = tick.as_nanos();
+    if nanos > LAST_TICK { LAST_TICK } else { nanos }
+}
+
+/// The tick after so many nanoseconds, or never, if that is after the [last](LAST_TICK).
+#[inline(always)]
+pub(crate) const fn tick_or_never(nanos: u64) -> Tick {
+    Tick::from_nanos(if nanos > LAST_TICK { u64::MAX } else { nanos })
 }
 
 /// `numerator / denominator`, which is below 1, as a fraction of 2^128, rounded up.
@@ -234,8 +221,18 @@ const fn part(number: u64, fraction: [u64; 2]) -> u64 {
     ((number * fraction[0] as u128 + low) >> 64) as u64
 }
 
+/// Whether `number` times a fraction of 2^128 is not whole, where the fraction was rounded up and the
+/// exact product is a multiple of at least a 2^58th.
+const fn leaves_a_rest(number: u64, fraction: [u64; 2]) -> bool {
+    let low = (number as u128 * fraction[1] as u128) >> 64;
+    let rest = (number as u128 * fraction[0] as u128 + low) as u64;
+    rest >= 16
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use num_bigint::BigUint;
     use proptest::prelude::*;
 
@@ -268,24 +265,33 @@ mod tests {
         u64::try_from(BigUint::from(tick) * units / period).unwrap()
     }
 
+    /// The same, rounded up.
+    fn naive_up(quota: Quota, tick: u64) -> u64 {
+        let (count, period) = (quota.count(), quota.period_nanos());
+        let units = BigUint::from(period.div_ceil(count)) * count;
+        u64::try_from((BigUint::from(tick) * units + (period - 1)) / period).unwrap()
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
         #[test]
         fn units_are_exact(quota in quota(), tick in tick()) {
-            let limits = Limits::new(quota);
-            prop_assert_eq!(limits.at(Tick::from_nanos(tick)), naive(quota, tick));
+            let params = Params::new(quota);
+            prop_assert_eq!(params.units_at(Tick::from_nanos(tick)), naive(quota, tick));
+            let whole = naive(quota, tick) == naive_up(quota, tick);
+            prop_assert_eq!(params.units_after(Tick::from_nanos(tick)), naive_up(quota, tick));
+            prop_assert!(whole || naive_up(quota, tick) == naive(quota, tick) + 1);
         }
 
         #[test]
         fn the_tick_of_some_units_is_the_first(quota in quota(), tick in tick(), more in 0..3_u64) {
-            let limits = Limits::new(quota);
+            let params = Params::new(quota);
             let units = naive(quota, tick) + more;
-            let first = Inverse::new(quota).tick_at(units).as_nanos();
+            let first = InverseParams::new(quota).tick_at(units).as_nanos();
             if first == u64::MAX {
                 prop_assert!(naive(quota, LAST_TICK) < units);
             } else {
-                prop_assert_eq!(limits.lasting(units), Duration::from_nanos(first));
                 prop_assert!(naive(quota, first) >= units);
                 prop_assert!(first == 0 || naive(quota, first - 1) < units);
             }
@@ -294,21 +300,21 @@ mod tests {
         #[test]
         fn steps_are_exact(quota in quota(), tick in tick(), more in 0..3_u64) {
             let (count, period) = (quota.count(), quota.period_nanos());
-            let limits = Limits::stepped(count, period, count);
+            let params = Params::stepped(count, period, count);
             let units = tick / period * count;
-            prop_assert_eq!(limits.at(Tick::from_nanos(tick)), units);
+            prop_assert_eq!(params.units_at(Tick::from_nanos(tick)), units);
             let units = units + more;
             let first = u128::from(units.div_ceil(count)) * u128::from(period);
             let first = u64::try_from(first).ok().filter(|first| *first <= LAST_TICK);
-            let found = Inverse::stepped(count, period).tick_at(units);
+            let found = InverseParams::stepped(count, period).tick_at(units);
             prop_assert_eq!(found.as_nanos(), first.unwrap_or(u64::MAX));
         }
 
         #[test]
         fn a_burst_fits(quota in quota()) {
-            let limits = Limits::new(quota);
-            prop_assert_eq!(limits.burst(), quota.max_burst());
-            prop_assert!(limits.tolerance < 1 << 60);
+            let params = Params::new(quota);
+            prop_assert_eq!(params.burst(), quota.max_burst());
+            prop_assert!(params.burst_tolerance < 1 << 60);
         }
     }
 
@@ -320,10 +326,10 @@ mod tests {
             (3, 1_000_000_000),
             (1, 1),
         ] {
-            let limits = Limits::new(Quota::new(count, Duration::from_nanos(period)));
+            let params = Params::new(Quota::new(count, Duration::from_nanos(period)));
             for times in [1, 2, 1000, 1_000_003] {
                 let tick = Tick::from_nanos(period * times);
-                assert_eq!(limits.at(tick), limits.of(count * times));
+                assert_eq!(params.units_at(tick), params.units_of(count * times));
             }
         }
     }

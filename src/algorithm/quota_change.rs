@@ -1,0 +1,122 @@
+//! [`QuotaChange`]: what becomes of what was spent when a quota changes.
+
+use super::{Algorithm, Params};
+
+/// What becomes of what was spent, when [the quota changes](crate::RateLimiter::set_quota_with).
+///
+/// Both round what was spent up, so that no change makes anything available: under the default
+/// algorithm to a nanosecond of the rate, under those that count calls to whole calls. A
+/// [sliding window](crate::Algorithm::SlidingWindow) also rounds up what fades of it.
+///
+/// A window of a [`FixedWindow`](crate::Algorithm::FixedWindow) or a
+/// [`SubInterval`](crate::Algorithm::SubInterval) that has begun goes on, as long as one of the new
+/// quota, and what was spent counts in it. So across a change, any time of the shorter period admits
+/// no more than by the larger count (twice that for fixed windows), except for a count that becomes
+/// smaller by [`KeepSpent`](Self::KeepSpent) and larger again within one window.
+///
+/// # Examples
+///
+/// Three of five a second were spent, then the quota becomes twenty:
+///
+/// ```
+/// use tollgate::{Algorithm, Clock, Quota, QuotaChange, RateLimiter};
+///
+/// for (how, available) in [(QuotaChange::KeepSpent, 17), (QuotaChange::Proportional, 8)] {
+///     let limiter = RateLimiter::new(Quota::per_second(5))
+///         .algorithm(Algorithm::SlidingLog)
+///         .clock(Clock::manual());
+///     limiter.try_acquire_many(3)?;
+///     limiter.set_quota_with(Quota::per_second(20), how);
+///     assert_eq!(limiter.available(), available);
+/// }
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum QuotaChange {
+    /// What was spent stays spent in proportion: of half the old burst, half the new one is left.
+    /// [`set_quota`](crate::RateLimiter::set_quota) does this under [the default
+    /// algorithm](crate::Algorithm::Gcra).
+    ///
+    /// A log keeps each charge as often as it takes, at its own time, or only the newest.
+    Proportional,
+    /// What was spent stays spent: the difference of the bursts becomes available, or is taken
+    /// away, down to nothing. What was [forced](crate::RateLimiter::charge) beyond the old burst
+    /// stays owed beyond the new one. [`set_quota`](crate::RateLimiter::set_quota) does this under
+    /// all other algorithms, which count calls.
+    ///
+    /// In a log each charge counts at its own time: so the log goes on to admit at most the new
+    /// count in any new period, also with what it has admitted before, as far as it still has the
+    /// times: the last ones, as many as the old count.
+    KeepSpent,
+}
+
+impl QuotaChange {
+    /// Returns what `set_quota` does.
+    pub(crate) fn by(algorithm: Algorithm) -> Self {
+        match algorithm {
+            Algorithm::Gcra => Self::Proportional,
+            _ => Self::KeepSpent,
+        }
+    }
+
+    /// The backlog under other parameters, in their units, rounded up.
+    pub(crate) fn under(self, owed: u64, old: &Params, new: &Params) -> u64 {
+        let tolerance = [old.burst_tolerance, new.burst_tolerance];
+        self.scaled(
+            owed,
+            tolerance,
+            [old.emission_interval, new.emission_interval],
+        )
+    }
+
+    /// How many of so many calls are kept, if the capacity changes.
+    pub(crate) fn kept(self, calls: u64, old: u64, new: u64) -> u64 {
+        self.scaled(calls, [old, new], [1, 1])
+    }
+
+    /// `owed` and the first of each pair are in old units, the second in new ones.
+    fn scaled(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {
+        let scaled = |units: u64, [old, new]: [u64; 2]| {
+            (u128::from(units) * u128::from(new)).div_ceil(u128::from(old))
+        };
+        let owed = match self {
+            Self::Proportional => scaled(owed, tolerance),
+            Self::KeepSpent => {
+                // What was had at once is not made up for longer than what is had at once now.
+                let spent = scaled(owed.min(tolerance[0]), interval);
+                let beyond = scaled(owed.saturating_sub(tolerance[0]), interval);
+                spent.min(u128::from(tolerance[1])) + beyond
+            }
+        };
+        u64::try_from(owed).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scaled_keeps_what_each_way_says() {
+        // From 10 tokens of 100 units, of which 4 are spent, to 20 of 50, or 2 of 50.
+        let owed = |how: QuotaChange, burst: u64| how.scaled(400, [1000, burst * 50], [100, 50]);
+        assert_eq!(owed(QuotaChange::Proportional, 20), 400);
+        assert_eq!(owed(QuotaChange::KeepSpent, 20), 4 * 50);
+        assert_eq!(owed(QuotaChange::Proportional, 2), 40);
+        assert_eq!(owed(QuotaChange::KeepSpent, 2), 2 * 50);
+        // Three tokens beyond the burst.
+        let beyond = QuotaChange::KeepSpent.scaled(1300, [1000, 100], [100, 50]);
+        assert_eq!(beyond, 250);
+    }
+
+    #[test]
+    fn scaled_rounds_up() {
+        assert_eq!(QuotaChange::Proportional.scaled(1, [3, 2], [1, 1]), 1);
+        assert_eq!(QuotaChange::KeepSpent.scaled(1, [3, 2], [3, 2]), 1);
+        assert_eq!(
+            QuotaChange::Proportional.scaled(u64::MAX, [1, u64::MAX], [1, 1]),
+            u64::MAX
+        );
+    }
+}

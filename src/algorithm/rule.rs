@@ -1,0 +1,192 @@
+//! [`Rule`]: the one face of all algorithms, and [`RuleState`], which is one of them.
+//!
+//! Times are ticks of the limiter's clock, costs are tokens. A rule never reads a clock: every call
+//! that needs the time is given it, and an older time than one that was seen admits less, never
+//! more.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::gcra::Gcra;
+use super::params::clamped;
+use super::sliding_log::{Ring, SlidingLog};
+use super::sliding_window::SlidingWindow;
+use super::{Algorithm, InverseParams, Params, QuotaChange, Tat};
+use crate::quota::Quota;
+use crate::time::Tick;
+
+/// What a limiter took for one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Receipt {
+    /// Where the charge stands among all charges of its rule, for the rule to find it again.
+    pub(crate) ticket: u64,
+    /// How often the limiter had begun to number charges anew. The rule leaves that to the limiter.
+    pub(crate) generation: u64,
+    pub(crate) cost: u64,
+    pub(crate) at: Tick,
+    /// The backlog just after the charge, where the rule can tell: in its own units.
+    pub(crate) owed: u64,
+}
+
+/// How one algorithm decides.
+pub(crate) trait Rule {
+    /// The most that can be had at once.
+    fn capacity(&self) -> u64;
+
+    /// The first tick at which `cost` fits after `behind` has been charged before it, each part of
+    /// it when it is due: exact if `behind` is 0, and the earliest possible otherwise. A cost above
+    /// the capacity fits when the backlog is empty. Never is the last tick there is.
+    fn due(&self, behind: u128, cost: u64) -> Tick;
+
+    /// Charges at a tick, whatever the backlog is. The cost of the receipt is what there was room
+    /// for.
+    fn charge(&mut self, at: Tick, cost: u64) -> Receipt;
+
+    /// As [`charge`](Self::charge), of a waiter that became due some time within the nanosecond
+    /// that ends at this tick.
+    fn grant(&mut self, at: Tick, cost: u64) -> Receipt {
+        self.charge(at, cost)
+    }
+
+    /// Gives back up to `cost` of a charge, as far as time has not paid it off, and returns how much
+    /// that was, in units of the rule.
+    fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64;
+
+    /// The tokens that are missing from the capacity at a tick, rounded up.
+    fn backlog(&mut self, now: Tick) -> u64;
+
+    /// The first tick at which the backlog is empty.
+    fn reset(&self) -> Tick;
+
+    /// The backlog just after a charge, and when that was, or will be, paid off; or what of this is
+    /// known still.
+    fn after(&mut self, receipt: &Receipt) -> (u64, Tick) {
+        (self.backlog(receipt.at), self.reset())
+    }
+
+    /// The earliest tick as of which a late waiter is charged, if at most so many tokens are made up
+    /// for; or, if that was not chosen, as many as come in 10 ms, and at least 1.
+    fn earliest(&self, now: Tick, most: Option<u64>) -> Tick;
+
+    /// Whether the clock seems to have been set back.
+    fn is_ahead_of(&self, now: Tick) -> bool;
+
+    /// Changes the quota, and returns `false` if it says the same as before, perhaps in other words.
+    fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool;
+
+    /// Forgets all charges.
+    fn clear(&mut self);
+
+    /// Receipts so far will not be given back any more.
+    fn forget_receipts(&mut self) {}
+}
+
+/// The rule of a limiter.
+#[derive(Clone)]
+pub(crate) enum RuleState {
+    Gcra(Gcra),
+    SlidingWindow(SlidingWindow),
+    SlidingLog(SlidingLog),
+}
+
+impl RuleState {
+    /// A rule to which nothing was charged. With `aligned`, windows begin at the multiples of their
+    /// length also after the quota has changed.
+    pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool) -> Self {
+        match algorithm {
+            Algorithm::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(quota)),
+            Algorithm::SlidingLog => Self::SlidingLog(SlidingLog::new(quota)),
+            _ => Self::Gcra(Gcra::new(algorithm, quota, aligned)),
+        }
+    }
+
+    /// The rule whose whole state is a word, which decisions without the lock change as well.
+    fn gcra(&self) -> Option<&Gcra> {
+        match self {
+            Self::Gcra(gcra) => Some(gcra),
+            _ => None,
+        }
+    }
+
+    /// Whether it can be decided without the lock.
+    pub(crate) fn is_in_word(&self) -> bool {
+        self.gcra().is_some()
+    }
+
+    /// Stops all decisions without the lock: takes the word over, as they have left it.
+    pub(crate) fn lock(&mut self, tat: Tat) {
+        match self {
+            Self::Gcra(gcra) => gcra.tat = tat,
+            Self::SlidingLog(log) => log.lock(),
+            Self::SlidingWindow(_) => {}
+        }
+    }
+
+    /// Allows decisions without the lock again, after the word was published.
+    pub(crate) fn unlock(&self) {
+        if let Self::SlidingLog(log) = self {
+            log.unlock();
+        }
+    }
+
+    /// What decides calls of cost 1 without the lock, if that is not the word.
+    pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
+        match self {
+            Self::SlidingLog(log) => Some(log.ring()),
+            _ => None,
+        }
+    }
+
+    /// The word, for decisions without the lock.
+    pub(crate) fn tat(&self) -> Tat {
+        self.gcra().map_or(Tat::from_units(0), |gcra| gcra.tat)
+    }
+
+    /// What decisions without the lock go by, or at least the capacity.
+    pub(crate) fn params(&self) -> (Params, InverseParams) {
+        match self.gcra() {
+            Some(gcra) => (gcra.params, gcra.inverse),
+            None => (
+                Params::stepped(1, 1, self.capacity()),
+                InverseParams::stepped(1, 1),
+            ),
+        }
+    }
+
+    /// What tickets of decisions without the lock count from.
+    pub(crate) fn refunded(&self) -> u64 {
+        self.gcra().map_or(0, |gcra| gcra.refunds.total())
+    }
+}
+
+impl Deref for RuleState {
+    type Target = dyn Rule;
+
+    fn deref(&self) -> &(dyn Rule + 'static) {
+        match self {
+            Self::Gcra(rule) => rule,
+            Self::SlidingWindow(rule) => rule,
+            Self::SlidingLog(rule) => rule,
+        }
+    }
+}
+
+impl DerefMut for RuleState {
+    fn deref_mut(&mut self) -> &mut (dyn Rule + 'static) {
+        match self {
+            Self::Gcra(rule) => rule,
+            Self::SlidingWindow(rule) => rule,
+            Self::SlidingLog(rule) => rule,
+        }
+    }
+}
+
+/// The earliest tick as of which a late waiter is charged, as [`Rule::earliest`], where so many come
+/// in a period.
+pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64) -> Tick {
+    let (count, period) = (u128::from(count), u128::from(period));
+    let most = most.map_or((10_000_000 * count / period).max(1), u128::from);
+    let nanos = most.saturating_mul(period).div_ceil(count);
+    let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+    Tick::from_nanos(clamped(now).saturating_sub(nanos))
+}

@@ -1,0 +1,312 @@
+//! The log beside a model that keeps the tick of every charge, and its limits.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+
+/// One of a charge.
+#[derive(Clone, Copy, Debug)]
+struct Unit {
+    charge: usize,
+    tick: u64,
+}
+
+/// All that was ever charged, one by one, in its order.
+#[derive(Clone, Debug)]
+struct Model {
+    most: usize,
+    period: u64,
+    units: Vec<Unit>,
+    /// The first so many had no slot when the ring was rewritten last.
+    without_slot: usize,
+}
+
+impl Model {
+    fn counts(&self, unit: Unit, now: u64) -> bool {
+        unit.tick.saturating_add(self.period) > now
+    }
+
+    fn used(&self, now: u64) -> usize {
+        let used = self.units.iter().filter(|unit| self.counts(**unit, now));
+        used.count()
+    }
+
+    /// The first tick from `now` on at which so many fit.
+    fn due(&self, now: u64, cost: u64) -> u64 {
+        let cost = (cost as usize).min(self.most);
+        let ends = self.units.iter().map(|unit| unit.tick + self.period);
+        let ticks = ends.filter(|end| *end > now).chain([now]);
+        let fits = |tick: &u64| self.used(*tick) + cost <= self.most;
+        ticks.filter(fits).min().expect("at the end all are paid")
+    }
+
+    fn due_behind(&self, now: u64, behind: u64, cost: u64) -> u64 {
+        let (mut model, mut now) = (self.clone(), now);
+        for _ in 0..behind {
+            now = model.due(now, 1);
+            model.charge(usize::MAX, now, 1);
+        }
+        model.due(now, cost)
+    }
+
+    /// Each now, or a period after the one `most` before it.
+    fn charge(&mut self, charge: usize, now: u64, cost: u64) -> u64 {
+        for charged in 0..cost {
+            let before = self.units.len().checked_sub(self.most);
+            let free = before.map_or(0, |before| self.units[before].tick + self.period);
+            let tick = free.max(now);
+            if tick > LAST_TICK {
+                return charged;
+            }
+            self.units.push(Unit { charge, tick });
+        }
+        cost
+    }
+
+    fn take_ahead(&mut self, now: u64) -> Vec<Unit> {
+        let past = self.units.iter().filter(|unit| unit.tick <= now).count();
+        self.units.split_off(past)
+    }
+
+    /// Forgets those in whose slots others are.
+    fn forget_replaced(&mut self, now: u64) {
+        let mut ahead = self.take_ahead(now);
+        let in_slots = self.units.len().saturating_sub(self.most);
+        if self.without_slot < in_slots {
+            self.units.drain(self.without_slot..in_slots);
+        }
+        self.units.append(&mut ahead);
+    }
+
+    fn give_back(&mut self, charge: usize, cost: u64, now: u64) -> u64 {
+        self.forget_replaced(now);
+        let mut given = 0;
+        while given < cost {
+            let is_of_it = |unit: &Unit| unit.charge == charge && self.counts(*unit, now);
+            let Some(number) = self.units.iter().rposition(is_of_it) else {
+                break;
+            };
+            self.units.remove(number);
+            given += 1;
+        }
+        if given > 0 {
+            let ahead = self.take_ahead(now);
+            self.without_slot = self.units.len().saturating_sub(self.most);
+            for unit in ahead {
+                self.charge(unit.charge, now, 1);
+            }
+        }
+        given
+    }
+
+    fn forget_charges(&mut self) {
+        let units = self.units.iter_mut();
+        units.for_each(|unit| unit.charge = usize::MAX);
+    }
+
+    fn keep(&mut self, most: usize, period: u64, now: u64) {
+        self.forget_replaced(now);
+        let ahead = self.take_ahead(now).len();
+        (self.most, self.period) = (most, period);
+        self.forget_charges();
+        self.without_slot = self.units.len().saturating_sub(most);
+        self.charge(usize::MAX, now, ahead as u64);
+    }
+
+    fn scale(&mut self, most: usize, period: u64, now: u64) {
+        let used = self.used(now);
+        let owed = (used * most).div_ceil(self.most);
+        let ahead = self.take_ahead(now).len();
+        let made: Vec<u64> = (self.units.iter())
+            .filter(|unit| self.counts(**unit, now))
+            .map(|unit| unit.tick)
+            .collect();
+        let (past, ahead) = if owed <= used {
+            let gone = (used - owed).min(made.len());
+            (made[gone..].to_vec(), ahead - (used - owed - gone))
+        } else {
+            let ahead = (ahead * owed).div_ceil(used);
+            let each = |back| made[made.len() - 1 - back * made.len() / (owed - ahead)];
+            (
+                (0..(owed - ahead).min(most)).rev().map(each).collect(),
+                ahead,
+            )
+        };
+        (self.most, self.period) = (most, period);
+        let charge = usize::MAX;
+        self.units = past.into_iter().map(|tick| Unit { charge, tick }).collect();
+        self.without_slot = self.units.len().saturating_sub(most);
+        self.charge(charge, now, ahead as u64);
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Claim,
+    Try(u64),
+    Charge(u64),
+    GiveBack(Index, u64),
+    Advance(u64),
+    Change(u64, u64, bool),
+    Clear,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => Just(Step::Claim),
+        4 => (1..6_u64).prop_map(Step::Try),
+        3 => (1..24_u64).prop_map(Step::Charge),
+        5 => (any::<Index>(), 1..24_u64).prop_map(|(which, cost)| Step::GiveBack(which, cost)),
+        10 => prop_oneof![0..60_u64, 0..400_u64].prop_map(Step::Advance),
+        2 => (1..8_u64, 8..120_u64, any::<bool>())
+            .prop_map(|(count, period, scales)| Step::Change(count, period, scales)),
+        1 => Just(Step::Clear),
+    ]
+}
+
+fn quota(count: u64, period: u64) -> Quota {
+    Quota::new(count, Duration::from_nanos(period))
+}
+
+/// A log and its model.
+struct Pair {
+    log: SlidingLog,
+    model: Model,
+    now: u64,
+    /// Tickets of charges that were not given back, how much, and the number of the charge.
+    charges: Vec<(u64, u64, usize)>,
+    number: usize,
+}
+
+impl Pair {
+    fn new(count: u64, period: u64, now: u64) -> Self {
+        Self {
+            log: SlidingLog::new(quota(count, period)),
+            model: Model {
+                most: count as usize,
+                period,
+                units: Vec::new(),
+                without_slot: 0,
+            },
+            now,
+            charges: Vec::new(),
+            number: 0,
+        }
+    }
+
+    fn charged(&mut self, ticket: u64, cost: u64) {
+        self.charges.push((ticket, cost, self.number));
+        self.number += 1;
+    }
+
+    fn charge(&mut self, cost: u64) {
+        let fitting = self.model.charge(self.number, self.now, cost);
+        let charge = self.log.charge(self.now, cost);
+        assert_eq!(charge.cost, fitting);
+        self.charged(charge.ticket, fitting);
+    }
+
+    fn run(&mut self, step: Step) {
+        let now = self.now;
+        match step {
+            Step::Claim => match self.log.ring().try_charge(now) {
+                Claim::Charged { ticket } => {
+                    assert_eq!(self.model.due(now, 1), now);
+                    self.model.charge(self.number, now, 1);
+                    self.charged(ticket, 1);
+                }
+                Claim::Denied { due } => assert_eq!(due, self.model.due(now, 1)),
+                Claim::Locked => {
+                    assert!(self.model.units.last().is_some_and(|unit| unit.tick > now));
+                }
+            },
+            Step::Advance(nanos) => self.now = (now + nanos).min(LAST_TICK),
+            _ => {
+                self.log.lock();
+                self.run_locked(step);
+                self.log.unlock();
+            }
+        }
+        self.log.lock();
+        self.assert_same();
+        self.log.unlock();
+    }
+
+    fn run_locked(&mut self, step: Step) {
+        let now = self.now;
+        match step {
+            Step::Try(cost) => {
+                let cost = cost.min(self.model.most as u64);
+                if self.log.due(0, cost) <= now {
+                    self.charge(cost);
+                }
+            }
+            Step::Charge(cost) => self.charge(cost),
+            Step::GiveBack(which, cost) if !self.charges.is_empty() => {
+                let which = which.index(self.charges.len());
+                let (ticket, charged, number) = self.charges.remove(which);
+                let cost = cost.min(charged);
+                let given = self.log.give_back(ticket, cost, now);
+                assert_eq!(given, self.model.give_back(number, cost, now));
+            }
+            Step::Change(count, period, scales) => {
+                self.log.change(quota(count, period), scales, now);
+                if scales {
+                    self.model.scale(count as usize, period, now);
+                } else {
+                    self.model.keep(count as usize, period, now);
+                }
+            }
+            Step::Clear => {
+                self.log.clear();
+                self.model.units.clear();
+                self.model.without_slot = 0;
+            }
+            _ => {}
+        }
+    }
+
+    fn assert_same(&mut self) {
+        let now = self.now;
+        let (log, model) = (&mut self.log, &self.model);
+        assert_eq!(log.backlog(now), model.used(now) as u64);
+        let last = model.units.iter().map(|unit| unit.tick + model.period);
+        assert_eq!(log.reset().max(now), last.max().unwrap_or(0).max(now));
+        assert_eq!(log.due(0, 0), 0);
+        for cost in 1..=model.most as u64 + 1 {
+            assert_eq!(log.due(0, cost).max(now), model.due(now, cost));
+            for behind in [1, 2, 5, 11] {
+                let due = log.due(behind.into(), cost).max(now);
+                let exact = model.due_behind(now, behind, cost);
+                if model.used(now) >= model.most {
+                    assert_eq!(due, exact);
+                } else {
+                    assert!(due <= exact);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(200)
+    })]
+
+    #[test]
+    fn log_agrees_with_model(
+        count in 1..8_u64,
+        period in 8..120_u64,
+        start in prop_oneof![0..3_u64, Just(1 << 40)],
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut pair = Pair::new(count, period, start);
+        for step in steps {
+            pair.run(step);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Limiters of keys: what [`keyed`](crate::keyed) needs of a limiter beyond its public methods.
+//!
+//! A key whose calls need not wait is a [`Tat`] and nothing else, and its charges are made there.
+//! When a call has to wait, the key gets a limiter of its own, which begins with that. Then the
+//! tickets of charges that were made before go on in it, so that they can be refunded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acquire::AcquireOwned;
+use super::charge::Charge;
+use super::config::Config;
+use super::limiter::RateLimiter;
+use super::options::Oversize;
+use super::shared::Shared;
+use crate::algorithm::{Algorithm, Tat};
+use crate::error::{AcquireError, ErrorKind};
+use crate::quota::Quota;
+use crate::sync::{Ordering, fence};
+use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
+
+/// What the limiters of all keys have in common.
+pub(crate) struct Template(Arc<Shared>);
+
+/// The limiter of one key.
+#[derive(Clone)]
+pub(crate) struct DedicatedLimiter(Arc<RateLimiter>);
+
+impl RateLimiter {
+    /// Its quota and its options, for the limiters of many keys.
+    pub(crate) fn template(&self) -> Template {
+        let (quota, config) = self.chosen();
+        let config = Config {
+            aligned: true,
+            ..config.clone()
+        };
+        Template(Shared::new(quota, config))
+    }
+}
+
+impl Template {
+    pub(crate) fn clock(&self) -> &Clock {
+        self.0.clock()
+    }
+
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.0.config.algorithm
+    }
+
+    /// Whether more than the burst is refused.
+    pub(crate) fn refuses_oversize(&self) -> bool {
+        self.0.config.oversize == Oversize::Refuse
+    }
+
+    /// Refused until `due`.
+    pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
+        self.0.limited(due, now)
+    }
+
+    /// Refused as there is no room for another key; perhaps in so many nanoseconds.
+    pub(crate) fn no_room(&self, after: Option<u64>) -> AcquireError {
+        match after {
+            Some(nanos) => {
+                let after = self.0.jittered(Duration::from_nanos(nanos));
+                AcquireError::too_many_keys(after)
+            }
+            None => AcquireError::new(ErrorKind::TooManyKeys),
+        }
+    }
+
+    /// A limiter with a backlog.
+    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> DedicatedLimiter {
+        let config = self.0.config.clone();
+        let shared = Shared::owing(quota, config, generation, tat);
+        DedicatedLimiter(Arc::new(RateLimiter::of_shared(shared)))
+    }
+}
+
+impl DedicatedLimiter {
+    /// Returns where its backlog ends, if nothing would be lost by forgetting all else about it:
+    /// nobody else has it, nobody waits, it is open, and every charge that was ever made is paid
+    /// off. Only where nobody can get it meanwhile.
+    pub(crate) fn try_reclaim(&self, now: Tick) -> Option<(Tat, Quota)> {
+        let shared = self.0.shared();
+        if Arc::strong_count(&self.0) > 1 || Arc::strong_count(shared) > 1 {
+            return None;
+        }
+        // Pairs with the release by which others have dropped it: what they did is seen.
+        fence(Ordering::Acquire);
+        let unit = shared.params.load().units_at(now);
+        let tat = shared.state.load().tat();
+        let tickets = tat.end().checked_add(shared.params.refunded())?;
+        if tickets > unit {
+            return None;
+        }
+        let queue = shared.queue();
+        let is_idle = queue.waiting() == 0 && !queue.is_closed();
+        is_idle.then_some((tat, queue.quota))
+    }
+
+    /// Returns the limiter that it is.
+    pub(crate) fn limiter(&self) -> &RateLimiter {
+        &self.0
+    }
+
+    pub(crate) fn acquire(self, cost: u64) -> Waiting<AcquireOwned> {
+        self.0.acquire_many_owned(cost)
+    }
+
+    pub(crate) fn refund(&self, charge: &Charge, cost: u64) {
+        self.0.shared().refund(charge, cost);
+    }
+}

@@ -1,0 +1,208 @@
+//! The word of a limiter, and the parameters beside it, for decisions without the lock.
+//!
+//! The word is a [`Tat`] in 60 bits with four bits on top: three of the epoch, which counts changes
+//! of what the number means, and `LOCKED`, which says that the lock has to be taken: somebody waits,
+//! the limiter is closed or is being changed, or its rule is not in the word.
+//!
+//! 1. While `LOCKED` is set, only the holder of the lock writes the word, so a try cannot pass a
+//!    waiter, and cannot overtake the holder.
+//! 2. A decision without the lock loads the word (acquire), then the parameters, and changes the
+//!    word by a compare-exchange (acquire and release). If that succeeds, the parameters belonged to
+//!    the word: they are written only while `LOCKED` is set, and `LOCKED` is set by a
+//!    read-modify-write of the same word. A decision that read a parameter which was written later
+//!    would have exchanged the word before `LOCKED` was set, and so would have read what was not
+//!    written yet.
+//! 3. A change of the quota, a refund and whatever else changes the parameters begins the next
+//!    epoch. The store that lets others decide again publishes it (release), so a load of that word
+//!    (acquire) finds the parameters that belong to it, and an exchange that was prepared with older
+//!    ones fails. After eight of them epochs repeat; then the number would have to be the same as
+//!    well, in new units at a new time, or after just as much was taken as was refunded.
+//! 4. A refusal changes nothing, so nothing proves it: it looks at the word once more.
+
+use crate::algorithm::{InverseParams, MAX_TAT, Params, RuleState, Tat, tick_or_never};
+use crate::sync::{AtomicU64, Ordering, fence};
+use crate::time::Tick;
+
+const LOCKED: u64 = 1 << 63;
+const EPOCH_SHIFT: u32 = 60;
+const EPOCHS: u64 = 0b111 << EPOCH_SHIFT;
+
+/// The word.
+pub(super) struct AtomicState(AtomicU64);
+
+/// The word at some moment.
+#[derive(Clone, Copy)]
+pub(super) struct StateSnapshot(u64);
+
+impl StateSnapshot {
+    #[inline(always)]
+    pub(super) fn is_locked(self) -> bool {
+        self.0 & LOCKED != 0
+    }
+
+    #[inline(always)]
+    pub(super) fn tat(self) -> Tat {
+        Tat::from_units(self.0 & MAX_TAT)
+    }
+
+    /// Returns the word with another time, in the same epoch.
+    #[inline(always)]
+    pub(super) fn with(self, tat: Tat) -> Self {
+        Self(self.0 & !MAX_TAT | tat.end())
+    }
+
+    /// Returns the word in the next epoch.
+    pub(super) fn next_epoch(self) -> Self {
+        let epoch = self.0.wrapping_add(1 << EPOCH_SHIFT) & EPOCHS;
+        Self(self.0 & !EPOCHS | epoch)
+    }
+}
+
+impl AtomicState {
+    /// The word of a limiter to which nothing was charged.
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self) -> StateSnapshot {
+        // Pairs with the release of `store`: the parameters are those of this epoch, or later ones.
+        StateSnapshot(self.0.load(Ordering::Acquire))
+    }
+
+    /// Changes the time, if nothing has changed since the snapshot.
+    #[inline(always)]
+    pub(super) fn exchange(&self, seen: StateSnapshot, tat: Tat) -> bool {
+        // Release: the parameters were read before. Pairs with the acquire of `lock`, which comes
+        // before they are written.
+        self.0
+            .compare_exchange(
+                seen.0,
+                seen.with(tat).0,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+
+    /// Whether the parameters that were read since belong to the snapshot.
+    #[inline(always)]
+    pub(super) fn confirms(&self, seen: StateSnapshot) -> bool {
+        // A thread that has read a parameter which was written since `LOCKED` was set finds it set
+        // here.
+        fence(Ordering::Acquire);
+        let now = self.0.load(Ordering::Relaxed);
+        (now ^ seen.0) & (LOCKED | EPOCHS) == 0
+    }
+
+    /// Keeps everybody from deciding without the lock. Only with the lock.
+    pub(super) fn lock(&self) -> StateSnapshot {
+        StateSnapshot(self.0.fetch_or(LOCKED, Ordering::AcqRel))
+    }
+
+    /// Writes the word, and lets others decide without the lock, or not. Only with the lock, after
+    /// [`lock`](Self::lock).
+    pub(super) fn store(&self, state: StateSnapshot, locked: bool) {
+        let word = if locked {
+            state.0 | LOCKED
+        } else {
+            state.0 & !LOCKED
+        };
+        self.0.store(word, Ordering::Release);
+    }
+}
+
+/// What decisions without the lock go by. Written with the lock, while the word is locked.
+pub(super) struct SharedParams {
+    emission_interval: AtomicU64,
+    burst_tolerance: AtomicU64,
+    surplus: [AtomicU64; 2],
+    /// Units that were given back.
+    refunded: AtomicU64,
+    /// How often charges began to be numbered anew.
+    generation: AtomicU64,
+    lack: [AtomicU64; 2],
+    step: AtomicU64,
+    stride: AtomicU64,
+    start: AtomicU64,
+}
+
+impl SharedParams {
+    pub(super) fn new() -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            emission_interval: zero(),
+            burst_tolerance: zero(),
+            surplus: [zero(), zero()],
+            refunded: zero(),
+            generation: zero(),
+            lack: [zero(), zero()],
+            step: zero(),
+            stride: zero(),
+            start: zero(),
+        }
+    }
+
+    /// The [word](AtomicState) has to prove that they belong together.
+    #[inline(always)]
+    pub(super) fn load(&self) -> Params {
+        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
+        let mut params = Params {
+            emission_interval: read(&self.emission_interval),
+            burst_tolerance: read(&self.burst_tolerance),
+            surplus: [read(&self.surplus[0]), 0],
+            step: 0,
+            start: 0,
+        };
+        if !params.is_even() {
+            params.surplus[1] = read(&self.surplus[1]);
+            params.step = read(&self.step);
+            params.start = read(&self.start);
+        }
+        params
+    }
+
+    /// The first tick at which so many units have passed. As [`load`](Self::load).
+    #[inline(always)]
+    pub(super) fn tick_at(&self, params: &Params, units: u64) -> Tick {
+        if params.is_even() {
+            return tick_or_never(units);
+        }
+        let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
+        let inverse = InverseParams {
+            lack: [read(&self.lack[0]), read(&self.lack[1])],
+            stride: read(&self.stride),
+            start: params.start,
+        };
+        inverse.tick_at(units)
+    }
+
+    #[inline(always)]
+    pub(super) fn refunded(&self) -> u64 {
+        self.refunded.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    pub(super) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Relaxed)
+    }
+
+    /// Only while the word is locked, or before anybody else has it.
+    pub(super) fn store(&self, rule: &RuleState, generation: u64) {
+        // After `LOCKED`, for those who confirm what they have read.
+        fence(Ordering::Release);
+        let write = |param: &AtomicU64, value| param.store(value, Ordering::Relaxed);
+        let (params, inverse) = rule.params();
+        write(&self.emission_interval, params.emission_interval);
+        write(&self.burst_tolerance, params.burst_tolerance);
+        write(&self.surplus[0], params.surplus[0]);
+        write(&self.surplus[1], params.surplus[1]);
+        write(&self.refunded, rule.refunded());
+        write(&self.generation, generation);
+        write(&self.lack[0], inverse.lack[0]);
+        write(&self.lack[1], inverse.lack[1]);
+        write(&self.step, params.step);
+        write(&self.stride, inverse.stride);
+        write(&self.start, params.start);
+    }
+}
