@@ -16,7 +16,7 @@ use std::time::Duration;
 use loom::thread;
 use tollgate::keyed::{Acquire, OwnedKey};
 use tollgate::{
-    AtCap, Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore,
+    Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, WhenFull,
 };
 
 /// The same in every run, unlike the one that is used by default.
@@ -34,12 +34,12 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn users(max_keys: usize, at_cap: AtCap) -> (Arc<Users>, ManualClock) {
+fn users(max_keys: usize, when_full: WhenFull) -> (Arc<Users>, ManualClock) {
     let clock = Clock::manual();
     clock.advance(100 * SECOND);
-    let users = Keyed::<u32, RateLimiter>::new(Quota::per_second(1))
+    let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1))
         .max_keys(max_keys)
-        .at_cap(at_cap)
+        .when_full(when_full)
         .clock(&clock)
         .hasher(Hashing::default());
     // It is made at the first use, by an `OnceLock`, of which loom knows nothing.
@@ -48,7 +48,7 @@ fn users(max_keys: usize, at_cap: AtCap) -> (Arc<Users>, ManualClock) {
 }
 
 fn slots(max_keys: usize) -> Arc<Slots> {
-    let slots = Keyed::<u32, Semaphore>::new(1)
+    let slots = Keyed::<u32, _>::semaphores(1)
         .max_keys(max_keys)
         .hasher(Hashing::default());
     assert_eq!(slots.key(&0).available_permits(), 1);
@@ -96,7 +96,7 @@ impl Waiter {
 #[test]
 fn of_two_who_bring_the_same_key_one_is_admitted() {
     model(|| {
-        let (users, _clock) = users(2, AtCap::Refuse);
+        let (users, _clock) = users(2, WhenFull::Reject);
         let other = {
             let users = Arc::clone(&users);
             thread::spawn(move || users.key(&1).try_acquire().is_ok())
@@ -110,7 +110,7 @@ fn of_two_who_bring_the_same_key_one_is_admitted() {
 #[test]
 fn of_two_new_keys_and_one_place_one_is_refused() {
     model(|| {
-        let (users, _clock) = users(1, AtCap::Refuse);
+        let (users, _clock) = users(1, WhenFull::Reject);
         let other = {
             let users = Arc::clone(&users);
             thread::spawn(move || users.key(&1).try_acquire().map(drop))
@@ -126,7 +126,7 @@ fn of_two_new_keys_and_one_place_one_is_refused() {
 #[test]
 fn an_evicted_key_is_not_used_any_more() {
     model(|| {
-        let (users, _clock) = users(1, AtCap::Evict);
+        let (users, _clock) = users(1, WhenFull::Evict);
         users.key(&1).try_acquire().unwrap();
         let other = {
             let users = Arc::clone(&users);
@@ -144,7 +144,7 @@ fn an_evicted_key_is_not_used_any_more() {
 #[test]
 fn a_joiner_and_an_eviction_do_not_miss_each_other() {
     model(|| {
-        let (users, clock) = users(1, AtCap::Evict);
+        let (users, clock) = users(1, WhenFull::Evict);
         users.key(&1).try_acquire().unwrap();
         let mut waiter = Waiter::new(&users, 1);
         let other = {
@@ -169,7 +169,7 @@ fn a_joiner_and_an_eviction_do_not_miss_each_other() {
 #[test]
 fn a_try_and_a_limiter_that_is_taken_back_lose_nothing() {
     model(|| {
-        let (users, clock) = users(2, AtCap::Refuse);
+        let (users, clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         let waiter = Waiter::new(&users, 1);
         let mut waiter = waiter;
@@ -191,7 +191,7 @@ fn a_try_and_a_limiter_that_is_taken_back_lose_nothing() {
 #[test]
 fn a_joiner_and_a_try_share_what_there_is() {
     model(|| {
-        let (users, clock) = users(2, AtCap::Refuse);
+        let (users, clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         clock.advance(SECOND);
         let mut waiter = Waiter::new(&users, 1);
@@ -212,7 +212,7 @@ fn a_joiner_and_a_try_share_what_there_is() {
 #[test]
 fn a_refund_and_a_joiner_do_not_miss_each_other() {
     model(|| {
-        let (users, _clock) = users(2, AtCap::Refuse);
+        let (users, _clock) = users(2, WhenFull::Reject);
         let charge = users.key(&1).try_acquire().unwrap();
         let mut waiter = Waiter::new(&users, 1);
         let other = {
@@ -232,7 +232,7 @@ fn a_refund_and_a_joiner_do_not_miss_each_other() {
 #[test]
 fn a_close_and_a_joiner_do_not_miss_each_other() {
     model(|| {
-        let (users, _clock) = users(2, AtCap::Refuse);
+        let (users, _clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&wakes));
@@ -261,7 +261,7 @@ fn a_close_and_a_joiner_do_not_miss_each_other() {
 #[test]
 fn of_two_quotas_that_are_set_at_once_one_holds_for_all_keys() {
     model(|| {
-        let (users, _clock) = users(2, AtCap::Refuse);
+        let (users, _clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         let mut waiter = Waiter::new(&users, 1);
         assert!(waiter.poll().is_pending());
@@ -279,7 +279,7 @@ fn of_two_quotas_that_are_set_at_once_one_holds_for_all_keys() {
 #[test]
 fn a_quota_and_a_joiner_do_not_miss_each_other() {
     model(|| {
-        let (users, clock) = users(2, AtCap::Refuse);
+        let (users, clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         let other = {
             let users = Arc::clone(&users);

@@ -117,6 +117,12 @@ impl Template {
         }
     }
 
+    /// Refused as the line is full, if that can be of nobody; else there would be a place after this.
+    pub(crate) fn queue_full(&self, after: std::time::Duration) -> Option<AcquireError> {
+        let none = self.0.config.max_waiters() == 0;
+        none.then(|| AcquireError::queue_full(self.0.jittered(after)))
+    }
+
     /// A limiter that owes something already.
     pub(crate) fn promote(&self, quota: Quota, generation: u64, debt: Debt) -> Promoted {
         let core = Core::new(quota, self.0.config.clone());
@@ -150,11 +156,6 @@ impl Promoted {
             .checked_add(core.refunded.load(Ordering::Relaxed))?;
         let idle = lines.len() == 0 && !lines.is_closed();
         (idle && tickets <= unit).then(|| (end, lines.quota().unwrap_or(quota)))
-    }
-
-    /// Its quota as it is now, if this was the first.
-    pub(crate) fn quota(&self, first: Quota) -> Quota {
-        self.0.lock().quota().unwrap_or(first)
     }
 
     /// As the limiter that it is, which had this quota first.

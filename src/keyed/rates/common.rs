@@ -1,0 +1,324 @@
+//! The limits of all keys of a rate, in use: how calls decide under the lock of a shard.
+//!
+//! 1. The clock is read before the lock, except when it was set back. An older time admits less,
+//!    never more.
+//! 2. The quota of a key, if it has its own, is asked for when the key comes, before the lock.
+
+use std::sync::{Arc, OnceLock};
+
+use hashbrown::HashTable;
+
+use super::super::contents::{Contents, Evictability, Slot};
+use super::super::map::{Entry, Held, spread};
+use super::shard_state::{ShardState, Terms};
+use super::slot::{Dedicated, Kept, Own, RateSlot};
+use crate::algorithm::Debt;
+use crate::error::AcquireError;
+use crate::quota::Quota;
+use crate::rate::{Charge, Template};
+use crate::sync::{Mutex, lock};
+use crate::time::{Clock, Counter, Runtimes, Tick};
+use crate::wait::budget;
+
+/// How many quotas are shared by the keys that have them.
+const SHARED: usize = 16;
+
+/// Returns the quota of a key.
+pub(super) type QuotaOf<K> = Arc<dyn Fn(&K) -> Quota + Send + Sync>;
+
+/// What all keys have in common.
+pub struct Rates<K> {
+    pub(super) template: Template,
+    /// The clock of the system, if it is that.
+    counter: Option<Counter>,
+    quota_of: Option<QuotaOf<K>>,
+    /// Where the terms of a quota would be, whatever is there.
+    shared: [OnceLock<Arc<Terms>>; SHARED],
+    /// What applies to all keys, as soon as their shards have taken it over. The last lock that is
+    /// taken.
+    pub(super) terms: Mutex<Terms>,
+    /// The runtimes in which it was used, if it lives on their time.
+    runtimes: Mutex<Runtimes>,
+}
+
+/// A charge, or the limiter that decides about it.
+pub(super) type Entered = Result<Charge, Dedicated>;
+
+impl<K> Rates<K> {
+    pub(super) fn new(template: Template, quota: Quota, quota_of: Option<QuotaOf<K>>) -> Self {
+        let terms = Terms::new(template.algorithm(), quota);
+        Self {
+            counter: template.clock().counter(),
+            template,
+            quota_of,
+            shared: Default::default(),
+            terms: Mutex::new(terms),
+            runtimes: Mutex::new(Runtimes::default()),
+        }
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        self.template.clock()
+    }
+
+    /// Whether keys have quotas of their own.
+    #[inline]
+    pub(super) fn has_own(&self) -> bool {
+        self.quota_of.is_some()
+    }
+
+    /// Whether the runtime that a call is in may be another one than that of the last call, and time
+    /// goes by runtimes.
+    #[inline]
+    pub(super) fn is_of_runtime(&self) -> bool {
+        self.counter.is_none() && self.clock().is_of_runtime()
+    }
+
+    /// Whether the map was used before, and not in the runtime that this call is in.
+    #[cold]
+    pub(super) fn enters_another_runtime(&self) -> bool {
+        let mut met = lock(&self.runtimes);
+        let first = met.is_empty();
+        met.meet() && !first
+    }
+
+    /// The terms of a quota, which many keys may share.
+    fn terms_of(&self, quota: Quota) -> Arc<Terms> {
+        let new = || Arc::new(Terms::new(self.template.algorithm(), quota));
+        let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
+        let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
+        if shared.quota == quota {
+            Arc::clone(shared)
+        } else {
+            new()
+        }
+    }
+
+    /// The slot of a key that has this debt and, if any, these terms of its own.
+    fn slot_of(state: &mut ShardState, own: Option<Arc<Terms>>, debt: Debt, hash: u32) -> RateSlot {
+        let Some(terms) = own else {
+            return RateSlot(Kept::Common { hash, debt });
+        };
+        let generation = state.begin_generation();
+        let own = Box::new(Own {
+            debt,
+            terms,
+            generation,
+        });
+        RateSlot(Kept::Own { hash, own })
+    }
+
+    /// Decides a call for which no entry is needed: one that costs nothing, or is never admitted.
+    pub(super) fn decide_absent(
+        &self,
+        state: &ShardState,
+        own: Option<&Option<Arc<Terms>>>,
+        cost: u64,
+        now: Tick,
+    ) -> Option<Result<Entered, AcquireError>> {
+        let terms = match own {
+            Some(Some(own)) => own,
+            // It has not been asked for yet.
+            None if self.has_own() && cost > 0 => return None,
+            _ => &state.terms,
+        };
+        if cost == 0 {
+            let charge = terms.charge(Debt::until(0), state.generation, 0, now);
+            return Some(Ok(Ok(charge)));
+        }
+        let oversize = terms.limits.of(cost) > terms.limits.tolerance;
+        (oversize && self.template.refuses_oversize())
+            .then(|| Err(AcquireError::exceeds_capacity(terms.limits.burst())))
+    }
+
+    /// Decides a call.
+    pub(super) fn decide(
+        &self,
+        mut held: Held<'_, Self>,
+        cost: u64,
+        mut now: Tick,
+        waits: bool,
+    ) -> Result<Entered, AcquireError> {
+        let word = match held.slot.word(held.state) {
+            Ok(word) => word,
+            Err(dedicated) => return Ok(Err(dedicated.clone())),
+        };
+        let (terms, limits) = (word.terms, &word.terms.limits);
+        if terms.is_astray(*word.debt, now) {
+            self.clock().correct();
+            now = self.now();
+        }
+        let (unit, price) = (limits.at(now), limits.of(cost));
+        if price > limits.tolerance {
+            if self.template.refuses_oversize() {
+                return Err(AcquireError::exceeds_capacity(limits.burst()));
+            }
+            return Ok(Err(self.dedicate(&mut held)));
+        }
+        let taken = match cost {
+            0 => Ok(*word.debt),
+            _ => word.debt.take(limits, unit, price),
+        };
+        match taken {
+            Ok(debt) => {
+                *word.debt = debt;
+                Ok(Ok(terms.charge(debt, word.generation, cost, now)))
+            }
+            Err(due) => {
+                let due = terms.inverse.tick_at(due);
+                let after = due.saturating_since(now);
+                if !waits {
+                    Err(self.template.limited(due, now))
+                } else if let Some(full) = self.template.queue_full(after) {
+                    Err(full)
+                } else if budget().is_some_and(|left| after > left) {
+                    Err(AcquireError::would_take(after))
+                } else {
+                    Ok(Err(self.dedicate(&mut held)))
+                }
+            }
+        }
+    }
+
+    /// Returns the limiter of a key, which is given one if it has none.
+    pub(super) fn dedicate(&self, held: &mut Held<'_, Self>) -> Dedicated {
+        let word = match held.slot.word(held.state) {
+            Ok(word) => word,
+            Err(dedicated) => return dedicated.clone(),
+        };
+        let first = word.terms.quota;
+        let limiter = (self.template).promote(first, word.generation, *word.debt);
+        if held.closed {
+            // It is for a refund; nobody has joined it.
+            limiter.close();
+        }
+        let dedicated = Dedicated { limiter, first };
+        let hash = held.slot.hash();
+        held.state.dedicated.push_back(hash);
+        held.slot.0 = Kept::Dedicated {
+            hash,
+            limiter: Box::new(dedicated.clone()),
+        };
+        dedicated
+    }
+
+    /// Takes the limiter of an entry back, if it is not needed any more.
+    fn reclaim(
+        &self,
+        slot: &mut RateSlot,
+        state: &mut ShardState,
+        now: Tick,
+    ) -> Option<Box<Dedicated>> {
+        let Kept::Dedicated { hash, limiter } = &slot.0 else {
+            return None;
+        };
+        let (debt, quota) = limiter.limiter.retired(limiter.first, now)?;
+        let own = self.has_own().then(|| self.terms_of(quota));
+        let word = Self::slot_of(state, own, debt, *hash);
+        match std::mem::replace(slot, word).0 {
+            Kept::Dedicated { limiter, .. } => Some(limiter),
+            Kept::Common { .. } | Kept::Own { .. } => None,
+        }
+    }
+}
+
+impl<K> Contents for Rates<K> {
+    type Key = K;
+    type Slot = RateSlot;
+    type ShardState = ShardState;
+    type Asked = Option<Arc<Terms>>;
+    type Shared = Dedicated;
+    type Leftover = [Option<Box<Dedicated>>; 2];
+
+    fn shard_state(&self) -> ShardState {
+        ShardState::new(*lock(&self.terms))
+    }
+
+    fn ask(&self, key: &K) -> Self::Asked {
+        let quota_of = self.quota_of.as_ref()?;
+        Some(self.terms_of(quota_of(key)))
+    }
+
+    fn slot(&self, state: &mut ShardState, asked: &Self::Asked, hash: u32) -> RateSlot {
+        Self::slot_of(state, asked.clone(), Debt::until(0), hash)
+    }
+
+    fn evictability(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Evictability {
+        match slot.word(state) {
+            Err(dedicated) => match dedicated.limiter.retired(dedicated.first, now) {
+                Some(_) => Evictability::Idle,
+                None => Evictability::InUse,
+            },
+            Ok(word) => match word.terms.paid_off(*word.debt) {
+                at if at <= now => Evictability::Idle,
+                at => Evictability::IdleAfter(at.as_nanos() - now.as_nanos()),
+            },
+        }
+    }
+
+    fn tidy(
+        &self,
+        table: &mut HashTable<Entry<Self>>,
+        state: &mut ShardState,
+        hash: u32,
+        now: Tick,
+    ) -> Self::Leftover {
+        let another = state.dedicated.pop_front();
+        // Without another there is none at all.
+        let own = another.filter(|another| *another != hash).map(|_| hash);
+        [own, another].map(|hash| {
+            let hash = hash?;
+            let mut entries = table.iter_hash_mut(spread(hash));
+            let entry = entries.find(|entry| {
+                entry.slot.hash() == hash && matches!(entry.slot.0, Kept::Dedicated { .. })
+            })?;
+            let reclaimed = self.reclaim(&mut entry.slot, state, now);
+            if reclaimed.is_none() && another == Some(hash) {
+                // It is still needed, and somebody has to look after it again.
+                state.dedicated.push_back(hash);
+            }
+            reclaimed
+        })
+    }
+
+    fn too_many_keys(&self, after: Option<u64>) -> AcquireError {
+        self.template.no_room(after)
+    }
+
+    fn shared(slot: &RateSlot) -> Option<Dedicated> {
+        match &slot.0 {
+            Kept::Dedicated { limiter, .. } => Some(Dedicated::clone(limiter)),
+            Kept::Common { .. } | Kept::Own { .. } => None,
+        }
+    }
+
+    fn close(dedicated: Dedicated) {
+        dedicated.limiter.close();
+    }
+
+    fn requota(&self, held: Held<'_, Self>, asked: &Self::Asked, now: Tick) {
+        let (Kept::Own { own, .. }, Some(terms)) = (&mut held.slot.0, asked) else {
+            return;
+        };
+        if !own.terms.are(terms) {
+            own.debt = own.terms.carry(own.debt, terms, now);
+            own.generation = held.state.begin_generation();
+        }
+        own.terms = Arc::clone(terms);
+    }
+
+    fn reset(dedicated: Dedicated, asked: &Self::Asked) {
+        if let Some(terms) = asked {
+            dedicated.limiter.set_quota(terms.quota);
+        }
+    }
+
+    #[inline]
+    fn now(&self) -> Tick {
+        match self.counter {
+            Some(counter) => counter.now(),
+            None => self.clock().now(),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What the methods of a key of a rate have in common.
+
+use std::borrow::Borrow;
+use std::time::Duration;
+
+use super::super::contents::Contents;
+use super::super::handle::{Address, Handle};
+use super::super::map::{Entry, Map, Shard, spread};
+use super::common::{Entered, Rates};
+use super::shard_state::Terms;
+use super::slot::{Dedicated, Kept, RateSlot};
+use crate::algorithm::Debt;
+use crate::decision::Decision;
+use crate::error::AcquireError;
+use crate::rate::{Charge, RateLimiter};
+use crate::time::Tick;
+
+/// A key that has no limiter of its own, at some moment.
+pub(super) struct Standing<'a, K> {
+    rates: &'a Rates<K>,
+    debt: Debt,
+    pub(super) terms: Terms,
+    pub(super) generation: u64,
+    closed: bool,
+    now: Tick,
+}
+
+impl<K, S> Map<Rates<K>, S> {
+    /// Forgets all debts when the map is used in another runtime than before and lives on their
+    /// time, as a [`RateLimiter`] does. To be called before the clock is read, and under no lock.
+    #[inline]
+    pub(super) fn enter_runtime(&self) {
+        if self.contents.is_of_runtime() && self.contents.enters_another_runtime() {
+            self.restart();
+        }
+    }
+
+    #[cold]
+    fn restart(&self) {
+        for mut shard in self.each_shard() {
+            let Shard { table, state, .. } = &mut *shard;
+            let common = state.begin_generation();
+            for entry in table.iter_mut() {
+                match &mut entry.slot.0 {
+                    Kept::Common { debt, .. } => *debt = Debt::until(0),
+                    Kept::Own { own, .. } => {
+                        own.debt = Debt::until(0);
+                        own.generation = common;
+                    }
+                    // A limiter sees to it itself.
+                    Kept::Dedicated { .. } => {}
+                }
+            }
+        }
+    }
+}
+
+impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
+    /// The map, in the runtime of this call.
+    #[inline]
+    fn map(&self) -> &Map<Rates<A::Key>, A::Hasher> {
+        let map = self.address.keyed().map();
+        map.enter_runtime();
+        map
+    }
+
+    /// Charges now, or not at all. What nearly every call needs is here: one hash, one look at the
+    /// clock, one lock.
+    #[inline]
+    pub(super) fn try_take(&self, cost: u64) -> Result<Charge, AcquireError> {
+        let (map, key) = (self.map(), self.address.query());
+        let hash = map.hash(key);
+        let now = map.contents.now();
+        let mut guard = map.lock(hash);
+        let Shard {
+            table,
+            state,
+            closed,
+            ..
+        } = &mut *guard;
+        let found = table.find_mut(spread(hash), |entry| entry.key.borrow() == key);
+        if let Some(Entry {
+            slot: RateSlot(Kept::Common { debt, .. }),
+            ..
+        }) = found
+        {
+            let terms = &state.terms;
+            let (unit, price) = (terms.limits.at(now), terms.limits.of(cost));
+            if cost > 0 && price <= terms.limits.tolerance && !*closed {
+                match debt.take(&terms.limits, unit, price) {
+                    Ok(taken) => {
+                        *debt = taken;
+                        return Ok(terms.charge(taken, state.generation, cost, now));
+                    }
+                    Err(due) if !terms.is_astray(*debt, now) => {
+                        let due = terms.inverse.tick_at(due);
+                        drop(guard);
+                        return Err(map.contents.template.limited(due, now));
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        drop(guard);
+        self.try_slowly(cost)
+    }
+
+    #[inline(never)]
+    fn try_slowly(&self, cost: u64) -> Result<Charge, AcquireError> {
+        match self.enter(cost, false)? {
+            Ok(charge) => Ok(charge),
+            Err(dedicated) => dedicated.limiter.try_take(cost),
+        }
+    }
+
+    /// Charges now, or is rejected, or has to ask the limiter of the key.
+    pub(super) fn enter(&self, cost: u64, waits: bool) -> Result<Entered, AcquireError> {
+        let map = self.map();
+        let (rates, now) = (&map.contents, map.contents.now());
+        map.with_entry(
+            self.address.query(),
+            now,
+            |state, asked| rates.decide_absent(state, asked, cost, now),
+            |held| rates.decide(held, cost, now, waits),
+        )?
+    }
+
+    /// Returns the limiter of the key, which is given one if it has none.
+    pub(super) fn dedicated(&self) -> Result<Dedicated, AcquireError> {
+        let map = self.map();
+        let (rates, now) = (&map.contents, map.contents.now());
+        map.with_entry(
+            self.address.query(),
+            now,
+            |_, _| None,
+            |mut held| rates.dedicate(&mut held),
+        )
+    }
+
+    /// Charges, whatever the debt is, unless it has to ask the limiter of the key.
+    pub(super) fn charge_word(&self, cost: u64) -> Result<Entered, AcquireError> {
+        let map = self.map();
+        let (rates, now) = (&map.contents, map.contents.now());
+        map.with_entry(
+            self.address.query(),
+            now,
+            |_, _| None,
+            |mut held| {
+                if let Ok(word) = held.slot.word(held.state) {
+                    let limits = &word.terms.limits;
+                    let unit = limits.at(now);
+                    let (debt, cost) = word.debt.charge(limits, unit, cost);
+                    if debt.at(unit) <= limits.tolerance {
+                        *word.debt = debt;
+                        return Ok(word.terms.charge(debt, word.generation, cost, now));
+                    }
+                }
+                Err(rates.dedicate(&mut held))
+            },
+        )
+    }
+
+    /// Takes back up to `cost` of a charge.
+    pub(super) fn refund_up_to(&self, charge: &Charge, cost: u64) {
+        let (map, key) = (self.map(), self.address.query());
+        let now = map.contents.now();
+        let hash = map.hash(key);
+        let mut shard = map.lock(hash);
+        // A key that is not there has no debt that could be given back.
+        let Some(mut held) = shard.find(hash, key) else {
+            return;
+        };
+        if let Ok(word) = held.slot.word(held.state) {
+            let made = charge.made();
+            if made.generation != word.generation {
+                return;
+            }
+            let limits = &word.terms.limits;
+            let unit = limits.at(now);
+            let units = limits.of(cost).min(word.debt.at(unit));
+            let units = units.min(made.ticket.saturating_sub(unit));
+            if units == 0 {
+                return;
+            }
+            if made.ticket == word.debt.end() {
+                // The last charge: nothing has to be known of it for those before it.
+                *word.debt = word.debt.give(units);
+                return;
+            }
+        }
+        let dedicated = map.contents.dedicate(&mut held);
+        drop(shard);
+        dedicated.limiter.refund(charge, cost);
+    }
+
+    /// Looks at the key, and changes nothing.
+    pub(super) fn look<R>(
+        &self,
+        of_limiter: impl FnOnce(&RateLimiter) -> R,
+        of_debt: impl FnOnce(&Standing<'_, A::Key>) -> R,
+    ) -> R {
+        let (map, key) = (self.map(), self.address.query());
+        let rates = &map.contents;
+        let now = rates.now();
+        let hash = map.hash(key);
+        let mut shard = map.lock(hash);
+        let mut standing = Standing {
+            rates,
+            debt: Debt::until(0),
+            terms: shard.state.terms,
+            generation: shard.state.generation,
+            closed: shard.closed,
+            now,
+        };
+        match shard.find(hash, key).map(|held| held.slot.word(held.state)) {
+            Some(Ok(word)) => {
+                standing.debt = *word.debt;
+                standing.terms = *word.terms;
+                standing.generation = word.generation;
+                drop(shard);
+            }
+            Some(Err(dedicated)) => {
+                let Dedicated { limiter, first } = dedicated.clone();
+                drop(shard);
+                return of_limiter(&limiter.limiter(first));
+            }
+            None => {
+                drop(shard);
+                if rates.has_own() {
+                    let own = rates.ask(&key.to_owned());
+                    standing.terms = own.map_or(standing.terms, |terms| *terms);
+                }
+            }
+        }
+        of_debt(&standing)
+    }
+}
+
+impl<K> Standing<'_, K> {
+    /// The decision about a call that is not made.
+    pub(super) fn peek(&self, cost: u64) -> Decision {
+        let limits = &self.terms.limits;
+        let price = limits.of(cost);
+        let oversize = price > limits.tolerance;
+        let refused = oversize && self.rates.template.refuses_oversize();
+        let due = if self.closed || refused {
+            None
+        } else if cost == 0 {
+            Some(self.now)
+        } else if oversize {
+            Some(self.terms.paid_off(self.debt))
+        } else {
+            let due = self.debt.end().saturating_add(price);
+            let due = due.saturating_sub(limits.tolerance);
+            Some(self.terms.inverse.tick_at(due))
+        };
+        let retry_after = due.map_or(Duration::MAX, |due| due.saturating_since(self.now));
+        self.terms.decision(self.debt, self.now, retry_after)
+    }
+
+    /// The decision just after a charge, or that of now.
+    pub(super) fn decision(&self, charge: &Charge) -> Decision {
+        let made = charge.made();
+        if made.generation != self.generation {
+            return self.peek(0);
+        }
+        let end = Debt::until(self.terms.limits.at(made.at) + made.owed);
+        self.terms.decision(end, made.at, Duration::ZERO)
+    }
+}

@@ -1,0 +1,106 @@
+//! What a shard of rates keeps beside its entries.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::algorithm::{Algorithm, Debt, Inverse, Limits};
+use crate::decision::Decision;
+use crate::quota::Quota;
+use crate::rate::{Carry, Charge, Made};
+use crate::time::Tick;
+
+/// Generations of charges leave room for those that a limiter begins by itself.
+const GENERATION: u64 = 1 << 32;
+
+/// A quota, in all forms that are needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub(super) quota: Quota,
+    pub(super) limits: Limits,
+    pub(super) inverse: Inverse,
+    /// What happens to debts when the quota changes.
+    carry: Carry,
+}
+
+/// Beside the entries of a shard.
+pub struct ShardState {
+    /// The quota of all keys that have no quota of their own.
+    pub(super) terms: Terms,
+    /// The generation of the charges that are made now.
+    pub(super) generation: u64,
+    /// The hashes of keys that have, or had, limiters of their own, the oldest first.
+    pub(super) dedicated: VecDeque<u32>,
+}
+
+impl Terms {
+    /// # Panics
+    ///
+    /// If the quota does not fit the algorithm.
+    #[track_caller]
+    pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
+        algorithm.check_or_panic(quota);
+        let (limits, inverse) = algorithm.limits(quota);
+        Self {
+            quota,
+            limits,
+            inverse,
+            carry: Carry::by(algorithm),
+        }
+    }
+
+    /// Whether two quotas are the same rate, perhaps in other words.
+    pub(super) fn are(&self, other: &Self) -> bool {
+        self.limits == other.limits && self.inverse == other.inverse
+    }
+
+    /// The decision about a key with this debt.
+    pub(super) fn decision(&self, debt: Debt, now: Tick, retry_after: Duration) -> Decision {
+        let owed = debt.at(self.limits.at(now));
+        Decision::new(&self.limits, owed, self.paid_off(debt), now, retry_after)
+    }
+
+    /// The tick at which a debt is paid off.
+    pub(super) fn paid_off(&self, debt: Debt) -> Tick {
+        self.inverse.tick_at(debt.end())
+    }
+
+    /// Whether the debt is larger than any charge makes it: then the clock was set back.
+    pub(super) fn is_astray(&self, debt: Debt, now: Tick) -> bool {
+        debt.at(self.limits.at(now)) > self.limits.tolerance
+    }
+
+    /// The same debt under other terms.
+    pub(super) fn carry(&self, debt: Debt, to: &Self, now: Tick) -> Debt {
+        let owed = debt.at(self.limits.at(now));
+        let owed = self.carry.under(owed, &self.limits, &to.limits);
+        Debt::until(to.limits.at(now).saturating_add(owed))
+    }
+
+    /// The charge that ends where the debt now ends.
+    #[inline]
+    pub(super) fn charge(&self, debt: Debt, generation: u64, cost: u64, now: Tick) -> Charge {
+        Charge::new(Made {
+            ticket: debt.end(),
+            generation,
+            cost,
+            at: now,
+            owed: debt.at(self.limits.at(now)),
+        })
+    }
+}
+
+impl ShardState {
+    pub(super) fn new(terms: Terms) -> Self {
+        Self {
+            terms,
+            generation: 0,
+            dedicated: VecDeque::new(),
+        }
+    }
+
+    /// Begins to tell charges from earlier ones.
+    pub(super) fn begin_generation(&mut self) -> u64 {
+        self.generation = self.generation.wrapping_add(GENERATION);
+        self.generation
+    }
+}

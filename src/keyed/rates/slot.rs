@@ -1,0 +1,79 @@
+//! What is kept for a key of a rate.
+//!
+//! 1. The debt of a key is in its slot, under the lock of its shard, or, while the slot says so, in a
+//!    limiter of its own, which is used without that lock.
+//! 2. A key has a limiter of its own while more has to be known than the end of its debt: somebody
+//!    waits, or a charge that is not paid off yet may be refunded and is not the last one.
+
+use std::sync::Arc;
+
+use super::super::contents::Slot;
+use super::shard_state::{ShardState, Terms};
+use crate::algorithm::Debt;
+use crate::quota::Quota;
+use crate::rate::Promoted;
+
+/// 16 bytes.
+pub struct RateSlot(pub(super) Kept);
+
+pub(super) enum Kept {
+    /// A key that goes by the quota of all keys.
+    Common { hash: u32, debt: Debt },
+    /// A key that has a quota of its own.
+    Own { hash: u32, own: Box<Own> },
+    /// A key that has a limiter of its own.
+    Dedicated { hash: u32, limiter: Box<Dedicated> },
+}
+
+/// A key that has a quota of its own.
+pub(super) struct Own {
+    pub(super) debt: Debt,
+    pub(super) terms: Arc<Terms>,
+    /// Tells charges under this quota from earlier ones.
+    pub(super) generation: u64,
+}
+
+/// The limiter of one key.
+#[derive(Clone)]
+pub struct Dedicated {
+    pub(super) limiter: Promoted,
+    /// The quota with which it began.
+    pub(super) first: Quota,
+}
+
+/// The debt of a key that has no limiter of its own, and how to read it.
+pub(super) struct Word<'a> {
+    pub(super) debt: &'a mut Debt,
+    pub(super) terms: &'a Terms,
+    pub(super) generation: u64,
+}
+
+impl Slot for RateSlot {
+    #[inline]
+    fn hash(&self) -> u32 {
+        match &self.0 {
+            Kept::Common { hash, .. } | Kept::Own { hash, .. } | Kept::Dedicated { hash, .. } => {
+                *hash
+            }
+        }
+    }
+}
+
+impl RateSlot {
+    /// Returns the debt of the key, or its limiter.
+    pub(super) fn word<'a>(&'a mut self, state: &'a ShardState) -> Result<Word<'a>, &'a Dedicated> {
+        match &mut self.0 {
+            Kept::Common { debt, .. } => Ok(Word {
+                debt,
+                terms: &state.terms,
+                generation: state.generation,
+            }),
+            Kept::Own { own, .. } => Ok(Word {
+                debt: &mut own.debt,
+                terms: &own.terms,
+                generation: own.generation,
+            }),
+            Kept::Dedicated { limiter, .. } => Err(limiter),
+        }
+    }
+}
