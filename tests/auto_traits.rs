@@ -147,7 +147,7 @@ table! {
     keyed::Acquire<PermitKey>:               YES  YES  YES   NO         NO            NO;
     Cost<PermitKey>:                         YES  YES  YES   NO         NO            YES;
     KeyHashing:                              YES  YES  YES   YES        YES           YES;
-    WhenFull:                                   YES  YES  YES   YES        YES           YES;
+    WhenFull:                                YES  YES  YES   YES        YES           YES;
 }
 
 type Shared = Arc<Semaphore>;

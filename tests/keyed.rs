@@ -7,6 +7,7 @@ mod support;
 mod keyed {
     mod algorithms;
     mod capped;
+    mod isolation;
     mod lines;
     mod model;
     mod permits;

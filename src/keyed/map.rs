@@ -197,18 +197,6 @@ impl<C: Contents> Shard<C> {
         };
         bucket
     }
-
-    /// Removes the entries for which `goes` says so, and gives back memory that is unused then.
-    fn extract(
-        &mut self,
-        mut goes: impl FnMut(&mut C::Slot, &C::ShardState) -> bool,
-    ) -> Vec<Entry<C>> {
-        let Self { table, state, .. } = self;
-        let extracted = table.extract_if(|entry| goes(&mut entry.slot, state));
-        let extracted = extracted.collect();
-        table.shrink_to_fit(spread_of);
-        extracted
-    }
 }
 
 impl<C: Contents, S> Map<C, S> {
@@ -323,13 +311,12 @@ where
 
     /// Goes on with the entry of a key, under the lock of its shard.
     ///
-    /// If there is none, `absent` may say that none is needed, before the user's function has been
-    /// asked and after it; otherwise the key is inserted.
+    /// If there is none, `absent` may say that none is needed; otherwise the key is inserted.
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
         now: Tick,
-        absent: impl Fn(&C::ShardState, Option<&C::Asked>) -> Option<R>,
+        absent: impl FnOnce(&C::ShardState) -> Option<R>,
         then: impl FnOnce(Held<'_, C>) -> R,
     ) -> Result<R, AcquireError>
     where
@@ -345,7 +332,7 @@ where
         if let Some(held) = shard.find(hash, key) {
             return Ok(then(held));
         }
-        if let Some(result) = absent(&shard.state, None) {
+        if let Some(result) = absent(&shard.state) {
             return Ok(result);
         }
         // A key that is rejected anyway is not even cloned.
@@ -366,9 +353,6 @@ where
         if let Some(held) = shard.find(hash, key) {
             return Ok(then(held));
         }
-        if let Some(result) = absent(&shard.state, Some(&asked)) {
-            return Ok(result);
-        }
         match self.make_room(shard, now) {
             Ok(evicted) => _evicted = evicted,
             Err(after) => {
@@ -383,10 +367,13 @@ where
     /// Removes all entries that are idle, and gives back the memory of their places.
     pub(super) fn shrink(&self, now: Tick) {
         for mut shard in self.each_shard() {
-            let idle = |slot: &mut C::Slot, state: &C::ShardState| {
-                self.contents.evictability(slot, state, now) == Evictability::Idle
-            };
-            let removed = shard.extract(idle);
+            let Shard { table, state, .. } = &mut *shard;
+            let idle = table.extract_if(|entry| {
+                let evictability = self.contents.evictability(&mut entry.slot, state, now);
+                evictability == Evictability::Idle
+            });
+            let removed: Vec<_> = idle.collect();
+            table.shrink_to_fit(spread_of);
             self.count_down(removed.len());
             drop(shard);
         }

@@ -10,6 +10,8 @@ mod hashing;
 mod map;
 mod permits;
 mod rates;
+#[cfg(test)]
+mod tests;
 mod when_full;
 
 use std::fmt;

@@ -116,7 +116,7 @@ impl<A: Address<Semaphore>> Handle<Semaphore, A> {
         map.with_entry(
             self.address.query(),
             map.contents.now(),
-            |(), _| None,
+            |()| None,
             |held| Arc::clone(&held.slot.semaphore),
         )
     }

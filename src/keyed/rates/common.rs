@@ -113,23 +113,18 @@ impl<K> Rates<K> {
     pub(super) fn decide_absent(
         &self,
         state: &ShardState,
-        own: Option<&Option<Arc<Terms>>>,
         cost: u64,
         now: Tick,
     ) -> Option<Result<Entered, AcquireError>> {
-        let terms = match own {
-            Some(Some(own)) => own,
-            // It has not been asked for yet.
-            None if self.has_own() && cost > 0 => return None,
-            _ => &state.terms,
-        };
+        let limits = &state.terms.limits;
         if cost == 0 {
-            let charge = terms.charge(Debt::until(0), state.generation, 0, now);
+            let charge = (state.terms).charge(Debt::until(0), state.generation, 0, now);
             return Some(Ok(Ok(charge)));
         }
-        let oversize = terms.limits.of(cost) > terms.limits.tolerance;
-        (oversize && self.template.refuses_oversize())
-            .then(|| Err(AcquireError::exceeds_capacity(terms.limits.burst())))
+        // A quota of its own is not known yet.
+        let never = limits.of(cost) > limits.tolerance && !self.has_own();
+        (never && self.template.refuses_oversize())
+            .then(|| Err(AcquireError::exceeds_capacity(limits.burst())))
     }
 
     /// Decides a call.
@@ -140,45 +135,35 @@ impl<K> Rates<K> {
         mut now: Tick,
         waits: bool,
     ) -> Result<Entered, AcquireError> {
-        let word = match held.slot.word(held.state) {
+        let mut word = match held.slot.word(held.state) {
             Ok(word) => word,
             Err(dedicated) => return Ok(Err(dedicated.clone())),
         };
-        let (terms, limits) = (word.terms, &word.terms.limits);
-        if terms.is_astray(*word.debt, now) {
+        if word.is_astray(now) {
             self.clock().correct();
             now = self.now();
         }
-        let (unit, price) = (limits.at(now), limits.of(cost));
-        if price > limits.tolerance {
-            if self.template.refuses_oversize() {
-                return Err(AcquireError::exceeds_capacity(limits.burst()));
+        match word.take(cost, now) {
+            Ok(charge) => return Ok(Ok(charge)),
+            Err(None) if self.template.refuses_oversize() => {
+                let burst = word.terms.limits.burst();
+                return Err(AcquireError::exceeds_capacity(burst));
             }
-            return Ok(Err(self.dedicate(&mut held)));
-        }
-        let taken = match cost {
-            0 => Ok(*word.debt),
-            _ => word.debt.take(limits, unit, price),
-        };
-        match taken {
-            Ok(debt) => {
-                *word.debt = debt;
-                Ok(Ok(terms.charge(debt, word.generation, cost, now)))
-            }
-            Err(due) => {
-                let due = terms.inverse.tick_at(due);
+            // The limiter lets it go when nothing is owed.
+            Err(None) => {}
+            Err(Some(due)) if !waits => return Err(self.template.limited(due, now)),
+            Err(Some(due)) => {
                 let after = due.saturating_since(now);
-                if !waits {
-                    Err(self.template.limited(due, now))
-                } else if let Some(full) = self.template.queue_full(after) {
-                    Err(full)
-                } else if budget().is_some_and(|left| after > left) {
-                    Err(AcquireError::would_take(after))
-                } else {
-                    Ok(Err(self.dedicate(&mut held)))
+                // In the order of a limiter.
+                if let Some(full) = self.template.queue_full(after) {
+                    return Err(full);
+                }
+                if budget().is_some_and(|left| after > left) {
+                    return Err(AcquireError::would_take(after));
                 }
             }
         }
+        Ok(Err(self.dedicate(&mut held)))
     }
 
     /// Returns the limiter of a key, which is given one if it has none.

@@ -1,14 +1,13 @@
 //! What the methods of a key of a rate have in common.
 
-use std::borrow::Borrow;
 use std::time::Duration;
 
 use super::super::contents::Contents;
 use super::super::handle::{Address, Handle};
-use super::super::map::{Entry, Map, Shard, spread};
+use super::super::map::{Map, Shard};
 use super::common::{Entered, Rates};
 use super::shard_state::Terms;
-use super::slot::{Dedicated, Kept, RateSlot};
+use super::slot::{Dedicated, Kept};
 use crate::algorithm::Debt;
 use crate::decision::Decision;
 use crate::error::AcquireError;
@@ -71,37 +70,20 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
         let (map, key) = (self.map(), self.address.query());
         let hash = map.hash(key);
         let now = map.contents.now();
-        let mut guard = map.lock(hash);
-        let Shard {
-            table,
-            state,
-            closed,
-            ..
-        } = &mut *guard;
-        let found = table.find_mut(spread(hash), |entry| entry.key.borrow() == key);
-        if let Some(Entry {
-            slot: RateSlot(Kept::Common { debt, .. }),
-            ..
-        }) = found
-        {
-            let terms = &state.terms;
-            let (unit, price) = (terms.limits.at(now), terms.limits.of(cost));
-            if cost > 0 && price <= terms.limits.tolerance && !*closed {
-                match debt.take(&terms.limits, unit, price) {
-                    Ok(taken) => {
-                        *debt = taken;
-                        return Ok(terms.charge(taken, state.generation, cost, now));
-                    }
-                    Err(due) if !terms.is_astray(*debt, now) => {
-                        let due = terms.inverse.tick_at(due);
-                        drop(guard);
+        let mut shard = map.lock(hash);
+        if let Some(held) = shard.find(hash, key).filter(|held| !held.closed) {
+            if let Ok(mut word) = held.slot.word(held.state) {
+                match word.take(cost, now) {
+                    Ok(charge) => return Ok(charge),
+                    Err(Some(due)) if !word.is_astray(now) => {
+                        drop(shard);
                         return Err(map.contents.template.limited(due, now));
                     }
                     Err(_) => {}
                 }
             }
         }
-        drop(guard);
+        drop(shard);
         self.try_slowly(cost)
     }
 
@@ -120,7 +102,7 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
         map.with_entry(
             self.address.query(),
             now,
-            |state, asked| rates.decide_absent(state, asked, cost, now),
+            |state| rates.decide_absent(state, cost, now),
             |held| rates.decide(held, cost, now, waits),
         )?
     }
@@ -132,7 +114,7 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
         map.with_entry(
             self.address.query(),
             now,
-            |_, _| None,
+            |_| None,
             |mut held| rates.dedicate(&mut held),
         )
     }
@@ -144,7 +126,7 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
         map.with_entry(
             self.address.query(),
             now,
-            |_, _| None,
+            |_| None,
             |mut held| {
                 if let Ok(word) = held.slot.word(held.state) {
                     let limits = &word.terms.limits;
@@ -152,7 +134,7 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
                     let (debt, cost) = word.debt.charge(limits, unit, cost);
                     if debt.at(unit) <= limits.tolerance {
                         *word.debt = debt;
-                        return Ok(word.terms.charge(debt, word.generation, cost, now));
+                        return Ok(word.charge(cost, now));
                     }
                 }
                 Err(rates.dedicate(&mut held))

@@ -64,11 +64,6 @@ impl Terms {
         self.inverse.tick_at(debt.end())
     }
 
-    /// Whether the debt is larger than any charge makes it: then the clock was set back.
-    pub(super) fn is_astray(&self, debt: Debt, now: Tick) -> bool {
-        debt.at(self.limits.at(now)) > self.limits.tolerance
-    }
-
     /// The same debt under other terms.
     pub(super) fn carry(&self, debt: Debt, to: &Self, now: Tick) -> Debt {
         let owed = debt.at(self.limits.at(now));

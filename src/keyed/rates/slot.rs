@@ -11,7 +11,8 @@ use super::super::contents::Slot;
 use super::shard_state::{ShardState, Terms};
 use crate::algorithm::Debt;
 use crate::quota::Quota;
-use crate::rate::Promoted;
+use crate::rate::{Charge, Promoted};
+use crate::time::Tick;
 
 /// 16 bytes.
 pub struct RateSlot(pub(super) Kept);
@@ -46,6 +47,36 @@ pub(super) struct Word<'a> {
     pub(super) debt: &'a mut Debt,
     pub(super) terms: &'a Terms,
     pub(super) generation: u64,
+}
+
+impl Word<'_> {
+    /// Charges, or returns the tick from which on that is possible: `None` if it never is, as more is
+    /// asked for than the burst.
+    #[inline]
+    pub(super) fn take(&mut self, cost: u64, now: Tick) -> Result<Charge, Option<Tick>> {
+        let limits = &self.terms.limits;
+        let (unit, price) = (limits.at(now), limits.of(cost));
+        if price > limits.tolerance {
+            return Err(None);
+        }
+        if cost > 0 {
+            let taken = self.debt.take(limits, unit, price);
+            *self.debt = taken.map_err(|due| Some(self.terms.inverse.tick_at(due)))?;
+        }
+        Ok(self.charge(cost, now))
+    }
+
+    /// The charge that ends where the debt now ends.
+    #[inline]
+    pub(super) fn charge(&self, cost: u64, now: Tick) -> Charge {
+        self.terms.charge(*self.debt, self.generation, cost, now)
+    }
+
+    /// Whether the debt is larger than any charge makes it: then the clock was set back.
+    pub(super) fn is_astray(&self, now: Tick) -> bool {
+        let limits = &self.terms.limits;
+        self.debt.at(limits.at(now)) > limits.tolerance
+    }
 }
 
 impl Slot for RateSlot {
