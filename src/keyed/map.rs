@@ -130,7 +130,9 @@ impl<C: Contents> Shard<C> {
             closed,
             ..
         } = self;
-        let entry = table.find_mut(spread(hash), |entry| entry.key.borrow() == key)?;
+        // The key is on the heap perhaps, so the whole hash is compared first.
+        let is = |entry: &Entry<C>| entry.slot.hash() == hash && entry.key.borrow() == key;
+        let entry = table.find_mut(spread(hash), is)?;
         Some(Held {
             slot: &mut entry.slot,
             state,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, WhenFull, all};
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, WhenFull, all};
 
 use crate::support::{Waiter, kind};
 
@@ -57,9 +57,8 @@ fn eviction_forgets_debt() {
 
 /// Evictions that go through all keys hold everybody up.
 ///
-/// Seen in throttle-net TN-003. How many entries a call looks at is counted in
-/// `src/keyed/tests/touches.rs`; here it is how many keys are compared, which is how often foreign
-/// code runs.
+/// Seen in throttle-net TN-003. How many entries a new key looks at is counted in
+/// `src/keyed/tests.rs`; here it is how many keys are compared, which is how often foreign code runs.
 #[test]
 fn eviction_pauses_that_grow_with_the_keys() {
     use std::hash::{Hash, Hasher};
