@@ -148,6 +148,7 @@ where
 
     /// Returns whether the map was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
-        self.map.get().is_some_and(|map| map.is_closed())
+        let map = self.map.get();
+        map.is_some_and(|map| map.each_shard().all(|shard| shard.closed))
     }
 }

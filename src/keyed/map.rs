@@ -9,8 +9,8 @@
 //! 3. All shards together hold at most `max_keys` entries: a new entry is counted before it is
 //!    inserted, by one counter for the whole map, and an entry that is removed is counted off after.
 //!    One that takes the place of another is not counted at all.
-//! 4. A new key looks at a bounded number of entries for one that it can evict: at [`LOOK`] where
-//!    the map is full, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
+//! 4. A new key looks at a bounded number of entries for one that it can evict: at twice [`LOOK`]
+//!    where the map is full, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
 //!    cover all of it; in addition each look begins with the entry that had the least debt in
 //!    earlier ones, so that it is not lost sight of.
 
@@ -81,15 +81,6 @@ pub(super) type Guard<'a, C> = MutexGuard<'a, Shard<C>>;
 #[repr(align(128))]
 struct Padded<T>(Mutex<T>);
 
-/// The result of a look.
-#[derive(Clone, Copy)]
-enum Found {
-    Idle(usize),
-    /// Of the entries that have debts, the one with the least.
-    IdleAfter(usize, u64),
-    Nothing,
-}
-
 /// Returns how many shards a map of so many keys has.
 fn shards_for(max_keys: usize) -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
@@ -156,9 +147,10 @@ impl<C: Contents> Shard<C> {
         Some(occupied.remove().0)
     }
 
-    /// Looks at so many entries for one that can be evicted.
-    fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Found {
-        let (mut best, mut looked) = (Found::Nothing, 0);
+    /// Looks at so many entries, and returns the bucket of the one that is idle first, and in how many
+    /// nanoseconds that is.
+    fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Option<(usize, u64)> {
+        let (mut best, mut looked) = (None, 0);
         let soonest = self.soonest;
         let mut first =
             (self.table).find_bucket_index(spread(soonest), |entry| entry.slot.hash() == soonest);
@@ -168,21 +160,18 @@ impl<C: Contents> Shard<C> {
                 continue;
             };
             let hash = entry.slot.hash();
-            match contents.evictability(&mut entry.slot, &self.state, now) {
-                Evictability::Idle => {
-                    self.soonest = hash;
-                    return Found::Idle(bucket);
-                }
-                Evictability::IdleAfter(after) => {
-                    if !matches!(best, Found::IdleAfter(_, least) if least <= after) {
-                        self.soonest = hash;
-                        best = Found::IdleAfter(bucket, after);
-                    }
-                }
-                Evictability::InUse => {}
+            let after = match contents.evictability(&mut entry.slot, &self.state, now) {
+                Evictability::Idle => Some(0),
+                Evictability::IdleAfter(after) => Some(after),
+                Evictability::InUse => None,
+            };
+            if let Some(after) = after.filter(|after| best.is_none_or(|(_, least)| *after < least))
+            {
+                self.soonest = hash;
+                best = Some((bucket, after));
             }
             looked += 1;
-            if looked == entries {
+            if looked == entries || matches!(best, Some((_, 0))) {
                 break;
             }
         }
@@ -248,13 +237,6 @@ impl<C: Contents, S> Map<C, S> {
         self.shards.iter().map(|shard| lock(&shard.0))
     }
 
-    /// Whether the last shard is closed, and so all are.
-    pub(super) fn is_closed(&self) -> bool {
-        self.shards
-            .last()
-            .is_some_and(|shard| lock(&shard.0).closed)
-    }
-
     /// Counts a new entry, if there is room for it. One step: of two keys that come at once, the
     /// last place is for one.
     fn count_up(&self) -> bool {
@@ -275,7 +257,7 @@ impl<C: Contents, S> Map<C, S> {
     fn make_room(&self, shard: &mut Shard<C>, now: Tick) -> Result<Option<Entry<C>>, Option<u64>> {
         if self.len() < self.max_keys {
             let before = Tick::from_nanos(now.as_nanos().saturating_sub(SPARE_NANOS));
-            if let Found::Idle(bucket) = shard.look(&self.contents, SPARE_LOOK, before) {
+            if let Some((bucket, 0)) = shard.look(&self.contents, SPARE_LOOK, before) {
                 return Ok(shard.remove(bucket));
             }
             if self.count_up() {
@@ -289,10 +271,8 @@ impl<C: Contents, S> Map<C, S> {
     /// Finds an entry that can be evicted.
     fn evictable(&self, shard: &mut Shard<C>, now: Tick) -> Result<usize, Option<u64>> {
         match shard.look(&self.contents, LOOK, now) {
-            Found::Idle(bucket) => Ok(bucket),
-            Found::IdleAfter(bucket, _) if self.when_full == WhenFull::Evict => Ok(bucket),
-            Found::IdleAfter(_, after) => Err(Some(after)),
-            Found::Nothing => Err(None),
+            Some((bucket, after)) if after == 0 || self.when_full == WhenFull::Evict => Ok(bucket),
+            looked => Err(looked.map(|(_, after)| after)),
         }
     }
 }

@@ -46,7 +46,7 @@ const DEFAULT_KEYS: usize = 100_000;
 ///
 /// A map keeps at most [`max_keys`](Self::max_keys) keys, exactly: a new key is counted before it is
 /// inserted. When a key has fully recovered (it has no debt; no permit is out, and nobody waits or
-/// has its semaphore), it makes room for a new one. A new key looks at no more than three entries
+/// has its semaphore), it makes room for a new one. A new key looks at no more than six entries
 /// for such a key, which a hand that moves through the table chooses. If none of them has recovered,
 /// rates do [what was chosen](Keyed::when_full), and semaphores reject the new key. Where there is
 /// room, a new key replaces one that it looks at if that has been recovered for a minute (for a

@@ -1,5 +1,6 @@
 //! As many keys as there may be: who goes, who stays, and what a newcomer is told.
 
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::time::Duration;
 
 use tollgate::{Clock, ErrorKind, Keyed, ManualClock, Quota, WhenFull};
@@ -122,6 +123,8 @@ fn where_all_keys_have_waiters_a_newcomer_is_refused_whatever_was_chosen() {
 #[test]
 fn a_key_that_has_recovered_for_a_minute_makes_room_where_there_is_more() {
     let (users, clock) = users(1000, WhenFull::Reject);
+    // The same in every run.
+    let users = users.hasher(BuildHasherDefault::<DefaultHasher>::default());
     for key in 0..300 {
         users.key(&key).try_acquire().unwrap();
     }
@@ -215,4 +218,50 @@ fn who_makes_room_first_is_not_lost_sight_of() {
         soonest = after;
     }
     assert_eq!(soonest, SECOND);
+}
+
+/// Hashes everything to the same.
+#[derive(Default)]
+struct Same;
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        7
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+}
+
+#[test]
+fn keys_with_equal_hashes_are_told_apart() {
+    let clock = Clock::manual();
+    let users = Users::rate_limiters(Quota::per_second(1).burst(100))
+        .max_keys(60)
+        .hasher(BuildHasherDefault::<Same>::default())
+        .clock(&clock);
+    for key in 0..60 {
+        users
+            .key(&key)
+            .try_acquire_many(u64::from(key) + 1)
+            .unwrap();
+    }
+    let mut waiters = [&5, &50].map(|key| Waiter::parked(users.key(key).acquire_many(100)));
+    assert_eq!(kind(users.key(&60).try_acquire()), ErrorKind::TooManyKeys);
+    for key in 0..60 {
+        assert_eq!(
+            users.key(&key).waiting(),
+            usize::from(key == 5 || key == 50)
+        );
+        if key != 5 && key != 50 {
+            assert_eq!(users.key(&key).available(), 99 - u64::from(key));
+        }
+    }
+    clock.advance(100 * SECOND);
+    for waiter in &mut waiters {
+        waiter.granted();
+    }
+    clock.advance(100 * SECOND);
+    drop(waiters);
+    users.shrink();
+    assert!(users.is_empty());
 }

@@ -203,3 +203,36 @@ fn a_charge_that_is_paid_off_is_not_taken_for_a_later_one() {
     user.refund(second);
     assert_eq!(user.available(), 2);
 }
+
+/// A full queue comes before a timeout that will not fit.
+#[test]
+fn acquire_with_a_full_queue_and_a_timeout_is_rejected_as_a_limiter_rejects() {
+    for max_waiters in [0, 1] {
+        let clock = Clock::manual();
+        let quota = Quota::per_second(1);
+        let limiter = RateLimiter::new(quota)
+            .max_waiters(max_waiters)
+            .clock(&clock);
+        let users = Users::rate_limiters(quota)
+            .max_waiters(max_waiters)
+            .clock(&clock);
+        let user = users.key(&1);
+        limiter.try_acquire().unwrap();
+        user.try_acquire().unwrap();
+        let waiters: Vec<_> = (0..max_waiters)
+            .map(|_| {
+                (
+                    Waiter::parked(limiter.acquire()),
+                    Waiter::parked(user.acquire()),
+                )
+            })
+            .collect();
+        for timeout in [Duration::ZERO, SECOND / 2] {
+            let theirs = limiter.acquire().timeout(timeout).wait().unwrap_err();
+            let ours = user.acquire().timeout(timeout).wait().unwrap_err();
+            assert_eq!(theirs.kind(), ErrorKind::QueueFull);
+            assert_eq!(ours, theirs);
+        }
+        drop(waiters);
+    }
+}

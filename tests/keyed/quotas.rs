@@ -90,12 +90,16 @@ fn a_map_in_a_static_is_ready_at_once() {
 #[test]
 fn in_another_runtime_every_key_begins_anew() {
     let users = Arc::new(Users::rate_limiters(Quota::per_hour(1)).clock(Clock::tokio()));
+    let own = Users::rate_limiters(Quota::per_day(1)).quotas(|_| Quota::per_hour(1));
+    let own = own.clock(Clock::tokio());
     for _ in 0..2 {
         crate::support::paused_runtime().block_on(async {
             users.key(&1).try_acquire().unwrap();
             users.key(&1).try_acquire().unwrap_err();
             users.key(&2).acquire().await.unwrap();
             users.key(&2).acquire().await.unwrap();
+            own.key(&1).try_acquire().unwrap();
+            own.key(&1).try_acquire().unwrap_err();
         });
     }
 }

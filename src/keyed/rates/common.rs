@@ -67,19 +67,15 @@ impl<K> Rates<K> {
         self.quota_of.is_some()
     }
 
-    /// Whether the runtime that a call is in may be another one than that of the last call, and time
-    /// goes by runtimes.
+    /// Whether the map lives on the time of runtimes and was used before, but not in that of this
+    /// call.
     #[inline]
-    pub(super) fn is_of_runtime(&self) -> bool {
-        self.counter.is_none() && self.clock().is_of_runtime()
-    }
-
-    /// Whether the map was used before, and not in the runtime that this call is in.
-    #[cold]
     pub(super) fn enters_another_runtime(&self) -> bool {
-        let mut met = lock(&self.runtimes);
-        let first = met.is_empty();
-        met.meet() && !first
+        self.counter.is_none() && self.clock().is_of_runtime() && {
+            let mut met = lock(&self.runtimes);
+            let first = met.is_empty();
+            met.meet() && !first
+        }
     }
 
     /// The terms of a quota, which many keys may share.

@@ -161,30 +161,35 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
 
     /// Returns the decision that a call of cost `n` would get, without charging it.
     pub fn peek_many(&self, n: u64) -> Decision {
-        self.look(|limiter| limiter.peek_many(n), |key| key.peek(n))
+        self.look(
+            |limiter| limiter.peek_many(n),
+            |word, look| look.peek(word, n),
+        )
     }
 
     /// Returns the decision just after a charge. See [`RateLimiter::decision`].
     pub fn decision(&self, charge: &Charge) -> Decision {
         self.look(
             |limiter| limiter.decision(charge),
-            |key| key.decision(charge),
+            |word, look| look.decision(word, charge),
         )
     }
 
     /// Returns how much a call could be charged now, if nobody waited.
     pub fn available(&self) -> u64 {
-        self.look(RateLimiter::available, |key| key.peek(0).remaining)
+        self.look(RateLimiter::available, |word, look| {
+            look.peek(word, 0).remaining
+        })
     }
 
     /// Returns the quota of the key.
     pub fn quota(&self) -> Quota {
-        self.look(RateLimiter::quota, |key| key.terms.quota)
+        self.look(RateLimiter::quota, |word, _| word.terms.quota)
     }
 
     /// Returns how many callers wait for this key.
     pub fn waiting(&self) -> usize {
-        self.look(RateLimiter::waiting, |_| 0)
+        self.look(RateLimiter::waiting, |_, _| 0)
     }
 }
 

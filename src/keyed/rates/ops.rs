@@ -6,30 +6,19 @@ use super::super::contents::Contents;
 use super::super::handle::{Address, Handle};
 use super::super::map::{Map, Shard};
 use super::common::{Entered, Rates};
-use super::shard_state::Terms;
-use super::slot::{Dedicated, Kept};
+use super::slot::{Dedicated, Kept, Word};
 use crate::algorithm::Debt;
 use crate::decision::Decision;
 use crate::error::AcquireError;
 use crate::rate::{Charge, RateLimiter};
 use crate::time::Tick;
 
-/// A key that has no limiter of its own, at some moment.
-pub(super) struct Standing<'a, K> {
-    rates: &'a Rates<K>,
-    debt: Debt,
-    pub(super) terms: Terms,
-    pub(super) generation: u64,
-    closed: bool,
-    now: Tick,
-}
-
 impl<K, S> Map<Rates<K>, S> {
     /// Forgets all debts when the map is used in another runtime than before and lives on their
     /// time, as a [`RateLimiter`] does. To be called before the clock is read, and under no lock.
     #[inline]
     pub(super) fn enter_runtime(&self) {
-        if self.contents.is_of_runtime() && self.contents.enters_another_runtime() {
+        if self.contents.enters_another_runtime() {
             self.restart();
         }
     }
@@ -179,49 +168,49 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
     pub(super) fn look<R>(
         &self,
         of_limiter: impl FnOnce(&RateLimiter) -> R,
-        of_debt: impl FnOnce(&Standing<'_, A::Key>) -> R,
+        of_word: impl FnOnce(&Word<'_>, &Look<'_, A::Key>) -> R,
     ) -> R {
         let (map, key) = (self.map(), self.address.query());
         let rates = &map.contents;
         let now = rates.now();
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
-        let mut standing = Standing {
+        let (terms, generation) = (shard.state.terms, shard.state.generation);
+        let look = Look {
             rates,
-            debt: Debt::until(0),
-            terms: shard.state.terms,
-            generation: shard.state.generation,
             closed: shard.closed,
             now,
         };
         match shard.find(hash, key).map(|held| held.slot.word(held.state)) {
-            Some(Ok(word)) => {
-                standing.debt = *word.debt;
-                standing.terms = *word.terms;
-                standing.generation = word.generation;
-                drop(shard);
-            }
+            Some(Ok(word)) => return of_word(&word, &look),
             Some(Err(dedicated)) => {
                 let Dedicated { limiter, first } = dedicated.clone();
                 drop(shard);
                 return of_limiter(&limiter.limiter(first));
             }
-            None => {
-                drop(shard);
-                if rates.has_own() {
-                    let own = rates.ask(&key.to_owned());
-                    standing.terms = own.map_or(standing.terms, |terms| *terms);
-                }
-            }
+            None => drop(shard),
         }
-        of_debt(&standing)
+        let own = (rates.has_own()).then(|| rates.ask(&key.to_owned()));
+        let word = Word {
+            debt: &mut Debt::until(0),
+            terms: own.as_ref().and_then(Option::as_deref).unwrap_or(&terms),
+            generation,
+        };
+        of_word(&word, &look)
     }
 }
 
-impl<K> Standing<'_, K> {
+/// A moment at which a key is looked at.
+pub(super) struct Look<'a, K> {
+    rates: &'a Rates<K>,
+    closed: bool,
+    now: Tick,
+}
+
+impl<K> Look<'_, K> {
     /// The decision about a call that is not made.
-    pub(super) fn peek(&self, cost: u64) -> Decision {
-        let limits = &self.terms.limits;
+    pub(super) fn peek(&self, word: &Word<'_>, cost: u64) -> Decision {
+        let (terms, debt, limits) = (word.terms, *word.debt, &word.terms.limits);
         let price = limits.of(cost);
         let oversize = price > limits.tolerance;
         let refused = oversize && self.rates.template.refuses_oversize();
@@ -230,23 +219,22 @@ impl<K> Standing<'_, K> {
         } else if cost == 0 {
             Some(self.now)
         } else if oversize {
-            Some(self.terms.paid_off(self.debt))
+            Some(terms.paid_off(debt))
         } else {
-            let due = self.debt.end().saturating_add(price);
-            let due = due.saturating_sub(limits.tolerance);
-            Some(self.terms.inverse.tick_at(due))
+            let due = debt.end().saturating_add(price);
+            Some(terms.inverse.tick_at(due.saturating_sub(limits.tolerance)))
         };
         let retry_after = due.map_or(Duration::MAX, |due| due.saturating_since(self.now));
-        self.terms.decision(self.debt, self.now, retry_after)
+        terms.decision(debt, self.now, retry_after)
     }
 
     /// The decision just after a charge, or that of now.
-    pub(super) fn decision(&self, charge: &Charge) -> Decision {
+    pub(super) fn decision(&self, word: &Word<'_>, charge: &Charge) -> Decision {
         let made = charge.made();
-        if made.generation != self.generation {
-            return self.peek(0);
+        if made.generation != word.generation {
+            return self.peek(word, 0);
         }
-        let end = Debt::until(self.terms.limits.at(made.at) + made.owed);
-        self.terms.decision(end, made.at, Duration::ZERO)
+        let end = Debt::until(word.terms.limits.at(made.at) + made.owed);
+        word.terms.decision(end, made.at, Duration::ZERO)
     }
 }
