@@ -301,7 +301,7 @@ impl AcquireError {
     /// - for [`RateLimited`](ErrorKind::RateLimited), until it would be admitted if nobody else came;
     /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place;
     /// - for [`TooManyKeys`](ErrorKind::TooManyKeys) of rates, until [there may be
-    ///   room](crate::AtCap);
+    ///   room](crate::WhenFull);
     /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused at once, as
     ///   the wait would not have fitted: how long that would have been.
     ///

@@ -235,7 +235,7 @@ pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semapho
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
 pub use crate::gate::Gate;
-pub use crate::keyed::{AtCap, Keyed};
+pub use crate::keyed::{Keyed, WhenFull};
 pub use crate::quota::{Quota, QuotaError};
 pub use crate::rate::{
     Charge, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, RateLimiter,

@@ -9,6 +9,9 @@ mod switch {
     pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
+    /// A map of keys has another shard for so many of them.
+    pub(crate) const KEYS_PER_SHARD: usize = 64;
+
     /// Lets so many moments pass.
     pub(crate) fn spin(times: u32) {
         for _ in 0..times {
@@ -29,6 +32,9 @@ mod switch {
 mod switch {
     pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+
+    /// In a model a map of two keys has two shards.
+    pub(crate) const KEYS_PER_SHARD: usize = 1;
 
     /// Time does not pass in a model, in which every order is tried anyway.
     pub(crate) fn spin(_times: u32) {}

@@ -67,7 +67,7 @@ impl<K: BenchKey> KeyedLimiter<K> for Keyed<K, RateLimiter> {
 
     fn with_keys(keys: usize) -> Self {
         let quota = Quota::per_second(u64::from(PLENTY.count)).burst(u64::from(PLENTY.burst));
-        Keyed::<K, RateLimiter>::new(quota).max_keys(keys)
+        Keyed::<K, _>::rate_limiters(quota).max_keys(keys)
     }
 
     #[inline(always)]

@@ -8,15 +8,15 @@
 use std::future::Future;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use loom::thread;
 use tollgate::keyed::{Acquire, OwnedKey};
 use tollgate::{
-    AtCap, Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore,
+    Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, WhenFull,
 };
 
 /// The same in every run, unlike the one that is used by default.
@@ -34,12 +34,12 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn users(max_keys: usize, at_cap: AtCap) -> (Arc<Users>, ManualClock) {
+fn users(max_keys: usize, when_full: WhenFull) -> (Arc<Users>, ManualClock) {
     let clock = Clock::manual();
     clock.advance(100 * SECOND);
-    let users = Keyed::<u32, RateLimiter>::new(Quota::per_second(1))
+    let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1))
         .max_keys(max_keys)
-        .at_cap(at_cap)
+        .when_full(when_full)
         .clock(&clock)
         .hasher(Hashing::default());
     // It is made at the first use, by an `OnceLock`, of which loom knows nothing.
@@ -48,7 +48,7 @@ fn users(max_keys: usize, at_cap: AtCap) -> (Arc<Users>, ManualClock) {
 }
 
 fn slots(max_keys: usize) -> Arc<Slots> {
-    let slots = Keyed::<u32, Semaphore>::new(1)
+    let slots = Keyed::<u32, _>::semaphores(1)
         .max_keys(max_keys)
         .hasher(Hashing::default());
     assert_eq!(slots.key(&0).available_permits(), 1);
@@ -96,7 +96,7 @@ impl Waiter {
 #[test]
 fn of_two_who_bring_the_same_key_one_is_admitted() {
     model(|| {
-        let (users, _clock) = users(2, AtCap::Refuse);
+        let (users, _clock) = users(2, WhenFull::Reject);
         let other = {
             let users = Arc::clone(&users);
             thread::spawn(move || users.key(&1).try_acquire().is_ok())
@@ -110,7 +110,7 @@ fn of_two_who_bring_the_same_key_one_is_admitted() {
 #[test]
 fn of_two_new_keys_and_one_place_one_is_refused() {
     model(|| {
-        let (users, _clock) = users(1, AtCap::Refuse);
+        let (users, _clock) = users(1, WhenFull::Reject);
         let other = {
             let users = Arc::clone(&users);
             thread::spawn(move || users.key(&1).try_acquire().map(drop))
@@ -126,7 +126,7 @@ fn of_two_new_keys_and_one_place_one_is_refused() {
 #[test]
 fn an_evicted_key_is_not_used_any_more() {
     model(|| {
-        let (users, _clock) = users(1, AtCap::Evict);
+        let (users, _clock) = users(1, WhenFull::Evict);
         users.key(&1).try_acquire().unwrap();
         let other = {
             let users = Arc::clone(&users);
@@ -144,7 +144,7 @@ fn an_evicted_key_is_not_used_any_more() {
 #[test]
 fn a_joiner_and_an_eviction_do_not_miss_each_other() {
     model(|| {
-        let (users, clock) = users(1, AtCap::Evict);
+        let (users, clock) = users(1, WhenFull::Evict);
         users.key(&1).try_acquire().unwrap();
         let mut waiter = Waiter::new(&users, 1);
         let other = {
@@ -169,7 +169,7 @@ fn a_joiner_and_an_eviction_do_not_miss_each_other() {
 #[test]
 fn a_try_and_a_limiter_that_is_taken_back_lose_nothing() {
     model(|| {
-        let (users, clock) = users(2, AtCap::Refuse);
+        let (users, clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         let waiter = Waiter::new(&users, 1);
         let mut waiter = waiter;
@@ -191,7 +191,7 @@ fn a_try_and_a_limiter_that_is_taken_back_lose_nothing() {
 #[test]
 fn a_joiner_and_a_try_share_what_there_is() {
     model(|| {
-        let (users, clock) = users(2, AtCap::Refuse);
+        let (users, clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         clock.advance(SECOND);
         let mut waiter = Waiter::new(&users, 1);
@@ -212,7 +212,7 @@ fn a_joiner_and_a_try_share_what_there_is() {
 #[test]
 fn a_refund_and_a_joiner_do_not_miss_each_other() {
     model(|| {
-        let (users, _clock) = users(2, AtCap::Refuse);
+        let (users, _clock) = users(2, WhenFull::Reject);
         let charge = users.key(&1).try_acquire().unwrap();
         let mut waiter = Waiter::new(&users, 1);
         let other = {
@@ -232,7 +232,7 @@ fn a_refund_and_a_joiner_do_not_miss_each_other() {
 #[test]
 fn a_close_and_a_joiner_do_not_miss_each_other() {
     model(|| {
-        let (users, _clock) = users(2, AtCap::Refuse);
+        let (users, _clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&wakes));
@@ -261,7 +261,7 @@ fn a_close_and_a_joiner_do_not_miss_each_other() {
 #[test]
 fn of_two_quotas_that_are_set_at_once_one_holds_for_all_keys() {
     model(|| {
-        let (users, _clock) = users(2, AtCap::Refuse);
+        let (users, _clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         let mut waiter = Waiter::new(&users, 1);
         assert!(waiter.poll().is_pending());
@@ -279,7 +279,7 @@ fn of_two_quotas_that_are_set_at_once_one_holds_for_all_keys() {
 #[test]
 fn a_quota_and_a_joiner_do_not_miss_each_other() {
     model(|| {
-        let (users, clock) = users(2, AtCap::Refuse);
+        let (users, clock) = users(2, WhenFull::Reject);
         users.key(&1).try_acquire().unwrap();
         let other = {
             let users = Arc::clone(&users);
@@ -314,5 +314,114 @@ fn a_key_of_which_a_permit_is_out_is_not_evicted() {
         enter(&slots, 2, &out);
         other.join().unwrap();
         assert_eq!(slots.len(), 1);
+    });
+}
+
+/// Two keys of one shard, and one of another, where there are two shards.
+///
+/// With room for two keys, a third one that would evict any of them is rejected exactly if both are
+/// in the other shard.
+fn two_of_one_shard_and_one_of_another() -> [u32; 3] {
+    static FOUND: OnceLock<[u32; 3]> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let found = Arc::new(Mutex::new(None));
+        let keys = Arc::clone(&found);
+        loom::model(move || {
+            let of_three = |[one, two, other]: [u32; 3]| {
+                let (users, _clock) = users(2, WhenFull::Evict);
+                users.key(&one).try_acquire().unwrap();
+                users.key(&two).try_acquire().unwrap();
+                users.key(&other).try_acquire().is_err()
+            };
+            let all = (1..9).flat_map(|other| [[1, 2, other], [1, 3, other], [2, 3, other]]);
+            let mut distinct = all.filter(|[one, two, other]| one != other && two != other);
+            *keys.lock().unwrap() = distinct.find(|keys| of_three(*keys));
+        });
+        let keys = found.lock().unwrap().take();
+        keys.expect("of three keys two are in one of two shards")
+    })
+}
+
+#[test]
+fn new_keys_in_two_shards_with_one_place_left_one_is_rejected() {
+    let [present, one, other] = two_of_one_shard_and_one_of_another();
+    model(move || {
+        let (users, _clock) = users(2, WhenFull::Reject);
+        users.key(&present).try_acquire().unwrap();
+        let thread = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.key(&other).try_acquire().map(drop))
+        };
+        let mine = users.key(&one).try_acquire().map(drop);
+        let theirs = thread.join().unwrap();
+        assert!(mine.is_ok() != theirs.is_ok());
+        assert_eq!(mine.and(theirs).unwrap_err().kind(), ErrorKind::TooManyKeys);
+        assert_eq!(users.len(), 2);
+    });
+}
+
+#[test]
+fn shrink_beside_a_new_key_of_another_shard_counts_both() {
+    let [idle, one, other] = two_of_one_shard_and_one_of_another();
+    model(move || {
+        let (users, clock) = users(2, WhenFull::Reject);
+        users.key(&idle).try_acquire().unwrap();
+        clock.advance(SECOND);
+        let thread = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.shrink())
+        };
+        users.key(&other).try_acquire().unwrap();
+        thread.join().unwrap();
+        assert_eq!(users.len(), 1);
+        users.key(&one).try_acquire().unwrap();
+        assert_eq!(users.len(), 2);
+        assert!(users.key(&idle).try_acquire().is_err());
+    });
+}
+
+#[test]
+fn retain_beside_a_call_for_its_key_counts_what_is_there() {
+    model(|| {
+        let (users, _clock) = users(2, WhenFull::Reject);
+        users.key(&1).try_acquire().unwrap();
+        let thread = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.retain(|_| false))
+        };
+        let again = users.key(&1).try_acquire().is_ok();
+        thread.join().unwrap();
+        // Dropped before or after the call, or before it inserted the key.
+        let kept = users.key(&1).available() == 0;
+        assert_eq!(users.len(), usize::from(kept));
+        assert!(again || !kept);
+    });
+}
+
+#[test]
+fn requota_and_a_joiner_do_not_miss_each_other() {
+    model(|| {
+        let clock = Clock::manual();
+        clock.advance(100 * SECOND);
+        let rate = Arc::new(AtomicU64::new(1));
+        let plan = Arc::clone(&rate);
+        let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1))
+            .max_keys(1)
+            .quotas(move |_| Quota::per_second(plan.load(Ordering::SeqCst)))
+            .clock(&clock)
+            .hasher(Hashing::default());
+        let users = Arc::new(users);
+        users.key(&1).try_acquire().unwrap();
+        rate.store(2, Ordering::SeqCst);
+        let thread = {
+            let users = Arc::clone(&users);
+            thread::spawn(move || users.requota(&1))
+        };
+        let mut waiter = Waiter::new(&users, 1);
+        assert!(waiter.poll().is_pending());
+        thread.join().unwrap();
+        assert_eq!(users.key(&1).quota(), Quota::per_second(2));
+        clock.advance(SECOND / 2);
+        waiter.output();
     });
 }

@@ -1,6 +1,7 @@
 //! [`QuotaChange`]: what becomes of what was spent when a quota changes.
 
-use super::{Algorithm, Params};
+use super::{Algorithm, Params, Tat};
+use crate::time::Tick;
 
 /// What becomes of what was spent, when [the quota changes](crate::RateLimiter::set_quota_with).
 ///
@@ -61,13 +62,22 @@ impl QuotaChange {
     }
 
     /// The backlog under other parameters, in their units, rounded up.
-    pub(crate) fn under(self, owed: u64, old: &Params, new: &Params) -> u64 {
+    fn under(self, owed: u64, old: &Params, new: &Params) -> u64 {
         let tolerance = [old.burst_tolerance, new.burst_tolerance];
         self.scaled(
             owed,
             tolerance,
             [old.emission_interval, new.emission_interval],
         )
+    }
+
+    /// When the backlog ends under other parameters. It begins at the next whole unit, so a change
+    /// makes nothing available, not even the fraction of a unit that has passed.
+    pub(crate) fn carried(self, tat: Tat, old: &Params, new: &Params, now: Tick) -> Tat {
+        match self.under(tat.backlog_at(old.units_at(now)), old, new) {
+            0 => Tat::from_units(new.units_at(now)),
+            owed => Tat::from_units(new.units_after(now).saturating_add(owed)),
+        }
     }
 
     /// How many of so many calls are kept, if the capacity changes.

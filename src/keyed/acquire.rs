@@ -1,4 +1,4 @@
-//! The future of `acquire` by key: at first a handle, then the wait in the line of its key.
+//! The future of `acquire` by key: at first a handle, then the wait in the queue of its key.
 
 use std::fmt;
 use std::future::Future;
@@ -10,8 +10,8 @@ use crate::error::AcquireError;
 /// The future of `acquire` and `acquire_many` of a [`Key`](super::Key) or an
 /// [`OwnedKey`](super::OwnedKey).
 ///
-/// It joins the line of its key when it is first polled. See [`Keyed`](crate::Keyed#cancel-safety)
-/// for what dropping it does.
+/// It joins the wait queue of its key when it is first polled. See
+/// [`Keyed`](crate::Keyed#cancel-safety) for what dropping it does.
 ///
 /// # Panics
 ///
@@ -25,7 +25,7 @@ enum State<H: Enter> {
     Over,
 }
 
-/// What a first poll comes to.
+/// The result of a first poll.
 #[doc(hidden)]
 #[derive(Debug)]
 pub enum Begun<P, W> {
@@ -37,18 +37,18 @@ pub enum Begun<P, W> {
 ///
 /// Sealed: it is implemented here alone.
 pub trait Enter: sealed::Sealed {
-    /// What one has then.
+    /// What a caller holds afterwards.
     type Permit;
 
-    /// How much is asked for.
+    /// How much a call asks for.
     #[doc(hidden)]
     type Cost: Copy + fmt::Debug;
 
-    /// The wait in line.
+    /// The wait in the queue.
     #[doc(hidden)]
     type Wait: Future<Output = Result<Self::Permit, AcquireError>> + Unpin;
 
-    /// Enters now, or begins to wait.
+    /// Acquires now, or begins to wait.
     #[doc(hidden)]
     fn begin(&self, cost: Self::Cost) -> Result<Begun<Self::Permit, Self::Wait>, AcquireError>;
 }
@@ -97,7 +97,7 @@ impl<H: Enter> fmt::Debug for Acquire<H> {
         let mut debug = f.debug_struct("Acquire");
         match &self.0 {
             State::New(_, cost) => debug.field("cost", cost),
-            State::Waiting(_) => debug.field("in_line", &true),
+            State::Waiting(_) => debug.field("waiting", &true),
             State::Over => debug.field("over", &true),
         };
         debug.finish_non_exhaustive()

@@ -1,12 +1,18 @@
-//! How keys are hashed, unless another way is chosen.
+//! How keys are hashed, unless another hasher is chosen.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::{FoldHasher, RandomState};
 
-/// A fast hash function with a seed of its own for each map, so that nobody outside can choose keys
-/// that collide. The default of [`Keyed`](crate::Keyed).
+/// The default hasher of a [`Keyed`](crate::Keyed): fast, with a random seed for each map.
+///
+/// The seed keeps anyone who cannot observe the map from choosing keys that collide. The hash
+/// function is [foldhash](https://docs.rs/foldhash), which is not cryptographic: an attacker who can
+/// choose keys *and* measure response times, or read hashes, may learn enough of the seed to make
+/// keys collide. Calls for colliding keys, and for keys of the same shard, then take longer in
+/// proportion to the collisions; the limits themselves still hold. Where that matters, use
+/// [`std::hash::RandomState`] (SipHash) with [`hasher`](crate::Keyed::hasher).
 #[derive(Clone, Default)]
 pub struct KeyHashing(RandomState);
 

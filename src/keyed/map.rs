@@ -1,99 +1,87 @@
-//! Keys in shards, each with a lock, and how a newcomer gets in.
+//! Keys in shards: how an entry is found, and how a new key gets in.
 //!
-//! 1. A call locks one shard, once if its key is there. The locks are leaves, but for those of a
-//!    limiter that is promoted or retired.
-//! 2. Under a lock no foreign code runs but `Eq` and `Borrow` of a key, and its `Clone` in
-//!    administrative calls. Keys are hashed and made before the lock, and dropped after it.
-//! 3. All shards together hold no more keys than the map may: who puts one in beyond what is there
-//!    is counted before, by one word for the whole map.
-//! 4. A call looks at no more than [`MOST`] entries: what the search for its own key has left, the
-//!    look for one that can go may use.
+//! 1. Each shard is a hash table of its own lock, and a call locks the shard of its key. The locks
+//!    are leaves, except that a limiter of a key may be locked under one.
+//! 2. Under a lock no foreign code runs except `Eq` and `Borrow` of keys, and `Clone` in
+//!    [`retain`](crate::Keyed::retain) and [`requota_all`](crate::Keyed::requota_all). Keys are
+//!    hashed and cloned before the lock, and dropped after it. A table that grows takes the hashes
+//!    from the slots.
+//! 3. All shards together hold at most `max_keys` entries: a new entry is counted before it is
+//!    inserted, by one counter for the whole map, and an entry that is removed is counted off after.
+//!    One that takes the place of another is not counted at all.
+//! 4. A new key looks at a bounded number of entries for one that it can evict: at twice [`LOOK`]
+//!    where the map is full, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
+//!    cover all of it; in addition each look begins with the entry that had the least debt in
+//!    earlier ones, so that it is not lost sight of.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::sync::OnceLock;
 
-use super::table::{Home, Looked, MOVED, Place, Put, SAME_TAG, Standing, Table};
-use super::touched::MOST;
-use crate::error::{AcquireError, ErrorKind};
-use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
+use hashbrown::HashTable;
 
-/// A newcomer that finds the map full looks at so many at once for one that can go.
+use super::contents::{Contents, Evictability, Slot};
+use super::when_full::WhenFull;
+use crate::error::{AcquireError, ErrorKind};
+use crate::sync::{AtomicUsize, KEYS_PER_SHARD, Mutex, MutexGuard, Ordering, lock};
+use crate::time::Tick;
+
+/// How many entries a new key looks at where the map is full.
 const LOOK: usize = 3;
 
-/// Where the map is not full, a newcomer looks at so many for one that is not needed any more.
-const STEP: usize = 2;
+/// How many entries a new key looks at where the map is not full.
+const SPARE_LOOK: usize = 2;
 
-/// How many places are gone through under one lock.
-const AT_ONCE: usize = 64;
+/// How many buckets, most of them perhaps empty, a look passes at most.
+const BUCKETS_PER_LOOK: usize = 64;
 
-/// Fewer keys than this are not worth another shard.
-const KEYS_OF_A_SHARD: usize = 64;
+/// An entry that has been idle for so many nanoseconds is evicted even where the map is not full.
+const SPARE_NANOS: u64 = 60_000_000_000;
 
-/// More keys than this are worth another shard.
-const FITS: usize = 1 << 22;
+/// A shard has at most about so many keys, which bounds how long one call waits while a table grows.
+const MOST_KEYS_PER_SHARD: usize = 1 << 16;
 
-/// Keys, each with a `V`, and for each shard an `X`.
-pub(super) struct Map<K, V, X, S> {
+/// The keys of a map, in shards.
+pub(super) struct Map<C: Contents, S> {
+    pub(super) contents: C,
     hasher: S,
-    shards: Box<[Padded<Shard<K, V, X>>]>,
+    shards: Box<[Padded<Shard<C>>]>,
     len: AtomicUsize,
     max_keys: usize,
+    when_full: WhenFull,
 }
 
 /// What one lock guards.
-pub(super) struct Shard<K, V, X> {
-    pub(super) table: Table<K, V>,
+pub(super) struct Shard<C: Contents> {
+    pub(super) table: HashTable<Entry<C>>,
+    pub(super) state: C::ShardState,
     pub(super) closed: bool,
-    pub(super) side: X,
+    /// The hash of the entry with which the next look begins.
+    soonest: u32,
+    /// The bucket with which it goes on.
+    hand: usize,
 }
 
-/// How large a shard is.
-#[derive(Clone, Copy)]
-pub(super) struct Size {
-    /// Of how many keys one expects.
-    pub(super) entries: usize,
-    /// Below which the numbers of its entries are.
-    pub(super) numbers: usize,
+/// A key and what is kept for it.
+pub struct Entry<C: Contents> {
+    pub(super) key: C::Key,
+    pub(super) slot: C::Slot,
 }
 
-pub(super) type Guard<'a, K, V, X> = MutexGuard<'a, Shard<K, V, X>>;
+/// An entry under the lock of its shard.
+pub struct Held<'a, C: Contents> {
+    pub(super) slot: &'a mut C::Slot,
+    pub(super) state: &'a mut C::ShardState,
+    pub(super) closed: bool,
+}
 
-/// Apart from others, so that threads with other keys do not disturb it.
+pub(super) type Guard<'a, C> = MutexGuard<'a, Shard<C>>;
+
+/// A lock on cache lines of its own, so that threads with other shards do not disturb it.
 #[repr(align(128))]
 struct Padded<T>(Mutex<T>);
 
-/// What a newcomer has to know about the others.
-pub(super) trait Rule<K, V, X> {
-    /// How an entry stands; `spare` if there is room without it.
-    fn standing(&self, side: &X, number: usize, value: &V, spare: bool) -> Standing;
-
-    /// Whether somebody may go who owes something.
-    fn evicts(&self) -> bool;
-
-    /// There is no room; perhaps in so many nanoseconds.
-    fn refused(&self, after: Option<u64>) -> AcquireError;
-
-    /// What is to be dropped after the lock of somebody who was replaced.
-    type Released;
-
-    /// Somebody may be replaced, who may owe something.
-    fn displace(&self, side: &mut X, home: Home, number: usize, value: &V);
-
-    /// What is kept for a newcomer, in place of `old` perhaps.
-    fn make(&self, side: &mut X, home: Home, old: Option<&V>) -> V;
-
-    /// Somebody was replaced, of whom this was kept.
-    fn released(&self, side: &mut X, value: &V) -> Self::Released;
-
-    /// An entry was moved to make room.
-    fn moved(&self, side: &mut X, value: &V, from: usize, to: usize);
-
-    /// A newcomer has this number now.
-    fn settled(&self, side: &mut X, number: usize);
-}
-
-/// How many shards there are for so many keys.
+/// Returns how many shards a map of so many keys has.
 fn shards_for(max_keys: usize) -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     let threads = *THREADS.get_or_init(|| {
@@ -101,38 +89,125 @@ fn shards_for(max_keys: usize) -> usize {
         threads.map_or(4, std::num::NonZero::get)
     });
     let wanted = (4 * threads).clamp(16, 1024).next_power_of_two();
-    let worth = (max_keys / KEYS_OF_A_SHARD).max(1);
-    let needed = max_keys.div_ceil(FITS).next_power_of_two();
-    wanted.min(1 << worth.ilog2()).max(needed)
+    let worthwhile = (max_keys / KEYS_PER_SHARD).max(1);
+    let needed = max_keys.div_ceil(MOST_KEYS_PER_SHARD);
+    wanted
+        .min(1 << worthwhile.ilog2())
+        .max(needed.next_power_of_two())
 }
 
-/// Makes all bits of a hash depend on all others. The shard, the bucket and the tag are different
-/// bits of it, and good fast hashers make few of them depend on each other.
+/// Makes 64 bits of the 32 that are kept, for the table: it takes the bucket from the lowest bits
+/// and a tag from the highest ones.
 #[inline]
-pub(super) fn mixed(hash: u64) -> u64 {
-    let wide = u128::from(hash ^ 0x243f_6a88_85a3_08d3) * 0x9e37_79b9_7f4a_7c15;
-    wide as u64 ^ (wide >> 64) as u64
+pub(super) fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-impl<K, V, X, S> Map<K, V, X, S> {
-    /// For so many keys; `side` makes what belongs to a shard of so many.
-    pub(super) fn new(max_keys: usize, hasher: S, mut side: impl FnMut(Size) -> X) -> Self {
-        let shards = shards_for(max_keys);
-        let entries = max_keys.div_ceil(shards);
+fn spread_of<C: Contents>(entry: &Entry<C>) -> u64 {
+    spread(entry.slot.hash())
+}
+
+impl<C: Contents> Shard<C> {
+    /// Finds the entry of a key.
+    #[inline]
+    pub(super) fn find<Q>(&mut self, hash: u32, key: &Q) -> Option<Held<'_, C>>
+    where
+        C::Key: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let Self {
+            table,
+            state,
+            closed,
+            ..
+        } = self;
+        // The key is on the heap perhaps, so the whole hash is compared first.
+        let is = |entry: &Entry<C>| entry.slot.hash() == hash && entry.key.borrow() == key;
+        let entry = table.find_mut(spread(hash), is)?;
+        Some(Held {
+            slot: &mut entry.slot,
+            state,
+            closed: *closed,
+        })
+    }
+
+    /// Inserts the entry of a key that has none.
+    fn insert(&mut self, entry: Entry<C>) -> Held<'_, C> {
+        let hash = spread_of(&entry);
+        let entry = self.table.insert_unique(hash, entry, spread_of).into_mut();
+        Held {
+            slot: &mut entry.slot,
+            state: &mut self.state,
+            closed: self.closed,
+        }
+    }
+
+    fn remove(&mut self, bucket: usize) -> Option<Entry<C>> {
+        let occupied = self.table.get_bucket_entry(bucket).ok()?;
+        Some(occupied.remove().0)
+    }
+
+    /// Looks at so many entries, and returns the bucket of the one that is idle first, and in how many
+    /// nanoseconds that is.
+    fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Option<(usize, u64)> {
+        let (mut best, mut looked) = (None, 0);
+        let soonest = self.soonest;
+        let mut first =
+            (self.table).find_bucket_index(spread(soonest), |entry| entry.slot.hash() == soonest);
+        for _ in 0..BUCKETS_PER_LOOK {
+            let bucket = first.take().unwrap_or_else(|| self.advance_hand());
+            let Some(entry) = self.table.get_bucket_mut(bucket) else {
+                continue;
+            };
+            let hash = entry.slot.hash();
+            let after = match contents.evictability(&mut entry.slot, &self.state, now) {
+                Evictability::Idle => Some(0),
+                Evictability::IdleAfter(after) => Some(after),
+                Evictability::InUse => None,
+            };
+            if let Some(after) = after.filter(|after| best.is_none_or(|(_, least)| *after < least))
+            {
+                self.soonest = hash;
+                best = Some((bucket, after));
+            }
+            looked += 1;
+            if looked == entries || matches!(best, Some((_, 0))) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Moves the hand on, and returns the bucket that it has left.
+    fn advance_hand(&mut self) -> usize {
+        let bucket = self.hand;
+        self.hand = if bucket + 1 < self.table.num_buckets() {
+            bucket + 1
+        } else {
+            0
+        };
+        bucket
+    }
+}
+
+impl<C: Contents, S> Map<C, S> {
+    pub(super) fn new(contents: C, hasher: S, max_keys: usize, when_full: WhenFull) -> Self {
         let shard = |_| {
-            let table = Table::new(entries);
-            let numbers = table.numbers();
             Padded(Mutex::new(Shard {
-                table,
+                table: HashTable::new(),
+                state: contents.shard_state(),
                 closed: false,
-                side: side(Size { entries, numbers }),
+                soonest: 0,
+                hand: 0,
             }))
         };
         Self {
+            shards: (0..shards_for(max_keys)).map(shard).collect(),
+            contents,
             hasher,
-            shards: (0..shards).map(shard).collect(),
             len: AtomicUsize::new(0),
             max_keys,
+            when_full,
         }
     }
 
@@ -140,243 +215,178 @@ impl<K, V, X, S> Map<K, V, X, S> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Locks the shard of a hash.
+    /// Locks the shard of a hash: that of its highest bits, since a table takes the lowest ones.
     #[inline]
-    pub(super) fn lock(&self, hash: u64) -> Guard<'_, K, V, X> {
-        lock(&self.shards[hash as usize & (self.shards.len() - 1)].0)
+    pub(super) fn lock(&self, hash: u32) -> Guard<'_, C> {
+        let shard = (u64::from(hash) * self.shards.len() as u64) >> 32;
+        lock(&self.shards[shard as usize].0)
     }
 
-    /// One shard after the other, locked.
-    pub(super) fn each(&self) -> impl Iterator<Item = Guard<'_, K, V, X>> {
+    /// Locks the shard of a hash, unless the map is closed.
+    fn lock_open(&self, hash: u32) -> Result<Guard<'_, C>, AcquireError> {
+        let shard = self.lock(hash);
+        if shard.closed {
+            drop(shard);
+            return Err(AcquireError::new(ErrorKind::Closed));
+        }
+        Ok(shard)
+    }
+
+    /// Locks one shard after the other.
+    pub(super) fn each_shard(&self) -> impl Iterator<Item = Guard<'_, C>> {
         self.shards.iter().map(|shard| lock(&shard.0))
     }
 
-    pub(super) fn shards(&self) -> usize {
-        self.shards.len()
-    }
-
-    /// Locks a shard.
-    pub(super) fn lock_shard(&self, shard: usize) -> Guard<'_, K, V, X> {
-        lock(&self.shards[shard].0)
-    }
-
+    /// Counts a new entry, if there is room for it. One step: of two keys that come at once, the
+    /// last place is for one.
     fn count_up(&self) -> bool {
-        let fits = self.len.fetch_add(1, Ordering::Relaxed) < self.max_keys;
-        if !fits {
-            self.count_down();
-        }
-        fits
+        let counted = |len: usize| (len < self.max_keys).then_some(len + 1);
+        // Relaxed: the counter publishes nothing but itself.
+        (self.len)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted)
+            .is_ok()
     }
 
-    pub(super) fn count_down(&self) {
-        self.len.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-impl<K, V, X, S> Map<K, V, X, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher,
-{
-    #[inline]
-    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u64 {
-        mixed(self.hasher.hash_one(key))
+    /// Counts entries off that have been removed.
+    pub(super) fn count_down(&self, removed: usize) {
+        self.len.fetch_sub(removed, Ordering::Relaxed);
     }
 
-    /// Puts a key in that was not found under `guard`, and goes on with its entry under the lock.
-    #[cold]
-    pub(super) fn newcomer<'a, Q, R>(
-        &'a self,
-        (key, hash): (&Q, u64),
-        owned: Option<K>,
-        mut guard: Guard<'a, K, V, X>,
-        rule: &impl Rule<K, V, X>,
-        then: impl FnOnce(&mut Shard<K, V, X>, usize) -> R,
-    ) -> Result<R, AcquireError>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ToOwned<Owned = K> + ?Sized,
-    {
-        let same = guard.table.same_tag(hash);
-        if same >= SAME_TAG {
-            drop(guard);
-            return Err(rule.refused(None));
-        }
-        // Some may have to be moved.
-        let mut left = MOST - MOVED - same;
-        if self.len() >= self.max_keys {
-            let entries = LOOK.min(left / 2);
-            left -= entries;
-            let looked = look(&mut guard, entries, rule, false);
-            if let Err(after) = to_go(looked, rule) {
-                drop(guard);
-                return Err(rule.refused(after));
-            }
-        }
-        let version = guard.table.version();
-        drop(guard);
-
-        let owned = owned.unwrap_or_else(|| key.to_owned());
-        // Declared before the lock, so dropped after it.
-        let mut _displaced = None;
-        let mut _released = None;
-        let mut _refused = None;
-        let mut guard = self.lock(hash);
-        if guard.closed {
-            drop(guard);
-            return Err(AcquireError::new(ErrorKind::Closed));
-        }
-        if guard.table.version() != version {
-            let same = guard.table.same_tag(hash);
-            left = left.saturating_sub(same);
-            if let Some(number) = guard.table.find(hash, |other| other.borrow() == key) {
-                _refused = Some((owned, None));
-                return Ok(then(&mut guard, number));
-            }
-            // Others came meanwhile.
-            if same >= SAME_TAG {
-                _refused = Some((owned, None));
-                drop(guard);
-                return Err(rule.refused(None));
-            }
-        }
-        let place = match self.place(&mut guard, left, rule) {
-            Ok(place) => place,
-            Err(after) => {
-                drop(guard);
-                return Err(rule.refused(after));
-            }
-        };
-        let Shard { table, side, .. } = &mut *guard;
-        let home = table.home(hash);
-        let old = match place {
-            Place::New => None,
-            Place::InsteadOf(number) => Some(number),
-        };
-        if let Some(number) = old {
-            rule.displace(side, table.home_of(number), number, table.get(number));
-        }
-        let value = rule.make(side, home, old.map(|number| table.get(number)));
-        let moved = |value: &V, from, to| rule.moved(side, value, from, to);
-        match table.put(home, (owned, value), place, moved) {
-            Put::In(number, displaced) => {
-                let released = displaced.as_ref();
-                _released = released.map(|(_, value)| rule.released(side, value));
-                _displaced = displaced;
-                rule.settled(side, number);
-                Ok(then(&mut guard, number))
-            }
-            Put::Out((key, value)) => {
-                _refused = Some((key, Some(value)));
-                if old.is_none() {
-                    self.count_down();
-                }
-                drop(guard);
-                Err(rule.refused(None))
-            }
-        }
-    }
-
-    /// Where somebody can be put in, at the price of so many looks.
-    fn place(
-        &self,
-        guard: &mut Guard<'_, K, V, X>,
-        left: usize,
-        rule: &impl Rule<K, V, X>,
-    ) -> Result<Place, Option<u64>> {
+    /// Makes room for a new entry: counts it, or evicts another one. Otherwise it may be told when
+    /// to come again.
+    fn make_room(&self, shard: &mut Shard<C>, now: Tick) -> Result<Option<Entry<C>>, Option<u64>> {
         if self.len() < self.max_keys {
-            let looked = look(guard, STEP.min(left), rule, true);
-            if let Looked::Recovered(spot) = looked {
-                return Ok(Place::InsteadOf(spot));
+            let before = Tick::from_nanos(now.as_nanos().saturating_sub(SPARE_NANOS));
+            if let Some((bucket, 0)) = shard.look(&self.contents, SPARE_LOOK, before) {
+                return Ok(shard.remove(bucket));
             }
             if self.count_up() {
-                return Ok(Place::New);
+                return Ok(None);
             }
-            // Others were faster.
-            let left = left.saturating_sub(STEP);
-            return to_go(look(guard, left, rule, false), rule);
         }
-        to_go(look(guard, left.min(LOOK), rule, false), rule)
+        let bucket = self.evictable(shard, now)?;
+        Ok(shard.remove(bucket))
     }
 
-    /// Takes out an entry.
-    pub(super) fn take(&self, table: &mut Table<K, V>, number: usize) -> Option<(K, V)> {
-        let taken = table.take(number);
-        if taken.is_some() {
-            self.count_down();
+    /// Finds an entry that can be evicted.
+    fn evictable(&self, shard: &mut Shard<C>, now: Tick) -> Result<usize, Option<u64>> {
+        match shard.look(&self.contents, LOOK, now) {
+            Some((bucket, after)) if after == 0 || self.when_full == WhenFull::Evict => Ok(bucket),
+            looked => Err(looked.map(|(_, after)| after)),
         }
-        taken
     }
 }
 
-fn look<K, V, X>(
-    guard: &mut Guard<'_, K, V, X>,
-    entries: usize,
-    rule: &impl Rule<K, V, X>,
-    spare: bool,
-) -> Looked {
-    let Shard { table, side, .. } = &mut **guard;
-    let side = &*side;
-    table.look(entries, |number, value| {
-        rule.standing(side, number, value, spare)
-    })
-}
-
-/// Who can go, or after how long perhaps somebody can.
-fn to_go<K, V, X>(looked: Looked, rule: &impl Rule<K, V, X>) -> Result<Place, Option<u64>> {
-    match looked {
-        Looked::Recovered(spot) => Ok(Place::InsteadOf(spot)),
-        Looked::Owes(spot, _) if rule.evicts() => Ok(Place::InsteadOf(spot)),
-        Looked::Owes(_, after) => Err(Some(after)),
-        Looked::Nothing => Err(None),
-    }
-}
-
-/// What an entry leaves behind that has been gone through: itself, if it was taken out, and what is
-/// to be dropped after the lock.
-pub(super) type Cleared<K, V, R> = (Option<(K, V)>, Option<R>);
-
-impl<K, V, X, S> Map<K, V, X, S>
+impl<C: Contents, S> Map<C, S>
 where
-    K: Hash + Eq,
+    C::Key: Hash + Eq,
     S: BuildHasher,
 {
-    /// Goes through all entries, some at once: copies the keys that may go, asks which ones are to,
-    /// under no lock, and takes those out.
-    pub(super) fn clear<R>(
+    /// Hashes a key, and makes all bits of the result depend on all others: good fast hashers leave
+    /// that to the table.
+    #[inline]
+    pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
+        let hash = self.hasher.hash_one(key) ^ 0x243f_6a88_85a3_08d3;
+        let wide = u128::from(hash) * 0x9e37_79b9_7f4a_7c15;
+        ((wide as u64 ^ (wide >> 64) as u64) >> 32) as u32
+    }
+
+    /// Goes on with the entry of a key, under the lock of its shard.
+    ///
+    /// If there is none, `absent` may say that none is needed; otherwise the key is inserted.
+    pub(super) fn with_entry<Q, R>(
         &self,
-        copy: impl Fn(&X, &K, &V) -> Option<K>,
-        goes: &mut dyn FnMut(&K) -> bool,
-        take: impl Fn(&mut Shard<K, V, X>, usize) -> Cleared<K, V, R>,
-    ) {
-        let mut keys = Vec::with_capacity(AT_ONCE);
-        let mut gone = Vec::with_capacity(AT_ONCE);
-        for shard in 0..self.shards() {
-            let numbers = self.lock_shard(shard).table.numbers();
-            for from in (0..numbers).step_by(AT_ONCE) {
-                let guard = self.lock_shard(shard);
-                keys.extend((from..numbers.min(from + AT_ONCE)).filter_map(|number| {
-                    let (key, value) = guard.table.at(number)?;
-                    copy(&guard.side, key, value)
-                }));
-                drop(guard);
-                keys.retain(|key| goes(key));
-                let hashed = keys.drain(..).map(|key| (self.hash(&key), key));
-                let hashed: Vec<(u64, K)> = hashed.collect();
-                if hashed.is_empty() {
-                    continue;
-                }
-                let mut guard = self.lock_shard(shard);
-                for (hash, key) in &hashed {
-                    let found = guard.table.find(*hash, |other| other == key);
-                    if let Some(number) = found {
-                        gone.push(take(&mut guard, number));
-                    }
-                }
-                drop(guard);
-                gone.clear();
-            }
-            let _given_back = self.lock_shard(shard).table.give_back();
+        key: &Q,
+        now: Tick,
+        absent: impl FnOnce(&C::ShardState) -> Option<R>,
+        then: impl FnOnce(Held<'_, C>) -> R,
+    ) -> Result<R, AcquireError>
+    where
+        C::Key: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = C::Key> + ?Sized,
+    {
+        let hash = self.hash(key);
+        // Declared before the lock, so dropped after it; so is all that is dropped here.
+        let _leftover;
+        let mut guard = self.lock_open(hash)?;
+        let shard = &mut *guard;
+        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, hash, now);
+        if let Some(held) = shard.find(hash, key) {
+            return Ok(then(held));
         }
+        if let Some(result) = absent(&shard.state) {
+            return Ok(result);
+        }
+        // A key that is rejected anyway is not even cloned.
+        if self.len() >= self.max_keys {
+            if let Err(after) = self.evictable(shard, now) {
+                drop(guard);
+                return Err(self.contents.too_many_keys(after));
+            }
+        }
+        drop(guard);
+
+        let owned = key.to_owned();
+        let asked = self.contents.ask(&owned);
+        let _evicted;
+        let mut guard = self.lock_open(hash)?;
+        let shard = &mut *guard;
+        // It may have come meanwhile.
+        if let Some(held) = shard.find(hash, key) {
+            return Ok(then(held));
+        }
+        match self.make_room(shard, now) {
+            Ok(evicted) => _evicted = evicted,
+            Err(after) => {
+                drop(guard);
+                return Err(self.contents.too_many_keys(after));
+            }
+        }
+        let slot = self.contents.slot(&mut shard.state, &asked, hash);
+        Ok(then(shard.insert(Entry { key: owned, slot })))
+    }
+
+    /// Removes all entries that are idle, and gives back the memory of their places.
+    pub(super) fn shrink(&self, now: Tick) {
+        for mut shard in self.each_shard() {
+            let Shard { table, state, .. } = &mut *shard;
+            let idle = table.extract_if(|entry| {
+                let evictability = self.contents.evictability(&mut entry.slot, state, now);
+                evictability == Evictability::Idle
+            });
+            let removed: Vec<_> = idle.collect();
+            table.shrink_to_fit(spread_of);
+            self.count_down(removed.len());
+            drop(shard);
+        }
+    }
+
+    /// Removes the entry of a key, unless it is in use.
+    pub(super) fn remove(&self, key: &C::Key, now: Tick) {
+        let hash = self.hash(key);
+        let _removed;
+        let mut guard = self.lock(hash);
+        let shard = &mut *guard;
+        let Ok(mut entry) = (shard.table).find_entry(spread(hash), |entry| entry.key == *key)
+        else {
+            return;
+        };
+        let slot = &mut entry.get_mut().slot;
+        if self.contents.evictability(slot, &shard.state, now) != Evictability::InUse {
+            _removed = entry.remove().0;
+            self.count_down(1);
+        }
+    }
+
+    /// Copies of all keys, one shard after the other. A shard is copied under its lock, and what is
+    /// done with the copies is done under none.
+    pub(super) fn copies(&self) -> impl Iterator<Item = C::Key>
+    where
+        C::Key: Clone,
+    {
+        self.each_shard().flat_map(|shard| {
+            let keys = shard.table.iter().map(|entry| entry.key.clone());
+            keys.collect::<Vec<_>>()
+        })
     }
 }

@@ -1,104 +1,98 @@
 //! The same limit for every key: [`Keyed`], its handles and futures.
 //!
-//! What one usually needs is in the crate's root as well.
+//! What is usually needed is in the crate's root as well.
 
 mod acquire;
-mod at_cap;
-mod bucket;
-mod chunked;
+mod bulk;
+mod contents;
 mod handle;
 mod hashing;
 mod map;
 mod permits;
 mod rates;
-mod table;
 #[cfg(test)]
 mod tests;
-mod touched;
+mod when_full;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use self::acquire::{Acquire, Enter};
-pub use self::at_cap::AtCap;
-pub use self::handle::{Key, OwnedKey};
+use self::contents::Contents;
+pub use self::handle::{Address, Handle, Key, OwnedKey};
 pub use self::hashing::{KeyHasher, KeyHashing};
-use self::permits::Permits;
-use self::rates::Rates;
+use self::map::Map;
+pub use self::when_full::WhenFull;
 use crate::concurrency::Semaphore;
-use crate::const_panic::panic_with;
 use crate::rate::RateLimiter;
 
-/// How many keys there may be, unless that is chosen.
+/// How many keys a map keeps, unless that is chosen.
 const DEFAULT_KEYS: usize = 100_000;
 
 /// The same limit for each of many keys, such as users or addresses: `T` is a [`RateLimiter`] or a
 /// [`Semaphore`].
 ///
-/// [`key`](Self::key) gives a handle to one key, which has the methods that a limiter or a semaphore
-/// has. A key need not be known before; one that has never been used, or owes nothing any more, has
-/// its whole burst or all its permits.
+/// [`key`](Self::key) returns a handle to one key, which has the methods of a limiter or a semaphore.
+/// A key need not be registered; one that was never used, or has no debt any more, has its whole
+/// burst or all its permits.
 ///
 /// # Fairness
 ///
-/// Each key has a line of its own, first-in first-out, as the [`RateLimiter`](RateLimiter#fairness)
-/// and the [`Semaphore`](Semaphore#fairness) have. Keys do not wait for each other.
+/// Each key has a wait queue of its own, first-in first-out, like the
+/// [`RateLimiter`](RateLimiter#fairness) and the [`Semaphore`](Semaphore#fairness). Keys do not wait
+/// for each other.
 ///
 /// # Memory
 ///
-/// No more than `max_keys` keys are kept. A key that has fully recovered (nothing is owed; no permit
-/// is out and nobody waits) is dropped when there is no room for another one, and, of those that a
-/// new key happens to look at, also if it has been so for a minute (for a semaphore, at once). If
-/// there is none, rates do [what was chosen](Keyed::at_cap), and semaphores refuse the new key.
+/// A map keeps at most [`max_keys`](Self::max_keys) keys, exactly: a new key is counted before it is
+/// inserted. When a key has fully recovered (it has no debt; no permit is out, and nobody waits or
+/// has its semaphore), it makes room for a new one. A new key looks at no more than six entries
+/// for such a key, which a hand that moves through the table chooses. If none of them has recovered,
+/// rates do [what was chosen](Keyed::when_full), and semaphores reject the new key. Where there is
+/// room, a new key replaces one that it looks at if that has been recovered for a minute (for a
+/// semaphore, at once).
 ///
-/// Memory for keys is taken piece by piece as they come, each piece for 224 of them, and what there
-/// may be of it follows from `max_keys`, here `n`, and the number of shards, `s`:
+/// Keys are in shards, each of which has a lock and a hash table ([`hashbrown`]) that begins small
+/// and doubles when it is filled to seven eighths. So, for each key that is there, the map takes
+/// 8/7 to 16/7 places while keys only come, and at most 32/7 when they also go. A place takes the
+/// size of the key and 16 bytes, with their padding, and 1 byte: 25 for a `u64`, 41 for a `String`.
+/// A thousand `u64` keys take about 55 bytes each. Beyond that there are
 ///
-/// ```text
-/// s * ((n / s + 5 * sqrt(n / s) + 4) / 0.95 * bucket / 7 + 1000)   bytes
-/// ```
-///
-/// where a bucket is seven times the key and 8 bytes, with their padding, and 16 bytes, rounded up to
-/// 64: 128 for a `u64`, 256 for a `String`. There are 16 shards, or four for each hardware thread,
-/// rounded up to a power of two, if that is more, but so few that there are 64 keys for each. For
-/// 100,000 keys that is 2.1 MB, or 4.1 MB for a `String`. Beyond that there are
-///
+/// - 256 bytes for each shard: there are 16, or four for each hardware thread, rounded up to a power
+///   of two, if that is more, but no more than one for 64 keys of `max_keys`;
 /// - what the keys themselves have on the heap;
-/// - with [`quotas`](Keyed::quotas), 42 bytes for each key that may be kept; with [`AtCap::Fold`],
-///   one byte;
-/// - for a semaphore some 250 bytes for each key that is kept;
-/// - for a rate some 2,000 bytes for each key whose caller has to wait, has [reserved](Key::reserve), or
-///   has given back another charge than the last, until all that it was charged is paid off and
-///   that is found out: by a call for the key, or by those that may wait or bring a new key, each of
-///   which looks at a few others; [`shrink`](Keyed::shrink) looks at all.
+/// - with [`quotas`](Keyed::quotas), some 40 bytes for each key, and 130 for each of the quotas;
+/// - for a semaphore, some 250 bytes for each key;
+/// - for a rate, some 2,000 bytes for each key that has a limiter of its own, because a caller has
+///   had to wait, has [reserved](Handle::reserve), or has refunded another charge than the last.
+///   When all charges are paid off, the limiter goes: with the next call that waits or brings a new
+///   key, each of which looks after one such key in addition to its own, or with
+///   [`shrink`](Self::shrink).
 ///
-/// Nothing is ever hashed anew to make room, so no call takes longer than others for that: none
-/// looks at more than eight entries, whatever the number of keys, but for those that say that they go
-/// through all keys.
+/// # Pauses
 ///
-/// There may be no room for a key though there are fewer than there may be: if the shards are filled
-/// so unevenly that one of them is full, which happens to less than one map in a million that is
-/// filled to its last place, or if three other keys are too much like it, which happens to one new
-/// key in 10^11. Then it is refused, whatever was chosen.
+/// When a table doubles, all its entries are moved under the lock of the shard, and calls for keys
+/// of that shard wait. A shard has about 65,000 keys at most, whatever `max_keys` is, so that such a
+/// pause is in the order of a millisecond; it calls no code of the keys. Like every hash table, it
+/// is doubled so seldom that an insertion takes constant time on average.
 ///
 /// # Locks
 ///
-/// A call locks one shard of the keys for some steps. Under it the `Eq` of the key is called, and
-/// `Borrow`, and when all keys are gone through also `Clone`: these must not use the same map, or they
-/// wait for themselves. Keys and wakers are dropped, wakers called and quotas asked for where no
-/// lock is held.
+/// A call locks one shard of the keys for some steps. Under the lock the `Eq` and `Borrow` of the key
+/// are called, and in [`retain`](Self::retain) and [`requota_all`](Self::requota_all) also `Clone`:
+/// these must not use the same map, or they wait for themselves. Keys are hashed, made and dropped,
+/// wakers called, and quotas asked for where no lock is held.
 ///
 /// # Cancel safety
 ///
-/// As with the [`RateLimiter`](RateLimiter#cancel-safety) and the
+/// Like the [`RateLimiter`](RateLimiter#cancel-safety) and the
 /// [`Semaphore`](Semaphore#cancel-safety): dropping a waiting future loses nothing. A key is not
-/// dropped while somebody waits for it, or for as long as it is owed something by that.
+/// evicted while somebody waits for it.
 ///
-/// # Making one
+/// # Construction
 ///
-/// There is a `new` for rates and one for permits, so the type has to be named where it is made:
-/// `Keyed::<String, RateLimiter>::new(quota)`. It can be made in a `static`, with a cap on the keys.
-/// What is handed to [`key`](Self::key) is what a key is made from, by `ToOwned`: a `&str` for a
+/// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] make one; both are `const`, so a map can be a
+/// `static`. [`key`](Self::key) takes whatever the key can be made from by `ToOwned`: a `&str` for a
 /// `String`, and the key itself for one that is [`Clone`], such as an `Arc<str>`.
 ///
 /// # Examples
@@ -106,27 +100,27 @@ const DEFAULT_KEYS: usize = 100_000;
 /// ```
 /// use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter};
 ///
-/// let users = Keyed::<String, RateLimiter>::new(Quota::per_second(10).burst(2))
+/// let users: Keyed<String, RateLimiter> = Keyed::rate_limiters(Quota::per_second(10).burst(2))
 ///     .clock(Clock::manual());
 ///
 /// users.key("ann").try_acquire()?;
 /// users.key("ann").try_acquire()?;
-/// let refused = users.key("ann").try_acquire().unwrap_err();
-/// assert_eq!(refused.kind(), ErrorKind::RateLimited);
-/// // Each has its own.
+/// let rejected = users.key("ann").try_acquire().unwrap_err();
+/// assert_eq!(rejected.kind(), ErrorKind::RateLimited);
+/// // Each key has its own limit.
 /// users.key("bob").try_acquire()?;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 ///
-/// A user, a team and everyone: narrow scopes first.
+/// A user, a team and everyone, the narrowest scope first:
 ///
 /// ```
-/// use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
+/// use tollgate::{Keyed, Quota, RateLimiter, all};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), tollgate::AcquireError> {
-/// let users = Keyed::<u64, Semaphore>::new(4);
-/// let teams = Keyed::<String, RateLimiter>::new(Quota::per_second(100).burst(10));
+/// let users = Keyed::<u64, _>::semaphores(4);
+/// let teams = Keyed::<String, _>::rate_limiters(Quota::per_second(100).burst(10));
 /// let everyone = RateLimiter::new(Quota::per_second(1000).burst(50));
 ///
 /// let (user, team) = (7, "blue");
@@ -136,39 +130,108 @@ const DEFAULT_KEYS: usize = 100_000;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// [`hashbrown`]: https://docs.rs/hashbrown
+#[doc(alias = "per_user")]
+#[doc(alias = "dashmap")]
 pub struct Keyed<K, T: Kind, S = KeyHashing> {
-    map: T::Map<K, S>,
+    options: T::Options<K>,
+    max_keys: usize,
+    when_full: WhenFull,
+    hasher: Option<S>,
+    map: OnceLock<Box<Map<T::Contents<K>, S>>>,
 }
 
-/// What there can be for each key: a [`RateLimiter`] or a [`Semaphore`].
+/// What a [`Keyed`] has for each key: a [`RateLimiter`] or a [`Semaphore`].
 ///
 /// Sealed: it is implemented here alone.
-pub trait Kind: acquire::sealed::Sealed {
-    /// All keys.
+pub trait Kind: acquire::sealed::Sealed + Sized {
+    /// What can be chosen before the first use.
     #[doc(hidden)]
-    type Map<K, S>;
+    type Options<K>;
+
+    /// What all keys have in common.
+    #[doc(hidden)]
+    type Contents<K>: Contents<Key = K>;
+
+    #[doc(hidden)]
+    fn contents<K>(options: &Self::Options<K>) -> Self::Contents<K>;
+
+    /// Says in a debug output what was chosen.
+    #[doc(hidden)]
+    fn describe<K>(options: &Self::Options<K>, to: &mut fmt::DebugStruct<'_, '_>);
 }
 
 impl acquire::sealed::Sealed for RateLimiter {}
 impl acquire::sealed::Sealed for Semaphore {}
 
-impl Kind for RateLimiter {
-    type Map<K, S> = Rates<K, S>;
+impl<K, T: Kind> Keyed<K, T> {
+    const fn with_options(options: T::Options<K>) -> Self {
+        Self {
+            options,
+            max_keys: DEFAULT_KEYS,
+            when_full: WhenFull::Reject,
+            hasher: None,
+            map: OnceLock::new(),
+        }
+    }
 }
 
-impl Kind for Semaphore {
-    type Map<K, S> = Permits<K, S>;
-}
-
+/// Options. The first use settles them: one that is set after a call has been made changes nothing.
 impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// A handle to one key, which may be borrowed: for keys that are `String`s, a `&str`.
+    /// Keeps at most so many keys; 100,000 by default. When there are as many, a new key is rejected
+    /// with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) unless it finds one that can be evicted:
+    /// see [`Keyed`](Keyed#memory).
+    ///
+    /// # Panics
+    ///
+    /// If it is 0 or above 2^32.
+    #[must_use]
+    #[track_caller]
+    pub const fn max_keys(mut self, max_keys: usize) -> Self {
+        assert!(
+            max_keys > 0 && max_keys as u64 <= 1 << 32,
+            "max_keys must be from 1 to 2^32"
+        );
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// Hashes keys with another hasher than [`KeyHashing`]. Anyone who can predict the hashes, and
+    /// choose keys, can make calls slow.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tollgate::{Keyed, Quota, RateLimiter};
+    /// use std::hash::RandomState;
+    /// use tollgate::{Keyed, Quota};
     ///
-    /// let users = Keyed::<String, RateLimiter>::new(Quota::per_second(10));
+    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10)).hasher(RandomState::new());
+    /// users.key("ann").try_acquire()?;
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub fn hasher<H>(self, hasher: H) -> Keyed<K, T, H> {
+        Keyed {
+            options: self.options,
+            max_keys: self.max_keys,
+            when_full: self.when_full,
+            hasher: Some(hasher),
+            map: OnceLock::new(),
+        }
+    }
+}
+
+/// Handles.
+impl<K, T: Kind, S> Keyed<K, T, S> {
+    /// Returns a handle to one key, which may be borrowed: for keys that are `String`s, a `&str`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Keyed, Quota};
+    ///
+    /// let users = Keyed::<String, _>::rate_limiters(Quota::per_second(10));
     /// let ann = users.key("ann");
     /// assert!(ann.try_acquire().is_ok());
     /// assert_eq!(users.key(&String::from("ann")).available(), 0);
@@ -178,18 +241,19 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     where
         K: std::borrow::Borrow<Q>,
     {
-        Key { keyed: self, key }
+        Handle::new((self, key))
     }
 
-    /// A handle to one key that shares the map, and so may move into a task, a stream or a service.
+    /// Returns a handle to one key that shares the map, and so may move into a task, a stream or a
+    /// service.
     ///
     /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use tollgate::{Keyed, Semaphore};
+    /// use tollgate::Keyed;
     ///
-    /// let users = Arc::new(Keyed::<u64, Semaphore>::new(1));
+    /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
     /// let handle = Arc::clone(&users).key_owned(7);
     /// let permit = std::thread::spawn(move || handle.try_acquire()).join().unwrap()?;
     /// assert_eq!(users.key(&7).available_permits(), 0);
@@ -197,26 +261,36 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     /// ```
     #[inline]
     pub fn key_owned(self: Arc<Self>, key: K) -> OwnedKey<K, T, S> {
-        OwnedKey { keyed: self, key }
+        Handle::new((self, key))
     }
 }
 
-/// # Panics
-///
-/// If there cannot be so many.
-#[track_caller]
-const fn checked_keys(max_keys: usize) -> usize {
-    if max_keys == 0 || max_keys as u64 > 1 << 32 {
-        panic_with("there cannot be at most ", max_keys, " keys, but 1 to 2^32");
+impl<K, T: Kind, S: Default + Clone> Keyed<K, T, S> {
+    #[inline]
+    fn map(&self) -> &Map<T::Contents<K>, S> {
+        match self.map.get() {
+            Some(map) => map,
+            None => self.begin(),
+        }
     }
-    max_keys
+
+    #[cold]
+    fn begin(&self) -> &Map<T::Contents<K>, S> {
+        self.map.get_or_init(|| {
+            let contents = T::contents(&self.options);
+            let hasher = self.hasher.clone().unwrap_or_default();
+            Box::new(Map::new(contents, hasher, self.max_keys, self.when_full))
+        })
+    }
 }
 
-impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S>
-where
-    T::Map<K, S>: fmt::Debug,
-{
+impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.map.fmt(f)
+        let mut debug = f.debug_struct("Keyed");
+        T::describe(&self.options, &mut debug);
+        debug
+            .field("max_keys", &self.max_keys)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
     }
 }

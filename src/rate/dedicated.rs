@@ -25,7 +25,7 @@ pub(crate) struct Template(Arc<Shared>);
 
 /// The limiter of one key.
 #[derive(Clone)]
-pub(crate) struct DedicatedLimiter(Arc<RateLimiter>);
+pub struct DedicatedLimiter(Arc<RateLimiter>);
 
 impl RateLimiter {
     /// Its quota and its options, for the limiters of many keys.
@@ -67,6 +67,12 @@ impl Template {
             }
             None => AcquireError::new(ErrorKind::TooManyKeys),
         }
+    }
+
+    /// Refused because the queue is full, if no caller may ever wait: otherwise there is a place.
+    pub(crate) fn queue_full(&self, after: Duration) -> Option<AcquireError> {
+        let none = self.0.config.max_waiters == 0;
+        none.then(|| AcquireError::queue_full(self.0.jittered(after)))
     }
 
     /// A limiter with a backlog.

@@ -56,12 +56,12 @@ macro_rules! throttle {
             /// ```
             /// use tollgate::{Clock, Keyed, Quota, RateLimiter, Semaphore};
             ///
-            /// let bytes = Keyed::<u64, RateLimiter>::new(Quota::per_second(1000).burst(1000))
+            /// let bytes = Keyed::<u64, _>::rate_limiters(Quota::per_second(1000).burst(1000))
             ///     .clock(Clock::manual());
             /// bytes.key(&7).cost(600).try_acquire()?;
             /// assert_eq!(bytes.key(&7).available(), 400);
             ///
-            /// let slots = Keyed::<u64, Semaphore>::new(8);
+            /// let slots = Keyed::<u64, _>::semaphores(8);
             /// let permit = slots.key(&7).cost(6).try_acquire()?;
             /// assert_eq!(permit.count(), 6);
             /// # Ok::<_, tollgate::AcquireError>(())

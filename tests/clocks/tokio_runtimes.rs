@@ -79,7 +79,7 @@ fn whatever_is_asked_first_starts_fresh() {
         |limiter| Waiter::new(limiter.acquire()).poll().two_if_ready(),
         |limiter| usize::try_from(limiter.snapshot().available).unwrap(),
         |limiter| {
-            limiter.set_quota_with(limiter.quota(), QuotaChange::AsIs);
+            limiter.set_quota_with(limiter.quota(), QuotaChange::KeepSpent);
             usize::try_from(limiter.available()).unwrap()
         },
     ];

@@ -10,10 +10,11 @@ use std::time::Duration;
 use tollgate::keyed::{self, Key, KeyHashing, OwnedKey};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
-    Acquire, AcquireError, AcquireOwned, All, AtCap, BoxEnter, BoxPermit, BoxThrottle, Charge,
-    Clock, CondvarSemaphore, Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter,
+    Acquire, AcquireError, AcquireOwned, All, BoxEnter, BoxPermit, BoxThrottle, Charge, Clock,
+    CondvarSemaphore, Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter,
     ManualClock, MissedTickBehavior, Oversize, OwnedPermit, Permit, Quota, RateLimiter,
-    Reservation, Semaphore, Tick, Timeout, WaitIdle, Waiting, condvar_semaphore, gate, rate,
+    Reservation, Semaphore, Tick, Timeout, WaitIdle, Waiting, WhenFull, condvar_semaphore, gate,
+    rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -140,7 +141,7 @@ table! {
     keyed::Acquire<PermitKey>:               YES  YES  YES   NO         NO            NO;
     Cost<PermitKey>:                         YES  YES  YES   NO         NO            YES;
     KeyHashing:                              YES  YES  YES   YES        YES           YES;
-    AtCap:                                   YES  YES  YES   YES        YES           YES;
+    WhenFull:                                YES  YES  YES   YES        YES           YES;
 }
 
 type Shared = Arc<Semaphore>;

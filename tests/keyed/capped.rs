@@ -1,18 +1,21 @@
 //! As many keys as there may be: who goes, who stays, and what a newcomer is told.
 
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::time::Duration;
 
-use tollgate::{AtCap, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter};
+use tollgate::{Clock, ErrorKind, Keyed, ManualClock, Quota, WhenFull};
 
 use super::world::Users;
 use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn users(keys: usize, at_cap: AtCap) -> (Users, ManualClock) {
+fn users(keys: usize, when_full: WhenFull) -> (Users, ManualClock) {
     let clock = Clock::manual();
     let quota = Quota::per_second(1).burst(4);
-    let users = Users::new(quota).max_keys(keys).at_cap(at_cap);
+    let users = Users::rate_limiters(quota)
+        .max_keys(keys)
+        .when_full(when_full);
     (users.clock(&clock), clock)
 }
 
@@ -20,7 +23,7 @@ fn users(keys: usize, at_cap: AtCap) -> (Users, ManualClock) {
 fn there_is_room_for_as_many_as_was_said() {
     for keys in [1, 2, 63, 64, 65, 127, 1000, 4096, 10_000] {
         for _ in 0..3 {
-            let (users, _clock) = users(keys, AtCap::Refuse);
+            let (users, _clock) = users(keys, WhenFull::Reject);
             for key in 0..keys as u32 {
                 users.key(&key).try_acquire().unwrap();
             }
@@ -34,7 +37,7 @@ fn there_is_room_for_as_many_as_was_said() {
 
 #[test]
 fn a_newcomer_is_told_when_the_first_it_looked_at_makes_room() {
-    let (users, clock) = users(2, AtCap::Refuse);
+    let (users, clock) = users(2, WhenFull::Reject);
     users.key(&1).try_acquire_many(4).unwrap();
     users.key(&2).try_acquire_many(2).unwrap();
     let refused = users.key(&3).try_acquire().unwrap_err();
@@ -50,7 +53,7 @@ fn a_newcomer_is_told_when_the_first_it_looked_at_makes_room() {
 
 #[test]
 fn who_was_refused_for_want_of_room_has_its_whole_burst_later() {
-    let (users, clock) = users(1, AtCap::Refuse);
+    let (users, clock) = users(1, WhenFull::Reject);
     users.key(&1).try_acquire().unwrap();
     assert_eq!(kind(users.key(&2).acquire().wait()), ErrorKind::TooManyKeys);
     assert_eq!(kind(users.key(&2).reserve()), ErrorKind::TooManyKeys);
@@ -60,22 +63,8 @@ fn who_was_refused_for_want_of_room_has_its_whole_burst_later() {
 }
 
 #[test]
-fn what_a_folded_key_owes_is_not_forgiven() {
-    let (users, clock) = users(1, AtCap::Fold);
-    users.key(&1).try_acquire_many(4).unwrap();
-    // There is one overflow cell here, so the other begins with what the first one owes.
-    let refused = users.key(&2).try_acquire().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::RateLimited);
-    assert_eq!(refused.retry_after(), Some(SECOND));
-    let refused = users.key(&1).try_acquire().unwrap_err();
-    assert_eq!(refused.retry_after(), Some(SECOND));
-    clock.advance(4 * SECOND);
-    users.key(&2).try_acquire_many(4).unwrap();
-}
-
-#[test]
 fn an_evicted_key_is_forgiven_and_it_is_the_one_that_owes_least() {
-    let (users, _clock) = users(2, AtCap::Evict);
+    let (users, _clock) = users(2, WhenFull::Evict);
     users.key(&1).try_acquire_many(4).unwrap();
     users.key(&2).try_acquire_many(3).unwrap();
     users.key(&3).try_acquire_many(4).unwrap();
@@ -86,8 +75,8 @@ fn an_evicted_key_is_forgiven_and_it_is_the_one_that_owes_least() {
 
 #[test]
 fn waiters_survive_the_eviction_of_everything_else() {
-    for at_cap in [AtCap::Refuse, AtCap::Fold, AtCap::Evict] {
-        let (users, clock) = users(4, at_cap);
+    for when_full in [WhenFull::Reject, WhenFull::Evict] {
+        let (users, clock) = users(4, when_full);
         users.key(&0).try_acquire_many(4).unwrap();
         let mut first = Waiter::parked(users.key(&0).acquire());
         let mut second = Waiter::parked(users.key(&0).acquire());
@@ -106,8 +95,8 @@ fn waiters_survive_the_eviction_of_everything_else() {
 
 #[test]
 fn where_all_keys_have_waiters_a_newcomer_is_refused_whatever_was_chosen() {
-    for at_cap in [AtCap::Refuse, AtCap::Fold, AtCap::Evict] {
-        let (users, clock) = users(2, at_cap);
+    for when_full in [WhenFull::Reject, WhenFull::Evict] {
+        let (users, clock) = users(2, when_full);
         let keys = [1, 2];
         let mut waiters = keys.each_ref().map(|key| {
             users.key(key).try_acquire_many(4).unwrap();
@@ -133,7 +122,9 @@ fn where_all_keys_have_waiters_a_newcomer_is_refused_whatever_was_chosen() {
 
 #[test]
 fn a_key_that_has_recovered_for_a_minute_makes_room_where_there_is_more() {
-    let (users, clock) = users(1000, AtCap::Refuse);
+    let (users, clock) = users(1000, WhenFull::Reject);
+    // The same in every run.
+    let users = users.hasher(BuildHasherDefault::<DefaultHasher>::default());
     for key in 0..300 {
         users.key(&key).try_acquire().unwrap();
     }
@@ -147,7 +138,7 @@ fn a_key_that_has_recovered_for_a_minute_makes_room_where_there_is_more() {
 
 #[test]
 fn shrink_drops_who_has_recovered_and_retain_whom_it_is_told_to() {
-    let (users, clock) = users(10_000, AtCap::Refuse);
+    let (users, clock) = users(10_000, WhenFull::Reject);
     for key in 0..5000 {
         users
             .key(&key)
@@ -182,7 +173,7 @@ fn shrink_drops_who_has_recovered_and_retain_whom_it_is_told_to() {
 #[test]
 fn a_refused_newcomer_of_a_string_is_not_even_copied() {
     let clock = Clock::manual();
-    let users = Keyed::<String, RateLimiter>::new(Quota::per_second(1))
+    let users = Keyed::<String, _>::rate_limiters(Quota::per_second(1))
         .max_keys(1)
         .clock(&clock);
     users.key("ann").try_acquire().unwrap();
@@ -192,7 +183,7 @@ fn a_refused_newcomer_of_a_string_is_not_even_copied() {
 
 #[test]
 fn who_comes_again_when_it_was_told_finds_room() {
-    let (users, clock) = users(100, AtCap::Refuse);
+    let (users, clock) = users(100, WhenFull::Reject);
     for key in 0..100 {
         users
             .key(&key)
@@ -214,7 +205,7 @@ fn who_comes_again_when_it_was_told_finds_room() {
 
 #[test]
 fn who_makes_room_first_is_not_lost_sight_of() {
-    let (users, _clock) = users(100, AtCap::Refuse);
+    let (users, _clock) = users(100, WhenFull::Reject);
     for key in 0..100 {
         let cost = if key == 50 { 1 } else { 4 };
         users.key(&key).try_acquire_many(cost).unwrap();
@@ -227,4 +218,50 @@ fn who_makes_room_first_is_not_lost_sight_of() {
         soonest = after;
     }
     assert_eq!(soonest, SECOND);
+}
+
+/// Hashes everything to the same.
+#[derive(Default)]
+struct Same;
+
+impl Hasher for Same {
+    fn finish(&self) -> u64 {
+        7
+    }
+
+    fn write(&mut self, _: &[u8]) {}
+}
+
+#[test]
+fn keys_with_equal_hashes_are_told_apart() {
+    let clock = Clock::manual();
+    let users = Users::rate_limiters(Quota::per_second(1).burst(100))
+        .max_keys(60)
+        .hasher(BuildHasherDefault::<Same>::default())
+        .clock(&clock);
+    for key in 0..60 {
+        users
+            .key(&key)
+            .try_acquire_many(u64::from(key) + 1)
+            .unwrap();
+    }
+    let mut waiters = [&5, &50].map(|key| Waiter::parked(users.key(key).acquire_many(100)));
+    assert_eq!(kind(users.key(&60).try_acquire()), ErrorKind::TooManyKeys);
+    for key in 0..60 {
+        assert_eq!(
+            users.key(&key).waiting(),
+            usize::from(key == 5 || key == 50)
+        );
+        if key != 5 && key != 50 {
+            assert_eq!(users.key(&key).available(), 99 - u64::from(key));
+        }
+    }
+    clock.advance(100 * SECOND);
+    for waiter in &mut waiters {
+        waiter.granted();
+    }
+    clock.advance(100 * SECOND);
+    drop(waiters);
+    users.shrink();
+    assert!(users.is_empty());
 }

@@ -3,19 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{
-    Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter, Semaphore, all,
-};
+use tollgate::{Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter, all};
 
 use super::world::Users;
-use crate::support::foreign::calls_when_woken;
 use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn users() -> (Arc<Users>, ManualClock) {
     let clock = Clock::manual();
-    let users = Users::new(Quota::per_second(1)).clock(&clock);
+    let users = Users::rate_limiters(Quota::per_second(1)).clock(&clock);
     (Arc::new(users), clock)
 }
 
@@ -72,22 +69,9 @@ fn a_key_is_forgotten_only_when_all_is_paid_off() {
 }
 
 #[test]
-fn a_confirmed_reservation_keeps_its_key() {
-    let (users, clock) = users();
-    let user = users.key(&1);
-    user.try_acquire().unwrap();
-    assert_eq!(user.reserve().unwrap().confirm(), Ok(SECOND));
-    users.retain(|_| false);
-    assert_eq!(user.waiting(), 1);
-    clock.advance(SECOND);
-    assert_eq!(user.waiting(), 0);
-    assert_eq!(user.peek().retry_after, SECOND);
-}
-
-#[test]
 fn a_charge_can_be_refunded_after_its_key_was_promoted() {
     let clock = Clock::manual();
-    let users = Users::new(Quota::per_second(1).burst(4)).clock(&clock);
+    let users = Users::rate_limiters(Quota::per_second(1).burst(4)).clock(&clock);
     let user = users.key(&1);
     let first = user.try_acquire_many(2).unwrap();
     let second = user.try_acquire_many(2).unwrap();
@@ -101,7 +85,7 @@ fn a_charge_can_be_refunded_after_its_key_was_promoted() {
 #[test]
 fn the_bound_of_the_line_holds_for_each_key() {
     let clock = Clock::manual();
-    let users = Users::new(Quota::per_second(1))
+    let users = Users::rate_limiters(Quota::per_second(1))
         .max_waiters(1)
         .missed_tick(MissedTickBehavior::Delay)
         .clock(&clock);
@@ -160,8 +144,8 @@ fn closing_ends_all_waits_of_all_keys() {
 #[test]
 fn who_is_refused_above_gives_back_what_its_key_was_charged() {
     let clock = Clock::manual();
-    let users = Users::new(Quota::per_hour(2).burst(2)).clock(&clock);
-    let slots = Keyed::<u32, Semaphore>::new(1);
+    let users = Users::rate_limiters(Quota::per_hour(2).burst(2)).clock(&clock);
+    let slots = Keyed::<u32, _>::semaphores(1);
     let everyone = RateLimiter::new(Quota::per_hour(1)).clock(&clock);
     let enter = |key: &u32| {
         all((slots.key(key), users.key(key), &everyone))
@@ -183,7 +167,7 @@ fn a_cost_is_what_each_entry_takes() {
         kind(users.key(&1).cost(2).try_acquire()),
         ErrorKind::ExceedsCapacity
     );
-    let slots = Arc::new(Keyed::<u32, Semaphore>::new(4));
+    let slots = Arc::new(Keyed::<u32, _>::semaphores(4));
     let permit = slots.key(&1).cost(3).try_acquire().unwrap();
     assert_eq!(permit.count(), 3);
     let two = Arc::clone(&slots).key_owned(1).cost(2);
@@ -193,7 +177,7 @@ fn a_cost_is_what_each_entry_takes() {
 #[test]
 fn a_key_that_is_promoted_after_the_end_is_closed_as_well() {
     let clock = Clock::manual();
-    let users = Users::new(Quota::per_second(1).burst(4)).clock(&clock);
+    let users = Users::rate_limiters(Quota::per_second(1).burst(4)).clock(&clock);
     let user = users.key(&1);
     let first = user.try_acquire().unwrap();
     user.try_acquire().unwrap();
@@ -204,31 +188,12 @@ fn a_key_that_is_promoted_after_the_end_is_closed_as_well() {
     assert_eq!(user.peek().retry_after, Duration::MAX);
 }
 
-/// Of two who are due at the same tick the first one's waker runs before the other is let go.
-#[test]
-fn a_confirmed_reservation_that_is_due_is_not_taken_back() {
-    let (users, clock) = users();
-    for key in [1, 2] {
-        users.key(&key).try_acquire().unwrap();
-    }
-    let mut waiter = Waiter::new(users.key(&1).acquire());
-    let shrinks = calls_when_woken({
-        let users = Arc::clone(&users);
-        move || users.shrink()
-    });
-    assert!(waiter.poll_with(&shrinks).is_pending());
-    std::mem::forget(users.key(&2).reserve().unwrap());
-    clock.advance(SECOND);
-    waiter.granted();
-    assert_eq!(users.key(&2).peek().retry_after, SECOND);
-}
-
 /// It ends earlier by what was refunded before it, and so others end where it did, had nothing been
 /// refunded: they are told apart until then.
 #[test]
 fn a_charge_that_is_paid_off_is_not_taken_for_a_later_one() {
     let clock = Clock::manual();
-    let users = Users::new(Quota::per_second(1).burst(4)).clock(&clock);
+    let users = Users::rate_limiters(Quota::per_second(1).burst(4)).clock(&clock);
     let user = users.key(&1);
     let first = user.try_acquire_many(2).unwrap();
     let second = user.try_acquire_many(2).unwrap();
@@ -237,4 +202,37 @@ fn a_charge_that_is_paid_off_is_not_taken_for_a_later_one() {
     user.try_acquire_many(2).unwrap();
     user.refund(second);
     assert_eq!(user.available(), 2);
+}
+
+/// A full queue comes before a timeout that will not fit.
+#[test]
+fn acquire_with_a_full_queue_and_a_timeout_is_rejected_as_a_limiter_rejects() {
+    for max_waiters in [0, 1] {
+        let clock = Clock::manual();
+        let quota = Quota::per_second(1);
+        let limiter = RateLimiter::new(quota)
+            .max_waiters(max_waiters)
+            .clock(&clock);
+        let users = Users::rate_limiters(quota)
+            .max_waiters(max_waiters)
+            .clock(&clock);
+        let user = users.key(&1);
+        limiter.try_acquire().unwrap();
+        user.try_acquire().unwrap();
+        let waiters: Vec<_> = (0..max_waiters)
+            .map(|_| {
+                (
+                    Waiter::parked(limiter.acquire()),
+                    Waiter::parked(user.acquire()),
+                )
+            })
+            .collect();
+        for timeout in [Duration::ZERO, SECOND / 2] {
+            let theirs = limiter.acquire().timeout(timeout).wait().unwrap_err();
+            let ours = user.acquire().timeout(timeout).wait().unwrap_err();
+            assert_eq!(theirs.kind(), ErrorKind::QueueFull);
+            assert_eq!(ours, theirs);
+        }
+        drop(waiters);
+    }
 }

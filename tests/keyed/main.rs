@@ -5,6 +5,7 @@ mod support;
 
 mod algorithms;
 mod capped;
+mod isolation;
 mod lines;
 mod model;
 mod permits;

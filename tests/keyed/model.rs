@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::time::Duration;
-use tollgate::{AtCap, Clock, ErrorKind, Oversize, Quota, RateLimiter};
+use tollgate::{Clock, ErrorKind, Oversize, Quota, RateLimiter, WhenFull};
 
 use super::world::{Step, Users, World, step};
 use crate::support::cases::cases;
@@ -47,30 +47,10 @@ proptest! {
     }
 
     #[test]
-    fn folded_keys_are_never_admitted_earlier(
-        calls in vec((0..40_u32, 1..4_u64, 0..400_000_000_u64, any::<bool>()), 1..200)
-    ) {
-        let (users, clock) = users(AtCap::Fold);
-        let single = Singles::new(&clock);
-        for (key, cost, pause, undo) in calls {
-            clock.advance(Duration::from_nanos(pause));
-            if let Ok(charge) = users.key(&key).try_acquire_many(cost) {
-                let model = single.of(key).try_acquire_many(cost).expect("it owes less");
-                if undo {
-                    users.key(&key).refund(charge);
-                    single.of(key).refund(model);
-                }
-            }
-            prop_assert!(users.key(&key).available() <= single.of(key).available());
-        }
-        prop_assert!(users.len() <= 8);
-    }
-
-    #[test]
     fn evicted_keys_are_never_admitted_later(
         calls in vec((0..40_u32, 1..4_u64, 0..400_000_000_u64), 1..200)
     ) {
-        let (users, clock) = users(AtCap::Evict);
+        let (users, clock) = users(WhenFull::Evict);
         let single = Singles::new(&clock);
         for (key, cost, pause) in calls {
             clock.advance(Duration::from_nanos(pause));
@@ -91,10 +71,13 @@ proptest! {
 
 const QUOTA: Quota = Quota::per_second(2).burst(3);
 
-fn users(at_cap: AtCap) -> (Users, tollgate::ManualClock) {
+fn users(when_full: WhenFull) -> (Users, tollgate::ManualClock) {
     let clock = Clock::manual();
     (
-        Users::new(QUOTA).max_keys(8).at_cap(at_cap).clock(&clock),
+        Users::rate_limiters(QUOTA)
+            .max_keys(8)
+            .when_full(when_full)
+            .clock(&clock),
         clock,
     )
 }

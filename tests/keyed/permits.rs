@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollgate::{ErrorKind, Keyed, Semaphore};
+use tollgate::{ErrorKind, Keyed};
 
 use crate::support::{Waiter, kind};
 
 #[test]
 fn each_key_has_its_permits_and_its_line() {
-    let users = Keyed::<String, Semaphore>::new(2);
+    let users = Keyed::<String, _>::semaphores(2);
     let (ann, bob) = (users.key("ann"), users.key("bob"));
     let held = ann.try_acquire_many(2).unwrap();
     let mut first = Waiter::parked(ann.acquire_many(2));
@@ -27,7 +27,7 @@ fn each_key_has_its_permits_and_its_line() {
 
 #[test]
 fn a_key_in_use_is_not_evicted_and_a_newcomer_is_refused() {
-    let users = Keyed::<u32, Semaphore>::new(1).max_keys(2);
+    let users = Keyed::<u32, _>::semaphores(1).max_keys(2);
     let one = users.key(&1).try_acquire().unwrap();
     let two = users.key(&2).try_acquire().unwrap();
     let mut waiter = Waiter::parked(users.key(&2).acquire());
@@ -48,7 +48,7 @@ fn a_key_in_use_is_not_evicted_and_a_newcomer_is_refused() {
 
 #[test]
 fn keys_that_come_and_go_take_the_place_of_each_other() {
-    let users = Keyed::<u32, Semaphore>::new(1).max_keys(1000);
+    let users = Keyed::<u32, _>::semaphores(1).max_keys(1000);
     for key in 0..10_000 {
         drop(users.key(&key).try_acquire().unwrap());
     }
@@ -58,19 +58,22 @@ fn keys_that_come_and_go_take_the_place_of_each_other() {
 }
 
 #[test]
-fn who_asks_for_a_limit_of_its_own_has_that_at_once() {
+fn requota_asks_for_the_permits_of_a_key_again() {
     let limit = Arc::new(AtomicUsize::new(1));
     let users = {
         let limit = Arc::clone(&limit);
-        Keyed::<u32, Semaphore>::new(7)
+        Keyed::<u32, _>::semaphores(7)
             .permits(move |key| limit.load(Ordering::Relaxed) * (*key as usize))
     };
     let one = users.key(&3).try_acquire_many(3).unwrap();
     assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
     limit.store(2, Ordering::Relaxed);
+    assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
+    users.requota(&3);
     let two = users.key(&3).try_acquire_many(3).unwrap();
     assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
     limit.store(1, Ordering::Relaxed);
+    users.requota_all();
     drop(two);
     assert_eq!(kind(users.key(&3).try_acquire()), ErrorKind::NoPermits);
     drop(one);
@@ -85,7 +88,7 @@ fn who_asks_for_a_limit_of_its_own_has_that_at_once() {
 
 #[test]
 fn a_permit_outlives_the_map() {
-    let users = Keyed::<u32, Semaphore>::new(1);
+    let users = Keyed::<u32, _>::semaphores(1);
     let permit = users.key(&1).try_acquire().unwrap();
     drop(users);
     assert_eq!(permit.count(), 1);
@@ -93,7 +96,7 @@ fn a_permit_outlives_the_map() {
 
 #[test]
 fn closing_refuses_everybody_and_leaves_permits_valid() {
-    let users = Keyed::<u32, Semaphore>::new(1);
+    let users = Keyed::<u32, _>::semaphores(1);
     let permit = users.key(&1).try_acquire().unwrap();
     let mut waiter = Waiter::parked(users.key(&1).acquire());
     users.close();
@@ -106,7 +109,7 @@ fn closing_refuses_everybody_and_leaves_permits_valid() {
 
 #[test]
 fn retain_drops_only_who_is_not_in_use() {
-    let users = Keyed::<u32, Semaphore>::new(1).max_keys(100);
+    let users = Keyed::<u32, _>::semaphores(1).max_keys(100);
     let held: Vec<_> = (0..50)
         .map(|key| users.key(&key).try_acquire().unwrap())
         .collect();
@@ -119,4 +122,17 @@ fn retain_drops_only_who_is_not_in_use() {
     drop(held);
     users.retain(|key| *key >= 80);
     assert_eq!(users.len(), 10);
+}
+
+#[test]
+fn a_key_whose_semaphore_somebody_has_is_in_use() {
+    let users = Keyed::<u32, _>::semaphores(1).max_keys(1);
+    let permit = users.key(&1).try_acquire().unwrap();
+    let semaphore = Arc::clone(permit.semaphore());
+    drop(permit);
+    assert_eq!(kind(users.key(&2).try_acquire()), ErrorKind::TooManyKeys);
+    let permit = semaphore.try_acquire_owned().unwrap();
+    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::NoPermits);
+    drop(permit);
+    assert!(users.key(&2).try_acquire().is_ok());
 }

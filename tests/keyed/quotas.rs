@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tollgate::{AtCap, Clock, Keyed, Quota, RateLimiter};
+use tollgate::{Clock, Keyed, Quota, RateLimiter};
 
 use super::world::Users;
 use crate::support::Waiter;
@@ -12,11 +12,11 @@ use crate::support::Waiter;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_quota_that_changes_takes_effect_with_the_next_call() {
+fn requota_asks_for_the_quota_of_a_key_again() {
     let (clock, burst) = (Clock::manual(), Arc::new(AtomicU64::new(4)));
     let users = {
         let burst = Arc::clone(&burst);
-        Users::new(Quota::per_hour(1))
+        Users::rate_limiters(Quota::per_hour(1))
             .quotas(move |_| {
                 let burst = burst.load(Ordering::Relaxed);
                 Quota::per_second(burst).burst(burst)
@@ -26,13 +26,15 @@ fn a_quota_that_changes_takes_effect_with_the_next_call() {
     let user = users.key(&1);
     user.try_acquire_many(2).unwrap();
     burst.store(8, Ordering::Relaxed);
+    assert_eq!(user.available(), 2);
+    users.requota(&1);
     assert_eq!(user.available(), 4);
     assert_eq!(user.quota(), Quota::per_second(8).burst(8));
     user.try_acquire_many(4).unwrap();
-    // Also for who waits, as soon as somebody calls.
+    // Also for who waits.
     let mut waiter = Waiter::parked(user.acquire_many(4));
     burst.store(16, Ordering::Relaxed);
-    assert!(user.try_acquire().is_err());
+    users.requota(&1);
     clock.advance(SECOND / 4);
     waiter.granted();
 }
@@ -41,15 +43,17 @@ fn a_quota_that_changes_takes_effect_with_the_next_call() {
 fn a_quota_is_asked_for_under_no_lock() {
     static USERS: OnceLock<Users> = OnceLock::new();
     let users = USERS.get_or_init(|| {
-        Users::new(Quota::per_second(1)).max_keys(1).quotas(|key| {
-            if *key > 0 {
-                // The same shard, as there is only one.
-                let _ = USERS
-                    .get()
-                    .map(|users| users.key(&(*key - 1)).try_acquire());
-            }
-            Quota::per_second(1)
-        })
+        Users::rate_limiters(Quota::per_second(1))
+            .max_keys(1)
+            .quotas(|key| {
+                if *key > 0 {
+                    // The same shard, as there is only one.
+                    let _ = USERS
+                        .get()
+                        .map(|users| users.key(&(*key - 1)).try_acquire());
+                }
+                Quota::per_second(1)
+            })
     });
     let _ = users.key(&3).try_acquire();
     assert_eq!(users.len(), 1);
@@ -58,9 +62,7 @@ fn a_quota_is_asked_for_under_no_lock() {
 #[test]
 fn a_quota_for_all_keeps_what_was_spent_in_proportion() {
     let clock = Clock::manual();
-    let users = Users::new(Quota::per_second(4).burst(4))
-        .at_cap(AtCap::Fold)
-        .clock(&clock);
+    let users = Users::rate_limiters(Quota::per_second(4).burst(4)).clock(&clock);
     let spent = users.key(&1).try_acquire_many(2).unwrap();
     users.key(&2).try_acquire_many(4).unwrap();
     let mut waiter = Waiter::parked(users.key(&2).acquire_many(4));
@@ -76,27 +78,8 @@ fn a_quota_for_all_keeps_what_was_spent_in_proportion() {
 }
 
 #[test]
-fn what_was_evicted_stays_spent_when_the_quota_changes() {
-    let clock = Clock::manual();
-    let users = Users::new(Quota::per_second(1).burst(4))
-        .max_keys(1)
-        .at_cap(AtCap::Fold)
-        .clock(&clock);
-    users.key(&1).try_acquire_many(2).unwrap();
-    users.key(&2).peek();
-    // Half of the burst, and it owes it in an overflow cell.
-    assert_eq!(
-        users.key(&2).try_acquire_many(3).unwrap_err().retry_after(),
-        Some(SECOND)
-    );
-    users.set_quota(Quota::per_minute(1).burst(4));
-    assert_eq!(users.key(&3).available(), 2);
-    assert_eq!(users.key(&3).peek().reset_after, 120 * SECOND);
-}
-
-#[test]
 fn a_map_in_a_static_is_ready_at_once() {
-    static USERS: Keyed<u64, RateLimiter> = Keyed::<u64, RateLimiter>::new(Quota::per_day(1));
+    static USERS: Keyed<u64, RateLimiter> = Keyed::<u64, _>::rate_limiters(Quota::per_day(1));
     assert!(USERS.is_empty());
     USERS.key(&7).try_acquire().unwrap();
     USERS.key(&7).try_acquire().unwrap_err();
@@ -106,13 +89,17 @@ fn a_map_in_a_static_is_ready_at_once() {
 #[cfg(feature = "tokio")]
 #[test]
 fn in_another_runtime_every_key_begins_anew() {
-    let users = Arc::new(Users::new(Quota::per_hour(1)).clock(Clock::tokio()));
+    let users = Arc::new(Users::rate_limiters(Quota::per_hour(1)).clock(Clock::tokio()));
+    let own = Users::rate_limiters(Quota::per_day(1)).quotas(|_| Quota::per_hour(1));
+    let own = own.clock(Clock::tokio());
     for _ in 0..2 {
         crate::support::paused_runtime().block_on(async {
             users.key(&1).try_acquire().unwrap();
             users.key(&1).try_acquire().unwrap_err();
             users.key(&2).acquire().await.unwrap();
             users.key(&2).acquire().await.unwrap();
+            own.key(&1).try_acquire().unwrap();
+            own.key(&1).try_acquire().unwrap_err();
         });
     }
 }
@@ -121,7 +108,7 @@ fn in_another_runtime_every_key_begins_anew() {
 #[test]
 fn every_key_keeps_its_quota_when_the_map_is_full() {
     let clock = Clock::manual();
-    let users = Users::new(Quota::per_second(1))
+    let users = Users::rate_limiters(Quota::per_second(1))
         .max_keys(2000)
         .quotas(|key| Quota::per_second(1 + u64::from(*key)).burst(1 + u64::from(*key)))
         .clock(&clock);

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tollgate::{AtCap, Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore};
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, WhenFull};
 
 use crate::support::Waiter;
 use crate::support::foreign::{calls_when_woken, panic_message};
@@ -70,9 +70,9 @@ fn a_key_may_use_the_map_when_it_is_hashed_made_and_dropped() {
     let clock = Clock::manual();
     let map = MAP.get_or_init(|| {
         // One shard.
-        Map::new(Quota::per_second(1))
+        Map::rate_limiters(Quota::per_second(1))
             .max_keys(3)
-            .at_cap(AtCap::Evict)
+            .when_full(WhenFull::Evict)
             .clock(&clock)
     });
     for key in 0..100 {
@@ -87,8 +87,8 @@ fn a_key_may_use_the_map_when_it_is_hashed_made_and_dropped() {
 
 #[test]
 fn a_key_that_panics_when_it_is_compared_breaks_nothing() {
-    let users = Keyed::<Noisy, RateLimiter>::new(Quota::per_hour(1)).max_keys(100);
-    let slots = Keyed::<Noisy, Semaphore>::new(1).max_keys(100);
+    let users = Keyed::<Noisy, _>::rate_limiters(Quota::per_hour(1)).max_keys(100);
+    let slots = Keyed::<Noisy, _>::semaphores(1).max_keys(100);
     for key in 0..50 {
         users.key(&Noisy(key)).try_acquire().unwrap();
         drop(slots.key(&Noisy(key)).try_acquire().unwrap());
@@ -114,7 +114,7 @@ fn a_key_that_panics_when_it_is_compared_breaks_nothing() {
 #[test]
 fn what_is_to_be_retained_may_be_asked_of_the_map() {
     let clock = Clock::manual();
-    let users = Keyed::<u32, RateLimiter>::new(Quota::per_second(1).burst(2))
+    let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1).burst(2))
         .max_keys(10)
         .clock(&clock);
     for key in 0..10 {
@@ -126,7 +126,7 @@ fn what_is_to_be_retained_may_be_asked_of_the_map() {
     users.retain(|key| users.key(key).try_acquire().is_ok());
     assert_eq!(users.len(), 5);
 
-    let slots = Arc::new(Keyed::<u32, Semaphore>::new(1).max_keys(10));
+    let slots = Arc::new(Keyed::<u32, _>::semaphores(1).max_keys(10));
     let held = Mutex::new(Vec::new());
     drop([0, 1, 2].map(|key| slots.key(&key).try_acquire().unwrap()));
     slots.retain(|key| {
@@ -142,7 +142,7 @@ fn what_is_to_be_retained_may_be_asked_of_the_map() {
 #[test]
 fn a_waker_may_set_the_quota_that_wakes_it() {
     let clock = Clock::manual();
-    let users = Keyed::<u32, RateLimiter>::new(Quota::per_hour(1)).clock(&clock);
+    let users = Keyed::<u32, _>::rate_limiters(Quota::per_hour(1)).clock(&clock);
     let users = Arc::new(users);
     let mut waiters = Vec::new();
     for key in 0..40 {
@@ -202,7 +202,7 @@ impl Eq for Made {}
 
 #[test]
 fn nobody_is_put_in_after_the_end_that_came_meanwhile() {
-    let users = ENDED.get_or_init(|| Keyed::<Made, RateLimiter>::new(Quota::per_hour(1)));
+    let users = ENDED.get_or_init(|| Keyed::<Made, _>::rate_limiters(Quota::per_hour(1)));
     let refused = users.key(&Made(1)).try_acquire().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed);
     assert!(users.is_empty());

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{AtCap, ErrorKind, Keyed, Quota, RateLimiter, Semaphore};
+use tollgate::{ErrorKind, Keyed, Quota, WhenFull};
 
 use crate::support::audit::Allowance;
 use crate::support::random::on_threads;
@@ -23,11 +23,11 @@ fn audit(quota: Quota, charged: Charged) {
 
 #[test]
 fn tries_keep_the_promise_for_every_key() {
-    for (at_cap, max_keys) in [(AtCap::Refuse, 100), (AtCap::Refuse, 20), (AtCap::Fold, 20)] {
+    for (when_full, max_keys) in [(WhenFull::Reject, 100), (WhenFull::Reject, 20)] {
         let quota = Quota::per_second(1000).burst(5);
-        let users = Keyed::<u32, RateLimiter>::new(quota)
+        let users = Keyed::<u32, _>::rate_limiters(quota)
             .max_keys(max_keys)
-            .at_cap(at_cap);
+            .when_full(when_full);
         let charged = Charged::default();
         on_threads(THREADS, |random| {
             for _ in 0..20_000 {
@@ -49,7 +49,7 @@ fn tries_keep_the_promise_for_every_key() {
 #[test]
 fn waits_keep_the_promise_for_every_key_and_all_get_through() {
     let quota = Quota::per_second(20_000).burst(2);
-    let users = Keyed::<u32, RateLimiter>::new(quota).max_keys(10);
+    let users = Keyed::<u32, _>::rate_limiters(quota).max_keys(10);
     let charged = Charged::default();
     on_threads(THREADS, |random| {
         for _ in 0..500 {
@@ -79,7 +79,7 @@ fn waits_keep_the_promise_for_every_key_and_all_get_through() {
 
 #[test]
 fn permits_are_never_exceeded_for_any_key() {
-    let users = Arc::new(Keyed::<u32, Semaphore>::new(2).max_keys(6));
+    let users = Arc::new(Keyed::<u32, _>::semaphores(2).max_keys(6));
     let out: Vec<AtomicUsize> = (0..20).map(|_| AtomicUsize::new(0)).collect();
     on_threads(THREADS, |random| {
         for _ in 0..5_000 {
@@ -110,9 +110,9 @@ fn permits_are_never_exceeded_for_any_key() {
 #[test]
 fn what_goes_through_all_keys_may_go_on_beside_calls() {
     let quota = Quota::per_second(1_000_000).burst(3);
-    let users = Keyed::<u32, RateLimiter>::new(quota)
+    let users = Keyed::<u32, _>::rate_limiters(quota)
         .max_keys(50)
-        .at_cap(AtCap::Evict);
+        .when_full(WhenFull::Evict);
     on_threads(THREADS, |random| {
         for _ in 0..3_000 {
             let key = random.below(100);

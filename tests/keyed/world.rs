@@ -12,8 +12,8 @@ use proptest::sample::Index;
 use tollgate::keyed::{Acquire, OwnedKey};
 use tollgate::rate::AcquireOwned;
 use tollgate::{
-    AcquireError, Algorithm, AtCap, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
-    RateLimiter, Reservation,
+    AcquireError, Algorithm, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
+    RateLimiter, Reservation, WhenFull,
 };
 
 use crate::support::Waiter;
@@ -28,7 +28,6 @@ pub(crate) enum Step {
     Reserve(u32, u64),
     Poll(Index),
     Drop(Index),
-    Confirm(Index),
     Advance(u64),
     Charge(u32, u64),
     Refund(Index),
@@ -56,7 +55,6 @@ pub(crate) fn step(keys: u32) -> impl Strategy<Value = Step> {
         1 => (key.clone(), 1..4_u64).prop_map(|(key, cost)| Step::Reserve(key, cost)),
         2 => any().prop_map(Step::Poll),
         2 => any().prop_map(Step::Drop),
-        1 => any().prop_map(Step::Confirm),
         3 => prop_oneof![0..2_000_000_000_u64, Just(333_333_333), Just(100_000_000_000)]
             .prop_map(Step::Advance),
         1 => (key, 0..9_u64).prop_map(|(key, cost)| Step::Charge(key, cost)),
@@ -108,10 +106,10 @@ impl World {
         clock.advance(Duration::from_nanos(123_456_789));
         let moved = own.then(|| Arc::new(AtomicUsize::new(0)));
         let quota = quotas[0];
-        let mut users = Users::new(quota)
+        let mut users = Users::rate_limiters(quota)
             .algorithm(algorithm)
             .max_keys(max_keys)
-            .at_cap(AtCap::Refuse)
+            .when_full(WhenFull::Reject)
             .oversize(oversize)
             .clock(&clock);
         if let Some(moved) = &moved {
@@ -229,15 +227,6 @@ impl World {
                     drop(asker);
                 }
             }
-            Step::Confirm(index) => {
-                if self.askers.is_empty() {
-                    return;
-                }
-                match self.askers.remove(index.index(self.askers.len())) {
-                    Asker::Reserved(both) => assert_eq!(both.0.confirm(), both.1.confirm()),
-                    future @ Asker::Future(..) => self.askers.push(future),
-                }
-            }
             Step::Advance(nanos) => self.clock.advance(Duration::from_nanos(*nanos)),
             Step::Charge(key, cost) => {
                 let charged = self.users.key(key).charge(*cost);
@@ -300,17 +289,9 @@ impl World {
         match &self.moved {
             Some(moved) => {
                 moved.fetch_add(to, Ordering::Relaxed);
-                // Takes effect when a key is used; those in line are not used by waiting.
+                self.users.requota_all();
                 let keys: Vec<u32> = self.single.keys().copied().collect();
                 for key in keys {
-                    self.users.key(&key).refund(
-                        self.users
-                            .key(&key)
-                            .try_acquire_many(0)
-                            .unwrap_or_else(|_| {
-                                self.users.key(&key).charge(0).expect("it is there")
-                            }),
-                    );
                     self.single(key);
                 }
             }

@@ -107,13 +107,13 @@ pub(crate) mod keyed {
 
     fn rates(limit: usize) -> Keyed<u64, RateLimiter> {
         let quota = Quota::per_hour(1).burst(limit as u64);
-        Keyed::<u64, RateLimiter>::new(quota)
+        Keyed::<u64, _>::rate_limiters(quota)
             .max_keys(10)
             .clock(Clock::manual())
     }
 
     fn permits(limit: usize) -> Keyed<u64, Semaphore> {
-        Keyed::<u64, Semaphore>::new(limit).max_keys(10)
+        Keyed::<u64, _>::semaphores(limit).max_keys(10)
     }
 
     const OF_A_RATE: Guarantees = Guarantees {

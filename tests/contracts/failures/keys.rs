@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{AtCap, Clock, ErrorKind, Keyed, Quota, RateLimiter, Semaphore, all};
+use tollgate::{Clock, ErrorKind, Keyed, Quota, RateLimiter, WhenFull, all};
 
 use crate::support::{Waiter, kind};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn users(at_cap: AtCap, max_keys: usize) -> (Keyed<u64, RateLimiter>, tollgate::ManualClock) {
+fn users(when_full: WhenFull, max_keys: usize) -> (Keyed<u64, RateLimiter>, tollgate::ManualClock) {
     let clock = Clock::manual();
-    let users = Keyed::<u64, RateLimiter>::new(Quota::per_second(1).burst(2));
-    let users = users.max_keys(max_keys).at_cap(at_cap);
+    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1).burst(2));
+    let users = users.max_keys(max_keys).when_full(when_full);
     (users.clock(&clock), clock)
 }
 
@@ -21,8 +21,8 @@ fn users(at_cap: AtCap, max_keys: usize) -> (Keyed<u64, RateLimiter>, tollgate::
 /// Seen in librefang/librefang#3668. What they take is counted in `tests/keyed_memory.rs`.
 #[test]
 fn keys_without_bound() {
-    for at_cap in [AtCap::Refuse, AtCap::Fold, AtCap::Evict] {
-        let (users, clock) = users(at_cap, 100);
+    for when_full in [WhenFull::Reject, WhenFull::Evict] {
+        let (users, clock) = users(when_full, 100);
         for key in 0..20_000 {
             let _ = users.key(&key).try_acquire();
             clock.advance(Duration::from_millis(1));
@@ -30,7 +30,7 @@ fn keys_without_bound() {
         }
         assert_eq!(users.len(), 100);
     }
-    let slots = Keyed::<u64, Semaphore>::new(1).max_keys(100);
+    let slots = Keyed::<u64, _>::semaphores(1).max_keys(100);
     let held: Vec<_> = (0..20_000)
         .map(|key| slots.key(&key).try_acquire())
         .collect();
@@ -42,26 +42,23 @@ fn keys_without_bound() {
 /// Seen in rate-net RN-005.
 #[test]
 fn eviction_forgets_debt() {
-    for at_cap in [AtCap::Refuse, AtCap::Fold] {
-        let (users, clock) = users(at_cap, 10);
-        let mut admitted = 0;
-        for flood in 0..1000 {
-            admitted += u64::from(users.key(&0).try_acquire().is_ok());
-            for key in 1..20 {
-                let _ = users.key(&(flood * 100 + key)).try_acquire();
-            }
-            clock.advance(SECOND / 100);
+    let (users, clock) = users(WhenFull::Reject, 10);
+    let mut admitted = 0;
+    for flood in 0..1000 {
+        admitted += u64::from(users.key(&0).try_acquire().is_ok());
+        for key in 1..20 {
+            let _ = users.key(&(flood * 100 + key)).try_acquire();
         }
-        // Ten seconds, and the burst.
-        assert!(admitted <= 12, "{admitted}");
+        clock.advance(SECOND / 100);
     }
+    // Ten seconds, and the burst.
+    assert!(admitted <= 12, "{admitted}");
 }
 
 /// Evictions that go through all keys hold everybody up.
 ///
-/// Seen in throttle-net TN-003. How many entries a call looks at is counted in
-/// `src/keyed/tests/touches.rs`; here it is how many keys are compared, which is how often foreign
-/// code runs.
+/// Seen in throttle-net TN-003. How many entries a new key looks at is counted in
+/// `src/keyed/tests.rs`; here it is how many keys are compared, which is how often foreign code runs.
 #[test]
 fn eviction_pauses_that_grow_with_the_keys() {
     use std::hash::{Hash, Hasher};
@@ -87,9 +84,9 @@ fn eviction_pauses_that_grow_with_the_keys() {
 
     impl Eq for Name {}
 
-    let users = Keyed::<Name, RateLimiter>::new(Quota::per_hour(1))
+    let users = Keyed::<Name, _>::rate_limiters(Quota::per_hour(1))
         .max_keys(10_000)
-        .at_cap(AtCap::Evict);
+        .when_full(WhenFull::Evict);
     for key in 0..100_000 {
         COMPARED.store(0, Ordering::Relaxed);
         users.key(&Name(key)).try_acquire().unwrap();
@@ -103,7 +100,7 @@ fn eviction_pauses_that_grow_with_the_keys() {
 /// `tests/keyed/reentrant.rs`.
 #[test]
 fn map_deadlocks_under_a_callback() {
-    let (users, clock) = users(AtCap::Refuse, 4);
+    let (users, clock) = users(WhenFull::Reject, 4);
     let users = Arc::new(users);
     for key in 0..4 {
         users.key(&key).try_acquire().unwrap();
@@ -143,7 +140,7 @@ fn map_deadlocks_under_a_callback() {
 /// Seen in throttle-net TN2-002.
 #[test]
 fn noisy_user_holds_the_shared_scope() {
-    let (users, clock) = users(AtCap::Refuse, 10);
+    let (users, clock) = users(WhenFull::Reject, 10);
     let everyone = RateLimiter::new(Quota::per_second(4).burst(4)).clock(&clock);
     let enter = |user: &u64| all((users.key(user), &everyone)).try_acquire().map(drop);
     for _ in 0..100 {

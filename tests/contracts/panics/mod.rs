@@ -51,19 +51,18 @@ fn a_new_condvar_semaphore_without_permits() {
 fn no_keys_or_too_many() {
     let most = 1 << 32;
     for keys in [0, most + 1, usize::MAX] {
-        let expected = format!("there cannot be at most {keys} keys, but 1 to 2^32");
-        row(&expected, || {
-            Keyed::<u8, RateLimiter>::new(Quota::per_second(1)).max_keys(keys)
+        let expected = "max_keys must be from 1 to 2^32";
+        row(expected, || {
+            Keyed::<u8, _>::rate_limiters(Quota::per_second(1)).max_keys(keys)
         });
-        row(&expected, || Keyed::<u8, Semaphore>::new(1).max_keys(keys));
+        row(expected, || Keyed::<u8, _>::semaphores(1).max_keys(keys));
     }
-    assert_eq!(
-        panic_message(|| Keyed::<u8, Semaphore>::new(1).max_keys(most)),
-        None
-    );
-    row(&over_max(MAX + 1), || Keyed::<u8, Semaphore>::new(MAX + 1));
+    let most_keys = || Keyed::<u8, _>::semaphores(1).max_keys(most);
+    assert_eq!(panic_message(most_keys), None);
+    let expected = "a semaphore cannot have so many permits, see MAX_PERMITS";
+    row(expected, || Keyed::<u8, _>::semaphores(MAX + 1));
     // What a function says is looked at when it is asked.
-    let users = Keyed::<u8, Semaphore>::new(1).permits(|_| MAX + 1);
+    let users = Keyed::<u8, _>::semaphores(1).permits(|_| MAX + 1);
     row(&over_max(MAX + 1), || users.key(&1).try_acquire());
     assert!(users.is_empty());
 }
@@ -224,7 +223,7 @@ fn a_new_quota_that_does_not_fit_the_algorithm() {
 
 #[test]
 fn an_algorithm_that_cannot_be_had_by_key() {
-    let users = || Keyed::<u8, RateLimiter>::new(Quota::per_second(3).burst(2));
+    let users = || Keyed::<u8, _>::rate_limiters(Quota::per_second(3).burst(2));
     for (algorithm, name) in [
         (Algorithm::SlidingWindow, "sliding-window"),
         (Algorithm::SlidingLog, "sliding-log"),
@@ -247,7 +246,7 @@ fn an_algorithm_that_cannot_be_had_by_key() {
 
 #[test]
 fn a_wait_for_a_key_that_is_polled_again() {
-    let users = Arc::new(Keyed::<u8, RateLimiter>::new(Quota::per_second(1)));
+    let users = Arc::new(Keyed::<u8, _>::rate_limiters(Quota::per_second(1)));
     let mut waiting = Waiter::new(users.key_owned(1).acquire());
     waiting.granted();
     row("polled again after it was ready", || waiting.poll());
@@ -477,10 +476,10 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| {
         window().set_quota_with(Quota::per_second(3).burst(2), QuotaChange::KeepSpent)
     });
-    let _ = panic_message(|| Keyed::<u8, Semaphore>::new(1).max_keys(0));
-    let _ = panic_message(|| Keyed::<u8, RateLimiter>::new(Quota::per_second(1)).max_keys(0));
-    let _ = panic_message(|| Keyed::<u8, Semaphore>::new(MAX + 1));
-    let users = || Keyed::<u8, RateLimiter>::new(Quota::per_second(3));
+    let _ = panic_message(|| Keyed::<u8, _>::semaphores(1).max_keys(0));
+    let _ = panic_message(|| Keyed::<u8, _>::rate_limiters(Quota::per_second(1)).max_keys(0));
+    let _ = panic_message(|| Keyed::<u8, _>::semaphores(MAX + 1));
+    let users = || Keyed::<u8, _>::rate_limiters(Quota::per_second(3));
     let _ = panic_message(|| users().algorithm(Algorithm::SlidingLog));
     let _ = panic_message(|| users().algorithm(Algorithm::SubInterval { parts: 3 }));
     let users = users().algorithm(Algorithm::FixedWindow);

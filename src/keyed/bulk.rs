@@ -1,0 +1,154 @@
+//! What is done with all keys of a map, or about one beside its calls.
+
+use std::borrow::Borrow;
+use std::hash::{BuildHasher, Hash};
+
+use super::contents::Contents;
+use super::{Keyed, Kind};
+
+/// All keys.
+impl<K, T: Kind, S> Keyed<K, T, S> {
+    /// Returns how many keys are kept: those that were used and have not been dropped, including
+    /// those that have recovered.
+    pub fn len(&self) -> usize {
+        self.map.get().map_or(0, |map| map.len())
+    }
+
+    /// Returns whether no key is kept.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many keys are kept at most.
+    pub fn capacity(&self) -> usize {
+        self.max_keys
+    }
+}
+
+/// All keys. These methods visit one shard after the other, and take the longer the more keys there
+/// are. Calls for keys of other shards continue meanwhile.
+impl<K, T: Kind, S> Keyed<K, T, S>
+where
+    K: Hash + Eq,
+    S: BuildHasher + Default + Clone,
+{
+    /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use stays:
+    /// one with waiters, with a permit that is out, or with a [limiter of its own](Keyed#memory).
+    ///
+    /// `keep` is called under no lock, with copies of the keys, and may use the map. It may not see
+    /// keys that come meanwhile.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Keyed, Quota};
+    ///
+    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1)).clock(Clock::manual());
+    /// users.key(&1).try_acquire()?;
+    /// users.key(&2).try_acquire()?;
+    /// users.retain(|user| *user == 1);
+    /// assert_eq!(users.len(), 1);
+    /// users.key(&2).try_acquire()?;
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn retain(&self, mut keep: impl FnMut(&K) -> bool)
+    where
+        K: Clone,
+    {
+        let Some(map) = self.map.get() else { return };
+        let now = map.contents.now();
+        for key in map.copies() {
+            if !keep(&key) {
+                map.remove(&key, now);
+            }
+        }
+    }
+
+    /// Drops the keys that have fully recovered, and releases unused memory.
+    pub fn shrink(&self) {
+        if let Some(map) = self.map.get() {
+            map.shrink(map.contents.now());
+        }
+    }
+
+    /// Asks the function of [`quotas`](Keyed::quotas), or of [`permits`](Keyed::permits), about a key
+    /// again, and lets the key go by the answer at once, including its waiters. What was spent stays
+    /// spent, as with [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) and
+    /// [`Semaphore::set_permits`](crate::Semaphore::set_permits), and earlier charges cannot be
+    /// refunded.
+    ///
+    /// Call it when the function has begun to give another answer; without that a key keeps its quota
+    /// until it is dropped. Nothing happens if there is no function, or if the key is not kept: it is
+    /// asked about when it comes. The function is called under no lock; if two calls for one key run
+    /// at once, the answer that was given first may be the one that stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use tollgate::{Clock, Keyed, Quota};
+    ///
+    /// let burst = Arc::new(AtomicU64::new(1));
+    /// let plan = Arc::clone(&burst);
+    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1))
+    ///     .quotas(move |_| Quota::per_hour(1).burst(plan.load(Ordering::Relaxed)))
+    ///     .clock(Clock::manual());
+    /// users.key(&7).try_acquire()?;
+    ///
+    /// // The user pays for more.
+    /// burst.store(4, Ordering::Relaxed);
+    /// assert_eq!(users.key(&7).available(), 0);
+    /// users.requota(&7);
+    /// assert_eq!(users.key(&7).quota().max_burst(), 4);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn requota<Q>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
+        let Some(map) = self.map.get() else { return };
+        let asked = map.contents.ask(&key.to_owned());
+        let now = map.contents.now();
+        let hash = map.hash(key);
+        let mut shard = map.lock(hash);
+        let Some(held) = shard.find(hash, key) else {
+            return;
+        };
+        let shared = T::Contents::<K>::shared(held.slot);
+        map.contents.requota(held, &asked, now);
+        drop(shard);
+        if let Some(shared) = shared {
+            T::Contents::<K>::reset(shared, &asked);
+        }
+    }
+
+    /// Asks about all keys again; see [`requota`](Self::requota).
+    pub fn requota_all(&self)
+    where
+        K: Clone,
+    {
+        if let Some(map) = self.map.get() {
+            map.copies().for_each(|key| self.requota(&key));
+        }
+    }
+
+    /// Closes the map: admits nobody any more, whatever the key. All waiters, and all later calls,
+    /// get [`Closed`](crate::ErrorKind::Closed). Permits that are held stay valid.
+    pub fn close(&self) {
+        for mut shard in self.map().each_shard() {
+            shard.closed = true;
+            let slots = shard.table.iter().map(|entry| &entry.slot);
+            let shared: Vec<_> = slots.filter_map(T::Contents::<K>::shared).collect();
+            drop(shard);
+            shared.into_iter().for_each(T::Contents::<K>::close);
+        }
+    }
+
+    /// Returns whether the map was [closed](Self::close).
+    pub fn is_closed(&self) -> bool {
+        let map = self.map.get();
+        map.is_some_and(|map| map.each_shard().all(|shard| shard.closed))
+    }
+}
