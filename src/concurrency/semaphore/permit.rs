@@ -118,9 +118,18 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     pub fn forget(mut self) {
         self.semaphore.forget(std::mem::take(&mut self.count));
     }
+}
 
+impl<'a> Permit<&'a Semaphore> {
     /// Returns the semaphore that it belongs to.
-    pub fn semaphore(&self) -> &Semaphore {
+    pub fn semaphore(&self) -> &'a Semaphore {
+        self.semaphore
+    }
+}
+
+impl Permit<Arc<Semaphore>> {
+    /// Returns the semaphore that it belongs to.
+    pub fn semaphore(&self) -> &Arc<Semaphore> {
         &self.semaphore
     }
 }

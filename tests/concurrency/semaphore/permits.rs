@@ -192,7 +192,7 @@ fn a_permit_knows_its_semaphore() {
     let borrowed = semaphore.try_acquire().unwrap();
     let owned = Arc::clone(&semaphore).try_acquire_owned().unwrap();
     assert!(std::ptr::eq(borrowed.semaphore(), &*semaphore));
-    assert!(std::ptr::eq(owned.semaphore(), &*semaphore));
+    assert!(Arc::ptr_eq(owned.semaphore(), &semaphore));
 }
 
 #[test]

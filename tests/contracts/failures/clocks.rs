@@ -31,7 +31,6 @@ fn bugs_that_only_show_on_real_clocks() {
         (Algorithm::FixedWindow, 20),
         (Algorithm::SlidingWindow, 19),
         (Algorithm::SlidingLog, 10),
-        (Algorithm::CompactLog, 10),
         (Algorithm::SubInterval { parts: 4 }, 10),
     ];
     for (algorithm, most) in rules {
