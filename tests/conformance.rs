@@ -121,7 +121,6 @@ conformance! {
     fixed_window: ours::rates::FixedWindow;
     sliding_window: ours::rates::SlidingWindow;
     sliding_log: ours::rates::SlidingLog;
-    compact_log: ours::rates::CompactLog;
     sub_interval: ours::rates::SubInterval;
     key_of_rates: ours::keyed::BorrowedRate;
     shared_key_of_rates: ours::keyed::SharedRate;

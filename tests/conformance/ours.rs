@@ -89,10 +89,6 @@ pub(crate) mod rates {
         by(Algorithm::SlidingLog, limit)
     });
 
-    subject!(CompactLog, Arc<RateLimiter>, GUARANTEES, |limit| {
-        by(Algorithm::CompactLog, limit)
-    });
-
     subject!(SubInterval, Arc<RateLimiter>, GUARANTEES, |limit| {
         by(Algorithm::SubInterval { parts: 1 }, 2 * limit)
     });

@@ -27,7 +27,6 @@ pub(crate) enum Step {
     Reserve(u32, u64),
     Poll(Index),
     Drop(Index),
-    Confirm(Index),
     Advance(u64),
     Charge(u32, u64),
     Refund(Index),
@@ -55,7 +54,6 @@ pub(crate) fn step(keys: u32) -> impl Strategy<Value = Step> {
         1 => (key.clone(), 1..4_u64).prop_map(|(key, cost)| Step::Reserve(key, cost)),
         2 => any().prop_map(Step::Poll),
         2 => any().prop_map(Step::Drop),
-        1 => any().prop_map(Step::Confirm),
         3 => prop_oneof![0..2_000_000_000_u64, Just(333_333_333), Just(100_000_000_000)]
             .prop_map(Step::Advance),
         1 => (key, 0..9_u64).prop_map(|(key, cost)| Step::Charge(key, cost)),
@@ -226,15 +224,6 @@ impl World {
                 if !self.askers.is_empty() {
                     let asker = self.askers.remove(index.index(self.askers.len()));
                     drop(asker);
-                }
-            }
-            Step::Confirm(index) => {
-                if self.askers.is_empty() {
-                    return;
-                }
-                match self.askers.remove(index.index(self.askers.len())) {
-                    Asker::Reserved(both) => assert_eq!(both.0.confirm(), both.1.confirm()),
-                    future @ Asker::Future(..) => self.askers.push(future),
                 }
             }
             Step::Advance(nanos) => self.clock.advance(Duration::from_nanos(*nanos)),
