@@ -142,13 +142,8 @@ impl Rule for Gcra {
         if same == old && inverse.matching(&same) == self.inverse {
             return false;
         }
-        let owed = self.tat.backlog_at(old.units_at(now));
-        let owed = how.under(owed, &old, &new);
+        self.tat = how.tat(self.tat, &old, &new, now);
         (self.params, self.inverse) = (new, inverse.matching(&new));
-        self.tat = match owed {
-            0 => Tat::from_units(new.units_at(now)),
-            _ => Tat::from_units(new.units_after(now).saturating_add(owed)),
-        };
         true
     }
 

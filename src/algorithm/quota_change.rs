@@ -1,6 +1,7 @@
 //! [`QuotaChange`]: what becomes of what was spent when a quota changes.
 
-use super::{Algorithm, Params};
+use super::{Algorithm, Params, Tat};
+use crate::time::Tick;
 
 /// What becomes of what was spent, when [the quota changes](crate::RateLimiter::set_quota_with).
 ///
@@ -60,14 +61,16 @@ impl QuotaChange {
         }
     }
 
-    /// The backlog under other parameters, in their units, rounded up.
-    pub(crate) fn under(self, owed: u64, old: &Params, new: &Params) -> u64 {
+    /// Returns the time until which the same is owed under other parameters. A unit that has begun to
+    /// pass is not given, so a change makes nothing available.
+    pub(crate) fn tat(self, tat: Tat, old: &Params, new: &Params, now: Tick) -> Tat {
         let tolerance = [old.burst_tolerance, new.burst_tolerance];
-        self.scaled(
-            owed,
-            tolerance,
-            [old.emission_interval, new.emission_interval],
-        )
+        let interval = [old.emission_interval, new.emission_interval];
+        let owed = tat.backlog_at(old.units_at(now));
+        match self.scaled(owed, tolerance, interval) {
+            0 => Tat::from_units(new.units_at(now)),
+            owed => Tat::from_units(new.units_after(now).saturating_add(owed)),
+        }
     }
 
     /// How many of so many calls are kept, if the capacity changes.

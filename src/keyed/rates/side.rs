@@ -101,9 +101,7 @@ impl Terms {
 
     /// The same under other terms, as `set_quota` has it.
     pub(super) fn carry(&self, debt: Tat, to: &Self, now: Tick) -> Tat {
-        let owed = debt.backlog_at(self.limits.units_at(now));
-        let owed = self.carry.under(owed, &self.limits, &to.limits);
-        Tat::from_units(to.limits.units_at(now).saturating_add(owed))
+        self.carry.tat(debt, &self.limits, &to.limits, now)
     }
 }
 
