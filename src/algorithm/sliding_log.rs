@@ -662,4 +662,5 @@ fn nanos(quota: Quota) -> u64 {
 }
 
 #[cfg(all(test, not(tollgate_loom)))]
+#[path = "sliding_log/tests.rs"]
 mod tests;
