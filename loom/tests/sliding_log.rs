@@ -84,8 +84,8 @@ impl Shared {
     /// The ticket, or when to come again.
     fn try_one(&self, now: u64) -> Result<u64, u64> {
         match self.ring.try_charge(now) {
-            Claim::Charged { ticket } => Ok(ticket),
-            Claim::Denied { due } => Err(due),
+            Claim::Charged(ticket) => Ok(ticket),
+            Claim::Denied(due) => Err(due),
             Claim::Locked => self.try_many(now, 1),
         }
     }
@@ -93,7 +93,7 @@ impl Shared {
     fn try_many(&self, now: u64, cost: u64) -> Result<u64, u64> {
         self.locked(|log| match log.due(0, cost) {
             due if due > now => Err(due),
-            _ => Ok(log.charge(now, cost).ticket),
+            _ => Ok(log.charge(now, cost).0),
         })
     }
 
@@ -138,8 +138,8 @@ fn three_claims_on_two_slots_charge_two() {
             let mut tickets = Vec::new();
             for claim in claims.into_iter().chain([mine]) {
                 match claim {
-                    Claim::Charged { ticket } => tickets.push(ticket),
-                    Claim::Denied { due } => assert_eq!(due, START + PERIOD),
+                    Claim::Charged(ticket) => tickets.push(ticket),
+                    Claim::Denied(due) => assert_eq!(due, START + PERIOD),
                     Claim::Locked => panic!("nobody has locked it"),
                 }
             }
@@ -214,7 +214,7 @@ fn no_claim_is_denied_while_there_is_room() {
             in_thread(&shared, |shared| {
                 matches!(
                     shared.ring.try_charge(START),
-                    Claim::Charged { .. } | Claim::Locked
+                    Claim::Charged(_) | Claim::Locked
                 )
             })
         };
@@ -235,15 +235,15 @@ fn a_denial_beside_claims_is_told_the_oldest_charge() {
         let other = in_thread(&shared, move |shared| shared.ring.try_charge(now));
         let early = shared.ring.try_charge(now - 1);
         let due = match other.join().unwrap() {
-            Claim::Charged { .. } => START + PERIOD + 100,
+            Claim::Charged(_) => START + PERIOD + 100,
             claim => panic!("there was room: {claim:?}"),
         };
         // Before the other's charge, or after it.
         assert!(
-            early == Claim::Denied { due: now } || early == Claim::Denied { due },
+            early == Claim::Denied(now) || early == Claim::Denied(due),
             "{early:?}"
         );
-        assert_eq!(shared.ring.try_charge(now), Claim::Denied { due });
+        assert_eq!(shared.ring.try_charge(now), Claim::Denied(due));
     });
 }
 

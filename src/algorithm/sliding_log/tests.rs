@@ -204,21 +204,21 @@ impl Pair {
 
     fn charge(&mut self, cost: u64) {
         let fitting = self.model.charge(self.number, self.now, cost);
-        let charge = self.log.charge(self.now, cost);
-        assert_eq!(charge.cost, fitting);
-        self.charged(charge.ticket, fitting);
+        let (ticket, charged) = self.log.charge(self.now, cost);
+        assert_eq!(charged, fitting);
+        self.charged(ticket, fitting);
     }
 
     fn run(&mut self, step: Step) {
         let now = self.now;
         match step {
             Step::Claim => match self.log.ring().try_charge(now) {
-                Claim::Charged { ticket } => {
+                Claim::Charged(ticket) => {
                     assert_eq!(self.model.due(now, 1), now);
                     self.model.charge(self.number, now, 1);
                     self.charged(ticket, 1);
                 }
-                Claim::Denied { due } => assert_eq!(due, self.model.due(now, 1)),
+                Claim::Denied(due) => assert_eq!(due, self.model.due(now, 1)),
                 Claim::Locked => {
                     assert!(self.model.units.last().is_some_and(|unit| unit.tick > now));
                 }
