@@ -204,10 +204,8 @@ impl Ring {
 
     /// Moves the head on, unless somebody else has done so.
     fn move_head(&self, head: Position) {
-        let (old, new) = (head.pack(), head.next().pack());
-        // Release: whoever sees the next head sees that this one was charged.
-        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-        let _ = self.head.compare_exchange(old, new, success, failure);
+        // Whoever sees the next head sees that this one was charged.
+        exchange(&self.head, head.pack(), head.next().pack());
     }
 
     fn slots(&self, array: u64) -> &[AtomicU64] {
@@ -228,18 +226,20 @@ impl Ring {
 impl Look<'_> {
     /// Writes the slot, if its stamp is still the same.
     fn claim(&self, stamp: u64) -> bool {
-        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
-        let claimed = self
-            .slot
-            .compare_exchange(self.stamp, stamp, success, failure);
-        claimed.is_ok()
+        exchange(self.slot, self.stamp, stamp)
     }
 }
 
+fn exchange(atomic: &AtomicU64, old: u64, new: u64) -> bool {
+    let exchanged = atomic.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
+    exchanged.is_ok()
+}
+
 impl Slots {
-    fn new(capacity: u64, stamp: u64) -> Self {
+    /// Makes slots that are locked.
+    fn new(capacity: u64) -> Self {
         Self {
-            slots: (0..capacity).map(|_| AtomicU64::new(stamp)).collect(),
+            slots: (0..capacity).map(|_| AtomicU64::new(LOCKED)).collect(),
             larger: OnceLock::new(),
         }
     }
@@ -251,8 +251,11 @@ impl Slots {
 /// [`lock`](Self::lock) needs the ring to be locked.
 pub struct SlidingLog {
     ring: Arc<Ring>,
-    len: u64,
+    /// As it is in the ring, while that is locked; and the length at any time.
+    head: Position,
+    array: u64,
     period: u64,
+    base: u64,
     /// How many are charged for which no slot has become free yet.
     ahead: u64,
     /// Charges for which there is no slot since the log became shorter; rising.
@@ -267,24 +270,27 @@ impl SlidingLog {
     /// Makes a log of which all slots are free.
     pub fn new(quota: Quota) -> Self {
         let (len, period) = (quota.count(), quota.period().as_nanos() as u64);
-        // The turn of free slots is 0, and the first lap is 1.
-        let head = 1 << Position::index_bits(len);
-        let ring = Ring {
-            head: AtomicU64::new(head),
-            shape: AtomicU64::new(len),
-            period: AtomicU64::new(period),
-            base: AtomicU64::new(len.wrapping_neg()),
-            first: Slots::new(len, FREE),
-        };
-        Self {
-            ring: Arc::new(ring),
-            len,
+        let (lap, index) = (0, 0);
+        let mut log = Self {
+            ring: Arc::new(Ring {
+                head: AtomicU64::new(0),
+                shape: AtomicU64::new(len),
+                period: AtomicU64::new(period),
+                base: AtomicU64::new(0),
+                first: Slots::new(len),
+            }),
+            head: Position { lap, index, len },
+            array: 0,
             period,
+            base: 0,
             ahead: 0,
             older: Vec::new(),
             refunds: Vec::new(),
             void: 0,
-        }
+        };
+        log.lay(len, &[], 0);
+        log.unlock();
+        log
     }
 
     /// The part that charges without the lock.
@@ -293,9 +299,10 @@ impl SlidingLog {
     }
 
     /// Stops all charges that are made without the lock. It may be locked already.
-    pub fn lock(&self) {
+    pub fn lock(&mut self) {
         while let Some(look) = self.ring.look() {
             if look.claim(look.stamp | LOCKED) {
+                self.head = look.head;
                 break;
             }
         }
@@ -312,7 +319,7 @@ impl SlidingLog {
     /// The first tick at which `cost` can be charged, if `behind` others are charged before, one by
     /// one, each as soon as possible. A cost of more than the limit waits until nothing is owed.
     pub fn due(&self, behind: u128, cost: u64) -> u64 {
-        let last = (behind + u128::from(cost.min(self.len))).checked_sub(1);
+        let last = (behind + u128::from(cost.min(self.head.len))).checked_sub(1);
         last.map_or(0, |last| self.free_from(last + u128::from(self.ahead)))
     }
 
@@ -334,15 +341,14 @@ impl SlidingLog {
     pub fn give_back(&mut self, ticket: u64, cost: u64, now: u64) -> u64 {
         self.settle(now);
         let total = self.total();
-        let later = self.refunds.iter().rev();
-        let later = later.take_while(|(other, _)| *other > ticket);
+        let later = self.refunds.iter().filter(|(other, _)| *other > ticket);
         let later: u64 = later.map(|(_, count)| count).sum();
         // How many newer charges there still are; none can be told of a ticket of another log.
         let newer = total
             .checked_sub(ticket)
             .and_then(|it| it.checked_sub(later));
         let newer = newer.filter(|_| ticket > self.void).unwrap_or(u64::MAX);
-        let unpaid = self.ahead + self.len - self.count_free(now, self.len);
+        let unpaid = self.ahead + self.taken(now);
         let given = cost.min(unpaid.saturating_sub(newer));
         if given == 0 {
             return 0;
@@ -353,7 +359,7 @@ impl SlidingLog {
         ticks.drain(end - (given - from_ahead) as usize..end);
         let ahead = std::mem::take(&mut self.ahead) - from_ahead;
         // The tickets that were given back are not used again.
-        self.lay(&ticks, total - ahead);
+        self.lay(self.head.len, &ticks, total - ahead);
         self.book(now, ahead);
         let number = self.refunds.partition_point(|(other, _)| *other < ticket);
         self.refunds.insert(number, (ticket, given));
@@ -366,10 +372,10 @@ impl SlidingLog {
     /// How many charges are less than a period old, or ahead.
     pub fn backlog(&mut self, now: u64) -> u64 {
         self.settle(now);
-        let taken = self.len - self.count_free(now, self.len);
+        let taken = self.taken(now);
         let paid = self.older.partition_point(|tick| tick + self.period <= now);
         // If there is a free slot, all that is older is paid off, but for what clocks disagree by.
-        let older = if taken == self.len {
+        let older = if taken == self.head.len {
             self.older.len() - paid
         } else {
             0
@@ -379,7 +385,7 @@ impl SlidingLog {
 
     /// The first tick at which nothing is owed any more.
     pub fn reset(&self) -> u64 {
-        self.due(0, self.len)
+        self.due(0, self.head.len)
     }
 
     /// Goes on with another quota. All charges stay at their ticks, so that one that had become a
@@ -394,40 +400,35 @@ impl SlidingLog {
         if scales {
             let paid = ticks.partition_point(|tick| tick + self.period <= now);
             ticks.drain(..paid);
-            (ticks, ahead) = scaled(ticks, ahead, self.len, quota.count());
+            (ticks, ahead) = scaled(ticks, ahead, self.head.len, quota.count());
         }
-        self.restart(quota.count(), quota.period().as_nanos() as u64, ticks);
+        self.period = quota.period().as_nanos() as u64;
+        self.restart(quota.count(), ticks);
         self.book(now, ahead);
     }
 
     /// Forgets all charges.
     pub fn clear(&mut self) {
         self.seize();
-        self.restart(self.len, self.period, Vec::new());
+        self.restart(self.head.len, Vec::new());
     }
 }
 
 /// Under the lock, and locked.
 impl SlidingLog {
-    fn head(&self) -> Position {
-        Position::unpack(self.ring.head.load(Ordering::Acquire), self.len)
-    }
-
     /// The slot of the head, or of a position after it, less than a lap.
     fn slot(&self, after: u64) -> &AtomicU64 {
-        let array = self.ring.shape.load(Ordering::Relaxed) >> 32;
-        let index = (self.head().index + after) % self.len;
-        &self.ring.slots(array)[index as usize]
+        let index = (self.head.index + after) % self.head.len;
+        &self.ring.slots(self.array)[index as usize]
     }
 
     /// The first tick at which the slot of the head is free, or of any position after it, if all
     /// before are charged as soon as they can be.
     fn free_from(&self, after: u128) -> u64 {
-        let len = u128::from(self.len);
+        let len = u128::from(self.head.len);
         let laps = u64::try_from(after / len).unwrap_or(u64::MAX);
-        let slot = self.slot((after % len) as u64);
-        let first = free_from(slot.load(Ordering::Acquire), self.period);
-        first.saturating_add(laps.saturating_mul(self.period))
+        let stamp = self.slot((after % len) as u64).load(Ordering::Acquire);
+        free_from(stamp, self.period).saturating_add(laps.saturating_mul(self.period))
     }
 
     /// How many positions are free at a tick, of so many from the head on.
@@ -444,25 +445,29 @@ impl SlidingLog {
         free
     }
 
+    /// How many slots are not free.
+    fn taken(&self, now: u64) -> u64 {
+        self.head.len - self.count_free(now, self.head.len)
+    }
+
     /// The ticket of the newest charge.
     fn total(&self) -> u64 {
-        let charged = self.head().number().wrapping_add(self.ahead);
-        self.ring.base.load(Ordering::Relaxed).wrapping_add(charged)
+        let number = self.head.number().wrapping_add(self.ahead);
+        self.base.wrapping_add(number)
     }
 
     /// Writes those that are ahead, and for which slots have become free, at the ticks at which they
     /// have.
     fn settle(&mut self, now: u64) {
-        let count = self.count_free(now, self.ahead);
-        let laps = count / self.len;
-        if laps > 0 {
-            let ticks = self.seize().into_iter();
-            let ticks: Vec<u64> = ticks.map(|tick| tick + laps * self.period).collect();
+        let (count, len) = (self.count_free(now, self.ahead), self.head.len);
+        if count >= len {
+            let later = count / len * self.period;
+            let ticks: Vec<u64> = self.seize().iter().map(|tick| tick + later).collect();
             let total = self.total();
-            self.ahead -= laps * self.len;
-            self.lay(&ticks, total - self.ahead);
+            self.ahead -= count - count % len;
+            self.lay(len, &ticks, total - self.ahead);
         }
-        for _ in 0..count % self.len {
+        for _ in 0..count % len {
             self.ahead -= 1;
             self.push(self.free_from(0));
         }
@@ -483,73 +488,65 @@ impl SlidingLog {
     }
 
     /// Charges the head at a tick, and stays locked.
-    fn push(&self, tick: u64) {
-        let head = self.head();
+    fn push(&mut self, tick: u64) {
         // Before anybody can find it at the head.
         self.slot(1).fetch_or(LOCKED, Ordering::AcqRel);
-        let locked = if self.len == 1 { LOCKED } else { 0 };
-        self.slot(0)
-            .store(tick | head.turn() | locked, Ordering::Release);
+        let locked = if self.head.len == 1 { LOCKED } else { 0 };
+        let stamp = tick | self.head.turn() | locked;
+        self.slot(0).store(stamp, Ordering::Release);
         // Unless somebody has seen the stamp and done so already.
-        self.ring.move_head(head);
+        self.ring.move_head(self.head);
+        self.head = self.head.next();
     }
 
     /// Locks all slots and returns the ticks of their charges, the oldest first.
     fn seize(&self) -> Vec<u64> {
         // A read-modify-write, so that no charge is missed, whatever a suspended claim does.
         let seize = |number| self.slot(number).fetch_or(LOCKED, Ordering::AcqRel);
-        (0..self.len)
-            .filter_map(|number| tick_of(seize(number)))
-            .collect()
+        let stamps = (0..self.head.len).map(seize);
+        stamps.filter_map(tick_of).collect()
     }
 
-    /// Rewrites a ring of which all slots are locked, with another length and period, and no tickets
-    /// from before. As many of these charges as there are slots for are in it, the newest.
-    fn restart(&mut self, len: u64, period: u64, mut ticks: Vec<u64>) {
+    /// Rewrites a ring of which all slots are locked, with another length, and without the tickets
+    /// from before. The newest of these charges for which there are slots are in it.
+    fn restart(&mut self, len: u64, mut ticks: Vec<u64>) {
         let total = self.total();
-        (self.len, self.period, self.ahead) = (len, period, 0);
+        self.ahead = 0;
         self.void = self.void.max(total);
         self.refunds.clear();
         let kept = ticks.split_off(ticks.len().saturating_sub(len as usize));
         self.older = ticks;
-        self.lay(&kept, total);
+        self.lay(len, &kept, total);
     }
 
-    /// Rewrites a ring of which all slots are locked, by these ticks, the oldest first, and by the
-    /// length and the period that are set; the newest has this ticket.
-    fn lay(&self, ticks: &[u64], ticket: u64) {
-        let (ring, len) = (&self.ring, self.len);
-        let (packed, shape) = (
-            ring.head.load(Ordering::Relaxed),
-            ring.shape.load(Ordering::Relaxed),
-        );
-        let old = Position::unpack(packed, shape & u64::from(u32::MAX));
+    /// Rewrites a ring of which all slots are locked, by these ticks, the oldest first, with this
+    /// length and the period that is set. The newest has this ticket.
+    fn lay(&mut self, len: u64, ticks: &[u64], ticket: u64) {
         // A later head, and a turn that is neither of those that were in the ring.
-        let lap = (packed >> Position::index_bits(len)) + 1;
-        let lap = lap + (old.lap + 3).wrapping_sub(lap) % 16;
-        let head = Position { lap, index: 0, len };
-        let mut array = shape >> 32;
-        let slots = ring.array(array);
+        let lap = (self.head.pack() >> Position::index_bits(len)) + 1;
+        let lap = lap + (self.head.lap + 3).wrapping_sub(lap) % 16;
+        self.head = Position { lap, index: 0, len };
+        self.base = ticket.wrapping_sub(self.head.number());
+        let slots = self.ring.array(self.array);
         let capacity = slots.slots.len() as u64;
         if len > capacity {
-            // New slots are locked.
-            let larger = || Box::new(Slots::new(len.max(2 * capacity), LOCKED));
+            let larger = || Box::new(Slots::new(len.max(2 * capacity)));
             slots.larger.get_or_init(larger);
-            array += 1;
+            self.array += 1;
         }
-        ring.shape.store(array << 32 | len, Ordering::Release);
-        ring.period.store(self.period, Ordering::Release);
-        let base = ticket.wrapping_sub(head.number());
-        ring.base.store(base, Ordering::Release);
-        ring.head.store(head.pack(), Ordering::Release);
+        let shape = self.array << 32 | len;
+        self.ring.shape.store(shape, Ordering::Release);
+        self.ring.period.store(self.period, Ordering::Release);
+        self.ring.base.store(self.base, Ordering::Release);
+        self.ring.head.store(self.head.pack(), Ordering::Release);
         // No two heads are the same, so no free stamp is as another one was.
-        let free = FREE | (head.pack() & LAST_TICK);
+        let free = FREE | (self.head.pack() & LAST_TICK);
         let turn = (lap - 1) << TURN_SHIFT & TURN;
         let free = (ticks.len() as u64..len).map(|_| &free);
-        let mut locked = LOCKED;
-        for (slot, tick) in ring.slots(array).iter().zip(free.chain(ticks)) {
-            slot.store(tick | turn | locked, Ordering::Release);
-            locked = 0;
+        for (tick, number) in free.chain(ticks).zip(0..) {
+            let locked = if number == 0 { LOCKED } else { 0 };
+            self.slot(number)
+                .store(tick | turn | locked, Ordering::Release);
         }
     }
 }
