@@ -89,14 +89,14 @@ impl Position {
     fn next(self) -> Self {
         let (lap, index) = match self.index + 1 {
             index if index < self.len => (self.lap, index),
-            _ => (self.lap + 1, 0),
+            _ => (self.lap.wrapping_add(1), 0),
         };
         Self { lap, index, ..self }
     }
 
     /// How many positions there are before it.
     fn number(self) -> u64 {
-        self.lap * self.len + self.index
+        self.lap.wrapping_mul(self.len).wrapping_add(self.index)
     }
 
     /// The turn of a stamp that was charged at this position.
@@ -160,7 +160,7 @@ impl Ring {
             }
             // If it is of another ring than the stamp, the claim fails. Pairs with `lay`.
             let base = self.base.load(Ordering::Acquire);
-            if look.claim(now | look.head.turn()) {
+            if exchange(look.slot, look.stamp, now | look.head.turn()) {
                 self.move_head(look.head);
                 let ticket = base.wrapping_add(look.head.next().number());
                 return Claim::Charged(ticket);
@@ -223,16 +223,10 @@ impl Ring {
     }
 }
 
-impl Look<'_> {
-    /// Writes the slot, if its stamp is still the same.
-    fn claim(&self, stamp: u64) -> bool {
-        exchange(self.slot, self.stamp, stamp)
-    }
-}
-
+/// Writes a value, if it is still the old one.
 fn exchange(atomic: &AtomicU64, old: u64, new: u64) -> bool {
-    let exchanged = atomic.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
-    exchanged.is_ok()
+    let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+    (atomic.compare_exchange(old, new, success, failure)).is_ok()
 }
 
 impl Slots {
@@ -260,7 +254,7 @@ pub struct SlidingLog {
     ahead: u64,
     /// Charges for which there is no slot since the log became shorter; rising.
     older: Vec<u64>,
-    /// Tickets of charges of which something was given back, rising, and how much.
+    /// Tickets of charges of which something was given back, falling, and how much.
     refunds: Vec<(u64, u64)>,
     /// Charges with this ticket, or an earlier one, give nothing back.
     void: u64,
@@ -301,7 +295,7 @@ impl SlidingLog {
     /// Stops all charges that are made without the lock. It may be locked already.
     pub fn lock(&mut self) {
         while let Some(look) = self.ring.look() {
-            if look.claim(look.stamp | LOCKED) {
+            if exchange(look.slot, look.stamp, look.stamp | LOCKED) {
                 self.head = look.head;
                 break;
             }
@@ -341,16 +335,14 @@ impl SlidingLog {
     pub fn give_back(&mut self, ticket: u64, cost: u64, now: u64) -> u64 {
         self.settle(now);
         let total = self.total();
-        let later = self.refunds.iter().filter(|(other, _)| *other > ticket);
-        let later: u64 = later.map(|(_, count)| count).sum();
-        // How many newer charges there still are; none can be told of a ticket of another log.
-        let newer = total
-            .checked_sub(ticket)
-            .and_then(|it| it.checked_sub(later));
-        let newer = newer.filter(|_| ticket > self.void).unwrap_or(u64::MAX);
+        let number = self.refunds.partition_point(|(other, _)| *other > ticket);
+        let later: u64 = self.refunds[..number].iter().map(|it| it.1).sum();
+        // How many newer charges there still are. If the ticket is of another log, it may wrap, so
+        // that there are too many.
+        let newer = total.wrapping_sub(ticket).wrapping_sub(later);
         let unpaid = self.ahead + self.taken(now);
         let given = cost.min(unpaid.saturating_sub(newer));
-        if given == 0 {
+        if given == 0 || ticket <= self.void {
             return 0;
         }
         let from_ahead = given.min(self.ahead.saturating_sub(newer));
@@ -359,28 +351,18 @@ impl SlidingLog {
         ticks.drain(end - (given - from_ahead) as usize..end);
         let ahead = std::mem::take(&mut self.ahead) - from_ahead;
         // The tickets that were given back are not used again.
-        self.lay(self.head.len, &ticks, total - ahead);
+        self.lay(self.head.len, &ticks, total.wrapping_sub(ahead));
         self.book(now, ahead);
-        let number = self.refunds.partition_point(|(other, _)| *other < ticket);
         self.refunds.insert(number, (ticket, given));
-        if self.refunds.len() > MOST_REFUNDS {
-            self.refunds.remove(0);
-        }
+        self.refunds.truncate(MOST_REFUNDS);
         given
     }
 
     /// How many charges are less than a period old, or ahead.
     pub fn backlog(&mut self, now: u64) -> u64 {
         self.settle(now);
-        let taken = self.taken(now);
         let paid = self.older.partition_point(|tick| tick + self.period <= now);
-        // If there is a free slot, all that is older is paid off, but for what clocks disagree by.
-        let older = if taken == self.head.len {
-            self.older.len() - paid
-        } else {
-            0
-        };
-        self.ahead + taken + older as u64
+        self.ahead + self.taken(now) + (self.older.len() - paid) as u64
     }
 
     /// The first tick at which nothing is owed any more.
@@ -465,7 +447,7 @@ impl SlidingLog {
             let ticks: Vec<u64> = self.seize().iter().map(|tick| tick + later).collect();
             let total = self.total();
             self.ahead -= count - count % len;
-            self.lay(len, &ticks, total - self.ahead);
+            self.lay(len, &ticks, total.wrapping_sub(self.ahead));
         }
         for _ in 0..count % len {
             self.ahead -= 1;
@@ -523,8 +505,8 @@ impl SlidingLog {
     /// length and the period that is set. The newest has this ticket.
     fn lay(&mut self, len: u64, ticks: &[u64], ticket: u64) {
         // A later head, and a turn that is neither of those that were in the ring.
-        let lap = (self.head.pack() >> Position::index_bits(len)) + 1;
-        let lap = lap + (self.head.lap + 3).wrapping_sub(lap) % 16;
+        let lap = (self.head.pack() >> Position::index_bits(len)).wrapping_add(1);
+        let lap = lap.wrapping_add(self.head.lap.wrapping_add(3).wrapping_sub(lap) % 16);
         self.head = Position { lap, index: 0, len };
         self.base = ticket.wrapping_sub(self.head.number());
         let slots = self.ring.array(self.array);
@@ -534,14 +516,15 @@ impl SlidingLog {
             slots.larger.get_or_init(larger);
             self.array += 1;
         }
-        let shape = self.array << 32 | len;
-        self.ring.shape.store(shape, Ordering::Release);
+        self.ring
+            .shape
+            .store(self.array << 32 | len, Ordering::Release);
         self.ring.period.store(self.period, Ordering::Release);
         self.ring.base.store(self.base, Ordering::Release);
         self.ring.head.store(self.head.pack(), Ordering::Release);
         // No two heads are the same, so no free stamp is as another one was.
         let free = FREE | (self.head.pack() & LAST_TICK);
-        let turn = (lap - 1) << TURN_SHIFT & TURN;
+        let turn = lap.wrapping_sub(1) << TURN_SHIFT & TURN;
         let free = (ticks.len() as u64..len).map(|_| &free);
         for (tick, number) in free.chain(ticks).zip(0..) {
             let locked = if number == 0 { LOCKED } else { 0 };
