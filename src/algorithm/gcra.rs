@@ -142,8 +142,8 @@ impl Rule for Gcra {
         if same == old && inverse.matching(&same) == self.inverse {
             return false;
         }
+        self.tat = how.tat(self.tat, &old, &new, now);
         (self.params, self.inverse) = (new, inverse.matching(&new));
-        self.tat = how.carried(self.tat, &old, &new, now);
         true
     }
 

@@ -61,20 +61,13 @@ impl QuotaChange {
         }
     }
 
-    /// The backlog under other parameters, in their units, rounded up.
-    fn under(self, owed: u64, old: &Params, new: &Params) -> u64 {
+    /// Returns the time until which the same is owed under other parameters. A unit that has begun to
+    /// pass is not given, so a change makes nothing available.
+    pub(crate) fn tat(self, tat: Tat, old: &Params, new: &Params, now: Tick) -> Tat {
         let tolerance = [old.burst_tolerance, new.burst_tolerance];
-        self.scaled(
-            owed,
-            tolerance,
-            [old.emission_interval, new.emission_interval],
-        )
-    }
-
-    /// When the backlog ends under other parameters. It begins at the next whole unit, so a change
-    /// makes nothing available, not even the fraction of a unit that has passed.
-    pub(crate) fn carried(self, tat: Tat, old: &Params, new: &Params, now: Tick) -> Tat {
-        match self.under(tat.backlog_at(old.units_at(now)), old, new) {
+        let interval = [old.emission_interval, new.emission_interval];
+        let owed = tat.backlog_at(old.units_at(now));
+        match self.scaled(owed, tolerance, interval) {
             0 => Tat::from_units(new.units_at(now)),
             owed => Tat::from_units(new.units_after(now).saturating_add(owed)),
         }

@@ -79,8 +79,9 @@ impl Entry {
         let polled = match &self.state {
             State::New => match shared.join(self.cost, context.waker()) {
                 Ok(charged) => Poll::Ready(charged),
-                Err(id) => {
+                Err((id, due)) => {
                     self.state = State::Waiting(id);
+                    shared.arm(due);
                     Poll::Pending
                 }
             },

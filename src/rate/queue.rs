@@ -171,9 +171,7 @@ impl<'a> Locked<'a> {
         drop(queue);
         let more = self.woken.is_full();
         self.woken.wake_all();
-        if let Some(due) = due {
-            shared.timer.arm(shared.clock(), due);
-        }
+        shared.arm(due);
         more
     }
 
@@ -399,13 +397,14 @@ impl Drop for Locked<'_> {
 
 /// Waiting.
 impl Shared {
-    /// Charges now, is refused, or joins the queue.
+    /// Charges now, is refused, or joins the queue: then there is perhaps a deadline to
+    /// [arm](Self::arm), which may panic, so whoever waits must have its place before.
     #[inline(never)]
     pub(super) fn join(
         &self,
         cost: u64,
         waker: &Waker,
-    ) -> Result<Result<Charge, AcquireError>, WaiterId> {
+    ) -> Result<Result<Charge, AcquireError>, (WaiterId, Option<Tick>)> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         let mut locked = self.lock_on_time();
@@ -430,12 +429,18 @@ impl Shared {
             at: now,
             ..Receipt::default()
         };
-        locked.arms = waiting == 0;
         locked.queued += u128::from(cost);
         let id = locked.waiters.push(joined, waker);
         drop(locked);
         report_clock(self.clock());
-        Err(id)
+        Err((id, (waiting == 0).then_some(due)))
+    }
+
+    /// Has the queue called at `due`.
+    pub(super) fn arm(&self, due: Option<Tick>) {
+        if let Some(due) = due {
+            self.timer.arm(self.clock(), due);
+        }
     }
 
     /// Polls a waiter again.

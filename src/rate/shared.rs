@@ -214,7 +214,7 @@ impl Shared {
             return Decided::Locked;
         };
         match ring.try_charge(now.as_nanos()) {
-            Claim::Charged { ticket } => Decided::Charged(Charge::from(Receipt {
+            Claim::Charged(ticket) => Decided::Charged(Charge::from(Receipt {
                 ticket,
                 // If it is a later one, the log knows that the ticket is of an earlier.
                 generation: self.params.generation(),
@@ -222,7 +222,7 @@ impl Shared {
                 at: now,
                 owed: 0,
             })),
-            Claim::Denied { due } => {
+            Claim::Denied(due) => {
                 let due = tick_or_never(due);
                 Decided::Limited { due, now }
             }

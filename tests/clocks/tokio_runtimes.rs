@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
-use tollgate::{Charge, Clock, Quota, QuotaChange, RateLimiter};
+use tollgate::{Charge, Clock, Quota, RateLimiter};
 
 use super::super::{SECOND, acquire_times, assert_apart, ends, millis, until_in_line};
 use crate::support::{Waiter, paused_runtime};
@@ -79,7 +79,7 @@ fn whatever_is_asked_first_starts_fresh() {
         |limiter| Waiter::new(limiter.acquire()).poll().two_if_ready(),
         |limiter| usize::try_from(limiter.snapshot().available).unwrap(),
         |limiter| {
-            limiter.set_quota_with(limiter.quota(), QuotaChange::KeepSpent);
+            limiter.set_quota(limiter.quota());
             usize::try_from(limiter.available()).unwrap()
         },
     ];

@@ -12,7 +12,7 @@ use crate::time::Tick;
 
 impl Rule for SlidingLog {
     fn capacity(&self) -> u64 {
-        self.len
+        self.head.len
     }
 
     fn due(&self, behind: u128, cost: u64) -> Tick {
@@ -20,10 +20,10 @@ impl Rule for SlidingLog {
     }
 
     fn charge(&mut self, at: Tick, cost: u64) -> Receipt {
-        let charged = self.charge(clamped(at), cost);
+        let (ticket, cost) = self.charge(clamped(at), cost);
         Receipt {
-            ticket: charged.ticket,
-            cost: charged.cost,
+            ticket,
+            cost,
             at,
             ..Receipt::default()
         }
@@ -42,7 +42,7 @@ impl Rule for SlidingLog {
     }
 
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
-        earliest_of(now, most, self.len, self.period)
+        earliest_of(now, most, self.head.len, self.period)
     }
 
     fn is_ahead_of(&self, now: Tick) -> bool {
@@ -51,7 +51,7 @@ impl Rule for SlidingLog {
     }
 
     fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool {
-        let changes = (self.len, self.period) != (quota.count(), quota.period_nanos());
+        let changes = (self.head.len, self.period) != (quota.count(), quota.period_nanos());
         if changes {
             let scales = how == QuotaChange::Proportional;
             self.change(quota, scales, clamped(now));
@@ -70,17 +70,17 @@ impl Clone for SlidingLog {
         let copy = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
         let ring = Ring {
             head: copy(&self.ring.head),
-            len: copy(&self.ring.len),
+            shape: AtomicU64::new(self.head.len),
             period: copy(&self.ring.period),
             base: copy(&self.ring.base),
-            array: AtomicU64::new(0),
             first: Slots {
-                slots: self.ring.slots().iter().map(copy).collect(),
+                slots: self.ring.slots(self.array).iter().map(copy).collect(),
                 larger: OnceLock::new(),
             },
         };
         Self {
             ring: Arc::new(ring),
+            array: 0,
             older: self.older.clone(),
             refunds: self.refunds.clone(),
             ..*self

@@ -204,21 +204,21 @@ impl Pair {
 
     fn charge(&mut self, cost: u64) {
         let fitting = self.model.charge(self.number, self.now, cost);
-        let charge = self.log.charge(self.now, cost);
-        assert_eq!(charge.cost, fitting);
-        self.charged(charge.ticket, fitting);
+        let (ticket, charged) = self.log.charge(self.now, cost);
+        assert_eq!(charged, fitting);
+        self.charged(ticket, fitting);
     }
 
     fn run(&mut self, step: Step) {
         let now = self.now;
         match step {
             Step::Claim => match self.log.ring().try_charge(now) {
-                Claim::Charged { ticket } => {
+                Claim::Charged(ticket) => {
                     assert_eq!(self.model.due(now, 1), now);
                     self.model.charge(self.number, now, 1);
                     self.charged(ticket, 1);
                 }
-                Claim::Denied { due } => assert_eq!(due, self.model.due(now, 1)),
+                Claim::Denied(due) => assert_eq!(due, self.model.due(now, 1)),
                 Claim::Locked => {
                     assert!(self.model.units.last().is_some_and(|unit| unit.tick > now));
                 }
@@ -308,5 +308,165 @@ proptest! {
         for step in steps {
             pair.run(step);
         }
+    }
+}
+
+fn locked<T>(log: &mut SlidingLog, work: impl FnOnce(&mut SlidingLog) -> T) -> T {
+    log.lock();
+    let result = work(log);
+    log.unlock();
+    result
+}
+
+/// A log whose head is in this lap, as if so many had been charged.
+fn log_in_lap(count: u64, period: u64, lap: u64) -> SlidingLog {
+    let mut log = SlidingLog::new(quota(count, period));
+    log.lock();
+    log.head.lap = lap;
+    log.seize();
+    let ticket = log.head.number();
+    log.lay(count, &[], ticket);
+    log.unlock();
+    log
+}
+
+fn assert_exact(log: &mut SlidingLog, count: u64, period: u64, laps: u64) {
+    for lap in 0..laps {
+        let now = 1_000 + lap * period;
+        let mut last = 0;
+        for _ in 0..count {
+            match log.ring().try_charge(now) {
+                Claim::Charged(ticket) => last = ticket,
+                claim => panic!("{claim:?} in lap {lap}"),
+            }
+        }
+        let denied = log.ring().try_charge(now + period - 1);
+        assert_eq!(denied, Claim::Denied(now + period));
+        let given = locked(log, |log| log.give_back(last, 1, now));
+        assert!(given <= 1);
+        let claim = log.ring().try_charge(now);
+        assert_eq!(matches!(claim, Claim::Charged(_)), given == 1);
+        assert_eq!(locked(log, |log| log.backlog(now)), count);
+    }
+}
+
+/// One charge kept a ticket of more than 2^32 laps ago.
+#[test]
+fn log_after_many_laps_admits_as_before() {
+    for count in [1, 2, 3, 5, 8] {
+        for lap in [1 << 32, (1 << 32) - 2, (1 << 58) - 2, (1 << 60) - 1] {
+            let mut log = log_in_lap(count, 10, lap);
+            assert_exact(&mut log, count, 10, 40);
+        }
+    }
+}
+
+/// Centuries away, and even then nothing is locked.
+#[test]
+fn log_at_the_end_of_its_laps_goes_on() {
+    for count in [1, 2, 3, 5, 8] {
+        let last = u64::MAX >> Position::index_bits(count);
+        for before in [4, 5, 20] {
+            let mut log = log_in_lap(count, 10, last - before);
+            assert_exact(&mut log, count, 10, 40);
+        }
+    }
+}
+
+#[test]
+fn give_back_after_the_last_ticket_gives_nothing() {
+    let mut log = log_in_lap(1, 1, LAST_TICKET - 5);
+    log.lock();
+    let (first, _) = log.charge(100, 2);
+    assert_eq!(log.give_back(first, 1, 100), 1);
+    let (last, _) = log.charge(100, 20);
+    assert!(last > LAST_TICKET);
+    assert_eq!(log.give_back(last, 20, 100), 0);
+    assert_eq!(log.backlog(100), 21);
+    assert_eq!(log.due(0, 1), 121);
+    assert_eq!(log.give_back(log.total() + 1, 1, 100), 0);
+}
+
+#[test]
+fn give_back_after_more_refunds_than_are_remembered_gives_no_more_than_is_due() {
+    let count = 3 * MOST_REFUNDS as u64;
+    let mut log = SlidingLog::new(quota(count, 1 << 40));
+    log.lock();
+    let tickets: Vec<u64> = (0..count).map(|tick| log.charge(tick, 1).0).collect();
+    // The newest first, so that those that follow are older than all that is remembered.
+    let given = tickets
+        .iter()
+        .rev()
+        .map(|ticket| log.give_back(*ticket, 1, count));
+    assert!(given.sum::<u64>() >= MOST_REFUNDS as u64);
+    let left = log.backlog(count);
+    assert_eq!(log.give_back(tickets[0], 1, count), 0);
+    assert_eq!(log.backlog(count), left);
+}
+
+/// What is charged ahead does not reach beyond the last tick.
+#[test]
+fn charge_of_the_largest_cost_fits_until_the_last_tick() {
+    let mut log = SlidingLog::new(quota(3, 1_000));
+    log.lock();
+    let (ticket, cost) = log.charge(500, u64::MAX);
+    assert_eq!(cost, 3 * ((LAST_TICK - 500) / 1_000 + 1));
+    assert!(log.reset() > LAST_TICK);
+    assert_eq!(log.charge(500, 1).1, 0);
+    assert_eq!(log.backlog(500), cost);
+    // After a long time the ring is as if each had been written.
+    assert_eq!(log.backlog(1 << 50), cost - 3 * (((1 << 50) - 500) / 1_000));
+    assert_eq!(log.due(0, 1), LAST_TICK - (LAST_TICK - 500) % 1_000 + 1_000);
+    assert_eq!(log.give_back(ticket, 2, 1 << 50), 2);
+    assert_eq!(log.give_back(ticket, u64::MAX, LAST_TICK), 1);
+    assert_eq!(log.backlog(LAST_TICK), 0);
+}
+
+#[test]
+fn log_at_the_last_tick_admits_until_it_is_full() {
+    let mut log = SlidingLog::new(quota(1, 1 << 40));
+    let Claim::Charged(ticket) = log.ring().try_charge(LAST_TICK) else {
+        panic!("it is free");
+    };
+    assert_eq!(
+        locked(&mut log, |log| log.give_back(ticket, 1, u64::MAX)),
+        1
+    );
+    assert!(matches!(log.ring().try_charge(u64::MAX), Claim::Charged(_)));
+    let never = LAST_TICK + (1 << 40);
+    assert_eq!(log.ring().try_charge(u64::MAX), Claim::Denied(never));
+}
+
+#[test]
+fn change_of_the_period_twice_leaves_charges_at_their_ticks() {
+    let hour = 3_600_000_000_000;
+    let mut log = SlidingLog::new(quota(2, hour));
+    assert!(matches!(log.ring().try_charge(1), Claim::Charged(_)));
+    log.lock();
+    log.charge(2, 1);
+    log.change(quota(2, 24 * hour), false, 10);
+    assert_eq!(log.due(0, 1), 1 + 24 * hour);
+    log.change(quota(2, hour), false, 20);
+    assert_eq!(log.due(0, 1), 1 + hour);
+    assert_eq!(log.due(0, 2), 2 + hour);
+}
+
+/// Smaller and larger arrays, of which the smaller ones stay locked.
+#[test]
+fn change_of_the_count_keeps_charges_in_new_slots() {
+    let mut log = SlidingLog::new(quota(1, 10_000));
+    let mut charged = 0;
+    for power in 0..12 {
+        let count = 1 << power;
+        locked(&mut log, |log| {
+            log.change(quota(count, 10_000), false, 50_000)
+        });
+        while let Claim::Charged(_) = log.ring().try_charge(50_000) {
+            charged += 1;
+        }
+        assert_eq!(charged, count);
+        locked(&mut log, |log| log.change(quota(1, 10_000), false, 50_000));
+        assert_eq!(log.ring().try_charge(50_000), Claim::Denied(60_000));
+        assert_eq!(locked(&mut log, |log| log.backlog(50_000)), count);
     }
 }

@@ -66,7 +66,7 @@ impl Terms {
 
     /// The same debt under other terms.
     pub(super) fn carry(&self, debt: Tat, to: &Self, now: Tick) -> Tat {
-        self.carry.carried(debt, &self.limits, &to.limits, now)
+        self.carry.tat(debt, &self.limits, &to.limits, now)
     }
 
     /// The charge that ends where the debt now ends.
