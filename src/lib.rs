@@ -206,7 +206,6 @@ mod wait;
 pub mod which_algorithm;
 
 /// The permits and futures of a [`Pool`].
-#[cfg(feature = "channel")]
 pub mod pool {
     pub use crate::concurrency::pool::{Acquire, AcquireOwned, OwnedPermit, Permit, Pool};
 }
@@ -230,7 +229,6 @@ pub use crate::algorithm::{Algorithm, AlgorithmError};
 #[cfg(feature = "channel")]
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
 pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
-#[cfg(feature = "channel")]
 pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
 pub use crate::decision::Decision;

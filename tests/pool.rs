@@ -2,8 +2,6 @@
 //!
 //! What it has in common with every throttle is in `conformance.rs`.
 
-#![cfg(feature = "channel")]
-
 mod support;
 
 mod pool {
@@ -11,6 +9,7 @@ mod pool {
     mod factory;
     mod items;
     mod panicking;
+    mod resized;
     mod threads;
     mod tracked;
     mod waits;

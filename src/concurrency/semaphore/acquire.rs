@@ -36,7 +36,7 @@ pub type AcquireOwned = Acquire<Arc<Semaphore>>;
 
 impl<S: Deref<Target = Semaphore>> Acquire<S> {
     #[inline]
-    pub(super) fn new(semaphore: S, permits: u32) -> Self {
+    pub(in crate::concurrency) fn new(semaphore: S, permits: u32) -> Self {
         Self {
             semaphore: Some(semaphore),
             permits,

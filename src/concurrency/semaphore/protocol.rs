@@ -318,6 +318,18 @@ impl Semaphore {
         forgotten
     }
 
+    /// Lowers the limit, if it is higher: by how many, and how many of them were free and are taken
+    /// out of circulation by that.
+    pub(in crate::concurrency) fn lower_to(&self, new: usize) -> (usize, usize) {
+        let lines = self.lock();
+        let old = self.permits();
+        let less = old.saturating_sub(new);
+        let free = self.word.take_up_to(less);
+        self.word.resize(old - free, old - less);
+        self.set_limit(lines, old, old - less);
+        (less, free)
+    }
+
     /// Sets the limit, to which the free permits have been fitted, and settles the queue.
     fn set_limit<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, old: usize, new: usize) {
         self.limit.store(new, Ordering::Relaxed);
