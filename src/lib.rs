@@ -188,11 +188,11 @@ mod concurrency;
 mod const_panic;
 mod decision;
 mod error;
-mod foreign;
 pub mod gate;
 pub mod guarantees;
 pub mod keyed;
-mod line;
+
+mod panic;
 mod quota;
 pub mod rate;
 #[cfg(feature = "stream")]
@@ -203,6 +203,7 @@ mod time;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod wait;
+mod wait_queue;
 pub mod which_algorithm;
 
 /// The permits and futures of a [`Pool`].

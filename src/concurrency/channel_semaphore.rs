@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Wake, Waker, ready};
 use async_channel::{Receiver, Sender};
 
 use crate::error::{AcquireError, ErrorKind};
-use crate::foreign::contain;
+use crate::panic::catch_waker_panic;
 use crate::wait::{BoxFuture, Waiting};
 
 /// At most N at once: a channel of N tokens, the simplest throttle that there is.
@@ -454,7 +454,7 @@ impl Wake for Contain {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        contain(|| {
+        catch_waker_panic(|| {
             if let Some(waker) = &self.0 {
                 waker.wake_by_ref();
             }
@@ -465,6 +465,6 @@ impl Wake for Contain {
 impl Drop for Contain {
     fn drop(&mut self) {
         let waker = self.0.take();
-        contain(|| drop(waker));
+        catch_waker_panic(|| drop(waker));
     }
 }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use super::state::State;
 use crate::error::AcquireError;
-use crate::line::Ticket;
+use crate::wait_queue::WaiterId;
 
 /// The future of [`Gate::acquire`](crate::Gate::acquire).
 ///
@@ -34,7 +34,7 @@ struct Entry<S: Borrow<Arc<State>>> {
 
 enum Stage {
     New,
-    Waiting(Ticket),
+    Waiting(WaiterId),
     Over,
 }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 
 use super::handle::Gate;
 use super::state::{Home, State};
-use crate::foreign::contain;
+use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, lock};
 use crate::time::Clock;
 
@@ -187,7 +187,7 @@ impl<K: Hash + Eq> Drop for Place<K> {
     fn drop(&mut self) {
         if let Some(gates) = self.gates.upgrade() {
             // Of a key, whose hash may panic.
-            contain(|| gates.leave(&self.key));
+            catch_waker_panic(|| gates.leave(&self.key));
         }
     }
 }

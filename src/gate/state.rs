@@ -17,10 +17,10 @@ use std::time::Duration;
 
 use super::word::Word;
 use crate::error::AcquireError;
-use crate::line::{Line, Look, Ticket, WakeBatch};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::{Alarm, Clock, Tick};
 use crate::wait::{remaining_timeout, report_clock};
+use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
 
 /// Whoever keeps the gates of many keys, as seen by one of them. Dropped when nobody has the gate
 /// any more.
@@ -44,7 +44,7 @@ struct Slow {
 
 /// What the lock guards.
 struct Waiting {
-    line: Line<(), Infallible>,
+    line: WaitQueue<(), Infallible>,
     /// Calls the alarm's attention to the line; made for the first waiter.
     bell: Option<Waker>,
 }
@@ -88,7 +88,7 @@ impl State {
         self.slow.get_or_init(|| {
             Box::new(Slow {
                 waiting: Mutex::new(Waiting {
-                    line: Line::new(),
+                    line: WaitQueue::new(),
                     bell: None,
                 }),
                 alarm: Alarm::new(),
@@ -163,7 +163,7 @@ impl State {
     pub(super) fn join(
         self: &Arc<Self>,
         waker: &Waker,
-    ) -> Result<Result<(), AcquireError>, Ticket> {
+    ) -> Result<Result<(), AcquireError>, WaiterId> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         let mut waiting = self.lock();
@@ -186,16 +186,16 @@ impl State {
 
     /// A later poll.
     #[inline(never)]
-    pub(super) fn look(&self, ticket: &Ticket, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+    pub(super) fn look(&self, ticket: &WaiterId, waker: &Waker) -> Poll<Result<(), AcquireError>> {
         // Declared before the lock, so dropped after it.
         let mut _unused = None;
         let mut waiting = self.lock();
-        if waiting.line.look(ticket, waker) != Look::Served {
+        if waiting.line.look(ticket, waker) != WaiterStatus::Served {
             // The time may be over, and the alarm late.
             self.settle(waiting);
             waiting = self.lock();
         }
-        if waiting.line.look(ticket, waker) == Look::StaleWaker {
+        if waiting.line.look(ticket, waker) == WaiterStatus::StaleWaker {
             drop(waiting);
             let fresh = waker.clone();
             waiting = self.lock();
@@ -203,8 +203,8 @@ impl State {
         }
         // Still stale, perhaps: a clone need not be known as waking the same.
         match waiting.line.look(ticket, waker) {
-            Look::Served => Poll::Ready(Ok(())),
-            Look::Waiting | Look::StaleWaker => {
+            WaiterStatus::Served => Poll::Ready(Ok(())),
+            WaiterStatus::Waiting | WaiterStatus::StaleWaker => {
                 drop(waiting);
                 report_clock(&self.clock);
                 Poll::Pending
@@ -213,7 +213,7 @@ impl State {
     }
 
     /// Gives up a place among those who wait.
-    pub(super) fn leave(&self, ticket: &Ticket) {
+    pub(super) fn leave(&self, ticket: &WaiterId) {
         // The lock was a temporary, so the waker is dropped after it.
         let waker = self.lock().line.withdraw(ticket);
         drop(waker);
@@ -239,7 +239,7 @@ impl State {
 
     /// Lets everybody go if it is open, then unlocks and wakes them; otherwise sets the alarm.
     fn settle<'a>(&'a self, mut waiting: MutexGuard<'a, Waiting>) {
-        let mut batch = WakeBatch::new();
+        let mut batch = WakeList::new();
         while !waiting.line.is_empty() {
             if let Some(shut) = self.shut() {
                 let bell = waiting.bell.clone();

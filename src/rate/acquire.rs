@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use super::charge::Charge;
 use super::core::Core;
 use crate::error::AcquireError;
-use crate::line::Ticket;
+use crate::wait_queue::WaiterId;
 
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket.
 ///
@@ -43,7 +43,7 @@ pub(super) struct Entry<S: Borrow<Arc<Core>>> {
 
 enum State {
     New,
-    InLine(Ticket),
+    InLine(WaiterId),
     Over,
 }
 
@@ -95,7 +95,7 @@ impl<S: Borrow<Arc<Core>>> Entry<S> {
     }
 
     /// Its place in line, if it has one.
-    pub(super) fn ticket(&self) -> Option<&Ticket> {
+    pub(super) fn ticket(&self) -> Option<&WaiterId> {
         match &self.state {
             State::InLine(ticket) => Some(ticket),
             State::New | State::Over => None,
@@ -111,7 +111,7 @@ impl<S: Borrow<Arc<Core>>> Entry<S> {
     }
 
     /// Gives up the right to its place.
-    pub(super) fn take_ticket(&mut self) -> Option<Ticket> {
+    pub(super) fn take_ticket(&mut self) -> Option<WaiterId> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::InLine(ticket) => Some(ticket),
             State::New | State::Over => None,

@@ -1,6 +1,6 @@
 //! How decisions, waiters, refunds and reconfigurations meet: the slow paths, all under one lock.
 //!
-//! Invariants, together with those of the [cell](super::cell), the [line](crate::line) and the
+//! Invariants, together with those of the [cell](super::cell), the [line](crate::wait_queue) and the
 //! [alarm](crate::time::Alarm):
 //!
 //! 1. When the lock is free, `HELD` is set exactly while somebody waits or the limiter is closed.
@@ -29,14 +29,14 @@ use super::refunds::Refunds;
 use crate::algorithm::{Limits, MOST_DEBT};
 use crate::decision::Decision;
 use crate::error::{AcquireError, ErrorKind};
-use crate::line::{Line, WakeBatch};
 use crate::quota::Quota;
 use crate::sync::MutexGuard;
 use crate::time::Tick;
+use crate::wait_queue::{WaitQueue, WakeList};
 
 /// What the lock guards.
 pub(super) struct Lines {
-    line: Line<Place, std::convert::Infallible>,
+    line: WaitQueue<Place, std::convert::Infallible>,
     /// What those in line ask for, together.
     asked: u128,
     /// The burst has become smaller while somebody waited, so that some may not be admitted any
@@ -113,7 +113,7 @@ impl Wake for Bell {
 impl Lines {
     pub(super) fn new() -> Self {
         Self {
-            line: Line::new(),
+            line: WaitQueue::new(),
             asked: 0,
             shrunk: false,
             closed: false,
@@ -312,7 +312,7 @@ impl Core {
 
     /// Lets everybody go who is due, then unlocks, wakes them, and arms the alarm for the next.
     fn settle<'a>(&'a self, mut lines: MutexGuard<'a, Lines>) {
-        let mut batch = WakeBatch::new();
+        let mut batch = WakeList::new();
         loop {
             let due = self.advance(&mut lines, &mut batch);
             let full = batch.is_full();
@@ -328,7 +328,7 @@ impl Core {
 
     /// Settles waiters from the head until one is not due or the batch is full; says when the head
     /// is due.
-    fn advance(&self, lines: &mut Lines, batch: &mut WakeBatch) -> Option<Tick> {
+    fn advance(&self, lines: &mut Lines, batch: &mut WakeList) -> Option<Tick> {
         let mut seen = self.cell.hold();
         let limits = self.limits.load::<true>();
         let mut next = None;

@@ -20,7 +20,7 @@ use self::permit::SemaphoreOf;
 pub use self::permit::{OwnedPermit, Permit};
 use super::semaphore::{self, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
-use crate::foreign::contain;
+use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::{BoxFuture, Waiting};
 
@@ -361,7 +361,9 @@ impl<T> Pool<T> {
                 let (less, free) = self.semaphore.lower_to(size);
                 // They are dropped after the lock.
                 let dropped = self.items().shrink(less, free);
-                dropped.into_iter().for_each(|item| contain(|| drop(item)));
+                dropped
+                    .into_iter()
+                    .for_each(|item| catch_waker_panic(|| drop(item)));
             }
             Some(more) => self.semaphore.add_permits(more),
             None => panic!("a pool that cannot make items cannot grow to {size} of them"),
@@ -426,7 +428,9 @@ impl<T> Pool<T> {
         self.semaphore.close();
         // Those whom the semaphore has admitted before find nothing: they are refused as well.
         let dropped = self.items().close();
-        dropped.into_iter().for_each(|item| contain(|| drop(item)));
+        dropped
+            .into_iter()
+            .for_each(|item| catch_waker_panic(|| drop(item)));
     }
 
     /// Returns whether it was closed.
@@ -486,14 +490,14 @@ impl<T> Pool<T> {
         }
         if let Some(check) = &self.check {
             let mut passed = false;
-            contain(|| passed = check(&mut item));
+            catch_waker_panic(|| passed = check(&mut item));
             if !passed {
                 return Some(item);
             }
         }
         let surplus = self.items().put_back(item);
         if surplus.is_some() {
-            contain(|| drop(surplus));
+            catch_waker_panic(|| drop(surplus));
         }
         None
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Found, Pool};
 use crate::concurrency::semaphore::{self, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
-use crate::foreign::contain;
+use crate::panic::catch_waker_panic;
 
 /// The way to the semaphore of a pool, by the way to the pool.
 pub(super) struct SemaphoreOf<S>(pub(super) S);
@@ -109,7 +109,7 @@ impl<S: Deref<Target = Pool<T>>, T> Drop for Permit<S, T> {
         if let Some(item) = self.item.take() {
             if let Some(lost) = self.pool().put_back(item) {
                 self.lose();
-                contain(|| drop(lost));
+                catch_waker_panic(|| drop(lost));
             }
         }
     }

@@ -37,7 +37,7 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
         semaphore: S,
         permits: u32,
     ) -> Result<Self, AcquireError> {
-        if semaphore.word.try_take(permits) {
+        if semaphore.state.try_take(permits) {
             Ok(Self::new(semaphore, permits))
         } else {
             semaphore.refuse(permits)?;

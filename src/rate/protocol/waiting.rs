@@ -5,12 +5,12 @@ use std::task::{Poll, Waker};
 
 use super::{Arm, Bell, Lines, Place, REFUSED, Refusal, UNATTENDED};
 use crate::error::{AcquireError, ErrorKind};
-use crate::line::{Look, Ticket};
 use crate::rate::charge::Charge;
 use crate::rate::core::{Core, count};
 use crate::sync::MutexGuard;
 use crate::time::Tick;
 use crate::wait::{remaining_timeout, report_clock};
+use crate::wait_queue::{WaiterId, WaiterStatus};
 
 /// Of a charge that cannot be given back any more.
 const NO_GENERATION: u64 = u64::MAX;
@@ -23,7 +23,7 @@ impl Core {
         self: &Arc<Self>,
         cost: u64,
         waker: &Waker,
-    ) -> Result<Result<Charge, AcquireError>, (Ticket, Arm)> {
+    ) -> Result<Result<Charge, AcquireError>, (WaiterId, Arm)> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         self.meet();
@@ -60,7 +60,7 @@ impl Core {
         due: Tick,
         now: Tick,
         waker: Waker,
-    ) -> (Ticket, Arm) {
+    ) -> (WaiterId, Arm) {
         let place = Place {
             units: cost,
             tick: now.as_nanos() & !UNATTENDED,
@@ -100,7 +100,7 @@ impl Core {
     #[inline(never)]
     pub(in crate::rate) fn look(
         &self,
-        ticket: &Ticket,
+        ticket: &WaiterId,
         cost: u64,
         waker: &Waker,
     ) -> Poll<Result<Charge, AcquireError>> {
@@ -109,13 +109,13 @@ impl Core {
         self.meet();
         let mut lines = self.lock();
         let mut look = lines.line.look(ticket, waker);
-        if look != Look::Served {
+        if look != WaiterStatus::Served {
             // It may be due, and the alarm late: a deadline that is polled now must not be earlier.
             self.settle(lines);
             lines = self.lock();
             look = lines.line.look(ticket, waker);
         }
-        if look == Look::StaleWaker {
+        if look == WaiterStatus::StaleWaker {
             drop(lines);
             let fresh = waker.clone();
             lines = self.lock();
@@ -123,7 +123,7 @@ impl Core {
             look = lines.line.look(ticket, waker);
         }
         // Still stale, perhaps: a clone need not be known as waking the same.
-        if matches!(look, Look::Waiting | Look::StaleWaker) {
+        if matches!(look, WaiterStatus::Waiting | WaiterStatus::StaleWaker) {
             drop(lines);
             report_clock(self.clock());
             return Poll::Pending;
@@ -138,7 +138,7 @@ impl Core {
     }
 
     /// The charge of somebody who was granted.
-    fn charge_of(&self, lines: &Lines, ticket: &Ticket, place: Place, cost: u64) -> Charge {
+    fn charge_of(&self, lines: &Lines, ticket: &WaiterId, place: Place, cost: u64) -> Charge {
         let (limits, at) = (self.limits.load::<true>(), Tick::from_nanos(place.tick));
         if ticket.number().get() < lines.generation_from {
             // Since then what is owed has been carried over, and only that is known.
@@ -164,7 +164,7 @@ impl Core {
 
     /// Gives up a place in line, or gives back what was granted there.
     #[inline(never)]
-    pub(in crate::rate) fn leave(&self, ticket: Ticket, cost: u64) {
+    pub(in crate::rate) fn leave(&self, ticket: WaiterId, cost: u64) {
         let mut lines = self.lock();
         let first = lines.line.head_number() == Some(ticket.number().get());
         let Some(waker) = lines.line.withdraw(&ticket) else {
@@ -190,7 +190,7 @@ impl Core {
     }
 
     #[cold]
-    fn leave_granted<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, ticket: Ticket, cost: u64) {
+    fn leave_granted<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, ticket: WaiterId, cost: u64) {
         match lines.line.collect_kept(&ticket) {
             Some(place) if place.owed != REFUSED => {
                 let charge = self.charge_of(&lines, &ticket, place, cost);
@@ -202,7 +202,7 @@ impl Core {
     }
 
     /// Has a place in line granted without anybody to collect; or says why it was refused.
-    pub(in crate::rate) fn leave_unattended(&self, ticket: &Ticket) -> Result<(), AcquireError> {
+    pub(in crate::rate) fn leave_unattended(&self, ticket: &WaiterId) -> Result<(), AcquireError> {
         let mut lines = self.lock();
         if let Some(place) = lines.line.cost_mut(ticket) {
             place.tick |= UNATTENDED;
@@ -221,7 +221,7 @@ impl Core {
     }
 
     /// When a waiter is due, as the line stands; `None` if it has been served.
-    pub(in crate::rate) fn due_of(&self, ticket: &Ticket) -> Option<Tick> {
+    pub(in crate::rate) fn due_of(&self, ticket: &WaiterId) -> Option<Tick> {
         let mut lines = self.lock();
         let cost = lines.line.cost_mut(ticket)?.units;
         let (limits, seen) = (self.limits.load::<true>(), self.cell.load());
