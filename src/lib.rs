@@ -185,11 +185,11 @@ mod concurrency;
 mod const_panic;
 mod decision;
 mod error;
-mod foreign;
 pub mod gate;
 pub mod guarantees;
 pub mod keyed;
-mod line;
+
+mod panic;
 mod quota;
 pub mod rate;
 #[cfg(feature = "stream")]
@@ -200,10 +200,10 @@ mod time;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod wait;
+mod wait_queue;
 pub mod which_algorithm;
 
 /// The permits and futures of a [`Pool`].
-#[cfg(feature = "channel")]
 pub mod pool {
     pub use crate::concurrency::pool::{Acquire, AcquireOwned, OwnedPermit, Permit, Pool};
 }
@@ -229,7 +229,6 @@ pub use crate::algorithm::{Algorithm, AlgorithmError};
 #[cfg(feature = "channel")]
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;
 pub use crate::concurrency::condvar_semaphore::CondvarSemaphore;
-#[cfg(feature = "channel")]
 pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
 pub use crate::decision::Decision;

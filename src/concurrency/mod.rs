@@ -3,8 +3,6 @@
 #[cfg(feature = "channel")]
 pub(crate) mod channel_semaphore;
 pub(crate) mod condvar_semaphore;
-mod permits;
-#[cfg(feature = "channel")]
 pub(crate) mod pool;
 mod semaphore;
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use super::handle::Gate;
 use crate::error::AcquireError;
-use crate::line::Ticket;
+use crate::wait_queue::WaiterId;
 
 /// The future of [`Gate::acquire`], with `G = &Gate`, and of [`Gate::acquire_owned`], with `G = Gate`.
 ///
@@ -26,7 +26,7 @@ pub type AcquireOwned = Acquire<Gate>;
 
 enum Stage {
     New,
-    Waiting(Ticket),
+    Waiting(WaiterId),
     Done,
 }
 

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use super::word::Word;
 use crate::error::AcquireError;
-use crate::line::{Line, Look, Ticket, WakeBatch};
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::time::{Clock, Deadline, Tick};
 use crate::wait::{remaining_timeout, report_clock};
+use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
 
 pub(super) struct State {
     word: Word,
@@ -35,7 +35,7 @@ struct Slow {
 
 /// What the lock guards.
 struct Waiting {
-    line: Line<(), Infallible>,
+    line: WaitQueue<(), Infallible>,
     /// Wakes the queue at its deadline; made for the first waiter.
     on_deadline: Option<Waker>,
 }
@@ -78,7 +78,7 @@ impl State {
         self.slow.get_or_init(|| {
             Box::new(Slow {
                 waiting: Mutex::new(Waiting {
-                    line: Line::new(),
+                    line: WaitQueue::new(),
                     on_deadline: None,
                 }),
                 deadline: Deadline::new(),
@@ -155,7 +155,7 @@ impl State {
     pub(super) fn join(
         self: &Arc<Self>,
         waker: &Waker,
-    ) -> Result<Result<(), AcquireError>, Ticket> {
+    ) -> Result<Result<(), AcquireError>, WaiterId> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         let mut waiting = self.lock();
@@ -180,18 +180,18 @@ impl State {
     #[inline(never)]
     pub(super) fn poll_waiter(
         &self,
-        ticket: &Ticket,
+        ticket: &WaiterId,
         waker: &Waker,
     ) -> Poll<Result<(), AcquireError>> {
         // Declared before the lock, so dropped after it.
         let mut _unused = None;
         let mut waiting = self.lock();
-        if waiting.line.look(ticket, waker) != Look::Served {
+        if waiting.line.look(ticket, waker) != WaiterStatus::Served {
             // The time may be over, and the deadline late.
             self.settle(waiting);
             waiting = self.lock();
         }
-        if waiting.line.look(ticket, waker) == Look::StaleWaker {
+        if waiting.line.look(ticket, waker) == WaiterStatus::StaleWaker {
             drop(waiting);
             let fresh = waker.clone();
             waiting = self.lock();
@@ -199,8 +199,8 @@ impl State {
         }
         // Still stale, perhaps: a clone need not be known as waking the same.
         match waiting.line.look(ticket, waker) {
-            Look::Served => Poll::Ready(Ok(())),
-            Look::Waiting | Look::StaleWaker => {
+            WaiterStatus::Served => Poll::Ready(Ok(())),
+            WaiterStatus::Waiting | WaiterStatus::StaleWaker => {
                 drop(waiting);
                 report_clock(&self.clock);
                 Poll::Pending
@@ -209,7 +209,7 @@ impl State {
     }
 
     /// Takes a waiter out of the queue.
-    pub(super) fn leave(&self, ticket: &Ticket) {
+    pub(super) fn leave(&self, ticket: &WaiterId) {
         // The lock was a temporary, so the waker is dropped after it.
         let waker = self.lock().line.withdraw(ticket);
         drop(waker);
@@ -235,7 +235,7 @@ impl State {
 
     /// Grants all waiters if it is open, then unlocks and wakes them; otherwise arms the deadline.
     fn settle<'a>(&'a self, mut waiting: MutexGuard<'a, Waiting>) {
-        let mut batch = WakeBatch::new();
+        let mut batch = WakeList::new();
         while !waiting.line.is_empty() {
             if let Some(blocked) = self.blocked() {
                 let on_deadline = waiting.on_deadline.clone();

@@ -12,7 +12,7 @@ use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::shared::Shared;
 use crate::error::AcquireError;
-use crate::line::Ticket as WaiterId;
+use crate::wait_queue::WaiterId;
 
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket, which `S` refers
 /// to: a reference or an `Arc`.

@@ -1,7 +1,7 @@
 //! What the lock guards: the rule and the waiters, and the one guard that everything under the lock
 //! goes through.
 //!
-//! Invariants, together with those of the [word](super::state), the [wait queue](crate::line) and
+//! Invariants, together with those of the [word](super::state), the [wait queue](crate::wait_queue) and
 //! the [timer](super::timer):
 //!
 //! 1. [`Locked`] takes the lock, then sets `LOCKED` in the word, then reads the clock. So no decision
@@ -31,11 +31,11 @@ use super::state::StateSnapshot;
 use crate::algorithm::{QuotaChange, Receipt, RuleState};
 use crate::decision::{Decision, wait_for};
 use crate::error::{AcquireError, ErrorKind};
-use crate::line::{Line, Look, Ticket as WaiterId, WakeBatch};
 use crate::quota::Quota;
 use crate::sync::MutexGuard;
 use crate::time::Tick;
 use crate::wait::{remaining_timeout, report_clock};
+use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
 
 /// The most units that are counted as given back.
 const MOST_REFUNDED: u64 = 1 << 62;
@@ -49,7 +49,7 @@ pub(super) struct QueueState {
     pub(super) quota: Quota,
     /// While a waiter waits, its cost and the tick at which it joined; then its charge, or as cost
     /// the capacity if it is [`REFUSED`]. One for which nothing is kept was closed out.
-    waiters: Line<Receipt, Infallible>,
+    waiters: WaitQueue<Receipt, Infallible>,
     /// The cost of all waiters.
     queued: u128,
     closed: bool,
@@ -70,7 +70,7 @@ impl QueueState {
         Self {
             rule,
             quota,
-            waiters: Line::new(),
+            waiters: WaitQueue::new(),
             queued: 0,
             closed: false,
             timed: Tick::default(),
@@ -116,7 +116,7 @@ pub(super) struct Locked<'a> {
     queue: Option<MutexGuard<'a, QueueState>>,
     seen: StateSnapshot,
     now: Tick,
-    woken: WakeBatch,
+    woken: WakeList,
     /// What the word means has changed.
     renewed: bool,
     /// The timer is to be armed for the head.
@@ -138,7 +138,7 @@ impl<'a> Locked<'a> {
             queue: Some(queue),
             seen,
             now,
-            woken: WakeBatch::new(),
+            woken: WakeList::new(),
             renewed: false,
             arms: false,
         }
@@ -452,11 +452,11 @@ impl Shared {
     ) -> Poll<Result<Charge, AcquireError>> {
         let mut queue = self.queue();
         let mut status = queue.waiters.look(id, waker);
-        if status == Look::Served {
+        if status == WaiterStatus::Served {
             return Poll::Ready(queue.collect(id));
         }
         drop(queue);
-        if status == Look::StaleWaker {
+        if status == WaiterStatus::StaleWaker {
             let fresh = waker.clone();
             let unused = self.queue().waiters.set_waker(id, fresh);
             drop(unused);
@@ -464,7 +464,7 @@ impl Shared {
         // It may be due, and the timer late: a deadline that is polled now must not be earlier. And
         // it may have been served before its waker was exchanged, and the old one been called.
         status = self.lock_on_time().waiters.look(id, waker);
-        if status == Look::Served {
+        if status == WaiterStatus::Served {
             return Poll::Ready(self.queue().collect(id));
         }
         report_clock(self.clock());

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use super::{Throttle, TryThrottle};
-use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 #[cfg(feature = "channel")]
-use crate::concurrency::{
-    channel_semaphore::{self, ChannelSemaphore},
-    pool::{self, Pool},
-};
+use crate::concurrency::channel_semaphore::{self, ChannelSemaphore};
+use crate::concurrency::pool::{self, Pool};
+use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::rate::{self, Charge, LeakyBucket, RateLimiter};
 use crate::wait::Waiting;
@@ -72,18 +70,17 @@ throttle!([] Semaphore, Permit<&'a Semaphore>, Acquire<&'a Semaphore>, OwnedPerm
 #[cfg(feature = "channel")]
 throttle!(
     [] ChannelSemaphore,
-    channel_semaphore::Permit<'a>,
-    channel_semaphore::Acquire<'a>,
+    channel_semaphore::Permit<&'a ChannelSemaphore>,
+    channel_semaphore::Acquire<&'a ChannelSemaphore>,
     channel_semaphore::OwnedPermit,
     channel_semaphore::AcquireOwned,
     try_acquire_owned
 );
 
-#[cfg(feature = "channel")]
 throttle!(
-    [T] Pool<T> where [T: Send + 'static],
-    pool::Permit<'a, T>,
-    pool::Acquire<'a, T>,
+    [T] Pool<T>,
+    pool::Permit<&'a Pool<T>, T>,
+    pool::Acquire<&'a Pool<T>, T>,
     pool::OwnedPermit<T>,
     pool::AcquireOwned<T>,
     try_acquire_owned

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::queue::{Key, Queue};
 use super::tick::Tick;
-use crate::foreign::contain;
+use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Time that stands still until it is [advanced](Self::advance), for tests and simulations. Made by
@@ -109,7 +109,7 @@ impl Manual {
             };
             state.now = state.now.max(due);
             drop(state);
-            contain(|| waker.wake());
+            catch_waker_panic(|| waker.wake());
             state = lock(&self.0);
         }
         state.now = state.now.max(target);

@@ -26,7 +26,7 @@ use super::oversleep::Oversleep;
 use super::queue::{Key, Queue};
 use super::system;
 use super::tick::Tick;
-use crate::foreign::contain;
+use crate::panic::catch_waker_panic;
 
 /// The timer of the process.
 pub(super) static TIMER: Timer = Timer::new();
@@ -115,7 +115,7 @@ impl Timer {
             drop(own);
             // Whoever relied on this thread meanwhile is woken to try for itself.
             for waker in stranded {
-                contain(|| waker.wake());
+                catch_waker_panic(|| waker.wake());
             }
             panic!("cannot start the timer thread: {error}");
         }
@@ -138,7 +138,7 @@ impl Timer {
                 drop(state);
                 for waker in due.drain(..) {
                     // The panic hook reports it; there is nobody else to tell.
-                    contain(|| waker.wake());
+                    catch_waker_panic(|| waker.wake());
                 }
                 state = self.lock();
                 continue;

@@ -172,9 +172,8 @@ table! {
     Timeout<BoxEnter>:                       YES  NO   NO    NO         NO            NO;
 }
 
-#[cfg(feature = "channel")]
-mod with_channels {
-    use tollgate::{ChannelSemaphore, Pool, channel_semaphore, pool};
+mod with_pools {
+    use tollgate::{Pool, pool};
 
     use super::*;
 
@@ -183,32 +182,46 @@ mod with_channels {
     type NotSync = std::cell::Cell<u8>;
 
     table! {
-        //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        Pool<()>:                                YES  YES  NO    NO         NO            NO;
-        Pool<NotSync>:                           YES  YES  NO    NO         NO            NO;
-        Pool<NotSend>:                           NO   NO   NO    NO         NO            NO;
-        pool::Permit<'static, ()>:               YES  YES  YES   NO         NO            NO;
-        pool::Permit<'static, NotSync>:          YES  NO   YES   NO         NO            NO;
-        pool::Permit<'static, NotSend>:          NO   NO   YES   NO         NO            NO;
-        pool::OwnedPermit<()>:                   YES  YES  YES   NO         NO            NO;
-        pool::OwnedPermit<NotSync>:              YES  NO   YES   NO         NO            NO;
-        pool::OwnedPermit<NotSend>:              NO   NO   YES   NO         NO            NO;
-        pool::Acquire<'static, ()>:              YES  YES  NO    NO         NO            NO;
-        pool::Acquire<'static, NotSync>:         YES  YES  NO    NO         NO            NO;
-        pool::Acquire<'static, NotSend>:         NO   NO   NO    NO         NO            NO;
-        pool::AcquireOwned<()>:                  YES  NO   YES   NO         NO            NO;
-        pool::AcquireOwned<NotSync>:             YES  NO   YES   NO         NO            NO;
-        pool::AcquireOwned<NotSend>:             NO   NO   YES   NO         NO            NO;
-        ChannelSemaphore:                        YES  YES  NO    YES        YES           NO;
-        channel_semaphore::Permit<'static>:      YES  YES  YES   YES        YES           NO;
-        channel_semaphore::OwnedPermit:          YES  YES  YES   YES        YES           NO;
-        channel_semaphore::Acquire<'static>:     YES  YES  NO    YES        YES           NO;
-        channel_semaphore::AcquireOwned:         YES  NO   YES   NO         NO            NO;
+        //                                                    Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+        Pool<()>:                                             YES  YES  YES  NO   NO   NO;
+        Pool<NotSync>:                                        YES  YES  YES  NO   NO   NO;
+        Pool<NotSend>:                                        NO   NO   YES  NO   NO   NO;
+        pool::Permit<&'static Pool<()>, ()>:                  YES  YES  YES  NO   NO   NO;
+        pool::Permit<&'static Pool<NotSync>, NotSync>:        YES  NO   YES  NO   NO   NO;
+        pool::Permit<&'static Pool<NotSend>, NotSend>:        NO   NO   YES  NO   NO   NO;
+        pool::OwnedPermit<()>:                                YES  YES  YES  NO   NO   NO;
+        pool::OwnedPermit<NotSync>:                           YES  NO   YES  NO   NO   NO;
+        pool::OwnedPermit<NotSend>:                           NO   NO   YES  NO   NO   NO;
+        pool::Acquire<&'static Pool<()>, ()>:                 YES  NO   YES  NO   NO   NO;
+        pool::Acquire<&'static Pool<NotSync>, NotSync>:       YES  NO   YES  NO   NO   NO;
+        pool::Acquire<&'static Pool<NotSend>, NotSend>:       NO   NO   YES  NO   NO   NO;
+        pool::AcquireOwned<()>:                               YES  NO   YES  NO   NO   NO;
+        pool::AcquireOwned<NotSync>:                          YES  NO   YES  NO   NO   NO;
+        pool::AcquireOwned<NotSend>:                          NO   NO   YES  NO   NO   NO;
     }
 
     const _: () = {
         is_static::<pool::OwnedPermit<()>>();
         is_static::<pool::AcquireOwned<()>>();
+    };
+}
+
+#[cfg(feature = "channel")]
+mod with_channels {
+    use tollgate::{ChannelSemaphore, channel_semaphore};
+
+    use super::*;
+
+    table! {
+        //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+        ChannelSemaphore:                                     YES  YES  NO   YES  YES  NO;
+        channel_semaphore::Permit<&'static ChannelSemaphore>: YES  YES  YES  YES  YES  NO;
+        channel_semaphore::OwnedPermit:                       YES  YES  YES  YES  YES  NO;
+        channel_semaphore::Acquire<&'static ChannelSemaphore>:YES  NO   YES  NO   NO   NO;
+        channel_semaphore::AcquireOwned:                      YES  NO   YES  NO   NO   NO;
+    }
+
+    const _: () = {
         is_static::<channel_semaphore::OwnedPermit>();
         is_static::<channel_semaphore::AcquireOwned>();
     };
@@ -423,23 +436,28 @@ fn what_borrows_a_condvar_semaphore_can_be_shortened() {
 fn what_borrows_a_channel_can_be_shortened() {
     use tollgate::{ChannelSemaphore, Pool, channel_semaphore, pool};
 
-    fn both<'a, T>(_: &pool::Permit<'a, T>, _: &Waiting<pool::Acquire<'a, T>>, _: &'a Pool<T>) {}
+    fn both<'a, T>(
+        _: &pool::Permit<&'a Pool<T>, T>,
+        _: &Waiting<pool::Acquire<&'a Pool<T>, T>>,
+        _: &'a Pool<T>,
+    ) {
+    }
     fn same<'a>(
-        _: &channel_semaphore::Permit<'a>,
-        _: &Waiting<channel_semaphore::Acquire<'a>>,
+        _: &channel_semaphore::Permit<&'a ChannelSemaphore>,
+        _: &Waiting<channel_semaphore::Acquire<&'a ChannelSemaphore>>,
         _: &'a ChannelSemaphore,
     ) {
     }
 
     let long: &'static Pool<()> = Box::leak(Box::new(Pool::new([()])));
-    let permit: pool::Permit<'static, ()> = long.try_acquire().unwrap();
-    let acquire: Waiting<pool::Acquire<'static, ()>> = long.acquire();
+    let permit: pool::Permit<&'static Pool<()>, ()> = long.try_acquire().unwrap();
+    let acquire: Waiting<pool::Acquire<&'static Pool<()>, ()>> = long.acquire();
     let short = Pool::new([()]);
     both(&permit, &acquire, &short);
 
     let long: &'static ChannelSemaphore = Box::leak(Box::new(ChannelSemaphore::new(1)));
-    let permit: channel_semaphore::Permit<'static> = long.try_acquire().unwrap();
-    let acquire: Waiting<channel_semaphore::Acquire<'static>> = long.acquire();
+    let permit: channel_semaphore::Permit<&'static ChannelSemaphore> = long.try_acquire().unwrap();
+    let acquire: Waiting<channel_semaphore::Acquire<&'static ChannelSemaphore>> = long.acquire();
     let short = ChannelSemaphore::new(1);
     same(&permit, &acquire, &short);
 }

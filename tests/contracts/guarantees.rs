@@ -63,22 +63,28 @@ fn a_semaphore_may_be_a_static() {
     assert!((&SEMAPHORE).try_enter().is_ok());
 }
 
-#[cfg(feature = "channel")]
-mod channels {
-    use tollgate::{ChannelSemaphore, Pool, channel_semaphore, pool};
+mod pools {
+    use tollgate::{Pool, pool};
 
     use super::*;
 
-    every!(IsThrottle is true for
-        &'static Pool<()>, Arc<Pool<String>>, &'static ChannelSemaphore, Arc<ChannelSemaphore>
-    );
-    every!(IsUnpin is true for pool::AcquireOwned<()>, channel_semaphore::AcquireOwned);
-    every!(IsUnpin is false for pool::Acquire<'static, ()>, channel_semaphore::Acquire<'static>);
-
-    /// To wait for an owned item it must be `Send`; to borrow one it need not.
     type NotSend = std::rc::Rc<()>;
-    every!(IsThrottle is true for &'static Pool<NotSend>);
-    every!(IsThrottle is false for Arc<Pool<NotSend>>);
+    every!(IsThrottle is true for
+        &'static Pool<()>, Arc<Pool<String>>, &'static Pool<NotSend>, Arc<Pool<NotSend>>
+    );
+    every!(IsUnpin is true for pool::AcquireOwned<()>, pool::Acquire<&'static Pool<()>, ()>);
+}
+
+#[cfg(feature = "channel")]
+mod channels {
+    use tollgate::{ChannelSemaphore, channel_semaphore};
+
+    use super::*;
+
+    every!(IsThrottle is true for &'static ChannelSemaphore, Arc<ChannelSemaphore>);
+    every!(IsUnpin is true for
+        channel_semaphore::AcquireOwned, channel_semaphore::Acquire<&'static ChannelSemaphore>
+    );
 }
 
 #[cfg(feature = "tokio")]
@@ -151,6 +157,13 @@ fn the_order_of_a_semaphore_is_strict() {
     assert!(order.is_sorted());
 }
 
+#[test]
+fn the_order_of_a_pool_is_strict() {
+    let pool = Arc::new(tollgate::Pool::new([()]));
+    assert!(order_without_newcomers(&&*pool).is_sorted());
+    assert!(order_without_newcomers(&pool).is_sorted());
+}
+
 #[cfg(feature = "tokio")]
 #[test]
 fn the_order_of_tokio_is_strict() {
@@ -172,12 +185,12 @@ fn assert_rough(mut order: Vec<usize>) {
 #[cfg(feature = "channel")]
 #[test]
 fn the_order_of_a_channel_is_rough() {
-    let pool = Arc::new(tollgate::Pool::new([()]));
-    assert_rough(order_without_newcomers(&&*pool));
-    assert_rough(order_without_newcomers(&pool));
-    let semaphore = Arc::new(tollgate::ChannelSemaphore::new(1));
-    assert_rough(order_without_newcomers(&&*semaphore));
-    assert_rough(order_without_newcomers(&semaphore));
+    use tollgate::ChannelSemaphore;
+    for semaphore in [ChannelSemaphore::new(1), ChannelSemaphore::reversed(1)] {
+        let semaphore = Arc::new(semaphore);
+        assert_rough(order_without_newcomers(&&*semaphore));
+        assert_rough(order_without_newcomers(&semaphore));
+    }
 }
 
 #[cfg(feature = "async-lock")]

@@ -45,7 +45,7 @@ impl<T: Item> TryPeer for Pool<T> {
 }
 
 impl<T: Item> Peer for Pool<T> {
-    type Held<'a> = Result<pool::Permit<'a, T>, AcquireError>;
+    type Held<'a> = Result<pool::Permit<&'a Pool<T>, T>, AcquireError>;
 
     #[inline]
     fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {
@@ -74,7 +74,7 @@ impl TryPeer for ChannelSemaphore {
 }
 
 impl Peer for ChannelSemaphore {
-    type Held<'a> = Result<channel_semaphore::Permit<'a>, AcquireError>;
+    type Held<'a> = Result<channel_semaphore::Permit<&'a ChannelSemaphore>, AcquireError>;
 
     #[inline]
     fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {

@@ -1,120 +1,89 @@
-//! The futures of `acquire`: the channel's, with what it received made into a permit.
+//! The future of `acquire`: that of the semaphore, and then perhaps the making of an item.
 
 use std::fmt;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use async_channel::Recv;
-use pin_project_lite::pin_project;
+use super::permit::SemaphoreOf;
+use super::{Found, Permit, Pool};
+use crate::concurrency::semaphore;
+use crate::error::AcquireError;
+use crate::wait::BoxFuture;
 
-use super::{OwnedPermit, Permit, Pool, Slot};
-use crate::error::{AcquireError, ErrorKind};
-use crate::wait::BoxedWhenWaiting;
-
-pin_project! {
-    /// The future of [`Pool::acquire`].
-    ///
-    /// It is not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
-    /// with [`pin!`](std::pin::pin).
-    ///
-    /// # Panics
-    ///
-    /// If it is polled again after it was ready.
-    #[must_use = "a future does nothing unless it is awaited"]
-    pub struct Acquire<'a, T> {
-        pool: &'a Pool<T>,
-        // `None` once it is over.
-        #[pin]
-        recv: Option<Recv<'a, Slot<T>>>,
-    }
-}
-
-impl<'a, T> Acquire<'a, T> {
-    #[inline]
-    pub(super) fn new(pool: &'a Pool<T>) -> Self {
-        Self {
-            pool,
-            recv: Some(pool.idle.recv()),
-        }
-    }
-}
-
-impl<'a, T> Future for Acquire<'a, T> {
-    type Output = Result<Permit<'a, T>, AcquireError>;
-
-    #[inline]
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let Some(recv) = this.recv.as_mut().as_pin_mut() else {
-            panic!("polled again after it was ready");
-        };
-        let received = ready!(recv.poll(context));
-        // Its end may call the waker of the next one, which is foreign: what was received is in a permit
-        // before, so that it is not lost if that panics.
-        let acquired = match received {
-            Ok(slot) => this
-                .pool
-                .unless_closed(slot)
-                .map(|slot| Permit::holding(this.pool, slot)),
-            Err(_) => Err(AcquireError::new(ErrorKind::Closed)),
-        };
-        this.recv.set(None);
-        Poll::Ready(acquired.map(Permit::filled))
-    }
-}
-
-/// The future of [`Pool::acquire_owned`].
+/// The future of [`Pool::acquire`] and [`Pool::acquire_owned`]. `S` leads to the pool.
+///
+/// It joins the queue when it is first polled. See [the pool](Pool#cancel-safety) for what dropping it
+/// does.
 ///
 /// # Panics
 ///
 /// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireOwned<T>(BoxedWhenWaiting<'static, Arc<Pool<T>>, OwnedPermit<T>>);
+pub struct Acquire<S: Deref<Target = Pool<T>>, T>(State<S, T>);
 
-impl<T> AcquireOwned<T> {
+/// An [`Acquire`] that shares the pool and so may move into a task.
+pub type AcquireOwned<T> = Acquire<Arc<Pool<T>>, T>;
+
+enum State<S: Deref<Target = Pool<T>>, T> {
+    Queued(semaphore::Acquire<SemaphoreOf<S>>),
+    /// Dropped in this order: the making is over before the permit goes on.
+    Making(BoxFuture<'static, T>, semaphore::Permit<SemaphoreOf<S>>),
+    Over,
+}
+
+impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
     #[inline]
-    pub(super) fn new(pool: Arc<Pool<T>>) -> Self {
-        Self(BoxedWhenWaiting::Asking(pool))
+    pub(super) fn new(pool: S) -> Self {
+        Self(State::Queued(semaphore::Acquire::new(SemaphoreOf(pool), 1)))
     }
 }
 
-impl<T: Send + 'static> Future for AcquireOwned<T> {
-    type Output = Result<OwnedPermit<T>, AcquireError>;
+impl<S: Deref<Target = Pool<T>>, T> Future for Acquire<S, T> {
+    type Output = Result<Permit<S, T>, AcquireError>;
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.poll(
-            context,
-            |pool| Arc::clone(pool).try_acquire_owned(),
-            |pool| {
-                Box::pin(async move {
-                    // The wait ends after the permit has been made, as above.
-                    let mut recv = pin!(Some(pool.idle.recv()));
-                    let received = match recv.as_mut().as_pin_mut() {
-                        Some(recv) => recv.await,
-                        None => unreachable!("it has not ended"),
-                    };
-                    let slot = received.map_err(|_| AcquireError::new(ErrorKind::Closed))?;
-                    let slot = pool.unless_closed(slot)?;
-                    let permit = OwnedPermit::holding(Arc::clone(&pool), slot);
-                    recv.set(None);
-                    Ok(permit.filled())
-                })
-            },
-        )
+        if let State::Queued(acquire) = &mut self.0 {
+            let permit = ready!(Pin::new(acquire).poll(context));
+            self.0 = State::Over;
+            let permit = permit?;
+            match permit.source().0.find()? {
+                Found::Item(item) => return Poll::Ready(Ok(Permit::new(item, permit))),
+                Found::Making(making) => self.0 = State::Making(making, permit),
+            }
+        }
+        self.poll_making(context)
     }
 }
 
-impl<T> fmt::Debug for Acquire<'_, T> {
+impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
+    #[inline(never)]
+    fn poll_making(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Permit<S, T>, AcquireError>> {
+        let State::Making(making, _) = &mut self.0 else {
+            panic!("polled again after it was ready");
+        };
+        let made = ready!(making.as_mut().poll(context));
+        let State::Making(_, permit) = std::mem::replace(&mut self.0, State::Over) else {
+            unreachable!("it was making an item");
+        };
+        Poll::Ready(made.map(|item| {
+            permit.source().0.count_made();
+            Permit::new(item, permit)
+        }))
+    }
+}
+
+// Nothing in it is ever pinned.
+impl<S: Deref<Target = Pool<T>>, T> Unpin for Acquire<S, T> {}
+
+impl<S: Deref<Target = Pool<T>>, T> fmt::Debug for Acquire<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire").finish_non_exhaustive()
-    }
-}
-
-impl<T> fmt::Debug for AcquireOwned<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquireOwned").finish_non_exhaustive()
     }
 }

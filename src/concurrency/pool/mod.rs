@@ -1,64 +1,58 @@
-//! A channel of idle items: whoever wants to go on takes one, and puts it back when it is done.
+//! A pool of items: our [`Semaphore`] says who may have one, and a leaf lock guards those that are idle.
 //!
-//! 1. Items and vacancies together are always as many as the pool is large: in the channel, or one
-//!    in each permit. So the channel, which has that many places, is never full when one comes back.
-//! 2. A vacancy is an item that is still to be made, by whoever takes it.
-//! 3. Once the channel is closed nobody is let in, whatever there still is in it: what has been
-//!    received is looked at again for that.
+//! 1. A permit comes before its item and goes after it. [`items`] says why there is one for each.
+//! 2. The lock of the items is taken with no other lock held, and no foreign code runs under it.
+//! 3. An item is made and checked by whoever has its permit, outside of all locks.
 
 mod acquire;
+mod items;
 mod permit;
 
+use std::collections::VecDeque;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use async_channel::{Receiver, Sender, TryRecvError};
-
 pub use self::acquire::{Acquire, AcquireOwned};
+use self::items::Items;
+use self::permit::SemaphoreOf;
 pub use self::permit::{OwnedPermit, Permit};
+use super::semaphore::{self, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
-use crate::foreign::contain;
-use crate::wait::Waiting;
+use crate::panic::catch_waker_panic;
+use crate::sync::{Mutex, MutexGuard, lock};
+use crate::wait::{BoxFuture, Waiting};
 
-/// An item, or a vacancy.
-type Slot<T> = Option<T>;
-
-/// At most as many at once as there are items: a channel of idle items, of which a permit holds one.
+/// At most as many at once as there are items: a throttle whose permits hold an item each.
 ///
-/// The permit derefs to its item, so a pool of buffers or of connections is a throttle as well, and
-/// `Pool<()>` is nothing but a throttle.
-///
-/// [`Semaphore`](crate::Semaphore) is faster, and strict about the order; a pool is for when there is
-/// something to hand out. [The table](crate::guarantees) has what each type guarantees.
+/// The permit derefs to its item: a buffer, a connection. The items are there from the
+/// [start](Self::new), or made when they are first needed, by a [function](Self::with_factory) or an
+/// [asynchronous one](Self::with_async_factory), which may fail.
 ///
 /// # Fairness
 ///
-/// Roughly in the order in which they came, and no more: the order is the channel's. An item that
-/// comes back can be taken by a newcomer before the one who was woken for it has run. Whoever is let
-/// in wakes the next one as well, mostly in vain, and who is woken in vain waits again behind all
-/// others, so a task can starve while others come back again and again. Each waits for one.
-///
-/// Wakers are called under a lock of the channel: one that itself calls the throttle, instead of
-/// scheduling a task that does, waits for itself.
+/// That of the [`Semaphore`](crate::Semaphore#fairness): strictly first-in first-out, and no newcomer
+/// overtakes a waiter. Idle items are handed out in the order in which they came back.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future that has not finished loses nothing: if it had been woken for an item, the next
-/// one in line is woken for it.
+/// Dropping a future that has not finished loses nothing: its place, or the item that it had been
+/// granted, goes to the next waiter. An item that is being made is dropped with the future, and the
+/// next caller makes another one.
 ///
 /// # Panics of holders
 ///
 /// A permit that is dropped while its thread panics gives its item back as any other does, in
-/// whatever state it is, if the pool was made of [items](Self::new). If the pool can
-/// [make items](Self::with_factory), the item is dropped, and whoever comes next makes a new one.
+/// whatever state it is, if the pool was made of [items](Self::new). If the pool can make items, the
+/// item is dropped, and the next caller makes a new one.
 ///
 /// What counts is that the permit is dropped while its thread unwinds, as it is when a spawned task
 /// panics that has it. Where a panic is caught and the permit is not dropped by it, for example by
 /// `catch_unwind` around a borrow of the item, the item goes back later as any other. So does that of
-/// a holder that is cancelled while it uses it. To exchange an item that is broken, assign to the
-/// permit: `*permit = another`.
+/// a holder that is cancelled while it uses it. To sort such items out, give the pool a
+/// [check](Self::check_on_return); or [`discard`](Permit::discard) an item that is broken, or assign
+/// to the permit: `*permit = another`.
 ///
 /// # Memory ordering
 ///
@@ -84,52 +78,48 @@ type Slot<T> = Option<T>;
 /// # Ok(())
 /// # }
 /// ```
-///
-/// Nothing but a throttle:
-///
-/// ```
-/// let slots = tollgate::Pool::new([(); 2]);
-/// let first = slots.try_acquire()?;
-/// let second = slots.try_acquire()?;
-/// assert!(slots.try_acquire().is_err());
-/// # Ok::<_, tollgate::AcquireError>(())
-/// ```
 pub struct Pool<T> {
-    idle: Receiver<Slot<T>>,
-    returns: Sender<Slot<T>>,
-    size: usize,
-    /// Set before the channel is closed; asking the channel takes longer.
-    closed: AtomicBool,
-    make: Option<Box<dyn Fn() -> T + Send + Sync>>,
+    semaphore: Semaphore,
+    items: Mutex<Items<T>>,
+    make: Option<Make<T>>,
+    check: Option<Box<dyn Fn(&mut T) -> bool + Send + Sync>>,
+}
+
+/// How an item is made.
+enum Make<T> {
+    Now(Box<dyn Fn() -> T + Send + Sync>),
+    Later(Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>),
+}
+
+/// What there is for somebody with a permit.
+enum Found<T> {
+    Item(T),
+    Making(BoxFuture<'static, T>),
 }
 
 /// Making one.
 impl<T> Pool<T> {
-    /// The most items that a pool can have: 2^31 - 1.
-    pub const MAX_SIZE: usize = (u32::MAX >> 1) as usize;
-
-    /// A pool of these items.
+    /// Makes a pool of these items.
     ///
     /// # Panics
     ///
-    /// If there is none, since then nobody could ever be let in, or if there are more than
-    /// [`MAX_SIZE`](Self::MAX_SIZE).
+    /// If there are more than [`Semaphore::MAX_PERMITS`].
     #[track_caller]
     pub fn new(items: impl IntoIterator<Item = T>) -> Self {
-        let items: Vec<_> = items.into_iter().map(Some).collect();
-        Self::with_slots(items.len(), items, None)
+        let items: VecDeque<_> = items.into_iter().collect();
+        Self::with(items.len(), items, None)
     }
 
-    /// A pool of `size` items, which are made one by one by the first callers, each by the caller who
-    /// gets it. An item whose [holder panicked](Self#panics-of-holders) is dropped, and another one
-    /// made in its place.
+    /// Makes a pool of `size` items, which are made one by one when they are first needed, each by the
+    /// caller who gets it. An item whose [holder panicked](Self#panics-of-holders) is dropped, and
+    /// another one made in its place.
     ///
     /// If `make` panics, the panic is that of the `try_acquire` or of the poll that called it; the
-    /// item is then made by whoever comes next.
+    /// next caller makes the item then.
     ///
     /// # Panics
     ///
-    /// If `size` is 0, or more than [`MAX_SIZE`](Self::MAX_SIZE).
+    /// If `size` is more than [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
     ///
@@ -137,49 +127,87 @@ impl<T> Pool<T> {
     /// use tollgate::Pool;
     ///
     /// let buffers = Pool::with_factory(8, || Vec::<u8>::with_capacity(1024));
-    ///
-    /// let spoilt = std::thread::scope(|scope| {
-    ///     let holder = scope.spawn(|| {
-    ///         let mut buffer = buffers.try_acquire().unwrap();
-    ///         buffer.push(1);
-    ///         panic!("while the buffer is half full");
-    ///     });
-    ///     holder.join().is_err()
-    /// });
-    ///
-    /// assert!(spoilt);
-    /// assert_eq!(buffers.idle(), 8);
-    /// let buffers: Vec<_> = (0..8).map(|_| buffers.try_acquire().unwrap()).collect();
-    /// assert!(buffers.iter().all(|buffer| buffer.is_empty()));
+    /// let mut buffer = buffers.try_acquire()?;
+    /// buffer.push(1);
+    /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[track_caller]
     pub fn with_factory(size: usize, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
-        let vacancies = std::iter::repeat_with(|| None).take(size);
-        Self::with_slots(size, vacancies, Some(Box::new(make)))
+        let make = Make::Now(Box::new(make));
+        Self::with(size, VecDeque::new(), Some(make))
+    }
+
+    /// Makes a pool of `size` items, which are made one by one when they are first needed, by an
+    /// asynchronous function that may fail.
+    ///
+    /// The future that `make` returns is polled by the caller who gets the item. If it fails, its error
+    /// is that of the `acquire`, and the next waiter tries. A `try_acquire` does not wait for it: it
+    /// finds only items that are there.
+    ///
+    /// # Panics
+    ///
+    /// If `size` is more than [`Semaphore::MAX_PERMITS`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{AcquireError, ErrorKind, Pool};
+    ///
+    /// async fn connect() -> Result<String, std::io::Error> {
+    ///     Ok("a connection".to_owned())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), AcquireError> {
+    /// let connections = Pool::with_async_factory(8, || async {
+    ///     connect().await.map_err(|_| AcquireError::new(ErrorKind::Store))
+    /// });
+    /// assert_eq!(*connections.acquire().await?, "a connection");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn with_async_factory<F>(size: usize, make: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<T, AcquireError>> + Send + 'static,
+    {
+        let make = Make::Later(Box::new(move || Box::pin(make())));
+        Self::with(size, VecDeque::new(), Some(make))
     }
 
     #[track_caller]
-    fn with_slots(
-        size: usize,
-        slots: impl IntoIterator<Item = Slot<T>>,
-        make: Option<Box<dyn Fn() -> T + Send + Sync>>,
-    ) -> Self {
-        assert!(
-            (1..=Self::MAX_SIZE).contains(&size),
-            "a pool cannot have {size} items, but 1 to MAX_SIZE"
-        );
-        let (returns, idle) = async_channel::bounded(size);
-        for slot in slots {
-            // There is a place for each, and nobody else knows the channel.
-            let _ = returns.try_send(slot);
-        }
+    fn with(size: usize, idle: VecDeque<T>, make: Option<Make<T>>) -> Self {
         Self {
-            idle,
-            returns,
-            size,
-            closed: AtomicBool::new(false),
+            semaphore: Semaphore::new(size),
+            items: Mutex::new(Items::new(idle, size)),
             make,
+            check: None,
         }
+    }
+
+    /// Looks at each item that comes back: one for which `check` returns `false`, or panics, is
+    /// [discarded](Permit::discard). It runs when the permit is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Pool;
+    ///
+    /// let buffers = Pool::with_factory(1, Vec::<u8>::new).check_on_return(|buffer| {
+    ///     buffer.clear();
+    ///     buffer.capacity() <= 1024
+    /// });
+    /// buffers.try_acquire()?.resize(4096, 7);
+    /// assert_eq!(buffers.try_acquire()?.capacity(), 0);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub fn check_on_return(
+        mut self,
+        check: impl Fn(&mut T) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.check = Some(Box::new(check));
+        self
     }
 }
 
@@ -193,7 +221,8 @@ impl<T> Pool<T> {
     ///
     /// # Errors
     ///
-    /// [`Closed`](ErrorKind::Closed), when the pool is or gets closed.
+    /// [`Closed`](ErrorKind::Closed), when the pool is or gets closed; the error of an
+    /// [asynchronous factory](Self::with_async_factory).
     ///
     /// # Examples
     ///
@@ -207,15 +236,16 @@ impl<T> Pool<T> {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Waiting<Acquire<'_, T>> {
+    pub fn acquire(&self) -> Waiting<Acquire<&Self, T>> {
         Waiting::new(Acquire::new(self))
     }
 
-    /// Takes an item if one is idle now.
+    /// Takes an item if one is idle now, or can be made without waiting.
     ///
     /// # Errors
     ///
-    /// [`NoPermits`](ErrorKind::NoPermits), when none is idle; [`Closed`](ErrorKind::Closed).
+    /// [`NoPermits`](ErrorKind::NoPermits), when there is none, or somebody waits for it;
+    /// [`Closed`](ErrorKind::Closed).
     ///
     /// # Examples
     ///
@@ -228,13 +258,11 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire(&self) -> Result<Permit<'_, T>, AcquireError> {
-        Ok(Permit::new(self, self.try_take()?))
+    pub fn try_acquire(&self) -> Result<Permit<&Self, T>, AcquireError> {
+        semaphore::Permit::try_new(SemaphoreOf(self), 1).and_then(Permit::of_what_is_there)
     }
 
     /// Waits for an item, whose permit shares the pool and so may move into a task.
-    ///
-    /// A future that has to wait is boxed.
     ///
     /// # Cancel safety
     ///
@@ -260,14 +288,11 @@ impl<T> Pool<T> {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned<T>>
-    where
-        T: Send + 'static,
-    {
-        Waiting::new(AcquireOwned::new(self))
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned<T>> {
+        Waiting::new(Acquire::new(self))
     }
 
-    /// Takes an item if one is idle now, with a permit that shares the pool.
+    /// Takes an item as [`try_acquire`](Self::try_acquire), with a permit that shares the pool.
     ///
     /// # Errors
     ///
@@ -286,14 +311,13 @@ impl<T> Pool<T> {
     /// ```
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit<T>, AcquireError> {
-        let slot = self.try_take()?;
-        Ok(OwnedPermit::new(self, slot))
+        semaphore::Permit::try_new(SemaphoreOf(self), 1).and_then(Permit::of_what_is_there)
     }
 }
 
-/// Closing and observing.
+/// Changing its size, closing and observing.
 impl<T> Pool<T> {
-    /// How many items there are, idle, held, or still to be made. It does not change.
+    /// Returns how many items there are, idle, held, or still to be made.
     ///
     /// # Examples
     ///
@@ -304,10 +328,65 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn size(&self) -> usize {
-        self.size
+        self.semaphore.permits()
     }
 
-    /// How many items are idle, or still to be made; 0 once the pool is closed.
+    /// Changes how many items there are. Growing admits waiters, who make the new items. Shrinking
+    /// drops idle items at once, and items that are held when they come back. With 0 everyone waits.
+    ///
+    /// # Panics
+    ///
+    /// If it is to grow and cannot make items: [`add`](Self::add) them. If `size` is more than
+    /// [`Semaphore::MAX_PERMITS`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = tollgate::Pool::with_factory(3, String::new);
+    /// let held = (pool.try_acquire()?, pool.try_acquire()?);
+    /// pool.set_size(1);
+    /// drop(held);
+    /// assert_eq!((pool.size(), pool.idle()), (1, 1));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[track_caller]
+    pub fn set_size(&self, size: usize) {
+        assert!(
+            size <= Semaphore::MAX_PERMITS,
+            "a pool cannot have {size} items, see MAX_PERMITS"
+        );
+        let more = self.items().grow_to(size, self.make.is_some());
+        match more {
+            Some(0) => {
+                let (less, free) = self.semaphore.lower_to(size);
+                // They are dropped after the lock.
+                let dropped = self.items().shrink(less, free);
+                dropped
+                    .into_iter()
+                    .for_each(|item| catch_waker_panic(|| drop(item)));
+            }
+            Some(more) => self.semaphore.add_permits(more),
+            None => panic!("a pool that cannot make items cannot grow to {size} of them"),
+        }
+    }
+
+    /// Adds an item, so that there is one more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = tollgate::Pool::new(["one"]);
+    /// pool.add("another");
+    /// assert_eq!((pool.size(), pool.idle()), (2, 2));
+    /// ```
+    pub fn add(&self, item: T) {
+        let refused = self.items().add(item);
+        if refused.is_none() {
+            self.semaphore.add_permits(1);
+        }
+    }
+
+    /// Returns how many items are idle, or still to be made; 0 once the pool is closed.
     ///
     /// # Examples
     ///
@@ -318,10 +397,18 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn idle(&self) -> usize {
-        if self.is_closed() { 0 } else { self.idle.len() }
+        if self.is_closed() {
+            return 0;
+        }
+        self.semaphore.available_permits()
     }
 
-    /// Lets nobody in any more. Everyone who waits, and everyone who comes, gets
+    /// Returns how many callers are waiting in the queue.
+    pub fn waiting(&self) -> usize {
+        self.semaphore.waiting()
+    }
+
+    /// Admits nobody any more. Everyone who waits, and everyone who comes, gets
     /// [`Closed`](ErrorKind::Closed). Items that are idle are dropped, those that are held when
     /// their permits are. Closing again does nothing.
     ///
@@ -338,15 +425,15 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn close(&self) {
-        // Pairs with the load of who receives an item that came back after this.
-        self.closed.store(true, Ordering::SeqCst);
-        contain(|| {
-            self.idle.close();
-        });
-        while self.idle.try_recv().is_ok() {}
+        self.semaphore.close();
+        // Those whom the semaphore has admitted before find nothing: they are refused as well.
+        let dropped = self.items().close();
+        dropped
+            .into_iter()
+            .for_each(|item| catch_waker_panic(|| drop(item)));
     }
 
-    /// Whether it was closed.
+    /// Returns whether it was closed.
     ///
     /// # Examples
     ///
@@ -355,47 +442,79 @@ impl<T> Pool<T> {
     /// assert!(!pool.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
+        self.semaphore.is_closed()
     }
 }
 
 /// What permits and futures need.
 impl<T> Pool<T> {
+    fn items(&self) -> MutexGuard<'_, Items<T>> {
+        lock(&self.items)
+    }
+
+    /// Finds an item for somebody who has a permit.
     #[inline]
-    fn try_take(&self) -> Result<Slot<T>, AcquireError> {
-        match self.idle.try_recv() {
-            Ok(slot) => self.unless_closed(slot),
-            Err(TryRecvError::Empty) => Err(AcquireError::new(ErrorKind::NoPermits)),
-            Err(TryRecvError::Closed) => Err(AcquireError::new(ErrorKind::Closed)),
+    fn find(&self) -> Result<Found<T>, AcquireError> {
+        let idle = self.items().take();
+        match idle {
+            Some(item) => Ok(Found::Item(item)),
+            None => self.make(),
         }
     }
 
-    /// What was received, unless the pool has been closed.
-    #[inline]
-    fn unless_closed(&self, slot: Slot<T>) -> Result<Slot<T>, AcquireError> {
-        if self.is_closed() {
-            return Err(AcquireError::new(ErrorKind::Closed));
-        }
-        Ok(slot)
-    }
-
-    /// Fills a vacancy, if it is one.
-    #[inline]
-    fn fill(&self, slot: &mut Slot<T>) {
-        if let (None, Some(make)) = (&slot, &self.make) {
-            *slot = Some(make());
+    #[inline(never)]
+    fn make(&self) -> Result<Found<T>, AcquireError> {
+        // It was there, or could be made, until the pool was closed.
+        let make = self.make.as_ref().filter(|_| !self.is_closed());
+        match make {
+            None => Err(AcquireError::new(ErrorKind::Closed)),
+            Some(Make::Later(make)) => Ok(Found::Making(make())),
+            Some(Make::Now(make)) => {
+                let item = make();
+                self.items().made();
+                Ok(Found::Item(item))
+            }
         }
     }
 
-    /// Takes an item back.
+    /// Counts an item that was made.
+    fn count_made(&self) {
+        self.items().made();
+    }
+
+    /// Takes an item back, whose permit comes back after this. `Some`, if it is lost instead.
     #[inline]
-    fn put_back(&self, mut slot: Slot<T>) {
+    fn put_back(&self, mut item: T) -> Option<T> {
         if self.make.is_some() && thread::panicking() {
-            slot = None;
+            return Some(item);
         }
-        // The waker that it calls is foreign. It fails when the pool has been closed; then the item is
-        // dropped.
-        contain(|| drop(self.returns.try_send(slot)));
+        if let Some(check) = &self.check {
+            let mut passed = false;
+            catch_waker_panic(|| passed = check(&mut item));
+            if !passed {
+                return Some(item);
+            }
+        }
+        let surplus = self.items().put_back(item);
+        if surplus.is_some() {
+            catch_waker_panic(|| drop(surplus));
+        }
+        None
+    }
+
+    /// Counts an item out that does not come back. `true`, if its permit must not either: then it is
+    /// to be forgotten, and [`lose_for_good`](Self::lose_for_good) called after that.
+    fn lose(&self) -> bool {
+        let mut items = self.items();
+        if self.make.is_some() {
+            items.lose(false);
+            return false;
+        }
+        !items.lose_surplus()
+    }
+
+    fn lose_for_good(&self) {
+        self.items().lose(true);
     }
 }
 

@@ -4,113 +4,144 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::{Pool, Slot};
+use super::{Found, Pool};
+use crate::concurrency::semaphore::{self, Semaphore};
+use crate::error::{AcquireError, ErrorKind};
+use crate::panic::catch_waker_panic;
 
-/// An item of a [`Pool`], which goes back when this is dropped.
+/// The way to the semaphore of a pool, by the way to the pool.
+pub(super) struct SemaphoreOf<S>(pub(super) S);
+
+/// A pool, of whatever.
+pub(super) trait HasSemaphore {
+    /// Its semaphore.
+    fn semaphore(&self) -> &Semaphore;
+}
+
+impl<T> HasSemaphore for Pool<T> {
+    #[inline]
+    fn semaphore(&self) -> &Semaphore {
+        &self.semaphore
+    }
+}
+
+impl<S: Deref<Target: HasSemaphore>> Deref for SemaphoreOf<S> {
+    type Target = Semaphore;
+
+    #[inline]
+    fn deref(&self) -> &Semaphore {
+        self.0.semaphore()
+    }
+}
+
+/// An item of a [`Pool`], which goes back when this is dropped. `S` leads to the pool: a reference, or
+/// an `Arc` for an [`OwnedPermit`].
 ///
 /// [What happens to it when its holder panics](Pool#panics-of-holders) depends on how the pool was
 /// made. Leaking it takes the item out of circulation.
 #[must_use = "a permit that is dropped at once caps nothing"]
-pub struct Permit<'a, T>(Held<&'a Pool<T>, T>);
-
-/// An item of a shared [`Pool`], which goes back when this is dropped.
-///
-/// [What happens to it when its holder panics](Pool#panics-of-holders) depends on how the pool was
-/// made. Leaking it takes the item out of circulation.
-#[must_use = "a permit that is dropped at once caps nothing"]
-pub struct OwnedPermit<T>(Held<Arc<Pool<T>>, T>);
-
-/// An item that goes back when this is dropped.
-struct Held<S: Deref<Target = Pool<T>>, T> {
-    pool: S,
-    /// There is an item in it, but for the moments before it is made and while it goes back.
-    slot: Slot<T>,
+pub struct Permit<S: Deref<Target = Pool<T>>, T> {
+    /// `None` only while it goes back.
+    item: Option<T>,
+    /// Dropped after the item has gone back, see [`items`](super::items).
+    permit: semaphore::Permit<SemaphoreOf<S>>,
 }
 
-impl<S: Deref<Target = Pool<T>>, T> Held<S, T> {
-    /// A vacancy is filled. It is held before, so that it goes back if nothing can be made of it.
-    #[inline]
-    fn filled(mut self) -> Self {
-        self.pool.fill(&mut self.slot);
-        self
-    }
+/// A [`Permit`] that shares its pool and so may move into a task.
+pub type OwnedPermit<T> = Permit<Arc<Pool<T>>, T>;
 
+impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     #[inline]
-    fn item(&self) -> &T {
-        match &self.slot {
-            Some(item) => item,
-            None => unreachable!("a permit holds an item until it is dropped"),
+    pub(super) fn new(item: T, permit: semaphore::Permit<SemaphoreOf<S>>) -> Self {
+        Self {
+            item: Some(item),
+            permit,
         }
     }
 
-    #[inline]
-    fn item_mut(&mut self) -> &mut T {
-        match &mut self.slot {
-            Some(item) => item,
-            None => unreachable!("a permit holds an item until it is dropped"),
+    /// Drops the item instead of giving it back. A pool that can make items has another one made by
+    /// whoever comes next; any other pool is smaller by one from now on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let connections = tollgate::Pool::with_factory(1, || "a connection".to_owned());
+    /// let mut broken = connections.try_acquire()?;
+    /// broken.clear();
+    /// broken.discard();
+    /// assert_eq!(*connections.try_acquire()?, "a connection");
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn discard(mut self) {
+        let item = self.item.take();
+        self.lose();
+        drop(item);
+    }
+
+    /// What goes with an item that does not come back.
+    fn lose(&mut self) {
+        if self.pool().lose() {
+            self.permit.forget_all();
+            self.pool().lose_for_good();
         }
+    }
+
+    /// Takes an item that is there, or can be made without waiting.
+    #[inline]
+    pub(super) fn of_what_is_there(
+        permit: semaphore::Permit<SemaphoreOf<S>>,
+    ) -> Result<Self, AcquireError> {
+        match permit.source().0.find()? {
+            Found::Item(item) => Ok(Self::new(item, permit)),
+            Found::Making(_) => Err(AcquireError::new(ErrorKind::NoPermits)),
+        }
+    }
+
+    /// Returns the pool that the item belongs to.
+    pub fn pool(&self) -> &Pool<T> {
+        &self.permit.source().0
     }
 }
 
-impl<S: Deref<Target = Pool<T>>, T> Drop for Held<S, T> {
+impl<S: Deref<Target = Pool<T>>, T> Drop for Permit<S, T> {
     #[inline]
     fn drop(&mut self) {
-        let slot = self.slot.take();
-        self.pool.put_back(slot);
+        if let Some(item) = self.item.take() {
+            if let Some(lost) = self.pool().put_back(item) {
+                self.lose();
+                catch_waker_panic(|| drop(lost));
+            }
+        }
     }
 }
 
-macro_rules! permit {
-    ([$($generics:tt)*] $permit:ty, $name:literal, $source:ty) => {
-        impl<$($generics)* T> $permit {
-            #[inline]
-            pub(super) fn new(pool: $source, slot: Slot<T>) -> Self {
-                Self::holding(pool, slot).filled()
-            }
+impl<S: Deref<Target = Pool<T>>, T> Deref for Permit<S, T> {
+    type Target = T;
 
-            /// Holds what may be a vacancy, which is to be [filled](Self::filled).
-            #[inline]
-            pub(super) fn holding(pool: $source, slot: Slot<T>) -> Self {
-                Self(Held { pool, slot })
-            }
-
-            #[inline]
-            pub(super) fn filled(self) -> Self {
-                Self(self.0.filled())
-            }
-
-            /// The pool that the item belongs to.
-            pub fn pool(&self) -> &$source {
-                &self.0.pool
-            }
+    #[inline]
+    fn deref(&self) -> &T {
+        match &self.item {
+            Some(item) => item,
+            None => unreachable!("a permit holds an item until it is dropped"),
         }
-
-        impl<$($generics)* T> Deref for $permit {
-            type Target = T;
-
-            #[inline]
-            fn deref(&self) -> &T {
-                self.0.item()
-            }
-        }
-
-        impl<$($generics)* T> DerefMut for $permit {
-            #[inline]
-            fn deref_mut(&mut self) -> &mut T {
-                self.0.item_mut()
-            }
-        }
-
-        impl<$($generics)* T: fmt::Debug> fmt::Debug for $permit {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($name)
-                    .field("item", self.0.item())
-                    .field("pool", &*self.0.pool)
-                    .finish()
-            }
-        }
-    };
+    }
 }
 
-permit!(['a,] Permit<'a, T>, "Permit", &'a Pool<T>);
-permit!([] OwnedPermit<T>, "OwnedPermit", Arc<Pool<T>>);
+impl<S: Deref<Target = Pool<T>>, T> DerefMut for Permit<S, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        match &mut self.item {
+            Some(item) => item,
+            None => unreachable!("a permit holds an item until it is dropped"),
+        }
+    }
+}
+
+impl<S: Deref<Target = Pool<T>>, T: fmt::Debug> fmt::Debug for Permit<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("item", &**self)
+            .field("pool", self.pool())
+            .finish()
+    }
+}

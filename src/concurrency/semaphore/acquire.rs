@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use super::{Permit, Semaphore};
 use crate::error::AcquireError;
-use crate::line::Ticket;
+use crate::wait_queue::WaiterId;
 
 /// The future of [`Semaphore::acquire`] and the other methods that wait. `S` leads to the semaphore:
 /// `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods.
@@ -28,7 +28,7 @@ pub struct Acquire<S: Deref<Target = Semaphore>> {
     semaphore: Option<S>,
     permits: u32,
     /// The place in the queue, since a poll that had to wait.
-    ticket: Option<Ticket>,
+    ticket: Option<WaiterId>,
 }
 
 /// An [`Acquire`] that shares the semaphore and so may move into a task.
@@ -36,7 +36,7 @@ pub type AcquireOwned = Acquire<Arc<Semaphore>>;
 
 impl<S: Deref<Target = Semaphore>> Acquire<S> {
     #[inline]
-    pub(super) fn new(semaphore: S, permits: u32) -> Self {
+    pub(in crate::concurrency) fn new(semaphore: S, permits: u32) -> Self {
         Self {
             semaphore: Some(semaphore),
             permits,
@@ -79,7 +79,7 @@ impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
             panic!("polled again after it was ready");
         };
         let taken = match &self.ticket {
-            None => semaphore.word.try_take(self.permits),
+            None => semaphore.state.try_take(self.permits),
             Some(ticket) => semaphore.has_granted(ticket),
         };
         if taken {

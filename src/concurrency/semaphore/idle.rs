@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Semaphore;
-use crate::line::Ticket;
+use crate::wait_queue::WaiterId;
 
 /// The future of [`Semaphore::wait_idle`] and [`Semaphore::wait_idle_owned`]. `S` leads to the
 /// semaphore.
@@ -17,7 +17,7 @@ use crate::line::Ticket;
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WaitIdle<S: Deref<Target = Semaphore>> {
     semaphore: S,
-    ticket: Option<Ticket>,
+    ticket: Option<WaiterId>,
 }
 
 impl<S: Deref<Target = Semaphore>> WaitIdle<S> {

@@ -1,24 +1,24 @@
 //! [`Semaphore`]: its fields, its configuration, and what can be changed and observed.
 //!
-//! The verbs are in [`verbs`], the ready paths in [`word`], and everything else in [`protocol`].
+//! The verbs are in [`verbs`], the ready paths in [`permit_state`], and everything else in [`protocol`].
 
 mod acquire;
+mod grant_cursor;
 mod idle;
 mod permit;
+mod permit_state;
 mod protocol;
-mod served;
 mod verbs;
-mod word;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use self::acquire::{Acquire, AcquireOwned};
+use self::grant_cursor::GrantCursor;
 pub use self::idle::WaitIdle;
 pub use self::permit::{OwnedPermit, Permit};
-use self::protocol::Lines;
-use self::served::LastServed;
-use self::word::Word;
+use self::permit_state::PermitState;
+use self::protocol::QueueState;
 use crate::const_panic::panic_with;
 use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
 use crate::wait::Waiting;
@@ -108,19 +108,19 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 pub struct Semaphore {
-    word: Word,
+    state: PermitState,
     /// Changes only under the lock; read anywhere.
     limit: AtomicUsize,
     max_waiters: usize,
-    served: LastServed,
-    lines: Mutex<Lines>,
+    cursor: GrantCursor,
+    queues: Mutex<QueueState>,
 }
 
 /// Making one.
 impl Semaphore {
     /// The most permits that a semaphore can have: `isize::MAX >> 4`, which is 2^59 - 1 on
     /// platforms of 64 bits.
-    pub const MAX_PERMITS: usize = word::MAX_PERMITS;
+    pub const MAX_PERMITS: usize = permit_state::MAX_PERMITS;
 
     const_fn! {
         /// A semaphore with this many permits, all of them free. With 0 it starts paused:
@@ -135,11 +135,11 @@ impl Semaphore {
                 panic_with("a semaphore cannot have ", permits, " permits, see MAX_PERMITS");
             }
             Self {
-                word: Word::new(permits),
+                state: PermitState::new(permits),
                 limit: AtomicUsize::new(permits),
                 max_waiters: usize::MAX,
-                served: LastServed::new(),
-                lines: Mutex::new(Lines::new()),
+                cursor: GrantCursor::new(),
+                queues: Mutex::new(QueueState::new()),
             }
         }
     }
@@ -284,7 +284,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn available_permits(&self) -> usize {
-        usize::try_from(self.word.load().free()).unwrap_or(0)
+        usize::try_from(self.state.load().free()).unwrap_or(0)
     }
 
     /// How many callers are waiting in line. One that has been granted its permits is not, even if
@@ -305,7 +305,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn waiting(&self) -> usize {
-        self.line_len()
+        self.queue_len()
     }
 
     /// Admits nobody any more. Everyone in line, and everyone who comes, gets
@@ -334,7 +334,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn close(&self) {
-        self.close_line();
+        self.close_queue();
     }
 
     /// Whether it was closed.
@@ -347,7 +347,7 @@ impl Semaphore {
     /// assert!(semaphore.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.word.load().is_closed()
+        self.state.load().is_closed()
     }
 
     /// Waits until every permit has come back.

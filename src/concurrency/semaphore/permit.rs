@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Semaphore;
+use crate::error::AcquireError;
 
 /// One or more permits of a [`Semaphore`], given back when dropped; also when the holder panics.
 ///
@@ -27,6 +28,20 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
         Self {
             semaphore,
             count: permits as usize,
+        }
+    }
+
+    /// Takes permits now, or refuses.
+    #[inline]
+    pub(in crate::concurrency) fn try_new(
+        semaphore: S,
+        permits: u32,
+    ) -> Result<Self, AcquireError> {
+        if semaphore.state.try_take(permits) {
+            Ok(Self::new(semaphore, permits))
+        } else {
+            semaphore.refuse(permits)?;
+            Ok(Self::new(semaphore, permits))
         }
     }
 
@@ -116,7 +131,17 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn forget(mut self) {
+        self.forget_all();
+    }
+
+    /// Forgets its permits, and holds none from then on.
+    pub(in crate::concurrency) fn forget_all(&mut self) {
         self.semaphore.forget(std::mem::take(&mut self.count));
+    }
+
+    /// The way to the semaphore.
+    pub(in crate::concurrency) fn source(&self) -> &S {
+        &self.semaphore
     }
 }
 

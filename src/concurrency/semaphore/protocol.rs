@@ -1,8 +1,8 @@
 //! How permits, waiters and the closing of a semaphore meet: the slow paths, all under one lock.
 //!
-//! Invariants, together with those of the [word](super::word) and the [line](crate::line):
+//! Invariants, together with those of the [word](super::permit_state) and the [line](crate::wait_queue):
 //!
-//! 1. When the lock is free, `LINE` is set exactly while the line of waiters is not empty, and
+//! 1. When the lock is free, `QUEUED` is set exactly while the line of waiters is not empty, and
 //!    `NOTICE` exactly while that line or the line of those who wait for idleness is not empty.
 //! 2. Permits gather in the word until they cover the head: nothing is reserved in part, so a
 //!    waiter that leaves has nothing to give back but a whole grant.
@@ -18,15 +18,15 @@ use std::task::{Poll, Waker};
 
 use super::Semaphore;
 use crate::error::{AcquireError, ErrorKind};
-use crate::line::{Line, Look, Ticket, WakeBatch};
 use crate::sync::{MutexGuard, Ordering, lock};
+use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
 
 /// What the lock guards.
-pub(super) struct Lines {
+pub(super) struct QueueState {
     /// Those who wait for permits. One who asks for more than the limit has shrunk to is told it.
-    permits: Line<u32, usize>,
+    permits: WaitQueue<u32, usize>,
     /// Those who wait until everything has come back.
-    idle: Line<(), Infallible>,
+    idle: WaitQueue<(), Infallible>,
     /// The last of them who was there when everything had come back. All up to that number are
     /// granted, even if the moment is over by the time that their turn to be woken comes.
     idle_until: u64,
@@ -52,11 +52,11 @@ enum Turn {
     ExceedsCapacity(usize),
 }
 
-impl Lines {
+impl QueueState {
     pub(super) const fn new() -> Self {
         Self {
-            permits: Line::new(),
-            idle: Line::new(),
+            permits: WaitQueue::new(),
+            idle: WaitQueue::new(),
             idle_until: 0,
             closed_from: None,
             lowered: Lowered {
@@ -96,7 +96,7 @@ impl Lines {
     }
 
     /// What came of the wait for permits of one who has been served.
-    fn collect(&mut self, ticket: Ticket) -> Result<(), AcquireError> {
+    fn collect(&mut self, ticket: WaiterId) -> Result<(), AcquireError> {
         let number = ticket.number().get();
         if let Some(limit) = self.permits.collect(ticket) {
             Err(AcquireError::exceeds_capacity(limit as u64))
@@ -110,8 +110,8 @@ impl Lines {
 
 /// Taking and giving back.
 impl Semaphore {
-    fn lock(&self) -> MutexGuard<'_, Lines> {
-        lock(&self.lines)
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        lock(&self.queues)
     }
 
     /// The end of a try that could not take: which refusal it is, if it is one.
@@ -128,7 +128,7 @@ impl Semaphore {
     /// 0 is a pause, not a capacity.
     fn impossible(&self, permits: u32) -> Option<AcquireError> {
         let limit = self.permits();
-        if self.word.load().is_closed() {
+        if self.state.load().is_closed() {
             Some(AcquireError::new(ErrorKind::Closed))
         } else if limit != 0 && usize::try_from(permits).is_ok_and(|permits| permits > limit) {
             Some(AcquireError::exceeds_capacity(limit as u64))
@@ -140,7 +140,7 @@ impl Semaphore {
     /// Gives permits back.
     #[inline]
     pub(super) fn give(&self, permits: usize) {
-        if self.word.give(permits).wants_notice() {
+        if self.state.give(permits).wants_notice() {
             self.visit();
         }
     }
@@ -160,7 +160,7 @@ impl Semaphore {
     pub(super) fn join(
         &self,
         permits: u32,
-        ticket: &mut Option<Ticket>,
+        ticket: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<(), AcquireError>> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
@@ -172,13 +172,13 @@ impl Semaphore {
         let room = lines.permits.len() < self.max_waiters && !lines.permits.is_full();
         loop {
             // Permits may have come back since; with nobody in line they may still be taken.
-            if permits == 0 || self.word.try_take(permits) {
+            if permits == 0 || self.state.try_take(permits) {
                 return Poll::Ready(Ok(()));
             }
             if !room {
                 return Poll::Ready(Err(AcquireError::new(ErrorKind::QueueFull)));
             }
-            if !lines.permits.is_empty() || self.word.announce(permits) {
+            if !lines.permits.is_empty() || self.state.announce(permits) {
                 *ticket = Some(lines.permits.push(permits, waker));
                 return Poll::Pending;
             }
@@ -187,23 +187,28 @@ impl Semaphore {
 
     /// Whether a waiter has been granted, as far as can be told without the lock.
     #[inline]
-    pub(super) fn has_granted(&self, ticket: &Ticket) -> bool {
-        self.served.has_granted(ticket.number())
+    pub(super) fn has_granted(&self, ticket: &WaiterId) -> bool {
+        self.cursor.has_granted(ticket.number())
     }
 
     /// A later poll that cannot tell without the lock.
     #[inline(never)]
     pub(super) fn look(
         &self,
-        ticket: &mut Option<Ticket>,
+        ticket: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<(), AcquireError>> {
-        self.look_in(|lines| &mut lines.permits, ticket, waker, Lines::collect)
+        self.look_in(
+            |lines| &mut lines.permits,
+            ticket,
+            waker,
+            QueueState::collect,
+        )
     }
 
     /// Gives up a place in line, or passes on a grant that nobody will collect.
     #[inline(never)]
-    pub(super) fn leave(&self, ticket: Ticket, permits: u32) {
+    pub(super) fn leave(&self, ticket: WaiterId, permits: u32) {
         let mut lines = self.lock();
         let Some(waker) = lines.permits.withdraw(&ticket) else {
             return self.leave_served(lines, ticket, permits);
@@ -219,16 +224,21 @@ impl Semaphore {
     }
 
     #[cold]
-    fn leave_served<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, ticket: Ticket, permits: u32) {
+    fn leave_served<'a>(
+        &'a self,
+        mut lines: MutexGuard<'a, QueueState>,
+        ticket: WaiterId,
+        permits: u32,
+    ) {
         if lines.collect(ticket).is_ok() {
-            self.word.give(permits as usize);
+            self.state.give(permits as usize);
             self.settle(lines);
         }
     }
 
     /// Whether there is a head, and it has to wait on.
-    fn head_must_wait(&self, lines: &Lines) -> bool {
-        let seen = self.word.load();
+    fn head_must_wait(&self, lines: &QueueState) -> bool {
+        let seen = self.state.load();
         let turn = lines.turn(seen.free(), seen.is_closed(), self.limit());
         turn.is_none() && !lines.permits.is_empty()
     }
@@ -238,12 +248,12 @@ impl Semaphore {
 impl Semaphore {
     /// A first poll: ready if everything has come back, otherwise joins and leaves its ticket.
     #[cold]
-    pub(super) fn join_idle(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<()> {
+    pub(super) fn join_idle(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
         let waker = waker.clone();
         let mut lines = self.lock();
         // Asked for before the word is read: a release that the reading misses sees the notice.
-        self.word.ask_notice();
-        if self.word.load().free() == self.limit() {
+        self.state.ask_notice();
+        if self.state.load().free() == self.limit() {
             self.settle(lines);
             return Poll::Ready(());
         }
@@ -253,13 +263,13 @@ impl Semaphore {
 
     /// A later poll: whether everything had come back at some moment since the first.
     #[cold]
-    pub(super) fn look_idle(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<()> {
+    pub(super) fn look_idle(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
         self.look_in(|lines| &mut lines.idle, ticket, waker, |_, _| ())
     }
 
     /// Waits for idleness no longer.
     #[cold]
-    pub(super) fn leave_idle(&self, ticket: Ticket) {
+    pub(super) fn leave_idle(&self, ticket: WaiterId) {
         let mut lines = self.lock();
         let waker = lines.idle.withdraw(&ticket);
         self.settle(lines);
@@ -276,9 +286,9 @@ impl Semaphore {
     }
 
     /// Closes, and lets everybody in line know.
-    pub(super) fn close_line(&self) {
+    pub(super) fn close_queue(&self) {
         let mut lines = self.lock();
-        self.word.close();
+        self.state.close();
         let permits = &lines.permits;
         let first = permits.head_number().unwrap_or(permits.last_number() + 1);
         lines.closed_from.get_or_insert(first);
@@ -293,7 +303,7 @@ impl Semaphore {
         let Some(new) = change(old) else {
             return false;
         };
-        self.word.resize(old, new);
+        self.state.resize(old, new);
         self.set_limit(lines, old, new);
         true
     }
@@ -304,29 +314,41 @@ impl Semaphore {
         let lines = self.lock();
         let old = self.permits();
         let new = old.saturating_sub(held);
-        self.word.resize(old, new + held);
+        self.state.resize(old, new + held);
         self.set_limit(lines, old, new);
     }
 
     /// Takes up to `permits` free ones out of circulation; how many there were.
     pub(super) fn forget_free(&self, permits: usize) -> usize {
         let lines = self.lock();
-        let forgotten = self.word.take_up_to(permits);
+        let forgotten = self.state.take_up_to(permits);
         let old = self.permits();
         // What is free is part of the limit.
         self.set_limit(lines, old, old - forgotten);
         forgotten
     }
 
+    /// Lowers the limit, if it is higher: by how many, and how many of them were free and are taken
+    /// out of circulation by that.
+    pub(in crate::concurrency) fn lower_to(&self, new: usize) -> (usize, usize) {
+        let lines = self.lock();
+        let old = self.permits();
+        let less = old.saturating_sub(new);
+        let free = self.state.take_up_to(less);
+        self.state.resize(old - free, old - less);
+        self.set_limit(lines, old, old - less);
+        (less, free)
+    }
+
     /// Sets the limit, to which the free permits have been fitted, and settles the queue.
-    fn set_limit<'a>(&'a self, mut lines: MutexGuard<'a, Lines>, old: usize, new: usize) {
+    fn set_limit<'a>(&'a self, mut lines: MutexGuard<'a, QueueState>, old: usize, new: usize) {
         self.limit.store(new, Ordering::Relaxed);
         lines.limit_changed(old, new);
         self.settle(lines);
     }
 
     /// How many are waiting for permits.
-    pub(super) fn line_len(&self) -> usize {
+    pub(super) fn queue_len(&self) -> usize {
         self.lock().permits.len()
     }
 }
@@ -334,8 +356,8 @@ impl Semaphore {
 /// What all of these come down to.
 impl Semaphore {
     /// Lets everybody go who can, then unlocks and wakes them.
-    fn settle<'a>(&'a self, mut lines: MutexGuard<'a, Lines>) {
-        let mut batch = WakeBatch::new();
+    fn settle<'a>(&'a self, mut lines: MutexGuard<'a, QueueState>) {
+        let mut batch = WakeList::new();
         loop {
             let more = self.advance(&mut lines, &mut batch);
             drop(lines);
@@ -349,8 +371,8 @@ impl Semaphore {
 
     /// Settles waiters from the head until one cannot go or the batch is full; `true` if it was
     /// full.
-    fn advance(&self, lines: &mut Lines, batch: &mut WakeBatch) -> bool {
-        let seen = self.word.load();
+    fn advance(&self, lines: &mut QueueState, batch: &mut WakeList) -> bool {
+        let seen = self.state.load();
         let limit = self.limit();
         let mut free = seen.free();
         let mut last = None;
@@ -379,10 +401,10 @@ impl Semaphore {
         }
         let line = !lines.permits.is_empty();
         let notice = line || !lines.idle.is_empty();
-        self.word.settle(seen, seen.free() - free, line, notice);
+        self.state.settle(seen, seen.free() - free, line, notice);
         if let Some(number) = last {
             let told = lines.permits.has_told() || seen.is_closed();
-            self.served.publish(number, told);
+            self.cursor.publish(number, told);
         }
         batch.is_full()
     }
@@ -391,10 +413,10 @@ impl Semaphore {
     /// that it left the right waker.
     fn look_in<C: Copy + Default, T, R>(
         &self,
-        line: fn(&mut Lines) -> &mut Line<C, T>,
-        ticket: &mut Option<Ticket>,
+        line: fn(&mut QueueState) -> &mut WaitQueue<C, T>,
+        ticket: &mut Option<WaiterId>,
         waker: &Waker,
-        collect: fn(&mut Lines, Ticket) -> R,
+        collect: fn(&mut QueueState, WaiterId) -> R,
     ) -> Poll<R> {
         // Declared before the lock, so dropped after it.
         let mut _unused = None;
@@ -403,7 +425,7 @@ impl Semaphore {
         };
         let mut lines = self.lock();
         let mut look = line(&mut lines).look(place, waker);
-        if look == Look::StaleWaker {
+        if look == WaiterStatus::StaleWaker {
             drop(lines);
             let fresh = waker.clone();
             lines = self.lock();
@@ -411,7 +433,7 @@ impl Semaphore {
             look = line(&mut lines).look(place, waker);
         }
         // Still stale, perhaps: a clone need not be known as waking the same.
-        if matches!(look, Look::Waiting | Look::StaleWaker) {
+        if matches!(look, WaiterStatus::Waiting | WaiterStatus::StaleWaker) {
             return Poll::Pending;
         }
         match ticket.take() {

@@ -182,8 +182,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn try_acquire_many(&self, n: u32) -> Result<Permit<&Self>, AcquireError> {
-        self.try_take(n)?;
-        Ok(Permit::new(self, n))
+        Permit::try_new(self, n)
     }
 
     /// Takes a permit that shares the semaphore now, or not at all.
@@ -224,17 +223,6 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn try_acquire_many_owned(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
-        self.try_take(n)?;
-        Ok(Permit::new(self, n))
-    }
-
-    /// The ready path of every verb.
-    #[inline]
-    fn try_take(&self, n: u32) -> Result<(), AcquireError> {
-        if self.word.try_take(n) {
-            Ok(())
-        } else {
-            self.refuse(n)
-        }
+        Permit::try_new(self, n)
     }
 }

@@ -1,101 +1,93 @@
-//! Wakers that panic when they are called.
-//!
-//! A wait whose own waker panicked is leaked here: what is counted in the channel is off by one then,
-//! which an overflow check finds, so with such checks it panics in its drop as well.
-
-use std::mem;
-use std::sync::Arc;
+//! Wakers that panic when they are called: contained, so that the channel is not broken by them.
 
 use tollgate::{ChannelSemaphore, ErrorKind};
 
-use crate::support::foreign::{panic_message, panics_when_woken};
+use crate::support::foreign::panics_when_woken;
 use crate::support::{Waiter, kind};
 
-/// Waits, and panics when it is woken.
-fn park_one_that_panics(semaphore: &ChannelSemaphore) {
-    let mut waiter = Waiter::new(semaphore.acquire());
-    assert!(waiter.poll_with(&panics_when_woken()).is_pending());
-    mem::forget(waiter.into_future());
+const BOTH: [fn(usize) -> ChannelSemaphore; 2] =
+    [ChannelSemaphore::new, ChannelSemaphore::reversed];
+
+/// Serves two, one after the other.
+fn assert_unbroken(semaphore: &ChannelSemaphore) {
+    let held = semaphore.try_acquire().unwrap();
+    let mut later = Waiter::parked(semaphore.acquire());
+    assert_eq!(semaphore.available_permits(), 0);
+    drop(held);
+    assert!(later.wakes() > 0);
+    drop(later.granted());
+    assert_eq!(semaphore.available_permits(), 1);
 }
 
 #[test]
-fn a_permit_can_be_dropped_all_the_same() {
-    let semaphore = Arc::new(ChannelSemaphore::new(1));
-    for owned in [false, true] {
-        if owned {
-            let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
-            park_one_that_panics(&semaphore);
-            drop(held);
-        } else {
-            let held = semaphore.try_acquire().unwrap();
-            park_one_that_panics(&semaphore);
-            drop(held);
-        }
-        assert_eq!(semaphore.available_permits(), 1);
-        // And whoever comes later is served as ever.
+fn permit_dropped_with_panicking_waker_serves_those_who_come_later() {
+    for make in BOTH {
+        let semaphore = make(1);
         let held = semaphore.try_acquire().unwrap();
-        let mut later = Waiter::parked(semaphore.acquire());
+        let mut panics = Waiter::new(semaphore.acquire());
+        assert!(panics.poll_with(&panics_when_woken()).is_pending());
         drop(held);
-        assert!(later.wakes() > 0);
-        drop(later.granted());
+        drop(panics);
+        assert_unbroken(&semaphore);
     }
 }
 
 /// A panic inside a panic would end the process if it got out of the permit's drop.
 #[test]
-fn a_holder_that_panics_may_wake_one() {
-    let semaphore = ChannelSemaphore::new(1);
-    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _permit = semaphore.try_acquire().unwrap();
-        park_one_that_panics(&semaphore);
-        panic!("a holder that panics on purpose");
-    }));
-    assert!(panicked.is_err());
-    assert_eq!(semaphore.available_permits(), 1);
+fn holder_that_panics_with_panicking_waker_gives_its_permit_back() {
+    for make in BOTH {
+        let semaphore = make(1);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _permit = semaphore.try_acquire().unwrap();
+            let mut panics = Waiter::new(semaphore.acquire());
+            assert!(panics.poll_with(&panics_when_woken()).is_pending());
+            panic!("a holder that panics on purpose");
+        }));
+        assert!(panicked.is_err());
+        assert_unbroken(&semaphore);
+    }
 }
 
-/// Those behind it are refused when they are polled, but nothing makes them be polled.
 #[test]
-fn a_close_wakes_those_in_front_of_it() {
-    let semaphore = ChannelSemaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let mut in_front = Waiter::parked(semaphore.acquire());
-    park_one_that_panics(&semaphore);
-    let mut behind = Waiter::parked(semaphore.acquire());
-    semaphore.close();
-    assert!(in_front.wakes() > 0 && behind.wakes() == 0);
-    assert_eq!(in_front.refused(), ErrorKind::Closed);
-    assert_eq!(behind.refused(), ErrorKind::Closed);
-    assert_eq!(kind(semaphore.try_acquire()), ErrorKind::Closed);
-    drop(held);
+fn close_with_panicking_waker_wakes_all() {
+    for make in BOTH {
+        let semaphore = make(1);
+        let held = semaphore.try_acquire().unwrap();
+        let mut in_front = Waiter::parked(semaphore.acquire());
+        let mut panics = Waiter::new(semaphore.acquire());
+        assert!(panics.poll_with(&panics_when_woken()).is_pending());
+        let mut behind = [(); 3].map(|()| Waiter::parked(semaphore.acquire()));
+        semaphore.close();
+        assert!(in_front.wakes() > 0);
+        assert!(behind.iter().all(|waiter| waiter.wakes() > 0));
+        assert_eq!(in_front.refused(), ErrorKind::Closed);
+        assert_eq!(panics.refused(), ErrorKind::Closed);
+        assert!(
+            behind
+                .iter_mut()
+                .all(|waiter| waiter.refused() == ErrorKind::Closed)
+        );
+        assert_eq!(kind(semaphore.try_acquire()), ErrorKind::Closed);
+        drop(held);
+    }
 }
 
-/// The end of a wait tells the next one. The panic comes out of the poll of one that was let in, or of
-/// the drop of one that gives up; nothing is lost either way.
+/// The end of a wait wakes the next one.
 #[test]
-fn a_wait_that_ends_may_wake_one() {
-    for gives_up in [false, true] {
-        let semaphore = Arc::new(ChannelSemaphore::new(1));
+fn wait_that_ends_with_panicking_waker_behind_it_loses_nothing() {
+    for (make, gives_up) in BOTH.into_iter().zip([false, true]) {
+        let semaphore = make(1);
         let held = semaphore.try_acquire().unwrap();
         let mut woken = Waiter::parked(semaphore.acquire());
-        park_one_that_panics(&semaphore);
+        let mut panics = Waiter::new(semaphore.acquire());
+        assert!(panics.poll_with(&panics_when_woken()).is_pending());
         drop(held);
         if gives_up {
-            assert!(panic_message(|| drop(woken)).is_some());
+            drop(woken);
         } else {
-            assert!(panic_message(|| drop(woken.granted())).is_some());
+            drop(woken.granted());
         }
-        assert_eq!(semaphore.available_permits(), 1);
-
-        let held = semaphore.try_acquire().unwrap();
-        let mut woken = Waiter::parked(Arc::clone(&semaphore).acquire_owned());
-        park_one_that_panics(&semaphore);
-        drop(held);
-        if gives_up {
-            assert!(panic_message(|| drop(woken)).is_some());
-        } else {
-            assert!(panic_message(|| drop(woken.granted())).is_some());
-        }
-        assert_eq!(semaphore.available_permits(), 1);
+        drop(panics);
+        assert_unbroken(&semaphore);
     }
 }

@@ -27,7 +27,7 @@ fn an_owned_permit_is_its_item_and_keeps_the_pool() {
     let pool = Arc::new(Pool::new([String::from("one")]));
     let mut permit = Arc::clone(&pool).try_acquire_owned().unwrap();
     permit.push_str(" more");
-    assert!(Arc::ptr_eq(permit.pool(), &pool));
+    assert!(std::ptr::eq(permit.pool(), &*pool));
     let weak = Arc::downgrade(&pool);
     drop(pool);
     assert_eq!(*permit, "one more");
@@ -40,7 +40,7 @@ fn an_owned_permit_is_its_item_and_keeps_the_pool() {
 fn a_borrowed_permit_knows_its_pool() {
     let pool = Pool::new([1, 2]);
     let permit = pool.try_acquire().unwrap();
-    assert!(std::ptr::eq(*permit.pool(), &pool));
+    assert!(std::ptr::eq(permit.pool(), &pool));
 }
 
 #[test]
@@ -161,14 +161,14 @@ fn everything_has_a_debug_representation() {
     let text = format!("{pool:?}");
     assert_eq!(
         format!("{owned:?}"),
-        format!("OwnedPermit {{ item: 8, pool: {text} }}")
+        format!("Permit {{ item: 8, pool: {text} }}")
     );
     let other = pool.try_acquire().unwrap();
     let waiting = Waiter::parked(pool.acquire());
     let owned_waiting = Waiter::parked(Arc::clone(&pool).acquire_owned());
     let (waiting, owned_waiting) = (waiting.into_future(), owned_waiting.into_future());
     assert_eq!(format!("{waiting:?}"), "Acquire { .. }");
-    assert_eq!(format!("{owned_waiting:?}"), "AcquireOwned { .. }");
+    assert_eq!(format!("{owned_waiting:?}"), "Acquire { .. }");
     pool.close();
     let closed = "Pool { size: 2, idle: 0, closed: true, .. }";
     assert_eq!(format!("{pool:?}"), closed);

@@ -6,6 +6,7 @@ mod close;
 mod factory;
 mod items;
 mod panicking;
+mod resized;
 mod threads;
 mod tracked;
 mod waits;

@@ -120,6 +120,9 @@ conformance! {
     shared_key_of_rates: ours::keyed::SharedRate;
     key_of_permits: ours::keyed::BorrowedPermits;
     shared_key_of_permits: ours::keyed::SharedPermits;
+    borrowed_pool: ours::pools::BorrowedPool;
+    shared_pool: ours::pools::SharedPool;
+    factory_pool: ours::pools::FactoryPool;
     semaphore_and_rate_limiter: composed::SemaphoreAndRateLimiter;
     cost_of_one: composed::CostOfOne;
     cost_of_two: composed::CostOfTwo;
@@ -137,11 +140,9 @@ use self::ours::channels;
 
 #[cfg(feature = "channel")]
 conformance! {
-    borrowed_pool: channels::BorrowedPool;
-    shared_pool: channels::SharedPool;
-    factory_pool: channels::FactoryPool;
     borrowed_channel_semaphore: channels::BorrowedChannelSemaphore;
     shared_channel_semaphore: channels::SharedChannelSemaphore;
+    reversed_channel_semaphore: channels::ReversedChannelSemaphore;
 }
 
 #[cfg(feature = "tokio")]

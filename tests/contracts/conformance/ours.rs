@@ -164,11 +164,32 @@ pub(crate) mod keyed {
     );
 }
 
-#[cfg(feature = "channel")]
-pub(crate) mod channels {
+pub(crate) mod pools {
     use std::iter::repeat_n;
 
-    use tollgate::{ChannelSemaphore, Pool};
+    use tollgate::Pool;
+
+    use super::*;
+
+    subject!(BorrowedPool, &'static Pool<()>, Guarantees::ALL, |limit| {
+        Box::leak(Box::new(Pool::new(repeat_n((), limit))))
+    });
+
+    subject!(
+        SharedPool,
+        Arc<Pool<()>>,
+        Guarantees::ALL,
+        |limit| Arc::new(Pool::new(repeat_n((), limit)))
+    );
+
+    subject!(FactoryPool, Arc<Pool<String>>, Guarantees::ALL, |limit| {
+        Arc::new(Pool::with_factory(limit, || "an item".to_owned()))
+    });
+}
+
+#[cfg(feature = "channel")]
+pub(crate) mod channels {
+    use tollgate::ChannelSemaphore;
 
     use super::*;
 
@@ -178,18 +199,6 @@ pub(crate) mod channels {
         no_overtaking: false,
         ..Guarantees::ALL
     };
-
-    subject!(BorrowedPool, &'static Pool<()>, OF_A_CHANNEL, |limit| {
-        Box::leak(Box::new(Pool::new(repeat_n((), limit))))
-    });
-
-    subject!(SharedPool, Arc<Pool<()>>, OF_A_CHANNEL, |limit| Arc::new(
-        Pool::new(repeat_n((), limit))
-    ));
-
-    subject!(FactoryPool, Arc<Pool<String>>, OF_A_CHANNEL, |limit| {
-        Arc::new(Pool::with_factory(limit, || "an item".to_owned()))
-    });
 
     subject!(
         BorrowedChannelSemaphore,
@@ -203,6 +212,13 @@ pub(crate) mod channels {
         Arc<ChannelSemaphore>,
         OF_A_CHANNEL,
         |limit| Arc::new(ChannelSemaphore::new(limit))
+    );
+
+    subject!(
+        ReversedChannelSemaphore,
+        Arc<ChannelSemaphore>,
+        OF_A_CHANNEL,
+        |limit| Arc::new(ChannelSemaphore::reversed(limit))
     );
 }
 

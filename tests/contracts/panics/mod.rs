@@ -268,42 +268,30 @@ mod with_channels {
 
     use super::*;
 
-    fn no_pool(size: usize) -> String {
-        format!("a pool cannot have {size} items, but 1 to MAX_SIZE")
-    }
-
     #[test]
-    fn a_new_pool_without_items() {
-        row(&no_pool(0), || Pool::new([(); 0]));
-        row(&no_pool(0), || Pool::new(Vec::<String>::new()));
-        row(&no_pool(0), || Pool::with_factory(0, || "never made"));
-    }
-
-    #[test]
-    fn a_new_pool_above_the_most() {
-        for size in [Pool::<()>::MAX_SIZE + 1, usize::MAX] {
-            row(&no_pool(size), || Pool::with_factory(size, || ()));
+    fn a_pool_above_the_most() {
+        for size in [Semaphore::MAX_PERMITS + 1, usize::MAX] {
+            let expected = format!("a semaphore cannot have {size} permits, see MAX_PERMITS");
+            row(&expected, || Pool::with_factory(size, || ()));
+            let expected = format!("a pool cannot have {size} items, see MAX_PERMITS");
+            row(&expected, || Pool::with_factory(1, || ()).set_size(size));
         }
+    }
+
+    #[test]
+    fn a_pool_that_cannot_make_items_and_is_to_grow() {
+        let expected = "a pool that cannot make items cannot grow to 3 of them";
+        row(expected, || Pool::new([1, 2]).set_size(3));
     }
 
     #[test]
     fn a_new_channel_semaphore_without_permits_or_above_the_most() {
-        for permits in [0, ChannelSemaphore::MAX_PERMITS + 1, usize::MAX] {
+        for permits in [0, 1 << 31, usize::MAX] {
             let expected =
-                format!("a channel semaphore cannot have {permits} permits, but 1 to MAX_PERMITS");
+                format!("a channel semaphore cannot have {permits} permits, but 1 to 2^31 - 1");
             row(&expected, || ChannelSemaphore::new(permits));
+            row(&expected, || ChannelSemaphore::reversed(permits));
         }
-    }
-
-    /// What is passed by value is dropped.
-    #[test]
-    fn a_factory_of_a_pool_that_is_refused_is_dropped() {
-        let inside = Arc::new(());
-        let factory = Arc::clone(&inside);
-        row(&no_pool(0), || {
-            Pool::with_factory(0, move || Arc::clone(&factory))
-        });
-        assert_eq!(Arc::strong_count(&inside), 1);
     }
 }
 
@@ -486,8 +474,8 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| users.set_quota(Quota::per_second(3).burst(2)));
     #[cfg(feature = "channel")]
     {
-        let _ = panic_message(|| tollgate::Pool::new([(); 0]));
-        let _ = panic_message(|| tollgate::Pool::with_factory(0, || ()));
+        let _ = panic_message(|| tollgate::Pool::with_factory(usize::MAX, || ()));
+        let _ = panic_message(|| tollgate::Pool::new([()]).set_size(2));
         let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
     }
     drop(std::panic::take_hook());

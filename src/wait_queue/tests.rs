@@ -30,7 +30,7 @@ enum Left<T> {
     Granted,
 }
 
-fn leave<C: Copy + Default, T>(line: &mut Line<C, T>, ticket: Ticket) -> Left<T> {
+fn leave<C: Copy + Default, T>(line: &mut WaitQueue<C, T>, ticket: WaiterId) -> Left<T> {
     if line.withdraw(&ticket).is_some() {
         return Left::Place;
     }
@@ -39,7 +39,7 @@ fn leave<C: Copy + Default, T>(line: &mut Line<C, T>, ticket: Ticket) -> Left<T>
 
 #[test]
 fn waiters_are_served_in_the_order_in_which_they_joined() {
-    let mut line = Line::<usize, usize>::new();
+    let mut line = WaitQueue::<usize, usize>::new();
     let tickets: Vec<_> = (0..100).map(|cost| line.push(cost, waker())).collect();
     let mut last = 0;
     for cost in 0..100 {
@@ -66,7 +66,7 @@ fn waiters_are_served_in_the_order_in_which_they_joined() {
 
 #[test]
 fn an_empty_line_has_no_head_to_serve() {
-    let mut line = Line::<u32, ()>::new();
+    let mut line = WaitQueue::<u32, ()>::new();
     assert_eq!(line.head(), None);
     assert!(line.grant_head().is_none());
     assert!(line.tell_head(()).is_none());
@@ -74,19 +74,19 @@ fn an_empty_line_has_no_head_to_serve() {
 
 #[test]
 fn a_waiter_finds_out_that_it_left_another_waker() {
-    let mut line = Line::new();
+    let mut line = WaitQueue::new();
     let (first, second) = (waker(), waker());
     let ticket = line.push(1, first.clone());
-    assert_eq!(line.look(&ticket, &first), Look::Waiting);
-    assert_eq!(line.look(&ticket, &second), Look::StaleWaker);
+    assert_eq!(line.look(&ticket, &first), WaiterStatus::Waiting);
+    assert_eq!(line.look(&ticket, &second), WaiterStatus::StaleWaker);
 
     let old = line.set_waker(&ticket, second.clone());
     assert!(old.will_wake(&first));
-    assert_eq!(line.look(&ticket, &second), Look::Waiting);
+    assert_eq!(line.look(&ticket, &second), WaiterStatus::Waiting);
 
     let served = line.tell_head(()).unwrap();
     assert!(served.waker.will_wake(&second));
-    assert_eq!(line.look(&ticket, &second), Look::Served);
+    assert_eq!(line.look(&ticket, &second), WaiterStatus::Served);
     let unused = line.set_waker(&ticket, first.clone());
     assert!(unused.will_wake(&first));
     leave(&mut line, ticket);
@@ -94,24 +94,24 @@ fn a_waiter_finds_out_that_it_left_another_waker() {
 
 #[test]
 fn a_ticket_is_not_taken_for_a_later_one_in_the_same_slot() {
-    let mut line = Line::<u32, ()>::new();
+    let mut line = WaitQueue::<u32, ()>::new();
     let old = line.push(1, waker());
     line.grant_head();
     let new = line.push(2, waker());
     assert_eq!(old.index, new.index);
 
     let third = waker();
-    assert_eq!(line.look(&old, &third), Look::Served);
+    assert_eq!(line.look(&old, &third), WaiterStatus::Served);
     assert!(line.set_waker(&old, third.clone()).will_wake(&third));
     assert!(matches!(leave(&mut line, old), Left::Granted));
-    assert_eq!(line.look(&new, &third), Look::StaleWaker);
+    assert_eq!(line.look(&new, &third), WaiterStatus::StaleWaker);
     assert_eq!(line.head(), Some(2));
 }
 
 #[test]
 fn no_waker_is_called_by_the_line() {
     let counter = Arc::new(Counter::default());
-    let mut line = Line::new();
+    let mut line = WaitQueue::new();
     let settled = line.push(1, Waker::from(Arc::clone(&counter)));
     let granted = line.push(1, Waker::from(Arc::clone(&counter)));
     let left = line.push(1, Waker::from(Arc::clone(&counter)));
@@ -127,7 +127,7 @@ fn no_waker_is_called_by_the_line() {
 
 #[test]
 fn a_ticket_is_small() {
-    assert_eq!(size_of::<Option<Ticket>>(), 16);
+    assert_eq!(size_of::<Option<WaiterId>>(), 16);
 }
 
 /// What happens to a line.
@@ -152,8 +152,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn agrees_with_a_queue_of_names(steps in prop::collection::vec(step(), 1..1500)) {
-        let mut line = Line::new();
-        let mut tickets: Vec<(usize, Ticket)> = Vec::new();
+        let mut line = WaitQueue::new();
+        let mut tickets: Vec<(usize, WaiterId)> = Vec::new();
         let mut waiting: VecDeque<(usize, u64)> = VecDeque::new();
         let mut told: Vec<usize> = Vec::new();
         for (name, step) in steps.into_iter().enumerate() {

@@ -6,22 +6,22 @@
 use std::mem::ManuallyDrop;
 use std::task::Waker;
 
-use super::Served;
-use crate::foreign::contain;
+use super::Woken;
+use crate::panic::catch_waker_panic;
 
 /// How many wakers fit.
 const CAPACITY: usize = 8;
 
 /// Up to eight wakers, first-in first-out. Nearly always there is at most one, so the array is
 /// made only for the second.
-pub(crate) struct WakeBatch {
+pub(crate) struct WakeList {
     first: Option<Waker>,
     /// Empty whenever the batch goes away, so there is no need to look for what to drop.
     others: Option<ManuallyDrop<[Option<Waker>; CAPACITY - 1]>>,
     len: usize,
 }
 
-impl WakeBatch {
+impl WakeList {
     #[inline]
     pub(crate) const fn new() -> Self {
         Self {
@@ -39,7 +39,7 @@ impl WakeBatch {
     /// Adds the waker of one who was served, if somebody was. Not to be called when the batch
     /// [is full](Self::is_full).
     #[inline]
-    pub(crate) fn push(&mut self, served: Option<Served>) {
+    pub(crate) fn push(&mut self, served: Option<Woken>) {
         if let Some(served) = served {
             if self.len == 0 {
                 self.first = Some(served.waker);
@@ -67,7 +67,7 @@ impl WakeBatch {
     #[inline]
     pub(crate) fn wake_all(&mut self) {
         if let Some(first) = self.first.take() {
-            contain(|| first.wake());
+            catch_waker_panic(|| first.wake());
         }
         if self.len > 1 {
             self.wake_others();
@@ -79,7 +79,7 @@ impl WakeBatch {
     fn wake_others(&mut self) {
         for other in self.others.iter_mut().flat_map(|others| others.iter_mut()) {
             if let Some(waker) = other.take() {
-                contain(|| waker.wake());
+                catch_waker_panic(|| waker.wake());
             }
         }
     }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_panicking_waker_does_not_keep_the_others_from_being_called() {
         let called = Arc::default();
-        let mut batch = WakeBatch::new();
+        let mut batch = WakeList::new();
         for name in 0..CAPACITY {
             assert!(!batch.is_full());
             let recorder = Recorder {
@@ -118,7 +118,7 @@ mod tests {
                 panics: name % 3 == 0,
                 called: Arc::clone(&called),
             };
-            batch.push(Some(Served {
+            batch.push(Some(Woken {
                 number: NonZeroU64::MIN,
                 waker: Waker::from(Arc::new(recorder)),
             }));

@@ -4,7 +4,7 @@
 //! with. Its value is the signed number of free permits, times eight, plus three flags:
 //!
 //! - `CLOSED`: nobody is admitted any more;
-//! - `LINE`: somebody waits, and newcomers are refused, whatever is free;
+//! - `QUEUED`: somebody waits, and newcomers are refused, whatever is free;
 //! - `NOTICE`: somebody waits for permits or for idleness, so a release must visit the lock.
 //!
 //! Invariants:
@@ -13,8 +13,8 @@
 //!    negative: a debt, paid off by releases.
 //! 2. Flags change only under the lock of the line. So whoever holds the lock knows them, and may
 //!    clear them by subtraction together with permits.
-//! 3. While `LINE` is set only the holder of the lock takes permits; others can but add.
-//! 4. `LINE` implies `NOTICE`, and both are set by a compare-exchange that also sees that the
+//! 3. While `QUEUED` is set only the holder of the lock takes permits; others can but add.
+//! 4. `QUEUED` implies `NOTICE`, and both are set by a compare-exchange that also sees that the
 //!    permits do not suffice; for idleness `NOTICE` is set first and the permits are read then.
 //!    A release that comes later in the order of the word sees `NOTICE`
 //!    in the value that its addition returns; one that came earlier was counted. None is lost.
@@ -29,18 +29,18 @@ use crate::sync::{AtomicIsize, Ordering, const_fn};
 pub(super) const MAX_PERMITS: usize = (isize::MAX >> 4) as usize;
 
 const CLOSED: isize = 1;
-const LINE: isize = 2;
+const QUEUED: isize = 2;
 const NOTICE: isize = 4;
 const FLAGS: u32 = 3;
 
 /// The free permits and the flags.
-pub(super) struct Word(AtomicIsize);
+pub(super) struct PermitState(AtomicIsize);
 
 /// What the word held at one moment.
 #[derive(Clone, Copy)]
-pub(super) struct Seen(isize);
+pub(super) struct PermitSnapshot(isize);
 
-impl Seen {
+impl PermitSnapshot {
     /// Free permits; negative while a shrink has not been paid off.
     #[inline]
     pub(super) fn free(self) -> isize {
@@ -65,7 +65,7 @@ const fn units(permits: usize) -> isize {
     (permits as isize) << FLAGS
 }
 
-impl Word {
+impl PermitState {
     const_fn! {
         pub(super) fn new(permits: usize) -> Self {
             Self(AtomicIsize::new(units(permits)))
@@ -73,8 +73,8 @@ impl Word {
     }
 
     #[inline]
-    pub(super) fn load(&self) -> Seen {
-        Seen(self.0.load(Ordering::Acquire))
+    pub(super) fn load(&self) -> PermitSnapshot {
+        PermitSnapshot(self.0.load(Ordering::Acquire))
     }
 
     /// Takes permits if they are free, nobody waits, and the word is open. A failure writes
@@ -85,7 +85,7 @@ impl Word {
             return false;
         };
         let mut seen = self.0.load(Ordering::Relaxed);
-        while seen >= need && seen & (CLOSED | LINE) == 0 {
+        while seen >= need && seen & (CLOSED | QUEUED) == 0 {
             let taken = self.0.compare_exchange_weak(
                 seen,
                 seen - need,
@@ -105,7 +105,7 @@ impl Word {
     pub(super) fn take_up_to(&self, most: usize) -> usize {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
-            let free = usize::try_from(Seen(seen).free()).unwrap_or(0);
+            let free = usize::try_from(PermitSnapshot(seen).free()).unwrap_or(0);
             let taken = free.min(most);
             let new = seen - units(taken);
             match self
@@ -125,7 +125,7 @@ impl Word {
         while seen < need {
             let announced = self.0.compare_exchange_weak(
                 seen,
-                seen | LINE | NOTICE,
+                seen | QUEUED | NOTICE,
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             );
@@ -139,15 +139,15 @@ impl Word {
 
     /// Gives permits back, and says what the word held before.
     #[inline]
-    pub(super) fn give(&self, permits: usize) -> Seen {
-        Seen(self.0.fetch_add(units(permits), Ordering::Release))
+    pub(super) fn give(&self, permits: usize) -> PermitSnapshot {
+        PermitSnapshot(self.0.fetch_add(units(permits), Ordering::Release))
     }
 
     /// Takes what was granted to the line, and clears the flags that nobody needs any more. Only
     /// under the lock; `seen` was loaded under the same lock.
-    pub(super) fn settle(&self, seen: Seen, granted: isize, line: bool, notice: bool) {
-        let keep = if line { LINE } else { 0 } | if notice { NOTICE } else { 0 };
-        let clear = seen.0 & (LINE | NOTICE) & !keep;
+    pub(super) fn settle(&self, seen: PermitSnapshot, granted: isize, line: bool, notice: bool) {
+        let keep = if line { QUEUED } else { 0 } | if notice { NOTICE } else { 0 };
+        let clear = seen.0 & (QUEUED | NOTICE) & !keep;
         let change = (granted << FLAGS) + clear;
         if change != 0 {
             self.0.fetch_sub(change, Ordering::AcqRel);
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_debt_reads_as_negative_whatever_the_flags() {
-        let word = Word::new(2);
+        let word = PermitState::new(2);
         word.resize(2, 0);
         assert!(word.try_take(0));
         word.resize(5, 0);
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_largest_limit_can_be_moved_both_ways() {
-        let word = Word::new(MAX_PERMITS);
+        let word = PermitState::new(MAX_PERMITS);
         word.resize(MAX_PERMITS, 0);
         assert_eq!(word.load().free(), 0);
         word.resize(MAX_PERMITS, 0);

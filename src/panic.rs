@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Calls foreign code, and lets a panic of it go no further.
-pub(crate) fn contain(foreign: impl FnOnce()) {
+pub(crate) fn catch_waker_panic(foreign: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(foreign)) {
         // Not dropped: that is foreign code too, and could panic again.
         std::mem::forget(payload);

@@ -6,15 +6,15 @@
 //! ones when nobody waits in it any more; so a waiter costs 22 bytes in a line that is served from
 //! the front, and at the worst a whole chunk, when the 31 others of its chunk have left.
 //!
-//! What a waiter got may be [kept](Chunks::keep_first) where it waited, until it collects. A second
+//! What a waiter got may be [kept](WaiterSlab::keep_first) where it waited, until it collects. A second
 //! bit says so, and the chunk is not used again before that.
 //!
 //! The heads of the chunks lie together, apart from the places: of ten thousand waiters they stay
-//! in the nearest cache, whoever leaves. Chunks instead of one vector: growing moves no waiter.
+//! in the nearest cache, whoever leaves. WaiterSlab instead of one vector: growing moves no waiter.
 //!
 //! Invariants:
 //!
-//! 1. Chunks are linked from `head` to `tail`, in the order of their numbers; every one of them but
+//! 1. WaiterSlab are linked from `head` to `tail`, in the order of their numbers; every one of them but
 //!    the tail has a waiter. One in which nobody waits, but something is kept, is in no chain, or
 //!    is the tail.
 //! 2. When nobody waits and nothing is kept, none is linked, and the next one to be used is number
@@ -25,14 +25,16 @@
 use std::num::NonZeroU64;
 use std::task::Waker;
 
-use super::Served;
+use super::Woken;
 
-/// Places in a chunk: one for each bit of its `waiting`.
+/// Slots in a chunk: one for each bit of its `waiting`.
 const SIZE: usize = 32;
 /// No chunk: the end of a chain.
 const NONE: u32 = u32::MAX;
 /// Instead of the previous one, of a chunk that is in no chain because something is kept in it.
 const DETACHED: u32 = u32::MAX - 1;
+/// How many chunks are freed at once: this is done under the lock, by whoever empties the queue.
+const AT_ONCE: usize = 128;
 /// The most chunks, so that the index of a place fits: it is that of the chunk, times `SIZE`, plus
 /// that of the place in it.
 const MOST: u32 = u32::MAX / SIZE as u32;
@@ -47,31 +49,33 @@ struct Chunk<C> {
     kept: u32,
     previous: u32,
     next: u32,
-    places: Box<Places<C>>,
+    places: Box<Slots<C>>,
 }
 
-struct Places<C> {
+struct Slots<C> {
     wakers: [Option<Waker>; SIZE],
     costs: [C; SIZE],
 }
 
 /// The waiters of a line, in their order.
-pub(super) struct Chunks<C> {
+pub(super) struct WaiterSlab<C> {
     chunks: Vec<Chunk<C>>,
     head: u32,
     tail: u32,
     len: u32,
     /// In how many places something is kept.
     kept: u32,
-    /// Chunks below this have been used since the line was last empty.
+    /// WaiterSlab below this have been used since the line was last empty.
     fresh: u32,
     /// The chain of those that are not used any more.
     spare: u32,
     /// The decaying maximum of `fresh` over past fillings.
     recent: u32,
+    /// How many chunks to keep when more are being given back.
+    keep: usize,
 }
 
-impl<C: Copy + Default> Chunks<C> {
+impl<C: Copy + Default> WaiterSlab<C> {
     pub(super) const fn new() -> Self {
         Self {
             chunks: Vec::new(),
@@ -82,6 +86,7 @@ impl<C: Copy + Default> Chunks<C> {
             fresh: 0,
             spare: NONE,
             recent: 0,
+            keep: usize::MAX,
         }
     }
 
@@ -153,7 +158,7 @@ impl<C: Copy + Default> Chunks<C> {
             kept: 0,
             previous: NONE,
             next: NONE,
-            places: Box::new(Places {
+            places: Box::new(Slots {
                 wakers: [const { None }; SIZE],
                 costs: [C::default(); SIZE],
             }),
@@ -200,7 +205,7 @@ impl<C: Copy + Default> Chunks<C> {
 
     /// Takes the first waiter out.
     #[inline]
-    pub(super) fn pop_first(&mut self) -> Option<Served> {
+    pub(super) fn pop_first(&mut self) -> Option<Woken> {
         let head = self.head;
         let chunk = self.chunks.get_mut(head as usize)?;
         let place = chunk.waiting.trailing_zeros();
@@ -212,12 +217,12 @@ impl<C: Copy + Default> Chunks<C> {
         if left == 0 {
             self.emptied(head);
         }
-        Some(Served { number, waker })
+        Some(Woken { number, waker })
     }
 
     /// Takes the first waiter out, and keeps something in its place until it is
     /// [collected](Self::collect).
-    pub(super) fn keep_first(&mut self, what: C) -> Option<Served> {
+    pub(super) fn keep_first(&mut self, what: C) -> Option<Woken> {
         let head = self.head;
         let chunk = self.chunks.get_mut(head as usize)?;
         let place = chunk.waiting.trailing_zeros();
@@ -232,7 +237,7 @@ impl<C: Copy + Default> Chunks<C> {
         if left == 0 {
             self.emptied(head);
         }
-        Some(Served { number, waker })
+        Some(Woken { number, waker })
     }
 
     /// What is kept for a waiter that was served.
@@ -294,7 +299,7 @@ impl<C: Copy + Default> Chunks<C> {
 
     /// Starts again at the front, and gives memory back when the recent fillings needed less than a
     /// quarter of it. The maximum decays by an eighth a filling: one small filling after a large
-    /// one frees nothing, a dozen of them do. Twice the recent need is kept, so that the next
+    /// one frees nothing, a dozen of them do, some chunks each. Twice the recent need is kept, so that the next
     /// filling does not allocate what this one freed.
     fn reset(&mut self) {
         self.head = NONE;
@@ -302,10 +307,19 @@ impl<C: Copy + Default> Chunks<C> {
         self.spare = NONE;
         self.recent = self.fresh.max(self.recent - self.recent.div_ceil(8));
         self.fresh = 0;
-        if (self.recent as usize) < self.chunks.len() / 4 {
-            let keep = (2 * self.recent as usize).max(1);
-            self.chunks.truncate(keep);
-            self.chunks.shrink_to(2 * keep);
+        let need = (2 * self.recent as usize).max(1);
+        let far_too_many = (self.recent as usize) < self.chunks.len() / 4;
+        self.keep = if far_too_many {
+            need
+        } else {
+            self.keep.max(need)
+        };
+        if self.chunks.len() > self.keep {
+            let some_less = self.chunks.len().saturating_sub(AT_ONCE);
+            self.chunks.truncate(some_less.max(self.keep));
+            if self.chunks.len() <= self.chunks.capacity() / 8 {
+                self.chunks.shrink_to(2 * self.chunks.len());
+            }
         }
     }
 
@@ -358,14 +372,14 @@ mod tests {
 
     /// Numbers waiters as a line does.
     struct Numbered {
-        chunks: Chunks<u32>,
+        chunks: WaiterSlab<u32>,
         joined: u64,
     }
 
     impl Numbered {
         fn new() -> Self {
             Self {
-                chunks: Chunks::new(),
+                chunks: WaiterSlab::new(),
                 joined: 0,
             }
         }
@@ -400,7 +414,7 @@ mod tests {
             line.push();
         });
         let heads = line.chunks.chunks.capacity() * size_of::<Chunk<u32>>();
-        let places = line.allocated() * size_of::<Places<u32>>();
+        let places = line.allocated() * size_of::<Slots<u32>>();
         assert!(heads + places <= 48 * 10_000, "{heads} + {places} bytes");
     }
 
@@ -451,6 +465,20 @@ mod tests {
         (0..100).for_each(|_| line.fill_and_drain(1));
         assert!(line.allocated() <= 2);
         line.fill_and_drain(10_000);
+    }
+
+    /// Whoever empties the queue does it under the lock.
+    #[test]
+    fn reset_after_a_long_queue_frees_a_bounded_number_of_chunks() {
+        let mut line = Numbered::new();
+        line.fill_and_drain(100_000);
+        let mut allocated = line.allocated();
+        for _ in 0..150 {
+            line.fill_and_drain(1);
+            assert!(allocated - line.allocated() <= AT_ONCE);
+            allocated = line.allocated();
+        }
+        assert!(allocated <= 8, "{allocated} chunks");
     }
 
     #[test]

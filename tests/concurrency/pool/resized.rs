@@ -1,0 +1,194 @@
+//! The size changes, and items are discarded, while items are out and callers wait.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use tollgate::{AcquireError, ErrorKind, Pool};
+
+use crate::support::random::on_threads;
+use crate::support::{Waiter, kind};
+
+#[test]
+fn set_size_up_admits_waiters_who_make_items() {
+    let pool = Pool::with_factory(1, || ());
+    let held = pool.try_acquire().unwrap();
+    let mut waiters = [(); 3].map(|()| Waiter::parked(pool.acquire()));
+    pool.set_size(3);
+    let [first, second, third] = &mut waiters;
+    let permits = (first.granted(), second.granted());
+    assert!(third.is_pending());
+    assert_eq!((pool.size(), pool.idle(), pool.waiting()), (3, 0, 1));
+    drop((held, permits));
+    drop(third.granted());
+}
+
+#[test]
+fn set_size_down_drops_idle_items_at_once_and_held_ones_when_they_come_back() {
+    let item = Arc::new(());
+    for factory in [false, true] {
+        let make = {
+            let item = Arc::clone(&item);
+            move || Arc::clone(&item)
+        };
+        let pool = match factory {
+            true => Pool::with_factory(4, make),
+            false => Pool::new((0..4).map(|_| make())),
+        };
+        let mut held = [(); 4].map(|()| Some(pool.try_acquire().unwrap()));
+        (held[0], held[1]) = (None, None);
+        let alive = || Arc::strong_count(&item) - 2;
+        assert_eq!((alive(), pool.idle()), (4, 2));
+        pool.set_size(1);
+        // One is missing yet.
+        assert_eq!((alive(), pool.idle(), pool.size()), (2, 0, 1));
+        assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
+        held[2] = None;
+        assert_eq!((alive(), pool.idle()), (1, 0));
+        held[3] = None;
+        assert_eq!((alive(), pool.idle()), (1, 1));
+        pool.set_size(0);
+        assert_eq!(alive(), 0);
+        drop(held);
+    }
+}
+
+#[test]
+fn add_raises_the_size_by_one_and_serves_who_waits() {
+    let pool = Pool::new([1]);
+    let held = pool.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(pool.acquire());
+    pool.add(2);
+    assert_eq!((*held, *waiter.granted(), pool.size()), (1, 2, 2));
+    pool.close();
+    pool.add(3);
+    assert_eq!(pool.size(), 2);
+}
+
+#[test]
+fn discard_makes_another_item_or_a_smaller_pool() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&made);
+    let pool = Pool::with_factory(1, move || count.fetch_add(1, Ordering::SeqCst));
+    pool.try_acquire().unwrap().discard();
+    assert_eq!((*pool.try_acquire().unwrap(), pool.size()), (1, 1));
+
+    let pool = Pool::new([1, 2]);
+    let second = {
+        let _first = pool.try_acquire().unwrap();
+        pool.try_acquire().unwrap()
+    };
+    second.discard();
+    assert_eq!((pool.size(), pool.idle()), (1, 1));
+    assert_eq!(*pool.try_acquire().unwrap(), 1);
+    // One of too many is discarded as it would be dropped.
+    let held = pool.try_acquire().unwrap();
+    pool.set_size(0);
+    held.discard();
+    assert_eq!((pool.size(), pool.idle()), (0, 0));
+    pool.add(7);
+    assert_eq!(*pool.try_acquire().unwrap(), 7);
+}
+
+#[test]
+fn check_on_return_discards_what_fails_or_panics() {
+    for panics in [false, true] {
+        let pool = Pool::new([1, 2]).check_on_return(move |item| {
+            assert!(!panics || *item < 10, "on purpose");
+            *item < 10
+        });
+        let mut spoilt = pool.try_acquire().unwrap();
+        drop(pool.try_acquire().unwrap());
+        *spoilt = 10;
+        drop(spoilt);
+        assert_eq!((pool.size(), pool.idle()), (1, 1));
+        assert_eq!(*pool.try_acquire().unwrap(), 2);
+    }
+}
+
+#[test]
+fn async_factory_makes_items_when_first_needed() {
+    let open = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&open);
+    let pool = Pool::with_async_factory(2, move || {
+        let gate = Arc::clone(&gate);
+        poll_fn(move |_| match gate.load(Ordering::SeqCst) {
+            true => Poll::Ready(Ok("made")),
+            false => Poll::Pending,
+        })
+    });
+    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
+    assert_eq!(pool.idle(), 2);
+    let mut first = Waiter::parked(pool.acquire());
+    let dropped = Waiter::parked(pool.acquire());
+    let mut third = Waiter::parked(pool.acquire());
+    // It has its permit and nothing else.
+    drop(dropped);
+    assert!(third.wakes() > 0 && third.is_pending());
+    open.store(true, Ordering::SeqCst);
+    assert_eq!((*first.granted(), *third.granted()), ("made", "made"));
+    assert!(pool.try_acquire().is_ok());
+}
+
+#[test]
+fn async_factory_that_fails_leaves_the_item_to_the_next_waiter() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let failing = Arc::clone(&fails);
+    let pool = Pool::with_async_factory(1, move || {
+        let failed = failing.swap(false, Ordering::SeqCst);
+        async move {
+            match failed {
+                true => Err(AcquireError::new(ErrorKind::Store)),
+                false => Ok(7),
+            }
+        }
+    });
+    let mut first = Waiter::new(pool.acquire());
+    assert_eq!(first.refused(), ErrorKind::Store);
+    assert_eq!(
+        (*Waiter::new(pool.acquire()).granted(), pool.size()),
+        (7, 1)
+    );
+}
+
+/// The time of one wait is nothing to another that the factory makes.
+#[test]
+fn factory_that_waits_is_not_refused_by_the_timeout_of_the_caller() {
+    use std::time::Duration;
+    use tollgate::{Clock, Quota, RateLimiter};
+    let clock = Clock::manual();
+    let limiter = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
+    limiter.try_acquire().unwrap();
+    let shared = Arc::clone(&limiter);
+    let pool = Pool::with_async_factory(1, move || {
+        let waits = Arc::clone(&shared).acquire_owned();
+        async move { waits.await.map(|_| ()) }
+    });
+    // A limiter that knew of the millisecond would refuse at once.
+    let acquire = pool.acquire().timeout(Duration::from_millis(1));
+    let mut waiter = Waiter::parked(acquire);
+    assert_eq!(limiter.waiting(), 1);
+    clock.advance(Duration::from_secs(1));
+    drop(waiter.granted());
+}
+
+#[test]
+fn sizes_that_change_among_threads_leave_a_whole_pool() {
+    let item = Arc::new(());
+    let pool = Pool::new([(); 4].map(|()| Arc::clone(&item)));
+    on_threads(4, |random| {
+        for _ in 0..2000 {
+            match random.below(8) {
+                0 => pool.set_size(pool.size().saturating_sub(1)),
+                1 => pool.add(Arc::clone(&item)),
+                2 => drop(pool.try_acquire().map(|permit| permit.discard())),
+                _ => drop(pool.try_acquire()),
+            }
+        }
+    });
+    // There is an item for each permit, and none too many.
+    let size = pool.size();
+    let permits: Vec<_> = std::iter::from_fn(|| pool.try_acquire().ok()).collect();
+    assert_eq!((permits.len(), Arc::strong_count(&item) - 1), (size, size));
+}
