@@ -3,14 +3,16 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use super::WhenFull;
 use super::contents::{Contents, Evictability, Slot};
 use super::map::{Entry, Held, Map};
+use super::{Keyed, Kind, WhenFull};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
+use crate::{Clock, Quota, RateLimiter};
 
 /// Entries of which all can be evicted in the same way, and what was looked at.
 struct Looked {
@@ -138,4 +140,36 @@ fn a_map_is_filled_to_its_last_place_and_gives_memory_back() {
     map.shrink(Tick::default());
     let places: usize = map.each_shard().map(|shard| shard.table.capacity()).sum();
     assert_eq!(places, 0);
+}
+
+/// Each call that brings a key looks after one limiter, and after it again if it was needed then.
+#[test]
+fn limiters_that_were_needed_when_looked_after_are_reclaimed_later() {
+    let clock = Clock::manual();
+    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
+        .max_keys(60)
+        .clock(&clock);
+    let dedicated = || {
+        let shards = users.map().each_shard();
+        let count = |shard: super::map::Guard<'_, <RateLimiter as Kind>::Contents<u64>>| {
+            let slots = shard.table.iter().map(|entry| &entry.slot);
+            slots
+                .filter_map(<RateLimiter as Kind>::Contents::<u64>::shared)
+                .count()
+        };
+        shards.map(count).sum::<usize>()
+    };
+    let bring = |keys: std::ops::Range<u64>| {
+        for key in keys {
+            users.key(&key).try_acquire().unwrap();
+        }
+    };
+    bring(1..3);
+    let reserved = [1, 2].map(|key| users.key(&key).reserve().unwrap());
+    bring(10..14);
+    assert_eq!(dedicated(), 2);
+    drop(reserved);
+    clock.advance(Duration::from_secs(10));
+    bring(20..24);
+    assert_eq!(dedicated(), 0);
 }

@@ -245,3 +245,15 @@ fn a_key_of_which_a_weak_is_kept_is_in_use() {
     drop((permit, weak));
     drop(users.key(&2).try_acquire().unwrap());
 }
+
+#[test]
+fn a_key_of_which_a_permit_was_leaked_keeps_what_is_left() {
+    let users = Keyed::<u32, _>::semaphores(2);
+    let permit = users.key(&1).try_acquire().unwrap();
+    let semaphore = Arc::clone(permit.semaphore());
+    drop(permit);
+    std::mem::forget(semaphore.try_acquire().unwrap());
+    drop(semaphore);
+    users.shrink();
+    assert_eq!(users.key(&1).available_permits(), 1);
+}
