@@ -53,7 +53,7 @@ enum Kind {
 
 /// What the clock of the system reads.
 #[derive(Clone, Copy)]
-pub(crate) struct Counter(&'static system::Counter);
+pub(crate) struct Counter(&'static system::SystemCounter);
 
 impl Counter {
     /// Now.
@@ -161,7 +161,7 @@ impl Clock {
     /// Sees to it that it agrees with the operating system's, if it is the system's.
     pub(crate) fn correct(&self) {
         if matches!(self.0, Kind::System | Kind::Default) {
-            system::correct();
+            system::counter().checked_now();
         }
     }
 
@@ -199,9 +199,9 @@ impl TimerEntry {
     /// Takes it back. Harmless if it has gone off.
     pub(super) fn cancel(self) {
         match self {
-            Self::System(key) => TIMER.unset(key),
+            Self::System(key) => TIMER.cancel(key),
             Self::Runtime(alarm) => alarm.cancel(),
-            Self::Manual(manual, key) => manual.unset(key),
+            Self::Manual(manual, key) => manual.cancel(key),
         }
     }
 }

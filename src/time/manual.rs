@@ -1,6 +1,6 @@
 //! Time that moves when it is told to.
 //!
-//! 1. `now` and the alarms are under one lock, which is never held while a waker is called, cloned
+//! 1. `now` and the entries are under one lock, which is never held while a waker is called, cloned
 //!    or dropped.
 //! 2. Time moves from one due alarm to the next, and stands still at each while its waker runs:
 //!    what is done there is done at that tick, and what it sets is waited for if it is due before
@@ -133,7 +133,7 @@ impl Manual {
     pub(super) fn set(&self, due: Tick, waker: Waker) -> Key {
         let mut state = lock(&self.0);
         let key = state.queue.key(due);
-        state.queue.put(key, waker);
+        state.queue.insert(key, waker);
         key
     }
 
@@ -143,11 +143,11 @@ impl Manual {
         }
         let waker = waker.clone();
         // The lock was a temporary, so the old waker is dropped after it.
-        let old = lock(&self.0).queue.put(key, waker);
+        let old = lock(&self.0).queue.insert(key, waker);
         drop(old);
     }
 
-    pub(super) fn unset(&self, key: Key) {
+    pub(super) fn cancel(&self, key: Key) {
         let waker = lock(&self.0).queue.remove(key);
         drop(waker);
     }

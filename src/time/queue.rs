@@ -15,19 +15,19 @@ pub(super) struct Key {
 
 /// Alarms, the earliest first; of those due at the same tick, the one first that was set first.
 pub(super) struct Queue {
-    alarms: BTreeMap<Key, Waker>,
+    entries: BTreeMap<Key, Waker>,
     next: u64,
 }
 
 impl Queue {
     pub(super) const fn new() -> Self {
         Self {
-            alarms: BTreeMap::new(),
+            entries: BTreeMap::new(),
             next: 0,
         }
     }
 
-    /// Makes a key for an alarm that is yet to be [put](Self::put).
+    /// Makes a key for an alarm that is yet to be [inserted](Self::insert).
     pub(super) fn key(&mut self, due: Tick) -> Key {
         let number = self.next;
         self.next += 1;
@@ -35,36 +35,36 @@ impl Queue {
     }
 
     /// Puts an alarm in, and gives back the waker that it had.
-    pub(super) fn put(&mut self, key: Key, waker: Waker) -> Option<Waker> {
-        self.alarms.insert(key, waker)
+    pub(super) fn insert(&mut self, key: Key, waker: Waker) -> Option<Waker> {
+        self.entries.insert(key, waker)
     }
 
     /// Whether an alarm is there and wakes the same.
     pub(super) fn will_wake(&self, key: Key, waker: &Waker) -> bool {
-        let there = self.alarms.get(&key);
+        let there = self.entries.get(&key);
         there.is_some_and(|there| there.will_wake(waker))
     }
 
     /// Takes an alarm out.
     pub(super) fn remove(&mut self, key: Key) -> Option<Waker> {
-        self.alarms.remove(&key)
+        self.entries.remove(&key)
     }
 
     /// The earliest alarm.
     pub(super) fn first(&self) -> Option<Key> {
-        self.alarms.first_key_value().map(|(first, _)| *first)
+        self.entries.first_key_value().map(|(first, _)| *first)
     }
 
     /// Takes out the earliest alarm, if it is due. One that is never due is not.
     pub(super) fn pop_due(&mut self, now: Tick) -> Option<(Tick, Waker)> {
-        let first = self.alarms.first_entry()?;
+        let first = self.entries.first_entry()?;
         let due = first.key().due;
         (due <= now && !due.is_never()).then(|| (due, first.remove()))
     }
 
     /// Takes out everything.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waker> + use<> {
-        std::mem::take(&mut self.alarms).into_values()
+        std::mem::take(&mut self.entries).into_values()
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
         let mut queue = Queue::new();
         for millis in [15, 5, 16, 10, 5] {
             let key = queue.key(tick(millis));
-            assert!(queue.put(key, Waker::noop().clone()).is_none());
+            assert!(queue.insert(key, Waker::noop().clone()).is_none());
         }
         let mut due = Vec::new();
         while let Some((at, _)) = queue.pop_due(tick(15)) {

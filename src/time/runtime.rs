@@ -1,7 +1,7 @@
 //! Tokio's time and timer.
 //!
 //! 1. Inside a runtime, time is that of the runtime, which may be paused; outside, that of the
-//!    machine, and alarms are those of the process.
+//!    machine, and entries are those of the process.
 //! 2. An alarm is a task of the runtime in which it was set. It is not polled by whoever waits, so
 //!    it goes off as long as the runtime is driven. If the runtime is dropped before, the alarm
 //!    goes off at once, on the timer of the process: somebody elsewhere may wait for it.
@@ -177,7 +177,7 @@ impl Entry {
                 unset.store(true, Ordering::Relaxed);
                 task.abort();
             }
-            Self::System(key) => TIMER.unset(key),
+            Self::System(key) => TIMER.cancel(key),
         }
     }
 }
