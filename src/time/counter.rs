@@ -5,7 +5,7 @@
 //! more; a machine that is suspended or moved may have another counter afterwards. So:
 //!
 //! 1. Time is made of *segments*. In each a tick is `(raw - start) * scale`. One word names the segment:
-//!    it is the start, and its lowest bits are the number of a [slot](Slot) that has the scale and the
+//!    it is the start, and its lowest bits are the number of a slot that has the scale and the
 //!    limit. A slot is written once, before the word is published, and only its limit changes later. So
 //!    a reader never combines parts of two segments, with two loads and no lock.
 //! 2. A segment is used up to its limit, one second after the last comparison. A reader beyond it (or
@@ -41,18 +41,13 @@ pub(super) struct CheckedCounter<S> {
     source: S,
     /// The start of the segment, or [`ASK_OS`].
     segment: AtomicU64,
-    slots: [Slot; SLOTS],
+    /// By slot: nanoseconds a count, times 2^[`SHIFT`].
+    scales: [AtomicU64; SLOTS],
+    /// By slot: counts since the start at which the segment has to be compared again.
+    limits: [AtomicU64; SLOTS],
     /// The lead over the operating system, once the counter is never used again; before, [`UNDECIDED`].
     final_lead: AtomicU64,
     check: Mutex<Check>,
-}
-
-/// The rest of a segment.
-struct Slot {
-    /// Nanoseconds a count, times 2^[`SHIFT`].
-    scale: AtomicU64,
-    /// Counts since the start at which the segment has to be compared again.
-    limit: AtomicU64,
 }
 
 /// What the lock guards.
@@ -78,17 +73,20 @@ struct Sample {
 
 /// The slots, of which the last has a limit of 0 and belongs to [`ASK_OS`].
 const SLOTS: usize = 64;
+
+/// The bits of a start that are the number of its slot, so that a start is up to 63 counts early.
 const SLOT_BITS: u64 = SLOTS as u64 - 1;
 
 /// How many scales are measured before the counter is given up.
-const MEASUREMENTS: u64 = SLOT_BITS - 1;
+const MEASUREMENTS: u64 = SLOTS as u64 - 2;
 
 /// In place of a start: every reader takes the lock.
 const ASK_OS: u64 = u64::MAX;
 const UNDECIDED: u64 = u64::MAX;
 
-/// Scales have six bits before the point: up to 64 nanoseconds a count.
-const SHIFT: u32 = 58;
+/// The bits of a scale behind the point. The counter of an x86 processor is faster than one count a
+/// nanosecond, and the upper half of a product is the cheapest. Elsewhere a count is up to 64 ns.
+const SHIFT: u32 = if cfg!(target_arch = "x86_64") { 64 } else { 58 };
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -102,9 +100,15 @@ const SHARP: u64 = 8;
 const TRIES: u32 = 4;
 
 /// Returns the scale of so many nanoseconds in so many counts, if there is one.
-pub(super) fn scale_of(nanos: u64, counts: u64) -> Option<u64> {
-    let scale = (u128::from(nanos) << SHIFT).checked_div(u128::from(counts))?;
-    u64::try_from(scale).ok().filter(|&scale| scale > 0)
+pub(super) const fn scale_of(nanos: u64, counts: u64) -> Option<u64> {
+    if counts == 0 {
+        return None;
+    }
+    let scale = ((nanos as u128) << SHIFT) / counts as u128;
+    if scale == 0 || scale > u64::MAX as u128 {
+        return None;
+    }
+    Some(scale as u64)
 }
 
 #[inline(always)]
@@ -117,6 +121,11 @@ fn counts_of(nanos: u64, scale: u64) -> u64 {
     (u128::from(nanos) << SHIFT).div_ceil(u128::from(scale)) as u64
 }
 
+#[inline(always)]
+fn slot_of(start: u64) -> usize {
+    (start & SLOT_BITS) as usize
+}
+
 fn agree(one: u64, other: u64, of: u64) -> bool {
     one.abs_diff(other) <= of / TOLERANCE
 }
@@ -124,14 +133,12 @@ fn agree(one: u64, other: u64, of: u64) -> bool {
 impl<S: Source> CheckedCounter<S> {
     /// With a first estimate of the scale; `None` if the counter is not to be used.
     pub(super) fn new(source: S, scale: Option<u64>) -> Self {
-        let slot = || Slot {
-            scale: AtomicU64::new(0),
-            limit: AtomicU64::new(0),
-        };
+        let slots = || std::array::from_fn(|_| AtomicU64::new(0));
         let counter = Self {
             source,
             segment: AtomicU64::new(ASK_OS),
-            slots: std::array::from_fn(|_| slot()),
+            scales: slots(),
+            limits: slots(),
             final_lead: AtomicU64::new(if scale.is_some() { UNDECIDED } else { 0 }),
             check: Mutex::new(Check {
                 last: Sample {
@@ -157,10 +164,10 @@ impl<S: Source> CheckedCounter<S> {
     pub(super) fn now(&self) -> Tick {
         // Pairs with the release in `begin_segment`: the slot is seen as it was written.
         let start = self.segment.load(Ordering::Acquire);
-        let slot = &self.slots[(start & SLOT_BITS) as usize];
+        let slot = slot_of(start);
         let counts = self.source.raw().wrapping_sub(start);
-        if counts < slot.limit.load(Ordering::Relaxed) {
-            Tick::from_nanos(scaled(counts, slot.scale.load(Ordering::Relaxed)))
+        if counts < self.limits[slot].load(Ordering::Relaxed) {
+            Tick::from_nanos(scaled(counts, self.scales[slot].load(Ordering::Relaxed)))
         } else {
             self.checked_now()
         }
@@ -187,9 +194,9 @@ impl<S: Source> CheckedCounter<S> {
 
     /// Compares the segment with the operating system's clock, and abandons it if they disagree.
     fn compare(&self, mut check: MutexGuard<'_, Check>, start: u64) -> Tick {
-        let slot = &self.slots[(start & SLOT_BITS) as usize];
-        let scale = slot.scale.load(Ordering::Relaxed);
-        let limit = slot.limit.load(Ordering::Relaxed);
+        let slot = slot_of(start);
+        let scale = self.scales[slot].load(Ordering::Relaxed);
+        let limit = self.limits[slot].load(Ordering::Relaxed);
         let sample = self.sample();
         let elapsed = sample.os.saturating_sub(check.last.os);
         let counted = sample.raw.checked_sub(check.last.raw);
@@ -203,11 +210,11 @@ impl<S: Source> CheckedCounter<S> {
             }
             let counts = sample.raw.wrapping_sub(start);
             let next = counts.saturating_add(counts_of(SECOND, scale));
-            slot.limit.store(next, Ordering::Relaxed);
+            self.limits[slot].store(next, Ordering::Relaxed);
             return Tick::from_nanos(scaled(counts, scale));
         }
         // First the limit, then the end: who has not seen it read the counter before.
-        slot.limit.store(0, Ordering::Relaxed);
+        self.limits[slot].store(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let end = match counted {
             Some(_) => limit.min(self.source.raw().wrapping_sub(start)),
@@ -259,14 +266,14 @@ impl<S: Source> CheckedCounter<S> {
         }
         check.used += 1;
         let start = raw.wrapping_sub(counts_of(os.saturating_add(check.lead), scale));
-        // Some counts earlier, so that the lowest bits are the number of the slot.
+        // Some counts earlier, so that it has the number of the slot.
         let start = start.wrapping_sub(start.wrapping_sub(number) & SLOT_BITS);
         let limit = raw
             .wrapping_sub(start)
             .saturating_add(counts_of(SECOND, scale));
-        let slot = &self.slots[number as usize];
-        slot.scale.store(scale, Ordering::Relaxed);
-        slot.limit.store(limit, Ordering::Relaxed);
+        let slot = slot_of(start);
+        self.scales[slot].store(scale, Ordering::Relaxed);
+        self.limits[slot].store(limit, Ordering::Relaxed);
         // Pairs with the acquire in `now`.
         self.segment.store(start, Ordering::Release);
     }
