@@ -295,6 +295,22 @@ fn now_after_a_suspension_goes_on_at_the_right_rate() {
     }
 }
 
+/// A second that is measured has a suspension of half of it.
+#[test]
+fn now_measured_over_a_suspension_is_measured_again() {
+    let fake = Fake::estimated(1_125_000);
+    let counter = fake.counter();
+    fake.advance(SECOND);
+    counter.now();
+    gain(&fake, &counter);
+    fake.suspend(SECOND / 2);
+    // The scale of this second would be too large by half of it.
+    for _ in 0..4 {
+        assert!(gain(&fake, &counter).abs() <= 20);
+    }
+    assert!(!fake.asks_os(&counter));
+}
+
 #[test]
 fn checked_now_finds_a_leap_before_the_second_is_over() {
     let fake = Fake::new(NANO_PER_COUNT, 1 << 40);
