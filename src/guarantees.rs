@@ -1,80 +1,80 @@
 //! What each throttle guarantees.
 //!
-//! # How many at once
+//! # Concurrency: how many at once
 //!
-//! - [`Semaphore`](crate::Semaphore) is the one to begin with: fair, resizable, with weights, for tasks
-//!   and for threads.
-//! - `Pool<T>` is for when each permit comes with a thing: a buffer, a connection.
-//! - [`CondvarSemaphore`](crate::CondvarSemaphore) is for threads only, with somewhat more throughput
-//!   where they queue, if it does not matter that one of them may starve.
-//! - `ChannelSemaphore` is there to compare a channel with a semaphore; `Semaphore` does all that it
-//!   does, and more.
-//! - The semaphores of tokio and async-lock can be used as they are where a
-//!   [`Throttle`](crate::Throttle) is taken. The last two columns are about that.
+//! - Start with [`Semaphore`](crate::Semaphore): it is fair and resizable, has weights, and serves tasks
+//!   and threads.
+//! - Use `Pool<T>` when each permit comes with an item, such as a buffer or a connection.
+//! - Use [`CondvarSemaphore`](crate::CondvarSemaphore) for threads only. It has somewhat more throughput
+//!   when they queue, and a thread may starve.
+//! - `ChannelSemaphore` is the classic token throttler on a channel.
+//! - Every function that takes a [`Throttle`](crate::Throttle) takes the semaphores of tokio and
+//!   async-lock as well. The last two columns describe them.
 //!
-//! This is held true by the tests, most of it by a conformance suite that all types go through.
+//! The tests check these tables, most of them by a conformance suite that runs over all types.
 //!
 //! | | `Semaphore` | `Pool<T>` | `ChannelSemaphore` | `CondvarSemaphore` | tokio's | async-lock's |
 //! |---|---|---|---|---|---|---|
-//! | order of waiters | first-in first-out | roughly: each that is let in wakes the next, and who is woken in vain goes to the end | as `Pool` | none | first-in first-out | as `Pool` |
-//! | overtaking: a newcomer can get ahead of those who wait | never | when an item comes back | when a permit comes back | when a permit comes back | never | when a permit comes back |
-//! | weight: permits at once | any number; large requests do not starve | 1 | 1 | 1 | 1 | 1 |
+//! | order of waiters | first-in first-out | roughly: each admitted waiter wakes the next, and a waiter that is woken in vain goes to the end | as `Pool` | none | first-in first-out | as `Pool` |
+//! | overtaking: a newcomer can pass the waiters | never | when an item comes back | when a permit comes back | when a permit comes back | never | when a permit comes back |
+//! | permits per request | any number; large requests do not starve | 1 | 1 | 1 | 1 | 1 |
 //! | the limit can be changed | yes, both ways | no | no | no | by its own methods | by its own methods |
 //! | a limit of 0 | pauses | panics in `new` | panics in `new` | panics in `new` | waits | waits |
 //! | `close` | yes | yes; drops idle items | yes | yes | by its own method | no |
-//! | ended by dropping the future | yes, in constant time | yes | yes | no future | yes | yes |
-//! | ended by a token, ended by a timeout | yes | yes | yes | yes | yes | yes |
-//! | permit arrives, but the wait was ended meanwhile | goes to the next | goes to the next, or to a newcomer | goes to the next, or to a newcomer | goes to another, or to a newcomer | goes to the next | goes to the next, or to a newcomer |
-//! | two permits come back at once | two are woken | two are woken | two are woken | two are woken | two are woken | one is woken, and when it has run, the second |
-//! | bounded line, `wait_idle` | yes | no | no | no | no | no |
+//! | cancelled by dropping the future | yes, in constant time | yes | yes | no future | yes | yes |
+//! | cancelled by a token or a timeout | yes | yes | yes | yes | yes | yes |
+//! | a permit that is granted to a cancelled waiter | goes to the next waiter | goes to the next waiter, or to a newcomer | goes to the next waiter, or to a newcomer | goes to another waiter, or to a newcomer | goes to the next waiter | goes to the next waiter, or to a newcomer |
+//! | two permits return at once | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | one waiter is woken, and the second when that has run |
+//! | bounded queue, `wait_idle` | yes | no | no | no | no | no |
 //! | blocks a thread | with `.wait()` | with `.wait()` | with `.wait()` | always | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | no | no | no | yes | yes |
 //! | a [`Throttle`](crate::Throttle), for [`all`](crate::all) and streams | yes | yes | yes | no | yes | yes |
 //! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | owned only | owned only | no future | yes | no |
-//! | allocations of a wait | none, but to lengthen the line | 1; owned 2; and 1 each time it is woken in vain | as `Pool` | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
-//! | the holder panics | the permit comes back | the item comes back, or with `with_factory` a new one is made | the permit comes back | the permit comes back | the permit comes back | the permit comes back |
-//! | a waker panics when it is called | contained; all others are woken | contained when a permit is given back and by `close`, which wakes none behind it; else it comes out of the poll or the drop of the wait before it | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
+//! | allocations of a wait | none, except to enlarge the queue | 1; owned 2; and 1 each time it is woken in vain | as `Pool` | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
+//! | the holder panics | the permit returns | the item returns, or with `with_factory` a new one is made | the permit returns | the permit returns | the permit returns | the permit returns |
+//! | a waker panics when it is called | contained; all other waiters are woken | contained when a permit returns and by `close`, which wakes no waiter behind it; otherwise it unwinds from the poll or the drop of the wait before it | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
 //! | feature | | `channel`, a default | `channel`, a default | | `tokio`, a default | `async-lock` |
 //!
 //! # By key
 //!
-//! Each key of a [`Keyed`](crate::Keyed) is as a `Semaphore` or a `RateLimiter`, as far as these
-//! tables go, but that it allocates more: what is kept for all keys, at the first use and as keys
-//! come; a semaphore for each key that comes in no other's place; and for a rate whose caller has to
-//! wait, a limiter. A call that need not wait, for a key that is there, allocates nothing.
+//! Each key of a [`Keyed`](crate::Keyed) has the guarantees of a `Semaphore` or a `RateLimiter`, except
+//! that it allocates more: the table, at the first use and as keys come; a semaphore for a new key; and
+//! a limiter for a key whose caller has to wait. A call that need not wait, for a key that is in the
+//! table, allocates nothing.
 //!
-//! # How many per time
+//! # Rate: how many per time
 //!
 //! | | [`RateLimiter`](crate::RateLimiter) | [`LeakyBucket`](crate::LeakyBucket) |
 //! |---|---|---|
-//! | the promise | in any interval of `t`, by the ticks of the charges, at most the burst and rate × (`t` + 1 ns); by another algorithm, [what that promises](crate::Algorithm) | as with a burst of 1 |
-//! | measured when tasks go on | the same, and [`MissedTickBehavior::Burst`](crate::MissedTickBehavior) more; with `Delay`, the same, but for how late tasks run | likewise |
-//! | order of waiters | first-in first-out, whatever they ask for | first-in first-out |
+//! | the promise | in any interval `t`, by the ticks of the charges, at most the burst + rate × (`t` + 1 ns); other algorithms have [promises of their own](crate::Algorithm) | as with a burst of 1 |
+//! | measured when tasks resume | the same, and [`MissedTickBehavior::Burst`](crate::MissedTickBehavior) more; with `Delay`, the same, plus the delay of the executor | likewise |
+//! | order of waiters | first-in first-out, whatever their cost | first-in first-out |
 //! | overtaking | never | never |
-//! | cost | any number; beyond the burst it is refused, or [leaves a debt](crate::Oversize) | 1 |
-//! | a waiter leaves | has been charged nothing; everybody behind it is due earlier, at once | likewise |
-//! | a waiter that is not polled | is charged when its turn has come, and delays nobody otherwise | likewise |
-//! | the quota can be changed | yes, and those in line are timed anew | yes |
-//! | `close`, bounded line | yes, [`max_waiters`](crate::RateLimiter::max_waiters) | yes, the capacity |
-//! | ended by a token, ended by a timeout | yes; a wait that is known not to fit is refused at once | likewise |
-//! | what was not needed | [`refund`](crate::RateLimiter::refund), [`settle`](crate::RateLimiter::settle): what time has not paid off | `refund` |
-//! | depends on a runtime that is being driven | no; on tokio's clock, yes | likewise |
+//! | cost | any number; beyond the burst it is rejected, or [overdraws](crate::Oversize) | 1 |
+//! | a waiter is cancelled | it has been charged nothing; all waiters behind it are due earlier, at once | likewise |
+//! | a waiter that is not polled | is charged at its turn, and delays no other waiter | likewise |
+//! | the quota can be changed | yes, and the queue is rescheduled | yes |
+//! | `close`, bounded queue | yes, [`max_waiters`](crate::RateLimiter::max_waiters) | yes, the capacity |
+//! | cancelled by a token or a timeout | yes; a wait that cannot fit is rejected at once | likewise |
+//! | unused cost | [`refund`](crate::RateLimiter::refund), [`settle`](crate::RateLimiter::settle): the part that has not been replenished | `refund` |
+//! | needs a runtime that is being driven | no; on tokio's clock, yes | likewise |
 //! | blocks a thread | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | yes |
 //! | `acquire()` is `Unpin` | yes | yes |
-//! | allocations | its state, at the first use; the line, for the first waiter and to lengthen it | likewise |
-//! | a waker panics when it is called | contained; all others are woken | likewise |
+//! | allocations | its state, at the first use; the queue, for the first waiter and to enlarge it | likewise |
+//! | a waker panics when it is called | contained; all other waiters are woken | likewise |
 //!
-//! # Who makes far too many
+//! # Blocking: who makes far too many calls
 //!
-//! | | [`Gate`](crate::Gate) | [`Detector`](crate::Detector) |
-//! |---|---|---|
-//! | the promise | nobody goes through while it is shut; it opens at the exact tick | who never makes more than the threshold within the period is not flagged; who makes more than it and the error within three quarters of it, less twice the time between two passes, is |
-//! | the error | none | what was recorded within the period by the number of counters, and what was lost; told by each pass |
-//! | order of waiters | all at once | |
-//! | ended by a token, ended by a timeout | yes; a wait that is known not to fit is refused at once | |
-//! | a call costs | while it is open, one relaxed load | a record, in a table of the processor's own; it never waits |
-//! | memory | a handle is a pointer | fixed, however many callers there are; and the gates that somebody has, or that are shut |
-//! | in a `static` without `LazyLock` | no | yes |
-//! | a [`Throttle`](crate::Throttle) | yes, by value | no; its gates are |
-//! | allocations | of a wait, none, but for the first and to lengthen the line | its state, at the first use; a gate, three; none by recording and counting |
+//! | | [`Gate`](crate::Gate) |
+//! |---|---|
+//! | the promise | no caller passes while it is blocked; it opens at the exact tick |
+//! | order of waiters | all at once |
+//! | cancelled by a token or a timeout | yes; a wait that cannot fit is rejected at once |
+//! | a check costs | one relaxed load, while it is open |
+//! | memory | a handle is a pointer |
+//! | in a `static` without `LazyLock` | no |
+//! | a [`Throttle`](crate::Throttle) | yes, by value |
+//! | allocations of a wait | none, except for the first waiter and to enlarge the queue |
+//!
+//! The crate `tollgate-detector` decides whose gates to block, and states the error of its counts.

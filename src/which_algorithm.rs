@@ -1,10 +1,10 @@
-//! Which [`Algorithm`](crate::Algorithm) to take.
+//! Which [`Algorithm`](crate::Algorithm) to choose.
 //!
 //! # The simple answer
 //!
-//! Take the default, [`Gcra`](crate::Algorithm::Gcra), and give the [`Quota`](crate::Quota) a
-//! [burst](crate::Quota::burst) if calls come in groups. It lets through most evenly, which is what
-//! whoever is behind it likes best, in a single word of memory.
+//! Choose the default, [`Gcra`](crate::Algorithm::Gcra), and give the [`Quota`](crate::Quota) a
+//! [burst](crate::Quota::burst) if calls come in groups. It spaces calls most evenly, which is easiest
+//! on the service behind it, in a single word of memory.
 //!
 //! ```
 //! use tollgate::{Quota, RateLimiter};
@@ -13,71 +13,69 @@
 //! # assert!(API.try_acquire().is_ok());
 //! ```
 //!
-//! There is one good reason to take another: somebody else counts, in another way, and you are to
-//! stay within what they count, without giving away any of it.
+//! There is one good reason to choose another: a provider counts in another way, and you want to use
+//! all of its limit without exceeding it.
 //!
-//! # What is to be kept?
+//! # Which limit must hold?
 //!
 //! `N` and `T` are the count and the period of the quota.
 //!
-//! | | take |
+//! | | choose |
 //! |---|---|
 //! | even load on a database, on an API, on your own service | [`Gcra`](self#gcra), the default |
-//! | the provider says: 10,000 a day, in any 24 hours | [`SlidingLog`](self#slidinglog), or [`CompactLog`](self#compactlog) in half the memory; [`SubInterval`](self#subinterval), or [`Gcra` with less](self#within-n-in-any-t), in a word |
-//! | the provider counts per calendar minute | the same: what is kept in any minute is kept in theirs, wherever it begins |
-//! | whole batches at an interval, as "a thousand credits on the hour", and what is not used is saved up | [`TokenBucket`](self#tokenbucket) |
-//! | what others are told is "so many in each window", and twice that across an edge does no harm | [`FixedWindow`](self#fixedwindow) |
-//! | about `N` in any `T` for a very large `N`, and somewhat more does no harm | [`SlidingWindow`](self#slidingwindow) |
-//! | a queue in front of a slow service: nobody is refused, but waits, and not too many | [`LeakyBucket`](self#leakybucket) |
+//! | the provider says: 10,000 a day, in any 24 hours | [`SlidingLog`](self#slidinglog); in one word, [`SubInterval`](self#subinterval) or [`Gcra` with a lower rate](self#within-n-in-any-t) |
+//! | the provider counts per calendar minute | the same: a limit that holds in any minute holds in theirs, wherever it begins |
+//! | whole batches at an interval, such as "a thousand credits on the hour", where unused credits accumulate | [`TokenBucket`](self#tokenbucket) |
+//! | a documented limit of "so many in each window", where twice that across a boundary does no harm | [`FixedWindow`](self#fixedwindow) |
+//! | about `N` in any `T` for a very large `N`, where somewhat more does no harm | [`SlidingWindow`](self#slidingwindow) |
+//! | a bounded queue in front of a slow service | [`LeakyBucket`](self#leakybucket) |
 //! | the same for each user, each address, each tenant | `Gcra`, `TokenBucket`, `FixedWindow` or `SubInterval` in a [`Keyed`](crate::Keyed), which has a word for each; for exactly `N` in any `T` that is `SubInterval` |
-//! | to stop who calls far too much over a long time, without a decision for each call | a [`Gate`](crate::Gate), shut by a [`Detector`](crate::Detector) |
+//! | to block callers with far too many calls over a long time, without a decision for each call | a [`Gate`](crate::Gate), blocked by the `Detector` of the crate `tollgate-detector` |
 //!
-//! Whichever it is, [`acquire`](crate::RateLimiter::acquire) waits in a strict first-in first-out
-//! line, and everything else that a [`RateLimiter`](crate::RateLimiter) can do is the same.
+//! With every algorithm, [`acquire`](crate::RateLimiter::acquire) waits in a strict first-in first-out
+//! queue, and all other methods of [`RateLimiter`](crate::RateLimiter) are the same.
 //!
 //! # What each promises, and costs
 //!
-//! The promise is kept by the ticks of the [charges](crate::Charge::at), whatever the load. Memory
-//! is that of a limiter of 10,000 a day, beside what every limiter has, some 300 bytes.
+//! The promise holds by the ticks of the [charges](crate::Charge::at), whatever the load. Memory is that
+//! of a limiter of 10,000 a day, in addition to the 300 bytes of every limiter.
 //!
-//! | | at most, in any `T` | so long as it is asked for more | memory | avoid it |
+//! | | at most, in any `T` | under constant demand | memory | avoid it |
 //! |---|---|---|---|---|
-//! | `Gcra` | the burst + `N` | one each `T/N`, evenly | a word | where nobody may ever count more than `N`, and all of it is wanted |
-//! | `TokenBucket` | the burst + `N` | `N` at once, each `T` | a word | in front of what suffers from crowds |
-//! | `FixedWindow` | `2N` | `N` at once, each `T` | a word | where `2N` in hardly any time does harm |
+//! | `Gcra` | the burst + `N` | one each `T/N`, evenly | a word | where no observer may count more than `N`, and all of `N` is needed |
+//! | `TokenBucket` | the burst + `N` | `N` at once, each `T` | a word | in front of a service that suffers from bursts |
+//! | `FixedWindow` | `2N` | `N` at once, each `T` | a word | where `2N` in an instant does harm |
 //! | `SlidingWindow` | less than `2N`, by estimate `N` | evenly, once a window has been used up | three words | where `N` must be exact |
 //! | `SlidingLog` | `N` | each time as before, `T` later | 80 kB | for very large `N`, or a limiter for each of very many users |
-//! | `CompactLog` | `N` | each time as before, `T` later | 40 kB | where threads are in each other's way: it takes a lock for what it admits |
-//! | `SubInterval` | `N`, and `⌊N/(k+1)⌋` in each part | `⌊N/(k+1)⌋` at once, each `T/k` | a word | where more than `k/(k+1)` of the rate is wanted |
-//! | `LeakyBucket` | 1 + `N` | one each `T/N`, evenly | a word, and those that wait | where whoever is late need not come any more |
+//! | `SubInterval` | `N`, and `⌊N/(k+1)⌋` in each part | `⌊N/(k+1)⌋` at once, each `T/k` | a word | where more than `k/(k+1)` of the rate is needed |
+//! | `LeakyBucket` | 1 + `N` | one each `T/N`, evenly | a word, and the waiters | where a late call is useless |
 //!
 //! # The same calls, by each
 //!
-//! All are set to 10 a second, and get the same calls: a crowd at the end of a second and another
-//! one at the beginning of the next, five times too many for two seconds, nobody, and then forty at
-//! once. The pale area is what was let through in the last second, which is what somebody would see
-//! who counts that.
+//! All limiters are set to 10 a second, and get the same calls: a burst at the end of a second and
+//! another one at the beginning of the next, five times too many for two seconds, none, and then forty at
+//! once. The pale area is the number of calls admitted in the last second, which is what an observer
+//! counts.
 //!
 //! <div style="overflow-x: auto">
 #![doc = include_str!("../docs/algorithms.svg")]
 //! </div>
 //!
-//! - `gcra` lets one through each 100 ms, with a burst of 10 after a pause also ten at once.
-//! - `token-bucket` gets ten at each full second. It had saved up twenty, so there were thirty in a
+//! - `gcra` admits one call each 100 ms, and, with a burst of 10, ten at once after a pause.
+//! - `token-bucket` gets ten tokens at each full second. It had saved twenty, so it admits thirty in a
 //!   second.
-//! - `fixed-window` lets ten through just before a full second and ten just after it, which are
-//!   twenty in 100 ms.
-//! - `sliding-window` has the ten of the window before fade, and so becomes even.
-//! - `sliding-log` has ten in each second, wherever it begins; and repeats a crowd, whenever it came,
-//!   after exactly a second.
-//! - `sub-interval/4` has two in each quarter, as if they were small windows: any second touches
-//!   five of them.
-//! - `leaky-bucket` refuses only who finds ten waiting; the others come later, evenly.
+//! - `fixed-window` admits ten just before a full second and ten just after it: twenty in 100 ms.
+//! - `sliding-window` lets the ten calls of the previous window fade, and so becomes even.
+//! - `sliding-log` admits ten in each second, wherever that begins. It repeats a burst exactly a second
+//!   later.
+//! - `sub-interval/4` admits two in each quarter, as in small windows: any second touches five of them.
+//! - `leaky-bucket` rejects a call only if ten are waiting; the others are released later, evenly.
 //!
 //! # Gcra
 //!
-//! The generic cell rate algorithm: what is charged is owed, time pays it off evenly, and no more
-//! than the burst may be owed. The bucket of tokens that is filled evenly is the same thing.
+//! The generic cell rate algorithm: each call moves the theoretical arrival time (TAT) on by one emission
+//! interval, and the TAT may be ahead of the clock by at most the burst. A token bucket that is refilled
+//! continuously is equivalent.
 //!
 //! ```
 //! use std::time::Duration;
@@ -85,19 +83,19 @@
 //!
 //! let clock = Clock::manual();
 //! let limiter = RateLimiter::new(Quota::per_second(10).burst(5)).clock(&clock);
-//! let crowd = || (0..100).filter(|_| limiter.try_acquire().is_ok()).count();
+//! let admitted = || (0..100).filter(|_| limiter.try_acquire().is_ok()).count();
 //!
-//! assert_eq!(crowd(), 5);
+//! assert_eq!(admitted(), 5);
 //! clock.advance(Duration::from_millis(100));
-//! assert_eq!(crowd(), 1);
+//! assert_eq!(admitted(), 1);
 //! clock.advance(Duration::from_millis(200));
-//! assert_eq!(crowd(), 2);
+//! assert_eq!(admitted(), 2);
 //! ```
 //!
 //! ## Within `N` in any `T`
 //!
-//! A burst of `b`, and `N - b` per period, are at most `N` in any `T`, still in a word. So one can
-//! choose what to do without: of 10,000 a day, a tenth less in the long run for a thousand at once.
+//! A burst of `b` and `N - b` per period are at most `N` in any `T`, still in a word. So you choose what to
+//! give up: of 10,000 a day, a tenth of the rate buys a burst of a thousand.
 //!
 //! ```
 //! use std::time::Duration;
@@ -117,9 +115,9 @@
 //!
 //! # TokenBucket
 //!
-//! `N` tokens at each multiple of `T`, into a bucket that holds the burst. If it holds one batch, as
-//! it does unless the quota says otherwise, this is the [fixed window](self#fixedwindow); the use of
-//! it is a larger one, in which batches are saved up.
+//! `N` tokens at each multiple of `T`, in a bucket that holds the burst. A bucket of one batch, the
+//! default, is the [fixed window](self#fixedwindow). Use it with a larger bucket, in which batches
+//! accumulate.
 //!
 //! ```
 //! use std::time::Duration;
@@ -129,19 +127,18 @@
 //! let credits = RateLimiter::new(Quota::per_hour(10).burst(20))
 //!     .algorithm(Algorithm::TokenBucket)
 //!     .clock(&clock);
-//! let crowd = || (0..100).filter(|_| credits.try_acquire().is_ok()).count();
+//! let admitted = || (0..100).filter(|_| credits.try_acquire().is_ok()).count();
 //!
-//! assert_eq!(crowd(), 20);
+//! assert_eq!(admitted(), 20);
 //! clock.advance(Duration::from_secs(3599));
-//! assert_eq!(crowd(), 0);
+//! assert_eq!(admitted(), 0);
 //! clock.advance(Duration::from_secs(1));
-//! assert_eq!(crowd(), 10);
+//! assert_eq!(admitted(), 10);
 //! ```
 //!
 //! # FixedWindow
 //!
-//! `N` in each window. It is simple to explain, and it is what many services do to others; here is
-//! what they get:
+//! `N` in each window. It is simple to explain, and many services use it. Here is its edge:
 //!
 //! ```
 //! use std::time::Duration;
@@ -151,23 +148,22 @@
 //! let limiter = RateLimiter::new(Quota::per_second(10))
 //!     .algorithm(Algorithm::FixedWindow)
 //!     .clock(&clock);
-//! let crowd = || (0..100).filter(|_| limiter.try_acquire().is_ok()).count();
+//! let admitted = || (0..100).filter(|_| limiter.try_acquire().is_ok()).count();
 //!
 //! clock.advance(Duration::from_millis(999));
-//! assert_eq!(crowd(), 10);
+//! assert_eq!(admitted(), 10);
 //! clock.advance(Duration::from_millis(1));
-//! assert_eq!(crowd(), 10);
+//! assert_eq!(admitted(), 10);
 //! ```
 //!
-//! Windows begin at the multiples of their length since the epoch of the limiter's clock, which for
-//! that of the system is when the process first used it. They are not the minutes of the calendar,
-//! nor the windows of somebody else, of which each may then see up to `2N`. To stay within those,
-//! take what holds in any window.
+//! Windows begin at multiples of their length since the epoch of the limiter's clock. The epoch of the
+//! system clock is its first use in the process. So these windows are not the calendar's, nor those of a
+//! provider, each of which may see up to `2N`. For those, choose an algorithm that holds in any window.
 //!
 //! # SlidingWindow
 //!
-//! `N` by an estimate, from the number in this window and the one in the window before, as if that
-//! had come evenly. If it had not, there may be more:
+//! `N` by an estimate from the counts of this window and the previous one, as if the previous calls had
+//! been spread evenly. If they had not, it admits more:
 //!
 //! ```
 //! use std::time::Duration;
@@ -177,21 +173,21 @@
 //! let limiter = RateLimiter::new(Quota::per_second(10))
 //!     .algorithm(Algorithm::SlidingWindow)
 //!     .clock(&clock);
-//! let crowd = || (0..100).filter(|_| limiter.try_acquire().is_ok()).count();
+//! let admitted = || (0..100).filter(|_| limiter.try_acquire().is_ok()).count();
 //!
 //! clock.advance(Duration::from_millis(990));
-//! assert_eq!(crowd(), 10);
+//! assert_eq!(admitted(), 10);
 //! clock.advance(Duration::from_millis(10));
-//! assert_eq!(crowd(), 0);
-//! // By now half of them count no more, though all of them are 510 ms old.
+//! assert_eq!(admitted(), 0);
+//! // Half of them no longer count, though all of them are 510 ms old.
 //! clock.advance(Duration::from_millis(500));
-//! assert_eq!(crowd(), 5);
+//! assert_eq!(admitted(), 5);
 //! ```
 //!
 //! # SlidingLog
 //!
-//! Exactly `N` in any `T`, with nothing given away, by the times of the last `N`. So a crowd comes
-//! back as a crowd.
+//! Exactly `N` in any `T`, without giving up any of it, by the times of the last `N` calls. So a burst
+//! returns as a burst.
 //!
 //! ```
 //! use std::time::Duration;
@@ -211,34 +207,11 @@
 //! # Ok::<_, tollgate::AcquireError>(())
 //! ```
 //!
-//! # CompactLog
-//!
-//! As the [`SlidingLog`](self#slidinglog), with times of 4 bytes, in units of `⌈T / 2^29⌉`
-//! nanoseconds that are rounded up: of a day, 161 µs.
-//!
-//! ```
-//! use std::time::Duration;
-//! use tollgate::{Algorithm, Clock, Quota, RateLimiter};
-//!
-//! let clock = Clock::manual();
-//! let mails = RateLimiter::new(Quota::per_day(10_000))
-//!     .algorithm(Algorithm::CompactLog)
-//!     .clock(&clock);
-//! let day = Duration::from_secs(24 * 3600);
-//!
-//! clock.advance(Duration::from_nanos(1));
-//! mails.try_acquire_many(10_000)?;
-//! let after = mails.try_acquire().unwrap_err().retry_after().unwrap();
-//! assert!(after >= day && after <= day + Duration::from_micros(161));
-//! # Ok::<_, tollgate::AcquireError>(())
-//! ```
-//!
 //! # SubInterval
 //!
-//! Exactly `N` in any `T`, in a word: the period is cut into `k` parts, of which any time `T`
-//! touches at most `k + 1`, and each gets `⌊N/(k+1)⌋`. So more parts give smaller crowds, and more of
-//! the rate as far as `k + 1` divides `N`: of 10 a second, 4 parts let 8 through, 5 parts 5, and 9
-//! parts 9.
+//! At most `N` in any `T`, in a word: the period is divided into `k` parts, any time `T` touches at most
+//! `k + 1` of them, and each part gets `⌊N/(k+1)⌋`. More parts give smaller bursts, and more of the rate
+//! if `k + 1` divides `N`: of 10 a second, 4 parts admit 8, 5 parts 5, and 9 parts 9.
 //!
 //! ```
 //! use std::time::Duration;
@@ -259,9 +232,9 @@
 //!
 //! # LeakyBucket
 //!
-//! [`LeakyBucket`](crate::LeakyBucket) is a type of its own: a call joins its queue, which is let
-//! go evenly, or is refused if that is full. A [`RateLimiter`](crate::RateLimiter) without a burst,
-//! with [`max_waiters`](crate::RateLimiter::max_waiters), is the same.
+//! [`LeakyBucket`](crate::LeakyBucket) is a type of its own: a call joins its queue, which is released
+//! evenly, or is rejected if the queue is full. A [`RateLimiter`](crate::RateLimiter) without a burst and
+//! with [`max_waiters`](crate::RateLimiter::max_waiters) does the same.
 //!
 //! ```
 //! use std::future::Future;
@@ -277,14 +250,14 @@
 //! bucket.try_acquire()?;
 //! let mut second = pin!(bucket.acquire());
 //! assert!(second.as_mut().poll(&mut context).is_pending());
-//! let Poll::Ready(Err(refused)) = pin!(bucket.acquire()).poll(&mut context) else {
-//!     panic!("there is room for one");
+//! let Poll::Ready(Err(rejected)) = pin!(bucket.acquire()).poll(&mut context) else {
+//!     panic!("the queue has room for one");
 //! };
-//! assert_eq!(refused.kind(), ErrorKind::QueueFull);
+//! assert_eq!(rejected.kind(), ErrorKind::QueueFull);
 //!
 //! clock.advance(Duration::from_millis(100));
 //! let Poll::Ready(charge) = second.poll(&mut context) else {
-//!     panic!("it has not been let go");
+//!     panic!("it has not been released");
 //! };
 //! assert_eq!(charge?.at().as_nanos(), 100_000_000);
 //! # Ok::<_, tollgate::AcquireError>(())

@@ -1,4 +1,4 @@
-//! Where ticks come from, and who calls when one is due.
+//! [`Clock`]: where ticks come from, and which timer wakes waiters.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,17 +11,48 @@ use super::system;
 use super::tick::Tick;
 use super::timer::TIMER;
 
-/// What a rate limiter tells the time by, and is woken by.
+/// The clock of a rate limiter, and the timer that wakes its waiters.
 ///
-/// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the
-///   whole process, started when somebody first has to wait. It runs on any executor, wakes within
-///   a fraction of a millisecond, and does not depend on a runtime that is being driven.
-/// - `tokio` (feature `tokio`): tokio's time and timer, so that a test may pause and advance it.
-///   Its timer counts in milliseconds.
-/// - [`manual`](Self::manual): time that moves only when it is told to. No runtime is needed.
+/// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the whole
+///   process, which the first waiter starts. It works on any executor, wakes within a fraction of a
+///   millisecond, and does not depend on a runtime that is being driven.
+/// - `tokio` (feature `tokio`): tokio's time and timer, which a test can pause and advance. Its timer
+///   counts in milliseconds.
+/// - [`manual`](Self::manual): time that moves only when it is told to. It needs no runtime.
 ///
-/// With the feature `test-util`, a limiter for which no clock was chosen, and which is first used
-/// inside a tokio runtime, runs on tokio's time.
+/// With the feature `test-util`, a limiter without a chosen clock that is first used inside a tokio
+/// runtime runs on tokio's time. [`Clock::default`] is the clock of a limiter without a chosen one.
+///
+/// # In tests with paused time
+///
+/// `tokio::time::timeout` around a wait on the system clock returns `Elapsed` **at once** if tokio's time
+/// is paused, however short the wait: the wait needs real time, the runtime finds all its tasks idle, and
+/// then advances its paused time to the next timer, which is the timeout. Run the limiter on the runtime's
+/// time, by `Clock::tokio()` or the feature `test-util`; or give up the wait with its own `.timeout(..)`,
+/// which runs on the clock of the limiter.
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// use std::time::Duration;
+/// use tokio::time::timeout;
+/// use tollgate::{Clock, Quota, RateLimiter};
+///
+/// const TWO_HOURS: Duration = Duration::from_secs(7200);
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// // In a test: `#[tokio::test(start_paused = true)]`.
+/// let limiter = RateLimiter::new(Quota::per_hour(1)).clock(Clock::system());
+/// limiter.try_acquire()?;
+/// // Elapsed, without two hours having passed.
+/// assert!(timeout(TWO_HOURS, limiter.acquire()).await.is_err());
+///
+/// let limiter = RateLimiter::new(Quota::per_hour(1)).clock(Clock::tokio());
+/// limiter.try_acquire()?;
+/// assert!(timeout(TWO_HOURS, limiter.acquire()).await.is_ok());
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Examples
 ///
@@ -43,7 +74,7 @@ pub struct Clock(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// Not chosen: to be [resolved](Clock::resolved) at the first use.
+    /// Not chosen: [resolved](Clock::resolved) at the first use.
     Default,
     System,
     #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "there is none"))]
@@ -51,19 +82,19 @@ enum Kind {
     Manual(Arc<Manual>),
 }
 
-/// What the clock of the system reads.
+/// The counter of the system clock.
 #[derive(Clone, Copy)]
-pub(crate) struct Counter(&'static system::Counter);
+pub(crate) struct Counter(&'static system::SystemCounter);
 
 impl Counter {
-    /// Now.
+    /// Returns the current tick.
     #[inline(always)]
     pub(crate) fn now(self) -> Tick {
         self.0.now()
     }
 }
 
-/// An alarm that was set, to be unset.
+/// An entry of a timer, to be cancelled.
 pub(super) enum TimerEntry {
     System(Key),
     #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "there is none"))]
@@ -72,18 +103,25 @@ pub(super) enum TimerEntry {
 }
 
 impl Clock {
-    /// The time of the machine, and the timer thread of the process.
+    /// Returns the clock of the machine, with the timer thread of the process.
     ///
-    /// With the feature `tsc`, a default, it is read from the processor's counter, where that is
-    /// fit for it. That may run ahead of the time of the operating system by some 50 millionths,
-    /// and is set right when it is 10 ms behind, as after a suspension. It goes forward, unless the
-    /// machine sets its counter back: then it may go back by as much as it had been ahead.
+    /// # Accuracy
     ///
-    /// The first call in a process measures the counter, which takes some milliseconds, more on a
-    /// busy machine; to have that over with, call `Clock::system().now()` at the start.
+    /// With the feature `tsc`, a default, time is read from the processor's counter, where that is fit
+    /// for it. Each second, the next reader compares it with the operating system's clock. If they differ
+    /// by more than 50 millionths, the counter is measured anew, which takes two seconds or more in which
+    /// the operating system's clock is read, and its scale is corrected; a counter that is never steady is
+    /// given up. So a wrong scale is used for one second at most, as long as somebody reads the clock, and
+    /// what that second gained is kept as a lead. Time never goes back, and after a suspension it goes
+    /// forward to what the operating system says.
     ///
-    /// The thread calls wakers one after the other: one that blocks delays all limiters. A process
-    /// that was forked, and runs no other program, has no such thread, and must not wait.
+    /// The first call in a process measures the counter, which takes some milliseconds, more on a busy
+    /// machine. Call `Clock::system().now()` at the start to have that done.
+    ///
+    /// # The timer thread
+    ///
+    /// The thread calls wakers one after the other: one that blocks delays all limiters. A process that
+    /// was forked, and runs no other program, has no such thread, and must not wait.
     ///
     /// # Examples
     ///
@@ -96,7 +134,7 @@ impl Clock {
         Self(Kind::System)
     }
 
-    /// Time that stands still until it is [advanced](ManualClock::advance).
+    /// Creates a clock that stands still until it is [advanced](ManualClock::advance).
     ///
     /// # Examples
     ///
@@ -105,7 +143,7 @@ impl Clock {
         ManualClock::new()
     }
 
-    /// The one that is used when none was chosen.
+    /// The clock of a limiter without a chosen one, before it is resolved.
     pub(crate) const fn unchosen() -> Self {
         Self(Kind::Default)
     }
@@ -115,7 +153,7 @@ impl Clock {
         Self(Kind::Runtime(time))
     }
 
-    /// The one that this stands for, if it was not chosen.
+    /// Returns the clock that this stands for, if it was not chosen.
     pub(crate) fn resolved(&self) -> Self {
         match self.0 {
             Kind::Default => runtime::unchosen(),
@@ -123,18 +161,19 @@ impl Clock {
         }
     }
 
-    /// What the clock of the system reads, if it is that: to be kept by whoever asks often.
+    /// Returns the counter of the system clock, if it is that, to be kept by callers who read it often.
     pub(crate) fn counter(&self) -> Option<Counter> {
         matches!(self.0, Kind::System).then(|| Counter(system::counter()))
     }
 
-    /// Whether it is the time of tokio.
+    /// Returns whether it is tokio's time.
     pub(crate) fn is_of_runtime(&self) -> bool {
         matches!(self.0, Kind::Runtime(_))
     }
 
-    /// Now. Never earlier than an answer that the same thread had before, in one and the same
-    /// runtime if it is tokio's. On the system's clock, two threads may disagree by a microsecond or two.
+    /// Returns the current tick. It is never earlier than one that the same thread was given before, in
+    /// the same runtime if it is tokio's time. On the system clock, two threads may disagree by a
+    /// microsecond or two.
     #[inline]
     pub fn now(&self) -> Tick {
         match &self.0 {
@@ -143,7 +182,7 @@ impl Clock {
         }
     }
 
-    /// Has `waker` called once it is `due`. To be followed by [`catch_up`](Self::catch_up).
+    /// Wakes `waker` at `due`. To be followed by [`catch_up`](Self::catch_up).
     ///
     /// # Panics
     ///
@@ -158,15 +197,14 @@ impl Clock {
 }
 
 impl Clock {
-    /// Sees to it that it agrees with the operating system's, if it is the system's.
+    /// Compares the system clock with the operating system's, and corrects it.
     pub(crate) fn correct(&self) {
         if matches!(self.0, Kind::System | Kind::Default) {
-            system::correct();
+            system::counter().checked_now();
         }
     }
 
-    /// Calls whoever is due already, where nobody else does: on a clock that is moved by hand. Not
-    /// under a lock.
+    /// Wakes entries that are due already, where no thread does: on a manual clock. Not under a lock.
     pub(super) fn catch_up(&self) {
         if let Kind::Manual(manual) = &self.0 {
             manual.catch_up();
@@ -186,22 +224,22 @@ impl Kind {
 }
 
 impl TimerEntry {
-    /// Sees to it that it calls `waker`; it may be set anew for that.
+    /// Makes it wake `waker`, and sets it again if it has expired.
     pub(super) fn set_waker(&self, waker: &Waker) {
         match self {
             Self::System(key) => TIMER.set_waker(*key, waker),
-            // Only lines set these, and their wakers do not change.
+            // Only queues set these, and their wakers do not change.
             Self::Runtime(_) => {}
             Self::Manual(manual, key) => manual.set_waker(*key, waker),
         }
     }
 
-    /// Takes it back. Harmless if it has gone off.
+    /// Cancels it. Harmless if it has expired.
     pub(super) fn cancel(self) {
         match self {
-            Self::System(key) => TIMER.unset(key),
+            Self::System(key) => TIMER.cancel(key),
             Self::Runtime(alarm) => alarm.cancel(),
-            Self::Manual(manual, key) => manual.unset(key),
+            Self::Manual(manual, key) => manual.cancel(key),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Time that moves when it is told to.
 //!
-//! 1. `now` and the alarms are under one lock, which is never held while a waker is called, cloned
-//!    or dropped.
-//! 2. Time moves from one due alarm to the next, and stands still at each while its waker runs:
-//!    what is done there is done at that tick, and what it sets is waited for if it is due before
-//!    the end.
+//! 1. `now` and the entries are under one lock, which is never held while a waker is called, cloned or
+//!    dropped.
+//! 2. Time moves from one due entry to the next, and stands still at each while its waker runs. What the
+//!    waker does happens at that tick, and an entry that it sets is woken too if it is due before the
+//!    end.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::tick::Tick;
 use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// Time that stands still until it is [advanced](Self::advance), for tests and simulations. Made by
+/// A clock that stands still until it is [advanced](Self::advance), for tests and simulations. Made by
 /// [`Clock::manual`](crate::Clock::manual).
 ///
 /// Clones share one time. It needs no runtime.
@@ -51,9 +51,9 @@ pub(super) struct Manual(Mutex<State>);
 
 struct State {
     now: Tick,
-    /// Where the callers of `advance` together want it to be.
+    /// Where all calls of `advance` together end.
     target: Tick,
-    /// How many are moving it: they call also whom others set.
+    /// How many calls are advancing it: they wake also the entries that others set.
     movers: usize,
     queue: Queue,
 }
@@ -68,18 +68,18 @@ impl ManualClock {
         }))))
     }
 
-    /// Now.
+    /// Returns the current tick.
     pub fn now(&self) -> Tick {
         self.0.now()
     }
 
-    /// Moves time on by `duration`, from one due time to the next.
+    /// Advances time by `duration`, from one due tick to the next.
     ///
-    /// At each it stands still while those who are due are woken, in the order of their ticks and,
-    /// at one tick, in the order in which they began to wait. They are only woken: a task runs when
-    /// its executor runs it, which may be after this returns. Limiters, however, charge whom they
-    /// let go at its due tick. Whoever advances it further while it is being advanced, be it a
-    /// thread or somebody who is woken, moves the end for both.
+    /// Time stands still at each while the waiters that are due are woken, in the order of their ticks
+    /// and, at one tick, in the order in which they began to wait. They are only woken: a task runs when
+    /// its executor runs it, which may be after this returns. A limiter, however, charges a waiter at its
+    /// due tick. A call that advances time while another one does, on another thread or in a waker, moves
+    /// the end of both.
     ///
     /// # Examples
     ///
@@ -102,7 +102,7 @@ impl Manual {
     fn run_to<'a>(&'a self, mut state: MutexGuard<'a, State>, target: Tick) {
         state.movers += 1;
         loop {
-            // Somebody who was called may have moved time on, past what was set then.
+            // A waker may have advanced time past an entry that was set then.
             let until = target.max(state.now);
             let Some((due, waker)) = state.queue.pop_due(until) else {
                 break;
@@ -116,7 +116,7 @@ impl Manual {
         state.movers -= 1;
     }
 
-    /// Calls whoever is due already, unless somebody is at it: time may have moved past an alarm
+    /// Wakes the entries that are due already, unless another call does: time may have passed an entry
     /// before it was set.
     pub(super) fn catch_up(&self) {
         let state = lock(&self.0);
@@ -133,7 +133,7 @@ impl Manual {
     pub(super) fn set(&self, due: Tick, waker: Waker) -> Key {
         let mut state = lock(&self.0);
         let key = state.queue.key(due);
-        state.queue.put(key, waker);
+        state.queue.insert(key, waker);
         key
     }
 
@@ -143,11 +143,11 @@ impl Manual {
         }
         let waker = waker.clone();
         // The lock was a temporary, so the old waker is dropped after it.
-        let old = lock(&self.0).queue.put(key, waker);
+        let old = lock(&self.0).queue.insert(key, waker);
         drop(old);
     }
 
-    pub(super) fn unset(&self, key: Key) {
+    pub(super) fn cancel(&self, key: Key) {
         let waker = lock(&self.0).queue.remove(key);
         drop(waker);
     }

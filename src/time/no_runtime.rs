@@ -22,7 +22,7 @@ impl LastRuntime {
     }
 }
 
-/// The clock of a limiter for which none was chosen.
+/// Returns the clock of a limiter without a chosen one.
 pub(super) fn unchosen() -> Clock {
     Clock::system()
 }

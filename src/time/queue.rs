@@ -1,70 +1,70 @@
-//! Wakers in the order in which they are due. No lock and no clock: a timer keeps one under its
-//! lock, and calls and drops what it takes out of it after the lock.
+//! Wakers in the order in which they are due. It has no lock and no clock: a timer keeps it under a lock,
+//! and calls and drops the wakers that it takes out after the lock.
 
 use std::collections::BTreeMap;
 use std::task::Waker;
 
 use super::tick::Tick;
 
-/// An alarm that was set: when it is due, and a number of its own.
+/// The key of an entry: when it is due, and a number of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) due: Tick,
     number: u64,
 }
 
-/// Alarms, the earliest first; of those due at the same tick, the one first that was set first.
+/// Entries, the earliest first; of entries due at one tick, the one first that was set first.
 pub(super) struct Queue {
-    alarms: BTreeMap<Key, Waker>,
+    entries: BTreeMap<Key, Waker>,
     next: u64,
 }
 
 impl Queue {
     pub(super) const fn new() -> Self {
         Self {
-            alarms: BTreeMap::new(),
+            entries: BTreeMap::new(),
             next: 0,
         }
     }
 
-    /// Makes a key for an alarm that is yet to be [put](Self::put).
+    /// Makes a key for an entry that is yet to be [inserted](Self::insert).
     pub(super) fn key(&mut self, due: Tick) -> Key {
         let number = self.next;
         self.next += 1;
         Key { due, number }
     }
 
-    /// Puts an alarm in, and gives back the waker that it had.
-    pub(super) fn put(&mut self, key: Key, waker: Waker) -> Option<Waker> {
-        self.alarms.insert(key, waker)
+    /// Inserts an entry, and returns the waker that it had.
+    pub(super) fn insert(&mut self, key: Key, waker: Waker) -> Option<Waker> {
+        self.entries.insert(key, waker)
     }
 
-    /// Whether an alarm is there and wakes the same.
+    /// Returns whether an entry is there and wakes the same task.
     pub(super) fn will_wake(&self, key: Key, waker: &Waker) -> bool {
-        let there = self.alarms.get(&key);
+        let there = self.entries.get(&key);
         there.is_some_and(|there| there.will_wake(waker))
     }
 
-    /// Takes an alarm out.
+    /// Removes an entry.
     pub(super) fn remove(&mut self, key: Key) -> Option<Waker> {
-        self.alarms.remove(&key)
+        self.entries.remove(&key)
     }
 
-    /// The earliest alarm.
+    /// Returns the earliest entry.
     pub(super) fn first(&self) -> Option<Key> {
-        self.alarms.first_key_value().map(|(first, _)| *first)
+        self.entries.first_key_value().map(|(first, _)| *first)
     }
 
-    /// Takes out the earliest alarm, if it is due. One that is never due is not.
+    /// Removes the earliest entry if it is due. The last tick never comes.
     pub(super) fn pop_due(&mut self, now: Tick) -> Option<(Tick, Waker)> {
-        let first = self.alarms.first_entry()?;
+        let first = self.entries.first_entry()?;
         let due = first.key().due;
         (due <= now && !due.is_never()).then(|| (due, first.remove()))
     }
 
-    /// Takes out everything.
+    /// Removes all entries.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Waker> + use<> {
-        std::mem::take(&mut self.alarms).into_values()
+        std::mem::take(&mut self.entries).into_values()
     }
 }
 
@@ -79,11 +79,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_is_taken_in_the_order_of_its_ticks() {
+    fn pop_due_returns_entries_in_the_order_of_their_ticks() {
         let mut queue = Queue::new();
         for millis in [15, 5, 16, 10, 5] {
             let key = queue.key(tick(millis));
-            assert!(queue.put(key, Waker::noop().clone()).is_none());
+            assert!(queue.insert(key, Waker::noop().clone()).is_none());
         }
         let mut due = Vec::new();
         while let Some((at, _)) = queue.pop_due(tick(15)) {

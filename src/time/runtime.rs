@@ -1,10 +1,10 @@
 //! Tokio's time and timer.
 //!
-//! 1. Inside a runtime, time is that of the runtime, which may be paused; outside, that of the
-//!    machine, and alarms are those of the process.
-//! 2. An alarm is a task of the runtime in which it was set. It is not polled by whoever waits, so
-//!    it goes off as long as the runtime is driven. If the runtime is dropped before, the alarm
-//!    goes off at once, on the timer of the process: somebody elsewhere may wait for it.
+//! 1. Inside a runtime, time is the runtime's, which may be paused. Outside, it is the machine's, and
+//!    entries are those of the timer of the process.
+//! 2. An entry is a task of the runtime in which it was set. The waiter does not poll it, so it expires as
+//!    long as the runtime is driven. If the runtime is dropped before, the entry expires at once, on the
+//!    timer of the process: somebody elsewhere may wait for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -20,16 +20,16 @@ use super::system;
 use super::tick::Tick;
 use super::timer::TIMER;
 
-/// What tokio's ticks are counted from, or rather [`BEFORE`] it: a runtime may have been paused
-/// before this was first asked for.
+/// Tokio's ticks count from [`BEFORE`] this, because a runtime may have been paused before this was first
+/// read.
 static EPOCH: OnceLock<Instant> = OnceLock::new();
 
 /// A year.
 const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Clock {
-    /// Tokio's time, and its timer: inside of a runtime, that of the runtime, which a test may
-    /// pause and advance; elsewhere, that of the machine.
+    /// Returns tokio's clock and timer: inside a runtime, the time of the runtime, which a test can pause
+    /// and advance; elsewhere, the time of the machine.
     ///
     /// # A limiter that is used in several runtimes
     ///
@@ -70,33 +70,33 @@ impl Clock {
     }
 }
 
-/// The time of the runtime.
+/// The time of the current runtime.
 #[derive(Clone, Copy)]
 pub(super) struct Time(());
 
-/// An alarm that was set.
+/// An entry that was set.
 pub(super) enum Entry {
     Task(AbortHandle, Arc<AtomicBool>),
     System(Key),
 }
 
-/// Sees to it that an alarm whose runtime is gone goes off all the same.
-struct Heir {
+/// Wakes the waker of an entry whose runtime is dropped.
+struct WakeOnDrop {
     waker: Option<Waker>,
-    unset: Arc<AtomicBool>,
+    cancelled: Arc<AtomicBool>,
 }
 
-impl Drop for Heir {
+impl Drop for WakeOnDrop {
     fn drop(&mut self) {
         if let Some(waker) = self.waker.take() {
-            if !self.unset.load(Ordering::Relaxed) {
+            if !self.cancelled.load(Ordering::Relaxed) {
                 TIMER.set(system::now(), waker);
             }
         }
     }
 }
 
-/// The runtime that one is in.
+/// Returns the current runtime.
 pub(super) fn current() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
@@ -117,7 +117,7 @@ impl LastRuntime {
     }
 }
 
-/// The clock of a limiter for which none was chosen.
+/// Returns the clock of a limiter without a chosen one.
 #[cfg(feature = "test-util")]
 pub(super) fn unchosen() -> Clock {
     match current() {
@@ -126,7 +126,7 @@ pub(super) fn unchosen() -> Clock {
     }
 }
 
-/// The clock of a limiter for which none was chosen.
+/// Returns the clock of a limiter without a chosen one.
 #[cfg(not(feature = "test-util"))]
 pub(super) fn unchosen() -> Clock {
     Clock::system()
@@ -141,7 +141,7 @@ impl Time {
         Tick::after_epoch((BEFORE + after).saturating_sub(before))
     }
 
-    /// Has `waker` called once it is `due`.
+    /// Wakes `waker` at `due`.
     ///
     /// # Panics
     ///
@@ -150,20 +150,20 @@ impl Time {
         let away = due.saturating_since(self.now());
         clock::TimerEntry::Runtime(match Handle::try_current() {
             Ok(runtime) => {
-                // Made here, where its panic finds whoever waits, and not in the task.
+                // Made here, where its panic reaches the waiter, and not in the task.
                 let sleep = tokio::time::sleep(away);
-                let unset = Arc::new(AtomicBool::new(false));
-                let mut heir = Heir {
+                let cancelled = Arc::new(AtomicBool::new(false));
+                let mut guard = WakeOnDrop {
                     waker: Some(waker),
-                    unset: Arc::clone(&unset),
+                    cancelled: Arc::clone(&cancelled),
                 };
                 let task = runtime.spawn(async move {
                     sleep.await;
-                    if let Some(waker) = heir.waker.take() {
+                    if let Some(waker) = guard.waker.take() {
                         waker.wake();
                     }
                 });
-                Entry::Task(task.abort_handle(), unset)
+                Entry::Task(task.abort_handle(), cancelled)
             }
             Err(_) => Entry::System(TIMER.set(system::now().saturating_add(away), waker)),
         })
@@ -173,11 +173,11 @@ impl Time {
 impl Entry {
     pub(super) fn cancel(self) {
         match self {
-            Self::Task(task, unset) => {
-                unset.store(true, Ordering::Relaxed);
+            Self::Task(task, cancelled) => {
+                cancelled.store(true, Ordering::Relaxed);
                 task.abort();
             }
-            Self::System(key) => TIMER.unset(key),
+            Self::System(key) => TIMER.cancel(key),
         }
     }
 }

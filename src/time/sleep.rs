@@ -1,8 +1,8 @@
-//! Sleeping on the clock of whoever one waits for; if that has none, on tokio's timer inside a
-//! runtime, and on the timer of the process elsewhere.
+//! Sleeping on the clock of a throttle; if it has none, on tokio's timer inside a runtime, and on the
+//! timer of the process elsewhere.
 //!
-//! A sleep that finds itself polled outside of the runtime that it began in goes over to what is
-//! there, for the time that is left: the first runtime may be gone, and its timer with it.
+//! A sleep that is polled outside of the runtime that it began in moves to the timer that is there, for
+//! the time that is left: the first runtime may be gone, and its timer with it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -34,9 +34,8 @@ pin_project! {
 }
 
 impl Sleep {
-    /// Ready after `duration` on this clock, if there is one. `blocking` says that the poller
-    /// blocks its thread: then tokio's timer might be the one that it keeps from being driven, and
-    /// is not used.
+    /// Ready after `duration` on this clock, if there is one. `blocking` says that the poller blocks its
+    /// thread. Then tokio's timer is not used, because the poller may keep it from being driven.
     pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
         let clock = clock.filter(|clock| !clock.is_of_runtime());
         match (clock, current()) {
@@ -53,8 +52,8 @@ impl Sleep {
         }
     }
 
-    /// How much is left of a sleep on a timer that this poller cannot rely on: that of another
-    /// runtime, or of the one that it blocks.
+    /// Returns how much is left of a sleep on a timer that this poller cannot rely on: the timer of
+    /// another runtime, or of the one that it blocks.
     fn left_elsewhere(&self, blocking: bool) -> Option<Duration> {
         match self {
             Self::Tokio { sleep, runtime } if blocking || current() != Some(*runtime) => {

@@ -1,5 +1,4 @@
-//! Sleeping, where no runtime is known: on the clock of whoever one waits for, or that of the
-//! system.
+//! Sleeping where no runtime is known: on the clock of a throttle, or on the system clock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

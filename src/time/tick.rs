@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// A point in time: nanoseconds since the epoch of a [`Clock`](crate::Clock).
 ///
-/// Ticks of one clock can be compared, ticks of different clocks cannot. Saturates: the last tick,
-/// 584 years on, is never reached and so means never.
+/// Compare only ticks of one clock. Arithmetic saturates: the last tick, 584 years after the epoch, is
+/// never reached, and so means never.
 ///
 /// # Examples
 ///
@@ -23,34 +23,34 @@ use std::time::Duration;
 pub struct Tick(u64);
 
 impl Tick {
-    /// So many nanoseconds since the epoch of a clock, perhaps of another machine's.
+    /// Returns the tick so many nanoseconds after the epoch of a clock, perhaps of another machine.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The tick that is `duration` after the epoch.
+    /// Returns the tick that is `duration` after the epoch.
     pub(crate) fn after_epoch(duration: Duration) -> Self {
         Self(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Nanoseconds since the epoch of the clock.
+    /// Returns the nanoseconds since the epoch of the clock.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Whether it is the last one, which is never reached.
+    /// Returns whether it is the last one, which is never reached.
     pub(crate) const fn is_never(self) -> bool {
         self.0 == u64::MAX
     }
 
-    /// The tick that is `duration` later, or the last there is.
+    /// Returns the tick that is `duration` later, or the last tick.
     #[must_use]
     pub fn saturating_add(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(Self::after_epoch(duration).0))
     }
 
-    /// How long it is from `earlier` to this; zero if it is not later.
+    /// Returns the time from `earlier` to this tick; zero if this is not later.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_time_is_not_passed() {
+    fn saturating_add_at_the_end_stays_there() {
         let end = Tick::after_epoch(Duration::MAX);
         assert_eq!(end, Tick(u64::MAX));
         assert_eq!(end.saturating_add(Duration::from_nanos(1)), end);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn time_before_is_no_time() {
+    fn saturating_since_a_later_tick_is_zero() {
         let (one, three) = (Tick(1), Tick(3));
         assert_eq!(three.saturating_since(one), Duration::from_nanos(2));
         assert_eq!(one.saturating_since(three), Duration::ZERO);

@@ -1,18 +1,17 @@
-//! The timer of the process: wakers that are called when they are due.
+//! The timer of the process: it wakes wakers when they are due.
 //!
-//! One thread, started when the first alarm is set, and never ended. It depends on no runtime:
-//! whoever waits is woken, whether or not any executor is being polled at that moment.
-//!
-//! Invariants:
+//! It has one thread, which starts when the first entry is set and never ends. It depends on no runtime:
+//! waiters are woken whether or not an executor is being polled.
 //!
 //! 1. The queue is under one lock, which is never held while a waker is called, cloned or dropped.
-//! 2. The thread sleeps relatively, for as long as the earliest alarm is away by the clock, and
-//!    looks at the clock again when it wakes: waking early, late or for nothing does no harm.
-//! 3. An alarm that becomes the earliest notifies the thread under the lock, so the thread cannot
-//!    miss it between looking and sleeping. With nothing due it sleeps until then.
+//! 2. The thread sleeps relatively, for as long as the earliest entry is away. When it wakes, it compares
+//!    its clock with the operating system's before it looks at the queue, because the machine may have
+//!    been suspended or its counter set back meanwhile. Waking early, late or for nothing does no harm.
+//! 3. An entry that becomes the earliest notifies the thread under the lock, so the thread cannot miss it
+//!    between looking and sleeping. With an empty queue it sleeps until it is notified.
 //! 4. A waker that panics does not end the thread.
-//! 5. Sleeps end late. So the thread sleeps somewhat [shorter](super::oversleep), and gives way to
-//!    others until it is time.
+//! 5. Sleeps end late. So the thread sleeps somewhat [shorter](super::wake_latency), and yields its
+//!    processor until the deadline.
 //!
 //! The lock is a plain monitor, with nothing beside it that could be observed without it.
 
@@ -22,16 +21,23 @@ use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use super::oversleep::Oversleep;
+use super::counter::{CheckedCounter, Source};
 use super::queue::{Key, Queue};
 use super::system;
 use super::tick::Tick;
+use super::wake_latency::WakeLatency;
 use crate::panic::catch_waker_panic;
 
 /// The timer of the process.
-pub(super) static TIMER: Timer = Timer::new();
+pub(super) static TIMER: Timer = Timer {
+    state: Mutex::new(State {
+        queue: Queue::new(),
+        running: false,
+    }),
+    earlier: Condvar::new(),
+};
 
-/// Alarms, and the thread that fires them.
+/// Entries, and the thread that wakes them.
 pub(super) struct Timer {
     state: Mutex<State>,
     earlier: Condvar,
@@ -43,17 +49,7 @@ struct State {
 }
 
 impl Timer {
-    const fn new() -> Self {
-        Self {
-            state: Mutex::new(State {
-                queue: Queue::new(),
-                running: false,
-            }),
-            earlier: Condvar::new(),
-        }
-    }
-
-    /// Sets an alarm.
+    /// Sets an entry that wakes `waker` at `due`.
     ///
     /// # Panics
     ///
@@ -61,36 +57,34 @@ impl Timer {
     pub(super) fn set(&'static self, due: Tick, waker: Waker) -> Key {
         let mut state = self.lock();
         let key = state.queue.key(due);
-        self.put(state, key, waker);
+        self.insert(state, key, waker);
         key
     }
 
-    /// Sees to it that an alarm calls `waker`; sets it anew if it has gone off.
+    /// Makes an entry wake `waker`; sets it again if it has expired.
     ///
     /// # Panics
     ///
     /// If the thread cannot be started.
     pub(super) fn set_waker(&'static self, key: Key, waker: &Waker) {
-        let state = self.lock();
-        if state.queue.will_wake(key, waker) {
+        if self.lock().queue.will_wake(key, waker) {
             return;
         }
-        drop(state);
-        // Cloned without the lock; if the alarm goes off in between, it is set anew.
+        // Cloned without the lock; if the entry expires in between, it is set again.
         let waker = waker.clone();
-        self.put(self.lock(), key, waker);
+        self.insert(self.lock(), key, waker);
     }
 
-    /// Takes an alarm back. Harmless if it has gone off.
-    pub(super) fn unset(&self, key: Key) {
+    /// Cancels an entry. Harmless if it has expired.
+    pub(super) fn cancel(&self, key: Key) {
         let waker = self.lock().queue.remove(key);
         // The lock was a temporary, so the waker is dropped after it.
         drop(waker);
     }
 
-    /// Puts an alarm into the queue, and sees to it that the thread runs and knows.
-    fn put(&'static self, mut state: MutexGuard<'static, State>, key: Key, waker: Waker) {
-        let old = state.queue.put(key, waker);
+    /// Inserts an entry, and makes sure that the thread runs and knows.
+    fn insert(&'static self, mut state: MutexGuard<'static, State>, key: Key, waker: Waker) {
+        let old = state.queue.insert(key, waker);
         if state.queue.first() == Some(key) {
             self.earlier.notify_one();
         }
@@ -113,7 +107,7 @@ impl Timer {
             let stranded = state.queue.take_all();
             drop(state);
             drop(own);
-            // Whoever relied on this thread meanwhile is woken to try for itself.
+            // Waiters that relied on this thread meanwhile are woken to try for themselves.
             for waker in stranded {
                 catch_waker_panic(|| waker.wake());
             }
@@ -122,65 +116,107 @@ impl Timer {
     }
 
     fn run(&self) {
-        let mut due = Vec::new();
-        let mut oversleep = Oversleep::new();
-        let mut last = Tick::default();
         precise_sleeps();
+        let mut schedule = Schedule::new();
+        let mut due = Vec::new();
         let mut state = self.lock();
         loop {
-            system::correct();
-            let now = system::now();
-            while let Some((_, waker)) = state.queue.pop_due(now) {
-                due.push(waker);
-            }
-            if !due.is_empty() {
-                last = now;
-                drop(state);
-                for waker in due.drain(..) {
-                    // The panic hook reports it; there is nobody else to tell.
-                    catch_waker_panic(|| waker.wake());
+            let step = schedule.next_step(&mut state.queue, system::counter(), &mut due);
+            state = match step {
+                Step::Wake => {
+                    drop(state);
+                    for waker in due.drain(..) {
+                        // The panic hook reports it; there is nobody else to tell.
+                        catch_waker_panic(|| waker.wake());
+                    }
+                    self.lock()
                 }
-                state = self.lock();
-                continue;
-            }
-            let first = state.queue.first();
-            state = match first {
-                None => self
+                Step::Wait => self
                     .earlier
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner),
-                Some(first) => match oversleep
-                    .nap(first.due.saturating_since(now), now.saturating_since(last))
-                {
-                    Some(nap) => self.sleep(state, now, nap, &mut oversleep),
-                    None => {
-                        // So near that to sleep would be to oversleep.
-                        drop(state);
-                        thread::yield_now();
-                        self.lock()
+                Step::Sleep(duration) => {
+                    let slept = self.earlier.wait_timeout(state, duration);
+                    let (state, slept) = slept.unwrap_or_else(PoisonError::into_inner);
+                    if slept.timed_out() {
+                        schedule.slept(duration, system::now());
                     }
-                },
+                    state
+                }
+                Step::Yield => {
+                    drop(state);
+                    thread::yield_now();
+                    self.lock()
+                }
             };
         }
     }
 
-    fn sleep<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        now: Tick,
-        nap: Duration,
-        oversleep: &mut Oversleep,
-    ) -> MutexGuard<'a, State> {
-        let wait = self.earlier.wait_timeout(state, nap);
-        let (state, wait) = wait.unwrap_or_else(PoisonError::into_inner);
-        if wait.timed_out() {
-            oversleep.learn(system::now().saturating_since(now.saturating_add(nap)));
-        }
-        state
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the thread does next. It has no lock and no thread of its own, so it can be tested on any clock.
+struct Schedule {
+    latency: WakeLatency,
+    /// When the thread last looked at the clock.
+    now: Tick,
+    /// When it last woke an entry.
+    last_batch: Tick,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    /// Wake the wakers that are due.
+    Wake,
+    /// Wait for an entry.
+    Wait,
+    /// Sleep, or until an earlier entry is set.
+    Sleep(Duration),
+    /// Stay awake: the deadline is nearer than a sleep is exact.
+    Yield,
+}
+
+impl Schedule {
+    fn new() -> Self {
+        Self {
+            latency: WakeLatency::new(),
+            now: Tick::default(),
+            last_batch: Tick::default(),
+        }
+    }
+
+    /// Reads the clock, and moves the wakers that are due out of the queue.
+    fn next_step<S: Source>(
+        &mut self,
+        queue: &mut Queue,
+        counter: &CheckedCounter<S>,
+        due: &mut Vec<Waker>,
+    ) -> Step {
+        self.now = counter.checked_now();
+        while let Some((_, waker)) = queue.pop_due(self.now) {
+            due.push(waker);
+        }
+        if !due.is_empty() {
+            self.last_batch = self.now;
+            return Step::Wake;
+        }
+        let Some(first) = queue.first() else {
+            return Step::Wait;
+        };
+        let away = first.due.saturating_since(self.now);
+        let since = self.now.saturating_since(self.last_batch);
+        match self.latency.sleep_for(away, since) {
+            Some(duration) => Step::Sleep(duration),
+            None => Step::Yield,
+        }
+    }
+
+    /// Records that a sleep of `duration` has ended.
+    fn slept(&mut self, duration: Duration, now: Tick) {
+        let planned = self.now.saturating_add(duration);
+        self.latency.record(now.saturating_since(planned));
     }
 }
 
@@ -201,6 +237,7 @@ mod tests {
     use std::task::Wake;
     use std::time::Duration;
 
+    use super::super::counter_tests::{Fake, NANO_PER_COUNT, SECOND};
     use super::*;
 
     /// Says its name when it is woken, and then panics if it is to.
@@ -231,18 +268,18 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_before_the_one_that_is_slept_for_goes_off_in_time() {
+    fn set_before_the_entry_that_is_slept_for_wakes_first() {
         let (sender, woken) = channel();
         let far = TIMER.set(in_millis(3_600_000), waker(1, false, &sender));
         let near = in_millis(1);
         TIMER.set(near, waker(2, false, &sender));
         assert_eq!(woken.recv(), Ok(2));
         assert!(system::now() >= near);
-        TIMER.unset(far);
+        TIMER.cancel(far);
     }
 
     #[test]
-    fn a_waker_that_panics_does_not_end_the_thread() {
+    fn set_after_a_waker_that_panicked_wakes() {
         let (sender, woken) = channel();
         TIMER.set(in_millis(0), waker(1, true, &sender));
         assert_eq!(woken.recv(), Ok(1));
@@ -251,23 +288,54 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_that_was_unset_keeps_no_waker() {
+    fn cancel_drops_the_waker() {
         let (sender, woken) = channel();
         let never = Tick::after_epoch(Duration::MAX);
-        let alarm = TIMER.set(never, waker(1, false, &sender));
-        TIMER.set_waker(alarm, &waker(2, false, &sender));
-        TIMER.unset(alarm);
-        TIMER.unset(alarm);
+        let entry = TIMER.set(never, waker(1, false, &sender));
+        TIMER.set_waker(entry, &waker(2, false, &sender));
+        TIMER.cancel(entry);
+        TIMER.cancel(entry);
         drop(sender);
         assert!(woken.recv().is_err());
     }
 
     #[test]
-    fn an_alarm_that_went_off_can_be_set_anew() {
+    fn set_waker_after_expiry_sets_the_entry_again() {
         let (sender, woken) = channel();
-        let alarm = TIMER.set(in_millis(0), waker(1, false, &sender));
+        let entry = TIMER.set(in_millis(0), waker(1, false, &sender));
         assert_eq!(woken.recv(), Ok(1));
-        TIMER.set_waker(alarm, &waker(2, false, &sender));
+        TIMER.set_waker(entry, &waker(2, false, &sender));
         assert_eq!(woken.recv(), Ok(2));
+    }
+
+    /// Found as a mutant: a timer that never compares its clock. The machine comes back from a
+    /// suspension of an hour with a counter that was set back.
+    #[test]
+    fn next_step_after_a_suspension_wakes_what_is_due() {
+        let fake = Fake::new(NANO_PER_COUNT, 7);
+        let counter = fake.counter();
+        let (mut queue, mut due) = (Queue::new(), Vec::new());
+        let mut schedule = Schedule::new();
+        fake.advance(SECOND / 2);
+        assert_eq!(
+            schedule.next_step(&mut queue, &counter, &mut due),
+            Step::Wait
+        );
+        let hour = Duration::from_secs(3600);
+        let key = queue.key(counter.now().saturating_add(hour));
+        queue.insert(key, Waker::noop().clone());
+        let early = Duration::from_micros(50);
+        let step = schedule.next_step(&mut queue, &counter, &mut due);
+        assert_eq!(step, Step::Sleep(hour - early));
+        fake.suspend(3601 * SECOND);
+        fake.set_back(SECOND / 4);
+        // By the counter alone it is earlier than before.
+        let step = schedule.next_step(&mut queue, &counter, &mut due);
+        assert_eq!((step, due.len()), (Step::Wake, 1));
+        due.clear();
+        assert_eq!(
+            schedule.next_step(&mut queue, &counter, &mut due),
+            Step::Wait
+        );
     }
 }

@@ -55,7 +55,7 @@ every!(IsThrottle is false for
 every!(IsUnpin is true for Acquire<&'static Semaphore>, AcquireOwned);
 
 every!(IsThrottle is true for Gate, &'static Gate, Arc<Gate>);
-every!(IsUnpin is true for gate::Acquire<&'static Gate>, gate::Acquire<Gate>);
+every!(IsUnpin is true for gate::Acquire<&'static Gate>, gate::AcquireOwned);
 
 #[test]
 fn a_semaphore_may_be_a_static() {

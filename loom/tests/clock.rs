@@ -1,0 +1,106 @@
+//! The counter that is compared with the operating system's clock, with two threads: the file of the
+//! crate itself, with loom's primitives in place of the standard library's.
+
+#![cfg(tollgate_loom)]
+// The threads of a model are not threads: loom asks for no `Send`.
+#![allow(clippy::arc_with_non_send_sync)]
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64 as Nanos;
+
+use loom::thread;
+
+#[path = "../../src/time/counter.rs"]
+mod counter;
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../src/time/tick.rs"]
+mod tick;
+
+mod atomics {
+    pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
+    pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+    pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+        mutex.lock().unwrap()
+    }
+}
+
+use atomics::Ordering;
+use counter::{CheckedCounter, Source, scale_of};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Four counts a nanosecond. Time is no part of the model, and passes where a thread says.
+struct Machine(Nanos);
+
+impl Source for &Machine {
+    fn raw(&self) -> u64 {
+        4 * self.0.load(Ordering::SeqCst)
+    }
+
+    fn os_nanos(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+fn model(run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(run);
+}
+
+/// With an estimate that is an eighth too large.
+fn fast() -> (&'static Machine, Arc<CheckedCounter<&'static Machine>>) {
+    let machine: &Machine = Box::leak(Box::new(Machine(Nanos::new(0))));
+    let counter = CheckedCounter::new(machine, scale_of(9, 32));
+    (machine, Arc::new(counter))
+}
+
+/// The segment is abandoned, its scale is measured twice, and the next one begins.
+fn corrects(machine: &Machine, counter: &CheckedCounter<&Machine>) {
+    for _ in 0..3 {
+        machine.0.fetch_add(SECOND, Ordering::SeqCst);
+        counter.now();
+    }
+}
+
+/// A reader never combines a start with the scale of another segment, and never goes back.
+#[test]
+fn now_while_a_segment_is_replaced_goes_forward_and_is_right() {
+    model(|| {
+        let (machine, counter) = fast();
+        let other = Arc::clone(&counter);
+        let corrector = thread::spawn(move || corrects(machine, &other));
+        let mut last = 0;
+        for _ in 0..3 {
+            let least = machine.os_nanos();
+            let now = counter.now().as_nanos();
+            // What the first second gained, and what one read can be off.
+            let most = machine.os_nanos() + SECOND / 8 + 1000;
+            assert!(last <= now && least <= now + 1000 && now <= most);
+            last = now;
+        }
+        corrector.join().unwrap();
+        assert!(counter.now().as_nanos() >= last);
+    });
+}
+
+/// Two that find the limit at once: both answers are right, and one segment begins.
+#[test]
+fn now_of_two_at_the_limit_goes_forward() {
+    model(|| {
+        let (machine, counter) = fast();
+        let other = Arc::clone(&counter);
+        let threads = thread::spawn(move || corrects(machine, &other));
+        corrects(machine, &counter);
+        let before = counter.now().as_nanos();
+        threads.join().unwrap();
+        assert!(counter.now().as_nanos() >= before);
+        machine.0.fetch_add(SECOND / 2, Ordering::SeqCst);
+        let (begin, end) = (counter.now().as_nanos(), {
+            machine.0.fetch_add(SECOND / 4, Ordering::SeqCst);
+            counter.now().as_nanos()
+        });
+        assert!((end - begin).abs_diff(SECOND / 4) <= 20_000);
+    });
+}

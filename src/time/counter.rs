@@ -1,0 +1,305 @@
+//! A counter that is read as a clock, and compared with the clock of the operating system.
+//!
+//! A counter of the processor takes a third of the time of the operating system's clock. But its scale
+//! is measured when a process starts, and an interruption at that moment makes it wrong by a tenth or
+//! more; a machine that is suspended or moved may have another counter afterwards. So:
+//!
+//! 1. Time is made of *segments*. In each a tick is `(raw - start) * scale`. One word names the segment:
+//!    it is the start, and its lowest bits are the number of a slot that has the scale and the
+//!    limit. A slot is written once, before the word is published, and only its limit changes later. So
+//!    a reader never combines parts of two segments, with two loads and no lock.
+//! 2. A segment is used up to its limit, one second after the last comparison. A reader beyond it (or
+//!    before the start: the counter was set back) takes the lock and compares. A scale that is wrong by
+//!    more than [`TOLERANCE`] is therefore used for one second, of which somebody reads the end.
+//! 3. When they disagree, the operating system is asked, under the lock, until two intervals in a row of
+//!    a second each have measured the same scale. Then a new segment begins. There are slots for
+//!    [`MEASUREMENTS`] of these; a counter that needs more is never used again.
+//! 4. Ticks never go back. A segment that is abandoned ends where its limit is lowered to, and what the
+//!    operating system says is moved ahead by a *lead* if it is behind that end. All reads of the
+//!    operating system happen under the lock until the next segment begins, which it does at what the
+//!    last of them said, or later.
+//! 5. A comparison needs a [sample](Sample) of both clocks at one moment. It reads the counter before
+//!    and after, so it knows how sharp it is; one that was interrupted is not judged by.
+//!
+//! The lock is a leaf. Two threads may still disagree by a microsecond or two, because a processor may
+//! read its counter ahead of what comes before it.
+
+use super::atomics::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
+use super::tick::Tick;
+
+/// Where the counter and the time of the operating system come from.
+pub(super) trait Source {
+    /// Reads the counter. Only differences have a meaning.
+    fn raw(&self) -> u64;
+
+    /// Returns nanoseconds by the operating system's clock since the source was made. Never goes back.
+    fn os_nanos(&self) -> u64;
+}
+
+/// A clock on a counter.
+pub(super) struct CheckedCounter<S> {
+    source: S,
+    /// The start of the segment, or [`ASK_OS`].
+    segment: AtomicU64,
+    /// By slot: nanoseconds a count, times 2^[`SHIFT`].
+    scales: [AtomicU64; SLOTS],
+    /// By slot: counts since the start at which the segment has to be compared again.
+    limits: [AtomicU64; SLOTS],
+    /// The lead over the operating system, once the counter is never used again; before, [`UNDECIDED`].
+    final_lead: AtomicU64,
+    check: Mutex<Check>,
+}
+
+/// What the lock guards.
+struct Check {
+    /// The beginning of the interval that is compared or measured next.
+    last: Sample,
+    /// The slots that have been used.
+    used: u64,
+    /// While the operating system is asked: how far ticks are ahead of it.
+    lead: u64,
+    /// While the operating system is asked: the scale in the interval before this one.
+    measured: Option<u64>,
+}
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy)]
+struct Sample {
+    raw: u64,
+    os: u64,
+    /// How many counts after `raw` it may have been at most.
+    width: u64,
+}
+
+/// The slots, of which the last has a limit of 0 and belongs to [`ASK_OS`].
+const SLOTS: usize = 64;
+
+/// The bits of a start that are the number of its slot, so that a start is up to 63 counts early.
+const SLOT_BITS: u64 = SLOTS as u64 - 1;
+
+/// How many scales are measured before the counter is given up.
+const MEASUREMENTS: u64 = SLOTS as u64 - 2;
+
+/// In place of a start: every reader takes the lock.
+const ASK_OS: u64 = u64::MAX;
+const UNDECIDED: u64 = u64::MAX;
+
+/// The bits of a scale behind the point. The counter of an x86 processor is faster than one count a
+/// nanosecond, and the upper half of a product is the cheapest. Elsewhere a count is up to 64 ns.
+const SHIFT: u32 = if cfg!(target_arch = "x86_64") { 64 } else { 58 };
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The part of a second, or of a longer interval, by which the clocks may differ: 50 millionths.
+const TOLERANCE: u64 = 20_000;
+
+/// The part of that by which a sample may be blurred.
+const SHARP: u64 = 8;
+
+/// How often a sample is tried.
+const TRIES: u32 = 4;
+
+/// Returns the scale of so many nanoseconds in so many counts, if there is one.
+pub(super) const fn scale_of(nanos: u64, counts: u64) -> Option<u64> {
+    if counts == 0 {
+        return None;
+    }
+    let scale = ((nanos as u128) << SHIFT) / counts as u128;
+    if scale == 0 || scale > u64::MAX as u128 {
+        return None;
+    }
+    Some(scale as u64)
+}
+
+#[inline(always)]
+fn scaled(counts: u64, scale: u64) -> u64 {
+    ((u128::from(counts) * u128::from(scale)) >> SHIFT) as u64
+}
+
+/// The least counts that come to so many nanoseconds.
+fn counts_of(nanos: u64, scale: u64) -> u64 {
+    (u128::from(nanos) << SHIFT).div_ceil(u128::from(scale)) as u64
+}
+
+#[inline(always)]
+fn slot_of(start: u64) -> usize {
+    (start & SLOT_BITS) as usize
+}
+
+fn agree(one: u64, other: u64, of: u64) -> bool {
+    one.abs_diff(other) <= of / TOLERANCE
+}
+
+impl<S: Source> CheckedCounter<S> {
+    /// With a first estimate of the scale; `None` if the counter is not to be used.
+    pub(super) fn new(source: S, scale: Option<u64>) -> Self {
+        let slots = || std::array::from_fn(|_| AtomicU64::new(0));
+        let counter = Self {
+            source,
+            segment: AtomicU64::new(ASK_OS),
+            scales: slots(),
+            limits: slots(),
+            final_lead: AtomicU64::new(if scale.is_some() { UNDECIDED } else { 0 }),
+            check: Mutex::new(Check {
+                last: Sample {
+                    raw: 0,
+                    os: 0,
+                    width: 0,
+                },
+                used: 0,
+                lead: 0,
+                measured: None,
+            }),
+        };
+        if let Some(scale) = scale {
+            let mut check = lock(&counter.check);
+            check.last = counter.sample();
+            counter.begin_segment(&mut check, scale);
+        }
+        counter
+    }
+
+    /// Returns the current tick.
+    #[inline(always)]
+    pub(super) fn now(&self) -> Tick {
+        // Pairs with the release in `begin_segment`: the slot is seen as it was written.
+        let start = self.segment.load(Ordering::Acquire);
+        let slot = slot_of(start);
+        let counts = self.source.raw().wrapping_sub(start);
+        if counts < self.limits[slot].load(Ordering::Relaxed) {
+            Tick::from_nanos(scaled(counts, self.scales[slot].load(Ordering::Relaxed)))
+        } else {
+            self.checked_now()
+        }
+    }
+
+    /// Returns the current tick after a comparison with the operating system's clock.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn checked_now(&self) -> Tick {
+        // Pairs with the release in `measure`.
+        let final_lead = self.final_lead.load(Ordering::Acquire);
+        if final_lead != UNDECIDED {
+            return Tick::from_nanos(self.source.os_nanos().saturating_add(final_lead));
+        }
+        let check = lock(&self.check);
+        // Only written under the lock.
+        let start = self.segment.load(Ordering::Relaxed);
+        if start == ASK_OS {
+            self.measure(check)
+        } else {
+            self.compare(check, start)
+        }
+    }
+
+    /// Compares the segment with the operating system's clock, and abandons it if they disagree.
+    fn compare(&self, mut check: MutexGuard<'_, Check>, start: u64) -> Tick {
+        let slot = slot_of(start);
+        let scale = self.scales[slot].load(Ordering::Relaxed);
+        let limit = self.limits[slot].load(Ordering::Relaxed);
+        let sample = self.sample();
+        let elapsed = sample.os.saturating_sub(check.last.os);
+        let counted = sample.raw.checked_sub(check.last.raw);
+        let agrees = counted.is_some_and(|counts| {
+            let interval = elapsed.max(SECOND);
+            !sample.is_sharp(interval, scale) || agree(scaled(counts, scale), elapsed, interval)
+        });
+        if agrees {
+            if elapsed >= SECOND && sample.is_sharp(SECOND, scale) {
+                check.last = sample;
+            }
+            let counts = sample.raw.wrapping_sub(start);
+            let next = counts.saturating_add(counts_of(SECOND, scale));
+            self.limits[slot].store(next, Ordering::Relaxed);
+            return Tick::from_nanos(scaled(counts, scale));
+        }
+        // First the limit, then the end: who has not seen it read the counter before.
+        self.limits[slot].store(0, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let end = match counted {
+            Some(_) => limit.min(self.source.raw().wrapping_sub(start)),
+            None => limit,
+        };
+        let os = self.source.os_nanos();
+        check.lead = scaled(end, scale).saturating_sub(os);
+        check.measured = counted
+            .filter(|_| elapsed >= SECOND)
+            .and_then(|counts| scale_of(elapsed, counts));
+        check.last = sample;
+        self.segment.store(ASK_OS, Ordering::Relaxed);
+        Tick::from_nanos(os.saturating_add(check.lead))
+    }
+
+    /// Reads the operating system's clock, and measures the scale of the counter at the end of each
+    /// second.
+    fn measure(&self, mut check: MutexGuard<'_, Check>) -> Tick {
+        let os = self.source.os_nanos();
+        if os.saturating_sub(check.last.os) < SECOND {
+            return Tick::from_nanos(os.saturating_add(check.lead));
+        }
+        let sample = self.sample();
+        let now = Tick::from_nanos(sample.os.saturating_add(check.lead));
+        let elapsed = sample.os.saturating_sub(check.last.os);
+        let counts = sample.raw.checked_sub(check.last.raw);
+        let scale = counts.and_then(|counts| scale_of(elapsed, counts));
+        if !scale.is_none_or(|scale| sample.is_sharp(elapsed, scale)) {
+            return now;
+        }
+        check.last = sample;
+        let measured = std::mem::replace(&mut check.measured, scale);
+        match (scale, measured) {
+            (Some(scale), Some(measured)) if agree(scale, measured, scale) => {
+                self.begin_segment(&mut check, scale);
+            }
+            _ if check.used < MEASUREMENTS => check.used += 1,
+            _ => self.final_lead.store(check.lead, Ordering::Release),
+        }
+        now
+    }
+
+    /// Begins a segment at the last sample, with what the operating system said then and the lead.
+    fn begin_segment(&self, check: &mut Check, scale: u64) {
+        let Sample { raw, os, .. } = check.last;
+        let number = check.used;
+        if number > MEASUREMENTS {
+            return self.final_lead.store(check.lead, Ordering::Release);
+        }
+        check.used += 1;
+        let start = raw.wrapping_sub(counts_of(os.saturating_add(check.lead), scale));
+        // Some counts earlier, so that it has the number of the slot.
+        let start = start.wrapping_sub(start.wrapping_sub(number) & SLOT_BITS);
+        let limit = raw
+            .wrapping_sub(start)
+            .saturating_add(counts_of(SECOND, scale));
+        let slot = slot_of(start);
+        self.scales[slot].store(scale, Ordering::Relaxed);
+        self.limits[slot].store(limit, Ordering::Relaxed);
+        // Pairs with the acquire in `now`.
+        self.segment.store(start, Ordering::Release);
+    }
+
+    /// Reads both clocks some times, and takes the sample with the least in between.
+    fn sample(&self) -> Sample {
+        let once = || {
+            let raw = self.source.raw();
+            let os = self.source.os_nanos();
+            let width = self.source.raw().wrapping_sub(raw);
+            Sample { raw, os, width }
+        };
+        let mut best = once();
+        for _ in 1..TRIES {
+            let next = once();
+            if next.width < best.width {
+                best = next;
+            }
+        }
+        best
+    }
+}
+
+impl Sample {
+    /// Whether it is sharp enough to judge an interval.
+    fn is_sharp(&self, interval: u64, scale: u64) -> bool {
+        scaled(self.width, scale) <= interval / TOLERANCE / SHARP
+    }
+}
