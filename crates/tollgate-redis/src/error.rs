@@ -149,32 +149,11 @@ impl StoreError {
             Self::Script
         }
     }
-
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Timeout => "no answer before the deadline, perhaps charged",
-            Self::Disconnected => "the connection was lost, perhaps charged",
-            Self::Unavailable => "there is no connection",
-            Self::BreakerOpen => "it is left alone for a moment after several failures",
-            Self::TooManyClients => "the server takes no more clients",
-            Self::ReadOnly => "the server takes no writes",
-            Self::Loading => "the server is still loading, or busy",
-            Self::OutOfMemory => "the server has no memory left",
-            Self::ClusterDown => "a part of the cluster is missing",
-            Self::CrossSlot => "the keys are not in one slot",
-            Self::TryAgain => "the keys are being moved",
-            Self::WrongType => "a key holds something else",
-            Self::Script => "a script failed",
-            Self::Forbidden => "the server does not let this client do this",
-            Self::Misconfigured => "the address cannot be used",
-            Self::NoRuntime => "the runtime is gone",
-        }
-    }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        f.write_str(ALL[*self as usize].1)
     }
 }
 
@@ -183,29 +162,36 @@ impl Error for StoreError {}
 /// An error of the kind [`Store`](tollgate::ErrorKind::Store) that has this one as its source.
 impl From<StoreError> for AcquireError {
     fn from(error: StoreError) -> Self {
-        use StoreError::*;
         // The source of an error is a reference.
-        static ALL: [StoreError; 16] = [
-            Timeout,
-            Disconnected,
-            Unavailable,
-            BreakerOpen,
-            TooManyClients,
-            ReadOnly,
-            Loading,
-            OutOfMemory,
-            ClusterDown,
-            CrossSlot,
-            TryAgain,
-            WrongType,
-            Script,
-            Forbidden,
-            Misconfigured,
-            NoRuntime,
-        ];
-        Self::store(&ALL[error as usize])
+        Self::store(&ALL[error as usize].0)
     }
 }
+
+/// All errors in their order, and their texts.
+static ALL: [(StoreError, &str); 16] = {
+    use StoreError::*;
+    [
+        (Timeout, "no answer before the deadline, perhaps charged"),
+        (Disconnected, "the connection was lost, perhaps charged"),
+        (Unavailable, "there is no connection"),
+        (BreakerOpen, "the breaker is open after several failures"),
+        (TooManyClients, "the server takes no more clients"),
+        (ReadOnly, "the server takes no writes"),
+        (Loading, "the server is still loading, or busy"),
+        (OutOfMemory, "the server has no memory left"),
+        (ClusterDown, "a part of the cluster is missing"),
+        (CrossSlot, "the keys are not in one slot"),
+        (TryAgain, "the keys are being moved"),
+        (WrongType, "a key holds something else"),
+        (Script, "a script failed"),
+        (
+            Forbidden,
+            "the server does not permit this client to do this",
+        ),
+        (Misconfigured, "the address cannot be used"),
+        (NoRuntime, "the runtime is gone"),
+    ]
+};
 
 #[cfg(test)]
 mod tests {
@@ -213,11 +199,8 @@ mod tests {
 
     #[test]
     fn acquire_error_from_each_has_it_as_its_source() {
-        for error in [
-            StoreError::Timeout,
-            StoreError::TryAgain,
-            StoreError::NoRuntime,
-        ] {
+        for (index, (error, _)) in ALL.into_iter().enumerate() {
+            assert_eq!(error as usize, index);
             let refused = AcquireError::from(error);
             let source = refused.source().and_then(|source| source.downcast_ref());
             assert_eq!(source, Some(&error));

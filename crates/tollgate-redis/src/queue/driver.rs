@@ -8,7 +8,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::Poll;
 
 use tollgate::{AcquireError, ErrorKind};
@@ -27,17 +27,6 @@ pub(super) enum Driven {
     ByTask,
 }
 
-/// What is to be done for the driver, without the lock.
-#[derive(Default)]
-#[must_use]
-pub(crate) struct Start {
-    /// The number by which the caller polls the driver, if it does.
-    pub(super) number: Option<u64>,
-    /// The driver, to be spawned. A runtime that is gone drops it at once.
-    pub(super) task: Option<Running>,
-    pub(super) notifies: bool,
-}
-
 struct Driver<L: Limit> {
     shared: Arc<Shared<L>>,
     is_done: bool,
@@ -45,16 +34,18 @@ struct Driver<L: Limit> {
 
 impl<L: Limit> Shared<L> {
     /// Sees to it that a driver runs: in place if the caller will poll it, and nobody else waits.
-    pub(crate) fn drive(self: &Arc<Self>, state: &mut State<L>, in_place: bool) -> Start {
-        let mut start = Start {
-            notifies: state.asleep,
-            ..Start::default()
-        };
+    /// Releases the lock. Returns the number by which the caller polls the driver, if it does.
+    pub(crate) fn drive(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State<L>>,
+        in_place: bool,
+    ) -> Option<u64> {
+        let (mut number, mut task) = (None, None);
         match state.driven {
             Driven::ByTask => {}
             Driven::InPlace => {
                 state.driven = Driven::ByTask;
-                start.task = self.slot.hand_over(None);
+                task = self.slot.hand_over(None);
             }
             Driven::No => {
                 let driver = Driver {
@@ -69,25 +60,32 @@ impl<L: Limit> Shared<L> {
                 } else {
                     Err(driver)
                 } {
-                    Ok(number) => {
-                        state.driven = Driven::InPlace;
-                        start.number = Some(number);
-                    }
-                    Err(driver) => {
-                        state.driven = Driven::ByTask;
-                        start.task = Some(driver);
-                    }
+                    Ok(slot) => number = Some(slot),
+                    Err(driver) => task = Some(driver),
                 }
+                state.driven = match number {
+                    Some(_) => Driven::InPlace,
+                    None => Driven::ByTask,
+                };
             }
         }
-        start
+        let is_asleep = state.asleep;
+        drop(state);
+        if let Some(driver) = task {
+            // A runtime that is gone drops it at once.
+            self.spawn(driver);
+        }
+        if is_asleep {
+            self.notify();
+        }
+        number
     }
 
     fn next(self: &Arc<Self>) -> Next<L::Batch> {
         self.change(|state| {
             self.refuse_leaving(state);
             let next = L::next(self, state);
-            if next.is_end() {
+            if matches!(next, Next::End) {
                 // Under the lock: the next waiter starts another driver.
                 state.driven = Driven::No;
             }
@@ -113,12 +111,6 @@ impl<L: Limit> Shared<L> {
             L::on_leave(own, waiter);
             Some(Err(error))
         });
-    }
-}
-
-impl<B> Next<B> {
-    fn is_end(&self) -> bool {
-        matches!(self, Self::End)
     }
 }
 

@@ -4,6 +4,7 @@
 //! 1. The lock is never held while a future waits, a caller is woken, or a task is spawned.
 //! 2. Lock order: the state, then the [slot](super::driver_slot) of the driver.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
@@ -13,7 +14,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 use tollgate::AcquireError;
 
-use super::driver::{Driven, Running, Start};
+use super::driver::{Driven, Running};
 use super::driver_slot::DriverSlot;
 use super::wait_queue::{WaitQueue, Waiter};
 use crate::store::Store;
@@ -27,6 +28,8 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
     type State: Send;
     /// What the driver does next.
     type Batch: Send;
+
+    fn key(&self) -> &str;
 
     /// The permit of a call that costs nothing.
     fn free_permit() -> Self::Permit;
@@ -161,18 +164,6 @@ impl<L: Limit> Shared<L> {
         drop(self.tasks.spawn_on(task, self.store.runtime()));
     }
 
-    /// Starts or notifies the driver, without the lock. Returns the number by which the caller polls
-    /// the driver, if it does.
-    pub(crate) fn start(&self, start: Start) -> Option<u64> {
-        if let Some(driver) = start.task {
-            self.spawn(driver);
-        }
-        if start.notifies {
-            self.notify();
-        }
-        start.number
-    }
-
     /// Polls the driver with that number. Returns whether it stays in its slot.
     pub(super) fn poll_driver(&self, number: u64, context: &mut Context<'_>) -> bool {
         if !self.store.is_inside() {
@@ -199,5 +190,14 @@ impl<L: Limit> Shared<L> {
         if let Some(driver) = driver {
             self.spawn(driver);
         }
+    }
+}
+
+impl<L: Limit> fmt::Debug for Shared<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("key", &self.limit.key())
+            .field("waiting", &self.state().queue.len())
+            .finish_non_exhaustive()
     }
 }

@@ -66,10 +66,6 @@ pub(super) enum Batch {
 }
 
 impl Rate {
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-
     fn has_ended(&self, state: &State) -> bool {
         let abandoned = self.abandoned.load(std::sync::atomic::Ordering::Acquire);
         state.closed || abandoned && state.queue.is_empty()
@@ -120,6 +116,10 @@ impl queue::Limit for Rate {
     type Request = ();
     type State = RateState;
     type Batch = Batch;
+
+    fn key(&self) -> &str {
+        &self.key
+    }
 
     fn free_permit() -> Charge {
         Charge::open(0, Source::Nobody)
@@ -291,13 +291,10 @@ impl Shared {
         let Some(prefetch) = &self.limit.prefetch else {
             return Vec::new();
         };
-        let (rest, start) = {
-            let state = &mut *self.state();
-            let rest = state.own.batches.put_back(prefetch, end, n);
-            // A driver has to see that they are not held for too long.
-            (rest, self.drive(state, false))
-        };
-        self.start(start);
+        let state = self.state();
+        let rest = state.own.batches.put_back(prefetch, end, n);
+        // A driver has to see that they are not held for too long.
+        self.drive(state, false);
         rest
     }
 

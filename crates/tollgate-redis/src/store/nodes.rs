@@ -99,7 +99,7 @@ impl Nodes {
             };
             progress.stage = Stage::Unsent(StoreError::Unavailable);
             let mut node = self.asides.connection(&address).await?;
-            if !progress.is_wanted() {
+            if !progress.wanted.get() {
                 break;
             }
             progress.stage = Stage::Sent(number);

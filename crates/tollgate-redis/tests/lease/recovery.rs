@@ -8,7 +8,7 @@ use tollgate::ErrorKind;
 use tollgate_redis::Semaphore;
 
 use super::look::{KEY, members, score, semaphore, until, until_free};
-use crate::support::runtime;
+use crate::support::on_server;
 use crate::support::server::Server;
 
 /// Enough for a server to start again in, also on a slow machine.
@@ -21,9 +21,8 @@ fn strict(server: &Server, permits: usize) -> Semaphore {
 }
 
 #[test]
-fn holders_assert_their_leases_again_before_anybody_new_is_admitted() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
+    on_server(async |server| {
         let holder = strict(&server, 3).grace(Duration::ZERO);
         let leases = [
             holder.acquire().await.unwrap(),
@@ -75,9 +74,8 @@ fn holders_assert_their_leases_again_before_anybody_new_is_admitted() {
 }
 
 #[test]
-fn the_first_use_of_a_server_is_delayed_and_that_of_a_key_is_not() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_on_a_new_server_is_delayed_but_not_on_a_new_key() {
+    on_server(async |server| {
         let ttl = Duration::from_millis(1_500);
         let store = server.store();
         let first = Semaphore::new(&store, "{a}:one", 1).ttl(ttl);
@@ -97,9 +95,8 @@ fn the_first_use_of_a_server_is_delayed_and_that_of_a_key_is_not() {
 }
 
 #[test]
-fn fencing_rises_when_all_was_lost() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn fencing_after_a_loss_of_data_rises() {
+    on_server(async |server| {
         let holder = semaphore(&server.store(), 1);
         let mut before = 0;
         for _ in 0..3 {
@@ -114,9 +111,8 @@ fn fencing_rises_when_all_was_lost() {
 }
 
 #[test]
-fn what_was_flushed_is_asserted_again() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn renew_after_flushall_asserts_again() {
+    on_server(async |server| {
         let ttl = Duration::from_secs(2);
         let holder = strict(&server, 2).ttl(ttl).grace(Duration::ZERO);
         let lease = holder.acquire_many(2).await.unwrap();
@@ -138,9 +134,8 @@ fn what_was_flushed_is_asserted_again() {
 }
 
 #[test]
-fn all_but_the_sentinel_expires_by_itself() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn keys_without_use_expire_except_the_sentinel() {
+    on_server(async |server| {
         let ttl = Duration::from_secs(60);
         let semaphore = semaphore(&server.store(), 1).ttl(ttl);
         let _held = semaphore.acquire().await.unwrap();

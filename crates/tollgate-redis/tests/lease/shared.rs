@@ -7,13 +7,11 @@ use std::time::Duration;
 use tollgate_redis::Store;
 
 use super::look::{KEY, PATIENT, members, semaphore, tickets, until, until_free};
-use crate::support::runtime;
-use crate::support::server::Server;
+use crate::support::{on_server, runtime};
 
 #[test]
-fn no_more_than_the_permits_are_held_by_many() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_by_many_holds_at_most_the_permits() {
+    on_server(async |server| {
         let all = [
             server.store().deadline(PATIENT),
             server.store().deadline(PATIENT),
@@ -52,9 +50,8 @@ fn no_more_than_the_permits_are_held_by_many() {
 }
 
 #[test]
-fn fencing_rises_from_holder_to_holder() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn fencing_of_later_holders_rises() {
+    on_server(async |server| {
         let all = [
             server.store().deadline(PATIENT),
             server.store().deadline(PATIENT),
@@ -80,9 +77,8 @@ fn fencing_rises_from_holder_to_holder() {
 }
 
 #[test]
-fn tickets_are_served_in_order_over_processes() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_over_processes_is_in_ticket_order() {
+    on_server(async |server| {
         let all = [
             server.store().deadline(PATIENT),
             server.store().deadline(PATIENT),
@@ -112,9 +108,8 @@ fn tickets_are_served_in_order_over_processes() {
 }
 
 #[test]
-fn the_ticket_of_a_dead_waiter_expires() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn ticket_of_a_dead_waiter_expires() {
+    on_server(async |server| {
         let live = semaphore(&server.store().deadline(PATIENT), 1);
         let held = live.acquire().await.unwrap();
         // Another process waits, and is gone.
@@ -136,9 +131,8 @@ fn the_ticket_of_a_dead_waiter_expires() {
 }
 
 #[test]
-fn asking_again_gives_the_same_lease() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_repeated_after_a_lost_reply_gives_the_same_lease() {
+    on_server(async |server| {
         let store = server.store().deadline(Duration::from_millis(300));
         let semaphore = semaphore(&store, 5);
         semaphore.available().await.unwrap();
@@ -162,9 +156,8 @@ fn asking_again_gives_the_same_lease() {
 }
 
 #[test]
-fn what_was_perhaps_granted_is_given_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_that_failed_gives_back_what_was_perhaps_granted() {
+    on_server(async |server| {
         let store = server.store().deadline(Duration::from_millis(30));
         let semaphore = semaphore(&store, 5);
         semaphore.available().await.unwrap();
@@ -178,9 +171,8 @@ fn what_was_perhaps_granted_is_given_back() {
 }
 
 #[test]
-fn tickets_that_were_lost_keep_their_numbers() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn ticket_lost_on_the_server_keeps_its_number() {
+    on_server(async |server| {
         let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
         let held = semaphore.acquire().await.unwrap();
         let all = |command: &str, arguments: &[&str]| -> redis::Value {
