@@ -6,10 +6,8 @@
 //!    several waiters, or the driver has to sleep, it is a task.
 //! 3. If the driver is dropped, with its runtime, all waiters are refused.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
-use std::task::Poll;
 
 use tollgate::{AcquireError, ErrorKind};
 
@@ -18,7 +16,7 @@ use crate::error::StoreError;
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Who runs the driver.
+/// Who was to run the driver when it started, or since it was handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Driven {
     No,
@@ -40,45 +38,37 @@ impl<L: Limit> Shared<L> {
         mut state: MutexGuard<'_, State<L>>,
         in_place: bool,
     ) -> Option<u64> {
-        let (mut number, mut task) = (None, None);
-        match state.driven {
-            Driven::ByTask => {}
-            Driven::InPlace => {
-                state.driven = Driven::ByTask;
-                task = self.slot.hand_over(None);
-            }
+        let driven = std::mem::replace(&mut state.driven, Driven::ByTask);
+        let task = match driven {
+            Driven::ByTask => None,
+            Driven::InPlace => self.slot.hand_over(None),
             Driven::No => {
                 let driver = Driver {
                     shared: Arc::clone(self),
                     is_done: false,
                 };
                 let driver: Running = Box::pin(driver.run());
-                let in_place =
-                    in_place && self.limit.is_driven_in_place() && self.store.is_inside();
+                let in_place = in_place && self.store.is_inside();
                 match if in_place {
                     self.slot.put(driver)
                 } else {
                     Err(driver)
                 } {
-                    Ok(slot) => number = Some(slot),
-                    Err(driver) => task = Some(driver),
+                    Ok(number) => {
+                        state.driven = Driven::InPlace;
+                        return Some(number);
+                    }
+                    Err(driver) => Some(driver),
                 }
-                state.driven = match number {
-                    Some(_) => Driven::InPlace,
-                    None => Driven::ByTask,
-                };
             }
-        }
-        let is_asleep = state.asleep;
+        };
         drop(state);
-        if let Some(driver) = task {
+        match task {
             // A runtime that is gone drops it at once.
-            self.spawn(driver);
+            Some(driver) => self.spawn(driver),
+            None => self.notify(),
         }
-        if is_asleep {
-            self.notify();
-        }
-        number
+        None
     }
 
     fn next(self: &Arc<Self>) -> Next<L::Batch> {
@@ -89,7 +79,6 @@ impl<L: Limit> Shared<L> {
                 // Under the lock: the next waiter starts another driver.
                 state.driven = Driven::No;
             }
-            state.asleep = matches!(next, Next::Sleep(_));
             next
         })
     }
@@ -142,12 +131,7 @@ impl<L: Limit> Driver<L> {
         if in_place {
             // Handed over as soon as this poll ends.
             drop(self.shared.slot.hand_over(None));
-            let mut is_first = true;
-            poll_fn(|_| match std::mem::take(&mut is_first) {
-                true => Poll::Pending,
-                false => Poll::Ready(()),
-            })
-            .await;
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -42,11 +42,6 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
         None
     }
 
-    /// Whether the first waiter may poll the driver, which otherwise is a task.
-    fn is_driven_in_place(&self) -> bool {
-        true
-    }
-
     /// What to know about a newcomer, or why it is refused.
     fn join(&self, state: &State<Self>, newcomer: Newcomer) -> Result<Self::Request, AcquireError>;
 
@@ -102,8 +97,6 @@ pub(crate) struct State<L: Limit> {
     /// Permits to be given back without the lock.
     pub(crate) abandoned: Vec<L::Permit>,
     pub(super) driven: Driven,
-    /// The driver sleeps until a time, or until it is notified.
-    pub(super) asleep: bool,
 }
 
 impl<L: Limit> Shared<L> {
@@ -117,7 +110,6 @@ impl<L: Limit> Shared<L> {
                 closed: false,
                 abandoned: Vec::new(),
                 driven: Driven::No,
-                asleep: false,
             }),
             slot: DriverSlot::new(),
             notify: Notify::new(),
@@ -179,15 +171,7 @@ impl<L: Limit> Shared<L> {
 
     /// Makes the driver with that number a task, unless it is one.
     pub(super) fn hand_over(&self, number: u64) {
-        let driver = {
-            let state = &mut *self.state();
-            let driver = self.slot.hand_over(Some(number));
-            if driver.is_some() && state.driven == Driven::InPlace {
-                state.driven = Driven::ByTask;
-            }
-            driver
-        };
-        if let Some(driver) = driver {
+        if let Some(driver) = self.slot.hand_over(Some(number)) {
             self.spawn(driver);
         }
     }

@@ -139,11 +139,6 @@ impl queue::Limit for Rate {
         Some(prefetch.charge(cost, taken))
     }
 
-    fn is_driven_in_place(&self) -> bool {
-        // While tokens are held, a task has to give them back in time.
-        self.prefetch.is_none()
-    }
-
     fn join(&self, state: &State, newcomer: queue::Newcomer) -> Result<(), AcquireError> {
         let (queue, now, options) = (&state.queue, newcomer.now, &self.options);
         if let Some(wait) = state.own.wait(queue, newcomer.cost, now) {
@@ -182,7 +177,7 @@ impl queue::Limit for Rate {
         let costs: Vec<u64> = queue.costs().take(most).collect();
         let queued = costs
             .iter()
-            .fold(0_u64, |sum, cost| sum.saturating_add(*cost));
+            .fold(0, |sum: u64, cost| sum.saturating_add(*cost));
         let prefetch = rate.prefetch.as_ref();
         let refill = prefetch.and_then(|it| own.batches.refill_for(it, queued));
         Next::Run(match refill {

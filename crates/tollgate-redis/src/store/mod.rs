@@ -280,12 +280,6 @@ impl Store {
         drop(self.shared.runtime.spawn(task));
     }
 
-    /// When the breaker admits the next call for a key, if not now.
-    pub(crate) fn again(&self, key: &str) -> Option<Instant> {
-        let shared = &*self.shared;
-        shared.breaker.until(shared.link.part(key))
-    }
-
     /// Sleeps on the runtime, wherever this is polled.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
         let sleep = async move { tokio::time::sleep(time).await };
