@@ -6,7 +6,7 @@
 //!    last granted or renewed it, less a margin. On the server it expires later: one ttl after that
 //!    call was executed.
 //! 3. From that time on the lease is lost, whatever a later reply says. Callers who ask and the task
-//!    that prolongs read the clock under the same lock, so no caller is told otherwise later.
+//!    that prolongs read the clock under the same lock, so their answers never contradict each other.
 //! 4. If the task is dropped, with its runtime, nothing renews any more, and the lease is lost.
 
 use std::fmt;

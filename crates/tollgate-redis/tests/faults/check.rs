@@ -18,10 +18,10 @@ fn check_of_a_server_without_persistence_warns() {
     on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         assert_eq!(store.check().await, Ok(vec![Warning::NotPersistent]));
-        run(&server, &["CONFIG", "SET", "save", "3600 1"]);
+        run(server, &["CONFIG", "SET", "save", "3600 1"]);
         assert_eq!(store.check().await, Ok(Vec::new()));
-        run(&server, &["CONFIG", "SET", "save", ""]);
-        run(&server, &["CONFIG", "SET", "appendonly", "yes"]);
+        run(server, &["CONFIG", "SET", "save", ""]);
+        run(server, &["CONFIG", "SET", "appendonly", "yes"]);
         assert_eq!(store.check().await, Ok(Vec::new()));
     });
 }

@@ -12,7 +12,7 @@ fn acquire_dropped_in_flight_gives_back_its_charge() {
         let store = server.store().deadline(PATIENT);
         let limiter = limiter(&store, 10).await;
         let calls = store.calls();
-        drop(begin(&server, &store, limiter.acquire_many(4)).await);
+        drop(begin(server, &store, limiter.acquire_many(4)).await);
         server.go_on();
         // The call, and the one that gives back.
         until(async || store.calls() >= calls + 2).await;
@@ -26,7 +26,7 @@ fn acquire_dropped_by_the_first_of_a_request_serves_the_others() {
     on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limiter = limiter(&store, 10).await;
-        let leader = begin(&server, &store, limiter.acquire_many(5)).await;
+        let leader = begin(server, &store, limiter.acquire_many(5)).await;
         let mut followers: Vec<_> = (0..3).map(|_| limiter.acquire()).collect();
         for follower in &mut followers {
             assert!(waits(follower).await);
@@ -47,7 +47,7 @@ fn acquire_dropped_by_another_of_a_request_gives_back_and_serves_the_others() {
     on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limiter = limiter(&store, 10).await;
-        let leader = begin(&server, &store, limiter.acquire()).await;
+        let leader = begin(server, &store, limiter.acquire()).await;
         let mut followers: Vec<_> = (1..=3).map(|cost| limiter.acquire_many(cost)).collect();
         for follower in &mut followers {
             assert!(waits(follower).await);
@@ -130,9 +130,9 @@ fn limit_set_acquire_dropped_in_flight_gives_back_its_charges() {
         for tries in [true, false] {
             let calls = store.calls();
             if tries {
-                drop(begin(&server, &store, limits.try_acquire_many(4)).await);
+                drop(begin(server, &store, limits.try_acquire_many(4)).await);
             } else {
-                drop(begin(&server, &store, limits.acquire_many(4)).await);
+                drop(begin(server, &store, limits.acquire_many(4)).await);
             }
             server.go_on();
             until(async || store.calls() >= calls + 2).await;
@@ -140,7 +140,7 @@ fn limit_set_acquire_dropped_in_flight_gives_back_its_charges() {
         }
         // Who gives back, and leaves, has given back.
         let charges = limits.acquire_many(4).await.unwrap();
-        drop(begin(&server, &store, limits.refund(charges)).await);
+        drop(begin(server, &store, limits.refund(charges)).await);
         server.go_on();
         until(async || free().await == 10).await;
     });

@@ -95,7 +95,7 @@ fn acquire_in_a_partition_ends_and_says_what_may_be_charged() {
 #[test]
 fn acquire_with_lost_replies_charges_at_most_the_calls() {
     on_server(async |server| {
-        let (proxy, store, limiter) = behind_proxy(&server, 1000).await;
+        let (proxy, store, limiter) = behind_proxy(server, 1000).await;
         proxy.set(Mode::DropReplies);
         let calls = store.calls();
         let error = ends(limiter.acquire()).await.unwrap_err();
@@ -109,7 +109,7 @@ fn acquire_with_lost_replies_charges_at_most_the_calls() {
 #[test]
 fn acquire_on_a_half_open_connection_reconnects() {
     on_server(async |server| {
-        let (proxy, _, limiter) = behind_proxy(&server, 1000).await;
+        let (proxy, _, limiter) = behind_proxy(server, 1000).await;
         let accepted = proxy.accepted();
         proxy.set(Mode::HalfOpen);
         let error = ends(limiter.acquire()).await.unwrap_err();
@@ -124,7 +124,7 @@ fn acquire_on_a_half_open_connection_reconnects() {
 #[test]
 fn acquire_in_a_partition_follows_each_fallback() {
     on_server(async |server| {
-        let (proxy, store, _) = behind_proxy(&server, 10).await;
+        let (proxy, store, _) = behind_proxy(server, 10).await;
         let open = RateLimiter::new(&store, "open", slow(10)).fallback(Fallback::FailOpen);
         let local =
             RateLimiter::new(&store, "local", slow(10)).fallback(Fallback::Local { share: 2 });

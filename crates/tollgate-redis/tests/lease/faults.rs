@@ -27,12 +27,12 @@ fn lease_held_beyond_its_ttl_renews_itself() {
         let ttl = Duration::from_secs(3);
         let semaphore = semaphore(&server.store(), 2).ttl(ttl);
         let lease = semaphore.acquire_many(2).await.unwrap();
-        let first = score(&server, lease.id()).unwrap();
+        let first = score(server, lease.id()).unwrap();
         // For longer than it would have lasted.
         let longer = first + ttl.as_micros() as f64;
-        until(async || score(&server, lease.id()).unwrap() > longer).await;
+        until(async || score(server, lease.id()).unwrap() > longer).await;
         let other = format!("{}:1", lease.id());
-        assert!(score(&server, &other).unwrap() > first);
+        assert!(score(server, &other).unwrap() > first);
         assert!(!lease.is_lost() && !lease.token().is_cancelled());
         assert_eq!(semaphore.available().await.unwrap(), 0);
     });

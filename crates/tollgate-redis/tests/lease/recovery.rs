@@ -23,7 +23,7 @@ fn strict(server: &Server, permits: usize) -> Semaphore {
 #[test]
 fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
     on_server(async |server| {
-        let holder = strict(&server, 3).grace(Duration::ZERO);
+        let holder = strict(server, 3).grace(Duration::ZERO);
         let leases = [
             holder.acquire().await.unwrap(),
             holder.acquire().await.unwrap(),
@@ -37,7 +37,7 @@ fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
 
         let admitted = Arc::new(AtomicUsize::new(0));
         for _ in 0..3 {
-            let (newcomer, admitted) = (strict(&server, 3), Arc::clone(&admitted));
+            let (newcomer, admitted) = (strict(server, 3), Arc::clone(&admitted));
             let ids = leases.each_ref().map(|lease| lease.id().to_owned());
             let address = server.address();
             tokio::spawn(async move {
@@ -59,14 +59,14 @@ fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
                 drop(lease);
             });
         }
-        let refused = strict(&server, 3).try_acquire().await.unwrap_err();
+        let refused = strict(server, 3).try_acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoPermits);
         until(async || admitted.load(Ordering::SeqCst) == 1).await;
         // Until another one could have been admitted, were there room.
-        let first = score(&server, leases[0].id()).unwrap();
-        until(async || score(&server, leases[0].id()).unwrap() > first).await;
+        let first = score(server, leases[0].id()).unwrap();
+        until(async || score(server, leases[0].id()).unwrap() > first).await;
         assert_eq!(admitted.load(Ordering::SeqCst), 1);
-        assert_eq!(members(&server, KEY), 3);
+        assert_eq!(members(server, KEY), 3);
         for lease in &leases {
             assert!(!lease.is_lost());
         }
@@ -114,14 +114,14 @@ fn fencing_after_a_loss_of_data_rises() {
 fn renew_after_flushall_asserts_again() {
     on_server(async |server| {
         let ttl = Duration::from_secs(2);
-        let holder = strict(&server, 2).ttl(ttl).grace(Duration::ZERO);
+        let holder = strict(server, 2).ttl(ttl).grace(Duration::ZERO);
         let lease = holder.acquire_many(2).await.unwrap();
         let _: () = redis::cmd("FLUSHALL")
             .query(&mut server.connection())
             .unwrap();
-        let newcomer = strict(&server, 2).ttl(ttl);
+        let newcomer = strict(server, 2).ttl(ttl);
         let waiting = tokio::spawn(newcomer.acquire());
-        until(async || score(&server, lease.id()).is_some()).await;
+        until(async || score(server, lease.id()).is_some()).await;
         until(async || newcomer.waiting() == 1 && !waiting.is_finished()).await;
         let fencing = lease.fencing();
         assert!(!lease.is_lost());
@@ -141,7 +141,7 @@ fn keys_without_use_expire_except_the_sentinel() {
         let _held = semaphore.acquire().await.unwrap();
         let waiting = semaphore.clone();
         let _waiting = tokio::spawn(async move { waiting.acquire().await });
-        until(async || members(&server, "{jobs}:tickets") == 1).await;
+        until(async || members(server, "{jobs}:tickets") == 1).await;
         let life = |key: &str| -> i64 {
             let mut command = redis::cmd("PTTL");
             command.arg(key).query(&mut server.connection()).unwrap()

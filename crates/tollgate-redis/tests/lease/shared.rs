@@ -94,7 +94,7 @@ fn acquire_over_processes_is_in_ticket_order() {
                 let lease = semaphore.acquire_many(n).await.unwrap();
                 order.lock().unwrap().push((lease.fencing(), index));
             }));
-            until(async || tickets(&server) == index + 1).await;
+            until(async || tickets(server) == index + 1).await;
         }
         drop(held);
         for task in tasks {
@@ -119,14 +119,14 @@ fn ticket_of_a_dead_waiter_expires() {
             let dying = semaphore(&Store::new(&address).unwrap(), 1);
             dying.acquire().await
         });
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         other.shutdown_background();
         drop(waiting);
 
         let second = tokio::spawn(live.acquire());
         drop(held);
         drop(second.await.unwrap().unwrap());
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
     });
 }
 
@@ -143,7 +143,7 @@ fn acquire_repeated_after_a_lost_reply_gives_the_same_lease() {
         until(async || store.calls() == before + 2).await;
         server.go_on();
         let lease = acquire.await.unwrap().unwrap();
-        assert_eq!((lease.count(), members(&server, KEY)), (2, 2));
+        assert_eq!((lease.count(), members(server, KEY)), (2, 2));
         let kept: u64 = redis::cmd("HGET")
             .arg("{jobs}:fences")
             .arg(lease.id())
@@ -151,7 +151,7 @@ fn acquire_repeated_after_a_lost_reply_gives_the_same_lease() {
             .unwrap();
         assert_eq!(kept, lease.fencing());
         lease.release().await.unwrap();
-        assert_eq!(members(&server, KEY), 0);
+        assert_eq!(members(server, KEY), 0);
     });
 }
 
@@ -166,14 +166,16 @@ fn acquire_that_failed_gives_back_what_was_perhaps_granted() {
         server.go_on();
         // Both calls are executed, and then the release.
         until(async || store.calls() >= 4 && semaphore.available().await == Ok(5)).await;
-        until(async || members(&server, KEY) == 0).await;
+        until(async || members(server, KEY) == 0).await;
     });
 }
 
 #[test]
 fn ticket_lost_on_the_server_keeps_its_number() {
     on_server(async |server| {
+        // Tickets last for 40 polls, which is longer than a machine pauses.
         let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
+        let semaphore = semaphore.poll(Duration::from_millis(100));
         let held = semaphore.acquire().await.unwrap();
         let all = |command: &str, arguments: &[&str]| -> redis::Value {
             let mut command = redis::cmd(command);
@@ -183,11 +185,11 @@ fn ticket_lost_on_the_server_keeps_its_number() {
         let mut tasks = Vec::new();
         for index in 0..3 {
             tasks.push(tokio::spawn(semaphore.acquire()));
-            until(async || tickets(&server) == index + 1).await;
+            until(async || tickets(server) == index + 1).await;
         }
         let numbers = all("ZRANGE", &["0", "-1", "WITHSCORES"]);
         all("DEL", &["{jobs}:ends"]);
-        until(async || tickets(&server) == 3).await;
+        until(async || tickets(server) == 3).await;
         assert_eq!(all("ZRANGE", &["0", "-1", "WITHSCORES"]), numbers);
         drop(held);
         for task in tasks {

@@ -40,15 +40,15 @@ fn acquire_that_fails_leaves_no_ticket() {
         let lease = holder.acquire().await.unwrap();
         let (store, semaphore) = behind(&proxy).await;
         let waiter = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         cut_off(&proxy, &store, &semaphore).await;
         // It is asked for at once.
         semaphore.set_permits(1);
         let refused = waiter.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Store);
-        assert_eq!(tickets(&server), 1);
+        assert_eq!(tickets(server), 1);
         proxy.set(Mode::Pass);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
         // So it is in nobody's way.
         lease.release().await.unwrap();
         drop(holder.try_acquire().await.unwrap());
@@ -65,13 +65,13 @@ fn acquire_dropped_without_a_server_leaves_no_ticket() {
             .unwrap();
         let (store, semaphore) = behind(&proxy).await;
         let waiter = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         cut_off(&proxy, &store, &semaphore).await;
         waiter.abort();
         until(async || semaphore.waiting() == 0).await;
-        assert_eq!(tickets(&server), 1);
+        assert_eq!(tickets(server), 1);
         proxy.set(Mode::Pass);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
     });
 }
 

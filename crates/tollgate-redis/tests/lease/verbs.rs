@@ -24,11 +24,11 @@ fn acquire_and_release_hold_and_return_permits() {
         let second = semaphore.acquire().await.unwrap();
         assert!(second.fencing() > first.fencing());
         assert!(!first.is_lost() && !first.token().is_cancelled());
-        assert_eq!((first.count(), members(&server, KEY)), (1, 2));
+        assert_eq!((first.count(), members(server, KEY)), (1, 2));
         assert_eq!(semaphore.available().await.unwrap(), 0);
         let refused = semaphore.try_acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoPermits);
-        assert_eq!(tickets(&server), 0, "who tries leaves no ticket");
+        assert_eq!(tickets(server), 0, "who tries leaves no ticket");
 
         let token = first.token().clone();
         first.release().await.unwrap();
@@ -71,13 +71,13 @@ fn close_with_waiters_refuses_them_and_leaves_no_ticket() {
         let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
         let held = semaphore.acquire().await.unwrap();
         let waiting = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         semaphore.close();
         let refused = waiting.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Closed);
         let refused = semaphore.acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Closed);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
         assert!(!held.is_lost());
     });
 }
@@ -91,15 +91,15 @@ fn acquire_cancelled_or_timed_out_leaves_no_ticket() {
         let _held = semaphore.acquire().await.unwrap();
         let token = CancellationToken::new();
         let waiting = tokio::spawn(semaphore.acquire().cancel_on(token.clone()));
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         token.cancel();
         let refused = waiting.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Cancelled);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
 
         let soon = semaphore.acquire().timeout(Duration::from_millis(10));
         assert_eq!(soon.await.unwrap_err().kind(), ErrorKind::TimedOut);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
         assert_eq!(semaphore.waiting(), 0);
     });
 }
@@ -111,19 +111,19 @@ fn set_permits_to_more_fewer_or_none_applies() {
         let held = semaphore.acquire().await.unwrap();
         semaphore.set_permits(0);
         let waiting = tokio::spawn(semaphore.acquire_many(2));
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         semaphore.set_permits(1);
         let refused = waiting.await.unwrap().unwrap_err();
         assert_eq!(refused.capacity(), Some(1), "it cannot be any more");
 
         let waiting = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         semaphore.set_permits(2);
         let other = waiting.await.unwrap().unwrap();
         assert_eq!(semaphore.available().await.unwrap(), 0);
         semaphore.set_permits(1);
         drop(other);
-        until(async || members(&server, KEY) == 1).await;
+        until(async || members(server, KEY) == 1).await;
         assert_eq!(semaphore.available().await.unwrap(), 0);
         drop(held);
         until_free(&semaphore, 1).await;
@@ -146,8 +146,8 @@ fn acquire_dropped_in_flight_gives_back_its_lease() {
             drop(acquire);
         }
         until_free(&semaphore, 3).await;
-        until(async || tickets(&server) == 0 && semaphore.waiting() == 0).await;
-        assert_eq!(members(&server, KEY), 0);
+        until(async || tickets(server) == 0 && semaphore.waiting() == 0).await;
+        assert_eq!(members(server, KEY), 0);
     });
 }
 
@@ -182,7 +182,7 @@ fn acquire_with_a_full_queue_is_refused_and_try_is_behind_it() {
         let semaphore = semaphore(&store, 2).max_waiters(1);
         let _held = semaphore.acquire().await.unwrap();
         let _waiting = tokio::spawn(semaphore.acquire_many(2));
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         let refused = semaphore.acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::QueueFull);
         // One is free, but is left for who waits; another process sees that by the ticket.
@@ -245,7 +245,7 @@ fn release_in_the_process_asks_for_waiters_at_once() {
             semaphore(&server.store().deadline(PATIENT), 1).poll(Duration::from_secs(3_600));
         let held = semaphore.acquire().await.unwrap();
         let waiting = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         drop(held);
         let next = waiting.await.unwrap().unwrap();
         next.release().await.unwrap();
