@@ -10,7 +10,7 @@ use tollgate::{Algorithm, ErrorKind, Oversize, Quota};
 use tollgate_redis::{Fallback, RateLimiter, Source};
 
 use crate::support::server::Server;
-use crate::support::{on_server, runtime, slow, until};
+use crate::support::{PATIENT, on_server, runtime, slow, until};
 
 /// A key is kept for as long as anything is owed by the quota that it has now.
 #[test]
@@ -56,6 +56,26 @@ fn try_acquire_with_recheck_of_zero_is_denied() {
         let _waits = tokio::spawn(async move { waits.acquire().await });
         until(async || limiter.waiting() == 1).await;
         limiter.try_acquire().await.unwrap_err();
+    });
+}
+
+#[test]
+fn set_quota_while_the_server_is_asked_forgets_the_denial() {
+    on_server(async |server| {
+        let store = server.store().deadline(PATIENT);
+        let hour = Duration::from_secs(3_600);
+        let limiter = RateLimiter::new(&store, "k", slow(1)).recheck(hour);
+        limiter.acquire().await.unwrap();
+        server.stop();
+        let calls = store.calls();
+        let waits = tokio::spawn(limiter.acquire());
+        until(async || store.calls() == calls + 1).await;
+        // The rule is the same in the end, but the denial is from before that.
+        limiter.set_quota(slow(2));
+        limiter.set_quota(slow(1));
+        server.go_on();
+        until(async || store.calls() == calls + 2).await;
+        waits.abort();
     });
 }
 
