@@ -4,11 +4,14 @@
 //! 2. Anywhere else, where timers and sockets do not work, a task of that runtime runs it.
 //! 3. A future that is dropped after its first poll and before its end goes on in such a task.
 //! 4. A value that the caller does not take goes to [`on_abandoned`](DetachOnDrop::on_abandoned).
-//! 5. If the runtime is gone, the caller gets [`NoRuntime`](StoreError::NoRuntime).
+//! 5. The future can ask whether its caller still [waits](Wanted).
+//! 6. If the runtime is gone, the caller gets [`NoRuntime`](StoreError::NoRuntime).
 
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
@@ -20,6 +23,7 @@ use crate::error::StoreError;
 pub(crate) struct DetachOnDrop<T: Send + 'static> {
     state: State<T>,
     runtime: Handle,
+    wanted: Wanted,
     on_abandoned: Option<Box<dyn FnOnce(T) + Send>>,
 }
 
@@ -32,19 +36,31 @@ enum State<T> {
     Over,
 }
 
+/// Whether a caller still waits.
+#[derive(Clone)]
+pub(crate) struct Wanted(Arc<AtomicBool>);
+
+impl Wanted {
+    pub(crate) fn get(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// Whether the caller is inside that runtime.
 pub(crate) fn is_inside(runtime: &Handle) -> bool {
     Handle::try_current().is_ok_and(|current| current.id() == runtime.id())
 }
 
 impl<T: Send + 'static> DetachOnDrop<T> {
-    pub(crate) fn new(
-        runtime: &Handle,
-        future: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Self {
+    pub(crate) fn new<F>(runtime: &Handle, make: impl FnOnce(Wanted) -> F) -> Self
+    where
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let wanted = Wanted(Arc::new(AtomicBool::new(true)));
         Self {
-            state: State::New(Box::pin(future)),
+            state: State::New(Box::pin(make(wanted.clone()))),
             runtime: runtime.clone(),
+            wanted,
             on_abandoned: None,
         }
     }
@@ -90,6 +106,7 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
 
 impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
+        self.wanted.0.store(false, Ordering::Release);
         let on_abandoned = self.on_abandoned.take();
         let task = match mem::replace(&mut self.state, State::Over) {
             State::New(_) | State::Over => return,
@@ -108,7 +125,6 @@ impl<T: Send + 'static> Drop for DetachOnDrop<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::sync::mpsc;
     use std::task::Waker;
 
@@ -122,43 +138,42 @@ mod tests {
         builder.worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// A future that is ready with 7 after the notification.
-    fn future(runtime: &Runtime) -> (Arc<Notify>, DetachOnDrop<u32>) {
+    /// A future that is ready with 7 after the notification, and sends what is abandoned.
+    fn future(runtime: &Runtime) -> (Arc<Notify>, DetachOnDrop<u32>, mpsc::Receiver<u32>) {
         let notify = Arc::new(Notify::new());
         let waits = Arc::clone(&notify);
-        let future = async move {
+        let future = DetachOnDrop::new(runtime.handle(), |_| async move {
             // Outside of a runtime this panics.
             tokio::time::sleep(std::time::Duration::ZERO).await;
             waits.notified().await;
             Ok(7)
-        };
-        (notify, DetachOnDrop::new(runtime.handle(), future))
+        });
+        let (sender, abandoned) = mpsc::channel();
+        let future = future.on_abandoned(move |value| sender.send(value).unwrap());
+        (notify, future, abandoned)
     }
 
-    fn poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    fn poll(future: &mut DetachOnDrop<u32>) -> Poll<Result<u32, StoreError>> {
         Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
     #[test]
     fn poll_inside_and_outside_of_the_runtime_completes() {
         let runtime = runtime();
-        let (notify, inside) = future(&runtime);
-        notify.notify_one();
-        assert_eq!(runtime.block_on(inside), Ok(7));
-        let (notify, mut outside) = future(&runtime);
-        assert!(poll(&mut outside).is_pending());
-        notify.notify_one();
         let other = Builder::new_current_thread().build().unwrap();
-        assert_eq!(other.block_on(outside), Ok(7));
+        for polls in [&runtime, &other] {
+            let (notify, future, abandoned) = future(&runtime);
+            notify.notify_one();
+            assert_eq!(polls.block_on(future), Ok(7));
+            abandoned.recv().unwrap_err();
+        }
     }
 
     #[test]
     fn drop_after_first_poll_runs_to_the_end_and_calls_on_abandoned() {
         let runtime = runtime();
         for inside in [true, false] {
-            let (sender, abandoned) = mpsc::channel();
-            let (notify, future) = future(&runtime);
-            let mut future = future.on_abandoned(move |value| sender.send(value).unwrap());
+            let (notify, mut future, abandoned) = future(&runtime);
             {
                 let _inside = inside.then(|| runtime.enter());
                 assert!(poll(&mut future).is_pending());
@@ -168,51 +183,21 @@ mod tests {
             notify.notify_one();
             assert_eq!(abandoned.recv(), Ok(7), "inside: {inside}");
         }
-    }
-
-    #[test]
-    fn drop_of_a_value_that_is_there_calls_on_abandoned() {
-        let runtime = runtime();
-        let (sender, abandoned) = mpsc::channel();
-        let (done, is_done) = mpsc::channel();
-        let mut future = DetachOnDrop::new(runtime.handle(), async { Ok(7) })
-            .on_abandoned(move |value| sender.send(value).unwrap());
-        assert!(poll(&mut future).is_pending());
-        // The only thread of the runtime runs this one after the other.
-        runtime.spawn(async move { done.send(()).unwrap() });
-        is_done.recv().unwrap();
-        drop(future);
-        assert_eq!(abandoned.recv(), Ok(7));
-    }
-
-    #[test]
-    fn on_abandoned_of_a_value_that_was_taken_or_never_asked_for_is_not_called() {
-        let runtime = runtime();
-        let (sender, abandoned) = mpsc::channel();
-        let future = |sender: mpsc::Sender<u32>| {
-            DetachOnDrop::new(runtime.handle(), async { Ok(7) })
-                .on_abandoned(move |value| sender.send(value).unwrap())
-        };
-        drop(future(sender.clone()));
-        let other = Builder::new_current_thread().build().unwrap();
-        assert_eq!(other.block_on(future(sender.clone())), Ok(7));
-        assert_eq!(runtime.block_on(future(sender)), Ok(7));
+        let (_, never_polled, abandoned) = future(&runtime);
+        drop(never_polled);
         abandoned.recv().unwrap_err();
     }
 
     #[test]
     fn poll_without_the_runtime_is_an_error() {
         let gone = runtime();
-        let (_notify, mut waits) = future(&gone);
+        let (_notify, mut waits, _) = future(&gone);
         assert!(poll(&mut waits).is_pending());
-        let (_notify, mut new) = future(&gone);
+        let (_notify, new, _) = future(&gone);
         drop(gone);
-        let error = |future: &mut DetachOnDrop<u32>| loop {
-            if let Poll::Ready(outcome) = poll(future) {
-                break outcome;
-            }
-        };
-        assert_eq!(error(&mut waits), Err(StoreError::NoRuntime));
-        assert_eq!(error(&mut new), Err(StoreError::NoRuntime));
+        let other = Builder::new_current_thread().build().unwrap();
+        for future in [waits, new] {
+            assert_eq!(other.block_on(future), Err(StoreError::NoRuntime));
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! How a store fails.
+//! [`StoreError`]: how a store fails.
 
 use std::error::Error;
 use std::fmt;
@@ -9,9 +9,8 @@ use tollgate::AcquireError;
 /// How a store failed: the source of an [`AcquireError`] of the kind
 /// [`Store`](tollgate::ErrorKind::Store).
 ///
-/// That a limit refuses is no failure, but a decision. What to do at a failure is up to the
-/// fallback of a limit. Of each, [`is_perhaps_charged`](Self::is_perhaps_charged) says whether what
-/// was asked for may count all the same.
+/// A denial is no failure, but a decision. The fallback of a limit decides what to do after a failure.
+/// [`is_perhaps_charged`](Self::is_perhaps_charged) says whether the call may count all the same.
 ///
 /// # Examples
 ///
@@ -27,15 +26,15 @@ use tollgate::AcquireError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There was no answer before the [deadline](crate::Store::deadline). The call may have been
-    /// executed, or may be later.
+    /// There was no reply before the [deadline](crate::Store::deadline). The call may have been executed,
+    /// or may be later.
     Timeout,
     /// The connection was lost during the call, which may have been executed.
     Disconnected,
     /// There is no connection, and none can be made now. Nothing was sent.
     Unavailable,
-    /// The store has failed several times, and is [left alone](crate::Store::breaker) for a moment.
-    /// Nothing was sent.
+    /// The store has failed several times, and its [breaker](crate::Store::breaker) is open. Nothing was
+    /// sent.
     BreakerOpen,
     /// The server takes no more clients: its `maxclients` is reached.
     TooManyClients,
@@ -43,22 +42,22 @@ pub enum StoreError {
     ReadOnly,
     /// The server is still loading its data, or is busy with a script that does not end.
     Loading,
-    /// The server has no memory left for writes: its `maxmemory` is reached, and it throws nothing
-    /// away. Nothing was charged.
+    /// The server has no memory left for writes: its `maxmemory` is reached, and it evicts nothing.
+    /// Nothing was charged.
     OutOfMemory,
     /// A part of the cluster, or the primary, is missing.
     ClusterDown,
-    /// The keys of a call are not in one slot of the cluster. Limits see to that when they are made.
+    /// The keys of a call are not in one slot of the cluster. Limits check that when they are made.
     CrossSlot,
-    /// The keys of a call are being moved to another node, and were not in one place until the
-    /// deadline. Nothing was charged.
+    /// The keys of a call are being moved to another node, and were not in one place before the deadline.
+    /// Nothing was charged.
     TryAgain,
-    /// A key holds something that such a limit does not write. It stays as it is.
+    /// A key holds something that another program or kind of limit wrote. It stays as it is.
     WrongType,
-    /// A script failed, or was answered by what is no answer to it.
+    /// A script failed, or its reply is invalid.
     Script,
-    /// The server does not let this client in, or does not let it do this: its password is wrong, or
-    /// its rights do not suffice.
+    /// The server does not permit this client to connect or to do this: its password is wrong, or its
+    /// rights do not suffice.
     Forbidden,
     /// The address of a server cannot be used.
     Misconfigured,
@@ -67,11 +66,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the call may have been executed all the same, then or later: what it asked for
-    /// counts as charged, perhaps.
+    /// Returns whether the call may have been executed all the same, then or later.
     ///
-    /// A caller who must not count less than was let through counts it, and one who must not do a
-    /// thing twice does not ask again.
+    /// A caller that must not undercount admissions counts such a call. A caller that must not do
+    /// something twice does not repeat it.
     ///
     /// # Examples
     ///
@@ -85,7 +83,7 @@ impl StoreError {
         matches!(self, Self::Timeout | Self::Disconnected)
     }
 
-    /// Whether the store cannot be used for now, whatever is asked of it.
+    /// Whether the store cannot be used now, for any call.
     pub(crate) const fn is_outage(self) -> bool {
         matches!(
             self,
@@ -99,7 +97,7 @@ impl StoreError {
         )
     }
 
-    /// Whether a script ended in the middle: what it had done by then is not undone.
+    /// Whether a script may have ended in the middle: its writes by then stay.
     pub(crate) const fn is_half_done(self) -> bool {
         matches!(self, Self::WrongType | Self::Script)
     }
@@ -127,7 +125,7 @@ impl StoreError {
         }
     }
 
-    /// By the words of the server, where they are all there is.
+    /// By the text of the server, where there is no kind.
     fn of_text(error: &RedisError) -> Self {
         let said = |word: &str| {
             error.code().is_some_and(|code| code.contains(word))
@@ -149,32 +147,11 @@ impl StoreError {
             Self::Script
         }
     }
-
-    const fn text(self) -> &'static str {
-        match self {
-            Self::Timeout => "no answer before the deadline, perhaps charged",
-            Self::Disconnected => "the connection was lost, perhaps charged",
-            Self::Unavailable => "there is no connection",
-            Self::BreakerOpen => "it is left alone for a moment after several failures",
-            Self::TooManyClients => "the server takes no more clients",
-            Self::ReadOnly => "the server takes no writes",
-            Self::Loading => "the server is still loading, or busy",
-            Self::OutOfMemory => "the server has no memory left",
-            Self::ClusterDown => "a part of the cluster is missing",
-            Self::CrossSlot => "the keys are not in one slot",
-            Self::TryAgain => "the keys are being moved",
-            Self::WrongType => "a key holds something else",
-            Self::Script => "a script failed",
-            Self::Forbidden => "the server does not let this client do this",
-            Self::Misconfigured => "the address cannot be used",
-            Self::NoRuntime => "the runtime is gone",
-        }
-    }
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        f.write_str(ALL[*self as usize].1)
     }
 }
 
@@ -183,29 +160,36 @@ impl Error for StoreError {}
 /// An error of the kind [`Store`](tollgate::ErrorKind::Store) that has this one as its source.
 impl From<StoreError> for AcquireError {
     fn from(error: StoreError) -> Self {
-        use StoreError::*;
         // The source of an error is a reference.
-        static ALL: [StoreError; 16] = [
-            Timeout,
-            Disconnected,
-            Unavailable,
-            BreakerOpen,
-            TooManyClients,
-            ReadOnly,
-            Loading,
-            OutOfMemory,
-            ClusterDown,
-            CrossSlot,
-            TryAgain,
-            WrongType,
-            Script,
-            Forbidden,
-            Misconfigured,
-            NoRuntime,
-        ];
-        Self::store(&ALL[error as usize])
+        Self::store(&ALL[error as usize].0)
     }
 }
+
+/// All errors in their order, and their texts.
+static ALL: [(StoreError, &str); 16] = {
+    use StoreError::*;
+    [
+        (Timeout, "no answer before the deadline, perhaps charged"),
+        (Disconnected, "the connection was lost, perhaps charged"),
+        (Unavailable, "there is no connection"),
+        (BreakerOpen, "the breaker is open after several failures"),
+        (TooManyClients, "the server takes no more clients"),
+        (ReadOnly, "the server takes no writes"),
+        (Loading, "the server is still loading, or busy"),
+        (OutOfMemory, "the server has no memory left"),
+        (ClusterDown, "a part of the cluster is missing"),
+        (CrossSlot, "the keys are not in one slot"),
+        (TryAgain, "the keys are being moved"),
+        (WrongType, "a key holds something else"),
+        (Script, "a script failed"),
+        (
+            Forbidden,
+            "the server does not permit this client to do this",
+        ),
+        (Misconfigured, "the address cannot be used"),
+        (NoRuntime, "the runtime is gone"),
+    ]
+};
 
 #[cfg(test)]
 mod tests {
@@ -213,11 +197,8 @@ mod tests {
 
     #[test]
     fn acquire_error_from_each_has_it_as_its_source() {
-        for error in [
-            StoreError::Timeout,
-            StoreError::TryAgain,
-            StoreError::NoRuntime,
-        ] {
+        for (index, (error, _)) in ALL.into_iter().enumerate() {
+            assert_eq!(error as usize, index);
             let refused = AcquireError::from(error);
             let source = refused.source().and_then(|source| source.downcast_ref());
             assert_eq!(source, Some(&error));

@@ -1,4 +1,4 @@
-//! Scripts: what the server runs, what it is told, and what it replies.
+//! Scripts that the server runs, their arguments, and their replies.
 //!
 //! A script is called by its digest, with `EVALSHA`. A server that does not know the script gets the
 //! text, with `EVAL`, on the same connection: that is one more trip, to the same node.

@@ -14,15 +14,8 @@ pub(super) const MOST: u64 = 1 << 52;
 pub(super) struct Granted {
     /// How long no newcomer is admitted yet, since data was lost.
     pub(super) grace: Duration,
-    pub(super) places: Vec<Place>,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Place {
-    /// The fencing number of the lease, if it was granted.
-    pub(super) fencing: Option<u64>,
-    /// The number of the ticket, or 0.
-    pub(super) ticket: u64,
+    /// For each waiter, the fencing number of the lease, or 0; and the number of the ticket, or 0.
+    pub(super) places: Vec<[u64; 2]>,
 }
 
 impl Shared {
@@ -59,13 +52,9 @@ impl Shared {
         if places.len() != asked.len() {
             return Err(StoreError::Script);
         }
-        let places = places.iter().map(|[fencing, ticket]| Place {
-            fencing: Some(*fencing).filter(|fencing| *fencing > 0),
-            ticket: *ticket,
-        });
         Ok(Granted {
             grace: Duration::from_micros(*grace),
-            places: places.collect(),
+            places: places.to_vec(),
         })
     }
 

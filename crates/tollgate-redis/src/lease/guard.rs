@@ -6,7 +6,7 @@
 //!    last granted or renewed it, less a margin. On the server it expires later: one ttl after that
 //!    call was executed.
 //! 3. From that time on the lease is lost, whatever a later reply says. Callers who ask and the task
-//!    that prolongs read the clock under the same lock, so no caller is told otherwise later.
+//!    that prolongs read the clock under the same lock, so their answers never contradict each other.
 //! 4. If the task is dropped, with its runtime, nothing renews any more, and the lease is lost.
 
 use std::fmt;
@@ -74,6 +74,17 @@ struct Held {
 }
 
 impl Held {
+    fn new(id: String, count: u32, fencing: u64, until: Option<Instant>) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            count,
+            fencing,
+            lost: CancellationToken::new(),
+            released: CancellationToken::new(),
+            until: Mutex::new(until),
+        })
+    }
+
     fn until(&self) -> MutexGuard<'_, Option<Instant>> {
         // Nothing panics while it is held.
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
@@ -93,17 +104,8 @@ impl Held {
 impl Lease {
     /// A lease of no permits.
     pub(super) fn empty() -> Self {
-        Self {
-            held: Arc::new(Held {
-                id: String::new(),
-                count: 0,
-                fencing: 0,
-                lost: CancellationToken::new(),
-                released: CancellationToken::new(),
-                until: Mutex::new(None),
-            }),
-            task: None,
-        }
+        let held = Held::new(String::new(), 0, 0, None);
+        Self { held, task: None }
     }
 
     /// A lease that was granted by a call that was sent then.
@@ -114,14 +116,8 @@ impl Lease {
         fencing: u64,
         sent: Instant,
     ) -> Self {
-        let held = Arc::new(Held {
-            id,
-            count,
-            fencing,
-            lost: CancellationToken::new(),
-            released: CancellationToken::new(),
-            until: Mutex::new(Some(sent + held_for(shared.limit.options.ttl))),
-        });
+        let until = sent + held_for(shared.limit.options.ttl);
+        let held = Held::new(id, count, fencing, Some(until));
         let lost = held.lost.clone().drop_guard();
         let task = keep(Arc::clone(shared), Arc::clone(&held), sent, lost);
         let task = Some(shared.store.runtime().spawn(task));

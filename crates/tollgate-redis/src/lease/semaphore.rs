@@ -1,6 +1,5 @@
 //! [`Semaphore`]: at most so many at once, over all machines.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +79,7 @@ use crate::store::Store;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Semaphore {
     shared: Arc<Shared>,
 }
@@ -290,7 +289,7 @@ impl Semaphore {
 
     /// Returns the key.
     pub fn key(&self) -> &str {
-        self.shared.limit.key()
+        self.shared.limit.keys.key()
     }
 
     /// Returns how many calls wait for this semaphore and its clones.
@@ -307,16 +306,6 @@ impl Semaphore {
     /// Returns whether the semaphore was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared.state().closed
-    }
-}
-
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Semaphore")
-            .field("key", &self.key())
-            .field("permits", &self.permits())
-            .field("waiting", &self.waiting())
-            .finish_non_exhaustive()
     }
 }
 
@@ -368,6 +357,7 @@ impl Throttle for Semaphore {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireLease(Wait<Leases>);
 

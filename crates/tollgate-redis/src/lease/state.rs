@@ -112,17 +112,15 @@ impl LeaseState {
     }
 }
 
-impl Leases {
-    pub(super) fn key(&self) -> &str {
-        self.keys.key()
-    }
-}
-
 impl Limit for Leases {
     type Permit = Lease;
     type Request = Ticket;
     type State = LeaseState;
     type Batch = Batch;
+
+    fn key(&self) -> &str {
+        self.keys.key()
+    }
 
     fn free_permit() -> Lease {
         Lease::empty()
@@ -219,8 +217,8 @@ impl Shared {
         let (now, grace) = (Instant::now(), granted.grace);
         let places = asked.iter().zip(&granted.places);
         let leases = places.map(|(one, place)| {
-            let fencing = place.fencing?;
-            Some(Lease::new(self, one.id.clone(), one.n, fencing, sent))
+            let [fencing, _] = *place;
+            (fencing > 0).then(|| Lease::new(self, one.id.clone(), one.n, fencing, sent))
         });
         // Without the lock: each lease has a task.
         let mut leases: Vec<_> = leases.collect();
@@ -229,7 +227,7 @@ impl Shared {
             queue.answer(|index, waiter| {
                 // The waiters behind those were not asked for.
                 let lease = leases.get_mut(index)?;
-                waiter.request.number = granted.places[index].ticket;
+                waiter.request.number = granted.places[index][1];
                 if let Some(lease) = lease.take() {
                     return Some(Ok(lease));
                 }

@@ -6,10 +6,8 @@
 //!    several waiters, or the driver has to sleep, it is a task.
 //! 3. If the driver is dropped, with its runtime, all waiters are refused.
 
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::Poll;
+use std::sync::{Arc, MutexGuard};
 
 use tollgate::{AcquireError, ErrorKind};
 
@@ -18,24 +16,13 @@ use crate::error::StoreError;
 
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Who runs the driver.
+/// Who was to run the driver when it started, or since it was handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Driven {
     No,
     /// The first waiter, as a part of its wait.
     InPlace,
     ByTask,
-}
-
-/// What is to be done for the driver, without the lock.
-#[derive(Default)]
-#[must_use]
-pub(crate) struct Start {
-    /// The number by which the caller polls the driver, if it does.
-    pub(super) number: Option<u64>,
-    /// The driver, to be spawned. A runtime that is gone drops it at once.
-    pub(super) task: Option<Running>,
-    pub(super) notifies: bool,
 }
 
 struct Driver<L: Limit> {
@@ -45,25 +32,23 @@ struct Driver<L: Limit> {
 
 impl<L: Limit> Shared<L> {
     /// Sees to it that a driver runs: in place if the caller will poll it, and nobody else waits.
-    pub(crate) fn drive(self: &Arc<Self>, state: &mut State<L>, in_place: bool) -> Start {
-        let mut start = Start {
-            notifies: state.asleep,
-            ..Start::default()
-        };
-        match state.driven {
-            Driven::ByTask => {}
-            Driven::InPlace => {
-                state.driven = Driven::ByTask;
-                start.task = self.slot.hand_over(None);
-            }
+    /// Releases the lock. Returns the number by which the caller polls the driver, if it does.
+    pub(crate) fn drive(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State<L>>,
+        in_place: bool,
+    ) -> Option<u64> {
+        let driven = std::mem::replace(&mut state.driven, Driven::ByTask);
+        let task = match driven {
+            Driven::ByTask => None,
+            Driven::InPlace => self.slot.hand_over(None),
             Driven::No => {
                 let driver = Driver {
                     shared: Arc::clone(self),
                     is_done: false,
                 };
                 let driver: Running = Box::pin(driver.run());
-                let in_place =
-                    in_place && self.limit.is_driven_in_place() && self.store.is_inside();
+                let in_place = in_place && self.store.is_inside();
                 match if in_place {
                     self.slot.put(driver)
                 } else {
@@ -71,27 +56,29 @@ impl<L: Limit> Shared<L> {
                 } {
                     Ok(number) => {
                         state.driven = Driven::InPlace;
-                        start.number = Some(number);
+                        return Some(number);
                     }
-                    Err(driver) => {
-                        state.driven = Driven::ByTask;
-                        start.task = Some(driver);
-                    }
+                    Err(driver) => Some(driver),
                 }
             }
+        };
+        drop(state);
+        match task {
+            // A runtime that is gone drops it at once.
+            Some(driver) => self.spawn(driver),
+            None => self.notify(),
         }
-        start
+        None
     }
 
     fn next(self: &Arc<Self>) -> Next<L::Batch> {
         self.change(|state| {
             self.refuse_leaving(state);
             let next = L::next(self, state);
-            if next.is_end() {
+            if matches!(next, Next::End) {
                 // Under the lock: the next waiter starts another driver.
                 state.driven = Driven::No;
             }
-            state.asleep = matches!(next, Next::Sleep(_));
             next
         })
     }
@@ -113,12 +100,6 @@ impl<L: Limit> Shared<L> {
             L::on_leave(own, waiter);
             Some(Err(error))
         });
-    }
-}
-
-impl<B> Next<B> {
-    fn is_end(&self) -> bool {
-        matches!(self, Self::End)
     }
 }
 
@@ -150,12 +131,7 @@ impl<L: Limit> Driver<L> {
         if in_place {
             // Handed over as soon as this poll ends.
             drop(self.shared.slot.hand_over(None));
-            let mut is_first = true;
-            poll_fn(|_| match std::mem::take(&mut is_first) {
-                true => Poll::Pending,
-                false => Poll::Ready(()),
-            })
-            .await;
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -4,6 +4,7 @@
 //! 1. The lock is never held while a future waits, a caller is woken, or a task is spawned.
 //! 2. Lock order: the state, then the [slot](super::driver_slot) of the driver.
 
+use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
@@ -13,7 +14,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 use tollgate::AcquireError;
 
-use super::driver::{Driven, Running, Start};
+use super::driver::{Driven, Running};
 use super::driver_slot::DriverSlot;
 use super::wait_queue::{WaitQueue, Waiter};
 use crate::store::Store;
@@ -28,6 +29,8 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
     /// What the driver does next.
     type Batch: Send;
 
+    fn key(&self) -> &str;
+
     /// The permit of a call that costs nothing.
     fn free_permit() -> Self::Permit;
 
@@ -37,11 +40,6 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
     /// A permit that needs neither the lock nor the server.
     fn take_cached(_shared: &Shared<Self>, _cost: u64) -> Option<Self::Permit> {
         None
-    }
-
-    /// Whether the first waiter may poll the driver, which otherwise is a task.
-    fn is_driven_in_place(&self) -> bool {
-        true
     }
 
     /// What to know about a newcomer, or why it is refused.
@@ -99,8 +97,6 @@ pub(crate) struct State<L: Limit> {
     /// Permits to be given back without the lock.
     pub(crate) abandoned: Vec<L::Permit>,
     pub(super) driven: Driven,
-    /// The driver sleeps until a time, or until it is notified.
-    pub(super) asleep: bool,
 }
 
 impl<L: Limit> Shared<L> {
@@ -114,7 +110,6 @@ impl<L: Limit> Shared<L> {
                 closed: false,
                 abandoned: Vec::new(),
                 driven: Driven::No,
-                asleep: false,
             }),
             slot: DriverSlot::new(),
             notify: Notify::new(),
@@ -161,18 +156,6 @@ impl<L: Limit> Shared<L> {
         drop(self.tasks.spawn_on(task, self.store.runtime()));
     }
 
-    /// Starts or notifies the driver, without the lock. Returns the number by which the caller polls
-    /// the driver, if it does.
-    pub(crate) fn start(&self, start: Start) -> Option<u64> {
-        if let Some(driver) = start.task {
-            self.spawn(driver);
-        }
-        if start.notifies {
-            self.notify();
-        }
-        start.number
-    }
-
     /// Polls the driver with that number. Returns whether it stays in its slot.
     pub(super) fn poll_driver(&self, number: u64, context: &mut Context<'_>) -> bool {
         if !self.store.is_inside() {
@@ -188,16 +171,17 @@ impl<L: Limit> Shared<L> {
 
     /// Makes the driver with that number a task, unless it is one.
     pub(super) fn hand_over(&self, number: u64) {
-        let driver = {
-            let state = &mut *self.state();
-            let driver = self.slot.hand_over(Some(number));
-            if driver.is_some() && state.driven == Driven::InPlace {
-                state.driven = Driven::ByTask;
-            }
-            driver
-        };
-        if let Some(driver) = driver {
+        if let Some(driver) = self.slot.hand_over(Some(number)) {
             self.spawn(driver);
         }
+    }
+}
+
+impl<L: Limit> fmt::Debug for Shared<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("key", &self.limit.key())
+            .field("waiting", &self.state().queue.len())
+            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 //! [`Wait`]: how a caller waits for a limit on a server. It is the only way there is: `acquire`,
 //! `try_acquire` and their like, of rate limits and of semaphores.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,13 +11,12 @@ use tokio::sync::oneshot;
 use tollgate::throttle::budget;
 use tollgate::{AcquireError, ErrorKind};
 
-use super::driver::Start;
 use super::shared::{Limit, Newcomer, Shared};
 use super::wait_queue::{Answer, Waiter};
 
 pub(crate) struct Wait<L: Limit> {
-    pub(crate) shared: Arc<Shared<L>>,
-    pub(crate) cost: u64,
+    shared: Arc<Shared<L>>,
+    cost: u64,
     tries: bool,
     progress: Progress<L::Permit>,
     /// The number by which this polls the driver, if it does.
@@ -30,7 +30,7 @@ enum Progress<P> {
 }
 
 /// A place in the queue, or the answer that is known already.
-type Joined<P> = Result<(oneshot::Receiver<Answer<P>>, Start), Answer<P>>;
+type Joined<P> = Result<oneshot::Receiver<Answer<P>>, Answer<P>>;
 
 impl<L: Limit> Wait<L> {
     pub(crate) fn new(shared: &Arc<Shared<L>>, cost: u64, tries: bool) -> Self {
@@ -52,12 +52,10 @@ impl<L: Limit> Wait<L> {
             if let Some(permit) = L::take_cached(&self.shared, self.cost) {
                 return Poll::Ready(Ok(permit));
             }
-            let (receiver, start) = match self.join() {
-                Ok(joined) => joined,
+            match self.join() {
+                Ok(receiver) => self.progress = Progress::Queued(receiver),
                 Err(answer) => return Poll::Ready(answer),
-            };
-            self.progress = Progress::Queued(receiver);
-            self.drives = self.shared.start(start);
+            }
         }
         if let Some(number) = self.drives
             && !self.shared.poll_driver(number, context)
@@ -74,9 +72,9 @@ impl<L: Limit> Wait<L> {
         Poll::Ready(answer.unwrap_or(Err(AcquireError::new(ErrorKind::Closed))))
     }
 
-    fn join(&self) -> Joined<L::Permit> {
+    fn join(&mut self) -> Joined<L::Permit> {
         let (shared, cost, tries) = (&self.shared, self.cost, self.tries);
-        let state = &mut *shared.state();
+        let mut state = shared.state();
         if state.closed {
             return Err(Err(AcquireError::new(ErrorKind::Closed)));
         }
@@ -93,7 +91,7 @@ impl<L: Limit> Wait<L> {
             timeout: budget(),
             now: Instant::now(),
         };
-        let request = shared.limit.join(state, newcomer).map_err(Err)?;
+        let request = shared.limit.join(&state, newcomer).map_err(Err)?;
         let (answer, receiver) = oneshot::channel();
         state.queue.push(Waiter {
             cost,
@@ -102,7 +100,8 @@ impl<L: Limit> Wait<L> {
             request,
             answer,
         });
-        Ok((receiver, shared.drive(state, true)))
+        self.drives = shared.drive(state, true);
+        Ok(receiver)
     }
 }
 
@@ -121,6 +120,15 @@ impl<L: Limit> Drop for Wait<L> {
             // The driver goes on: others wait for it, and what it is granted goes back.
             self.shared.hand_over(number);
         }
+    }
+}
+
+impl<L: Limit> fmt::Debug for Wait<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wait")
+            .field("shared", &self.shared)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
     }
 }
 
@@ -172,15 +180,6 @@ macro_rules! wait_future {
                 context: &mut std::task::Context<'_>,
             ) -> std::task::Poll<Self::Output> {
                 self.0.poll(context)
-            }
-        }
-
-        impl std::fmt::Debug for $future {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct(stringify!($future))
-                    .field("key", &self.0.shared.limit.key())
-                    .field("cost", &self.0.cost)
-                    .finish_non_exhaustive()
             }
         }
     };

@@ -95,7 +95,6 @@ impl<R, P> WaitQueue<R, P> {
 
 #[cfg(test)]
 mod tests {
-    use tollgate::ErrorKind;
 
     use super::*;
 
@@ -124,15 +123,5 @@ mod tests {
         }
         assert_eq!(receivers[1].try_recv().unwrap().unwrap(), 2);
         assert_eq!(receivers[3].try_recv().unwrap().unwrap(), 4);
-    }
-
-    #[test]
-    fn fail_of_the_first_refuses_no_others() {
-        let mut queue = WaitQueue::new();
-        let _receivers = [5, 6, 7].map(|cost| push(&mut queue, cost));
-        queue.fail(2, &AcquireError::new(ErrorKind::Closed));
-        assert_eq!(queue.costs().collect::<Vec<_>>(), [7]);
-        queue.fail(usize::MAX, &AcquireError::new(ErrorKind::Closed));
-        assert!(queue.is_empty() && queue.total() == 0);
     }
 }

@@ -17,6 +17,7 @@ use crate::queue::{Wait, wait_future};
 /// # Panics
 ///
 /// If it is polled again after it was ready.
+#[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire(pub(super) Wait<Rate>);
 

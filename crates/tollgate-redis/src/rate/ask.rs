@@ -134,8 +134,7 @@ impl Shared {
                 Err(refused) => {
                     let wait = refused.retry_after().unwrap_or(AFTER_FALLBACK);
                     // The server may be back long before the share is.
-                    let again = self.store.again(&self.limit.key).unwrap_or(now);
-                    let again = again.max(now + AFTER_FALLBACK).min(now + wait);
+                    let again = now + wait.min(AFTER_FALLBACK);
                     denied = Some(Denied {
                         cost: *cost,
                         until: now + wait,

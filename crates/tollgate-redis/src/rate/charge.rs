@@ -13,9 +13,9 @@ use super::rule::Rule;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// The server, in a call for this caller.
+    /// The server, in a request for this call.
     Store,
-    /// The server, in a call for several callers.
+    /// The server, in a request for several calls.
     Coalesced,
     /// This process, by tokens that it had [prefetched](super::RateLimiter::prefetch), perhaps just
     /// now for the callers in the queue.
@@ -49,28 +49,26 @@ impl Source {
 
     /// A denial by this source.
     pub(super) fn limited(self, wait: Duration) -> AcquireError {
-        static SOURCES: [Source; 6] = [
-            Source::Store,
-            Source::Coalesced,
-            Source::TokenCache,
-            Source::Fallback,
-            Source::DeniedCache,
-            Source::Nobody,
-        ];
-        AcquireError::limited_by(wait, &SOURCES[self as usize])
+        AcquireError::limited_by(wait, &SOURCES[self as usize].0)
     }
 }
 
+/// All sources in their order, and their texts. The source of an error is a reference.
+static SOURCES: [(Source, &str); 6] = [
+    (Source::Store, "decided by the server"),
+    (
+        Source::Coalesced,
+        "decided by the server, for several calls",
+    ),
+    (Source::TokenCache, "decided by prefetched tokens"),
+    (Source::Fallback, "decided by the fallback"),
+    (Source::DeniedCache, "known from an earlier denial"),
+    (Source::Nobody, "the call costs nothing"),
+];
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Store => "decided by the server",
-            Self::Coalesced => "decided by the server, for several callers",
-            Self::TokenCache => "decided by prefetched tokens",
-            Self::Fallback => "decided by the fallback",
-            Self::DeniedCache => "known from an earlier denial",
-            Self::Nobody => "the call costs nothing",
-        })
+        f.write_str(SOURCES[*self as usize].1)
     }
 }
 

@@ -1,6 +1,5 @@
 //! [`Keyed`]: the rate limiters of many keys.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -44,6 +43,7 @@ use super::limiter::RateLimiter;
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct Keyed {
     model: RateLimiter,
     limiters: Mutex<LruCache<String, RateLimiter>>,
@@ -115,14 +115,5 @@ impl Keyed {
     /// Returns whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-impl fmt::Debug for Keyed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keyed")
-            .field("key", &self.model.key())
-            .field("len", &self.len())
-            .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! [`RateLimiter`]: how a rate limit on a server is made and changed.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -46,12 +45,13 @@ use crate::store::Store;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct RateLimiter {
     handle: Arc<Handle>,
 }
 
 /// Is dropped with the last clone.
+#[derive(Debug)]
 struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
@@ -392,15 +392,5 @@ impl RateLimiter {
     /// Returns whether the limiter was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared().state().closed
-    }
-}
-
-impl fmt::Debug for RateLimiter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimiter")
-            .field("key", &self.key())
-            .field("quota", &self.quota())
-            .field("waiting", &self.waiting())
-            .finish_non_exhaustive()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a rate
 //! limit) -> [`denied`] and [`prefetch`] (what is decided without a call) -> [`ask`] (calls) ->
-//! [`rule`] and [`reply`] (what scripts are told, and what they reply).
+//! [`rule`] and [`reply`] (the arguments and replies of scripts).
 
 mod acquire;
 mod ask;

@@ -1,6 +1,5 @@
 //! [`Reservation`]: a charge that is paid for later.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -20,6 +19,7 @@ use crate::queue::Limit;
 ///
 /// A reservation that is dropped before `ready` has returned is given back, as far as it is not paid
 /// off.
+#[derive(Debug)]
 #[must_use = "a reservation that is dropped is given back"]
 pub struct Reservation {
     shared: Arc<Shared>,
@@ -62,14 +62,5 @@ impl Drop for Reservation {
         if let Some(charge) = self.charge.take() {
             Limit::give_back(&self.shared, vec![charge]);
         }
-    }
-}
-
-impl fmt::Debug for Reservation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation")
-            .field("cost", &self.cost())
-            .field("delay", &self.delay())
-            .finish_non_exhaustive()
     }
 }

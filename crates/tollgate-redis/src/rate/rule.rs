@@ -6,7 +6,7 @@ use tollgate::{Algorithm, Oversize, Quota};
 
 use crate::script::{Arguments, DEBT, LOG, Script, WINDOW};
 
-/// Debts are less, and so is every number that a script is told.
+/// Debts and all arguments of a script are less.
 pub(crate) const MOST: u64 = 1 << 52;
 
 /// Positions of debts wrap after so many tokens.
@@ -15,7 +15,7 @@ const POSITIONS: u64 = 1 << 46;
 /// How many charges a log keeps: each takes some 100 bytes of the server.
 const LONGEST_LOG: u64 = 1 << 16;
 
-/// What a script is told of a limit.
+/// How a script counts a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) kind: Kind,
@@ -151,12 +151,12 @@ impl Rule {
         }
     }
 
-    /// What a script of one rule is told to do.
+    /// The arguments of a script for one limit.
     pub(crate) fn arguments(&self, what: &'static str) -> Arguments {
         Arguments::new(what).numbers(self.numbers())
     }
 
-    /// What a script of several rules is told about this one.
+    /// The arguments for this limit of a script for several.
     pub(crate) fn arguments_of_set(&self, arguments: Arguments) -> Arguments {
         let kind = match self.kind {
             Kind::Debt => "debt",

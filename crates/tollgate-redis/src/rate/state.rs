@@ -66,10 +66,6 @@ pub(super) enum Batch {
 }
 
 impl Rate {
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-
     fn has_ended(&self, state: &State) -> bool {
         let abandoned = self.abandoned.load(std::sync::atomic::Ordering::Acquire);
         state.closed || abandoned && state.queue.is_empty()
@@ -121,6 +117,10 @@ impl queue::Limit for Rate {
     type State = RateState;
     type Batch = Batch;
 
+    fn key(&self) -> &str {
+        &self.key
+    }
+
     fn free_permit() -> Charge {
         Charge::open(0, Source::Nobody)
     }
@@ -137,11 +137,6 @@ impl queue::Limit for Rate {
             shared.notify();
         }
         Some(prefetch.charge(cost, taken))
-    }
-
-    fn is_driven_in_place(&self) -> bool {
-        // While tokens are held, a task has to give them back in time.
-        self.prefetch.is_none()
     }
 
     fn join(&self, state: &State, newcomer: queue::Newcomer) -> Result<(), AcquireError> {
@@ -182,7 +177,7 @@ impl queue::Limit for Rate {
         let costs: Vec<u64> = queue.costs().take(most).collect();
         let queued = costs
             .iter()
-            .fold(0_u64, |sum, cost| sum.saturating_add(*cost));
+            .fold(0, |sum: u64, cost| sum.saturating_add(*cost));
         let prefetch = rate.prefetch.as_ref();
         let refill = prefetch.and_then(|it| own.batches.refill_for(it, queued));
         Next::Run(match refill {
@@ -291,13 +286,10 @@ impl Shared {
         let Some(prefetch) = &self.limit.prefetch else {
             return Vec::new();
         };
-        let (rest, start) = {
-            let state = &mut *self.state();
-            let rest = state.own.batches.put_back(prefetch, end, n);
-            // A driver has to see that they are not held for too long.
-            (rest, self.drive(state, false))
-        };
-        self.start(start);
+        let state = self.state();
+        let rest = state.own.batches.put_back(prefetch, end, n);
+        // A driver has to see that they are not held for too long.
+        self.drive(state, false);
         rest
     }
 

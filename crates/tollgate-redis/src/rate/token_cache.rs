@@ -244,15 +244,6 @@ mod tests {
     }
 
     #[test]
-    fn take_returns_tokens_in_order_until_there_are_too_few() {
-        let cache = cache();
-        assert_eq!(take(&cache, 1), None);
-        assert_eq!(cache.put(10), 10);
-        let taken = [4, 7, 6, 1].map(|n| take(&cache, n));
-        assert_eq!(taken, [Some(4), None, Some(10), None]);
-    }
-
-    #[test]
     fn take_of_an_expired_or_closed_cache_returns_none() {
         let cache = cache();
         cache.put(10);
@@ -274,21 +265,6 @@ mod tests {
         assert_eq!([2, 1, 1].map(notifies), [false, true, false]);
         assert!(cache.is_low());
         assert!(notifies(1));
-    }
-
-    #[test]
-    fn put_back_of_another_batch_is_refused() {
-        let cache = cache();
-        cache.put(5);
-        cache.put(5);
-        assert_eq!(take(&cache, 4), Some(4));
-        assert!(cache.put_back(0, 5, 3));
-        assert_eq!((cache.count(), cache.number()), (9, 1));
-        assert!(!cache.put_back(0, 5, 2), "one is out");
-        assert_eq!(take(&cache, 6), Some(7));
-        assert!(!cache.put_back(0, 5, 1), "the next batch is in use");
-        assert!(cache.put_back(5, 5, 2));
-        assert_eq!((cache.count(), cache.number()), (5, 5));
     }
 
     #[test]

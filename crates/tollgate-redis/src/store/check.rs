@@ -1,41 +1,40 @@
-//! [`Store::check`]: whether a server is set up so that limits on it hold what they say.
+//! [`Store::check`]: whether a server is configured so that limits on it hold.
 
 use std::collections::HashMap;
 
 use redis::{Cmd, Value, cmd};
 
-use super::Store;
-use super::call::{Call, Request};
+use super::call::Request;
+use super::{Call, Store};
 use crate::error::StoreError;
 
-/// Why limits on a store may admit more than they say, or not decide.
+/// Why limits on a store may admit more than they should, or not decide.
 ///
-/// None of these keeps a limit from working, but for [`Replica`](Self::Replica).
-/// [`Store::check`] says which there are.
+/// Limits work with all of these, except for [`Replica`](Self::Replica). [`Store::check`] returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The server throws keys away when its memory is full: it has a `maxmemory`, and a
-    /// `maxmemory-policy` other than `noeviction`. What was charged to such a key is forgotten, and
-    /// the next burst is admitted at once. The keys of limits all expire, so the policies that
-    /// take only those take them first.
+    /// The server evicts keys when its memory is full: it has a `maxmemory`, and a `maxmemory-policy`
+    /// other than `noeviction`. The charges of an evicted key are forgotten, and the next burst is
+    /// admitted at once. The keys of limits expire, so policies that evict only such keys evict them
+    /// first.
     Eviction,
-    /// The server keeps nothing on a disk, neither snapshots nor a log. When it is restarted each
-    /// limit begins anew, with a whole burst.
+    /// The server stores nothing on a disk, neither snapshots nor a log. After a restart each limit has
+    /// its whole burst.
     NotPersistent,
-    /// The server has replicas, which get what is charged a moment later. When one of them takes
-    /// over, what it did not get yet is admitted once more.
+    /// The server has replicas, which get charges a moment later. When one of them takes over, what it
+    /// did not get yet is admitted once more.
     Replicated,
     /// The server is a replica itself, and takes no writes: limits cannot decide on it.
     Replica,
-    /// The server does not say all of this to this client: its `INFO` or `CONFIG` is forbidden.
+    /// The server does not tell this client: `INFO` or `CONFIG` is forbidden.
     Hidden,
 }
 
 impl Store {
-    /// Whether the server, or any node of the cluster, is set up so that limits hold what they say.
-    /// To be asked once, when a process starts, for its log. Makes three calls, each within the
-    /// [deadline](Store::deadline); the warnings come sorted, each once.
+    /// Checks whether the server, or every node of the cluster, is configured so that limits hold. Call it
+    /// once when a process starts, and log the warnings. Makes three calls, each within the
+    /// [deadline](Store::deadline). The warnings are sorted, and each is there once.
     ///
     /// # Cancel safety
     ///
@@ -43,7 +42,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// How the store failed. That the server does not tell is no error, but
+    /// How the store failed. A server that does not permit the commands is no error, but
     /// [`Hidden`](Warning::Hidden).
     ///
     /// # Examples
@@ -83,7 +82,7 @@ impl Store {
             }
         };
         for info in told.iter().filter(|info| info.contains("redis_version:")) {
-            judge(&facts(info), snapshots, self.is_cluster(), &mut warnings);
+            warnings.extend(judge(&facts(info), snapshots, self.is_cluster()));
         }
         warnings.sort_unstable();
         warnings.dedup();
@@ -108,28 +107,26 @@ impl Store {
     }
 }
 
+/// The warnings about a node, by its facts.
 fn judge(
     facts: &HashMap<&str, &str>,
     snapshots: Option<bool>,
     is_cluster: bool,
-    warnings: &mut Vec<Warning>,
-) {
-    let fact = |name| facts.get(name).copied();
-    let is_limited = fact("maxmemory").is_some_and(|most| most != "0");
-    if is_limited && fact("maxmemory_policy").is_some_and(|policy| policy != "noeviction") {
-        warnings.push(Warning::Eviction);
-    }
-    let has_log = fact("aof_enabled").is_some_and(|enabled| enabled != "0");
-    if !has_log && snapshots == Some(false) {
-        warnings.push(Warning::NotPersistent);
-    }
-    if fact("connected_slaves").is_some_and(|replicas| replicas != "0") {
-        warnings.push(Warning::Replicated);
-    }
+) -> impl Iterator<Item = Warning> {
+    let is = |name, value: &str| facts.get(name) == Some(&value);
+    let is_not = |name, value: &str| facts.get(name).is_some_and(|it| *it != value);
+    let evicts = is_not("maxmemory", "0") && is_not("maxmemory_policy", "noeviction");
+    let has_log = is_not("aof_enabled", "0");
     // A cluster is asked as a whole, and nobody writes to its replicas.
-    if !is_cluster && fact("role") == Some("slave") {
-        warnings.push(Warning::Replica);
-    }
+    let is_replica = !is_cluster && is("role", "slave");
+    let warnings = [
+        (evicts, Warning::Eviction),
+        (!has_log && snapshots == Some(false), Warning::NotPersistent),
+        (is_not("connected_slaves", "0"), Warning::Replicated),
+        (is_replica, Warning::Replica),
+    ];
+    let warnings = warnings.into_iter().filter(|(is_given, _)| *is_given);
+    warnings.map(|(_, warning)| warning)
 }
 
 /// The lines of `name:value` of an answer to `INFO`.
@@ -157,37 +154,28 @@ fn texts(value: &Value, into: &mut Vec<String>) {
 mod tests {
     use super::*;
 
-    fn judged(info: &str, snapshots: Option<bool>, is_cluster: bool) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        judge(&facts(info), snapshots, is_cluster, &mut warnings);
-        warnings
-    }
-
     #[test]
-    fn only_a_server_that_may_throw_keys_away_is_warned_of() {
-        let info = |most: u64, policy: &str| {
-            format!("# Memory\r\nmaxmemory:{most}\r\nmaxmemory_policy:{policy}\r\n")
-        };
-        assert_eq!(judged(&info(0, "allkeys-lru"), None, false), []);
-        assert_eq!(judged(&info(1, "noeviction"), None, false), []);
-        for policy in ["allkeys-lru", "volatile-ttl"] {
-            let warnings = judged(&info(1, policy), None, false);
-            assert_eq!(warnings, [Warning::Eviction], "{policy}");
+    fn judge_of_the_facts_of_a_node_returns_its_warnings() {
+        use Warning::*;
+        let memory = |most, policy| format!("maxmemory:{most}\r\nmaxmemory_policy:{policy}\r\n");
+        let log = |enabled| format!("# Persistence\r\naof_enabled:{enabled}\r\n");
+        let role = |role, replicas| format!("role:{role}\r\nconnected_slaves:{replicas}\r\n");
+        let cases: [(String, Option<bool>, bool, &[Warning]); 11] = [
+            (memory(0, "allkeys-lru"), None, false, &[]),
+            (memory(1, "noeviction"), None, false, &[]),
+            (memory(1, "allkeys-lru"), None, false, &[Eviction]),
+            (memory(1, "volatile-ttl"), None, false, &[Eviction]),
+            (log(0), None, false, &[]),
+            (log(0), Some(false), false, &[NotPersistent]),
+            (log(1), Some(false), false, &[]),
+            (log(0), Some(true), false, &[]),
+            (role("master", 2), None, false, &[Replicated]),
+            (role("slave", 0), None, false, &[Replica]),
+            (role("slave", 0), None, true, &[]),
+        ];
+        for (info, snapshots, is_cluster, warnings) in cases {
+            let judged: Vec<_> = judge(&facts(&info), snapshots, is_cluster).collect();
+            assert_eq!(judged, warnings, "{info}");
         }
-    }
-
-    #[test]
-    fn what_a_restart_or_a_failover_loses_is_warned_of() {
-        let unknown = judged("aof_enabled:0\r\n", None, false);
-        assert_eq!(unknown, []);
-        let without = judged("aof_enabled:0\r\n", Some(false), false);
-        assert_eq!(without, [Warning::NotPersistent]);
-        assert_eq!(judged("aof_enabled:1\r\n", Some(false), false), []);
-        assert_eq!(judged("aof_enabled:0\r\n", Some(true), false), []);
-        let replicated = judged("role:master\r\nconnected_slaves:2\r\n", None, false);
-        assert_eq!(replicated, [Warning::Replicated]);
-        let replica = "role:slave\r\nconnected_slaves:0\r\n";
-        assert_eq!(judged(replica, None, false), [Warning::Replica]);
-        assert_eq!(judged(replica, None, true), []);
     }
 }

@@ -64,6 +64,15 @@ pub(super) fn settings() -> redis::io::tcp::TcpSettings {
     settings
 }
 
+pub(super) async fn connect_to(client: &Client) -> RedisResult<MultiplexedConnection> {
+    // Calls have deadlines of their own.
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECTING))
+        .set_response_timeout(None);
+    let connection = client.get_multiplexed_async_connection_with_config(&config);
+    connection.await
+}
+
 #[derive(Clone)]
 enum Wire {
     Server(MultiplexedConnection),
@@ -218,16 +227,7 @@ impl Link {
 
     async fn connect(&self) -> Result<Connection, StoreError> {
         let wire = match &self.address {
-            Address::Server(client) => {
-                // Calls have deadlines of their own.
-                let config = AsyncConnectionConfig::new()
-                    .set_connection_timeout(Some(CONNECTING))
-                    .set_response_timeout(None);
-                client
-                    .get_multiplexed_async_connection_with_config(&config)
-                    .await
-                    .map(Wire::Server)
-            }
+            Address::Server(client) => connect_to(client).await.map(Wire::Server),
             #[cfg(feature = "cluster")]
             Address::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
         };
@@ -235,7 +235,7 @@ impl Link {
         match wire {
             Ok(wire) => Ok(Connection { wire, number }),
             Err(error) => Err(match StoreError::of(&error) {
-                // Nothing was asked yet.
+                // Nothing was sent yet.
                 StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
                     StoreError::Unavailable
                 }

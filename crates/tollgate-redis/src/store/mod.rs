@@ -7,7 +7,7 @@
 //!    because it may be half open.
 //! 4. While the [breaker](breaker) is open nothing is sent. Each slot of a cluster has its own.
 //! 5. A call that was not sent is distinguished from one that may have been executed.
-//! 6. A [call](call) works outside of the runtime too, and is counted also if its caller has left.
+//! 6. A [`Call`] works outside of the runtime too, and is counted also if its caller has left.
 
 mod breaker;
 mod call;
@@ -27,13 +27,17 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::breaker::Breaker;
-pub(crate) use self::call::Call;
 use self::call::{Progress, Request, Stage};
 pub use self::check::Warning;
 use self::link::{Address, Link};
-use crate::detach::is_inside;
+use crate::detach::{DetachOnDrop, is_inside};
 use crate::error::StoreError;
 use crate::script::{Arguments, Script};
+
+/// A call on its way, within the deadline.
+///
+/// Dropped before it is sent, it is not sent. Dropped later, it may be executed all the same.
+pub(crate) type Call = DetachOnDrop<Value>;
 
 /// A Redis or Valkey server, or a cluster, that limits are kept on.
 ///
@@ -276,12 +280,6 @@ impl Store {
         drop(self.shared.runtime.spawn(task));
     }
 
-    /// When the breaker admits the next call for a key, if not now.
-    pub(crate) fn again(&self, key: &str) -> Option<Instant> {
-        let shared = &*self.shared;
-        shared.breaker.until(shared.link.part(key))
-    }
-
     /// Sleeps on the runtime, wherever this is polled.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
         let sleep = async move { tokio::time::sleep(time).await };
@@ -304,8 +302,9 @@ impl Store {
     /// Makes a request to a part, within the deadline.
     fn request(&self, request: Request, part: u16) -> Call {
         let this = self.clone();
-        Call::new(&self.shared.runtime, move |progress| {
-            this.requested(request, part, progress)
+        DetachOnDrop::new(&self.shared.runtime, move |wanted| {
+            let stage = Stage::Unsent(StoreError::Unavailable);
+            this.requested(request, part, Progress { stage, wanted })
         })
     }
 
@@ -355,7 +354,7 @@ impl Store {
             Ok(connection) => connection,
             Err(error) => return Some(Err(error)),
         };
-        if !progress.is_wanted() {
+        if !progress.wanted.get() {
             return None;
         }
         loop {
@@ -368,7 +367,7 @@ impl Store {
                 // Every node that was asked refused it.
                 progress.stage = Stage::Unsent(failed);
                 tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
-                if progress.is_wanted() {
+                if progress.wanted.get() {
                     continue;
                 }
             }

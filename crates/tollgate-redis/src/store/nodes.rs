@@ -1,11 +1,11 @@
-//! A cluster, and how its redirections are followed.
+//! [`Cluster`]: a cluster, and how its redirections are followed.
 //!
-//! 1. The client sends a call to the node that has its slot, as far as it knows, and makes no call
-//!    twice: what was on its way when a connection was lost may have been executed.
-//! 2. A redirection is followed on a connection of its own to the node that it names, whatever
-//!    slots that has. The client of the cluster hears of it too, and learns the slots anew.
-//! 3. `ASKING` and the call that it is for are sent as one: on a connection that is shared the call
-//!    of somebody else would come between them.
+//! 1. The client sends a call to the node that has its slot, as far as it knows, and repeats no call:
+//!    a call that was in flight when a connection was lost may have been executed.
+//! 2. A redirection is followed on a connection of its own to the node that it names, whatever slots
+//!    that node has. The client of the cluster hears of it too, and reads the slots again.
+//! 3. `ASKING` and its call are sent together, because another call could come between them on a shared
+//!    connection.
 //!
 //! The lock is held for a moment only.
 
@@ -16,21 +16,21 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind,
-    IntoConnectionInfo, RedisError, RedisResult, ServerErrorKind, Value,
+    Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo, RedisError,
+    RedisResult, ServerErrorKind, Value,
 };
 
 use super::call::{Progress, Stage};
-use super::link::{CONNECTING, settings};
+use super::link::{CONNECTING, connect_to, settings};
 use crate::error::StoreError;
 
-/// How many redirections are followed until the client is asked again.
+/// How many redirections are followed before the client is asked again.
 const REDIRECTIONS: usize = 4;
 
 /// Where a cluster is.
 pub(super) struct Cluster {
     client: ClusterClient,
-    /// Of one node, for how the others are connected to.
+    /// How to connect to one node. The others differ in the address only.
     first: ConnectionInfo,
 }
 
@@ -46,7 +46,7 @@ impl Cluster {
         let first = infos.first().ok_or(StoreError::Misconfigured)?.clone();
         let client = redis::cluster::ClusterClientBuilder::new(infos)
             .retries(0)
-            // One node that holds still must not keep the others from being reached.
+            // A node that does not answer must not delay the others.
             .connection_timeout(CONNECTING / 4)
             .response_timeout(CONNECTING)
             .tcp_settings(settings())
@@ -61,7 +61,7 @@ impl Cluster {
     pub(super) async fn connect(&self) -> RedisResult<Nodes> {
         Ok(Nodes {
             cluster: self.client.get_async_connection().await?,
-            asides: Arc::new(Asides {
+            redirects: Arc::new(Redirects {
                 first: self.first.clone(),
                 known: Mutex::default(),
             }),
@@ -73,17 +73,17 @@ impl Cluster {
 #[derive(Clone)]
 pub(super) struct Nodes {
     cluster: ClusterConnection,
-    asides: Arc<Asides>,
+    redirects: Arc<Redirects>,
 }
 
 /// Connections to nodes that calls were redirected to, by their addresses.
-struct Asides {
+struct Redirects {
     first: ConnectionInfo,
     known: Mutex<HashMap<String, MultiplexedConnection>>,
 }
 
 impl Nodes {
-    /// Says how far it has come.
+    /// Makes a call, and sets how far it has come.
     pub(super) async fn call(
         &mut self,
         number: u64,
@@ -98,8 +98,8 @@ impl Nodes {
                 break;
             };
             progress.stage = Stage::Unsent(StoreError::Unavailable);
-            let mut node = self.asides.connection(&address).await?;
-            if !progress.is_wanted() {
+            let mut node = self.redirects.connection(&address).await?;
+            if !progress.wanted.get() {
                 break;
             }
             progress.stage = Stage::Sent(number);
@@ -108,15 +108,14 @@ impl Nodes {
                 .as_ref()
                 .is_err_and(RedisError::is_unrecoverable_error)
             {
-                self.asides.known().remove(&address);
+                self.redirects.known().remove(&address);
             }
         }
         answer
     }
 }
 
-/// Where a call is to be made instead, and whether the node must be told that it is asked by way of
-/// exception.
+/// Where a call is to be made instead, and whether with `ASKING`.
 fn redirection(error: &RedisError) -> Option<(String, bool)> {
     let asking = match error.kind() {
         ErrorKind::Server(ServerErrorKind::Ask) => true,
@@ -132,20 +131,17 @@ async fn redirected(
     command: &Cmd,
     asking: bool,
 ) -> RedisResult<Value> {
-    if !asking {
-        let answer = node.req_packed_command(command).await;
-        return answer.and_then(Value::extract_error);
-    }
     let mut pipeline = redis::pipe();
-    pipeline.cmd("ASKING").add_command(command.clone());
-    let mut answers = node.req_packed_commands(&pipeline, 1, 1).await?;
-    let answer = answers.pop();
-    answer
-        .ok_or_else(|| RedisError::from((ErrorKind::Client, "one answer was expected")))
-        .and_then(Value::extract_error)
+    if asking {
+        pipeline.cmd("ASKING");
+    }
+    pipeline.add_command(command.clone());
+    let answers = node.req_packed_commands(&pipeline, asking.into(), 1);
+    let answer = answers.await?.pop();
+    answer.unwrap_or(Value::Nil).extract_error()
 }
 
-impl Asides {
+impl Redirects {
     fn known(&self) -> MutexGuard<'_, HashMap<String, MultiplexedConnection>> {
         // Nothing panics while it is held.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -157,7 +153,7 @@ impl Asides {
             return Ok(node.clone());
         }
         let node = self.connect(address).await.map_err(|_| {
-            // Nothing was asked yet.
+            // Nothing was sent yet.
             RedisError::from((
                 ErrorKind::ClusterConnectionNotFound,
                 "no connection to a node",
@@ -169,17 +165,10 @@ impl Asides {
 
     async fn connect(&self, address: &str) -> RedisResult<MultiplexedConnection> {
         let info = self.first.clone().set_addr(self.beside(address)?);
-        // Calls have deadlines of their own.
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECTING))
-            .set_response_timeout(None);
-        let client = Client::open(info)?;
-        client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
+        connect_to(&Client::open(info)?).await
     }
 
-    /// As the first node is connected to, at another address.
+    /// The address of a node, with the settings of the first one.
     fn beside(&self, address: &str) -> RedisResult<ConnectionAddr> {
         let (host, port) = address
             .rsplit_once(':')

@@ -3,8 +3,8 @@
 use tollgate_redis::{Store, StoreError, Warning};
 
 use super::help::{PATIENT, until};
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{on_server, runtime};
 
 fn run(server: &Server, words: &[&str]) {
     let _: redis::Value = redis::cmd(words[0])
@@ -14,21 +14,20 @@ fn run(server: &Server, words: &[&str]) {
 }
 
 #[test]
-fn a_server_that_keeps_nothing_is_warned_of() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn check_of_a_server_without_persistence_warns() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         assert_eq!(store.check().await, Ok(vec![Warning::NotPersistent]));
-        run(&server, &["CONFIG", "SET", "save", "3600 1"]);
+        run(server, &["CONFIG", "SET", "save", "3600 1"]);
         assert_eq!(store.check().await, Ok(Vec::new()));
-        run(&server, &["CONFIG", "SET", "save", ""]);
-        run(&server, &["CONFIG", "SET", "appendonly", "yes"]);
+        run(server, &["CONFIG", "SET", "save", ""]);
+        run(server, &["CONFIG", "SET", "appendonly", "yes"]);
         assert_eq!(store.check().await, Ok(Vec::new()));
     });
 }
 
 #[test]
-fn replicas_are_warned_of() {
+fn check_of_replicated_servers_warns() {
     let (primary, replica) = (
         Server::with(&["--repl-diskless-sync-delay", "0"]),
         Server::start(),
@@ -37,10 +36,7 @@ fn replicas_are_warned_of() {
         let port = primary.port().to_string();
         run(&replica, &["REPLICAOF", "127.0.0.1", &port]);
         let store = primary.store().deadline(PATIENT);
-        until("it has a replica", async || {
-            store.check().await.unwrap().contains(&Warning::Replicated)
-        })
-        .await;
+        until(async || store.check().await.unwrap().contains(&Warning::Replicated)).await;
         let store = replica.store().deadline(PATIENT);
         let warnings = store.check().await.unwrap();
         assert_eq!(warnings, [Warning::NotPersistent, Warning::Replica]);
@@ -48,7 +44,7 @@ fn replicas_are_warned_of() {
 }
 
 #[test]
-fn a_server_that_does_not_tell_is_warned_of() {
+fn check_without_rights_warns() {
     let server = Server::with(&["--maxmemory", "100mb", "--maxmemory-policy", "volatile-ttl"]);
     runtime().block_on(async {
         let limited = |name: &str| {
@@ -74,7 +70,7 @@ fn a_server_that_does_not_tell_is_warned_of() {
 
 #[cfg(feature = "cluster")]
 #[test]
-fn every_node_of_a_cluster_is_asked() {
+fn check_of_a_cluster_asks_every_node() {
     let cluster = crate::support::cluster::Cluster::start();
     runtime().block_on(async {
         let store = cluster.store().deadline(PATIENT);

@@ -7,7 +7,7 @@ use crate::support::runtime;
 use crate::support::server::Server;
 
 #[test]
-fn a_crowd_needs_one_client() {
+fn acquire_by_ten_thousand_tasks_needs_one_client() {
     let server = Server::with(&["--maxclients", "2"]);
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
@@ -25,7 +25,7 @@ fn a_crowd_needs_one_client() {
 }
 
 #[test]
-fn a_crowd_that_is_not_let_in_is_told_so() {
+fn acquire_beyond_maxclients_is_a_typed_error() {
     let server = Server::with(&["--maxclients", "2"]);
     runtime().block_on(async {
         let others = (server.connection(), server.connection());

@@ -71,7 +71,7 @@ async fn come_in(store: &Store, algorithm: Algorithm, window: Duration) -> u64 {
 }
 
 #[test]
-fn a_clock_that_steps_back_mints_nothing() {
+fn acquire_after_the_clock_stepped_back_mints_nothing() {
     let (server, clock) = server();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
@@ -88,7 +88,7 @@ fn a_clock_that_steps_back_mints_nothing() {
 }
 
 #[test]
-fn a_clock_that_steps_back_stalls_nobody() {
+fn acquire_after_the_clock_stepped_back_does_not_stall() {
     let window = Duration::from_millis(200);
     for full in [true, false] {
         let (server, clock) = server();
@@ -116,7 +116,7 @@ fn a_clock_that_steps_back_stalls_nobody() {
 }
 
 #[test]
-fn a_clock_that_steps_forward_admits_what_its_time_is_worth_and_one_burst_at_most() {
+fn acquire_after_the_clock_stepped_forward_admits_one_burst_at_most() {
     let (server, clock) = server();
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
@@ -160,7 +160,7 @@ async fn decisions(store: &Store, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_clock_of_a_client_enters_no_decision() {
+fn acquire_by_clients_with_skewed_clocks_decides_alike() {
     if let Ok(address) = std::env::var(ROLE) {
         runtime().block_on(async {
             let store = Store::new(&address).unwrap().deadline(PATIENT);
@@ -184,7 +184,7 @@ fn the_clock_of_a_client_enters_no_decision() {
         let client = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "faults::clock::the_clock_of_a_client_enters_no_decision",
+                "faults::clock::acquire_by_clients_with_skewed_clocks_decides_alike",
             ])
             .arg("--nocapture")
             .env(ROLE, server.address())

@@ -11,7 +11,7 @@ use crate::support::cluster::Cluster;
 use crate::support::runtime;
 
 #[test]
-fn a_slot_that_moves_under_load_fails_nobody_and_charges_once() {
+fn acquire_while_a_slot_moves_succeeds_and_charges_once() {
     let cluster = Cluster::start();
     runtime().block_on(async {
         let store = cluster.store().deadline(PATIENT);
@@ -77,7 +77,7 @@ fn a_slot_that_moves_under_load_fails_nobody_and_charges_once() {
 }
 
 #[test]
-fn a_log_needs_no_braces_in_its_key() {
+fn acquire_of_a_log_in_a_cluster_needs_no_tag() {
     let cluster = Cluster::start();
     runtime().block_on(async {
         let store = cluster.store().deadline(PATIENT);
@@ -90,7 +90,7 @@ fn a_log_needs_no_braces_in_its_key() {
 }
 
 #[test]
-fn a_node_that_is_gone_is_an_error_for_its_slots_alone() {
+fn acquire_without_a_node_fails_for_its_slots_only() {
     let mut cluster = Cluster::start();
     runtime().block_on(async {
         let keys: Vec<_> = (0..3).map(|node| cluster.key_of(node)).collect();
@@ -133,7 +133,7 @@ fn a_node_that_is_gone_is_an_error_for_its_slots_alone() {
                 cluster.nodes[2].restart();
             }
             recovers(&limiters[2]).await;
-            until("it decides", async || limiters[2].acquire().await.is_ok()).await;
+            until(async || limiters[2].acquire().await.is_ok()).await;
         }
     });
 }

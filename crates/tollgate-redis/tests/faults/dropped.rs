@@ -3,33 +3,30 @@
 use tollgate_redis::{Detector, LimitSet, Source};
 
 use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
+use crate::support::on_server;
 use crate::support::proxy::{Mode, Proxy};
-use crate::support::runtime;
-use crate::support::server::Server;
 
 #[test]
-fn what_is_charged_to_a_call_that_was_dropped_is_given_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_in_flight_gives_back_its_charge() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limiter = limiter(&store, 10).await;
         let calls = store.calls();
-        drop(begin(&server, &store, limiter.acquire_many(4)).await);
+        drop(begin(server, &store, limiter.acquire_many(4)).await);
         server.go_on();
         // The call, and the one that gives back.
-        until("it is given back", async || store.calls() >= calls + 2).await;
-        until("all is there", async || charged(&limiter).await == 0).await;
+        until(async || store.calls() >= calls + 2).await;
+        until(async || charged(&limiter).await == 0).await;
         assert_eq!(limiter.acquire_many(10).await.unwrap().cost(), 10);
     });
 }
 
 #[test]
-fn a_leader_that_is_dropped_does_not_lose_its_followers() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_by_the_first_of_a_request_serves_the_others() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limiter = limiter(&store, 10).await;
-        let leader = begin(&server, &store, limiter.acquire_many(5)).await;
+        let leader = begin(server, &store, limiter.acquire_many(5)).await;
         let mut followers: Vec<_> = (0..3).map(|_| limiter.acquire()).collect();
         for follower in &mut followers {
             assert!(waits(follower).await);
@@ -40,21 +37,17 @@ fn a_leader_that_is_dropped_does_not_lose_its_followers() {
         for follower in followers {
             assert_eq!(follower.await.unwrap().source(), Source::Coalesced);
         }
-        until("the leader's is given back", async || {
-            charged(&limiter).await == 2
-        })
-        .await;
+        until(async || charged(&limiter).await == 2).await;
         assert_eq!(limiter.waiting(), 0);
     });
 }
 
 #[test]
-fn a_follower_that_is_dropped_in_its_call_is_given_back_and_the_others_go() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_by_another_of_a_request_gives_back_and_serves_the_others() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limiter = limiter(&store, 10).await;
-        let leader = begin(&server, &store, limiter.acquire()).await;
+        let leader = begin(server, &store, limiter.acquire()).await;
         let mut followers: Vec<_> = (1..=3).map(|cost| limiter.acquire_many(cost)).collect();
         for follower in &mut followers {
             assert!(waits(follower).await);
@@ -70,24 +63,20 @@ fn a_follower_that_is_dropped_in_its_call_is_given_back_and_the_others_go() {
             costs += follower.await.unwrap().cost();
         }
         assert_eq!(costs, 4);
-        until("the middle one's is given back", async || {
-            charged(&limiter).await == 5
-        })
-        .await;
+        until(async || charged(&limiter).await == 5).await;
     });
 }
 
 #[test]
-fn callers_who_give_up_before_the_deadline_are_counted() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_before_the_deadline_counts_for_the_breaker() {
+    on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let store = proxy.store().deadline(DEADLINE);
         let limits = LimitSet::new(&store).limit("k", slow(10));
-        until("it answers", async || limits.peek(1).await.is_ok()).await;
+        until(async || limits.peek(1).await.is_ok()).await;
         let accepted = proxy.accepted();
         proxy.set(Mode::HalfOpen);
-        until("the breaker opens", async || {
+        until(async || {
             let _ = tokio::time::timeout(DEADLINE / 50, limits.peek(1)).await;
             store.is_broken()
         })
@@ -95,7 +84,7 @@ fn callers_who_give_up_before_the_deadline_are_counted() {
         // From now on all passes but on that connection. Nobody waits for as long as a trip takes,
         // not even who is let through to see whether the store is back.
         proxy.set(Mode::Pass);
-        until("the breaker closes", async || {
+        until(async || {
             let mut call = std::pin::pin!(limits.peek(1));
             let _ = waits(&mut call).await;
             !store.is_broken()
@@ -106,9 +95,8 @@ fn callers_who_give_up_before_the_deadline_are_counted() {
 }
 
 #[test]
-fn a_call_that_is_dropped_before_it_is_sent_is_not_sent() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_before_it_is_sent_is_not_sent() {
+    on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let store = proxy.store().deadline(PATIENT);
         let detector = Detector::new(&store, "abuse", slow(10));
@@ -131,9 +119,8 @@ fn a_call_that_is_dropped_before_it_is_sent_is_not_sent() {
 }
 
 #[test]
-fn what_several_limits_took_for_nobody_goes_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn limit_set_acquire_dropped_in_flight_gives_back_its_charges() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limits = LimitSet::new(&store)
             .limit("a", slow(10))
@@ -143,18 +130,18 @@ fn what_several_limits_took_for_nobody_goes_back() {
         for tries in [true, false] {
             let calls = store.calls();
             if tries {
-                drop(begin(&server, &store, limits.try_acquire_many(4)).await);
+                drop(begin(server, &store, limits.try_acquire_many(4)).await);
             } else {
-                drop(begin(&server, &store, limits.acquire_many(4)).await);
+                drop(begin(server, &store, limits.acquire_many(4)).await);
             }
             server.go_on();
-            until("it is given back", async || store.calls() >= calls + 2).await;
-            until("all is there", async || free().await == 10).await;
+            until(async || store.calls() >= calls + 2).await;
+            until(async || free().await == 10).await;
         }
         // Who gives back, and leaves, has given back.
         let charges = limits.acquire_many(4).await.unwrap();
-        drop(begin(&server, &store, limits.refund(charges)).await);
+        drop(begin(server, &store, limits.refund(charges)).await);
         server.go_on();
-        until("all is there", async || free().await == 10).await;
+        until(async || free().await == 10).await;
     });
 }

@@ -29,7 +29,7 @@ fn value(server: &Server) -> Option<String> {
 }
 
 #[test]
-fn a_failover_admits_again_at_most_what_was_not_replicated() {
+fn acquire_after_a_failover_admits_again_at_most_what_was_not_replicated() {
     let mut primary = Server::with(&["--repl-diskless-sync-delay", "0"]);
     let replica = Server::start();
     runtime().block_on(async {
@@ -42,10 +42,7 @@ fn a_failover_admits_again_at_most_what_was_not_replicated() {
         let limiter = RateLimiter::new(&store, "k", slow(100));
         recovers(&limiter).await;
         let mut admitted = limiter.charge(30).await.unwrap().cost();
-        until("replicated", async || {
-            value(&replica).is_some() && value(&replica) == value(&primary)
-        })
-        .await;
+        until(async || value(&replica).is_some() && value(&replica) == value(&primary)).await;
 
         between.set(Mode::HalfOpen);
         admitted += limiter.charge(20).await.unwrap().cost();
@@ -61,10 +58,7 @@ fn a_failover_admits_again_at_most_what_was_not_replicated() {
         promote(&replica);
         recovers(&limiter).await;
         assert_eq!(charged(&limiter).await, 30);
-        until("writes are taken", async || {
-            limiter.acquire_many(70).await.is_ok()
-        })
-        .await;
+        until(async || limiter.acquire_many(70).await.is_ok()).await;
         admitted += 70;
         let refused = limiter.try_acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::RateLimited);
@@ -73,7 +67,7 @@ fn a_failover_admits_again_at_most_what_was_not_replicated() {
 }
 
 #[test]
-fn a_primary_that_became_a_replica_is_left_for_the_one_that_the_address_leads_to() {
+fn acquire_on_a_primary_that_became_a_replica_reconnects() {
     let (old, new) = (Server::start(), Server::start());
     runtime().block_on(async {
         let front = Proxy::start(old.port()).await;
@@ -84,13 +78,11 @@ fn a_primary_that_became_a_replica_is_left_for_the_one_that_the_address_leads_to
         replicate(&old, new.port());
         front.lead_to(new.port());
         // The connection to the old one stands, and is of no use.
-        until("the new one is asked", async || {
-            match ends(limiter.acquire()).await {
-                Ok(_) => true,
-                Err(error) => {
-                    let _typed = failure(&error);
-                    false
-                }
+        until(async || match ends(limiter.acquire()).await {
+            Ok(_) => true,
+            Err(error) => {
+                let _typed = failure(&error);
+                false
             }
         })
         .await;

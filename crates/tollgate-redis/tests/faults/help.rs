@@ -7,18 +7,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tollgate::{AcquireError, ErrorKind, Quota};
+use tollgate::{AcquireError, ErrorKind};
 use tollgate_redis::{Charge, RateLimiter, Source, Store, StoreError};
 
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
+pub(super) use crate::support::{PATIENT, slow, until};
 
 /// Of a call in the tests that make a server fail. Those in which it must not be missed have a
 /// longer one.
 pub(super) const DEADLINE: Duration = Duration::from_millis(250);
-
-/// For calls that are to succeed however slow the machine is.
-pub(super) const PATIENT: Duration = Duration::from_secs(20);
 
 /// Nothing that ends by a deadline takes so long, and what hangs does.
 const HANGS: Duration = Duration::from_secs(8);
@@ -53,13 +51,8 @@ pub(super) async fn begin<F: Future>(server: &Server, store: &Store, future: F) 
     server.stop();
     let mut begun = Box::pin(future);
     assert!(waits(&mut begun).await);
-    until("it is called", async || store.calls() > calls).await;
+    until(async || store.calls() > calls).await;
     begun
-}
-
-/// So slow that nothing comes back while a test runs.
-pub(super) fn slow(burst: u64) -> Quota {
-    Quota::per_day(burst).burst(burst)
 }
 
 /// How the store failed. Panics if something else did.
@@ -72,17 +65,6 @@ pub(super) fn failure(error: &AcquireError) -> StoreError {
 pub(super) async fn ends<T>(call: impl Future<Output = T>) -> T {
     let ended = tokio::time::timeout(HANGS, call).await;
     ended.expect("a call waits past its deadline")
-}
-
-/// Until something holds, which it must before long.
-pub(super) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
-    let wait = async {
-        while !holds().await {
-            tokio::task::yield_now().await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(20), wait).await;
-    assert!(waited.is_ok(), "never: {what}");
 }
 
 /// What became of calls.
@@ -135,10 +117,7 @@ pub(super) async fn crowd(limiter: &RateLimiter, callers: usize) -> Tally {
 
 /// Until the server decides again, for which it is asked anew and anew.
 pub(super) async fn recovers(limiter: &RateLimiter) {
-    until("the store decides again", async || {
-        limiter.peek(0).await.is_ok()
-    })
-    .await;
+    until(async || limiter.peek(0).await.is_ok()).await;
 }
 
 /// How much was charged of a burst, as the server has it.

@@ -28,7 +28,7 @@ fn fill(server: &Server) {
 }
 
 #[test]
-fn a_server_without_memory_is_a_typed_error_and_left_to_the_policy() {
+fn acquire_without_memory_is_a_typed_error_and_falls_back() {
     let server = Server::with(&["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]);
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);
@@ -61,7 +61,7 @@ fn a_server_without_memory_is_a_typed_error_and_left_to_the_policy() {
 }
 
 #[test]
-fn a_server_that_throws_keys_away_forgets_limits_and_is_warned_of() {
+fn acquire_on_an_evicting_server_forgets_and_check_warns() {
     let server = Server::with(&["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"]);
     runtime().block_on(async {
         let store = server.store().deadline(PATIENT);

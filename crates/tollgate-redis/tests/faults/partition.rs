@@ -8,8 +8,8 @@ use super::help::{
     DEADLINE, PATIENT, Tally, behind_proxy, charged, crowd, ends, recovers, slow, until,
 };
 use crate::support::proxy::{Mode, Proxy};
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{on_server, runtime};
 
 /// Every way but one ends all calls with an error.
 const CUTS: [Mode; 5] = [
@@ -51,7 +51,7 @@ async fn all_charged(server: &Server) -> u64 {
 }
 
 #[test]
-fn in_a_partition_every_call_ends_and_what_was_sent_says_that_it_may_be_charged() {
+fn acquire_in_a_partition_ends_and_says_what_may_be_charged() {
     for cut in CUTS {
         let server = Server::start();
         runtime().block_on(async {
@@ -63,7 +63,7 @@ fn in_a_partition_every_call_ends_and_what_was_sent_says_that_it_may_be_charged(
 
             proxy.set(cut);
             let mut failed = crowds(&limiters, 20).await;
-            until("the breaker opens", async || {
+            until(async || {
                 failed.add(ends(limiters[0].acquire()).await);
                 store.is_broken()
             })
@@ -93,28 +93,23 @@ fn in_a_partition_every_call_ends_and_what_was_sent_says_that_it_may_be_charged(
 }
 
 #[test]
-fn lost_answers_are_ghost_charges_and_not_more_than_calls() {
-    let server = Server::start();
-    runtime().block_on(async {
-        let (proxy, store, limiter) = behind_proxy(&server, 1000).await;
+fn acquire_with_lost_replies_charges_at_most_the_calls() {
+    on_server(async |server| {
+        let (proxy, store, limiter) = behind_proxy(server, 1000).await;
         proxy.set(Mode::DropReplies);
         let calls = store.calls();
         let error = ends(limiter.acquire()).await.unwrap_err();
         assert!(super::help::failure(&error).is_perhaps_charged());
         assert_eq!(store.calls(), calls + 1);
         let direct = RateLimiter::new(&server.store().deadline(PATIENT), "k", slow(1000));
-        until("it was charged nevertheless", async || {
-            charged(&direct).await == 1
-        })
-        .await;
+        until(async || charged(&direct).await == 1).await;
     });
 }
 
 #[test]
-fn a_half_open_connection_is_given_up_and_another_one_made() {
-    let server = Server::start();
-    runtime().block_on(async {
-        let (proxy, _, limiter) = behind_proxy(&server, 1000).await;
+fn acquire_on_a_half_open_connection_reconnects() {
+    on_server(async |server| {
+        let (proxy, _, limiter) = behind_proxy(server, 1000).await;
         let accepted = proxy.accepted();
         proxy.set(Mode::HalfOpen);
         let error = ends(limiter.acquire()).await.unwrap_err();
@@ -127,10 +122,9 @@ fn a_half_open_connection_is_given_up_and_another_one_made() {
 }
 
 #[test]
-fn in_a_partition_each_limit_goes_by_its_policy() {
-    let server = Server::start();
-    runtime().block_on(async {
-        let (proxy, store, _) = behind_proxy(&server, 10).await;
+fn acquire_in_a_partition_follows_each_fallback() {
+    on_server(async |server| {
+        let (proxy, store, _) = behind_proxy(server, 10).await;
         let open = RateLimiter::new(&store, "open", slow(10)).fallback(Fallback::FailOpen);
         let local =
             RateLimiter::new(&store, "local", slow(10)).fallback(Fallback::Local { share: 2 });
@@ -142,7 +136,7 @@ fn in_a_partition_each_limit_goes_by_its_policy() {
         assert_eq!((tally.admitted(), tally.limited), (5, 45));
         proxy.set(Mode::Pass);
         recovers(&open).await;
-        until("the server decides", async || {
+        until(async || {
             let charge = ends(local.acquire()).await.unwrap();
             charge.source() == Source::Store
         })
@@ -151,9 +145,8 @@ fn in_a_partition_each_limit_goes_by_its_policy() {
 }
 
 #[test]
-fn ten_thousand_who_wait_in_a_partition_are_answered() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_by_ten_thousand_waiters_in_a_partition_ends() {
+    on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let store = proxy.store().deadline(DEADLINE);
         // One call after another, none of which ends before its deadline.

@@ -8,13 +8,11 @@ use tollgate::ErrorKind;
 use tollgate_redis::{Fallback, RateLimiter, Source, StoreError};
 
 use super::help::{PATIENT, Tally, charged, crowd, ends, recovers, slow, until};
-use crate::support::runtime;
-use crate::support::server::Server;
+use crate::support::on_server;
 
 #[test]
-fn a_restart_that_loses_all_costs_one_burst_at_most() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn acquire_through_a_restart_admits_one_more_burst_at_most() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         // One that is made anew knows of no denial, as if each caller were another process.
         let fresh = move || RateLimiter::new(&store, "k", slow(100));
@@ -39,7 +37,7 @@ fn a_restart_that_loses_all_costs_one_burst_at_most() {
                 assert_eq!(tally.errors.len(), 50);
                 server.restart();
             }
-            until("the burst is spent", async || {
+            until(async || {
                 let left = fresh().peek(0).await;
                 left.is_ok_and(|left| left.remaining == 0)
             })
@@ -59,9 +57,8 @@ fn a_restart_that_loses_all_costs_one_burst_at_most() {
 }
 
 #[test]
-fn after_a_restart_there_is_exactly_one_more_burst() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn acquire_after_a_restart_has_exactly_one_more_burst() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limiter = RateLimiter::new(&store, "k", slow(100));
         recovers(&limiter).await;
@@ -77,9 +74,8 @@ fn after_a_restart_there_is_exactly_one_more_burst() {
 }
 
 #[test]
-fn without_a_server_a_limit_that_fails_closed_admits_nobody() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn acquire_without_a_server_failing_closed_admits_nobody() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limiter = RateLimiter::new(&store, "k", slow(1000));
         recovers(&limiter).await;
@@ -97,9 +93,8 @@ fn without_a_server_a_limit_that_fails_closed_admits_nobody() {
 }
 
 #[test]
-fn without_a_server_a_limit_that_fails_open_admits_everybody() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn acquire_without_a_server_failing_open_admits_everybody() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limiter = RateLimiter::new(&store, "k", slow(10)).fallback(Fallback::FailOpen);
         recovers(&limiter).await;
@@ -115,9 +110,8 @@ fn without_a_server_a_limit_that_fails_open_admits_everybody() {
 }
 
 #[test]
-fn without_a_server_a_limit_goes_by_its_share_and_then_by_the_server_again() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn acquire_without_a_server_uses_the_share_until_it_is_back() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let local = Fallback::Local { share: 4 };
         let limiter = RateLimiter::new(&store, "k", slow(100)).fallback(local);
@@ -140,9 +134,8 @@ fn without_a_server_a_limit_goes_by_its_share_and_then_by_the_server_again() {
 }
 
 #[test]
-fn a_store_is_broken_from_when_its_breaker_opens_until_a_call_is_answered() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn is_broken_after_the_breaker_opened_lasts_until_a_reply() {
+    on_server(async |server| {
         let pause = Duration::from_millis(1);
         let store = server.store().deadline(PATIENT).breaker(2, pause, pause);
         let limiter = RateLimiter::new(&store, "k", slow(10));
@@ -150,17 +143,11 @@ fn a_store_is_broken_from_when_its_breaker_opens_until_a_call_is_answered() {
         recovers(&limiter).await;
         assert!(!store.is_broken() && !says());
         server.kill();
-        until("its breaker opens", async || {
-            limiter.peek(0).await == Err(StoreError::BreakerOpen)
-        })
-        .await;
+        until(async || limiter.peek(0).await == Err(StoreError::BreakerOpen)).await;
         assert!(store.is_broken() && says());
         // The pause is over, and calls are let through, one by one.
         for _ in 0..2 {
-            until("a call is let through", async || {
-                limiter.peek(0).await == Err(StoreError::Unavailable)
-            })
-            .await;
+            until(async || limiter.peek(0).await == Err(StoreError::Unavailable)).await;
             assert!(store.is_broken() && says());
         }
         server.restart();

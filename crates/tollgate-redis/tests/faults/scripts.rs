@@ -11,7 +11,7 @@ use crate::support::runtime;
 use crate::support::server::Server;
 
 #[test]
-fn scripts_that_are_flushed_under_load_fail_nobody_and_charge_once() {
+fn acquire_while_scripts_are_flushed_succeeds_and_charges_once() {
     let server = Server::start();
     let (over, flushed) = (Arc::new(AtomicBool::new(false)), server.connection());
     let flusher = std::thread::spawn({

@@ -11,7 +11,7 @@ use crate::support::cluster::Cluster;
 use crate::support::{runtime, until};
 
 #[test]
-fn all_of_limits_in_several_slots_is_charged_or_none_is() {
+fn all_of_limits_in_several_slots_charges_all_or_none() {
     let cluster = Cluster::start();
     runtime().block_on(async {
         let store = cluster.store().deadline(PATIENT);
@@ -53,7 +53,7 @@ fn all_of_limits_in_several_slots_is_charged_or_none_is() {
 }
 
 #[test]
-fn several_limits_of_a_tag_and_leases_of_another_are_all_or_none() {
+fn all_of_a_limit_set_and_a_semaphore_charges_all_or_none() {
     let cluster = Cluster::start();
     runtime().block_on(async {
         let store = cluster.store().deadline(PATIENT);
@@ -77,7 +77,7 @@ fn several_limits_of_a_tag_and_leases_of_another_are_all_or_none() {
 
 #[test]
 #[should_panic = "are not in one slot of a cluster"]
-fn several_limits_in_several_slots_are_refused_when_they_are_made() {
+fn limit_set_of_several_slots_panics() {
     let runtime = runtime();
     let _inside = runtime.enter();
     // Nothing is called.

@@ -3,13 +3,11 @@
 use tollgate_redis::RateLimiter;
 
 use super::help::{DEADLINE, PATIENT, charged, crowd, recovers, slow, until};
-use crate::support::runtime;
-use crate::support::server::Server;
+use crate::support::on_server;
 
 #[test]
-fn calls_to_a_server_that_holds_still_end_and_nobody_stays_in_line() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_on_a_stopped_server_ends_and_leaves_no_waiters() {
+    on_server(async |server| {
         let store = server.store().deadline(DEADLINE);
         let limiter = RateLimiter::new(&store, "k", slow(100_000));
         recovers(&limiter).await;
@@ -21,14 +19,13 @@ fn calls_to_a_server_that_holds_still_end_and_nobody_stays_in_line() {
         }
         server.go_on();
         recovers(&limiter).await;
-        until("it decides", async || limiter.acquire().await.is_ok()).await;
+        until(async || limiter.acquire().await.is_ok()).await;
     });
 }
 
 #[test]
-fn what_a_server_that_held_still_does_later_was_perhaps_charged() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_that_a_stopped_server_executes_later_was_perhaps_charged() {
+    on_server(async |server| {
         let store = server.store().deadline(DEADLINE);
         let limiter = RateLimiter::new(&store, "k", slow(1000)).coalesce(false);
         recovers(&limiter).await;
@@ -39,10 +36,7 @@ fn what_a_server_that_held_still_does_later_was_perhaps_charged() {
         assert!(perhaps > 0, "{:?}", tally.errors);
         server.go_on();
         let direct = RateLimiter::new(&server.store().deadline(PATIENT), "k", slow(1000));
-        until("some of it is done late", async || {
-            charged(&direct).await > 0
-        })
-        .await;
+        until(async || charged(&direct).await > 0).await;
         recovers(&limiter).await;
         assert!(charged(&direct).await <= perhaps);
     });

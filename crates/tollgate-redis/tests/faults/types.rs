@@ -4,13 +4,11 @@ use tollgate::Algorithm;
 use tollgate_redis::{Fallback, RateLimiter, StoreError};
 
 use super::help::{PATIENT, failure, slow};
-use crate::support::runtime;
-use crate::support::server::Server;
+use crate::support::on_server;
 
 #[test]
-fn what_another_writes_is_a_typed_error_and_stays() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_of_a_key_of_another_type_is_a_typed_error() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let algorithms = [
             Algorithm::Gcra,

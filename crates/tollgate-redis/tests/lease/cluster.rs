@@ -9,7 +9,7 @@ use crate::support::runtime;
 use crate::support::server::Server;
 
 #[test]
-fn the_keys_of_a_semaphore_are_in_one_slot() {
+fn acquire_in_a_cluster_uses_one_slot() {
     let server = Server::with(&["--cluster-enabled", "yes"]);
     let mut connection = server.connection();
     let _: () = redis::cmd("CLUSTER")

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use tollgate_redis::Store;
 
 use super::look::{KEY, is_old, members, score, semaphore, until, until_free};
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{on_server, runtime};
 
 /// Renewed after at most 100 milliseconds, and lost after 281 without a renewal.
 const TTL: Duration = Duration::from_millis(300);
@@ -22,25 +22,24 @@ fn delete(server: &Server, keys: &[&str]) {
 }
 
 #[test]
-fn a_lease_renews_itself() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn lease_held_beyond_its_ttl_renews_itself() {
+    on_server(async |server| {
         let ttl = Duration::from_secs(3);
         let semaphore = semaphore(&server.store(), 2).ttl(ttl);
         let lease = semaphore.acquire_many(2).await.unwrap();
-        let first = score(&server, lease.id()).unwrap();
+        let first = score(server, lease.id()).unwrap();
         // For longer than it would have lasted.
         let longer = first + ttl.as_micros() as f64;
-        until(async || score(&server, lease.id()).unwrap() > longer).await;
+        until(async || score(server, lease.id()).unwrap() > longer).await;
         let other = format!("{}:1", lease.id());
-        assert!(score(&server, &other).unwrap() > first);
+        assert!(score(server, &other).unwrap() > first);
         assert!(!lease.is_lost() && !lease.token().is_cancelled());
         assert_eq!(semaphore.available().await.unwrap(), 0);
     });
 }
 
 #[test]
-fn a_lease_that_was_removed_is_lost() {
+fn lease_removed_on_the_server_is_lost() {
     let server = Server::start();
     is_old(&server);
     runtime().block_on(async {
@@ -68,7 +67,7 @@ fn a_lease_that_was_removed_is_lost() {
 }
 
 #[test]
-fn leases_whose_key_was_removed_are_lost() {
+fn leases_of_a_removed_key_are_lost() {
     let server = Server::start();
     is_old(&server);
     runtime().block_on(async {
@@ -89,7 +88,7 @@ fn leases_whose_key_was_removed_are_lost() {
 }
 
 #[test]
-fn a_lease_that_is_newer_than_the_data_is_asserted_again() {
+fn lease_newer_than_the_data_is_asserted_again() {
     let server = Server::start();
     is_old(&server);
     runtime().block_on(async {
@@ -108,9 +107,8 @@ fn a_lease_that_is_newer_than_the_data_is_asserted_again() {
 }
 
 #[test]
-fn a_lease_that_cannot_be_renewed_is_lost_in_time() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn lease_without_a_server_is_lost_in_time() {
+    on_server(async |server| {
         let semaphore = semaphore(&server.store(), 2).ttl(TTL);
         let begun = Instant::now();
         let lease = semaphore.acquire().await.unwrap();
@@ -128,7 +126,7 @@ fn a_lease_that_cannot_be_renewed_is_lost_in_time() {
 }
 
 #[test]
-fn a_lease_outlives_an_outage_that_is_shorter() {
+fn lease_through_a_short_outage_is_kept() {
     let mut server = Server::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     runtime().block_on(async {
         let semaphore = semaphore(&server.store(), 1).ttl(Duration::from_secs(9));
@@ -143,7 +141,7 @@ fn a_lease_outlives_an_outage_that_is_shorter() {
 }
 
 #[test]
-fn a_holder_that_is_cut_off_knows_before_another_is_admitted() {
+fn lease_in_a_partition_is_lost_before_another_is_granted() {
     let server = Server::start();
     let mut connection = server.connection();
     let mut run = |command: &str, arguments: &[&str]| {
@@ -170,7 +168,7 @@ fn a_holder_that_is_cut_off_knows_before_another_is_admitted() {
 }
 
 #[test]
-fn a_lease_of_a_process_that_was_paused_is_lost_at_once() {
+fn lease_of_a_paused_process_is_lost_at_once() {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -189,7 +187,7 @@ fn a_lease_of_a_process_that_was_paused_is_lost_at_once() {
 }
 
 #[test]
-fn what_could_not_be_given_back_is_given_back_later() {
+fn release_without_a_server_is_repeated_later() {
     let mut server = Server::with(&["--appendonly", "yes", "--appendfsync", "always"]);
     runtime().block_on(async {
         let semaphore = semaphore(&server.store(), 1);
@@ -203,7 +201,7 @@ fn what_could_not_be_given_back_is_given_back_later() {
 
 /// Also while the breaker lets no call through, for however long.
 #[test]
-fn a_holder_hears_that_its_lease_is_lost_in_time() {
+fn token_of_a_lost_lease_is_cancelled_in_time() {
     let mut server = Server::start();
     is_old(&server);
     runtime().block_on(async {

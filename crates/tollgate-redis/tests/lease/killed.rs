@@ -17,7 +17,7 @@ const TTL: Duration = Duration::from_millis(1_500);
 
 /// What the child does, which is this test run once more. Without an address it does nothing.
 #[test]
-fn a_child_holds_a_lease() {
+fn child_holds_a_lease() {
     let Ok(address) = std::env::var(ADDRESS) else {
         return;
     };
@@ -30,10 +30,10 @@ fn a_child_holds_a_lease() {
 }
 
 #[test]
-fn a_holder_that_is_killed_frees_its_permit() {
+fn lease_of_a_killed_process_is_free_after_its_ttl() {
     let server = Server::start();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["lease::killed::a_child_holds_a_lease", "--exact"])
+        .args(["lease::killed::child_holds_a_lease", "--exact"])
         .arg("--nocapture")
         .env(ADDRESS, server.address())
         .stdout(Stdio::piped())

@@ -5,12 +5,9 @@ use std::time::Duration;
 use tollgate_redis::{Semaphore, Store};
 
 use crate::support::server::Server;
-pub(super) use crate::support::until;
+pub(super) use crate::support::{PATIENT, until};
 
 pub(super) const KEY: &str = "jobs";
-
-/// For calls that are to succeed however slow the machine is.
-pub(super) const PATIENT: Duration = Duration::from_secs(20);
 
 /// On a server that need not be told from one that lost its data, and that is asked often. What is
 /// not given back stays for longer than a test.

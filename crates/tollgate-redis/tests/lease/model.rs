@@ -398,7 +398,7 @@ fn name(who: usize) -> String {
 }
 
 #[test]
-fn it_does_as_the_model_does() {
+fn script_of_random_steps_does_as_the_model() {
     let server = Server::start();
     let real = std::cell::RefCell::new(Real {
         connection: server.connection(),

@@ -8,7 +8,7 @@ use tollgate::ErrorKind;
 use tollgate_redis::Semaphore;
 
 use super::look::{KEY, members, score, semaphore, until, until_free};
-use crate::support::runtime;
+use crate::support::on_server;
 use crate::support::server::Server;
 
 /// Enough for a server to start again in, also on a slow machine.
@@ -21,10 +21,9 @@ fn strict(server: &Server, permits: usize) -> Semaphore {
 }
 
 #[test]
-fn holders_assert_their_leases_again_before_anybody_new_is_admitted() {
-    let mut server = Server::start();
-    runtime().block_on(async {
-        let holder = strict(&server, 3).grace(Duration::ZERO);
+fn acquire_after_a_loss_of_data_waits_until_leases_are_asserted() {
+    on_server(async |server| {
+        let holder = strict(server, 3).grace(Duration::ZERO);
         let leases = [
             holder.acquire().await.unwrap(),
             holder.acquire().await.unwrap(),
@@ -38,7 +37,7 @@ fn holders_assert_their_leases_again_before_anybody_new_is_admitted() {
 
         let admitted = Arc::new(AtomicUsize::new(0));
         for _ in 0..3 {
-            let (newcomer, admitted) = (strict(&server, 3), Arc::clone(&admitted));
+            let (newcomer, admitted) = (strict(server, 3), Arc::clone(&admitted));
             let ids = leases.each_ref().map(|lease| lease.id().to_owned());
             let address = server.address();
             tokio::spawn(async move {
@@ -60,14 +59,14 @@ fn holders_assert_their_leases_again_before_anybody_new_is_admitted() {
                 drop(lease);
             });
         }
-        let refused = strict(&server, 3).try_acquire().await.unwrap_err();
+        let refused = strict(server, 3).try_acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoPermits);
         until(async || admitted.load(Ordering::SeqCst) == 1).await;
         // Until another one could have been admitted, were there room.
-        let first = score(&server, leases[0].id()).unwrap();
-        until(async || score(&server, leases[0].id()).unwrap() > first).await;
+        let first = score(server, leases[0].id()).unwrap();
+        until(async || score(server, leases[0].id()).unwrap() > first).await;
         assert_eq!(admitted.load(Ordering::SeqCst), 1);
-        assert_eq!(members(&server, KEY), 3);
+        assert_eq!(members(server, KEY), 3);
         for lease in &leases {
             assert!(!lease.is_lost());
         }
@@ -75,9 +74,8 @@ fn holders_assert_their_leases_again_before_anybody_new_is_admitted() {
 }
 
 #[test]
-fn the_first_use_of_a_server_is_delayed_and_that_of_a_key_is_not() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_on_a_new_server_is_delayed_but_not_on_a_new_key() {
+    on_server(async |server| {
         let ttl = Duration::from_millis(1_500);
         let store = server.store();
         let first = Semaphore::new(&store, "{a}:one", 1).ttl(ttl);
@@ -97,9 +95,8 @@ fn the_first_use_of_a_server_is_delayed_and_that_of_a_key_is_not() {
 }
 
 #[test]
-fn fencing_rises_when_all_was_lost() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn fencing_after_a_loss_of_data_rises() {
+    on_server(async |server| {
         let holder = semaphore(&server.store(), 1);
         let mut before = 0;
         for _ in 0..3 {
@@ -114,18 +111,17 @@ fn fencing_rises_when_all_was_lost() {
 }
 
 #[test]
-fn what_was_flushed_is_asserted_again() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn renew_after_flushall_asserts_again() {
+    on_server(async |server| {
         let ttl = Duration::from_secs(2);
-        let holder = strict(&server, 2).ttl(ttl).grace(Duration::ZERO);
+        let holder = strict(server, 2).ttl(ttl).grace(Duration::ZERO);
         let lease = holder.acquire_many(2).await.unwrap();
         let _: () = redis::cmd("FLUSHALL")
             .query(&mut server.connection())
             .unwrap();
-        let newcomer = strict(&server, 2).ttl(ttl);
+        let newcomer = strict(server, 2).ttl(ttl);
         let waiting = tokio::spawn(newcomer.acquire());
-        until(async || score(&server, lease.id()).is_some()).await;
+        until(async || score(server, lease.id()).is_some()).await;
         until(async || newcomer.waiting() == 1 && !waiting.is_finished()).await;
         let fencing = lease.fencing();
         assert!(!lease.is_lost());
@@ -138,15 +134,14 @@ fn what_was_flushed_is_asserted_again() {
 }
 
 #[test]
-fn all_but_the_sentinel_expires_by_itself() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn keys_without_use_expire_except_the_sentinel() {
+    on_server(async |server| {
         let ttl = Duration::from_secs(60);
         let semaphore = semaphore(&server.store(), 1).ttl(ttl);
         let _held = semaphore.acquire().await.unwrap();
         let waiting = semaphore.clone();
         let _waiting = tokio::spawn(async move { waiting.acquire().await });
-        until(async || members(&server, "{jobs}:tickets") == 1).await;
+        until(async || members(server, "{jobs}:tickets") == 1).await;
         let life = |key: &str| -> i64 {
             let mut command = redis::cmd("PTTL");
             command.arg(key).query(&mut server.connection()).unwrap()

@@ -7,13 +7,11 @@ use std::time::Duration;
 use tollgate_redis::Store;
 
 use super::look::{KEY, PATIENT, members, semaphore, tickets, until, until_free};
-use crate::support::runtime;
-use crate::support::server::Server;
+use crate::support::{on_server, runtime};
 
 #[test]
-fn no_more_than_the_permits_are_held_by_many() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_by_many_holds_at_most_the_permits() {
+    on_server(async |server| {
         let all = [
             server.store().deadline(PATIENT),
             server.store().deadline(PATIENT),
@@ -52,9 +50,8 @@ fn no_more_than_the_permits_are_held_by_many() {
 }
 
 #[test]
-fn fencing_rises_from_holder_to_holder() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn fencing_of_later_holders_rises() {
+    on_server(async |server| {
         let all = [
             server.store().deadline(PATIENT),
             server.store().deadline(PATIENT),
@@ -80,9 +77,8 @@ fn fencing_rises_from_holder_to_holder() {
 }
 
 #[test]
-fn tickets_are_served_in_order_over_processes() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_over_processes_is_in_ticket_order() {
+    on_server(async |server| {
         let all = [
             server.store().deadline(PATIENT),
             server.store().deadline(PATIENT),
@@ -98,7 +94,7 @@ fn tickets_are_served_in_order_over_processes() {
                 let lease = semaphore.acquire_many(n).await.unwrap();
                 order.lock().unwrap().push((lease.fencing(), index));
             }));
-            until(async || tickets(&server) == index + 1).await;
+            until(async || tickets(server) == index + 1).await;
         }
         drop(held);
         for task in tasks {
@@ -112,9 +108,8 @@ fn tickets_are_served_in_order_over_processes() {
 }
 
 #[test]
-fn the_ticket_of_a_dead_waiter_expires() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn ticket_of_a_dead_waiter_expires() {
+    on_server(async |server| {
         let live = semaphore(&server.store().deadline(PATIENT), 1);
         let held = live.acquire().await.unwrap();
         // Another process waits, and is gone.
@@ -124,21 +119,20 @@ fn the_ticket_of_a_dead_waiter_expires() {
             let dying = semaphore(&Store::new(&address).unwrap(), 1);
             dying.acquire().await
         });
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         other.shutdown_background();
         drop(waiting);
 
         let second = tokio::spawn(live.acquire());
         drop(held);
         drop(second.await.unwrap().unwrap());
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
     });
 }
 
 #[test]
-fn asking_again_gives_the_same_lease() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_repeated_after_a_lost_reply_gives_the_same_lease() {
+    on_server(async |server| {
         let store = server.store().deadline(Duration::from_millis(300));
         let semaphore = semaphore(&store, 5);
         semaphore.available().await.unwrap();
@@ -149,7 +143,7 @@ fn asking_again_gives_the_same_lease() {
         until(async || store.calls() == before + 2).await;
         server.go_on();
         let lease = acquire.await.unwrap().unwrap();
-        assert_eq!((lease.count(), members(&server, KEY)), (2, 2));
+        assert_eq!((lease.count(), members(server, KEY)), (2, 2));
         let kept: u64 = redis::cmd("HGET")
             .arg("{jobs}:fences")
             .arg(lease.id())
@@ -157,14 +151,13 @@ fn asking_again_gives_the_same_lease() {
             .unwrap();
         assert_eq!(kept, lease.fencing());
         lease.release().await.unwrap();
-        assert_eq!(members(&server, KEY), 0);
+        assert_eq!(members(server, KEY), 0);
     });
 }
 
 #[test]
-fn what_was_perhaps_granted_is_given_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_that_failed_gives_back_what_was_perhaps_granted() {
+    on_server(async |server| {
         let store = server.store().deadline(Duration::from_millis(30));
         let semaphore = semaphore(&store, 5);
         semaphore.available().await.unwrap();
@@ -173,15 +166,16 @@ fn what_was_perhaps_granted_is_given_back() {
         server.go_on();
         // Both calls are executed, and then the release.
         until(async || store.calls() >= 4 && semaphore.available().await == Ok(5)).await;
-        until(async || members(&server, KEY) == 0).await;
+        until(async || members(server, KEY) == 0).await;
     });
 }
 
 #[test]
-fn tickets_that_were_lost_keep_their_numbers() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn ticket_lost_on_the_server_keeps_its_number() {
+    on_server(async |server| {
+        // Tickets last for 40 polls, which is longer than a machine pauses.
         let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
+        let semaphore = semaphore.poll(Duration::from_millis(100));
         let held = semaphore.acquire().await.unwrap();
         let all = |command: &str, arguments: &[&str]| -> redis::Value {
             let mut command = redis::cmd(command);
@@ -191,11 +185,11 @@ fn tickets_that_were_lost_keep_their_numbers() {
         let mut tasks = Vec::new();
         for index in 0..3 {
             tasks.push(tokio::spawn(semaphore.acquire()));
-            until(async || tickets(&server) == index + 1).await;
+            until(async || tickets(server) == index + 1).await;
         }
         let numbers = all("ZRANGE", &["0", "-1", "WITHSCORES"]);
         all("DEL", &["{jobs}:ends"]);
-        until(async || tickets(&server) == 3).await;
+        until(async || tickets(server) == 3).await;
         assert_eq!(all("ZRANGE", &["0", "-1", "WITHSCORES"]), numbers);
         drop(held);
         for task in tasks {

@@ -7,8 +7,8 @@ use tollgate_redis::{Semaphore, Store, StoreError};
 
 use super::look::{KEY, PATIENT, members, semaphore, tickets, until};
 use crate::support::proxy::{Mode, Proxy};
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{on_server, runtime};
 
 /// Tickets last 40 times as long, which is longer than a test.
 const POLL: Duration = Duration::from_secs(10);
@@ -33,23 +33,22 @@ async fn cut_off(proxy: &Proxy, store: &Store, semaphore: &Semaphore) {
 }
 
 #[test]
-fn who_waits_and_is_told_of_a_failure_leaves_no_ticket() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_that_fails_leaves_no_ticket() {
+    on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let holder = semaphore(&server.store().deadline(PATIENT), 1);
         let lease = holder.acquire().await.unwrap();
         let (store, semaphore) = behind(&proxy).await;
         let waiter = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         cut_off(&proxy, &store, &semaphore).await;
         // It is asked for at once.
         semaphore.set_permits(1);
         let refused = waiter.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Store);
-        assert_eq!(tickets(&server), 1);
+        assert_eq!(tickets(server), 1);
         proxy.set(Mode::Pass);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
         // So it is in nobody's way.
         lease.release().await.unwrap();
         drop(holder.try_acquire().await.unwrap());
@@ -57,9 +56,8 @@ fn who_waits_and_is_told_of_a_failure_leaves_no_ticket() {
 }
 
 #[test]
-fn who_gives_up_while_the_store_is_away_leaves_no_ticket() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_without_a_server_leaves_no_ticket() {
+    on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let _lease = semaphore(&server.store().deadline(PATIENT), 1)
             .acquire()
@@ -67,18 +65,18 @@ fn who_gives_up_while_the_store_is_away_leaves_no_ticket() {
             .unwrap();
         let (store, semaphore) = behind(&proxy).await;
         let waiter = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         cut_off(&proxy, &store, &semaphore).await;
         waiter.abort();
         until(async || semaphore.waiting() == 0).await;
-        assert_eq!(tickets(&server), 1);
+        assert_eq!(tickets(server), 1);
         proxy.set(Mode::Pass);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
     });
 }
 
 #[test]
-fn a_grant_that_failed_half_way_is_given_back() {
+fn acquire_that_failed_half_way_is_given_back() {
     let server = Server::start();
     let _: () = redis::cmd("SET")
         .arg(&["{jobs}:fences", "something else"])

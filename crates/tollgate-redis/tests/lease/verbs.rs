@@ -12,24 +12,23 @@ use tollgate::{ErrorKind, all};
 use tollgate_redis::{AcquireLease, Lease, Semaphore, StoreError};
 
 use super::look::{KEY, PATIENT, members, semaphore, tickets, until, until_free};
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{on_server, runtime};
 
 #[test]
-fn permits_are_held_and_come_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_and_release_hold_and_return_permits() {
+    on_server(async |server| {
         let semaphore = semaphore(&server.store().deadline(PATIENT), 2);
         assert_eq!(semaphore.available().await.unwrap(), 2);
         let first = semaphore.acquire().await.unwrap();
         let second = semaphore.acquire().await.unwrap();
         assert!(second.fencing() > first.fencing());
         assert!(!first.is_lost() && !first.token().is_cancelled());
-        assert_eq!((first.count(), members(&server, KEY)), (1, 2));
+        assert_eq!((first.count(), members(server, KEY)), (1, 2));
         assert_eq!(semaphore.available().await.unwrap(), 0);
         let refused = semaphore.try_acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::NoPermits);
-        assert_eq!(tickets(&server), 0, "who tries leaves no ticket");
+        assert_eq!(tickets(server), 0, "who tries leaves no ticket");
 
         let token = first.token().clone();
         first.release().await.unwrap();
@@ -42,9 +41,8 @@ fn permits_are_held_and_come_back() {
 }
 
 #[test]
-fn a_lease_has_many_permits_or_none() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_many_of_some_and_of_none_counts() {
+    on_server(async |server| {
         let semaphore = semaphore(&server.store().deadline(PATIENT), 4);
         let three = semaphore.acquire_many(3).await.unwrap();
         assert_eq!(
@@ -68,67 +66,64 @@ fn a_lease_has_many_permits_or_none() {
 }
 
 #[test]
-fn who_waits_is_closed_out_and_leaves_no_ticket() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn close_with_waiters_refuses_them_and_leaves_no_ticket() {
+    on_server(async |server| {
         let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
         let held = semaphore.acquire().await.unwrap();
         let waiting = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         semaphore.close();
         let refused = waiting.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Closed);
         let refused = semaphore.acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Closed);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
         assert!(!held.is_lost());
     });
 }
 
 #[test]
-fn who_gives_up_leaves_no_ticket() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_cancelled_or_timed_out_leaves_no_ticket() {
+    on_server(async |server| {
         // So slow that a ticket would stay until the end of the test.
         let semaphore =
             semaphore(&server.store().deadline(PATIENT), 1).poll(Duration::from_secs(60));
         let _held = semaphore.acquire().await.unwrap();
         let token = CancellationToken::new();
         let waiting = tokio::spawn(semaphore.acquire().cancel_on(token.clone()));
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         token.cancel();
         let refused = waiting.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Cancelled);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
 
         let soon = semaphore.acquire().timeout(Duration::from_millis(10));
         assert_eq!(soon.await.unwrap_err().kind(), ErrorKind::TimedOut);
-        until(async || tickets(&server) == 0).await;
+        until(async || tickets(server) == 0).await;
         assert_eq!(semaphore.waiting(), 0);
     });
 }
 
 #[test]
-fn permits_can_be_more_or_fewer_or_none() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn set_permits_to_more_fewer_or_none_applies() {
+    on_server(async |server| {
         let semaphore = semaphore(&server.store().deadline(PATIENT), 2);
         let held = semaphore.acquire().await.unwrap();
         semaphore.set_permits(0);
         let waiting = tokio::spawn(semaphore.acquire_many(2));
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         semaphore.set_permits(1);
         let refused = waiting.await.unwrap().unwrap_err();
         assert_eq!(refused.capacity(), Some(1), "it cannot be any more");
 
         let waiting = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         semaphore.set_permits(2);
         let other = waiting.await.unwrap().unwrap();
         assert_eq!(semaphore.available().await.unwrap(), 0);
         semaphore.set_permits(1);
         drop(other);
-        until(async || members(&server, KEY) == 1).await;
+        until(async || members(server, KEY) == 1).await;
         assert_eq!(semaphore.available().await.unwrap(), 0);
         drop(held);
         until_free(&semaphore, 1).await;
@@ -136,9 +131,8 @@ fn permits_can_be_more_or_fewer_or_none() {
 }
 
 #[test]
-fn what_is_dropped_on_the_way_is_given_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_in_flight_gives_back_its_lease() {
+    on_server(async |server| {
         let semaphore = semaphore(&server.store().deadline(PATIENT), 3);
         for yields in 0..200 {
             let mut acquire = Box::pin(semaphore.acquire());
@@ -152,20 +146,19 @@ fn what_is_dropped_on_the_way_is_given_back() {
             drop(acquire);
         }
         until_free(&semaphore, 3).await;
-        until(async || tickets(&server) == 0 && semaphore.waiting() == 0).await;
-        assert_eq!(members(&server, KEY), 0);
+        until(async || tickets(server) == 0 && semaphore.waiting() == 0).await;
+        assert_eq!(members(server, KEY), 0);
     });
 }
 
 #[test]
-fn it_is_a_throttle_and_can_block() {
+fn enter_and_wait_work() {
     fn assert_free<T: Send + Sync + Unpin + 'static>() {}
     assert_free::<Semaphore>();
     assert_free::<Lease>();
     assert_free::<AcquireLease>();
 
-    let server = Server::start();
-    runtime().block_on(async {
+    on_server(async |server| {
         let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
         let local = Arc::new(tollgate::Semaphore::new(1));
         let both = all((semaphore.clone(), Arc::clone(&local)));
@@ -183,14 +176,13 @@ fn it_is_a_throttle_and_can_block() {
 }
 
 #[test]
-fn a_full_line_refuses_and_who_tries_goes_behind_it() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_with_a_full_queue_is_refused_and_try_is_behind_it() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let semaphore = semaphore(&store, 2).max_waiters(1);
         let _held = semaphore.acquire().await.unwrap();
         let _waiting = tokio::spawn(semaphore.acquire_many(2));
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         let refused = semaphore.acquire().await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::QueueFull);
         // One is free, but is left for who waits; another process sees that by the ticket.
@@ -206,9 +198,8 @@ fn a_full_line_refuses_and_who_tries_goes_behind_it() {
 }
 
 #[test]
-fn what_another_writes_is_a_typed_error() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_of_a_key_of_another_type_is_a_typed_error() {
+    on_server(async |server| {
         for key in [KEY, "{jobs}:state", "{jobs}:tickets"] {
             let _: () = redis::cmd("LPUSH")
                 .arg(key)
@@ -231,7 +222,7 @@ fn what_another_writes_is_a_typed_error() {
 }
 
 #[test]
-fn a_runtime_that_is_gone_is_told() {
+fn acquire_without_the_runtime_is_an_error() {
     let server = Server::start();
     let gone = runtime();
     let semaphore = gone.block_on(async { semaphore(&server.store().deadline(PATIENT), 2) });
@@ -248,14 +239,13 @@ fn a_runtime_that_is_gone_is_told() {
 }
 
 #[test]
-fn what_is_given_back_here_is_asked_for_at_once() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn release_in_the_process_asks_for_waiters_at_once() {
+    on_server(async |server| {
         let semaphore =
             semaphore(&server.store().deadline(PATIENT), 1).poll(Duration::from_secs(3_600));
         let held = semaphore.acquire().await.unwrap();
         let waiting = tokio::spawn(semaphore.acquire());
-        until(async || tickets(&server) == 1).await;
+        until(async || tickets(server) == 1).await;
         drop(held);
         let next = waiting.await.unwrap().unwrap();
         next.release().await.unwrap();
@@ -263,7 +253,7 @@ fn what_is_given_back_here_is_asked_for_at_once() {
 }
 
 #[test]
-fn bad_keys_and_times_are_refused_with_what_they_are() {
+fn new_with_invalid_keys_or_times_panics() {
     let runtime = runtime();
     let _inside = runtime.enter();
     let store = tollgate_redis::Store::new("redis://127.0.0.1/").unwrap();

@@ -5,15 +5,12 @@ use std::time::Duration;
 use tollgate::ErrorKind;
 use tollgate_redis::{Detector, StoreError};
 
-use super::outside::PATIENT;
-use super::verbs::slow;
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{PATIENT, on_server, runtime, slow};
 
 #[test]
-fn who_is_over_by_what_all_bring_is_shut_out_and_others_are_not() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn pass_over_the_threshold_of_all_processes_blocks() {
+    on_server(async |server| {
         let detector = || {
             Detector::new(&server.store().deadline(PATIENT), "abuse", slow(100))
                 .penalty(Duration::from_secs(60))
@@ -53,9 +50,8 @@ fn who_is_over_by_what_all_bring_is_shut_out_and_others_are_not() {
 }
 
 #[test]
-fn many_callers_take_few_calls() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn pass_of_many_callers_takes_few_calls() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let detector = Detector::new(&store, "abuse", slow(10));
         for caller in 0..1000 {
@@ -68,9 +64,8 @@ fn many_callers_take_few_calls() {
 }
 
 #[test]
-fn callers_beyond_those_that_are_kept_are_not_recorded_but_counted() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn record_beyond_the_bound_is_counted_as_unrecorded() {
+    on_server(async |server| {
         let detector =
             Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10)).callers(3);
         for caller in ["a", "b", "c", "d", "e"] {
@@ -103,9 +98,8 @@ fn callers_beyond_those_that_are_kept_are_not_recorded_but_counted() {
 }
 
 #[test]
-fn what_no_script_could_count_is_as_much_as_it_can() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn record_many_of_the_largest_number_saturates() {
+    on_server(async |server| {
         let detector = Detector::new(&server.store().deadline(PATIENT), "abuse", slow(10));
         detector.record_many("mallory", u64::MAX);
         detector.record_many("mallory", u64::MAX);
@@ -117,9 +111,8 @@ fn what_no_script_could_count_is_as_much_as_it_can() {
 }
 
 #[test]
-fn a_pass_that_is_dropped_keeps_what_it_did_not_send() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn pass_dropped_in_flight_keeps_what_it_did_not_send() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let detector = Detector::new(&store, "abuse", slow(10));
         for caller in 0..600 {
@@ -141,7 +134,7 @@ fn a_pass_that_is_dropped_keeps_what_it_did_not_send() {
 
 #[test]
 #[should_panic = "a detector of 0 callers finds nobody"]
-fn nobody_can_be_kept_by_nobody() {
+fn callers_of_zero_panics() {
     let server = Server::start();
     let runtime = runtime();
     let _inside = runtime.enter();

@@ -1,11 +1,8 @@
 //! Numbers and keys that are no good.
 
+use crate::support::{on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, StoreError};
-
-use super::verbs::slow;
-use crate::support::runtime;
-use crate::support::server::Server;
 
 const ALL: [Algorithm; 6] = [
     Algorithm::Gcra,
@@ -17,9 +14,8 @@ const ALL: [Algorithm; 6] = [
 ];
 
 #[test]
-fn a_charge_that_is_too_large_is_an_error_and_the_server_goes_on() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn charge_of_too_much_is_an_error() {
+    on_server(async |server| {
         let store = server.store();
         for algorithm in ALL {
             let limiter = RateLimiter::new(&store, algorithm.to_string(), Quota::per_hour(1000))
@@ -36,9 +32,8 @@ fn a_charge_that_is_too_large_is_an_error_and_the_server_goes_on() {
 }
 
 #[test]
-fn a_key_of_another_rule_is_told() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn peek_of_a_key_of_another_rule_is_an_error() {
+    on_server(async |server| {
         let store = server.store();
         let by = |algorithm| RateLimiter::new(&store, "k", slow(10)).algorithm(algorithm);
         let kinds = [
@@ -57,9 +52,8 @@ fn a_key_of_another_rule_is_told() {
 }
 
 #[test]
-fn several_admit_no_more_than_a_burst() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn limit_set_acquire_many_of_more_than_a_burst_is_never_admitted() {
+    on_server(async |server| {
         let limits = LimitSet::new(&server.store())
             .limit("a", slow(5))
             .limit("b", slow(9));
@@ -73,9 +67,8 @@ fn several_admit_no_more_than_a_burst() {
 
 #[test]
 #[should_panic(expected = "the key \"a\" is given twice")]
-fn several_have_keys_of_their_own() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn limit_set_limit_of_a_key_twice_panics() {
+    on_server(async |server| {
         let _ = LimitSet::new(&server.store())
             .limit("a", slow(5))
             .limit("a", slow(9));
@@ -83,9 +76,8 @@ fn several_have_keys_of_their_own() {
 }
 
 #[test]
-fn who_is_at_the_threshold_is_not_over_it() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn pass_at_the_threshold_does_not_block() {
+    on_server(async |server| {
         let detector = Detector::new(&server.store(), "abuse", slow(600));
         detector.record_many("alice", 600);
         assert_eq!(detector.pass().await, Ok(0));

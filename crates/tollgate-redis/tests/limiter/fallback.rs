@@ -3,17 +3,13 @@
 use std::error::Error;
 use std::time::Duration;
 
+use crate::support::{on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Fallback, RateLimiter, Source, StoreError};
 
-use super::verbs::slow;
-use crate::support::runtime;
-use crate::support::server::Server;
-
 #[test]
-fn a_share_is_by_the_same_algorithm_and_what_is_more_leaves_a_debt() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn fallback_local_uses_the_same_algorithm_and_leaves_a_debt() {
+    on_server(async |server| {
         let (quota, store) = (Quota::per_day(8), server.store());
         let limiter = |algorithm| {
             RateLimiter::new(&store, "k", quota)
@@ -42,9 +38,8 @@ fn a_share_is_by_the_same_algorithm_and_what_is_more_leaves_a_debt() {
 }
 
 #[test]
-fn who_reserves_or_takes_what_there_is_goes_by_the_fallback_too() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn reserve_and_try_acquire_up_to_without_a_server_use_the_fallback() {
+    on_server(async |server| {
         let store = server.store();
         let limiter = |fallback| RateLimiter::new(&store, "k", slow(8)).fallback(fallback);
         let closed = limiter(Fallback::FailClosed);
@@ -67,9 +62,8 @@ fn who_reserves_or_takes_what_there_is_goes_by_the_fallback_too() {
 }
 
 #[test]
-fn a_failure_is_told_to_all_who_are_in_line() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_that_fails_fails_the_whole_queue() {
+    on_server(async |server| {
         let deadline = Duration::from_millis(300);
         let limiter = RateLimiter::new(&server.store().deadline(deadline), "k", slow(100));
         limiter.acquire().await.unwrap();

@@ -1,15 +1,11 @@
 //! The limiters of many keys.
 
+use crate::support::{on_server, slow, until};
 use tollgate_redis::{Keyed, RateLimiter, Source};
 
-use super::verbs::slow;
-use crate::support::server::Server;
-use crate::support::{runtime, until};
-
 #[test]
-fn those_of_a_key_share_its_calls_and_its_line() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn key_of_the_same_name_shares_calls_and_queue() {
+    on_server(async |server| {
         let store = server.store();
         let users = Keyed::new(RateLimiter::new(&store, "k", slow(2)), 10);
         users.key("a").acquire_many(2).await.unwrap();
@@ -30,9 +26,8 @@ fn those_of_a_key_share_its_calls_and_its_line() {
 }
 
 #[test]
-fn a_key_has_the_quota_that_it_was_given_last() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn key_with_another_quota_keeps_it() {
+    on_server(async |server| {
         let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(2)), 10);
         users.key_with("a", slow(5)).acquire_many(5).await.unwrap();
         assert_eq!(users.key("a").quota(), slow(5));
@@ -42,9 +37,8 @@ fn a_key_has_the_quota_that_it_was_given_last() {
 }
 
 #[test]
-fn no_more_are_remembered_and_who_has_one_goes_on() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn key_beyond_the_bound_evicts_and_waiters_go_on() {
+    on_server(async |server| {
         let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 3);
         let first = users.key("0");
         first.acquire().await.unwrap();
@@ -63,9 +57,8 @@ fn no_more_are_remembered_and_who_has_one_goes_on() {
 
 #[test]
 #[should_panic(expected = "a map of at most 0 keys")]
-fn some_must_be_remembered() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn new_with_zero_keys_panics() {
+    on_server(async |server| {
         let _ = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 0);
     });
 }

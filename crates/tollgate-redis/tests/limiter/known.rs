@@ -9,15 +9,13 @@ use tokio::task::JoinSet;
 use tollgate::{Algorithm, ErrorKind, Oversize, Quota};
 use tollgate_redis::{Fallback, RateLimiter, Source};
 
-use super::verbs::slow;
 use crate::support::server::Server;
-use crate::support::{runtime, until};
+use crate::support::{PATIENT, on_server, runtime, slow, until};
 
 /// A key is kept for as long as anything is owed by the quota that it has now.
 #[test]
-fn a_slower_quota_forgets_nothing() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn set_quota_to_a_slower_one_keeps_the_key_long_enough() {
+    on_server(async |server| {
         let algorithms = [
             Algorithm::Gcra,
             Algorithm::TokenBucket,
@@ -42,9 +40,8 @@ fn a_slower_quota_forgets_nothing() {
 }
 
 #[test]
-fn who_tries_is_told_however_short_a_denial_is_believed() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn try_acquire_with_recheck_of_zero_is_denied() {
+    on_server(async |server| {
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(1)).recheck(Duration::ZERO);
         limiter.acquire().await.unwrap();
@@ -63,9 +60,28 @@ fn who_tries_is_told_however_short_a_denial_is_believed() {
 }
 
 #[test]
-fn who_comes_after_one_who_sleeps_is_heard() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn set_quota_while_the_server_is_asked_forgets_the_denial() {
+    on_server(async |server| {
+        let store = server.store().deadline(PATIENT);
+        let hour = Duration::from_secs(3_600);
+        let limiter = RateLimiter::new(&store, "k", slow(1)).recheck(hour);
+        limiter.acquire().await.unwrap();
+        server.stop();
+        let calls = store.calls();
+        let waits = tokio::spawn(limiter.acquire());
+        until(async || store.calls() == calls + 1).await;
+        // The rule is the same in the end, but the denial is from before that.
+        limiter.set_quota(slow(2));
+        limiter.set_quota(slow(1));
+        server.go_on();
+        until(async || store.calls() == calls + 2).await;
+        waits.abort();
+    });
+}
+
+#[test]
+fn try_acquire_while_the_driver_sleeps_is_answered() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(1))
             .recheck(Duration::from_millis(1))
             .jitter(Duration::from_secs(3_600));
@@ -94,7 +110,7 @@ impl Wake for Looks {
 }
 
 #[test]
-fn whoever_is_woken_may_look_at_the_limiter() {
+fn waker_that_uses_the_limiter_does_not_deadlock() {
     let server = Server::start();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -118,9 +134,8 @@ fn whoever_is_woken_may_look_at_the_limiter() {
 }
 
 #[test]
-fn as_many_may_wait_as_was_said() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_beyond_max_waiters_is_refused() {
+    on_server(async |server| {
         let none = RateLimiter::new(&server.store(), "none", slow(2)).max_waiters(0);
         none.acquire().await.unwrap();
         none.acquire().await.unwrap();
@@ -150,9 +165,8 @@ fn as_many_may_wait_as_was_said() {
 }
 
 #[test]
-fn a_cost_that_cannot_be_counted_is_refused_alone() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_many_of_too_much_is_refused_alone() {
+    on_server(async |server| {
         for algorithm in [Algorithm::Gcra, Algorithm::SlidingLog] {
             let limiter = RateLimiter::new(&server.store(), algorithm.to_string(), slow(10))
                 .algorithm(algorithm)
@@ -173,9 +187,8 @@ fn a_cost_that_cannot_be_counted_is_refused_alone() {
 }
 
 #[test]
-fn a_share_is_not_had_anew_by_another_quota() {
-    let mut server = Server::start();
-    runtime().block_on(async {
+fn set_quota_without_a_server_does_not_renew_the_share() {
+    on_server(async |server| {
         let store = server.store();
         let limiter =
             RateLimiter::new(&store, "k", slow(20)).fallback(Fallback::Local { share: 4 });
@@ -190,14 +203,13 @@ fn a_share_is_not_had_anew_by_another_quota() {
 }
 
 #[test]
-fn with_tokens_ahead_too_a_call_ends_after_one_deadline() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_with_prefetch_on_a_stopped_server_ends_after_one_deadline() {
+    on_server(async |server| {
         let store = server.store().deadline(Duration::from_millis(200));
         let limiter =
             RateLimiter::new(&store, "k", slow(1000)).prefetch(10, Duration::from_secs(60));
-        limiter.acquire().await.unwrap();
-        until(async || store.calls() >= 2).await;
+        // From here on tokens are held, and no call is on its way.
+        until(async || limiter.acquire().await.unwrap().source() == Source::TokenCache).await;
         server.stop();
         let calls = store.calls();
         limiter.try_acquire_many(50).await.unwrap_err();
@@ -207,7 +219,7 @@ fn with_tokens_ahead_too_a_call_ends_after_one_deadline() {
 }
 
 #[test]
-fn a_wait_on_a_thread_of_its_own_is_told_when_the_runtime_ends() {
+fn wait_on_a_thread_ends_with_the_runtime() {
     let server = Server::start();
     let gone = runtime();
     let (limiter, wait) = gone.block_on(async {

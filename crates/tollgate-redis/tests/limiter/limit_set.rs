@@ -2,18 +2,13 @@
 
 use std::time::Duration;
 
+use crate::support::{PATIENT, on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota, Throttle, Timeout};
 use tollgate_redis::{LimitSet, RateLimiter, Store};
 
-use super::outside::PATIENT;
-use super::verbs::slow;
-use crate::support::runtime;
-use crate::support::server::Server;
-
 #[test]
-fn all_are_charged_or_none_and_the_outcome_says_which_lacked() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn try_acquire_of_a_set_charges_all_or_none() {
+    on_server(async |server| {
         let store = server.store().deadline(PATIENT);
         let limits = LimitSet::new(&store)
             .limit("user", slow(5))
@@ -57,9 +52,8 @@ fn all_are_charged_or_none_and_the_outcome_says_which_lacked() {
 }
 
 #[test]
-fn it_is_a_throttle_that_refuses_at_once_what_will_not_fit() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn enter_with_a_short_timeout_is_refused_at_once() {
+    on_server(async |server| {
         let limits = LimitSet::new(&server.store().deadline(PATIENT))
             .limit("a", slow(1))
             .limit("b", slow(1));
@@ -74,9 +68,8 @@ fn it_is_a_throttle_that_refuses_at_once_what_will_not_fit() {
 }
 
 #[test]
-fn who_waits_asks_again_later_by_up_to_the_jitter() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_with_jitter_asks_again_later() {
+    on_server(async |server| {
         let limits = |store: &Store| {
             let quick = Quota::new(1, Duration::from_millis(5));
             LimitSet::new(store).limit("k", quick)

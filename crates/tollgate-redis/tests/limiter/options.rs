@@ -4,19 +4,15 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use crate::support::{on_server, slow, until};
 use tollgate::{ErrorKind, Oversize, Quota};
 use tollgate_redis::{Charge, RateLimiter, Source};
-
-use super::verbs::slow;
-use crate::support::server::Server;
-use crate::support::{runtime, until};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 #[test]
-fn what_is_more_than_the_burst_leaves_a_debt_if_that_is_wanted() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_many_of_more_than_the_burst_leaves_a_debt() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(10)).oversize(Oversize::Debt);
         let charge = limiter.acquire_many(15).await.unwrap();
         assert_eq!(charge.cost(), 15);
@@ -40,9 +36,8 @@ fn what_is_more_than_the_burst_leaves_a_debt_if_that_is_wanted() {
 }
 
 #[test]
-fn jitter_only_makes_it_later() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn retry_after_with_jitter_is_never_earlier() {
+    on_server(async |server| {
         let hour = Duration::from_secs(3_600);
         let exact = RateLimiter::new(&server.store(), "k", Quota::per_day(1));
         let jittered = RateLimiter::new(&server.store(), "k", Quota::per_day(1))
@@ -67,9 +62,8 @@ fn jitter_only_makes_it_later() {
 }
 
 #[test]
-fn who_asks_for_more_than_a_smaller_burst_is_refused_and_a_larger_quota_lets_in() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn set_quota_with_waiters_refuses_or_admits_them() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(10));
         limiter.acquire_many(10).await.unwrap();
         let waits = limiter.clone();
@@ -90,9 +84,8 @@ fn who_asks_for_more_than_a_smaller_burst_is_refused_and_a_larger_quota_lets_in(
 }
 
 #[test]
-fn a_denial_is_not_believed_for_long() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_after_the_recheck_time_asks_again() {
+    on_server(async |server| {
         let limiter =
             RateLimiter::new(&server.store(), "k", slow(3)).recheck(Duration::from_millis(20));
         let other = RateLimiter::new(&server.store(), "k", slow(3));
@@ -109,9 +102,8 @@ fn a_denial_is_not_believed_for_long() {
 }
 
 #[test]
-fn every_decision_says_who_made_it() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn source_of_each_decision_is_right() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(3));
         assert_eq!(limiter.acquire().await.unwrap().source(), Source::Store);
         let nothing = limiter.try_acquire_many(0).await.unwrap();
@@ -148,9 +140,8 @@ fn every_decision_says_who_made_it() {
 }
 
 #[test]
-fn as_much_as_there_is_can_be_had() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn try_acquire_up_to_takes_what_there_is() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(5));
         let first = limiter.try_acquire_up_to(3).await.unwrap();
         assert_eq!(first.cost(), 3);
@@ -170,9 +161,8 @@ fn as_much_as_there_is_can_be_had() {
 }
 
 #[test]
-fn nobody_waits_for_somebody_else_to_be_polled() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_while_another_is_not_polled_completes() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(5));
         let mut first = pin!(limiter.acquire_many(2));
         let mut context = Context::from_waker(Waker::noop());
@@ -186,9 +176,8 @@ fn nobody_waits_for_somebody_else_to_be_polled() {
 }
 
 #[test]
-fn who_leaves_while_the_server_is_asked_is_charged_nothing() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_after_one_poll_charges_nothing() {
+    on_server(async |server| {
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(5));
         let look = RateLimiter::new(&server.store(), "k", slow(5));

@@ -5,12 +5,8 @@ use std::time::Duration;
 use tollgate::{ErrorKind, Quota};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, Semaphore, Store, StoreError};
 
-use super::verbs::slow;
 use crate::support::server::Server;
-use crate::support::{outside, runtime};
-
-/// For calls that are to succeed however slow the machine is.
-pub(super) const PATIENT: Duration = Duration::from_secs(20);
+use crate::support::{PATIENT, outside, runtime, slow};
 
 fn quick() -> Quota {
     Quota::new(1, Duration::from_millis(20))
@@ -22,7 +18,7 @@ fn store_of(server: &Server, runtime: &tokio::runtime::Runtime) -> Store {
 }
 
 #[test]
-fn every_call_works_in_no_runtime() {
+fn calls_outside_of_every_runtime_work() {
     let server = Server::start();
     let runtime = runtime();
     let store = store_of(&server, &runtime);
@@ -58,7 +54,7 @@ fn every_call_works_in_no_runtime() {
 }
 
 #[test]
-fn every_call_works_in_another_runtime() {
+fn calls_in_another_runtime_work() {
     let server = Server::start();
     let runtime = runtime();
     let store = store_of(&server, &runtime);
@@ -74,7 +70,7 @@ fn every_call_works_in_another_runtime() {
 }
 
 #[test]
-fn without_the_runtime_every_call_says_so() {
+fn calls_without_the_runtime_are_errors() {
     let server = Server::start();
     let runtime = runtime();
     let store = store_of(&server, &runtime);

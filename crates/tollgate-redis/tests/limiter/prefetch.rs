@@ -2,19 +2,15 @@
 
 use std::time::Duration;
 
+use crate::support::{on_server, slow, until};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{RateLimiter, Source};
-
-use super::verbs::slow;
-use crate::support::server::Server;
-use crate::support::{runtime, until};
 
 const HOLD: Duration = Duration::from_secs(60);
 
 #[test]
-fn decisions_take_a_call_for_each_chunk() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_with_prefetch_takes_one_call_for_each_chunk() {
+    on_server(async |server| {
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(100_000)).prefetch(100, HOLD);
         limiter.acquire().await.unwrap();
@@ -30,9 +26,8 @@ fn decisions_take_a_call_for_each_chunk() {
 }
 
 #[test]
-fn no_more_than_the_burst_is_admitted_by_several() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_by_several_with_prefetch_admits_at_most_the_burst() {
+    on_server(async |server| {
         let limiters: Vec<_> = (0..3)
             .map(|_| RateLimiter::new(&server.store(), "k", slow(1000)).prefetch(64, HOLD))
             .collect();
@@ -61,9 +56,8 @@ fn no_more_than_the_burst_is_admitted_by_several() {
 }
 
 #[test]
-fn what_those_in_line_leave_behind_goes_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_dropped_by_waiters_returns_the_excess() {
+    on_server(async |server| {
         // No call is given up while the server holds still.
         let patient = || server.store().deadline(HOLD);
         let limiter = RateLimiter::new(&patient(), "k", slow(10_000)).prefetch(10, HOLD);
@@ -85,9 +79,8 @@ fn what_those_in_line_leave_behind_goes_back() {
 }
 
 #[test]
-fn what_is_held_for_too_long_goes_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn prefetch_beyond_the_hold_time_goes_back() {
+    on_server(async |server| {
         let (store, hold) = (server.store(), Duration::from_millis(30));
         let limiter = RateLimiter::new(&store, "k", slow(100)).prefetch(10, hold);
         let look = RateLimiter::new(&server.store(), "k", slow(100));
@@ -101,9 +94,8 @@ fn what_is_held_for_too_long_goes_back() {
 }
 
 #[test]
-fn a_refund_goes_back_to_the_hand() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn refund_of_a_batch_in_use_goes_to_the_cache() {
+    on_server(async |server| {
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(100)).prefetch(10, HOLD);
         let look = RateLimiter::new(&server.store(), "k", slow(100));
@@ -123,9 +115,8 @@ fn a_refund_goes_back_to_the_hand() {
 }
 
 #[test]
-fn a_refund_goes_to_the_batch_that_it_is_of() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn refund_of_a_used_batch_goes_to_the_server() {
+    on_server(async |server| {
         // It gives back exactly, in whatever order.
         let log = || {
             let limiter = RateLimiter::new(&server.store(), "k", slow(1000));
@@ -157,9 +148,8 @@ fn a_refund_goes_to_the_batch_that_it_is_of() {
 }
 
 #[test]
-fn a_shutdown_waits_until_all_of_it_is_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn shutdown_with_prefetch_waits_until_all_is_back() {
+    on_server(async |server| {
         let look = RateLimiter::new(&server.store(), "k", slow(1000));
         for round in 1..=20 {
             let limiter = RateLimiter::new(&server.store(), "k", slow(1000)).prefetch(100, HOLD);
@@ -173,9 +163,8 @@ fn a_shutdown_waits_until_all_of_it_is_back() {
 }
 
 #[test]
-fn where_there_is_little_the_server_decides_for_each() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn try_acquire_with_little_left_asks_the_server() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(20)).prefetch(15, HOLD);
         let other = RateLimiter::new(&server.store(), "k", slow(20));
         other.acquire_many(10).await.unwrap();
@@ -189,9 +178,8 @@ fn where_there_is_little_the_server_decides_for_each() {
 
 #[test]
 #[should_panic(expected = "a chunk of 11 is not between 1 and the burst of 10")]
-fn a_chunk_is_at_most_the_burst() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn prefetch_of_more_than_the_burst_panics() {
+    on_server(async |server| {
         let quota = Quota::per_second(10).burst(10);
         let _ = RateLimiter::new(&server.store(), "k", quota).prefetch(11, HOLD);
     });

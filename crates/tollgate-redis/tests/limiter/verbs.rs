@@ -7,17 +7,11 @@ use tollgate::{ErrorKind, Quota};
 use tollgate_redis::{RateLimiter, Source, StoreError};
 
 use crate::support::server::Server;
-use crate::support::{runtime, until};
-
-/// So slow that nothing comes back while a test runs.
-pub(crate) fn slow(burst: u64) -> Quota {
-    Quota::per_day(burst).burst(burst)
-}
+use crate::support::{on_server, runtime, slow, until};
 
 #[test]
-fn a_burst_is_admitted_and_then_denied() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_beyond_the_burst_is_denied() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(5));
         for left in (0..5).rev() {
             let charge = limiter.acquire().await.unwrap();
@@ -39,9 +33,8 @@ fn a_burst_is_admitted_and_then_denied() {
 }
 
 #[test]
-fn a_denial_is_known_without_a_call() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn try_acquire_of_a_known_denial_makes_no_call() {
+    on_server(async |server| {
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(5));
         limiter.acquire_many(3).await.unwrap();
@@ -59,9 +52,8 @@ fn a_denial_is_known_without_a_call() {
 }
 
 #[test]
-fn a_refund_comes_back_once() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn refund_and_settle_give_back_once() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(5));
         let first = limiter.acquire_many(2).await.unwrap();
         let second = limiter.acquire_many(3).await.unwrap();
@@ -77,9 +69,8 @@ fn a_refund_comes_back_once() {
 }
 
 #[test]
-fn many_callers_share_few_calls_in_their_order() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_by_many_shares_calls() {
+    on_server(async |server| {
         let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(1000));
         let tasks: Vec<_> = (0..1000)
@@ -99,9 +90,8 @@ fn many_callers_share_few_calls_in_their_order() {
 }
 
 #[test]
-fn who_waits_goes_when_it_is_due() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn acquire_that_waits_is_admitted_when_due() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", Quota::per_second(100));
         let mut last = None;
         for _ in 0..10 {
@@ -117,9 +107,8 @@ fn who_waits_goes_when_it_is_due() {
 }
 
 #[test]
-fn a_reservation_is_paid_for_later_or_given_back() {
-    let server = Server::start();
-    runtime().block_on(async {
+fn reserve_with_a_delay_is_paid_later_or_given_back() {
+    on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", Quota::per_hour(1));
         let hour = Duration::from_secs(3_600);
         let first = limiter.reserve(Duration::ZERO).await.unwrap();
@@ -135,7 +124,7 @@ fn a_reservation_is_paid_for_later_or_given_back() {
 }
 
 #[test]
-fn a_runtime_that_is_gone_is_told() {
+fn acquire_without_the_runtime_is_an_error() {
     let server = Server::start();
     let gone = runtime();
     let limiter = gone.block_on(async { RateLimiter::new(&server.store(), "k", slow(5)) });

@@ -5,7 +5,7 @@ use super::engine::{Engine, Kind, Told};
 const BEGIN: u64 = 1_700_000_000_000_000;
 
 #[test]
-fn the_largest_debts_are_exact() {
+fn debt_of_the_largest_numbers_is_exact() {
     let most = 1 << 52;
     let period = 1 << 40;
     let told = Told {
@@ -30,7 +30,7 @@ fn the_largest_debts_are_exact() {
 }
 
 #[test]
-fn a_clock_that_goes_back_mints_nothing_and_stalls_nobody() {
+fn debt_after_the_clock_stepped_back_mints_nothing() {
     let rules = [
         (Kind::Debt, false),
         (Kind::Debt, true),
@@ -58,7 +58,7 @@ fn a_clock_that_goes_back_mints_nothing_and_stalls_nobody() {
 }
 
 #[test]
-fn a_charge_from_before_the_key_was_lost_gives_nothing_back() {
+fn give_of_a_charge_before_the_key_was_lost_is_nothing() {
     for kind in [Kind::Debt, Kind::Window, Kind::Log] {
         let told = Told {
             kind,
@@ -79,7 +79,7 @@ fn a_charge_from_before_the_key_was_lost_gives_nothing_back() {
 }
 
 #[test]
-fn another_period_keeps_what_is_owed() {
+fn debt_with_another_period_is_kept() {
     let rule = |count, period| Told {
         kind: Kind::Debt,
         count,

@@ -1,16 +1,14 @@
 //! What the test files share: a real server on loopback, started and stopped by the test.
 
-#![allow(
-    dead_code,
-    reason = "every test file is a crate of its own and uses a part"
-)]
+use std::time::Duration;
+
+use tollgate::Quota;
 
 pub(crate) mod cases;
 pub(crate) mod clock_shim;
 #[cfg(feature = "cluster")]
 pub(crate) mod cluster;
 
-#[allow(unused_imports, reason = "as above")]
 pub(crate) use redis_on_loopback::{self as server, proxy};
 
 /// A runtime of two threads, in real time: a server has no other.
@@ -20,6 +18,20 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .enable_all()
         .build()
         .unwrap()
+}
+
+/// Starts a server, and runs a test on it.
+pub(crate) fn on_server(test: impl AsyncFnOnce(&mut server::Server)) {
+    let mut server = server::Server::start();
+    runtime().block_on(test(&mut server));
+}
+
+/// For calls that are to succeed however slow the machine is.
+pub(crate) const PATIENT: Duration = Duration::from_secs(20);
+
+/// So slow that nothing comes back while a test runs.
+pub(crate) fn slow(burst: u64) -> Quota {
+    Quota::per_day(burst).burst(burst)
 }
 
 /// Looks again and again, until it is so; the test fails after half a minute.
