@@ -169,6 +169,7 @@ macro_rules! future {
 
             /// Asks anew, after it was ready.
             #[cfg(feature = "stream")]
+            #[allow(dead_code, reason = "streams are of borrowed futures only")]
             pub(crate) fn renew(&mut self) {
                 self.0.renew();
             }
