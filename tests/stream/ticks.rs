@@ -1,6 +1,5 @@
 //! A rate limiter as a stream.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
