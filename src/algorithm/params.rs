@@ -286,7 +286,6 @@ mod tests {
 
         #[test]
         fn the_tick_of_some_units_is_the_first(quota in quota(), tick in tick(), more in 0..3_u64) {
-            let params = Params::new(quota);
             let units = naive(quota, tick) + more;
             let first = InverseParams::new(quota).tick_at(units).as_nanos();
             if first == u64::MAX {

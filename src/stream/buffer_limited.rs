@@ -1,4 +1,4 @@
-//! Futures of a stream, run as the throttle lets them in.
+//! Futures of a stream, run as the throttle admits them.
 
 use std::fmt;
 use std::future::Future;

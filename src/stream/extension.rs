@@ -8,27 +8,25 @@ use super::{BufferLimited, ForEachLimited};
 use crate::throttle::Throttle;
 use crate::wait::Waiting;
 
-/// What every stream can do behind a throttle. See [the module](crate::stream) for what the methods
-/// have in common.
+/// Methods of every stream behind a throttle. See [the module](crate::stream) for what they have in
+/// common.
 pub trait LimitStreamExt: Stream {
-    /// Does something for each item, with as many items at once, or per time, as the throttle lets
-    /// in.
+    /// Runs `work` for each item, with as many items at once, or per time, as the throttle admits.
     ///
-    /// As `for_each_concurrent` of `futures`, with any throttle in place of a number. Items are
-    /// started in the order of the stream and finish in any.
+    /// Like `for_each_concurrent` of `futures`, with any throttle in place of a number. Items start in the
+    /// order of the stream and finish in any order.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops what has been started, together with its permits, and the item that
-    /// waits. That is also what `cancel_on` and [`timeout`](Waiting::timeout) do. To stop
-    /// without losing anything, end the stream, for example with
-    /// `stream.take_until(token.cancelled())` of `futures`: the items that it has yielded are still
-    /// worked on, the one that waits included.
+    /// Dropping the future drops all running work, together with its permits, and the waiting item.
+    /// `cancel_on` and [`timeout`](Waiting::timeout) do the same. To stop without losing items, end
+    /// the stream, for example with `stream.take_until(token.cancelled())` of `futures`: the items that it
+    /// has yielded are still worked on, including the waiting one.
     ///
     /// # Errors
     ///
-    /// When the throttle refuses; then no further item is taken, what has been started is finished,
-    /// and the error is that of the throttle. The item that was refused is dropped.
+    /// The error of the throttle when it rejects an item. Then no further item is taken, and all running
+    /// work is finished. The rejected item is dropped.
     ///
     /// # Examples
     ///
@@ -67,24 +65,22 @@ pub trait LimitStreamExt: Stream {
         Waiting::new(ForEachLimited::new(self, throttle, work))
     }
 
-    /// Runs the futures that the stream yields, as many at once, or per time, as the throttle lets
-    /// in, and yields their results.
+    /// Runs the futures of the stream, as many at once, or per time, as the throttle admits, and yields
+    /// their results.
     ///
-    /// As `buffer_unordered` of `futures`, with any throttle in place of a number: the results come
-    /// in the order in which the futures finish, so one that is slow holds nobody up.
+    /// Like `buffer_unordered` of `futures`, with any throttle in place of a number: results come in the
+    /// order in which the futures finish, so a slow one delays no other.
     ///
     /// # Cancel safety
     ///
-    /// Dropping a wait for the next result loses nothing. Dropping the stream drops what has been
-    /// started, together with its permits, and the future that waits. To stop without losing
-    /// anything, end the stream that it is made of, for example with
-    /// `stream.take_until(token.cancelled())` of `futures`.
+    /// Dropping a wait for the next result loses nothing. Dropping the stream drops all running futures,
+    /// together with their permits, and the waiting one. To stop without losing futures, end the inner
+    /// stream, for example with `stream.take_until(token.cancelled())` of `futures`.
     ///
     /// # Errors
     ///
-    /// When the throttle refuses; then no further future is taken, the results of those that have
-    /// been started come first, and the last item is the error of the throttle. The future that was
-    /// refused is dropped.
+    /// The error of the throttle when it rejects a future. Then no further future is taken, the results of
+    /// the running ones come first, and the error is the last item. The rejected future is dropped.
     ///
     /// # Examples
     ///

@@ -28,4 +28,4 @@ mod ticks;
 pub use self::buffer_limited::BufferLimited;
 pub use self::extension::LimitStreamExt;
 pub use self::for_each_limited::ForEachLimited;
-pub use self::ticks::{Ticks, TicksOwned};
+pub use self::ticks::Ticks;

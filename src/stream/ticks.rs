@@ -1,48 +1,46 @@
 //! [`Ticks`]: a stream that yields at the rate of a limiter.
 //!
-//! It is one wait after the other: a future of `acquire`, that is made new when it was ready. So
-//! what holds for that holds here, the line and its order included, and there is no timer besides.
+//! It is one wait after another: a future of `acquire` that is renewed when it was ready. So it has the
+//! queue and the order of `acquire`, and no timer of its own.
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
 use futures_util::stream::FusedStream;
 
 use crate::error::AcquireError;
-use crate::rate::{Acquire, AcquireOwned, Charge, LeakyBucket, RateLimiter};
-use crate::wait::Waiting;
+use crate::rate::{Acquire, Charge, LeakyBucket, RateLimiter};
 
-/// A stream that yields a [`Charge`] each time that a rate limiter or a leaky bucket lets it go.
+/// A stream that yields a [`Charge`] each time that a rate limiter or a leaky bucket admits it.
 /// Made by [`RateLimiter::ticks`] and [`LeakyBucket::ticks`]. Needs the feature `stream`.
 ///
-/// It is the generator of signals that was proposed below "Throttling requests - Java" (S.
-/// Solyanik, 2008): a thread of its own, that writes to a channel at the rate, and whoever wants to
-/// make a call reads one first. Here nothing runs while nobody asks: there is neither a thread nor a
-/// channel, and ticks that nobody waited for are not stored, but as the burst of the limiter. With
-/// a burst of 1, the default, they are evenly spaced.
+/// It is the signal generator that was proposed below "Throttling requests - Java" (S. Solyanik,
+/// 2008): a thread that writes to a channel at the rate, from which each caller reads before a call.
+/// Here there is neither a thread nor a channel, and nothing runs between two polls. Unused ticks
+/// accumulate only up to the burst of the limiter; with a burst of 1, the default, ticks are evenly
+/// spaced.
 ///
 /// # Fairness
 ///
-/// For each tick it joins the line of the limiter at the end, as
-/// [`acquire`](RateLimiter::acquire) does, when it is polled; between two ticks, while the task is
-/// at work, it has no place there. So several streams of one limiter, and others who acquire, take
-/// turns. When there is nothing to wait for it never yields to the executor.
+/// For each tick it joins the end of the limiter's queue when it is polled, like
+/// [`acquire`](RateLimiter::acquire). Between two ticks, while the task is at work, it is not queued. So
+/// several streams of one limiter, and other callers, take turns. While there is nothing to wait for it
+/// never yields to the executor.
 ///
 /// # The end
 ///
-/// It ends when the limiter refuses: when that is [closed](RateLimiter::close), which also ends a
-/// wait, or when its line is [full](RateLimiter::max_waiters). Which it was
-/// [`refused`](Self::refused) tells. It is fused: afterwards there is always `None`.
+/// It ends when the limiter rejects it: when that is [closed](RateLimiter::close), which also ends a
+/// wait, or when its queue is [full](RateLimiter::max_waiters). [`refused`](Self::refused) returns the
+/// error. It is fused: afterwards it always yields `None`.
 ///
 /// # Cancel safety
 ///
 /// Dropping a wait for the next tick loses nothing: the stream keeps its place, and a tick that was
-/// charged meanwhile is yielded next. Dropping the stream leaves the line, and a tick that was
-/// charged and not yielded is refunded. A charge that was yielded stays charged, as any other,
-/// unless it is [refunded](RateLimiter::refund).
+/// charged meanwhile is yielded next. Dropping the stream takes it out of the queue, and refunds a tick
+/// that was charged and not yielded. A charge that was yielded stays charged, like any other, unless it
+/// is [refunded](RateLimiter::refund).
 ///
 /// # Examples
 ///
@@ -71,84 +69,65 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 #[must_use = "a stream does nothing unless it is polled"]
-pub struct Ticks<'a>(Repeated<Acquire<&'a RateLimiter>>);
-
-/// As [`Ticks`], for a stream that may move into a task: made by [`RateLimiter::ticks_owned`] and
-/// [`LeakyBucket::ticks_owned`].
-#[must_use = "a stream does nothing unless it is polled"]
-pub struct TicksOwned(Repeated<AcquireOwned>);
-
-/// One wait after the other.
-struct Repeated<A> {
-    acquire: Waiting<A>,
-    /// Why there is no further one.
+pub struct Ticks<'a> {
+    acquire: Acquire<&'a RateLimiter>,
+    /// Why it has ended.
     refused: Option<AcquireError>,
 }
 
-macro_rules! ticks {
-    ([$($generics:tt)*] $ticks:ty, $name:literal, $acquire:ty) => {
-        impl<$($generics)*> $ticks {
-            fn new(acquire: Waiting<$acquire>) -> Self {
-                Self(Repeated {
-                    acquire,
-                    refused: None,
-                })
-            }
-
-            /// Why it has ended, if it has: [`Closed`](crate::ErrorKind::Closed) or
-            /// [`QueueFull`](crate::ErrorKind::QueueFull).
-            pub fn refused(&self) -> Option<&AcquireError> {
-                self.0.refused.as_ref()
-            }
+impl<'a> Ticks<'a> {
+    fn new(acquire: Acquire<&'a RateLimiter>) -> Self {
+        Self {
+            acquire,
+            refused: None,
         }
+    }
 
-        impl<$($generics)*> Stream for $ticks {
-            type Item = Charge;
-
-            fn poll_next(
-                mut self: Pin<&mut Self>,
-                context: &mut Context<'_>,
-            ) -> Poll<Option<Charge>> {
-                let this = &mut self.0;
-                if this.refused.is_some() {
-                    return Poll::Ready(None);
-                }
-                Poll::Ready(match ready!(Pin::new(&mut this.acquire).poll(context)) {
-                    Ok(charge) => {
-                        this.acquire.inner_mut().renew();
-                        Some(charge)
-                    }
-                    Err(error) => {
-                        this.refused = Some(error);
-                        None
-                    }
-                })
-            }
-        }
-
-        impl<$($generics)*> FusedStream for $ticks {
-            fn is_terminated(&self) -> bool {
-                self.0.refused.is_some()
-            }
-        }
-
-        impl<$($generics)*> fmt::Debug for $ticks {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($name)
-                    .field("refused", &self.0.refused)
-                    .finish_non_exhaustive()
-            }
-        }
-    };
+    /// Returns why it has ended, if it has: [`Closed`](crate::ErrorKind::Closed) or
+    /// [`QueueFull`](crate::ErrorKind::QueueFull).
+    pub fn refused(&self) -> Option<&AcquireError> {
+        self.refused.as_ref()
+    }
 }
 
-ticks!(['a] Ticks<'a>, "Ticks", Acquire<&'a RateLimiter>);
-ticks!([] TicksOwned, "TicksOwned", AcquireOwned);
+impl Stream for Ticks<'_> {
+    type Item = Charge;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Charge>> {
+        if self.refused.is_some() {
+            return Poll::Ready(None);
+        }
+        Poll::Ready(match ready!(Pin::new(&mut self.acquire).poll(context)) {
+            Ok(charge) => {
+                self.acquire.renew();
+                Some(charge)
+            }
+            Err(error) => {
+                self.refused = Some(error);
+                None
+            }
+        })
+    }
+}
+
+impl FusedStream for Ticks<'_> {
+    fn is_terminated(&self) -> bool {
+        self.refused.is_some()
+    }
+}
+
+impl fmt::Debug for Ticks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticks")
+            .field("refused", &self.refused)
+            .finish_non_exhaustive()
+    }
+}
 
 /// As a stream. Needs the feature `stream`.
 impl RateLimiter {
-    /// A stream that yields when a call may go, once for each call, at the rate of the limiter. See
-    /// [`Ticks`] for its order, how it ends, and what dropping it does.
+    /// Returns a stream that yields once for each call, at the rate of the limiter. See [`Ticks`] for its
+    /// order, its end, and what dropping it does.
     ///
     /// # Examples
     ///
@@ -164,35 +143,14 @@ impl RateLimiter {
     /// # }
     /// ```
     pub fn ticks(&self) -> Ticks<'_> {
-        Ticks::new(self.acquire())
-    }
-
-    /// As [`ticks`](Self::ticks), with a stream that may move into a task.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use futures::StreamExt;
-    /// use tollgate::{Quota, RateLimiter};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let limiter = Arc::new(RateLimiter::new(Quota::per_second(1000)));
-    /// let ticks = Arc::clone(&limiter).ticks_owned();
-    /// assert_eq!(tokio::spawn(ticks.take(5).count()).await?, 5);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn ticks_owned(self: Arc<Self>) -> TicksOwned {
-        TicksOwned::new(self.acquire_owned())
+        Ticks::new(self.acquire().into_inner())
     }
 }
 
 /// As a stream. Needs the feature `stream`.
 impl LeakyBucket {
-    /// A stream that yields each time that it is released. See [`Ticks`]. It takes one place in the
-    /// queue, so it ends at once if it finds that full.
+    /// Returns a stream that yields once for each release. See [`Ticks`]. It takes one place in the queue,
+    /// so it ends at once if the queue is full.
     ///
     /// # Examples
     ///
@@ -207,11 +165,6 @@ impl LeakyBucket {
     /// # }
     /// ```
     pub fn ticks(&self) -> Ticks<'_> {
-        Ticks::new(self.acquire())
-    }
-
-    /// As [`ticks`](Self::ticks), with a stream that may move into a task.
-    pub fn ticks_owned(self: Arc<Self>) -> TicksOwned {
-        TicksOwned::new(self.acquire_owned())
+        Ticks::new(self.acquire().into_inner())
     }
 }

@@ -1,7 +1,7 @@
-//! The body of an answer, with the permit of its request.
+//! The body of a response, with the permit of its request.
 //!
-//! 1. The permit is there for as long as the body is, and is dropped after it.
-//! 2. Both are dropped as soon as it is known that the body is over.
+//! 1. The permit lives as long as the body, and is dropped after it.
+//! 2. Both are dropped as soon as the body is known to have ended.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,14 +10,14 @@ use std::task::{Context, Poll, ready};
 use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
-/// The body of an answer that went through a throttle: it is that of the service, and holds the permit
-/// until it is over, fails, or is dropped. That of a refusal is empty.
+/// The body of a response that went through a throttle: the body of the service, which holds the permit
+/// until it ends, fails, or is dropped. The body of a rejection is empty.
 ///
 /// After a failure it yields nothing more.
 ///
 /// # Examples
 ///
-/// What a handler has to say in the end, it says while it has its permit:
+/// A handler holds its permit until the end of its response:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -63,13 +63,13 @@ enum State<B, P> {
         body: B,
         _permit: P,
     },
-    /// What it would have said of its size; a body may be over from the beginning and tell it still,
-    /// as that of an answer to `HEAD`.
+    /// The size hint. A body may have ended from the beginning and still have one, like the body of a
+    /// response to `HEAD`.
     Over(SizeHint),
 }
 
 impl<B, P> ThrottledBody<B, P> {
-    /// That of a refusal.
+    /// The body of a rejection.
     pub(super) fn empty() -> Self {
         Self(State::Over(SizeHint::with_exact(0)))
     }

@@ -1,8 +1,8 @@
-//! A request on its way: it enters, it is answered.
+//! The response future: the request enters the throttle, then the service responds.
 //!
-//! 1. The service inside is called when the request was let in, and not before.
-//! 2. Whatever ends a stage, a panic included, drops the work first and the permit then.
-//! 3. The permit goes along with the answer, into its body.
+//! 1. The inner service is called when the request was admitted, and not before.
+//! 2. Whatever ends a stage, including a panic, drops the work first and then the permit.
+//! 3. The permit moves into the body of the response.
 
 use std::fmt;
 use std::future::Future;
@@ -23,7 +23,7 @@ use crate::throttle::Throttle;
 ///
 /// # Cancel safety
 ///
-/// Dropping it takes the request out of the line, or drops the work on it and gives its permit back.
+/// Dropping it takes the request out of the queue, or drops the work on it and returns its permit.
 ///
 /// # Panics
 ///
@@ -33,24 +33,24 @@ use crate::throttle::Throttle;
 pub struct ResponseFuture<S: Service<R>, T: Throttle, R> {
     #[pin]
     stage: Stage<S, T, R>,
-    /// Of a refusal after which the client may try again.
+    /// The status of a rejection after which the client may try again.
     status: StatusCode,
 }
 
 /// How far the request is.
 #[pin_project(project = StageProjection)]
 enum Stage<S: Service<R>, T: Throttle, R> {
-    /// It enters. The service and the request are there until it was let in.
+    /// It enters the throttle. The service and the request are kept until it is admitted.
     Enters {
         #[pin]
         entering: Entering<T>,
         work: Option<(S, R)>,
     },
-    /// It is being answered. Dropped in this order.
+    /// The service responds. Dropped in this order.
     Answered {
         #[pin]
         answer: S::Future,
-        /// Until the answer is there.
+        /// Until the response is there.
         permit: Option<T::Permit>,
     },
     Over,

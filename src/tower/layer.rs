@@ -12,9 +12,9 @@ use crate::throttle::{Throttle, TryThrottle};
 
 /// Puts services behind a throttle. See [the module](crate::tower) for what it does.
 ///
-/// Take a throttle that owns what it needs, such as an `Arc<Semaphore>`, something in a `static`, an
-/// [`all`](crate::all) of such, or a [`BoxThrottle`](crate::BoxThrottle): servers want services that
-/// are `'static`. To clone the layer is to share the throttle.
+/// Servers need services that are `'static`, so use a throttle that owns what it needs: an
+/// `Arc<Semaphore>`, a throttle in a `static`, an [`all`](crate::all) of these, or a
+/// [`BoxThrottle`](crate::BoxThrottle). Clones of the layer share the throttle.
 ///
 /// # Examples
 ///
@@ -43,14 +43,15 @@ use crate::throttle::{Throttle, TryThrottle};
 pub struct ThrottleLayer<T: Throttle> {
     pub(super) throttle: T,
     pub(super) patience: Patience<T>,
-    /// Of a refusal after which the client may try again.
+    /// The status of a rejection after which the client may try again.
     pub(super) status: StatusCode,
 }
 
 impl<T: Throttle> ThrottleLayer<T> {
-    /// Requests wait until the throttle lets them in. To limit how many wait, limit that of the
-    /// throttle, for example with [`max_waiters`](crate::Semaphore::max_waiters); to limit how long,
-    /// add a [`timeout`](Self::timeout).
+    /// Creates a layer whose requests wait until the throttle admits them. To bound the number of waiters,
+    /// bound the queue of the throttle, for example with
+    /// [`max_waiters`](crate::Semaphore::max_waiters). To bound the wait, add a
+    /// [`timeout`](Self::timeout).
     ///
     /// # Examples
     ///
@@ -65,7 +66,8 @@ impl<T: Throttle> ThrottleLayer<T> {
         Self::with(throttle, Patience::Waits)
     }
 
-    /// No request waits: what the throttle does not let in at once is refused.
+    /// Creates a layer whose requests never wait: it rejects those that the throttle does not admit at
+    /// once.
     ///
     /// # Examples
     ///
@@ -91,12 +93,12 @@ impl<T: Throttle> ThrottleLayer<T> {
         }
     }
 
-    /// A request waits no longer than this, and is then refused, or earlier by a throttle that knows
-    /// that it would have to wait longer; one that can enter at once needs no timer. It makes no
-    /// difference to a layer that refuses at once.
+    /// Rejects a request after it has waited for `duration`, or earlier if the throttle knows that it
+    /// would have to wait longer. A request that is admitted at once needs no timer. A layer that rejects
+    /// at once ignores it.
     ///
-    /// The time is that of the `timeout` of a throttle's own futures: that of the limiter's
-    /// [clock](crate::Clock) before a rate limiter, otherwise tokio's inside a tokio runtime.
+    /// The timeout runs on the same time as the `timeout` of the throttle's own futures: the limiter's
+    /// [clock](crate::Clock) for a rate limiter, otherwise tokio's time inside a tokio runtime.
     ///
     /// # Examples
     ///
@@ -133,11 +135,11 @@ impl<T: Throttle> ThrottleLayer<T> {
         self
     }
 
-    /// The status of a refusal after which the client may try again, in place of 429. The others
+    /// Sets the status of rejections after which the client may try again, in place of 429. The others
     /// [stay at 503](crate::tower#refusals).
     ///
-    /// 429 tells a client that it did too much, which is right for a throttle of its own; 503 tells it
-    /// that all did, which is right for one that is shared.
+    /// 429 tells a client that it made too many requests, which is right for a throttle of its own. 503
+    /// says that the service is overloaded, which is right for a shared throttle.
     ///
     /// # Examples
     ///

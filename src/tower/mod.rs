@@ -1,39 +1,37 @@
-//! A [layer](ThrottleLayer) that puts a service that answers over HTTP, for example a router of axum,
-//! behind any [`Throttle`](crate::Throttle). Needs the feature `tower`.
+//! A [layer](ThrottleLayer) that puts an HTTP service, for example a router of axum, behind any
+//! [`Throttle`](crate::Throttle). Needs the feature `tower`.
 //!
-//! - *Waiting* happens in the future of the answer, in the order of the throttle. A client that goes
-//!   away takes its request out of the line, as servers drop that future then.
-//! - *Refusing* is an answer with an empty body, and not an error: which one is told
-//!   [below](#refusals).
-//! - *One throttle* is shared by the layer, the services that it makes, and all clones of them. A
-//!   service that is ready holds nothing of the throttle: a request enters when its future is polled.
-//! - *The permit is held to the end of the body*: until its last frame was taken, or it failed, or it
-//!   was dropped. An answer without a body gives it back at once, which is also when a connection is
-//!   upgraded. What the service works with is dropped before the permit, on every way out, a panic
-//!   included. The charge of a rate limiter is kept once the request has been let in, also when the
-//!   client goes away.
-//! - The service inside is made ready first, and kept ready while the request waits. If it takes
-//!   something when it is made ready, as a concurrency limit of tower does, it has that meanwhile.
+//! - *Waiting* happens in the response future, in the order of the throttle. When a client disconnects,
+//!   servers drop that future, which takes the request out of the queue.
+//! - *A rejection* is a response with an empty body, and not an error; see [below](#refusals).
+//! - *One throttle* is shared by the layer, the services that it makes, and all clones of them. A ready
+//!   service holds no permit: a request enters the throttle when its future is polled.
+//! - *The permit is held to the end of the body*: until its last frame was read, or it failed, or it was
+//!   dropped. A response without a body returns the permit at once, also when a connection is upgraded.
+//!   The work of the service is dropped before the permit in every case, including a panic. The charge of
+//!   a rate limiter stays once the request was admitted, even if the client disconnects.
+//! - The inner service is made ready first, and stays ready while the request waits. If it acquires
+//!   something when it becomes ready, as tower's concurrency limit does, it holds that meanwhile.
 //!
 //! # Refusals
 //!
-//! | [`ErrorKind`](crate::ErrorKind) | answer | |
+//! | [`ErrorKind`](crate::ErrorKind) | response | |
 //! |---|---|---|
-//! | `Limited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be let in |
-//! | `Closed`, `Cancelled`, `ExceedsCapacity`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | it is not the doing of the client |
+//! | `Limited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
+//! | `Closed`, `Cancelled`, `ExceedsCapacity`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | the client is not the cause |
 //!
-//! If the throttle knows when to [try again](crate::AcquireError::retry_after), `Retry-After` says so:
-//! in whole seconds, rounded up, at least 1. A rate limiter knows when it refuses at once, also because
-//! the wait would be longer than the [timeout](ThrottleLayer::timeout), and when its line is full; a
-//! concurrency throttle never does.
+//! If the throttle knows when to [try again](crate::AcquireError::retry_after), the response has a
+//! `Retry-After` in whole seconds, rounded up, at least 1. A rate limiter knows it when it rejects a
+//! request at once, also because the wait would exceed the [timeout](ThrottleLayer::timeout), and when
+//! its queue is full. A concurrency throttle never does.
 //!
-//! For limits [by key](crate::Keyed) it depends on the request which throttle that is, so the layer
-//! cannot have it: take `users.key_owned(user)` in a middleware of one's own, or in the handler, as
-//! the example `axum_users` does.
+//! For limits [by key](crate::Keyed) the throttle depends on the request, so the layer cannot hold it:
+//! use `users.key_owned(user)` in a middleware of your own, or in the handler, like the example
+//! `axum_users`.
 //!
-//! The [`AcquireError`](crate::AcquireError) is among the extensions of the answer, and only of one
-//! that is a refusal. Whoever wants to count refusals, or to answer differently, finds it there from a
-//! layer further out.
+//! The extensions of a rejection, and of no other response, have the
+//! [`AcquireError`](crate::AcquireError), so that an outer layer can count rejections or respond
+//! differently.
 //!
 //! # Examples
 //!
@@ -50,14 +48,14 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // One request at a time, and nobody waits.
+//! // One request at a time, and no waiters.
 //! let slots = Arc::new(Semaphore::new(1).max_waiters(0));
 //! let app = Router::new()
 //!     .route("/", get(|| async { "hello" }))
 //!     .layer(ThrottleLayer::new(Arc::clone(&slots)));
 //! let get = || app.clone().oneshot(Request::new(Body::empty()));
 //!
-//! // Its body is not read yet, so it has the slot.
+//! // Its body is not read yet, so it holds the slot.
 //! let first = get().await?;
 //! assert_eq!(first.status(), StatusCode::OK);
 //! assert_eq!(get().await?.status(), StatusCode::TOO_MANY_REQUESTS);
@@ -69,7 +67,7 @@
 //! # }
 //! ```
 //!
-//! An answer of one's own to what is refused:
+//! A custom response to a rejection:
 //!
 //! ```
 //! use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a request that was not let in is answered.
+//! The response to a rejected request.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use super::ThrottledBody;
 use crate::error::{AcquireError, ErrorKind};
 
-/// The answer; `status` is for the kinds after which the client may try again.
+/// Returns the response; `status` is for the kinds after which the client may try again.
 pub(super) fn refusal<B, P>(
     error: AcquireError,
     status: StatusCode,

@@ -11,10 +11,10 @@ use tower_service::Service;
 use super::{ResponseFuture, ThrottleLayer, ThrottledBody};
 use crate::throttle::Throttle;
 
-/// A service behind a throttle, made by a [`ThrottleLayer`]. To clone it is to share the throttle.
+/// A service behind a throttle, made by a [`ThrottleLayer`]. Clones share the throttle.
 ///
-/// It is ready when the service inside is. The throttle is entered by the future of the answer, so a
-/// service that is ready, and one whose future was never polled, hold nothing.
+/// It is ready when the inner service is. The response future enters the throttle, so a ready service,
+/// and a future that was never polled, hold no permit.
 #[derive(Clone)]
 pub struct ThrottleService<S, T: Throttle> {
     inner: S,

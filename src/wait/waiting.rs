@@ -67,12 +67,6 @@ impl<F> Waiting<F> {
     pub fn into_inner(self) -> F {
         self.future
     }
-
-    /// Returns the future, which stays where it is.
-    #[cfg(feature = "stream")]
-    pub(crate) fn inner_mut(&mut self) -> &mut F {
-        &mut self.future
-    }
 }
 
 impl<F: Future> Waiting<F> {

@@ -245,7 +245,7 @@ mod with_streams {
     use std::future::Ready;
 
     use futures::stream::Empty;
-    use tollgate::stream::{BufferLimited, ForEachLimited, Ticks, TicksOwned};
+    use tollgate::stream::{BufferLimited, ForEachLimited, Ticks};
 
     use super::*;
 
@@ -257,10 +257,7 @@ mod with_streams {
         BufferLimited<Empty<Ready<()>>, BoxThrottle>:        YES  NO   YES   NO         NO            NO;
         ForEachLimited<Empty<()>, Shared, Work, Ready<()>>:  YES  YES  YES   NO         NO            NO;
         Ticks<'static>:                                      YES  YES  YES   YES        YES           NO;
-        TicksOwned:                                          YES  YES  YES   YES        YES           NO;
     }
-
-    const _: () = is_static::<TicksOwned>();
 }
 
 /// Features are additive, so none may take a trait away: the answers are the same with and without

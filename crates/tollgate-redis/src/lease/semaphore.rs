@@ -1,15 +1,18 @@
 //! [`Semaphore`]: at most so many at once, over all machines.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tollgate::Throttle;
+use tollgate::{AcquireError, Throttle, Waiting};
 
 use super::guard::Lease;
 use super::keys::Keys;
 use super::state::{LeaseState, Leases, Options, Shared};
 use crate::error::StoreError;
-use crate::queue::{Wait, wait_future};
+use crate::queue::Wait;
 use crate::store::Store;
 
 /// A semaphore that a server keeps under a key, and that holds for everyone who uses that key.
@@ -213,7 +216,7 @@ impl Semaphore {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> AcquireLease {
+    pub fn acquire(&self) -> Waiting<AcquireLease> {
         self.acquire_many(1)
     }
 
@@ -228,8 +231,8 @@ impl Semaphore {
     ///
     /// As [`acquire`](Self::acquire); `ExceedsCapacity` if the semaphore has fewer permits, or `n` is
     /// more than 4096. While it has none at all, the call waits.
-    pub fn acquire_many(&self, n: u32) -> AcquireLease {
-        AcquireLease(Wait::new(&self.shared, n.into(), false))
+    pub fn acquire_many(&self, n: u32) -> Waiting<AcquireLease> {
+        Waiting::new(AcquireLease(Wait::new(&self.shared, n.into(), false)))
     }
 
     /// Acquires a permit if one is free now that no process waits for. Asks the server once.
@@ -241,7 +244,7 @@ impl Semaphore {
     /// # Errors
     ///
     /// `NoPermits`, also during the [grace](Self::grace); otherwise as [`acquire`](Self::acquire).
-    pub fn try_acquire(&self) -> AcquireLease {
+    pub fn try_acquire(&self) -> Waiting<AcquireLease> {
         self.try_acquire_many(1)
     }
 
@@ -255,8 +258,8 @@ impl Semaphore {
     ///
     /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if the semaphore has fewer permits, or `n`
     /// is more than 4096.
-    pub fn try_acquire_many(&self, n: u32) -> AcquireLease {
-        AcquireLease(Wait::new(&self.shared, n.into(), true))
+    pub fn try_acquire_many(&self, n: u32) -> Waiting<AcquireLease> {
+        Waiting::new(AcquireLease(Wait::new(&self.shared, n.into(), true)))
     }
 
     /// Sets the number of permits, which this semaphore sends to the server with its next call. Leases
@@ -313,7 +316,7 @@ impl Throttle for Semaphore {
     type Permit = Lease;
     type Enter = AcquireLease;
 
-    fn enter(&self) -> AcquireLease {
+    fn enter(&self) -> Waiting<AcquireLease> {
         self.acquire()
     }
 }
@@ -361,4 +364,10 @@ impl Throttle for Semaphore {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireLease(Wait<Leases>);
 
-wait_future!(AcquireLease, Lease);
+impl Future for AcquireLease {
+    type Output = Result<Lease, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context)
+    }
+}

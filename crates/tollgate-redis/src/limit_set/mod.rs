@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::throttle::budget;
-use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick};
+use tollgate::throttle::remaining_timeout;
+use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick, Waiting};
 
 pub use self::outcome::{Charges, Outcome};
 use crate::error::StoreError;
@@ -53,7 +53,6 @@ use crate::store::{Call, Store};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # use std::time::Duration;
-/// # use tollgate::Timeout;
 /// let store = Store::new("redis://127.0.0.1/")?;
 /// let limits = LimitSet::new(&store)
 ///     .limit("{acme}:user:42", Quota::per_second(5))
@@ -65,7 +64,7 @@ use crate::store::{Call, Store};
 /// }
 ///
 /// // Waits for at most half a second.
-/// Timeout::new(Box::pin(limits.acquire()), Duration::from_millis(500)).await?;
+/// limits.acquire().timeout(Duration::from_millis(500)).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -212,14 +211,14 @@ impl LimitSet {
     ///
     /// # Errors
     ///
-    /// `TimedOut` at once inside a [`Timeout`](tollgate::Timeout) that is shorter than the wait;
+    /// `TimedOut` at once with a [timeout](Waiting::timeout) that is shorter than the wait;
     /// `Store` if the store fails; `ExceedsCapacity` as [`acquire_many`](Self::acquire_many).
     ///
     /// # Examples
     ///
     /// ```no_run
     /// use std::time::Duration;
-    /// use tollgate::{Quota, Throttle, Timeout};
+    /// use tollgate::Quota;
     /// use tollgate_redis::{LimitSet, Store};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -229,14 +228,14 @@ impl LimitSet {
     ///     .limit("{acme}:user:42", Quota::per_second(5))
     ///     .limit("{acme}:all", Quota::per_minute(1000).burst(100))
     ///     .jitter(Duration::from_millis(20));
-    /// let charges = Timeout::new(limits.enter(), Duration::from_secs(1)).await?;
+    /// let charges = limits.acquire().timeout(Duration::from_secs(1)).await?;
     /// // It was not needed after all.
     /// limits.refund(charges).await?;
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn acquire(&self) -> Result<Charges, AcquireError> {
-        self.acquire_many(1).await
+    pub fn acquire(&self) -> Waiting<impl Future<Output = Result<Charges, AcquireError>> + Send> {
+        self.acquire_many(1)
     }
 
     /// Acquires `n` units of each limit together, and waits for them.
@@ -249,19 +248,26 @@ impl LimitSet {
     ///
     /// As [`acquire`](Self::acquire); `ExceedsCapacity`, with the smallest burst as the
     /// [capacity](AcquireError::capacity), if `n` is more.
-    pub async fn acquire_many(&self, n: u64) -> Result<Charges, AcquireError> {
+    pub fn acquire_many(
+        &self,
+        n: u64,
+    ) -> Waiting<impl Future<Output = Result<Charges, AcquireError>> + Send> {
+        Waiting::new(self.take_or_wait(n))
+    }
+
+    async fn take_or_wait(&self, n: u64) -> Result<Charges, AcquireError> {
         let least = self.parts.iter().map(|part| part.rule.burst).min();
         if let Some(least) = least.filter(|least| n > *least) {
             return Err(AcquireError::exceeds_capacity(least));
         }
-        let mut budget = budget();
+        let mut timeout = remaining_timeout();
         loop {
             let outcome = self.taken(n).await?;
             let wait = outcome.retry_after();
             if let Some(charges) = outcome.charges {
                 return Ok(charges);
             }
-            if budget.take().is_some_and(|budget| wait > budget) {
+            if timeout.take().is_some_and(|timeout| wait > timeout) {
                 return Err(AcquireError::would_take(wait));
             }
             self.store.sleep(jittered(wait, self.jitter)).await?;
@@ -274,7 +280,7 @@ impl LimitSet {
         let call = self.call("take", n).on_abandoned(move |value| {
             let outcome = EachReply::read(&value).and_then(|reply| this.outcome(true, n, &reply));
             if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
-                this.undo(charges);
+                this.rollback(charges);
             }
         });
         self.outcome(true, n, &EachReply::read(&call.await?)?)
@@ -350,12 +356,12 @@ impl Throttle for LimitSet {
     type Permit = Charges;
     type Enter = Pin<Box<dyn Future<Output = Result<Charges, AcquireError>> + Send>>;
 
-    fn enter(&self) -> Self::Enter {
+    fn enter(&self) -> Waiting<Self::Enter> {
         let this = self.clone();
-        Box::pin(async move { this.acquire().await })
+        Waiting::new(Box::pin(async move { this.acquire().await }))
     }
 
-    fn undo(&self, charges: Charges) {
+    fn rollback(&self, charges: Charges) {
         let this = self.clone();
         self.store.spawn(async move {
             // If that fails, it stays charged, and time pays it off.

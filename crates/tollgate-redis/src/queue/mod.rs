@@ -10,5 +10,5 @@ mod wait;
 mod wait_queue;
 
 pub(crate) use self::shared::{Limit, Newcomer, Next, Shared, State};
-pub(crate) use self::wait::{Wait, wait_future};
+pub(crate) use self::wait::Wait;
 pub(crate) use self::wait_queue::{WaitQueue, Waiter};

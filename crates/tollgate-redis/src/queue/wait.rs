@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tollgate::throttle::budget;
+use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, ErrorKind};
 
 use super::shared::{Limit, Newcomer, Shared};
@@ -88,7 +88,7 @@ impl<L: Limit> Wait<L> {
         let newcomer = Newcomer {
             cost,
             tries,
-            timeout: budget(),
+            timeout: remaining_timeout(),
             now: Instant::now(),
         };
         let request = shared.limit.join(&state, newcomer).map_err(Err)?;
@@ -131,57 +131,3 @@ impl<L: Limit> fmt::Debug for Wait<L> {
             .finish_non_exhaustive()
     }
 }
-
-/// Implements a public future, of one field `Wait`, with the combinators that all waits have.
-macro_rules! wait_future {
-    ($future:ty, $permit:ty) => {
-        impl $future {
-            /// Ends the wait when the token is cancelled.
-            ///
-            /// A token that is cancelled already wins at once. A permit that was granted by then goes
-            /// back.
-            ///
-            /// # Errors
-            ///
-            /// `Cancelled`; otherwise as awaiting it.
-            pub fn cancel_on<C>(self, token: C) -> tollgate::CancelOn<Self, C>
-            where
-                C: std::borrow::Borrow<tokio_util::sync::CancellationToken>,
-            {
-                tollgate::CancelOn::new(self, token)
-            }
-
-            /// Ends the wait after a time, and at once if it is known that the wait would be longer. A
-            /// permit that was granted by then goes back.
-            ///
-            /// # Errors
-            ///
-            /// `TimedOut`, with a [`retry_after`](tollgate::AcquireError::retry_after) if it was
-            /// refused at once; otherwise as awaiting it.
-            pub fn timeout(self, duration: std::time::Duration) -> tollgate::Timeout<Self> {
-                tollgate::Timeout::new(self, duration)
-            }
-
-            /// Blocks the thread until the answer is there. Do not use it inside asynchronous code.
-            ///
-            /// # Errors
-            ///
-            /// As awaiting it.
-            pub fn wait(self) -> Result<$permit, tollgate::AcquireError> {
-                tollgate::Timeout::new(self, std::time::Duration::MAX).wait()
-            }
-        }
-
-        impl std::future::Future for $future {
-            type Output = Result<$permit, tollgate::AcquireError>;
-
-            fn poll(
-                mut self: std::pin::Pin<&mut Self>,
-                context: &mut std::task::Context<'_>,
-            ) -> std::task::Poll<Self::Output> {
-                self.0.poll(context)
-            }
-        }
-    };
-}
-pub(crate) use wait_future;

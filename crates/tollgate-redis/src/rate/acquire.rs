@@ -1,8 +1,14 @@
 //! [`Acquire`]: waiting for a rate limit on a server.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tollgate::AcquireError;
+
 use super::charge::Charge;
 use super::state::Rate;
-use crate::queue::{Wait, wait_future};
+use crate::queue::Wait;
 
 /// The future of `acquire`, `try_acquire` and their like of a [`RateLimiter`](super::RateLimiter).
 ///
@@ -21,4 +27,10 @@ use crate::queue::{Wait, wait_future};
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire(pub(super) Wait<Rate>);
 
-wait_future!(Acquire, Charge);
+impl Future for Acquire {
+    type Output = Result<Charge, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context)
+    }
+}

@@ -59,7 +59,7 @@ impl Fallback {
     #[track_caller]
     pub(super) fn limiter(self, quota: Quota, algorithm: Algorithm) -> Option<RateLimiter> {
         let limiter = RateLimiter::new(self.part(quota, algorithm)?);
-        Some(limiter.algorithm(algorithm).oversize(Oversize::Debt))
+        Some(limiter.algorithm(algorithm).oversize(Oversize::Overdraft))
     }
 }
 

@@ -137,8 +137,8 @@ impl Rule {
     /// How much one call may cost: up to what a script can count if more than the burst leaves a debt.
     pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
         match (oversize, self.kind) {
-            (Oversize::Debt, Kind::Log) => LONGEST_LOG,
-            (Oversize::Debt, Kind::Debt | Kind::Window) => MOST,
+            (Oversize::Overdraft, Kind::Log) => LONGEST_LOG,
+            (Oversize::Overdraft, Kind::Debt | Kind::Window) => MOST,
             _ => self.burst,
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate::{AcquireError, Decision, ErrorKind, Oversize, Throttle};
+use tollgate::{AcquireError, Decision, ErrorKind, Oversize, Throttle, Waiting};
 
 use super::acquire::Acquire;
 use super::charge::{Charge, Source};
@@ -31,7 +31,7 @@ impl RateLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> Acquire {
+    pub fn acquire(&self) -> Waiting<Acquire> {
         self.acquire_many(1)
     }
 
@@ -50,8 +50,8 @@ impl RateLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire_many(&self, n: u64) -> Acquire {
-        Acquire(Wait::new(self.shared(), n, false))
+    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire> {
+        Waiting::new(Acquire(Wait::new(self.shared(), n, false)))
     }
 
     /// Acquires one unit if there is one now. Asks the server once.
@@ -73,7 +73,7 @@ impl RateLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn try_acquire(&self) -> Acquire {
+    pub fn try_acquire(&self) -> Waiting<Acquire> {
         self.try_acquire_many(1)
     }
 
@@ -82,8 +82,8 @@ impl RateLimiter {
     /// # Errors
     ///
     /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if `n` is more than the burst.
-    pub fn try_acquire_many(&self, n: u64) -> Acquire {
-        Acquire(Wait::new(self.shared(), n, true))
+    pub fn try_acquire_many(&self, n: u64) -> Waiting<Acquire> {
+        Waiting::new(Acquire(Wait::new(self.shared(), n, true)))
     }
 
     /// Acquires as many units as there are now, at most `n`. [`Charge::cost`] is how many.
@@ -323,7 +323,7 @@ impl RateLimiter {
         let arguments = rule.arguments("peek").number(n.min(MOST));
         let reply = shared.ask(&rule, arguments).await?;
         let mut decision = reply.decision(rule.burst);
-        if n > rule.burst && shared.limit.options.oversize != Oversize::Debt {
+        if n > rule.burst && shared.limit.options.oversize != Oversize::Overdraft {
             decision.retry_after = Duration::MAX;
         }
         Ok(decision)
@@ -338,11 +338,11 @@ impl Throttle for RateLimiter {
     type Permit = Charge;
     type Enter = Acquire;
 
-    fn enter(&self) -> Acquire {
+    fn enter(&self) -> Waiting<Acquire> {
         self.acquire()
     }
 
-    fn undo(&self, charge: Charge) {
+    fn rollback(&self, charge: Charge) {
         self.refund_later(charge);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate::{ErrorKind, Throttle, Timeout, all};
+use tollgate::{ErrorKind, Throttle, all};
 use tollgate_redis::{LimitSet, RateLimiter, Semaphore};
 
 use super::help::{PATIENT, slow};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{PATIENT, on_server, slow};
-use tollgate::{Algorithm, ErrorKind, Quota, Throttle, Timeout};
+use tollgate::{Algorithm, ErrorKind, Quota, Throttle};
 use tollgate_redis::{LimitSet, RateLimiter, Store};
 
 #[test]
@@ -59,11 +59,11 @@ fn enter_with_a_short_timeout_is_refused_at_once() {
             .limit("b", slow(1));
         let charges = limits.enter().await.unwrap();
         let second = Duration::from_secs(1);
-        let refused = Timeout::new(limits.enter(), second).await.unwrap_err();
+        let refused = limits.enter().timeout(second).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TimedOut);
         assert!(refused.retry_after().unwrap() > second);
         limits.refund(charges).await.unwrap();
-        Timeout::new(limits.enter(), second).await.unwrap();
+        limits.enter().timeout(second).await.unwrap();
     });
 }
 
