@@ -267,6 +267,9 @@ impl World {
             return;
         }
         let at = index.index(self.askers.len());
+        if let Asker::Reserved(both) = &self.askers[at] {
+            assert_eq!(both.0.delay(), both.1.delay());
+        }
         if let Asker::Future(ours, model) = &mut self.askers[at] {
             assert_eq!(ours.wakes(), model.wakes());
             match (ours.poll(), model.poll()) {
