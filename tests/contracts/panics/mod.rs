@@ -192,9 +192,8 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     assert_eq!(panic_message(|| by(parts, ten)), None);
 
     let long = Quota::per_hour((1 << 28) + 1);
-    for algorithm in [Algorithm::SlidingLog] {
-        row("a log holds at most 2^28", || by(algorithm, long));
-    }
+    let algorithm = Algorithm::SlidingLog;
+    row("a log holds at most 2^28", || by(algorithm, long));
     let many = Quota::new((1 << 47) + 1, Duration::from_secs(1 << 20));
     row("a sliding window has a count of at most 2^47", || {
         by(Algorithm::SlidingWindow, many)

@@ -196,15 +196,14 @@ fn a_quota_that_does_not_fit_the_algorithm_in_use_is_refused() {
 /// A log counts what it has admitted under the new quota as well.
 #[test]
 fn a_log_has_no_more_than_the_new_count_in_any_new_period() {
-    for algorithm in [Algorithm::SlidingLog] {
-        let clock = Clock::manual();
-        let limiter = RateLimiter::new(Quota::per_second(20))
-            .algorithm(algorithm)
-            .clock(&clock);
-        limiter.try_acquire_many(7).unwrap();
-        limiter.set_quota(Quota::per_second(5));
-        assert_eq!(limiter.available(), 0);
-        limiter.set_quota(Quota::per_second(20));
-        assert_eq!(limiter.available(), 13, "{algorithm}");
-    }
+    let algorithm = Algorithm::SlidingLog;
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(20))
+        .algorithm(algorithm)
+        .clock(&clock);
+    limiter.try_acquire_many(7).unwrap();
+    limiter.set_quota(Quota::per_second(5));
+    assert_eq!(limiter.available(), 0);
+    limiter.set_quota(Quota::per_second(20));
+    assert_eq!(limiter.available(), 13, "{algorithm}");
 }

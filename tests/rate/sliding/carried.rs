@@ -129,45 +129,43 @@ fn a_window_goes_on_to_fade() {
 /// An old log in many quotas: nothing is lost but what there is no place for.
 #[test]
 fn many_sizes_one_after_the_other() {
-    for algorithm in [Algorithm::SlidingLog] {
-        let clock = Clock::manual();
-        let quota = |count| Quota::new(count, Duration::from_secs(1));
-        let limiter = RateLimiter::new(quota(1))
-            .algorithm(algorithm)
-            .clock(&clock);
-        limiter.try_acquire().unwrap();
-        for power in 1..15 {
-            let count = 1 << power;
-            limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
-            assert_eq!(limiter.available(), count - count / 2);
-            limiter.try_acquire_many(count - count / 2).unwrap();
-            let mut waiter = Waiter::parked(limiter.acquire_many(count));
-            limiter.set_quota_with(quota(count + 1), QuotaChange::KeepSpent);
-            assert!(waiter.is_pending());
-            assert_eq!(limiter.peek_many(0).reset_after, Duration::from_secs(1));
-            drop(waiter);
-            limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
-            assert_eq!(limiter.available(), 0);
-        }
+    let algorithm = Algorithm::SlidingLog;
+    let clock = Clock::manual();
+    let quota = |count| Quota::new(count, Duration::from_secs(1));
+    let limiter = RateLimiter::new(quota(1))
+        .algorithm(algorithm)
+        .clock(&clock);
+    limiter.try_acquire().unwrap();
+    for power in 1..15 {
+        let count = 1 << power;
+        limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
+        assert_eq!(limiter.available(), count - count / 2);
+        limiter.try_acquire_many(count - count / 2).unwrap();
+        let mut waiter = Waiter::parked(limiter.acquire_many(count));
+        limiter.set_quota_with(quota(count + 1), QuotaChange::KeepSpent);
+        assert!(waiter.is_pending());
+        assert_eq!(limiter.peek_many(0).reset_after, Duration::from_secs(1));
+        drop(waiter);
+        limiter.set_quota_with(quota(count), QuotaChange::KeepSpent);
+        assert_eq!(limiter.available(), 0);
     }
 }
 
 #[test]
 fn by_a_longer_period_what_was_paid_off_by_the_shorter_one_counts_again() {
-    for algorithm in [Algorithm::SlidingLog] {
-        let clock = Clock::manual();
-        let quota = |seconds| Quota::new(10, Duration::from_secs(seconds));
-        let limiter = RateLimiter::new(quota(1))
-            .algorithm(algorithm)
-            .clock(&clock);
-        limiter.try_acquire_many(10).unwrap();
-        clock.advance(Duration::from_millis(1500));
-        assert_eq!(limiter.available(), 10);
-        limiter.set_quota(quota(60));
-        let refused = limiter.try_acquire().unwrap_err();
-        assert_eq!(refused.retry_after(), Some(Duration::from_millis(58_500)));
-        // There and back.
-        limiter.set_quota(quota(1));
-        assert_eq!(limiter.available(), 10);
-    }
+    let algorithm = Algorithm::SlidingLog;
+    let clock = Clock::manual();
+    let quota = |seconds| Quota::new(10, Duration::from_secs(seconds));
+    let limiter = RateLimiter::new(quota(1))
+        .algorithm(algorithm)
+        .clock(&clock);
+    limiter.try_acquire_many(10).unwrap();
+    clock.advance(Duration::from_millis(1500));
+    assert_eq!(limiter.available(), 10);
+    limiter.set_quota(quota(60));
+    let refused = limiter.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_millis(58_500)));
+    // There and back.
+    limiter.set_quota(quota(1));
+    assert_eq!(limiter.available(), 10);
 }

@@ -125,21 +125,20 @@ proptest! {
 /// Two that were charged at one tick, one of them later: it is not the other's that is given back.
 #[test]
 fn what_was_charged_in_advance_for_a_tick_is_not_what_was_charged_at_it() {
-    for algorithm in [Algorithm::SlidingLog] {
-        let (clock, limiter) = limiter(algorithm, Quota::new(2, Duration::from_nanos(1000)));
-        for tick in [100, 200] {
-            clock.advance(Duration::from_nanos(100));
-            assert_eq!(limiter.try_acquire().unwrap().at().as_nanos(), tick);
-        }
-        clock.advance(Duration::from_nanos(300));
-        limiter.charge(1);
-        clock.advance(Duration::from_nanos(600));
-        // Now the one before is charged, and this one in 100 ns.
-        let charge = limiter.charge(1);
-        limiter.refund(charge);
-        let refused = limiter.try_acquire().unwrap_err();
-        assert_eq!(refused.retry_after(), Some(Duration::from_nanos(100)));
+    let algorithm = Algorithm::SlidingLog;
+    let (clock, limiter) = limiter(algorithm, Quota::new(2, Duration::from_nanos(1000)));
+    for tick in [100, 200] {
+        clock.advance(Duration::from_nanos(100));
+        assert_eq!(limiter.try_acquire().unwrap().at().as_nanos(), tick);
     }
+    clock.advance(Duration::from_nanos(300));
+    limiter.charge(1);
+    clock.advance(Duration::from_nanos(600));
+    // Now the one before is charged, and this one in 100 ns.
+    let charge = limiter.charge(1);
+    limiter.refund(charge);
+    let refused = limiter.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_nanos(100)));
 }
 
 /// A waiter that was granted and gives up leaves nothing behind, however much it asked for.
@@ -181,19 +180,18 @@ fn what_was_forced_on_a_window_is_given_back_in_later_ones() {
 #[test]
 fn a_log_admits_nobody_before_what_was_charged_is_paid_off() {
     let second = Duration::from_secs(1);
-    for algorithm in [Algorithm::SlidingLog] {
-        let (clock, limiter) = limiter(algorithm, Quota::new(10, second));
-        assert_eq!(limiter.try_acquire_many(1000).unwrap().cost(), 1000);
-        for seconds in 0..100 {
-            let refused = limiter.try_acquire().unwrap_err();
-            assert_eq!(refused.retry_after(), Some((100 - seconds) * second));
-            clock.advance(second);
-        }
-        assert_eq!(limiter.available(), 10, "{algorithm}");
-        // Forced under a quota that becomes a tenth.
-        limiter.charge(50);
-        limiter.set_quota(Quota::new(1, second));
+    let algorithm = Algorithm::SlidingLog;
+    let (clock, limiter) = limiter(algorithm, Quota::new(10, second));
+    assert_eq!(limiter.try_acquire_many(1000).unwrap().cost(), 1000);
+    for seconds in 0..100 {
         let refused = limiter.try_acquire().unwrap_err();
-        assert_eq!(refused.retry_after(), Some(41 * second), "{algorithm}");
+        assert_eq!(refused.retry_after(), Some((100 - seconds) * second));
+        clock.advance(second);
     }
+    assert_eq!(limiter.available(), 10, "{algorithm}");
+    // Forced under a quota that becomes a tenth.
+    limiter.charge(50);
+    limiter.set_quota(Quota::new(1, second));
+    let refused = limiter.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(41 * second), "{algorithm}");
 }

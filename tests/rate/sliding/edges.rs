@@ -16,34 +16,32 @@ fn nanos(nanos: u64) -> Duration {
 
 #[test]
 fn one_in_a_nanosecond_is_one_in_each() {
-    for algorithm in [Algorithm::SlidingLog] {
-        let clock = Clock::manual();
-        let limiter = RateLimiter::new(Quota::new(1, nanos(1)))
-            .algorithm(algorithm)
-            .clock(&clock);
-        for _ in 0..100 {
-            limiter.try_acquire().unwrap();
-            let refused = limiter.try_acquire().unwrap_err();
-            assert_eq!(refused.retry_after(), Some(nanos(1)));
-            clock.advance(nanos(1));
-        }
+    let algorithm = Algorithm::SlidingLog;
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::new(1, nanos(1)))
+        .algorithm(algorithm)
+        .clock(&clock);
+    for _ in 0..100 {
+        limiter.try_acquire().unwrap();
+        let refused = limiter.try_acquire().unwrap_err();
+        assert_eq!(refused.retry_after(), Some(nanos(1)));
+        clock.advance(nanos(1));
     }
 }
 
 #[test]
 fn a_log_goes_on_at_the_last_instant_that_a_clock_can_tell() {
-    for algorithm in [Algorithm::SlidingLog] {
-        let clock = Clock::manual();
-        let limiter = RateLimiter::new(Quota::new(1, nanos(1 << 40)))
-            .algorithm(algorithm)
-            .clock(&clock);
-        clock.advance(nanos(LAST_TICK));
-        let charge = limiter.try_acquire().unwrap();
-        limiter.refund(charge);
-        clock.advance(nanos(u64::MAX - LAST_TICK));
-        limiter.try_acquire().unwrap();
-        assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
-    }
+    let algorithm = Algorithm::SlidingLog;
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::new(1, nanos(1 << 40)))
+        .algorithm(algorithm)
+        .clock(&clock);
+    clock.advance(nanos(LAST_TICK));
+    let charge = limiter.try_acquire().unwrap();
+    limiter.refund(charge);
+    clock.advance(nanos(u64::MAX - LAST_TICK));
+    limiter.try_acquire().unwrap();
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
 }
 
 /// The one of the window before counts as one until the end, so every other window has none.
@@ -186,19 +184,18 @@ fn at_the_last_tick_time_stands_still() {
 #[test]
 fn a_base_that_moves_charges_nobody_earlier() {
     let period = 3_600_000_000_000;
-    for algorithm in [Algorithm::SlidingLog] {
-        let clock = Clock::manual();
-        let limiter = RateLimiter::new(Quota::new(2, nanos(period)))
-            .algorithm(algorithm)
-            .clock(&clock);
-        clock.advance(nanos(period / 16 * 49));
-        limiter.try_acquire_many(2).unwrap();
-        let due = clock.now().saturating_add(limiter.peek().retry_after);
-        let mut line = [(); 2].map(|()| Waiter::parked(limiter.acquire()));
-        clock.advance(nanos(2 * period));
-        for waiter in &mut line {
-            assert_eq!(waiter.granted().at(), due);
-        }
+    let algorithm = Algorithm::SlidingLog;
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::new(2, nanos(period)))
+        .algorithm(algorithm)
+        .clock(&clock);
+    clock.advance(nanos(period / 16 * 49));
+    limiter.try_acquire_many(2).unwrap();
+    let due = clock.now().saturating_add(limiter.peek().retry_after);
+    let mut line = [(); 2].map(|()| Waiter::parked(limiter.acquire()));
+    clock.advance(nanos(2 * period));
+    for waiter in &mut line {
+        assert_eq!(waiter.granted().at(), due);
     }
 }
 

@@ -108,7 +108,6 @@ impl Log {
             return;
         }
         let to_come = self.take_to_come(now);
-        self.apart = self.units.len().saturating_sub(self.most as usize);
         for unit in to_come {
             self.book(unit.charge, now, 1);
         }

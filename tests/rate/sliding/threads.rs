@@ -25,25 +25,24 @@ const SHAPES: [(u64, u64); 5] = [(1, 2), (2, 20), (50, 200), (50, 5000), (1000, 
 
 #[test]
 fn tries_are_never_too_many_in_a_period() {
-    for algorithm in [Algorithm::SlidingLog] {
-        for (count, micros) in SHAPES {
-            for most in [1, 3] {
-                let limiter = limiter(algorithm, count, micros);
-                let charged = on_threads(4, |random| {
-                    let mut charged = Vec::new();
-                    for _ in 0..6_000 {
-                        let cost = u64::from(1 + random.below(most)).min(count);
-                        match limiter.try_acquire_many(cost) {
-                            Ok(charge) => charged.push(entry(&charge)),
-                            Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
-                        }
+    let algorithm = Algorithm::SlidingLog;
+    for (count, micros) in SHAPES {
+        for most in [1, 3] {
+            let limiter = limiter(algorithm, count, micros);
+            let charged = on_threads(4, |random| {
+                let mut charged = Vec::new();
+                for _ in 0..6_000 {
+                    let cost = u64::from(1 + random.below(most)).min(count);
+                    match limiter.try_acquire_many(cost) {
+                        Ok(charge) => charged.push(entry(&charge)),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
                     }
-                    charged
-                })
-                .concat();
-                let found = fullest(&charged, micros * 1000);
-                assert!(found <= count, "{found} of {count} in {micros} us");
-            }
+                }
+                charged
+            })
+            .concat();
+            let found = fullest(&charged, micros * 1000);
+            assert!(found <= count, "{found} of {count} in {micros} us");
         }
     }
 }
@@ -125,31 +124,29 @@ fn of_many_threads_exactly_as_many_are_let_in_as_there_are() {
 
 #[test]
 fn refunds_never_let_too_many_in() {
-    for algorithm in [Algorithm::SlidingLog] {
-        for (count, micros) in [(1, 5), (8, 300), (50, 5000)] {
-            let limiter = limiter(algorithm, count, micros);
-            let charged = on_threads(4, |random| {
-                let (mut charged, mut held) = (Vec::new(), Vec::new());
-                for _ in 0..8_000 {
-                    let cost = u64::from(1 + random.below(2)).min(count);
-                    held.extend(limiter.try_acquire_many(cost).ok());
-                    if held.len() > random.below(4) as usize {
-                        let charge: Charge =
-                            held.swap_remove(random.below(held.len() as u32) as usize);
-                        if random.below(2) == 0 {
-                            limiter.refund(charge);
-                        } else {
-                            charged.push(entry(&charge));
-                        }
+    let algorithm = Algorithm::SlidingLog;
+    for (count, micros) in [(1, 5), (8, 300), (50, 5000)] {
+        let limiter = limiter(algorithm, count, micros);
+        let charged = on_threads(4, |random| {
+            let (mut charged, mut held) = (Vec::new(), Vec::new());
+            for _ in 0..8_000 {
+                let cost = u64::from(1 + random.below(2)).min(count);
+                held.extend(limiter.try_acquire_many(cost).ok());
+                if held.len() > random.below(4) as usize {
+                    let charge: Charge = held.swap_remove(random.below(held.len() as u32) as usize);
+                    if random.below(2) == 0 {
+                        limiter.refund(charge);
+                    } else {
+                        charged.push(entry(&charge));
                     }
                 }
-                charged.extend(held.iter().map(entry));
-                charged
-            })
-            .concat();
-            let found = fullest(&charged, micros * 1000);
-            assert!(found <= count, "{found} of {count} in {micros} us");
-        }
+            }
+            charged.extend(held.iter().map(entry));
+            charged
+        })
+        .concat();
+        let found = fullest(&charged, micros * 1000);
+        assert!(found <= count, "{found} of {count} in {micros} us");
     }
 }
 
@@ -179,41 +176,40 @@ fn nothing_is_lost_when_all_is_given_back() {
 /// spent each time.
 #[test]
 fn a_quota_that_changes_under_load_lets_no_more_in_than_it_says() {
-    for algorithm in [Algorithm::SlidingLog] {
-        for (count, micros) in [(1, 30), (3, 100), (50, 400), (50, 5000)] {
-            let quota = |count| Quota::new(count, Duration::from_micros(micros));
-            let limiter = limiter(algorithm, count, micros);
-            let enough = AtomicBool::new(false);
-            let (most, charged) = thread::scope(|scope| {
-                let changing = scope.spawn(|| {
-                    let mut most = count;
-                    for number in 0.. {
-                        if enough.load(Ordering::SeqCst) {
-                            break;
-                        }
-                        most += u64::from(number % 100 == 99 && most < count + 20);
-                        limiter.set_quota_with(quota(most), QuotaChange::KeepSpent);
+    let algorithm = Algorithm::SlidingLog;
+    for (count, micros) in [(1, 30), (3, 100), (50, 400), (50, 5000)] {
+        let quota = |count| Quota::new(count, Duration::from_micros(micros));
+        let limiter = limiter(algorithm, count, micros);
+        let enough = AtomicBool::new(false);
+        let (most, charged) = thread::scope(|scope| {
+            let changing = scope.spawn(|| {
+                let mut most = count;
+                for number in 0.. {
+                    if enough.load(Ordering::SeqCst) {
+                        break;
                     }
-                    most
-                });
-                let charged = on_threads(3, |random| {
-                    let mut charged = Vec::new();
-                    for _ in 0..20_000 {
-                        let cost = u64::from(1 + random.below(12) / 11).min(count);
-                        match limiter.try_acquire_many(cost) {
-                            Ok(charge) => charged.push(entry(&charge)),
-                            Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
-                        }
-                    }
-                    charged
-                })
-                .concat();
-                enough.store(true, Ordering::SeqCst);
-                (changing.join().unwrap(), charged)
+                    most += u64::from(number % 100 == 99 && most < count + 20);
+                    limiter.set_quota_with(quota(most), QuotaChange::KeepSpent);
+                }
+                most
             });
-            let found = fullest(&charged, micros * 1000);
-            assert!(found <= most, "{found} of {most} in {micros} us");
-        }
+            let charged = on_threads(3, |random| {
+                let mut charged = Vec::new();
+                for _ in 0..20_000 {
+                    let cost = u64::from(1 + random.below(12) / 11).min(count);
+                    match limiter.try_acquire_many(cost) {
+                        Ok(charge) => charged.push(entry(&charge)),
+                        Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
+                    }
+                }
+                charged
+            })
+            .concat();
+            enough.store(true, Ordering::SeqCst);
+            (changing.join().unwrap(), charged)
+        });
+        let found = fullest(&charged, micros * 1000);
+        assert!(found <= most, "{found} of {most} in {micros} us");
     }
 }
 
