@@ -4,11 +4,10 @@
 //!
 //! - [`Semaphore`](crate::Semaphore) is the one to begin with: fair, resizable, with weights, for tasks
 //!   and for threads.
-//! - `Pool<T>` is for when each permit comes with a thing: a buffer, a connection.
+//! - [`Pool<T>`](crate::Pool) is for when each permit comes with an item: a buffer, a connection.
+//! - `ChannelSemaphore` is the channel of tokens: the simplest throttle there is, in both directions.
 //! - [`CondvarSemaphore`](crate::CondvarSemaphore) is for threads only, with somewhat more throughput
 //!   where they queue, if it does not matter that one of them may starve.
-//! - `ChannelSemaphore` is there to compare a channel with a semaphore; `Semaphore` does all that it
-//!   does, and more.
 //! - The semaphores of tokio and async-lock can be used as they are where a
 //!   [`Throttle`](crate::Throttle) is taken. The last two columns are about that.
 //!
@@ -16,25 +15,25 @@
 //!
 //! | | `Semaphore` | `Pool<T>` | `ChannelSemaphore` | `CondvarSemaphore` | tokio's | async-lock's |
 //! |---|---|---|---|---|---|---|
-//! | order of waiters | first-in first-out | roughly: each that is let in wakes the next, and who is woken in vain goes to the end | as `Pool` | none | first-in first-out | as `Pool` |
-//! | overtaking: a newcomer can get ahead of those who wait | never | when an item comes back | when a permit comes back | when a permit comes back | never | when a permit comes back |
+//! | order of waiters | first-in first-out | first-in first-out | roughly: each that is let in wakes the next, and a waiter that is woken in vain goes to the end | none | first-in first-out | as `ChannelSemaphore` |
+//! | overtaking: a newcomer can get ahead of those who wait | never | never | when a permit comes back | when a permit comes back | never | when a permit comes back |
 //! | weight: permits at once | any number; large requests do not starve | 1 | 1 | 1 | 1 | 1 |
-//! | the limit can be changed | yes, both ways | no | no | no | by its own methods | by its own methods |
-//! | a limit of 0 | pauses | panics in `new` | panics in `new` | panics in `new` | waits | waits |
+//! | the limit can be changed | yes, both ways | yes, both ways | no | no | by its own methods | by its own methods |
+//! | a limit of 0 | pauses | pauses | panics in `new` | panics in `new` | waits | waits |
 //! | `close` | yes | yes; drops idle items | yes | yes | by its own method | no |
-//! | ended by dropping the future | yes, in constant time | yes | yes | no future | yes | yes |
+//! | ended by dropping the future | yes, in constant time | yes, in constant time | yes | no future | yes | yes |
 //! | ended by a token, ended by a timeout | yes | yes | yes | yes | yes | yes |
-//! | permit arrives, but the wait was ended meanwhile | goes to the next | goes to the next, or to a newcomer | goes to the next, or to a newcomer | goes to another, or to a newcomer | goes to the next | goes to the next, or to a newcomer |
+//! | permit arrives, but the wait was ended meanwhile | goes to the next | goes to the next | goes to the next, or to a newcomer | goes to another, or to a newcomer | goes to the next | goes to the next, or to a newcomer |
 //! | two permits come back at once | two are woken | two are woken | two are woken | two are woken | two are woken | one is woken, and when it has run, the second |
-//! | bounded line, `wait_idle` | yes | no | no | no | no | no |
+//! | bounded queue, `wait_idle` | yes | no | no | no | no | no |
 //! | blocks a thread | with `.wait()` | with `.wait()` | with `.wait()` | always | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | no | no | no | yes | yes |
 //! | a [`Throttle`](crate::Throttle), for [`all`](crate::all) and streams | yes | yes | yes | no | yes | yes |
-//! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | owned only | owned only | no future | yes | no |
-//! | allocations of a wait | none, but to lengthen the line | 1; owned 2; and 1 each time it is woken in vain | as `Pool` | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
-//! | the holder panics | the permit comes back | the item comes back, or with `with_factory` a new one is made | the permit comes back | the permit comes back | the permit comes back | the permit comes back |
-//! | a waker panics when it is called | contained; all others are woken | contained when a permit is given back and by `close`, which wakes none behind it; else it comes out of the poll or the drop of the wait before it | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
-//! | feature | | `channel`, a default | `channel`, a default | | `tokio`, a default | `async-lock` |
+//! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | yes | yes | no future | yes | no |
+//! | allocations of a wait | none, but to lengthen the queue | none, but to lengthen the queue, and 1 for an item that is made by an asynchronous function | 4; and 2 each time it is woken in vain | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
+//! | the holder panics | the permit comes back | the item comes back, or if the pool can make items a new one is made | the permit comes back | the permit comes back | the permit comes back | the permit comes back |
+//! | a waker panics when it is called | contained; all others are woken | contained; all others are woken | contained; all others are woken | no wakers | goes on unwinding | goes on unwinding |
+//! | feature | | | `channel`, a default | | `tokio`, a default | `async-lock` |
 //!
 //! # By key
 //!

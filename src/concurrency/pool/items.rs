@@ -6,9 +6,8 @@
 //! 1. `L` is at most `size`: a growing pool raises `size` first, a shrinking one `L`.
 //! 2. `alive` is at least `L`: an item is there before its permit is, and goes after it. So whoever has
 //!    a permit finds an item, whatever comes between.
-//! 3. An item that comes back while `alive` is above `size` is dropped. An idle one is dropped only
-//!    by a shrink that took its free permit out of circulation: the other idle ones may be
-//!    promised already.
+//! 3. An item that comes back while `alive` is above `size` is dropped. No idle one is: it may be
+//!    promised already. So a shrink takes idle items as any caller does, and gives them back.
 //!
 //! A pool that can make items needs none of that: whoever finds none makes one.
 //!
@@ -93,14 +92,14 @@ impl<T> Items<T> {
         Some(more)
     }
 
-    /// Has room for so many less, after their permits, of which so many were free. Gives back the
-    /// items to be dropped.
-    pub(super) fn shrink(&mut self, less: usize, free: usize) -> VecDeque<T> {
+    /// Has room for so many less, after their permits.
+    pub(super) fn shrink(&mut self, less: usize) {
         self.size -= less;
-        let surplus = self.alive.saturating_sub(self.size);
-        let dropped = surplus.min(free).min(self.idle.len());
-        self.alive -= dropped;
-        self.idle.drain(..dropped).collect()
+    }
+
+    /// Whether the next item that comes back is to be dropped.
+    pub(super) fn has_surplus(&self) -> bool {
+        self.alive > self.size && !self.idle.is_empty()
     }
 
     /// Keeps none from now on. Gives back those that were idle.

@@ -358,12 +358,9 @@ impl<T> Pool<T> {
         let more = self.items().grow_to(size, self.make.is_some());
         match more {
             Some(0) => {
-                let (less, free) = self.semaphore.lower_to(size);
-                // They are dropped after the lock.
-                let dropped = self.items().shrink(less, free);
-                dropped
-                    .into_iter()
-                    .for_each(|item| catch_waker_panic(|| drop(item)));
+                let less = self.semaphore.lower_to(size);
+                self.items().shrink(less);
+                self.drop_surplus();
             }
             Some(more) => self.semaphore.add_permits(more),
             None => panic!("a pool that cannot make items cannot grow to {size} of them"),
@@ -477,9 +474,13 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Counts an item that was made.
-    fn count_made(&self) {
-        self.items().made();
+    /// Drops idle items while there are too many. Who holds one drops it when it comes back.
+    fn drop_surplus(&self) {
+        while self.items().has_surplus() {
+            if self.try_acquire().is_err() {
+                break;
+            }
+        }
     }
 
     /// Takes an item back, whose permit comes back after this. `Some`, if it is lost instead.

@@ -59,6 +59,12 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
         }
     }
 
+    /// Holds an item that was made for it.
+    pub(super) fn made(item: T, permit: semaphore::Permit<SemaphoreOf<S>>) -> Self {
+        permit.source().0.items().made();
+        Self::new(item, permit)
+    }
+
     /// Drops the item instead of giving it back. A pool that can make items has another one made by
     /// whoever comes next; any other pool is smaller by one from now on.
     ///

@@ -328,16 +328,14 @@ impl Semaphore {
         forgotten
     }
 
-    /// Lowers the limit, if it is higher: by how many, and how many of them were free and are taken
-    /// out of circulation by that.
-    pub(in crate::concurrency) fn lower_to(&self, new: usize) -> (usize, usize) {
+    /// Lowers the limit to `new`, if it is higher: by how many.
+    pub(in crate::concurrency) fn lower_to(&self, new: usize) -> usize {
         let lines = self.lock();
         let old = self.permits();
         let less = old.saturating_sub(new);
-        let free = self.state.take_up_to(less);
-        self.state.resize(old - free, old - less);
+        self.state.resize(old, old - less);
         self.set_limit(lines, old, old - less);
-        (less, free)
+        less
     }
 
     /// Sets the limit, to which the free permits have been fitted, and settles the queue.
