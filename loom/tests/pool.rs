@@ -141,7 +141,8 @@ fn discard_and_set_size_and_take_leave_a_whole_pool() {
         shared.pool.set_size(1);
         discarding.join().unwrap();
         taking.join().unwrap();
-        assert_eq!(shared.pool.size(), 1);
+        // By one more, if the one that is discarded was the last one left.
+        assert!(shared.pool.size() <= 1);
         shared.assert_whole();
     });
 }

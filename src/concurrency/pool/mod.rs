@@ -82,8 +82,11 @@ pub struct Pool<T> {
     semaphore: Semaphore,
     items: Mutex<Items<T>>,
     make: Option<Make<T>>,
-    check: Option<Box<dyn Fn(&mut T) -> bool + Send + Sync>>,
+    check: Option<Check<T>>,
 }
+
+/// Whether an item that comes back is still good.
+type Check<T> = Box<dyn Fn(&mut T) -> bool + Send + Sync>;
 
 /// How an item is made.
 enum Make<T> {
