@@ -4,10 +4,11 @@
 //!
 //! - Start with [`Semaphore`](crate::Semaphore): it is fair and resizable, has weights, and serves tasks
 //!   and threads.
-//! - Use `Pool<T>` when each permit comes with an item, such as a buffer or a connection.
+//! - Use [`Pool<T>`](crate::Pool) when each permit comes with an item, such as a buffer or a connection.
 //! - Use [`CondvarSemaphore`](crate::CondvarSemaphore) for threads only. It has somewhat more throughput
 //!   when they queue, and a thread may starve.
-//! - `ChannelSemaphore` is the classic token throttler on a channel.
+//! - `ChannelSemaphore` keeps its tokens in a channel, idle or busy: the simplest
+//!   throttle there is.
 //! - Every function that takes a [`Throttle`](crate::Throttle) takes the semaphores of tokio and
 //!   async-lock as well. The last two columns describe them.
 //!
@@ -15,15 +16,15 @@
 //!
 //! | | `Semaphore` | `Pool<T>` | `ChannelSemaphore` | `CondvarSemaphore` | tokio's | async-lock's |
 //! |---|---|---|---|---|---|---|
-//! | order of waiters | first-in first-out | roughly: each admitted waiter wakes the next, and a waiter that is woken in vain goes to the end | as `Pool` | none | first-in first-out | as `Pool` |
-//! | overtaking: a newcomer can pass the waiters | never | when an item comes back | when a permit comes back | when a permit comes back | never | when a permit comes back |
+//! | order of waiters | first-in first-out | first-in first-out | roughly: each admitted waiter wakes the next, and a waiter that is woken in vain goes to the end | none | first-in first-out | as `ChannelSemaphore` |
+//! | overtaking: a newcomer can pass the waiters | never | never | when a permit comes back | when a permit comes back | never | when a permit comes back |
 //! | permits per request | any number; large requests do not starve | 1 | 1 | 1 | 1 | 1 |
-//! | the limit can be changed | yes, both ways | no | no | no | by its own methods | by its own methods |
-//! | a limit of 0 | pauses | panics in `new` | panics in `new` | panics in `new` | waits | waits |
+//! | the limit can be changed | yes, both ways | yes, both ways | no | no | by its own methods | by its own methods |
+//! | a limit of 0 | pauses | pauses | panics in `new` | panics in `new` | waits | waits |
 //! | `close` | yes | yes; drops idle items | yes | yes | by its own method | no |
-//! | cancelled by dropping the future | yes, in constant time | yes | yes | no future | yes | yes |
+//! | cancelled by dropping the future | yes, in constant time | yes, in constant time | yes | no future | yes | yes |
 //! | cancelled by a token or a timeout | yes | yes | yes | yes | yes | yes |
-//! | a permit that is granted to a cancelled waiter | goes to the next waiter | goes to the next waiter, or to a newcomer | goes to the next waiter, or to a newcomer | goes to another waiter, or to a newcomer | goes to the next waiter | goes to the next waiter, or to a newcomer |
+//! | a permit that is granted to a cancelled waiter | goes to the next waiter | goes to the next waiter | goes to the next waiter, or to a newcomer | goes to another waiter, or to a newcomer | goes to the next waiter | goes to the next waiter, or to a newcomer |
 //! | two permits return at once | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | one waiter is woken, and the second when that has run |
 //! | bounded queue, `wait_idle` | yes | no | no | no | no | no |
 //! | blocks a thread | with `.wait()` | with `.wait()` | with `.wait()` | always | with `.wait()` | with `.wait()` |

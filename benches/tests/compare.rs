@@ -14,14 +14,13 @@ use self::promises::{Calls, PERIOD, check, counted};
 use self::table::Table;
 
 /// How the limiters are named, and what their pictures say that they promise in any second.
-const LIMITERS: [(&str, usize); 9] = [
+const LIMITERS: [(&str, usize); 8] = [
     ("gcra", 11),
     ("gcra burst 10", 20),
     ("token-bucket burst 20", 30),
     ("fixed-window", 20),
     ("sliding-window", 19),
     ("sliding-log", 10),
-    ("compact-log", 10),
     ("sub-interval/4", 10),
     ("leaky-bucket capacity 10", 11),
 ];
@@ -96,16 +95,6 @@ fn any_one_that_is_let_go_too_early_breaks_the_promise_of_a_queue() {
 }
 
 #[test]
-fn both_logs_let_through_the_same() {
-    let outcomes = outcomes("logs");
-    let of = |wanted| outcomes.iter().find(|(name, _)| *name == wanted);
-    assert_eq!(
-        of("sliding-log").map(|(_, calls)| &calls.at),
-        of("compact-log").map(|(_, calls)| &calls.at)
-    );
-}
-
-#[test]
 fn pictures_say_how_many_there_were_in_any_second() {
     let outcomes = outcomes("figures");
     let svg = read(&written("figures", &["algorithms"]).join("algorithms.svg"));
@@ -113,10 +102,6 @@ fn pictures_say_how_many_there_were_in_any_second() {
         .lines()
         .filter(|line| line.starts_with("most in any second"));
     for ((name, calls), (_, promised)) in outcomes.iter().zip(LIMITERS) {
-        if *name == "compact-log" {
-            // In one picture with the other.
-            continue;
-        }
         let most = counted(&calls.admitted())
             .filter(|counted| counted.last - counted.first < PERIOD)
             .map(|counted| counted.count)

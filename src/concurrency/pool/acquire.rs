@@ -22,22 +22,44 @@ use crate::wait::BoxFuture;
 ///
 /// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct Acquire<S: Deref<Target = Pool<T>>, T>(State<S, T>);
+pub struct Acquire<S: Deref<Target = Pool<T>>, T> {
+    /// Dropped first: the making is over before the permit goes on.
+    making: Option<BoxFuture<'static, T>>,
+    /// The permit that the item is made for.
+    permit: Option<semaphore::Permit<SemaphoreOf<S>>>,
+    queued: semaphore::Acquire<SemaphoreOf<S>>,
+}
 
 /// An [`Acquire`] that shares the pool and so may move into a task.
 pub type AcquireOwned<T> = Acquire<Arc<Pool<T>>, T>;
 
-enum State<S: Deref<Target = Pool<T>>, T> {
-    Queued(semaphore::Acquire<SemaphoreOf<S>>),
-    /// Dropped in this order: the making is over before the permit goes on.
-    Making(BoxFuture<'static, T>, semaphore::Permit<SemaphoreOf<S>>),
-    Over,
-}
-
 impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
     #[inline]
     pub(super) fn new(pool: S) -> Self {
-        Self(State::Queued(semaphore::Acquire::new(SemaphoreOf(pool), 1)))
+        Self {
+            making: None,
+            permit: None,
+            queued: semaphore::Acquire::new(SemaphoreOf(pool), 1),
+        }
+    }
+
+    #[inline(never)]
+    fn poll_making(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Permit<S, T>, AcquireError>> {
+        let Some(making) = &mut self.making else {
+            unreachable!("it is making an item");
+        };
+        let made = ready!(making.as_mut().poll(context));
+        self.making = None;
+        let permit = self.permit.take();
+        let made = made.map(|item| permit.map(|permit| Permit::made(item, permit)));
+        match made {
+            Ok(Some(permit)) => Poll::Ready(Ok(permit)),
+            Ok(None) => unreachable!("it is made for a permit"),
+            Err(error) => Poll::Ready(Err(error)),
+        }
     }
 }
 
@@ -46,36 +68,17 @@ impl<S: Deref<Target = Pool<T>>, T> Future for Acquire<S, T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if let State::Queued(acquire) = &mut self.0 {
-            let permit = ready!(Pin::new(acquire).poll(context));
-            self.0 = State::Over;
-            let permit = permit?;
+        if self.making.is_none() {
+            let permit = ready!(Pin::new(&mut self.queued).poll(context))?;
             match permit.source().0.find()? {
                 Found::Item(item) => return Poll::Ready(Ok(Permit::new(item, permit))),
-                Found::Making(making) => self.0 = State::Making(making, permit),
+                Found::Making(making) => {
+                    self.making = Some(making);
+                    self.permit = Some(permit);
+                }
             }
         }
         self.poll_making(context)
-    }
-}
-
-impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
-    #[inline(never)]
-    fn poll_making(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Permit<S, T>, AcquireError>> {
-        let State::Making(making, _) = &mut self.0 else {
-            panic!("polled again after it was ready");
-        };
-        let made = ready!(making.as_mut().poll(context));
-        let State::Making(_, permit) = std::mem::replace(&mut self.0, State::Over) else {
-            unreachable!("it was making an item");
-        };
-        Poll::Ready(made.map(|item| {
-            permit.source().0.count_made();
-            Permit::new(item, permit)
-        }))
     }
 }
 

@@ -1,36 +1,33 @@
-//! The items of a pool, and how many there are to be.
+//! The items of a pool, and how many there are.
 //!
-//! A permit of the pool's semaphore is the right to an item. Invariants of a pool that cannot make
-//! items, with `L` the limit of the semaphore:
+//! A permit of the pool's semaphore is the right to an item. Invariants:
 //!
-//! 1. `L` is at most `size`: a growing pool raises `size` first, a shrinking one `L`.
-//! 2. `alive` is at least `L`: an item is there before its permit is, and goes after it. So whoever has
-//!    a permit finds an item, whatever comes between.
-//! 3. An item that comes back while `alive` is above `size` is dropped. An idle one is dropped only
-//!    by a shrink that took its free permit out of circulation: the other idle ones may be
-//!    promised already.
+//! 1. The limit of the semaphore changes only under the lock of the items. What that means to those
+//!    who wait is settled after it, because wakers are foreign code.
+//! 2. In a pool that cannot make items, `alive` is at least the limit: an item is there before its
+//!    permit is, and goes after it. So whoever has a permit finds an item, whatever comes between.
+//! 3. An item that comes back while `alive` is above the limit is dropped. An idle one is dropped only
+//!    by a shrink that takes its free permit out of circulation: the others may be promised already.
 //!
-//! A pool that can make items needs none of that: whoever finds none makes one.
+//! In a pool that can make items, whoever finds none makes one.
 //!
 //! No item is dropped in here, since that is foreign code: it goes out by value.
 
 use std::collections::VecDeque;
 
-/// The idle items, first-in first-out, and the numbers.
+/// The idle items, first-in first-out, and how many there are.
 pub(super) struct Items<T> {
     idle: VecDeque<T>,
     /// Idle ones and those that permits hold.
     alive: usize,
-    size: usize,
     closed: bool,
 }
 
 impl<T> Items<T> {
-    pub(super) fn new(idle: VecDeque<T>, size: usize) -> Self {
+    pub(super) fn new(idle: VecDeque<T>) -> Self {
         Self {
             alive: idle.len(),
             idle,
-            size,
             closed: false,
         }
     }
@@ -48,8 +45,8 @@ impl<T> Items<T> {
 
     /// Takes an item back, before its permit; or gives it back to be dropped.
     #[inline]
-    pub(super) fn put_back(&mut self, item: T) -> Option<T> {
-        if self.closed || self.alive > self.size {
+    pub(super) fn put_back(&mut self, item: T, limit: usize) -> Option<T> {
+        if self.closed || self.alive > limit {
             self.alive -= 1;
             return Some(item);
         }
@@ -57,18 +54,10 @@ impl<T> Items<T> {
         None
     }
 
-    /// Counts an item out that will not come back, if there are more than enough: then its permit
-    /// goes back as any other.
-    pub(super) fn lose_surplus(&mut self) -> bool {
-        let surplus = self.alive > self.size;
-        self.alive -= usize::from(surplus);
-        surplus
-    }
-
-    /// Counts an item out that will not come back, after its permit if there is to be no other one.
-    pub(super) fn lose(&mut self, for_good: bool) {
+    /// Counts an item out that does not come back. `true`, if the limit is now above what is there.
+    pub(super) fn lose(&mut self, limit: usize) -> bool {
         self.alive -= 1;
-        self.size -= usize::from(for_good);
+        self.alive < limit
     }
 
     /// Adds an item, before its permit; or gives it back to be dropped, once the pool is closed.
@@ -78,26 +67,13 @@ impl<T> Items<T> {
         }
         self.idle.push_back(item);
         self.alive += 1;
-        self.size += 1;
         None
     }
 
-    /// Makes room up to `size`, before the permits: for how many more. `None`, and nothing has
-    /// changed, if that would be some and there can be none.
-    pub(super) fn grow_to(&mut self, size: usize, can_make: bool) -> Option<usize> {
-        let more = size.saturating_sub(self.size);
-        if more > 0 && !can_make {
-            return None;
-        }
-        self.size += more;
-        Some(more)
-    }
-
-    /// Has room for so many less, after their permits, of which so many were free. Gives back the
-    /// items to be dropped.
-    pub(super) fn shrink(&mut self, less: usize, free: usize) -> VecDeque<T> {
-        self.size -= less;
-        let surplus = self.alive.saturating_sub(self.size);
+    /// Takes out idle items that are too many for a lowered limit, which took so many free permits
+    /// out of circulation.
+    pub(super) fn shrink(&mut self, limit: usize, free: usize) -> VecDeque<T> {
+        let surplus = self.alive.saturating_sub(limit);
         let dropped = surplus.min(free).min(self.idle.len());
         self.alive -= dropped;
         self.idle.drain(..dropped).collect()

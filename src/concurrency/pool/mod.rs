@@ -1,7 +1,7 @@
 //! A pool of items: our [`Semaphore`] says who may have one, and a leaf lock guards those that are idle.
 //!
 //! 1. A permit comes before its item and goes after it. [`items`] says why there is one for each.
-//! 2. The lock of the items is taken with no other lock held, and no foreign code runs under it.
+//! 2. The lock of the items is taken before that of the semaphore, and no foreign code runs under it.
 //! 3. An item is made and checked by whoever has its permit, outside of all locks.
 
 mod acquire;
@@ -82,8 +82,11 @@ pub struct Pool<T> {
     semaphore: Semaphore,
     items: Mutex<Items<T>>,
     make: Option<Make<T>>,
-    check: Option<Box<dyn Fn(&mut T) -> bool + Send + Sync>>,
+    check: Option<Check<T>>,
 }
+
+/// Whether an item that comes back is still good.
+type Check<T> = Box<dyn Fn(&mut T) -> bool + Send + Sync>;
 
 /// How an item is made.
 enum Make<T> {
@@ -179,7 +182,7 @@ impl<T> Pool<T> {
     fn with(size: usize, idle: VecDeque<T>, make: Option<Make<T>>) -> Self {
         Self {
             semaphore: Semaphore::new(size),
-            items: Mutex::new(Items::new(idle, size)),
+            items: Mutex::new(Items::new(idle)),
             make,
             check: None,
         }
@@ -355,19 +358,19 @@ impl<T> Pool<T> {
             size <= Semaphore::MAX_PERMITS,
             "a pool cannot have {size} items, see MAX_PERMITS"
         );
-        let more = self.items().grow_to(size, self.make.is_some());
-        match more {
-            Some(0) => {
-                let (less, free) = self.semaphore.lower_to(size);
-                // They are dropped after the lock.
-                let dropped = self.items().shrink(less, free);
-                dropped
-                    .into_iter()
-                    .for_each(|item| catch_waker_panic(|| drop(item)));
-            }
-            Some(more) => self.semaphore.add_permits(more),
-            None => panic!("a pool that cannot make items cannot grow to {size} of them"),
-        }
+        let mut items = self.items();
+        let can_grow = self.make.is_some();
+        assert!(
+            can_grow || size <= self.size(),
+            "a pool that cannot make items cannot grow to {size} of them"
+        );
+        let free = self.semaphore.resize_unsettled(|_| size);
+        let dropped = items.shrink(size, free);
+        drop(items);
+        dropped
+            .into_iter()
+            .for_each(|item| catch_waker_panic(|| drop(item)));
+        self.semaphore.visit();
     }
 
     /// Adds an item, so that there is one more.
@@ -380,10 +383,13 @@ impl<T> Pool<T> {
     /// assert_eq!((pool.size(), pool.idle()), (2, 2));
     /// ```
     pub fn add(&self, item: T) {
-        let refused = self.items().add(item);
+        let mut items = self.items();
+        let refused = items.add(item);
         if refused.is_none() {
-            self.semaphore.add_permits(1);
+            self.semaphore.resize_unsettled(|size| size + 1);
         }
+        drop(items);
+        self.semaphore.visit();
     }
 
     /// Returns how many items are idle, or still to be made; 0 once the pool is closed.
@@ -477,11 +483,6 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Counts an item that was made.
-    fn count_made(&self) {
-        self.items().made();
-    }
-
     /// Takes an item back, whose permit comes back after this. `Some`, if it is lost instead.
     #[inline]
     fn put_back(&self, mut item: T) -> Option<T> {
@@ -495,26 +496,19 @@ impl<T> Pool<T> {
                 return Some(item);
             }
         }
-        let surplus = self.items().put_back(item);
+        let surplus = self.items().put_back(item, self.size());
         if surplus.is_some() {
             catch_waker_panic(|| drop(surplus));
         }
         None
     }
 
-    /// Counts an item out that does not come back. `true`, if its permit must not either: then it is
-    /// to be forgotten, and [`lose_for_good`](Self::lose_for_good) called after that.
-    fn lose(&self) -> bool {
+    /// Counts an item out that does not come back, whose permit comes back after this.
+    fn lose(&self) {
         let mut items = self.items();
-        if self.make.is_some() {
-            items.lose(false);
-            return false;
+        if items.lose(self.size()) && self.make.is_none() && !self.is_closed() {
+            self.semaphore.resize_unsettled(|size| size - 1);
         }
-        !items.lose_surplus()
-    }
-
-    fn lose_for_good(&self) {
-        self.items().lose(true);
     }
 }
 

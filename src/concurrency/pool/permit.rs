@@ -59,6 +59,12 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
         }
     }
 
+    /// Holds an item that was made for it.
+    pub(super) fn made(item: T, permit: semaphore::Permit<SemaphoreOf<S>>) -> Self {
+        permit.source().0.items().made();
+        Self::new(item, permit)
+    }
+
     /// Drops the item instead of giving it back. A pool that can make items has another one made by
     /// whoever comes next; any other pool is smaller by one from now on.
     ///
@@ -74,16 +80,8 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     /// ```
     pub fn discard(mut self) {
         let item = self.item.take();
-        self.lose();
+        self.pool().lose();
         drop(item);
-    }
-
-    /// What goes with an item that does not come back.
-    fn lose(&mut self) {
-        if self.pool().lose() {
-            self.permit.forget_all();
-            self.pool().lose_for_good();
-        }
     }
 
     /// Takes an item that is there, or can be made without waiting.
@@ -108,7 +106,7 @@ impl<S: Deref<Target = Pool<T>>, T> Drop for Permit<S, T> {
     fn drop(&mut self) {
         if let Some(item) = self.item.take() {
             if let Some(lost) = self.pool().put_back(item) {
-                self.lose();
+                self.pool().lose();
                 catch_waker_panic(|| drop(lost));
             }
         }

@@ -51,6 +51,14 @@ impl<S: Deref<Target = Semaphore>> Acquire<S> {
         semaphore: S,
         context: &Context<'_>,
     ) -> Poll<Result<Permit<S>, AcquireError>> {
+        if self
+            .ticket
+            .as_ref()
+            .is_some_and(|ticket| semaphore.has_granted(ticket))
+        {
+            self.ticket = None;
+            return Poll::Ready(Ok(Permit::new(semaphore, self.permits)));
+        }
         // If a waker panics when it is cloned, `drop` must still find the semaphore.
         let semaphore = self.semaphore.insert(semaphore);
         let polled = match self.ticket {
@@ -70,6 +78,15 @@ impl<S: Deref<Target = Semaphore>> Acquire<S> {
     }
 }
 
+impl<S: Deref<Target = Semaphore>> Acquire<S> {
+    #[inline(never)]
+    fn leave(&mut self) {
+        if let (Some(ticket), Some(semaphore)) = (self.ticket.take(), &self.semaphore) {
+            semaphore.leave(ticket, self.permits);
+        }
+    }
+}
+
 impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
     type Output = Result<Permit<S>, AcquireError>;
 
@@ -78,12 +95,7 @@ impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
         let Some(semaphore) = self.semaphore.take() else {
             panic!("polled again after it was ready");
         };
-        let taken = match &self.ticket {
-            None => semaphore.state.try_take(self.permits),
-            Some(ticket) => semaphore.has_granted(ticket),
-        };
-        if taken {
-            self.ticket = None;
+        if self.ticket.is_none() && semaphore.state.try_take(self.permits) {
             return Poll::Ready(Ok(Permit::new(semaphore, self.permits)));
         }
         self.poll_queue(semaphore, context)
@@ -93,8 +105,8 @@ impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
 impl<S: Deref<Target = Semaphore>> Drop for Acquire<S> {
     #[inline]
     fn drop(&mut self) {
-        if let (Some(ticket), Some(semaphore)) = (self.ticket.take(), &self.semaphore) {
-            semaphore.leave(ticket, self.permits);
+        if self.ticket.is_some() {
+            self.leave();
         }
     }
 }

@@ -131,11 +131,6 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn forget(mut self) {
-        self.forget_all();
-    }
-
-    /// Forgets its permits, and holds none from then on.
-    pub(in crate::concurrency) fn forget_all(&mut self) {
         self.semaphore.forget(std::mem::take(&mut self.count));
     }
 

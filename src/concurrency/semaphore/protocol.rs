@@ -145,9 +145,9 @@ impl Semaphore {
         }
     }
 
-    /// A release that was asked to visit the lock.
+    /// Lets everybody go who can: after a release that was asked to visit the lock.
     #[inline(never)]
-    fn visit(&self) {
+    pub(in crate::concurrency) fn visit(&self) {
         self.settle(self.lock());
     }
 }
@@ -328,16 +328,20 @@ impl Semaphore {
         forgotten
     }
 
-    /// Lowers the limit, if it is higher: by how many, and how many of them were free and are taken
-    /// out of circulation by that.
-    pub(in crate::concurrency) fn lower_to(&self, new: usize) -> (usize, usize) {
-        let lines = self.lock();
+    /// Changes the limit, without letting anybody go who now can: [`visit`](Self::visit) does that. No
+    /// waker is called. Returns how many free permits a lowering took out of circulation.
+    pub(in crate::concurrency) fn resize_unsettled(
+        &self,
+        change: impl FnOnce(usize) -> usize,
+    ) -> usize {
+        let mut lines = self.lock();
         let old = self.permits();
-        let less = old.saturating_sub(new);
-        let free = self.state.take_up_to(less);
-        self.state.resize(old - free, old - less);
-        self.set_limit(lines, old, old - less);
-        (less, free)
+        let new = change(old);
+        let free = self.state.take_up_to(old.saturating_sub(new));
+        self.state.resize(old - free, new);
+        self.limit.store(new, Ordering::Relaxed);
+        lines.limit_changed(old, new);
+        free
     }
 
     /// Sets the limit, to which the free permits have been fitted, and settles the queue.
