@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate::rate::Acquire;
-use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota};
+use tollgate::{AcquireError, Algorithm, Charge, Clock, LeakyBucket, ManualClock, Quota, Waiting};
 use tollgate::{RateLimiter, Tick};
 
 use crate::trace::SPAN;
@@ -38,7 +38,7 @@ enum Limiter {
 }
 
 /// All of them.
-pub(crate) const SUBJECTS: [Subject; 9] = [
+pub(crate) const SUBJECTS: [Subject; 8] = [
     Subject {
         name: "gcra",
         remark: "one at a time, evenly",
@@ -130,17 +130,18 @@ fn queued(capacity: usize, arrivals: &[Duration]) -> Vec<Option<Duration>> {
     // The queue is moved by the clock, not by who looks: it is empty by now, and everybody knows
     // when it was.
     go_on_to(&clock, SPAN * 2);
-    let outcome = |(mut waiter, came): (Pin<Box<Acquire<&RateLimiter>>>, Poll<_>)| match came {
-        Poll::Ready(came) => charged(came),
-        Poll::Pending => match poll(waiter.as_mut()) {
+    let outcome =
+        |(mut waiter, came): (Pin<Box<Waiting<Acquire<&RateLimiter>>>>, Poll<_>)| match came {
             Poll::Ready(came) => charged(came),
-            Poll::Pending => unreachable!("the queue is empty after twice the time"),
-        },
-    };
+            Poll::Pending => match poll(waiter.as_mut()) {
+                Poll::Ready(came) => charged(came),
+                Poll::Pending => unreachable!("the queue is empty after twice the time"),
+            },
+        };
     calls.into_iter().map(outcome).collect()
 }
 
-fn poll(waiter: Pin<&mut Acquire<&RateLimiter>>) -> Poll<Result<Charge, AcquireError>> {
+fn poll(waiter: Pin<&mut Waiting<Acquire<&RateLimiter>>>) -> Poll<Result<Charge, AcquireError>> {
     waiter.poll(&mut Context::from_waker(Waker::noop()))
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate_bench::harness::{Contender, Entry, Row};
 use tollgate_bench::peer::{
-    Governor, MutexRing, OurFixedWindow, OurLimiter, OurLog, OurSlidingWindow,
-    OurSubInterval, OurTokenBucket, Rate, TryLimiter,
+    Governor, MutexRing, OurFixedWindow, OurLimiter, OurLog, OurSlidingWindow, OurSubInterval,
+    OurTokenBucket, Rate, TryLimiter,
 };
 use tollgate_bench::rates::{allowed_of, denied_of};
 

@@ -52,9 +52,7 @@ pub(crate) fn check(name: &str, calls: &Calls) -> Result<(), String> {
         "sliding-window" => at_once_nothing_waits(calls)
             .and(by_estimate(&admitted))
             .and(in_any_period(&admitted, 2 * COUNT - 1)),
-        "sliding-log" => {
-            at_once_nothing_waits(calls).and(in_any_period(&admitted, COUNT))
-        }
+        "sliding-log" => at_once_nothing_waits(calls).and(in_any_period(&admitted, COUNT)),
         "sub-interval/4" => at_once_nothing_waits(calls)
             .and(in_each(&admitted, PERIOD / 4, 2))
             .and(in_any_period(&admitted, COUNT)),
