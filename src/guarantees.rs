@@ -30,11 +30,11 @@
 //! | blocks a thread | with `.wait()` | with `.wait()` | with `.wait()` | always | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | no | no | no | yes | yes |
 //! | a [`Throttle`](crate::Throttle), for [`all`](crate::all) and streams | yes | yes | yes | no | yes | yes |
-//! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | owned only | owned only | no future | yes | no |
-//! | allocations of a wait | none, except to enlarge the queue | 1; owned 2; and 1 each time it is woken in vain | as `Pool` | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
-//! | the holder panics | the permit returns | the item returns, or with `with_factory` a new one is made | the permit returns | the permit returns | the permit returns | the permit returns |
-//! | a waker panics when it is called | contained; all other waiters are woken | contained when a permit returns and by `close`, which wakes no waiter behind it; otherwise it unwinds from the poll or the drop of the wait before it | as `Pool` | no wakers | goes on unwinding | goes on unwinding |
-//! | feature | | `channel`, a default | `channel`, a default | | `tokio`, a default | `async-lock` |
+//! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | yes | yes | no future | yes | no |
+//! | allocations of a wait | none, except to enlarge the queue | none, except to enlarge the queue, and 1 for an item that an asynchronous function makes | 4; and 2 each time it is woken in vain | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
+//! | the holder panics | the permit returns | the item returns, or a pool that can make items makes a new one | the permit returns | the permit returns | the permit returns | the permit returns |
+//! | a waker panics when it is called | contained; all other waiters are woken | contained; all other waiters are woken | contained; all other waiters are woken | no wakers | goes on unwinding | goes on unwinding |
+//! | feature | | | `channel`, a default | | `tokio`, a default | `async-lock` |
 //!
 //! # By key
 //!

@@ -25,7 +25,8 @@ pub(super) fn refusal<B, P>(
         | ErrorKind::TooManyKeys
         | ErrorKind::Store => StatusCode::SERVICE_UNAVAILABLE,
     };
-    if let Some(after) = error.retry_after() {
+    // Never is no time to come back at.
+    if let Some(after) = error.retry_after().filter(|after| *after < Duration::MAX) {
         let seconds = HeaderValue::from(whole_seconds(after));
         answer.headers_mut().insert(RETRY_AFTER, seconds);
     }

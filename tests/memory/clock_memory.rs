@@ -94,10 +94,10 @@ fn limiters_that_are_dropped_while_somebody_is_in_line_leave_nothing() {
     for clock in clocks() {
         let held = held_after(|| {
             let limiter = limiter(&clock);
-            std::mem::forget(limiter.reserve().unwrap());
+            let reservation = limiter.reserve().unwrap();
             let waiter = Waiter::parked(Arc::clone(&limiter).acquire_owned());
             drop(limiter);
-            drop(waiter);
+            drop((waiter, reservation));
         });
         assert!(held < LITTLE, "{clock:?} holds {held}");
     }
@@ -113,8 +113,9 @@ fn on_the_time_of_tokio_nothing_is_left_once_the_runtime_has_run() {
             drop(Waiter::parked(one.acquire_many(2)));
             drop(Waiter::parked(one.acquire()));
             let other = limiter(&Clock::tokio());
-            std::mem::forget(other.reserve().unwrap());
+            let reservation = other.reserve().unwrap();
             drop(other);
+            drop(reservation);
             tokio::task::yield_now().await;
         });
     });

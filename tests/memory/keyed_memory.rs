@@ -23,12 +23,13 @@ fn held(region: &Region<'_, System>) -> usize {
 }
 
 /// Bytes that the documentation of `Keyed` allows for so many keys, which are of `size` bytes with
-/// their slot: places, with a byte for each, and shards, each with the last bytes of its table.
+/// their slot: places, with a byte for each; shards, each with the last bytes of its table; and the
+/// limiter that new ones are made like.
 fn stated(keys: usize, size: usize) -> f64 {
     let threads = std::thread::available_parallelism().map_or(4, usize::from);
     let most = (4 * threads).clamp(16, 1024).next_power_of_two();
     let shards = most.min(1 << (CAP / 64).ilog2());
-    32.0 / 7.0 * (keys * (size + 1)) as f64 + (shards * (256 + 64)) as f64
+    32.0 / 7.0 * (keys * (size + 1)) as f64 + (shards * (256 + 64) + 1024) as f64
 }
 
 fn users(max_keys: usize, when_full: WhenFull) -> Keyed<u64, RateLimiter> {
