@@ -170,7 +170,9 @@ impl Shared {
         let seen = self.state.load();
         let params = self.params.load();
         let price = params.units_of(cost);
-        if seen.is_locked() || price > params.burst_tolerance || cost == 0 {
+        // One is never more than the burst.
+        let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
+        if seen.is_locked() || !is_ordinary {
             return self.decide_by_ring(cost, most, now);
         }
         let (tat, unit) = (seen.tat(), params.units_at(now));
@@ -196,7 +198,7 @@ impl Shared {
                 }
             }
             // Only by a charge beyond the burst; or the clock was set back.
-            Err(_) if tat.backlog_at(unit) > params.burst_tolerance => Decided::Locked,
+            Err(_) if tat.end() > unit + params.burst_tolerance => Decided::Locked,
             Err(due) => {
                 let due = self.params.tick_at(&params, due);
                 match self.state.confirms(seen) {
