@@ -188,7 +188,7 @@ impl LocalLimiter {
     /// burst: the limiter alone judges such a call.
     fn missing(&self, n: u64) -> u64 {
         let missing = n - self.buffered.min(n);
-        match self.buffered > 0 && n > self.shared.params.load().burst() {
+        match self.buffered > 0 && n > self.shared.params.load::<false>().burst() {
             true => n,
             false => missing,
         }

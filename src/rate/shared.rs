@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::charge::Charge;
 use super::config::Config;
 use super::queue::{Locked, QueueState, Refusal};
-use super::state::{AtomicState, SharedParams};
+use super::state::{AtomicState, SharedParams, StateSnapshot};
 use super::timer::QueueTimer;
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{Receipt, RuleState, Tat, tick_or_never};
@@ -168,7 +168,28 @@ impl Shared {
     #[inline(always)]
     fn decide(&self, cost: u64, most: u64, now: Tick) -> Decided {
         let seen = self.state.load();
-        let params = self.params.load();
+        if self.params.is_even() {
+            self.decide_by::<true>(seen, cost, most, now)
+        } else {
+            self.decide_unevenly(seen, cost, most, now)
+        }
+    }
+
+    /// Where a unit is not a nanosecond. Not inlined: few quotas need it.
+    #[inline(never)]
+    fn decide_unevenly(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
+        self.decide_by::<false>(seen, cost, most, now)
+    }
+
+    #[inline(always)]
+    fn decide_by<const EVEN: bool>(
+        &self,
+        seen: StateSnapshot,
+        cost: u64,
+        most: u64,
+        now: Tick,
+    ) -> Decided {
+        let params = self.params.load::<EVEN>();
         let price = params.units_of(cost);
         // One is never more than the burst.
         let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
