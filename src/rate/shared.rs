@@ -222,7 +222,7 @@ impl Shared {
             Err(_) if tat.end() > unit + params.burst_tolerance => Decided::Locked,
             Err(due) => {
                 let due = self.params.tick_at(&params, due);
-                match self.state.confirms(seen) {
+                match self.state.is_still(seen) {
                     true => Decided::Limited { due, now },
                     false => Decided::Lost,
                 }
