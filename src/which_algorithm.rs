@@ -23,7 +23,7 @@
 //! | | take |
 //! |---|---|
 //! | even load on a database, on an API, on your own service | [`Gcra`](self#gcra), the default |
-//! | the provider says: 10,000 a day, in any 24 hours | [`SlidingLog`](self#slidinglog), or [`CompactLog`](self#compactlog) in half the memory; [`SubInterval`](self#subinterval), or [`Gcra` with less](self#within-n-in-any-t), in a word |
+//! | the provider says: 10,000 a day, in any 24 hours | [`SlidingLog`](self#slidinglog); [`SubInterval`](self#subinterval), or [`Gcra` with less](self#within-n-in-any-t), in a word |
 //! | the provider counts per calendar minute | the same: what is kept in any minute is kept in theirs, wherever it begins |
 //! | whole batches at an interval, as "a thousand credits on the hour", and what is not used is saved up | [`TokenBucket`](self#tokenbucket) |
 //! | what others are told is "so many in each window", and twice that across an edge does no harm | [`FixedWindow`](self#fixedwindow) |
@@ -47,7 +47,6 @@
 //! | `FixedWindow` | `2N` | `N` at once, each `T` | a word | where `2N` in hardly any time does harm |
 //! | `SlidingWindow` | less than `2N`, by estimate `N` | evenly, once a window has been used up | three words | where `N` must be exact |
 //! | `SlidingLog` | `N` | each time as before, `T` later | 80 kB | for very large `N`, or a limiter for each of very many users |
-//! | `CompactLog` | `N` | each time as before, `T` later | 40 kB | where threads are in each other's way: it takes a lock for what it admits |
 //! | `SubInterval` | `N`, and `⌊N/(k+1)⌋` in each part | `⌊N/(k+1)⌋` at once, each `T/k` | a word | where more than `k/(k+1)` of the rate is wanted |
 //! | `LeakyBucket` | 1 + `N` | one each `T/N`, evenly | a word, and those that wait | where whoever is late need not come any more |
 //!
@@ -211,25 +210,6 @@
 //! # Ok::<_, tollgate::AcquireError>(())
 //! ```
 //!
-//! # CompactLog
-//!
-//! As the [`SlidingLog`](self#slidinglog), with times of 4 bytes, in units of `⌈T / 2^29⌉`
-//! nanoseconds that are rounded up: of a day, 161 µs.
-//!
-//! ```
-//! use std::time::Duration;
-//! use tollgate::{Algorithm, Clock, Quota, RateLimiter};
-//!
-//! let clock = Clock::manual();
-//! let mails = RateLimiter::new(Quota::per_day(10_000))
-//!     .algorithm(Algorithm::CompactLog)
-//!     .clock(&clock);
-//! let day = Duration::from_secs(24 * 3600);
-//!
-//! clock.advance(Duration::from_nanos(1));
-//! mails.try_acquire_many(10_000)?;
-//! let after = mails.try_acquire().unwrap_err().retry_after().unwrap();
-//! assert!(after >= day && after <= day + Duration::from_micros(161));
 //! # Ok::<_, tollgate::AcquireError>(())
 //! ```
 //!
