@@ -515,26 +515,31 @@ fn a_local_handle_that_is_dropped_and_a_joiner_do_not_miss_each_other() {
     });
 }
 
-/// Time passes beside a refund, and others decide: what time has paid off meanwhile is not given
-/// back, so no more is admitted by a tick than the burst and the rate.
+/// Time passes beside a refund or a dropped reservation, and others decide: what time has paid off
+/// meanwhile is not given back. With a burst so large that the limiter has no reason to doubt its
+/// clock.
 #[test]
 fn refund_beside_passing_time_gives_back_only_what_is_owed() {
-    model(|| {
-        let (limiter, clock) = limiter(Quota::per_second(1).burst(2));
-        let first = limiter.try_acquire_many(2).unwrap();
-        let other = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || {
-                clock.advance(2 * SECOND);
-                // All of it is paid off, so the whole burst is there, whatever was given back.
-                (limiter.try_acquire_many(2).is_ok(), clock)
-            })
-        };
-        limiter.refund(first);
-        let (admitted, _clock) = other.join().unwrap();
-        assert!(admitted);
-        assert_eq!(limiter.available(), 0);
-    });
+    for reserved in [false, true] {
+        model(move || {
+            let (limiter, clock) = limiter(Quota::per_second(1).burst(4));
+            let reservation = reserved.then(|| limiter.reserve_many(2).unwrap());
+            let charge = (!reserved).then(|| limiter.try_acquire_many(2).unwrap());
+            let other = {
+                let limiter = Arc::clone(&limiter);
+                thread::spawn(move || {
+                    clock.advance(2 * SECOND);
+                    // The first two are paid off, or were given back.
+                    limiter.try_acquire_many(2).unwrap();
+                    clock
+                })
+            };
+            drop(reservation);
+            charge.into_iter().for_each(|charge| limiter.refund(charge));
+            let _clock = other.join().unwrap();
+            assert_eq!(limiter.available(), 2);
+        });
+    }
 }
 
 /// The same for a waiter that was granted and leaves, and a reservation that is dropped.

@@ -94,7 +94,7 @@ impl DedicatedLimiter {
         }
         // Pairs with the release by which others have dropped it: what they did is seen.
         fence(Ordering::Acquire);
-        let unit = shared.params.load().units_at(now);
+        let unit = shared.params.load::<false>().units_at(now);
         let tat = shared.state.load().tat();
         let tickets = tat.end().checked_add(shared.params.refunded())?;
         if tickets > unit {

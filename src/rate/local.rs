@@ -27,8 +27,8 @@ use crate::wait::Waiting;
 /// through out of that, for a few instructions each: it reads no clock, and touches nothing that is
 /// shared, but for the next batch. Made by [`local`](RateLimiter::local).
 ///
-/// It is for who makes millions of calls a second, and for many threads that share a limiter. It
-/// does not borrow the limiter, and may be sent to another task.
+/// Use it for millions of decisions per second, and for many threads that share a limiter. It does
+/// not borrow the limiter, and may be sent to another task.
 ///
 /// # The promise
 ///
@@ -45,13 +45,14 @@ use crate::wait::Waiting;
 ///   limiter is closed.
 /// - What is buffered stays admitted when the limiter is [closed](RateLimiter::close) or [gets
 ///   another quota](RateLimiter::set_quota): so after `close` each handle lets through less than a
-///   batch. [`return_unused`](Self::return_unused) ends that. After another quota what is buffered can only be used:
-///   it is part of what was carried over, and [`return_unused`](Self::return_unused) gives nothing of it back.
+///   batch. [`return_unused`](Self::return_unused) ends that. After another quota what is buffered
+///   can only be used: it is part of what was carried over, and
+///   [`return_unused`](Self::return_unused) gives nothing of it back.
 ///
 /// # Fairness
 ///
-/// Out of the hand a call goes at once, also while others wait in the line of the limiter: it was
-/// charged before they came. The next batch is never taken past them: while somebody waits, a call
+/// A buffered call goes at once, also while others wait in the queue of the limiter: it was charged
+/// before they came. The next batch is never taken past them: while somebody waits, a call
 /// for which there is nothing buffered is refused, or joins the line at the end, for its own cost
 /// and no more. What handles have buffered, others do not get, until it is paid off or given back. So
 /// take a batch that is small beside the burst, or the first handle that asks gets all of it.
@@ -188,7 +189,7 @@ impl LocalLimiter {
     /// burst: the limiter alone judges such a call.
     fn missing(&self, n: u64) -> u64 {
         let missing = n - self.buffered.min(n);
-        match self.buffered > 0 && n > self.shared.params.load().burst() {
+        match self.buffered > 0 && n > self.shared.params.load::<false>().burst() {
             true => n,
             false => missing,
         }
@@ -229,7 +230,7 @@ impl LocalLimiter {
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing, see [the limiter](RateLimiter#cancel-safety). What is in
-    /// hand stays there.
+    /// the buffer stays there.
     ///
     /// # Errors
     ///

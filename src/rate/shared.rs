@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::charge::Charge;
 use super::config::Config;
 use super::queue::{Locked, QueueState, Refusal};
-use super::state::{AtomicState, SharedParams};
+use super::state::{AtomicState, SharedParams, StateSnapshot};
 use super::timer::QueueTimer;
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{Receipt, RuleState, Tat, tick_or_never};
@@ -168,9 +168,32 @@ impl Shared {
     #[inline(always)]
     fn decide(&self, cost: u64, most: u64, now: Tick) -> Decided {
         let seen = self.state.load();
-        let params = self.params.load();
+        if self.params.is_even() {
+            self.decide_by::<true>(seen, cost, most, now)
+        } else {
+            self.decide_unevenly(seen, cost, most, now)
+        }
+    }
+
+    /// Where a unit is not a nanosecond. Not inlined: few quotas need it.
+    #[inline(never)]
+    fn decide_unevenly(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
+        self.decide_by::<false>(seen, cost, most, now)
+    }
+
+    #[inline(always)]
+    fn decide_by<const EVEN: bool>(
+        &self,
+        seen: StateSnapshot,
+        cost: u64,
+        most: u64,
+        now: Tick,
+    ) -> Decided {
+        let params = self.params.load::<EVEN>();
         let price = params.units_of(cost);
-        if seen.is_locked() || price > params.burst_tolerance || cost == 0 {
+        // One is never more than the burst.
+        let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
+        if seen.is_locked() || !is_ordinary {
             return self.decide_by_ring(cost, most, now);
         }
         let (tat, unit) = (seen.tat(), params.units_at(now));
@@ -196,10 +219,10 @@ impl Shared {
                 }
             }
             // Only by a charge beyond the burst; or the clock was set back.
-            Err(_) if tat.backlog_at(unit) > params.burst_tolerance => Decided::Locked,
+            Err(_) if tat.end() > unit + params.burst_tolerance => Decided::Locked,
             Err(due) => {
                 let due = self.params.tick_at(&params, due);
-                match self.state.confirms(seen) {
+                match self.state.is_still(seen) {
                     true => Decided::Limited { due, now },
                     false => Decided::Lost,
                 }

@@ -85,14 +85,14 @@ impl AtomicState {
             .is_ok()
     }
 
-    /// Whether the parameters that were read since belong to the snapshot.
+    /// Whether nothing has changed since the snapshot, so that the parameters that were read since
+    /// belong to it.
     #[inline(always)]
-    pub(super) fn confirms(&self, seen: StateSnapshot) -> bool {
+    pub(super) fn is_still(&self, seen: StateSnapshot) -> bool {
         // A thread that has read a parameter which was written since `LOCKED` was set finds it set
         // here.
         fence(Ordering::Acquire);
-        let now = self.0.load(Ordering::Relaxed);
-        (now ^ seen.0) & (LOCKED | EPOCHS) == 0
+        self.0.load(Ordering::Relaxed) == seen.0
     }
 
     /// Keeps everybody from deciding without the lock. Only with the lock.
@@ -143,19 +143,26 @@ impl SharedParams {
         }
     }
 
-    /// The [word](AtomicState) has to prove that they belong together.
+    /// Whether a unit is a nanosecond. As [`load`](Self::load).
     #[inline(always)]
-    pub(super) fn load(&self) -> Params {
+    pub(super) fn is_even(&self) -> bool {
+        self.surplus[0].load(Ordering::Relaxed) == 0
+    }
+
+    /// The [word](AtomicState) has to prove that they belong together. With `EVEN`, only if they
+    /// [are](Self::is_even).
+    #[inline(always)]
+    pub(super) fn load<const EVEN: bool>(&self) -> Params {
         let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
         let mut params = Params {
             emission_interval: read(&self.emission_interval),
             burst_tolerance: read(&self.burst_tolerance),
-            surplus: [read(&self.surplus[0]), 0],
+            surplus: [0, 0],
             step: 0,
             start: 0,
         };
-        if !params.is_even() {
-            params.surplus[1] = read(&self.surplus[1]);
+        if !EVEN {
+            params.surplus = [read(&self.surplus[0]), read(&self.surplus[1])];
             params.step = read(&self.step);
             params.start = read(&self.start);
         }
@@ -189,7 +196,7 @@ impl SharedParams {
 
     /// Only while the word is locked, or before anybody else has it.
     pub(super) fn store(&self, rule: &RuleState, generation: u64) {
-        // After `LOCKED`, for those who confirm what they have read.
+        // After `LOCKED`, for those who look once more.
         fence(Ordering::Release);
         let write = |param: &AtomicU64, value| param.store(value, Ordering::Relaxed);
         let (params, inverse) = rule.params();

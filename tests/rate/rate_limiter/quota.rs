@@ -225,3 +225,49 @@ fn the_alarm_of_an_earlier_quota_does_no_harm() {
     clock.advance(TICK);
     waiter.granted();
 }
+
+/// From outside: a quota whose token is no whole number of nanoseconds gave a fraction of one with
+/// each change, 5,999 tokens in 24,000 changes.
+#[test]
+fn set_quota_again_and_again_mints_nothing() {
+    let quotas = [
+        Quota::per_second(700_000_000).burst(1000),
+        Quota::per_second(300_000_000).burst(1000),
+        Quota::per_second(999_999_999).burst(1000),
+    ];
+    for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
+        let clock = tollgate::Clock::manual();
+        clock.advance(Duration::from_secs(1));
+        let limiter = RateLimiter::new(quotas[0]).clock(&clock);
+        // A debt that no time pays off here.
+        limiter.charge(1_000_000);
+        let owed = |limiter: &RateLimiter| limiter.snapshot().in_use;
+        let mut least = owed(&limiter);
+        for change in 0..24_000_usize {
+            limiter.set_quota_with(quotas[change % 3], how);
+            let next = owed(&limiter);
+            assert!(next >= least, "{how:?}, change {change}");
+            least = next;
+        }
+    }
+}
+
+/// The same while time passes by single nanoseconds: what is paid off is at most the fastest rate.
+#[test]
+fn set_quota_beside_passing_nanoseconds_pays_off_no_more_than_the_rate() {
+    let (fast, slow) = (
+        Quota::per_second(700_000_000).burst(10),
+        Quota::per_second(699_999_999).burst(10),
+    );
+    let clock = tollgate::Clock::manual();
+    clock.advance(Duration::from_secs(1));
+    let limiter = RateLimiter::new(fast).clock(&clock);
+    let owed = 100_000;
+    limiter.charge(owed);
+    for nano in 1..=24_000_u64 {
+        clock.advance(TICK);
+        limiter.set_quota(if nano % 2 == 0 { fast } else { slow });
+        let paid = owed.saturating_sub(limiter.snapshot().in_use);
+        assert!(paid <= nano * 7 / 10, "{paid} after {nano} ns");
+    }
+}

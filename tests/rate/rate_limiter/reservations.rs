@@ -232,3 +232,26 @@ fn one_shows_what_it_is() {
         "{text}"
     );
 }
+
+#[test]
+fn one_that_does_not_fit_a_timeout_says_how_long_it_would_take() {
+    let (_clock, limiter) = spent(TEN);
+    let reservation = limiter.reserve().unwrap();
+    let refused = Waiter::new(reservation.timeout(ms(99)))
+        .output()
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TimedOut);
+    assert_eq!(refused.retry_after(), Some(ms(100)));
+    assert_eq!(limiter.waiting(), 0);
+}
+
+#[test]
+fn delay_of_one_that_is_never_due_is_the_longest_duration() {
+    let (_clock, limiter) = limiter(TEN);
+    limiter.charge(u64::MAX);
+    let reservation = limiter.reserve().unwrap();
+    assert_eq!(reservation.delay(), Duration::MAX);
+    let refused = limiter.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::MAX));
+    assert_eq!(limiter.peek().retry_after, Duration::MAX);
+}
