@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate_bench::harness::{Contender, Entry, Row};
 use tollgate_bench::peer::{
-    Governor, MutexRing, OurCompactLog, OurFixedWindow, OurLimiter, OurLog, OurSlidingWindow,
-    OurSubInterval, OurTokenBucket, Rate, TryLimiter,
+    Governor, MutexRing, OurFixedWindow, OurLimiter, OurLog, OurSlidingWindow, OurSubInterval,
+    OurTokenBucket, Rate, TryLimiter,
 };
 use tollgate_bench::rates::{allowed_of, denied_of};
 
@@ -54,28 +54,24 @@ fn together_denied<L: TryLimiter>() -> Contender {
 fn allowed() -> Row {
     Row::of(alone_allowed::<OurLog>())
         .at_most(1.1, alone_allowed::<MutexRing>())
-        .beside(alone_allowed::<OurCompactLog>())
         .beside(alone_allowed::<Governor>())
 }
 
 fn denied() -> Row {
     Row::of(alone_denied::<OurLog>())
         .at_most(1.1, alone_denied::<MutexRing>())
-        .beside(alone_denied::<OurCompactLog>())
         .beside(alone_denied::<Governor>())
 }
 
 fn threads_allowed() -> Row {
     Row::of(together_allowed::<OurLog>())
         .at_most(1.0, together_allowed::<MutexRing>())
-        .beside(together_allowed::<OurCompactLog>())
         .beside(together_allowed::<Governor>())
 }
 
 fn threads_denied() -> Row {
     Row::of(together_denied::<OurLog>())
         .at_most(0.2, together_denied::<MutexRing>())
-        .beside(together_denied::<OurCompactLog>())
         .beside(together_denied::<Governor>())
 }
 
@@ -87,7 +83,6 @@ fn rules_allowed() -> Row {
         .beside(alone_allowed::<OurSlidingWindow>())
         .beside(alone_allowed::<OurSubInterval>())
         .beside(alone_allowed::<OurLog>())
-        .beside(alone_allowed::<OurCompactLog>())
 }
 
 fn rules_denied() -> Row {
@@ -97,5 +92,4 @@ fn rules_denied() -> Row {
         .beside(alone_denied::<OurSlidingWindow>())
         .beside(alone_denied::<OurSubInterval>())
         .beside(alone_denied::<OurLog>())
-        .beside(alone_denied::<OurCompactLog>())
 }

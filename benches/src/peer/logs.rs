@@ -94,8 +94,6 @@ macro_rules! by_rule {
 by_rule! {
     /// The exact log.
     OurLog: Algorithm::SlidingLog, "tollgate, sliding log";
-    /// Its short form.
-    OurCompactLog: Algorithm::CompactLog, "tollgate, compact log";
     /// The window by estimate.
     OurSlidingWindow: Algorithm::SlidingWindow, "tollgate, sliding window";
     /// The fixed window.

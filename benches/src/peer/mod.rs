@@ -20,8 +20,7 @@ pub use self::channels::{
     BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue, SyncChannel,
 };
 pub use self::logs::{
-    MutexRing, OurCompactLog, OurFixedWindow, OurLog, OurSlidingWindow, OurSubInterval,
-    OurTokenBucket,
+    MutexRing, OurFixedWindow, OurLog, OurSlidingWindow, OurSubInterval, OurTokenBucket,
 };
 pub use self::rates::{
     Governor, LeakyBucket, Limiter, OurLimiter, Rate, SharedRateLimit, TryLimiter, UpkeptGovernor,

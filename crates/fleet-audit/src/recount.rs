@@ -55,7 +55,7 @@ impl Bound {
                 capacity: count,
             },
             Algorithm::SlidingWindow => Self::Estimate { count, period },
-            Algorithm::SlidingLog | Algorithm::CompactLog => Self::Log { count, period },
+            Algorithm::SlidingLog => Self::Log { count, period },
             Algorithm::SubInterval { parts } => {
                 let count = count / (u64::from(parts) + 1);
                 Self::Steps {

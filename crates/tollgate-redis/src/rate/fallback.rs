@@ -60,7 +60,7 @@ impl Fallback {
 #[track_caller]
 pub(super) fn stand_in(part: Quota, algorithm: Algorithm) -> RateLimiter {
     let limiter = RateLimiter::new(part).algorithm(algorithm);
-    limiter.oversize(Oversize::Debt)
+    limiter.oversize(Oversize::Overdraft)
 }
 
 /// One of so many equal parts.

@@ -186,7 +186,7 @@ impl RateLimiter {
     /// # async fn example(store: tollgate_redis::Store) {
     /// // A file that is larger than the burst goes too; those after it wait for longer.
     /// let bytes = RateLimiter::new(&store, "bytes", Quota::per_second(1_000_000).burst(65_536))
-    ///     .oversize(Oversize::Debt);
+    ///     .oversize(Oversize::Overdraft);
     /// # }
     /// ```
     pub fn oversize(self, oversize: Oversize) -> Self {

@@ -59,7 +59,7 @@ impl Rule {
                 kind: Kind::Window,
                 ..Self::stepped(count, micros(nanos), count)
             },
-            Algorithm::SlidingLog | Algorithm::CompactLog => {
+            Algorithm::SlidingLog => {
                 if count > LONGEST_LOG {
                     return Err(format!(
                         "a log on a server keeps at most {LONGEST_LOG}, but the quota has a count of {count}"
@@ -125,8 +125,8 @@ impl Rule {
     /// much as a script can count.
     pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
         match (oversize, self.kind) {
-            (Oversize::Debt, Kind::Log) => LONGEST_LOG,
-            (Oversize::Debt, Kind::Debt | Kind::Window) => MOST,
+            (Oversize::Overdraft, Kind::Log) => LONGEST_LOG,
+            (Oversize::Overdraft, Kind::Debt | Kind::Window) => MOST,
             _ => self.burst,
         }
     }

@@ -341,7 +341,7 @@ impl RateLimiter {
         let arguments = rule.arguments("peek").number(n.min(MOST));
         let reply = core.ask(&rule, arguments).await?;
         let mut decision = reply.decision(rule.burst);
-        if n > rule.burst && core.options.oversize != Oversize::Debt {
+        if n > rule.burst && core.options.oversize != Oversize::Overdraft {
             decision.retry_after = Duration::MAX;
         }
         Ok(decision)

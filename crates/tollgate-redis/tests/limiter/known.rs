@@ -156,7 +156,7 @@ fn a_cost_that_cannot_be_counted_is_refused_alone() {
         for algorithm in [Algorithm::Gcra, Algorithm::SlidingLog] {
             let limiter = RateLimiter::new(&server.store(), algorithm.to_string(), slow(10))
                 .algorithm(algorithm)
-                .oversize(Oversize::Debt);
+                .oversize(Oversize::Overdraft);
             let mut line: Vec<_> = [1, 1, 1 << 60, 1]
                 .map(|n| Box::pin(limiter.acquire_many(n)))
                 .into();

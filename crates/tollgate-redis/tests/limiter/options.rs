@@ -17,7 +17,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 fn what_is_more_than_the_burst_leaves_a_debt_if_that_is_wanted() {
     let server = Server::start();
     runtime().block_on(async {
-        let limiter = RateLimiter::new(&server.store(), "k", slow(10)).oversize(Oversize::Debt);
+        let limiter =
+            RateLimiter::new(&server.store(), "k", slow(10)).oversize(Oversize::Overdraft);
         let charge = limiter.acquire_many(15).await.unwrap();
         assert_eq!(charge.cost(), 15);
         assert_eq!(limiter.peek(0).await.unwrap().remaining, 0);
@@ -31,7 +32,7 @@ fn what_is_more_than_the_burst_leaves_a_debt_if_that_is_wanted() {
         let after = refused.retry_after().unwrap();
         assert!(after > DAY / 2 && after <= DAY * 6 / 10, "{after:?}");
         // It goes alone: once nothing is owed.
-        let fresh = RateLimiter::new(&server.store(), "k", slow(10)).oversize(Oversize::Debt);
+        let fresh = RateLimiter::new(&server.store(), "k", slow(10)).oversize(Oversize::Overdraft);
         let refused = fresh.try_acquire_many(15).await.unwrap_err();
         assert!(refused.retry_after().unwrap() > DAY);
         limiter.refund(charge).await.unwrap();
