@@ -76,12 +76,6 @@ pub(crate) const SUBJECTS: [Subject; 9] = [
         limiter: Limiter::Tried(Algorithm::SlidingLog, QUOTA),
     },
     Subject {
-        name: "compact-log",
-        remark: "each comes back when it is a second old",
-        promised: 10,
-        limiter: Limiter::Tried(Algorithm::CompactLog, QUOTA),
-    },
-    Subject {
         name: "sub-interval/4",
         remark: "two in each quarter of a second",
         promised: 10,
