@@ -223,8 +223,6 @@ pub mod condvar_semaphore {
     };
 }
 
-#[doc(hidden)]
-pub use crate::algorithm::sliding_log;
 pub use crate::algorithm::{Algorithm, AlgorithmError};
 #[cfg(feature = "channel")]
 pub use crate::concurrency::channel_semaphore::ChannelSemaphore;

@@ -1,7 +1,7 @@
 //! The sliding log: claims without a lock, and a holder of the limiter's lock that stops them.
 //!
-//! The file of the rule itself, compiled with loom's atomics. The limiter's lock is loom's mutex
-//! around the [`SlidingLog`]; ticks are given, so nothing else is modelled.
+//! The file of the rule itself, compiled with loom's atomics. One thread holds the limiter's lock, so
+//! that is not modelled; and ticks are given.
 
 #![cfg(tollgate_loom)]
 #![allow(
@@ -29,7 +29,6 @@ mod sliding_log;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loom::sync::Mutex;
 use loom::thread;
 
 use self::quota::Quota;
@@ -49,73 +48,51 @@ fn quota(count: u64) -> Quota {
     Quota::new(count, Duration::from_nanos(PERIOD))
 }
 
-/// A limiter as far as it matters here.
-struct Shared {
-    ring: Arc<Ring>,
-    log: Mutex<SlidingLog>,
+/// A log for the holder of the lock, with so many slots. If it is used, all were charged a period
+/// before the start.
+fn log(count: u64, used: bool) -> SlidingLog {
+    let log = SlidingLog::new(quota(count));
+    for _ in 0..if used { count } else { 0 } {
+        charged(log.ring().try_charge(START - PERIOD)).expect("a free slot");
+    }
+    log
 }
 
-impl Shared {
-    fn new(count: u64) -> Arc<Self> {
-        let log = SlidingLog::new(quota(count));
-        Arc::new(Self {
-            ring: Arc::clone(log.ring()),
-            log: Mutex::new(log),
-        })
-    }
+/// A claim without the lock, in another thread.
+fn claim(log: &SlidingLog, now: u64) -> thread::JoinHandle<Claim> {
+    let ring = Arc::clone(log.ring());
+    thread::spawn(move || ring.try_charge(now))
+}
 
-    /// All slots were used a period before the start.
-    fn used(count: u64) -> Arc<Self> {
-        let shared = Self::new(count);
-        for _ in 0..count {
-            assert!(shared.try_one(START - PERIOD).is_ok());
-        }
-        shared
-    }
+/// Two claims at the start, one after the other.
+fn two_claims(log: &SlidingLog) -> thread::JoinHandle<[Claim; 2]> {
+    let ring = Arc::clone(log.ring());
+    thread::spawn(move || [(); 2].map(|()| ring.try_charge(START)))
+}
 
-    fn locked<T>(&self, work: impl FnOnce(&mut SlidingLog) -> T) -> T {
-        let mut log = self.log.lock().unwrap();
-        log.lock();
-        let result = work(&mut log);
-        log.unlock();
-        result
-    }
+fn locked<T>(log: &mut SlidingLog, work: impl FnOnce(&mut SlidingLog) -> T) -> T {
+    log.lock();
+    let result = work(log);
+    log.unlock();
+    result
+}
 
-    /// The ticket, or when to come again.
-    fn try_one(&self, now: u64) -> Result<u64, u64> {
-        match self.ring.try_charge(now) {
-            Claim::Charged(ticket) => Ok(ticket),
-            Claim::Denied(due) => Err(due),
-            Claim::Locked => self.try_many(now, 1),
-        }
-    }
-
-    fn try_many(&self, now: u64, cost: u64) -> Result<u64, u64> {
-        self.locked(|log| match log.due(0, cost) {
-            due if due > now => Err(due),
-            _ => Ok(log.charge(now, cost).0),
-        })
-    }
-
-    fn backlog(&self, now: u64) -> u64 {
-        self.locked(|log| log.backlog(now))
+/// The ticket of a charge.
+fn charged(claim: Claim) -> Option<u64> {
+    match claim {
+        Claim::Charged { ticket, .. } => Some(ticket),
+        _ => None,
     }
 }
 
-fn in_thread<T: 'static>(
-    shared: &Arc<Shared>,
-    work: impl FnOnce(&Shared) -> T + 'static,
-) -> thread::JoinHandle<T> {
-    let shared = Arc::clone(shared);
-    thread::spawn(move || work(&shared))
-}
-
-fn shared(count: u64, used: bool) -> Arc<Shared> {
-    if used {
-        Shared::used(count)
-    } else {
-        Shared::new(count)
-    }
+/// The tickets of what another thread has charged.
+fn tickets(claims: thread::JoinHandle<[Claim; 2]>) -> Vec<u64> {
+    claims
+        .join()
+        .unwrap()
+        .into_iter()
+        .filter_map(charged)
+        .collect()
 }
 
 /// In any period there are at most `count` of these ticks.
@@ -129,43 +106,37 @@ fn assert_apart(mut ticks: Vec<u64>, count: usize) {
 #[test]
 fn three_claims_on_two_slots_charge_two() {
     for used in [false, true] {
-        model(3, move || {
-            let shared = shared(2, used);
-            let other = || in_thread(&shared, |shared| shared.ring.try_charge(START));
-            let others = [other(), other()];
-            let mine = shared.ring.try_charge(START);
-            let claims = others.map(|other| other.join().unwrap());
-            let mut tickets = Vec::new();
-            for claim in claims.into_iter().chain([mine]) {
-                match claim {
-                    Claim::Charged(ticket) => tickets.push(ticket),
-                    Claim::Denied(due) => assert_eq!(due, START + PERIOD),
-                    Claim::Locked => panic!("nobody has locked it"),
-                }
-            }
+        model(2, move || {
+            let mut log = log(2, used);
+            let others = [claim(&log, START), claim(&log, START)];
+            let mine = log.ring().try_charge(START);
+            let others = others.map(|other| other.join().unwrap());
+            let claims = [mine, others[0], others[1]];
+            assert!(claims.contains(&Claim::Denied(START + PERIOD)));
+            let mut tickets: Vec<u64> = claims.into_iter().filter_map(charged).collect();
             tickets.sort_unstable();
             let before = if used { 2 } else { 0 };
             assert_eq!(tickets, [before + 1, before + 2]);
-            assert_eq!(shared.backlog(START), 2);
+            assert_eq!(locked(&mut log, |log| log.backlog(START)), 2);
         });
     }
 }
 
-/// The clocks of threads disagree, and one thread goes on for several laps.
+/// The clocks of threads disagree, and both go on for several laps.
 #[test]
 fn claims_at_different_ticks_are_never_too_many_in_a_period() {
+    fn charge_at(ring: &Ring, ticks: [u64; 3]) -> Vec<u64> {
+        let is_charged = |tick: &u64| charged(ring.try_charge(*tick)).is_some();
+        ticks.into_iter().filter(is_charged).collect()
+    }
     for count in [1, 2] {
         model(3, move || {
-            let shared = Shared::used(count);
-            let ticks = [START, START + PERIOD / 2, START + PERIOD];
-            let charged = |shared: &Shared, ticks: &[u64]| -> Vec<u64> {
-                let charged = ticks.iter().filter(|tick| shared.try_one(**tick).is_ok());
-                charged.copied().collect()
-            };
-            let late = in_thread(&shared, move |shared| charged(shared, &ticks[..1]));
-            let other = in_thread(&shared, move |shared| charged(shared, &ticks[1..]));
-            let mut all = charged(&shared, &ticks);
-            all.append(&mut late.join().unwrap());
+            let log = log(count, true);
+            let ring = Arc::clone(log.ring());
+            let ticks = [START, START + PERIOD / 2, START + 2 * PERIOD];
+            let other = thread::spawn(move || charge_at(&ring, ticks));
+            let ticks = [START + 1, START + PERIOD, START + 2 * PERIOD];
+            let mut all = charge_at(log.ring(), ticks);
             all.append(&mut other.join().unwrap());
             assert_apart(all, count as usize);
         });
@@ -173,166 +144,160 @@ fn claims_at_different_ticks_are_never_too_many_in_a_period() {
 }
 
 #[test]
-fn two_claims_and_a_charge_of_two_share_three_slots() {
-    for used in [false, true] {
+fn claims_beside_a_charge_of_two_are_not_lost() {
+    for (count, used) in [(2, true), (3, false), (3, true)] {
         model(3, move || {
-            let shared = shared(3, used);
-            let other = || in_thread(&shared, |shared| shared.try_one(START).is_ok());
-            let others = [other(), other()];
-            let two = shared.try_many(START, 2).is_ok();
-            let ones = others.map(|other| u64::from(other.join().unwrap()));
-            let ones: u64 = ones.iter().sum();
-            // Two ones leave one slot, which is too few for a two.
-            assert_eq!(ones, if two { 1 } else { 2 });
-            assert_eq!(shared.backlog(START), ones + 2 * u64::from(two));
+            let mut log = log(count, used);
+            let others = two_claims(&log);
+            let two = locked(&mut log, |log| {
+                let is_due = log.due(0, 2) <= START;
+                is_due.then(|| log.charge(START, 2).0)
+            });
+            let others = others.join().unwrap();
+            let ones = others.into_iter().filter_map(charged).count() as u64;
+            let sum = ones + if two.is_some() { 2 } else { 0 };
+            assert!(sum <= count);
+            // A claim is denied only if all slots are taken, and then by these.
+            assert!(sum == count || !others.contains(&Claim::Denied(START + PERIOD)));
+            assert!(two.is_some() || ones + 2 > count);
+            assert_eq!(locked(&mut log, |log| log.backlog(START)), sum);
         });
     }
 }
 
+/// The same with three threads.
 #[test]
-fn a_charge_of_two_on_two_slots_excludes_claims() {
-    for used in [false, true] {
-        model(3, move || {
-            let shared = shared(2, used);
-            let other = || in_thread(&shared, |shared| shared.try_one(START).is_ok());
-            let others = [other(), other()];
-            let two = shared.try_many(START, 2).is_ok();
-            let ones = others.map(|other| u64::from(other.join().unwrap()));
-            let ones: u64 = ones.iter().sum();
-            assert!(if two { ones == 0 } else { ones > 0 });
-            assert_eq!(shared.backlog(START), ones + 2 * u64::from(two));
+fn claims_of_two_threads_beside_a_charge_of_two_are_not_lost() {
+    model(1, || {
+        let mut log = log(2, true);
+        let others = [claim(&log, START), claim(&log, START)];
+        let two = locked(&mut log, |log| {
+            let is_due = log.due(0, 2) <= START;
+            is_due.then(|| log.charge(START, 2).0)
         });
-    }
+        let others = others.map(|other| other.join().unwrap());
+        let ones = others.into_iter().filter_map(charged).count() as u64;
+        assert!(if two.is_some() { ones == 0 } else { ones > 0 });
+        let sum = ones + if two.is_some() { 2 } else { 0 };
+        assert_eq!(locked(&mut log, |log| log.backlog(START)), sum);
+    });
 }
 
-/// There is one slot too many all the time, so nobody may be denied.
+/// There is room for all of them, all the time.
 #[test]
 fn no_claim_is_denied_while_there_is_room() {
     model(3, || {
-        let shared = Shared::used(3);
-        let other = || {
-            in_thread(&shared, |shared| {
-                matches!(
-                    shared.ring.try_charge(START),
-                    Claim::Charged(_) | Claim::Locked
-                )
-            })
-        };
-        let others = [other(), other()];
-        assert!(shared.try_one(START).is_ok());
-        assert!(others.into_iter().all(|other| other.join().unwrap()));
+        let mut log = log(3, true);
+        let others = two_claims(&log);
+        let mine = log.ring().try_charge(START);
+        assert!(charged(mine).is_some());
+        assert_eq!(tickets(others).len(), 2);
+        assert_eq!(locked(&mut log, |log| log.backlog(START)), 3);
     });
 }
 
-/// A denial beside a claim: who is denied comes when all is charged, and is told the oldest tick.
+/// A denial tells when the oldest charge is a period old, before the other claim or after it.
 #[test]
-fn a_denial_beside_claims_is_told_the_oldest_charge() {
+fn a_denial_beside_a_claim_tells_the_oldest_charge() {
     model(3, || {
-        let shared = Shared::new(2);
-        shared.try_one(START).unwrap();
-        shared.try_one(START + 100).unwrap();
+        let log = log(2, false);
+        for tick in [START, START + 100] {
+            charged(log.ring().try_charge(tick)).unwrap();
+        }
         let now = START + PERIOD;
-        let other = in_thread(&shared, move |shared| shared.ring.try_charge(now));
-        let early = shared.ring.try_charge(now - 1);
-        let due = match other.join().unwrap() {
-            Claim::Charged(_) => START + PERIOD + 100,
-            claim => panic!("there was room: {claim:?}"),
-        };
-        // Before the other's charge, or after it.
-        assert!(
-            early == Claim::Denied(now) || early == Claim::Denied(due),
-            "{early:?}"
-        );
-        assert_eq!(shared.ring.try_charge(now), Claim::Denied(due));
+        let other = claim(&log, now);
+        let early = log.ring().try_charge(now - 1);
+        let due = now + 100;
+        assert!([Claim::Denied(now), Claim::Denied(due)].contains(&early));
+        assert!(charged(other.join().unwrap()).is_some());
+        assert_eq!(log.ring().try_charge(now), Claim::Denied(due));
     });
 }
 
 #[test]
-fn no_charge_is_lost_or_too_much_when_the_length_changes() {
+fn claims_beside_a_change_of_the_length_are_kept() {
     for (from, to) in [(2, 3), (3, 2), (1, 2), (2, 1)] {
-        for used in [false, true] {
-            model(2, move || {
-                let shared = shared(from, used);
-                let other = || in_thread(&shared, |shared| shared.try_one(START).is_ok());
-                let others = [other(), other()];
-                shared.locked(|log| log.change(quota(to), false, START));
-                let ones = others.map(|other| u64::from(other.join().unwrap()));
-                let ones: u64 = ones.iter().sum();
-                assert!(ones >= from.min(to).min(2) && ones <= from.max(to));
-                assert_eq!(shared.backlog(START), ones);
-                if ones < to {
-                    shared.try_one(START).unwrap();
-                } else {
-                    assert_eq!(shared.try_one(START), Err(START + PERIOD));
-                }
-            });
-        }
+        model(3, move || {
+            let mut log = log(from, true);
+            let others = two_claims(&log);
+            locked(&mut log, |log| log.change(quota(to), false, START));
+            let ones = tickets(others).len() as u64;
+            assert!(ones <= from.max(to));
+            assert_eq!(locked(&mut log, |log| log.backlog(START)), ones);
+            // All that there is room for, and no more.
+            for _ in ones..to {
+                assert!(charged(log.ring().try_charge(START)).is_some());
+            }
+            let full = log.ring().try_charge(START);
+            assert_eq!(full, Claim::Denied(START + PERIOD));
+        });
     }
 }
 
-/// By the longer period the slots are not free; a claim that has seen the shorter one fails, or was
-/// made before.
+/// A claim that has seen the shorter period was made before the change, or is not made.
 #[test]
-fn a_claim_of_the_shorter_period_is_not_made_in_the_longer_one() {
-    model(2, || {
-        let shared = Shared::used(2);
-        let longer = Quota::new(2, Duration::from_nanos(3 * PERIOD));
-        let other = in_thread(&shared, |shared| shared.try_one(START));
-        let (early, due) = shared.locked(|log| {
-            let early = log.backlog(START);
-            log.change(longer, false, START);
-            (early, log.due(0, 1))
-        });
-        match other.join().unwrap() {
-            Ok(_) => assert_eq!(early, 1),
-            Err(told) => {
-                assert_eq!(early, 0);
-                assert_eq!(told, due);
+fn a_claim_beside_a_change_of_the_period_is_made_before_it_or_not_at_all() {
+    for count in [1, 2] {
+        model(3, move || {
+            let mut log = log(count, true);
+            let longer = Quota::new(count, Duration::from_nanos(3 * PERIOD));
+            let other = claim(&log, START);
+            let before = locked(&mut log, |log| {
+                let before = log.backlog(START);
+                log.change(longer, false, START);
+                before
+            });
+            match other.join().unwrap() {
+                Claim::Charged { .. } => assert_eq!(before, 1),
+                Claim::Denied(due) => assert_eq!((before, due), (0, START + 2 * PERIOD)),
+                Claim::Locked => assert_eq!(before, 0),
             }
-        }
-        assert_eq!(due, START + 2 * PERIOD);
-        assert_eq!(shared.backlog(START), 2);
-    });
+            assert_eq!(locked(&mut log, |log| log.backlog(START)), count);
+        });
+    }
 }
 
-/// A refund restores the stamps that were there before, in other slots.
+/// A refund rewrites the ring; a claim beside it is counted, and known by its ticket.
 #[test]
-fn a_claim_beside_a_refund_is_counted_and_known() {
+fn claims_beside_a_refund_are_kept_and_known() {
     for count in [1, 2] {
-        model(2, move || {
-            let shared = Shared::used(count);
-            let ticket = shared.try_one(START).unwrap();
-            let other = || in_thread(&shared, |shared| shared.try_one(START));
-            let others = [other(), other()];
-            let given = shared.locked(|log| log.give_back(ticket, 1, START));
+        model(3, move || {
+            let mut log = log(count, true);
+            let first = charged(log.ring().try_charge(START)).unwrap();
+            let others = two_claims(&log);
+            let given = locked(&mut log, |log| log.give_back(first, 1, START));
             assert_eq!(given, 1);
-            let ones = others.map(|other| other.join().unwrap());
-            let made: Vec<u64> = ones.into_iter().filter_map(Result::ok).collect();
-            assert!(made.len() as u64 <= count && made.len() as u64 + 1 >= count);
-            assert_eq!(shared.backlog(START), made.len() as u64);
+            let made = tickets(others);
+            assert!(made.len() as u64 <= count);
+            assert_eq!(
+                locked(&mut log, |log| log.backlog(START)),
+                made.len() as u64
+            );
             for ticket in made {
-                assert_eq!(shared.locked(|log| log.give_back(ticket, 1, START)), 1);
+                let given = locked(&mut log, |log| log.give_back(ticket, 1, START));
+                assert_eq!(given, 1);
             }
-            assert_eq!(shared.backlog(START), 0);
+            assert_eq!(locked(&mut log, |log| log.backlog(START)), 0);
         });
     }
 }
 
 /// An overdraft keeps the ring locked until it is paid off.
 #[test]
-fn a_claim_does_not_pass_an_overdraft() {
+fn claims_do_not_pass_an_overdraft() {
     for count in [1, 2] {
-        model(2, move || {
-            let shared = Shared::used(count);
-            let other = || in_thread(&shared, |shared| shared.try_one(START).is_ok());
-            let others = [other(), other()];
-            shared.locked(|log| log.charge(START, count + 1));
-            let ones = others.map(|other| u64::from(other.join().unwrap()));
-            let ones: u64 = ones.iter().sum();
-            assert_eq!(shared.backlog(START), count + 1 + ones);
-            let later = START + PERIOD;
-            assert_eq!(shared.backlog(later), 1 + ones);
-            assert_eq!(shared.try_one(later).is_ok(), ones + 1 < count);
+        model(3, move || {
+            let mut log = log(count, true);
+            let others = two_claims(&log);
+            locked(&mut log, |log| log.charge(START, count + 1));
+            let ones = tickets(others).len() as u64;
+            assert!(ones <= count);
+            assert_eq!(log.ring().try_charge(START + PERIOD), Claim::Locked);
+            let backlog = |log: &mut SlidingLog, now| locked(log, |log| log.backlog(now));
+            assert_eq!(backlog(&mut log, START), count + 1 + ones);
+            assert_eq!(backlog(&mut log, START + PERIOD), 1 + ones);
+            assert_eq!(backlog(&mut log, START + 3 * PERIOD), 0);
+            assert!(charged(log.ring().try_charge(START + 3 * PERIOD)).is_some());
         });
     }
 }

@@ -7,11 +7,12 @@
 
 mod choice;
 mod gcra;
+mod log_rule;
 mod params;
 mod quota_change;
 mod refunds;
 mod rule;
-pub mod sliding_log;
+pub(crate) mod sliding_log;
 mod sliding_window;
 mod tat;
 

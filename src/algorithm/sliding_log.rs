@@ -27,14 +27,16 @@
 //!    a stamp as soon as the slot of its position is free, at the tick at which that was so. Until
 //!    there are none ahead the ring stays locked. So no stamp is ever in the future, stamps keep
 //!    their true ticks, and a change of the period never has to move one.
-//! 7. A charge is known by its *ticket*: how many were charged until then. Tickets are unique and
+//! 7. Stamps rise from the head around: a charge at an older tick than the newest, by a thread that was
+//!    suspended after it had read its clock, is made at the newest. Nor is a charge made before the
+//!    *floor*, the tick at which the ring was last rewritten: a slot that a refund has made free was
+//!    free when that charge was made, and not before.
+//! 8. A charge is known by its *ticket*: how many were charged until then. Tickets are unique and
 //!    rise. What a charge's refund may give back is found by counting back from the newest.
 //!
 //! The position in the head has 64 bits, of which the slot's index takes no more than it needs. So
 //! with one slot there are 2^64 laps, and with 2^28 slots 2^36, which is centuries at one charge in
 //! a nanosecond. Tickets end at 2^62, which only overdrafts can reach; nothing is given back then.
-
-mod rule;
 
 use std::sync::{Arc, OnceLock};
 
@@ -96,6 +98,11 @@ impl Position {
         Self { lap, index, ..self }
     }
 
+    /// The index of the position before it.
+    fn before(self) -> u64 {
+        self.index.checked_sub(1).unwrap_or(self.len - 1)
+    }
+
     /// How many positions there are before it.
     fn number(self) -> u64 {
         self.lap.wrapping_mul(self.len).wrapping_add(self.index)
@@ -109,10 +116,10 @@ impl Position {
 
 /// What became of a call of cost 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// It was charged at the tick at which it was made.
+pub(crate) enum Claim {
+    /// It was charged at this tick: when it was made, or at the newest tick that the log has seen.
     /// [`give_back`](SlidingLog::give_back) knows the charge by the ticket.
-    Charged(u64),
+    Charged { ticket: u64, at: u64 },
     /// The next charge is possible from this tick on; if that is after the last tick, never.
     Denied(u64),
     /// The call has to be decided under the limiter's lock.
@@ -120,7 +127,7 @@ pub enum Claim {
 }
 
 /// The part of a sliding log that threads share without a lock.
-pub struct Ring {
+pub(crate) struct Ring {
     /// The head's position.
     head: AtomicU64,
     /// The length, and in the upper half how many arrays are smaller than the one in use.
@@ -129,6 +136,8 @@ pub struct Ring {
     period: AtomicU64,
     /// The number of a position and this make a ticket; wraps.
     base: AtomicU64,
+    /// Nothing is charged before this tick.
+    floor: AtomicU64,
     first: Slots,
 }
 
@@ -146,32 +155,34 @@ struct Look<'a> {
     stamp: u64,
     /// From when on the next charge is possible.
     due: u64,
+    /// No charge may be before this tick.
+    newest: u64,
 }
 
 impl Ring {
     /// Charges 1 at a tick, or says from when on that is possible, without a lock.
-    #[inline]
-    pub fn try_charge(&self, now: u64) -> Claim {
+    pub(crate) fn try_charge(&self, now: u64) -> Claim {
         let now = now.min(LAST_TICK);
         loop {
             let Some(look) = self.look() else {
                 return Claim::Locked;
             };
-            if look.due > now {
+            let at = now.max(look.newest);
+            if look.due > at {
                 return Claim::Denied(look.due);
             }
             // If it is of another ring than the stamp, the claim fails. Pairs with `lay`.
             let base = self.base.load(Ordering::Acquire);
-            if exchange(look.slot, look.stamp, now | look.head.turn()) {
+            if exchange(look.slot, look.stamp, at | look.head.turn()) {
                 self.move_head(look.head);
                 let ticket = base.wrapping_add(look.head.next().number());
-                return Claim::Charged(ticket);
+                return Claim::Charged { ticket, at };
             }
         }
     }
 
     /// Looks at the head, and moves it on as far as it is charged. `None` if it is locked.
-    #[inline]
+    #[inline(always)]
     fn look(&self) -> Option<Look<'_>> {
         loop {
             // Pairs with `move_head`, `push` and `lay`: what is read next is at least as new.
@@ -182,8 +193,11 @@ impl Ring {
             let period = self.period.load(Ordering::Acquire);
             let head = Position::unpack(packed, shape & u64::from(u32::MAX));
             // While the ring becomes shorter, there may be no such slot.
-            let slot = self.slots(shape >> 32).get(head.index as usize)?;
+            let slots = self.slots(shape >> 32);
+            let slot = slots.get(head.index as usize)?;
             let stamp = slot.load(Ordering::Acquire);
+            let before = slots.get(head.before() as usize)?.load(Ordering::Acquire);
+            let floor = self.floor.load(Ordering::Acquire);
             // If the slot is newer than the head was, the head is newer now.
             if self.head.load(Ordering::Relaxed) != packed {
                 continue;
@@ -192,12 +206,12 @@ impl Ring {
                 return None;
             }
             if stamp & TURN != head.turn() {
-                let due = free_from(stamp, period);
                 return Some(Look {
                     head,
                     slot,
                     stamp,
-                    due,
+                    due: free_from(stamp, period),
+                    newest: tick_of(before).unwrap_or(0).max(floor),
                 });
             }
             self.move_head(head);
@@ -245,13 +259,14 @@ impl Slots {
 ///
 /// All ticks are nanoseconds. Every method but [`new`](Self::new), [`ring`](Self::ring) and
 /// [`lock`](Self::lock) needs the ring to be locked.
-pub struct SlidingLog {
+pub(crate) struct SlidingLog {
     ring: Arc<Ring>,
     /// As it is in the ring, while that is locked; and the length at any time.
     head: Position,
     array: u64,
     period: u64,
     base: u64,
+    floor: u64,
     /// How many are charged for which no slot has become free yet.
     ahead: u64,
     /// Charges for which there is no slot since the log became shorter; rising.
@@ -264,7 +279,7 @@ pub struct SlidingLog {
 
 impl SlidingLog {
     /// Makes a log of which all slots are free.
-    pub fn new(quota: Quota) -> Self {
+    pub(crate) fn new(quota: Quota) -> Self {
         let (len, period) = (quota.count(), quota.period().as_nanos() as u64);
         let (lap, index) = (0, 0);
         let mut log = Self {
@@ -273,12 +288,14 @@ impl SlidingLog {
                 shape: AtomicU64::new(len),
                 period: AtomicU64::new(period),
                 base: AtomicU64::new(0),
+                floor: AtomicU64::new(0),
                 first: Slots::new(len),
             }),
             head: Position { lap, index, len },
             array: 0,
             period,
             base: 0,
+            floor: 0,
             ahead: 0,
             older: Vec::new(),
             refunds: Vec::new(),
@@ -290,12 +307,27 @@ impl SlidingLog {
     }
 
     /// The part that charges without the lock.
-    pub fn ring(&self) -> &Arc<Ring> {
+    pub(crate) fn ring(&self) -> &Arc<Ring> {
         &self.ring
     }
 
+    /// The limit.
+    pub(crate) fn len(&self) -> u64 {
+        self.head.len
+    }
+
+    /// The period, in nanoseconds.
+    pub(crate) fn period(&self) -> u64 {
+        self.period
+    }
+
+    /// Whether a charge was made after this tick.
+    pub(crate) fn is_ahead_of(&self, now: u64) -> bool {
+        self.ahead == 0 && self.newest() > now
+    }
+
     /// Stops all charges that are made without the lock. It may be locked already.
-    pub fn lock(&mut self) {
+    pub(crate) fn lock(&mut self) {
         while let Some(look) = self.ring.look() {
             if exchange(look.slot, look.stamp, look.stamp | LOCKED) {
                 self.head = look.head;
@@ -305,7 +337,7 @@ impl SlidingLog {
     }
 
     /// Lets charges be made without the lock again, unless some are ahead.
-    pub fn unlock(&self) {
+    pub(crate) fn unlock(&self) {
         if self.ahead == 0 {
             // Pairs with the looks: all that was written is there.
             self.slot(0).fetch_and(!LOCKED, Ordering::AcqRel);
@@ -314,27 +346,28 @@ impl SlidingLog {
 
     /// The first tick at which `cost` can be charged, if `behind` others are charged before, one by
     /// one, each as soon as possible. A cost of more than the limit waits until nothing is owed.
-    pub fn due(&self, behind: u128, cost: u64) -> u64 {
+    pub(crate) fn due(&self, behind: u128, cost: u64) -> u64 {
         let last = (behind + u128::from(cost.min(self.head.len))).checked_sub(1);
         last.map_or(0, |last| self.free_from(last + u128::from(self.ahead)))
     }
 
-    /// Charges so much at a tick, whatever is owed. What there is no room for is charged as soon as
-    /// there is, each by itself. Returns the ticket, and how much was charged: all for which there
-    /// is time before the last tick.
-    pub fn charge(&mut self, at: u64, cost: u64) -> (u64, u64) {
+    /// Charges so much at a tick, or at the newest that it has seen, whatever is owed. What there is
+    /// no room for is charged as soon as there is, each by itself. Returns the ticket, how much was
+    /// charged, which is all for which there is time before the last tick, and at which tick.
+    pub(crate) fn charge(&mut self, at: u64, cost: u64) -> (u64, u64, u64) {
+        let at = at.max(self.newest());
         self.settle(at);
         let charged = self.book(at, cost);
         let ticket = self.total();
         if ticket > LAST_TICKET {
             self.void = u64::MAX;
         }
-        (ticket, charged)
+        (ticket, charged, at)
     }
 
     /// Gives back up to `cost` of a charge, as far as that is not a period old, the newest first, and
     /// returns how much that was. What is ahead moves up.
-    pub fn give_back(&mut self, ticket: u64, cost: u64, now: u64) -> u64 {
+    pub(crate) fn give_back(&mut self, ticket: u64, cost: u64, now: u64) -> u64 {
         self.settle(now);
         let total = self.total();
         let number = self.refunds.partition_point(|(other, _)| *other > ticket);
@@ -348,6 +381,8 @@ impl SlidingLog {
             return 0;
         }
         let from_ahead = given.min(self.ahead.saturating_sub(newer));
+        // A slot that becomes free was free at the ticks of the charges that are given back.
+        self.floor = self.newest();
         let mut ticks = self.seize();
         let end = ticks.len() - newer.saturating_sub(self.ahead) as usize;
         ticks.drain(end - (given - from_ahead) as usize..end);
@@ -361,14 +396,14 @@ impl SlidingLog {
     }
 
     /// How many charges are less than a period old, or ahead.
-    pub fn backlog(&mut self, now: u64) -> u64 {
+    pub(crate) fn backlog(&mut self, now: u64) -> u64 {
         self.settle(now);
         let paid = self.older.partition_point(|tick| tick + self.period <= now);
         self.ahead + self.taken(now) + (self.older.len() - paid) as u64
     }
 
     /// The first tick at which nothing is owed any more.
-    pub fn reset(&self) -> u64 {
+    pub(crate) fn reset(&self) -> u64 {
         self.due(0, self.head.len)
     }
 
@@ -376,11 +411,12 @@ impl SlidingLog {
     /// period old may count again under a longer period. If it `scales`, as many of those that count
     /// are kept as is in proportion to the counts, the newest; or each as often as it takes.
     /// Charges from before give nothing back.
-    pub fn change(&mut self, quota: Quota, scales: bool, now: u64) {
+    pub(crate) fn change(&mut self, quota: Quota, scales: bool, now: u64) {
         self.settle(now);
         let mut ticks = std::mem::take(&mut self.older);
         ticks.append(&mut self.seize());
         let mut ahead = self.ahead;
+        self.floor = self.newest();
         if scales {
             let paid = ticks.partition_point(|tick| tick + self.period <= now);
             ticks.drain(..paid);
@@ -391,9 +427,10 @@ impl SlidingLog {
         self.book(now, ahead);
     }
 
-    /// Forgets all charges.
-    pub fn clear(&mut self) {
+    /// Forgets all charges, and which time it is.
+    pub(crate) fn clear(&mut self) {
         self.seize();
+        self.floor = 0;
         self.restart(self.head.len, Vec::new());
     }
 }
@@ -432,6 +469,13 @@ impl SlidingLog {
     /// How many slots are not free.
     fn taken(&self, now: u64) -> u64 {
         self.head.len - self.count_free(now, self.head.len)
+    }
+
+    /// The tick before which nothing is charged.
+    fn newest(&self) -> u64 {
+        let slots = self.ring.slots(self.array);
+        let stamp = slots[self.head.before() as usize].load(Ordering::Acquire);
+        tick_of(stamp).unwrap_or(0).max(self.floor)
     }
 
     /// The ticket of the newest charge.
@@ -523,6 +567,7 @@ impl SlidingLog {
             .store(self.array << 32 | len, Ordering::Release);
         self.ring.period.store(self.period, Ordering::Release);
         self.ring.base.store(self.base, Ordering::Release);
+        self.ring.floor.store(self.floor, Ordering::Release);
         self.ring.head.store(self.head.pack(), Ordering::Release);
         // No two heads are the same, so no free stamp is as another one was.
         let free = FREE | (self.head.pack() & LAST_TICK);
@@ -532,6 +577,31 @@ impl SlidingLog {
             let locked = if number == 0 { LOCKED } else { 0 };
             self.slot(number)
                 .store(tick | turn | locked, Ordering::Release);
+        }
+    }
+}
+
+/// A copy that shares nothing with the log. Only while that is locked.
+impl Clone for SlidingLog {
+    fn clone(&self) -> Self {
+        let copy = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
+        let ring = Ring {
+            head: copy(&self.ring.head),
+            shape: AtomicU64::new(self.head.len),
+            period: copy(&self.ring.period),
+            base: copy(&self.ring.base),
+            floor: copy(&self.ring.floor),
+            first: Slots {
+                slots: self.ring.slots(self.array).iter().map(copy).collect(),
+                larger: OnceLock::new(),
+            },
+        };
+        Self {
+            ring: Arc::new(ring),
+            array: 0,
+            older: self.older.clone(),
+            refunds: self.refunds.clone(),
+            ..*self
         }
     }
 }

@@ -237,12 +237,12 @@ impl Shared {
             return Decided::Locked;
         };
         match ring.try_charge(now.as_nanos()) {
-            Claim::Charged(ticket) => Decided::Charged(Charge::from(Receipt {
+            Claim::Charged { ticket, at } => Decided::Charged(Charge::from(Receipt {
                 ticket,
                 // If it is a later one, the log knows that the ticket is of an earlier.
                 generation: self.params.generation(),
                 cost,
-                at: now,
+                at: Tick::from_nanos(at),
                 owed: 0,
             })),
             Claim::Denied(due) => {

@@ -204,7 +204,7 @@ impl Pair {
 
     fn charge(&mut self, cost: u64) {
         let fitting = self.model.charge(self.number, self.now, cost);
-        let (ticket, charged) = self.log.charge(self.now, cost);
+        let (ticket, charged, _) = self.log.charge(self.now, cost);
         assert_eq!(charged, fitting);
         self.charged(ticket, fitting);
     }
@@ -213,7 +213,7 @@ impl Pair {
         let now = self.now;
         match step {
             Step::Claim => match self.log.ring().try_charge(now) {
-                Claim::Charged(ticket) => {
+                Claim::Charged { ticket, .. } => {
                     assert_eq!(self.model.due(now, 1), now);
                     self.model.charge(self.number, now, 1);
                     self.charged(ticket, 1);
@@ -336,7 +336,7 @@ fn assert_exact(log: &mut SlidingLog, count: u64, period: u64, laps: u64) {
         let mut last = 0;
         for _ in 0..count {
             match log.ring().try_charge(now) {
-                Claim::Charged(ticket) => last = ticket,
+                Claim::Charged { ticket, .. } => last = ticket,
                 claim => panic!("{claim:?} in lap {lap}"),
             }
         }
@@ -345,7 +345,7 @@ fn assert_exact(log: &mut SlidingLog, count: u64, period: u64, laps: u64) {
         let given = locked(log, |log| log.give_back(last, 1, now));
         assert!(given <= 1);
         let claim = log.ring().try_charge(now);
-        assert_eq!(matches!(claim, Claim::Charged(_)), given == 1);
+        assert_eq!(matches!(claim, Claim::Charged { .. }), given == 1);
         assert_eq!(locked(log, |log| log.backlog(now)), count);
     }
 }
@@ -377,9 +377,9 @@ fn log_at_the_end_of_its_laps_goes_on() {
 fn give_back_after_the_last_ticket_gives_nothing() {
     let mut log = log_in_lap(1, 1, LAST_TICKET - 5);
     log.lock();
-    let (first, _) = log.charge(100, 2);
+    let (first, ..) = log.charge(100, 2);
     assert_eq!(log.give_back(first, 1, 100), 1);
-    let (last, _) = log.charge(100, 20);
+    let (last, ..) = log.charge(100, 20);
     assert!(last > LAST_TICKET);
     assert_eq!(log.give_back(last, 20, 100), 0);
     assert_eq!(log.backlog(100), 21);
@@ -409,7 +409,7 @@ fn give_back_after_more_refunds_than_are_remembered_gives_no_more_than_is_due() 
 fn charge_of_the_largest_cost_fits_until_the_last_tick() {
     let mut log = SlidingLog::new(quota(3, 1_000));
     log.lock();
-    let (ticket, cost) = log.charge(500, u64::MAX);
+    let (ticket, cost, _) = log.charge(500, u64::MAX);
     assert_eq!(cost, 3 * ((LAST_TICK - 500) / 1_000 + 1));
     assert!(log.reset() > LAST_TICK);
     assert_eq!(log.charge(500, 1).1, 0);
@@ -425,14 +425,17 @@ fn charge_of_the_largest_cost_fits_until_the_last_tick() {
 #[test]
 fn log_at_the_last_tick_admits_until_it_is_full() {
     let mut log = SlidingLog::new(quota(1, 1 << 40));
-    let Claim::Charged(ticket) = log.ring().try_charge(LAST_TICK) else {
+    let Claim::Charged { ticket, .. } = log.ring().try_charge(LAST_TICK) else {
         panic!("it is free");
     };
     assert_eq!(
         locked(&mut log, |log| log.give_back(ticket, 1, u64::MAX)),
         1
     );
-    assert!(matches!(log.ring().try_charge(u64::MAX), Claim::Charged(_)));
+    assert!(matches!(
+        log.ring().try_charge(u64::MAX),
+        Claim::Charged { .. }
+    ));
     let never = LAST_TICK + (1 << 40);
     assert_eq!(log.ring().try_charge(u64::MAX), Claim::Denied(never));
 }
@@ -441,7 +444,7 @@ fn log_at_the_last_tick_admits_until_it_is_full() {
 fn change_of_the_period_twice_leaves_charges_at_their_ticks() {
     let hour = 3_600_000_000_000;
     let mut log = SlidingLog::new(quota(2, hour));
-    assert!(matches!(log.ring().try_charge(1), Claim::Charged(_)));
+    assert!(matches!(log.ring().try_charge(1), Claim::Charged { .. }));
     log.lock();
     log.charge(2, 1);
     log.change(quota(2, 24 * hour), false, 10);
@@ -461,7 +464,7 @@ fn change_of_the_count_keeps_charges_in_new_slots() {
         locked(&mut log, |log| {
             log.change(quota(count, 10_000), false, 50_000)
         });
-        while let Claim::Charged(_) = log.ring().try_charge(50_000) {
+        while let Claim::Charged { .. } = log.ring().try_charge(50_000) {
             charged += 1;
         }
         assert_eq!(charged, count);
@@ -469,4 +472,41 @@ fn change_of_the_count_keeps_charges_in_new_slots() {
         assert_eq!(log.ring().try_charge(50_000), Claim::Denied(60_000));
         assert_eq!(locked(&mut log, |log| log.backlog(50_000)), count);
     }
+}
+
+/// A thread that was suspended after it had read its clock, when another one has charged since.
+#[test]
+fn try_charge_at_an_older_tick_than_the_newest_charges_at_the_newest() {
+    let mut log = SlidingLog::new(Quota::new(2, Duration::from_nanos(10)));
+    assert!(matches!(
+        log.ring().try_charge(100),
+        Claim::Charged { at: 100, .. }
+    ));
+    assert!(matches!(
+        log.ring().try_charge(95),
+        Claim::Charged { at: 100, .. }
+    ));
+    assert_eq!(log.ring().try_charge(109), Claim::Denied(110));
+    log.lock();
+    assert_eq!(log.charge(90, 1).2, 100);
+}
+
+/// The charge that was given back had taken the place of one that counts at that older tick.
+#[test]
+fn try_charge_at_an_older_tick_than_a_refunded_charge_is_not_before_it() {
+    let mut log = SlidingLog::new(Quota::new(1, Duration::from_nanos(10)));
+    assert!(matches!(
+        log.ring().try_charge(0),
+        Claim::Charged { at: 0, .. }
+    ));
+    let Claim::Charged { ticket, .. } = log.ring().try_charge(12) else {
+        panic!("it is a period later");
+    };
+    log.lock();
+    assert_eq!(log.give_back(ticket, 1, 12), 1);
+    log.unlock();
+    assert!(matches!(
+        log.ring().try_charge(5),
+        Claim::Charged { at: 12, .. }
+    ));
 }
