@@ -9,7 +9,7 @@ use std::pin::Pin;
 use crate::error::AcquireError;
 
 mod block;
-#[cfg(any(feature = "channel", feature = "tokio"))]
+#[cfg(feature = "tokio")]
 mod boxed_when_waiting;
 #[cfg(feature = "tokio")]
 mod cancel_on;
@@ -19,7 +19,7 @@ mod timeout;
 mod waiting;
 
 pub(crate) use self::block::{block_on, is_blocking};
-#[cfg(any(feature = "channel", feature = "tokio"))]
+#[cfg(feature = "tokio")]
 pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;
 #[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;
