@@ -85,6 +85,14 @@ fn charged(claim: Claim) -> Option<u64> {
     }
 }
 
+/// The tick of a charge.
+fn tick_of(claim: Claim) -> Option<u64> {
+    match claim {
+        Claim::Charged { at, .. } => Some(at),
+        _ => None,
+    }
+}
+
 /// The tickets of what another thread has charged.
 fn tickets(claims: thread::JoinHandle<[Claim; 2]>) -> Vec<u64> {
     claims
@@ -126,8 +134,10 @@ fn three_claims_on_two_slots_charge_two() {
 #[test]
 fn claims_at_different_ticks_are_never_too_many_in_a_period() {
     fn charge_at(ring: &Ring, ticks: [u64; 3]) -> Vec<u64> {
-        let is_charged = |tick: &u64| charged(ring.try_charge(*tick)).is_some();
-        ticks.into_iter().filter(is_charged).collect()
+        ticks
+            .into_iter()
+            .filter_map(|tick| tick_of(ring.try_charge(tick)))
+            .collect()
     }
     for count in [1, 2] {
         model(3, move || {
@@ -217,7 +227,7 @@ fn a_denial_beside_a_claim_tells_the_oldest_charge() {
 #[test]
 fn claims_beside_a_change_of_the_length_are_kept() {
     for (from, to) in [(2, 3), (3, 2), (1, 2), (2, 1)] {
-        model(3, move || {
+        model(2, move || {
             let mut log = log(from, true);
             let others = two_claims(&log);
             locked(&mut log, |log| log.change(quota(to), false, START));
@@ -255,6 +265,22 @@ fn a_claim_beside_a_change_of_the_period_is_made_before_it_or_not_at_all() {
             assert_eq!(locked(&mut log, |log| log.backlog(START)), count);
         });
     }
+}
+
+/// A thread that was suspended with an older clock reading finds the slot that a refund has made free.
+#[test]
+fn a_claim_with_an_older_clock_beside_a_refund_is_not_too_early() {
+    model(3, || {
+        let mut log = log(1, false);
+        let mut all = vec![tick_of(log.ring().try_charge(START)).unwrap()];
+        let other = claim(&log, START + PERIOD / 2);
+        if let Some(ticket) = charged(log.ring().try_charge(START + PERIOD)) {
+            let now = START + PERIOD;
+            assert_eq!(locked(&mut log, |log| log.give_back(ticket, 1, now)), 1);
+        }
+        all.extend(tick_of(other.join().unwrap()));
+        assert_apart(all, 1);
+    });
 }
 
 /// A refund rewrites the ring; a claim beside it is counted, and known by its ticket.
