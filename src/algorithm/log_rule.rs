@@ -17,11 +17,11 @@ impl Rule for SlidingLog {
     }
 
     fn charge(&mut self, at: Tick, cost: u64) -> Receipt {
-        let (ticket, cost, at) = self.charge(clamped(at), cost);
+        let (ticket, cost, charged) = self.charge(clamped(at), cost);
         Receipt {
             ticket,
             cost,
-            at: Tick::from_nanos(at),
+            at: at.max(Tick::from_nanos(charged)),
             ..Receipt::default()
         }
     }

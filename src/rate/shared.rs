@@ -242,7 +242,7 @@ impl Shared {
                 // If it is a later one, the log knows that the ticket is of an earlier.
                 generation: self.params.generation(),
                 cost,
-                at: Tick::from_nanos(at),
+                at: now.max(Tick::from_nanos(at)),
                 owed: 0,
             })),
             Claim::Denied(due) => {

@@ -358,7 +358,7 @@ impl Throttle for LimitSet {
 
     fn enter(&self) -> Waiting<Self::Enter> {
         let this = self.clone();
-        Waiting::new(Box::pin(async move { this.acquire().await }))
+        Waiting::new(Box::pin(async move { this.take_or_wait(1).await }))
     }
 
     fn rollback(&self, charges: Charges) {
