@@ -26,7 +26,7 @@ const LOCAL: &str = "local(32): decision allowed";
 /// More than is asked for, however slow valgrind is.
 const PLENTY: Rate = Rate {
     count: 1_000,
-    period: Duration::from_nanos(1),
+    period: Duration::from_micros(1),
     burst: 1_000,
 };
 
