@@ -182,10 +182,17 @@ impl<F: Future> Future for Waiting<F> {
         let future = self.project().future;
         // Whoever polls this may itself be polled by a timeout, which is none of this wait's.
         if deadline_hint::is_set() {
-            return deadline_hint::without_hint(|| future.poll(context));
+            return poll_without_hint(future, context);
         }
         future.poll(context)
     }
+}
+
+/// Apart, so that the poll above is inlined where it is alone.
+#[cold]
+#[inline(never)]
+fn poll_without_hint<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
+    deadline_hint::without_hint(|| future.poll(context))
 }
 
 /// What can be asked of the future, for example how long a reservation has to wait.
