@@ -47,6 +47,9 @@ use crate::sync::{AtomicU64, Ordering};
 /// How many refunds are remembered. When the oldest is forgotten, older charges can give back less.
 const MOST_REFUNDS: usize = 1024;
 
+/// How far the newest charge may be ahead of a clock that was not set back, in nanoseconds.
+const SET_BACK: u64 = 1_000_000;
+
 /// The last ticket.
 const LAST_TICKET: u64 = 1 << 62;
 
@@ -169,7 +172,13 @@ impl Ring {
             };
             let at = now.max(look.newest);
             if look.due > at {
-                return Claim::Denied(look.due);
+                // Threads disagree by less than that: the clock was set back, which the lock mends.
+                let set_back = look.newest > now.saturating_add(SET_BACK);
+                return if set_back {
+                    Claim::Locked
+                } else {
+                    Claim::Denied(look.due)
+                };
             }
             // If it is of another ring than the stamp, the claim fails. Pairs with `lay`.
             let base = self.base.load(Ordering::Acquire);

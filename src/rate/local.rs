@@ -195,11 +195,12 @@ impl LocalLimiter {
         }
     }
 
-    /// Returns how much is charged at most for what is missing.
-    fn most(&self, missing: u64) -> u64 {
-        match missing {
-            0 => 0,
-            _ => self.batch.max(missing),
+    /// Returns how much is charged at most for what is missing. No batch takes the place of what is
+    /// buffered.
+    fn most(&self, n: u64, missing: u64) -> u64 {
+        match missing == 0 || missing == n && self.buffered > 0 {
+            true => missing,
+            false => self.batch.max(missing),
         }
     }
 
@@ -207,7 +208,7 @@ impl LocalLimiter {
     #[inline(never)]
     fn refill(&mut self, n: u64) -> Result<(), AcquireError> {
         let missing = self.missing(n);
-        let charge = self.shared.try_charge(missing, self.most(missing))?;
+        let charge = self.shared.try_charge(missing, self.most(n, missing))?;
         self.refilled(n, missing, charge);
         Ok(())
     }
@@ -350,7 +351,7 @@ impl AcquireLocal<'_> {
     fn poll_refill(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
         let (local, n) = (&mut *self.local, self.entry.cost());
         let missing = local.missing(n);
-        let most = local.most(missing);
+        let most = local.most(n, missing);
         if let Some(charge) = local.shared.charge_if_free(missing, most) {
             local.refilled(n, missing, charge);
             self.entry.finish();

@@ -1,6 +1,6 @@
 //! Quotas of single keys, and of all.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -134,4 +134,33 @@ fn every_key_keeps_its_quota_when_the_map_is_full() {
     for waiter in &mut waiters {
         waiter.granted();
     }
+}
+
+/// The clock goes on while the quota of a key is asked for, and another call may come first: then
+/// the key is charged when it is there, not when it was asked for.
+#[test]
+fn try_acquire_of_a_key_that_came_and_went_meanwhile_is_charged_now() {
+    let clock = Clock::manual();
+    let users: Arc<OnceLock<Keyed<u32, RateLimiter>>> = Arc::default();
+    let asked = AtomicBool::new(false);
+    let quotas = {
+        let (users, clock) = (Arc::downgrade(&users), clock.clone());
+        move |key: &u32| {
+            if !asked.swap(true, Ordering::Relaxed) {
+                let users = users.upgrade().unwrap();
+                let users = users.get().unwrap();
+                clock.advance(Duration::from_millis(100));
+                users.key(key).try_acquire().unwrap();
+                clock.advance(Duration::from_secs(1));
+                users.shrink();
+            }
+            Quota::per_second(1)
+        }
+    };
+    let map = Keyed::rate_limiters(Quota::per_second(1))
+        .clock(&clock)
+        .quotas(quotas);
+    assert!(users.set(map).is_ok());
+    let charge = users.get().unwrap().key(&1).try_acquire().unwrap();
+    assert_eq!(charge.at().as_nanos(), 1_100_000_000);
 }

@@ -1,7 +1,8 @@
 //! The limits of all keys of a rate, in use: how calls decide under the lock of a shard.
 //!
-//! 1. The clock is read before the lock, except when it was set back. An older time admits less,
-//!    never more.
+//! 1. The clock is read before the lock only for a key that is found there: an older time admits
+//!    less, never more. For a key that came, or came again, it is read under the lock: what the key
+//!    owed before may be forgotten.
 //! 2. The quota of a key, if it has its own, is asked for when the key comes, before the lock.
 
 use std::sync::{Arc, OnceLock};
@@ -191,6 +192,10 @@ impl<K> Rates<K> {
             return None;
         };
         let (debt, quota) = limiter.try_reclaim(now)?;
+        // Another change of the quota of all keys is on its way: it counts in other units.
+        if !self.has_own() && quota != state.terms.quota {
+            return None;
+        }
         let own = self.has_own().then(|| self.terms_of(quota));
         let word = Self::slot_of(state, own, debt, *hash);
         match std::mem::replace(slot, word).0 {

@@ -92,7 +92,8 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
             self.address.query(),
             now,
             |state| rates.decide_absent(state, cost, now),
-            |held| rates.decide(held, cost, now, waits),
+            // Not as of before the lock: what the key owed then may be forgotten since.
+            |held| rates.decide(held, cost, rates.now(), waits),
         )?
     }
 
@@ -117,6 +118,7 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
             now,
             |_| None,
             |mut held| {
+                let now = rates.now();
                 if let Ok(word) = held.slot.word(held.state) {
                     let limits = &word.terms.limits;
                     let unit = limits.units_at(now);
