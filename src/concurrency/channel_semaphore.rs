@@ -392,16 +392,18 @@ impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
             }
             self.waiting = Some(Box::pin(semaphore.channel.clone().enter()));
         }
-        let waker = match self.waker.take() {
-            Some(waker) if waker.of.will_wake(context.waker()) => waker,
-            _ => Contained::new(context.waker()),
+        let same = (self.waker.as_ref()).is_some_and(|it| it.of.will_wake(context.waker()));
+        // Dropped after the poll: the channel drops its clone under a lock, and the last one would
+        // drop the caller's waker there, with whatever that owns.
+        let _stale = match same {
+            true => None,
+            false => self.waker.replace(Contained::new(context.waker())),
         };
-        let waker = self.waker.insert(waker);
-        match &mut self.waiting {
-            Some(waiting) => waiting
+        match (&mut self.waiting, &self.waker) {
+            (Some(waiting), Some(waker)) => waiting
                 .as_mut()
                 .poll(&mut Context::from_waker(&waker.contained)),
-            None => unreachable!("it was just made"),
+            _ => unreachable!("both were just made"),
         }
     }
 }

@@ -46,8 +46,10 @@ impl<G: Borrow<Gate>> Acquire<G> {
         let polled = match &self.stage {
             Stage::New => match state.join(context.waker()) {
                 Ok(result) => Poll::Ready(result),
-                Err(ticket) => {
+                Err((ticket, until, on_deadline)) => {
+                    // First: if the deadline cannot be armed, dropping this must find the ticket.
                     self.stage = Stage::Waiting(ticket);
+                    state.arm(until, Some(on_deadline));
                     state.report_clock();
                     return Poll::Pending;
                 }

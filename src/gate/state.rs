@@ -155,7 +155,7 @@ impl State {
     pub(super) fn join(
         self: &Arc<Self>,
         waker: &Waker,
-    ) -> Result<Result<(), AcquireError>, WaiterId> {
+    ) -> Result<Result<(), AcquireError>, (WaiterId, Tick, Waker)> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         let mut waiting = self.lock();
@@ -168,12 +168,10 @@ impl State {
         if waiting.line.is_full() {
             return Ok(Err(AcquireError::queue_full(blocked.left())));
         }
-        let first = waiting.line.is_empty();
         let ticket = waiting.line.push((), waker);
-        let on_deadline = first.then(|| self.on_deadline(&mut waiting));
-        drop(waiting);
-        self.arm(blocked.until, on_deadline);
-        Err(ticket)
+        // For every waiter: another one may have failed to arm it.
+        let on_deadline = self.on_deadline(&mut waiting);
+        Err((ticket, blocked.until, on_deadline))
     }
 
     /// Polls a waiter again.
@@ -225,7 +223,7 @@ impl State {
     }
 
     /// Arms the deadline. Not under the lock.
-    fn arm(&self, until: Tick, on_deadline: Option<Waker>) {
+    pub(super) fn arm(&self, until: Tick, on_deadline: Option<Waker>) {
         if let Some(on_deadline) = on_deadline {
             if !until.is_never() {
                 self.slow().deadline.arm(&self.clock, until, on_deadline);

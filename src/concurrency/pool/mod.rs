@@ -365,6 +365,12 @@ impl<T> Pool<T> {
             "a pool that cannot make items cannot grow to {size} of them"
         );
         let free = self.semaphore.resize_unsettled(|_| size);
+        // No idle item is promised where another can be made.
+        let free = if self.make.is_some() {
+            usize::MAX
+        } else {
+            free
+        };
         let dropped = items.shrink(size, free);
         drop(items);
         dropped
@@ -414,8 +420,8 @@ impl<T> Pool<T> {
         self.semaphore.waiting()
     }
 
-    /// Admits nobody any more. Everyone who waits, and everyone who comes, gets
-    /// [`Closed`](ErrorKind::Closed). Items that are idle are dropped, those that are held when
+    /// Admits nobody any more. Every waiter and every newcomer gets [`Closed`](ErrorKind::Closed),
+    /// except a caller whose item is being made, which still gets it. Items that are idle are dropped, those that are held when
     /// their permits are. Closing again does nothing.
     ///
     /// # Examples
@@ -465,6 +471,21 @@ impl<T> Pool<T> {
         match idle {
             Some(item) => Ok(Found::Item(item)),
             None => self.make(),
+        }
+    }
+
+    /// As [`find`](Self::find), without waiting for an item to be made.
+    #[inline]
+    fn find_now(&self) -> Result<T, AcquireError> {
+        if let Some(item) = self.items().take() {
+            return Ok(item);
+        }
+        if matches!(self.make, Some(Make::Later(_))) && !self.is_closed() {
+            return Err(AcquireError::new(ErrorKind::NoPermits));
+        }
+        match self.make()? {
+            Found::Item(item) => Ok(item),
+            Found::Making(_) => Err(AcquireError::new(ErrorKind::NoPermits)),
         }
     }
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::{Found, Pool};
+use super::Pool;
 use crate::concurrency::semaphore::{self, Semaphore};
-use crate::error::{AcquireError, ErrorKind};
+use crate::error::AcquireError;
 use crate::panic::catch_waker_panic;
 
 /// The way to the semaphore of a pool, by the way to the pool.
@@ -89,10 +89,8 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     pub(super) fn of_what_is_there(
         permit: semaphore::Permit<SemaphoreOf<S>>,
     ) -> Result<Self, AcquireError> {
-        match permit.source().0.find()? {
-            Found::Item(item) => Ok(Self::new(item, permit)),
-            Found::Making(_) => Err(AcquireError::new(ErrorKind::NoPermits)),
-        }
+        let item = permit.source().0.find_now()?;
+        Ok(Self::new(item, permit))
     }
 
     /// Returns the pool that the item belongs to.

@@ -195,3 +195,29 @@ fn sizes_that_change_among_threads_leave_a_whole_pool() {
     let permits: Vec<_> = std::iter::from_fn(|| pool.try_acquire().ok()).collect();
     assert_eq!((permits.len(), Arc::strong_count(&item) - 1), (size, size));
 }
+
+/// No idle item is promised where another can be made.
+#[test]
+fn set_size_to_zero_after_cancelled_grants_leaves_no_item() {
+    let pool = Pool::with_factory(2, || 7);
+    let held = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
+    let waiters = [(); 2].map(|()| Waiter::parked(pool.acquire()));
+    drop(held);
+    pool.set_size(0);
+    drop(waiters);
+    assert_eq!((pool.size(), pool.idle()), (0, 0));
+    pool.set_size(1);
+    assert_eq!(*pool.try_acquire().unwrap(), 7);
+}
+
+#[test]
+fn try_acquire_never_calls_an_asynchronous_factory() {
+    let calls = AtomicUsize::new(0);
+    let calls: &'static _ = Box::leak(Box::new(calls));
+    let pool = Pool::with_async_factory(1, || {
+        calls.fetch_add(1, Ordering::Relaxed);
+        async { Ok::<_, AcquireError>(7) }
+    });
+    assert_eq!(kind(pool.try_acquire()), ErrorKind::NoPermits);
+    assert_eq!(calls.load(Ordering::Relaxed), 0);
+}
