@@ -28,17 +28,28 @@ use crate::time::Tick;
 /// assert_eq!(error.to_string(), "asked for more than the capacity of 2");
 /// ```
 #[derive(Clone)]
-pub struct AcquireError {
-    kind: ErrorKind,
-    /// Which part of a composition refused, counted from 1; or 0.
-    part: u16,
-    /// Nanoseconds, or the capacity for `ExceedsCapacity`; or [`UNKNOWN`].
-    number: u64,
-    source: Option<&'static Source>,
+pub struct AcquireError(Repr);
+
+/// Two words either way, with room for the `Ok` of a result: what is larger is not returned in
+/// registers.
+#[derive(Clone, Copy)]
+enum Repr {
+    Plain {
+        kind: ErrorKind,
+        mark: u8,
+        part: Part,
+        /// Nanoseconds, or the capacity for `ExceedsCapacity`; or [`UNKNOWN`].
+        number: u64,
+    },
+    /// Of the kind `Store`.
+    Store { part: Part, source: &'static Source },
 }
 
-/// How a store failed, or who refused.
-type Source = dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe;
+/// Which part of a composition refused, counted from 1; or 0.
+type Part = u16;
+
+/// How a store failed. It is a reference in a `static`, which takes one word to point to.
+type Source = &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe);
 
 /// In place of a number that is not known.
 const UNKNOWN: u64 = u64::MAX;
@@ -111,12 +122,12 @@ impl AcquireError {
 
     #[inline(always)]
     const fn with(kind: ErrorKind, number: u64) -> Self {
-        Self {
+        Self(Repr::Plain {
             kind,
+            mark: 0,
             part: 0,
             number,
-            source: None,
-        }
+        })
     }
 
     /// [`RateLimited`](ErrorKind::RateLimited), until `retry_after` has passed.
@@ -135,43 +146,27 @@ impl AcquireError {
         Self::with(ErrorKind::RateLimited, nanos(retry_after))
     }
 
-    /// [`RateLimited`](ErrorKind::RateLimited), until `retry_after` has passed, with who refused as
-    /// the [source](Error::source): a value in a `static`, since an error allocates nothing.
+    /// Marks a refusal with a number of the throttle's own, such as which of its tiers refused. It
+    /// comes back from [`mark`](Self::mark). A [failure of a store](Self::store) has a source instead,
+    /// and stays as it is.
     ///
     /// # Examples
     ///
     /// ```
-    /// use std::error::Error;
-    /// use std::fmt;
     /// use std::time::Duration;
-    /// use tollgate::{AcquireError, ErrorKind};
+    /// use tollgate::AcquireError;
     ///
-    /// #[derive(Debug)]
-    /// struct Cache;
+    /// const KNOWN_FROM_BEFORE: u8 = 2;
     ///
-    /// impl fmt::Display for Cache {
-    ///     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    ///         f.write_str("known from before")
-    ///     }
-    /// }
-    ///
-    /// impl Error for Cache {}
-    ///
-    /// static CACHE: Cache = Cache;
-    ///
-    /// let error = AcquireError::limited_by(Duration::from_millis(20), &CACHE);
-    /// assert_eq!(error.kind(), ErrorKind::RateLimited);
+    /// let error = AcquireError::limited(Duration::from_millis(20)).marked(KNOWN_FROM_BEFORE);
+    /// assert_eq!(error.mark(), KNOWN_FROM_BEFORE);
     /// assert_eq!(error.retry_after(), Some(Duration::from_millis(20)));
-    /// assert!(error.source().is_some_and(|source| source.is::<Cache>()));
     /// ```
-    pub fn limited_by(
-        retry_after: Duration,
-        source: &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe),
-    ) -> Self {
-        Self {
-            source: Some(source),
-            ..Self::limited(retry_after)
+    pub const fn marked(mut self, number: u8) -> Self {
+        if let Repr::Plain { mark, .. } = &mut self.0 {
+            *mark = number;
         }
+        self
     }
 
     /// [`RateLimited`](ErrorKind::RateLimited), until `due`.
@@ -194,7 +189,7 @@ impl AcquireError {
         Self::with(ErrorKind::TooManyKeys, nanos(retry_after))
     }
 
-    /// [`Store`](ErrorKind::Store), with how it failed as the [source](Error::source): a value in a
+    /// [`Store`](ErrorKind::Store), with how it failed as the [source](Error::source): a reference in a
     /// `static`, since an error allocates nothing.
     ///
     /// # Examples
@@ -202,6 +197,7 @@ impl AcquireError {
     /// ```
     /// use std::error::Error;
     /// use std::fmt;
+    /// use std::panic::{RefUnwindSafe, UnwindSafe};
     /// use tollgate::{AcquireError, ErrorKind};
     ///
     /// #[derive(Debug)]
@@ -215,18 +211,17 @@ impl AcquireError {
     ///
     /// impl Error for Unreachable {}
     ///
-    /// static UNREACHABLE: Unreachable = Unreachable;
+    /// static UNREACHABLE: &(dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe) = &Unreachable;
     ///
     /// let error = AcquireError::store(&UNREACHABLE);
     /// assert_eq!(error.kind(), ErrorKind::Store);
     /// assert_eq!(error.to_string(), "the store failed: nobody answers");
     /// assert!(error.source().is_some_and(|source| source.is::<Unreachable>()));
     /// ```
-    pub fn store(source: &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe)) -> Self {
-        Self {
-            source: Some(source),
-            ..Self::new(ErrorKind::Store)
-        }
+    pub const fn store(
+        source: &'static &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe),
+    ) -> Self {
+        Self(Repr::Store { part: 0, source })
     }
 
     /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
@@ -260,17 +255,24 @@ impl AcquireError {
 impl AcquireError {
     /// The same, of a part of a composition. If that part is itself a composition, its own number
     /// is lost.
-    pub(crate) fn of_part(mut self, part: u8) -> Self {
-        self.part = u16::from(part) + 1;
+    pub(crate) fn of_part(mut self, index: u8) -> Self {
+        *self.part_mut() = Part::from(index) + 1;
         self
     }
 
     /// The same, of the part that comes after the one that it was of.
     pub(crate) fn of_next_part(mut self) -> Self {
-        if self.part > 0 {
-            self.part = self.part.saturating_add(1);
+        let part = self.part_mut();
+        if *part > 0 {
+            *part = part.saturating_add(1);
         }
         self
+    }
+
+    fn part_mut(&mut self) -> &mut Part {
+        match &mut self.0 {
+            Repr::Plain { part, .. } | Repr::Store { part, .. } => part,
+        }
     }
 
     /// What went wrong.
@@ -293,7 +295,26 @@ impl AcquireError {
     /// assert_eq!(status(&full.acquire().wait().unwrap_err()), 503);
     /// ```
     pub const fn kind(&self) -> ErrorKind {
-        self.kind
+        match self.0 {
+            Repr::Plain { kind, .. } => kind,
+            Repr::Store { .. } => ErrorKind::Store,
+        }
+    }
+
+    /// The number that it was [marked](Self::marked) with, or 0. No throttle of this crate marks its
+    /// errors.
+    pub const fn mark(&self) -> u8 {
+        match self.0 {
+            Repr::Plain { mark, .. } => mark,
+            Repr::Store { .. } => 0,
+        }
+    }
+
+    const fn number(&self) -> u64 {
+        match self.0 {
+            Repr::Plain { number, .. } => number,
+            Repr::Store { .. } => UNKNOWN,
+        }
     }
 
     /// How long to wait before trying again, when the throttle knows:
@@ -315,7 +336,7 @@ impl AcquireError {
                 | ErrorKind::TooManyKeys
                 | ErrorKind::TimedOut
         );
-        match self.number {
+        match self.number() {
             _ if !knows => None,
             UNKNOWN => None,
             NEVER => Some(Duration::MAX),
@@ -326,15 +347,16 @@ impl AcquireError {
     /// The most that the throttle can give at once: for
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity).
     pub fn capacity(&self) -> Option<u64> {
-        let knows = self.kind() == ErrorKind::ExceedsCapacity && self.number != UNKNOWN;
-        knows.then_some(self.number)
+        let knows = self.kind() == ErrorKind::ExceedsCapacity && self.number() != UNKNOWN;
+        knows.then_some(self.number())
     }
 
     /// Which part of [`all`](crate::all) refused, counted from 0; of nested ones, which part of the
     /// outermost. `None` for a throttle that is not a composition, and for a token or a timeout,
     /// which ends the wait for all of them.
     pub fn part(&self) -> Option<usize> {
-        self.part.checked_sub(1).map(usize::from)
+        let (Repr::Plain { part, .. } | Repr::Store { part, .. }) = self.0;
+        part.checked_sub(1).map(usize::from)
     }
 }
 
@@ -411,25 +433,22 @@ impl fmt::Debug for AcquireError {
 
 impl Error for AcquireError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        let source: &'static Source = self.source?;
-        Some(source)
+        match self.0 {
+            Repr::Store { source, .. } => Some(*source),
+            Repr::Plain { .. } => None,
+        }
     }
 }
 
 /// Equal if they say the same, and have the same source.
 impl PartialEq for AcquireError {
     fn eq(&self, other: &Self) -> bool {
-        let same_source = match (self.source, other.source) {
-            // Values without a size may be in the same place.
-            (Some(one), Some(two)) => {
-                std::ptr::addr_eq(one, two) && one.to_string() == two.to_string()
-            }
-            (None, None) => true,
-            _ => false,
+        let plain = |error: &Self| (error.kind(), error.mark(), error.part(), error.number());
+        let source = |error: &Self| match error.0 {
+            Repr::Store { source, .. } => Some(std::ptr::from_ref(source)),
+            Repr::Plain { .. } => None,
         };
-        let same_numbers =
-            (self.kind, self.part, self.number) == (other.kind, other.part, other.number);
-        same_numbers && same_source
+        plain(self) == plain(other) && source(self) == source(other)
     }
 }
 
@@ -459,23 +478,36 @@ mod tests {
     fn poll_of_a_result_takes_no_more_room_than_the_error() {
         let size = size_of::<Poll<Option<Result<(), AcquireError>>>>();
         assert_eq!(size, size_of::<AcquireError>());
+        assert_eq!(size, 2 * size_of::<u64>());
     }
 
     #[test]
-    fn source_is_kept_with_the_wait_and_the_part() {
-        static ONE: AcquireError = AcquireError::new(ErrorKind::Closed);
-        static OTHER: AcquireError = AcquireError::new(ErrorKind::Cancelled);
-        let [one, other, again] = [&ONE, &OTHER, &ONE].map(|source| AcquireError::store(source));
+    fn source_of_a_store_is_kept_with_the_part() {
+        static ONE: Source = &AcquireError::new(ErrorKind::Closed);
+        static OTHER: Source = &AcquireError::new(ErrorKind::Cancelled);
+        let [one, other, again] = [&ONE, &OTHER, &ONE].map(AcquireError::store);
         assert_eq!(one, again);
         assert_ne!(one, other);
-        let text = |error: &AcquireError| error.source().map(ToString::to_string);
-        assert_eq!(text(&other.of_part(3)), Some(OTHER.to_string()));
+        assert_ne!(one, AcquireError::new(ErrorKind::Store));
+        let other = other.of_part(3).marked(7);
+        assert_eq!(
+            other.source().map(ToString::to_string),
+            Some(OTHER.to_string())
+        );
+        assert_eq!(
+            (other.kind(), other.part(), other.mark()),
+            (ErrorKind::Store, Some(3), 0)
+        );
+    }
+
+    #[test]
+    fn mark_is_kept_with_the_wait_and_the_part() {
         let wait = Duration::from_nanos(1);
-        let error = AcquireError::limited_by(wait, &ONE).of_part(255);
+        let error = AcquireError::limited(wait).marked(9).of_part(255);
         assert_eq!(error.kind(), ErrorKind::RateLimited);
         assert_eq!((error.retry_after(), error.part()), (Some(wait), Some(255)));
-        assert_eq!(text(&error), Some(ONE.to_string()));
-        assert!(AcquireError::limited(wait).source().is_none());
+        assert_eq!(error.mark(), 9);
+        assert_ne!(error, AcquireError::limited(wait).of_part(255));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use super::shared::Shared;
+use super::shared::{NotAtOnce, Shared};
 use crate::error::AcquireError;
 use crate::wait_queue::WaiterId;
 
@@ -60,12 +60,31 @@ impl Entry {
         context: &Context<'_>,
     ) -> Poll<Result<Charge, AcquireError>> {
         if let State::New = self.state {
-            if let Some(charge) = shared.charge_if_free(self.cost, self.cost) {
-                self.state = State::Over;
-                return Poll::Ready(Ok(charge));
-            }
+            return match shared.charge_at_once(self.cost, self.cost) {
+                Ok(charge) => {
+                    self.state = State::Over;
+                    Poll::Ready(Ok(charge))
+                }
+                Err(why) => self.poll_again(shared, context, why),
+            };
         }
         self.poll_queue(shared, context)
+    }
+
+    #[inline(never)]
+    fn poll_again(
+        &mut self,
+        shared: &Shared,
+        context: &Context<'_>,
+        why: NotAtOnce,
+    ) -> Poll<Result<Charge, AcquireError>> {
+        match shared.charge_unlocked(self.cost, self.cost, why) {
+            Some(charge) => {
+                self.state = State::Over;
+                Poll::Ready(Ok(charge))
+            }
+            None => self.poll_queue(shared, context),
+        }
     }
 
     /// A poll that has to join the queue, or to look how it goes there.
@@ -103,12 +122,10 @@ impl Entry {
     }
 
     /// Gives up its place, or what it was granted there.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn leave(&mut self, shared: &Shared) {
-        if let State::Waiting(_) = self.state {
-            if let State::Waiting(id) = std::mem::replace(&mut self.state, State::Over) {
-                shared.leave(id, self.cost);
-            }
+        if let State::Waiting(id) = std::mem::replace(&mut self.state, State::Over) {
+            shared.leave(id, self.cost);
         }
     }
 
@@ -154,7 +171,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
 impl<S: Deref<Target = RateLimiter> + Unpin> Future for Acquire<S> {
     type Output = Result<Charge, AcquireError>;
 
-    #[inline]
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Self { limiter, entry } = &mut *self;
         entry.poll(limiter.shared(), context)
@@ -164,7 +181,9 @@ impl<S: Deref<Target = RateLimiter> + Unpin> Future for Acquire<S> {
 impl<S: Deref<Target = RateLimiter>> Drop for Acquire<S> {
     #[inline]
     fn drop(&mut self) {
-        self.entry.leave(self.limiter.shared());
+        if self.entry.id().is_some() {
+            self.entry.leave(self.limiter.shared());
+        }
     }
 }
 

@@ -52,6 +52,14 @@ enum Decided {
     Lost,
 }
 
+/// Why a charge was not made at once.
+pub(super) enum NotAtOnce {
+    /// There is something to wait for, or the lock is needed.
+    OnlyLocked,
+    /// It may still be made without the lock: at this tick, unless another thread was faster.
+    Unlocked(Option<Tick>),
+}
+
 impl Shared {
     pub(super) fn new(quota: Quota, config: Config) -> Arc<Self> {
         Self::owing(quota, config, 0, Tat::from_units(0))
@@ -91,7 +99,10 @@ impl Shared {
     /// times of two runtimes need not agree. To be called before the clock is read.
     #[inline]
     pub(super) fn enter_runtime(&self) {
-        if self.config.clock.is_of_runtime() && lock(&self.runtime).enter_runtime() {
+        if !self.config.clock.is_of_runtime() {
+            return;
+        }
+        if lock(&self.runtime).enter_runtime() {
             // It was armed in another runtime.
             self.timer.disarm();
             self.lock_state().clear();
@@ -102,21 +113,18 @@ impl Shared {
     /// into the caller: one look at the counter, one compare-exchange.
     #[inline(always)]
     pub(super) fn try_charge(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
-        if let Some(counter) = self.plain {
-            match self.decide(cost, most, counter.now()) {
-                Decided::Charged(charge) => return Ok(charge),
-                Decided::Limited { due, now } => return Err(AcquireError::limited_until(due, now)),
-                Decided::Locked | Decided::Lost => {}
-            }
+        match self.decide_at_once(cost, most) {
+            Ok(Decided::Charged(charge)) => Ok(charge),
+            Ok(Decided::Limited { due, now }) => Err(AcquireError::limited_until(due, now)),
+            Ok(Decided::Locked | Decided::Lost) => self.try_slowly(cost, most, None),
+            Err(now) => self.try_slowly(cost, most, now),
         }
-        self.try_slowly(cost, most)
     }
 
     /// The same whatever the clock is, and with the lock if need be.
-    #[cold]
     #[inline(never)]
-    fn try_slowly(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
-        match self.decide_slowly(cost, most) {
+    fn try_slowly(&self, cost: u64, most: u64, now: Option<Tick>) -> Result<Charge, AcquireError> {
+        match self.decide_slowly(cost, most, now) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.limited(due, now)),
             Decided::Locked | Decided::Lost => {
@@ -129,58 +137,79 @@ impl Shared {
         }
     }
 
-    /// Charges between `cost` and `most` now, if there is nothing to wait for and the lock is not
-    /// needed.
+    /// Charges between `cost` and `most` now, if that takes one compare-exchange.
     #[inline(always)]
-    pub(super) fn charge_if_free(&self, cost: u64, most: u64) -> Option<Charge> {
-        if let Some(counter) = self.plain {
-            match self.decide(cost, most, counter.now()) {
-                Decided::Charged(charge) => return Some(charge),
-                Decided::Limited { .. } | Decided::Locked => return None,
-                Decided::Lost => {}
-            }
-        }
-        match self.decide_slowly(cost, most) {
-            Decided::Charged(charge) => Some(charge),
-            _ => None,
+    pub(super) fn charge_at_once(&self, cost: u64, most: u64) -> Result<Charge, NotAtOnce> {
+        match self.decide_at_once(cost, most) {
+            Ok(Decided::Charged(charge)) => Ok(charge),
+            Ok(Decided::Limited { .. } | Decided::Locked) => Err(NotAtOnce::OnlyLocked),
+            Ok(Decided::Lost) => Err(NotAtOnce::Unlocked(None)),
+            Err(now) => Err(NotAtOnce::Unlocked(now)),
         }
     }
 
-    /// Decides until no other thread is faster. It waits a little longer each time: threads that
-    /// take turns at the word are slower than one that has it for a while.
-    #[cold]
+    /// Charges between `cost` and `most` now, if there is nothing to wait for and the lock is not
+    /// needed.
+    pub(super) fn charge_if_free(&self, cost: u64, most: u64) -> Option<Charge> {
+        self.charge_at_once(cost, most)
+            .or_else(|why| self.charge_unlocked(cost, most, why).ok_or(()))
+            .ok()
+    }
+
+    /// The same, after the first attempt.
     #[inline(never)]
-    fn decide_slowly(&self, cost: u64, most: u64) -> Decided {
+    pub(super) fn charge_unlocked(&self, cost: u64, most: u64, why: NotAtOnce) -> Option<Charge> {
+        match why {
+            NotAtOnce::OnlyLocked => None,
+            NotAtOnce::Unlocked(now) => match self.decide_slowly(cost, most, now) {
+                Decided::Charged(charge) => Some(charge),
+                _ => None,
+            },
+        }
+    }
+
+    /// Decides if the clock is a counter, the word decides, and a unit is a nanosecond. Otherwise
+    /// it is for [`decide_slowly`](Self::decide_slowly), at the tick that was read here, if any.
+    #[inline(always)]
+    fn decide_at_once(&self, cost: u64, most: u64) -> Result<Decided, Option<Tick>> {
+        let Some(counter) = self.plain else {
+            return Err(None);
+        };
+        let now = counter.now();
+        let seen = self.state.load();
+        if seen.is_locked() || !self.params.is_even() {
+            return Err(Some(now));
+        }
+        Ok(self.decide_by::<true>(seen, cost, most, now))
+    }
+
+    /// Decides until no other thread is faster: first at the tick that is given, unless another
+    /// thread has been faster already. It waits a little longer each time: threads that take turns at
+    /// the word are slower than one that has it for a while.
+    #[inline(always)]
+    fn decide_slowly(&self, cost: u64, most: u64, mut now: Option<Tick>) -> Decided {
         self.enter_runtime();
-        let mut lost = u32::from(self.plain.is_some());
+        // At once.
+        let mut lost = u32::from(self.plain.is_some() && now.is_none());
         loop {
             if lost > 0 {
                 spin(16 << lost.min(2));
             }
-            match self.decide(cost, most, self.clock().now()) {
+            let now = now.take().unwrap_or_else(|| self.clock().now());
+            let seen = self.state.load();
+            let decided = if seen.is_locked() {
+                self.decide_by_ring(cost, most, now)
+            } else {
+                self.decide_by::<false>(seen, cost, most, now)
+            };
+            match decided {
                 Decided::Lost => lost += 1,
                 decided => return decided,
             }
         }
     }
 
-    /// Decides without the lock, at a tick that was read just before.
-    #[inline(always)]
-    fn decide(&self, cost: u64, most: u64, now: Tick) -> Decided {
-        let seen = self.state.load();
-        if self.params.is_even() {
-            self.decide_by::<true>(seen, cost, most, now)
-        } else {
-            self.decide_unevenly(seen, cost, most, now)
-        }
-    }
-
-    /// Where a unit is not a nanosecond. Not inlined: few quotas need it.
-    #[inline(never)]
-    fn decide_unevenly(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
-        self.decide_by::<false>(seen, cost, most, now)
-    }
-
+    /// Decides by the word, which is not locked, at a tick that was read just before.
     #[inline(always)]
     fn decide_by<const EVEN: bool>(
         &self,
@@ -193,8 +222,8 @@ impl Shared {
         let price = params.units_of(cost);
         // One is never more than the burst.
         let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
-        if seen.is_locked() || !is_ordinary {
-            return self.decide_by_ring(cost, most, now);
+        if !is_ordinary {
+            return Decided::Locked;
         }
         let (tat, unit) = (seen.tat(), params.units_at(now));
         let (cost, price) = if most > cost {
@@ -230,8 +259,8 @@ impl Shared {
         }
     }
 
-    /// The same where the word does not decide.
-    #[inline(never)]
+    /// Decides by the log, if there is one.
+    #[inline(always)]
     fn decide_by_ring(&self, cost: u64, most: u64, now: Tick) -> Decided {
         let Some(ring) = self.ring.as_ref().filter(|_| cost == 1 && most == 1) else {
             return Decided::Locked;
@@ -255,6 +284,9 @@ impl Shared {
 
     /// Refused until `due`.
     pub(super) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
+        if self.config.jitter.is_zero() {
+            return AcquireError::limited_until(due, now);
+        }
         AcquireError::limited(self.jittered(wait_for(due, now)))
     }
 

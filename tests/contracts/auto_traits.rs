@@ -365,7 +365,7 @@ const _: () = {
     assert!(
         size_of::<Option<Permit<&'static Semaphore>>>() == size_of::<Permit<&'static Semaphore>>()
     );
-    assert!(size_of::<AcquireError>() <= 32);
+    assert!(size_of::<AcquireError>() <= 16);
 };
 
 // They can be made by the compiler: no allocation, no clock is read, no `LazyLock`.

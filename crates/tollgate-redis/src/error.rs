@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tollgate::AcquireError;
@@ -157,37 +158,38 @@ impl fmt::Display for StoreError {
 
 impl Error for StoreError {}
 
+type Source = &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe);
+
 /// An error of the kind [`Store`](tollgate::ErrorKind::Store) that has this one as its source.
 impl From<StoreError> for AcquireError {
     fn from(error: StoreError) -> Self {
-        // The source of an error is a reference.
         Self::store(&ALL[error as usize].0)
     }
 }
 
-/// All errors in their order, and their texts.
-static ALL: [(StoreError, &str); 16] = {
+/// All errors in their order, as the sources of others, and their texts.
+static ALL: [(Source, &str); 16] = {
     use StoreError::*;
     [
-        (Timeout, "no answer before the deadline, perhaps charged"),
-        (Disconnected, "the connection was lost, perhaps charged"),
-        (Unavailable, "there is no connection"),
-        (BreakerOpen, "the breaker is open after several failures"),
-        (TooManyClients, "the server takes no more clients"),
-        (ReadOnly, "the server takes no writes"),
-        (Loading, "the server is still loading, or busy"),
-        (OutOfMemory, "the server has no memory left"),
-        (ClusterDown, "a part of the cluster is missing"),
-        (CrossSlot, "the keys are not in one slot"),
-        (TryAgain, "the keys are being moved"),
-        (WrongType, "a key holds something else"),
-        (Script, "a script failed"),
+        (&Timeout, "no answer before the deadline, perhaps charged"),
+        (&Disconnected, "the connection was lost, perhaps charged"),
+        (&Unavailable, "there is no connection"),
+        (&BreakerOpen, "the breaker is open after several failures"),
+        (&TooManyClients, "the server takes no more clients"),
+        (&ReadOnly, "the server takes no writes"),
+        (&Loading, "the server is still loading, or busy"),
+        (&OutOfMemory, "the server has no memory left"),
+        (&ClusterDown, "a part of the cluster is missing"),
+        (&CrossSlot, "the keys are not in one slot"),
+        (&TryAgain, "the keys are being moved"),
+        (&WrongType, "a key holds something else"),
+        (&Script, "a script failed"),
         (
-            Forbidden,
+            &Forbidden,
             "the server does not permit this client to do this",
         ),
-        (Misconfigured, "the address cannot be used"),
-        (NoRuntime, "the runtime is gone"),
+        (&Misconfigured, "the address cannot be used"),
+        (&NoRuntime, "the runtime is gone"),
     ]
 };
 
@@ -197,11 +199,13 @@ mod tests {
 
     #[test]
     fn acquire_error_from_each_has_it_as_its_source() {
-        for (index, (error, _)) in ALL.into_iter().enumerate() {
-            assert_eq!(error as usize, index);
-            let refused = AcquireError::from(error);
+        for (index, (error, text)) in ALL.into_iter().enumerate() {
+            let source: &dyn Error = error;
+            let error: &StoreError = source.downcast_ref().unwrap();
+            assert_eq!((*error as usize, error.to_string().as_str()), (index, text));
+            let refused = AcquireError::from(*error);
             let source = refused.source().and_then(|source| source.downcast_ref());
-            assert_eq!(source, Some(&error));
+            assert_eq!(source, Some(error));
         }
     }
 }

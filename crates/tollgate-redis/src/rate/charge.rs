@@ -1,6 +1,5 @@
 //! [`Charge`]: what a rate limit took for a call, and [`Source`]: who decided.
 
-use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +29,7 @@ pub enum Source {
 
 impl Source {
     /// Returns who refused, for the error of a call that [tried](super::RateLimiter::try_acquire) and
-    /// was denied. Other errors have no source of this type.
+    /// was denied. Other errors do not have one.
     ///
     /// # Examples
     ///
@@ -44,17 +43,18 @@ impl Source {
     /// assert_eq!(Source::of(&refused), None);
     /// ```
     pub fn of(refused: &AcquireError) -> Option<Self> {
-        refused.source()?.downcast_ref().copied()
+        let index = usize::from(refused.mark()).checked_sub(1)?;
+        SOURCES.get(index).map(|(source, _)| *source)
     }
 
     /// A denial by this source.
     pub(super) fn limited(self, wait: Duration) -> AcquireError {
-        AcquireError::limited_by(wait, &SOURCES[self as usize].0)
+        AcquireError::limited(wait).marked(self as u8 + 1)
     }
 }
 
-/// All sources in their order, and their texts. The source of an error is a reference.
-static SOURCES: [(Source, &str); 6] = [
+/// All sources in their order, and their texts.
+const SOURCES: [(Source, &str); 6] = [
     (Source::Store, "decided by the server"),
     (
         Source::Coalesced,
@@ -71,9 +71,6 @@ impl fmt::Display for Source {
         f.write_str(SOURCES[*self as usize].1)
     }
 }
-
-/// A source is the [`source`](Error::source) of a denial.
-impl Error for Source {}
 
 /// What a rate limit took for a call.
 ///
