@@ -370,40 +370,31 @@ fn nanos(duration: Duration) -> u64 {
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind() {
-            ErrorKind::Closed => f.write_str("the throttle is closed"),
-            ErrorKind::Cancelled => f.write_str("cancelled while waiting"),
-            ErrorKind::TimedOut => match self.retry_after() {
-                Some(wait) => write!(f, "would have to wait {wait:?}, longer than the timeout"),
-                None => f.write_str("timed out while waiting"),
-            },
-            ErrorKind::QueueFull => match self.retry_after() {
-                Some(after) => {
-                    write!(
-                        f,
-                        "too many callers are waiting already, try again in {after:?}"
-                    )
-                }
-                None => f.write_str("too many callers are waiting already"),
-            },
-            ErrorKind::TooManyKeys => match self.retry_after() {
-                Some(after) => write!(f, "too many keys are in use, try again in {after:?}"),
-                None => f.write_str("too many keys are in use"),
-            },
-            ErrorKind::NoPermits => f.write_str("no permits are available"),
-            ErrorKind::RateLimited => match self.retry_after() {
-                Some(after) => write!(f, "over the rate, try again in {after:?}"),
-                None => f.write_str("over the rate"),
-            },
-            ErrorKind::ExceedsCapacity => match self.capacity() {
-                Some(capacity) => write!(f, "asked for more than the capacity of {capacity}"),
-                None => f.write_str("asked for more than the capacity"),
-            },
-            ErrorKind::Store => match self.source() {
-                Some(source) => write!(f, "the store failed: {source}"),
-                None => f.write_str("the store failed"),
-            },
-        }?;
+        let (after, again) = (self.retry_after(), ", try again in ");
+        let (text, before_after) = match self.kind() {
+            ErrorKind::Closed => ("the throttle is closed", ""),
+            ErrorKind::Cancelled => ("cancelled while waiting", ""),
+            ErrorKind::TimedOut if after.is_some() => {
+                ("the wait would be longer than the timeout", ": ")
+            }
+            ErrorKind::TimedOut => ("timed out while waiting", ""),
+            ErrorKind::QueueFull => ("too many callers are waiting already", again),
+            ErrorKind::TooManyKeys => ("too many keys are in use", again),
+            ErrorKind::NoPermits => ("no permits are available", ""),
+            ErrorKind::RateLimited => ("over the rate", again),
+            ErrorKind::ExceedsCapacity => ("asked for more than the capacity", ""),
+            ErrorKind::Store => ("the store failed", ""),
+        };
+        f.write_str(text)?;
+        if let Some(after) = after {
+            write!(f, "{before_after}{after:?}")?;
+        }
+        if let Some(capacity) = self.capacity() {
+            write!(f, " of {capacity}")?;
+        }
+        if let Some(source) = self.source() {
+            write!(f, ": {source}")?;
+        }
         match self.part() {
             Some(part) => write!(f, " (part {part})"),
             None => Ok(()),

@@ -150,33 +150,38 @@ impl Algorithm {
     /// let error = Algorithm::SubInterval { parts: 5 }.check(quota).unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "a period in 5 parts needs a count of 6 or more, but the quota has one of 5",
+    ///     "a period in parts needs a count that is larger than the number of parts, but the quota is 5/s",
     /// );
     /// ```
     pub const fn check(self, quota: Quota) -> Result<(), AlgorithmError> {
         let (count, burst) = (quota.count(), quota.max_burst());
-        let reason = match self {
+        let expected = match self {
             Self::Gcra => return Ok(()),
-            _ if quota.period_nanos() > LONGEST_PERIOD => Reason::Period {
-                period: quota.period_nanos(),
-            },
+            _ if quota.period_nanos() > LONGEST_PERIOD => {
+                "batches, windows and logs have a period of at most 2^58 ns"
+            }
             Self::TokenBucket => return Ok(()),
-            _ if burst != 1 && burst != count => Reason::Burst { burst, count },
-            Self::SlidingWindow if count > LARGEST_WINDOW => Reason::TooMany { count },
-            Self::SlidingLog if count > LONGEST_LOG => Reason::TooLong { count },
-            Self::SubInterval { parts: 0 } => Reason::NoParts,
+            _ if burst != 1 && burst != count => "a window or a log allows its whole count at once",
+            Self::SlidingWindow if count > LARGEST_WINDOW => {
+                "a sliding window has a count of at most 2^47"
+            }
+            Self::SlidingLog if count > LONGEST_LOG => "a log holds at most 2^28",
+            Self::SubInterval { parts: 0 } => NO_PARTS,
             Self::SubInterval { parts } if parts as u64 >= count => {
-                Reason::TooManyParts { parts, count }
+                "a period in parts needs a count that is larger than the number of parts"
             }
             _ => return Ok(()),
         };
-        Err(AlgorithmError { reason })
+        Err(AlgorithmError {
+            expected,
+            quota: Some(quota),
+        })
     }
 
     #[track_caller]
     pub(crate) const fn check_or_panic(self, quota: Quota) {
         if let Err(error) = self.check(quota) {
-            panic!("{}", error.summary());
+            panic!("{}", error.expected);
         }
     }
 
@@ -274,18 +279,21 @@ impl FromStr for Algorithm {
         }
         let parts = text.strip_prefix("sub-interval/");
         let digits = parts.filter(|parts| parts.bytes().all(|byte| byte.is_ascii_digit()));
-        match digits.and_then(|digits| digits.parse().ok()) {
-            Some(0) => Err(AlgorithmError {
-                reason: Reason::NoParts,
-            }),
-            Some(parts) => Ok(Self::SubInterval { parts }),
-            None if text == "leaky-bucket" => Err(AlgorithmError {
-                reason: Reason::LeakyBucket,
-            }),
-            None => Err(AlgorithmError {
-                reason: Reason::Unknown,
-            }),
-        }
+        let expected = match digits.and_then(|digits| digits.parse().ok()) {
+            Some(0) => NO_PARTS,
+            Some(parts) => return Ok(Self::SubInterval { parts }),
+            None if text == "leaky-bucket" => {
+                "a leaky bucket is a type of its own, LeakyBucket, not an algorithm"
+            }
+            None => {
+                "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, \
+                 sliding-log or sub-interval/ and a number"
+            }
+        };
+        Err(AlgorithmError {
+            expected,
+            quota: None,
+        })
     }
 }
 
@@ -305,64 +313,19 @@ impl FromStr for Algorithm {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlgorithmError {
-    reason: Reason,
+    expected: &'static str,
+    /// What was given instead, unless it was a text.
+    quota: Option<Quota>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reason {
-    Period { period: u64 },
-    Burst { burst: u64, count: u64 },
-    TooMany { count: u64 },
-    TooLong { count: u64 },
-    NoParts,
-    TooManyParts { parts: u32, count: u64 },
-    LeakyBucket,
-    Unknown,
-}
-
-impl AlgorithmError {
-    /// The reason without its numbers, which a constant cannot format.
-    const fn summary(self) -> &'static str {
-        match self.reason {
-            Reason::Period { .. } => "batches, windows and logs have a period of at most 2^58 ns",
-            Reason::Burst { .. } => "a window or a log allows its whole count at once",
-            Reason::TooMany { .. } => "a sliding window has a count of at most 2^47",
-            Reason::TooLong { .. } => "a log holds at most 2^28",
-            Reason::NoParts => "a period cannot be cut into 0 parts",
-            Reason::TooManyParts { .. } => "a period in parts needs a count of more",
-            Reason::LeakyBucket => {
-                "a leaky bucket is a type of its own, LeakyBucket, not an algorithm"
-            }
-            Reason::Unknown => {
-                "unknown algorithm, expected gcra, token-bucket, fixed-window, sliding-window, \
-                 sliding-log or sub-interval/ and a number"
-            }
-        }
-    }
-}
+const NO_PARTS: &str = "a period cannot be cut into 0 parts";
 
 impl fmt::Display for AlgorithmError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let summary = self.summary();
-        match self.reason {
-            Reason::Period { period } => {
-                write!(f, "{summary}, but the quota has one of {period} ns")
-            }
-            Reason::Burst { burst, count } => {
-                write!(
-                    f,
-                    "{summary}, {count}, but the quota has a burst of {burst}"
-                )
-            }
-            Reason::TooMany { count } | Reason::TooLong { count } => {
-                write!(f, "{summary}, but the quota has a count of {count}")
-            }
-            Reason::TooManyParts { parts, count } => write!(
-                f,
-                "a period in {parts} parts needs a count of {} or more, but the quota has one of {count}",
-                u64::from(parts) + 1,
-            ),
-            Reason::NoParts | Reason::LeakyBucket | Reason::Unknown => f.write_str(summary),
+        f.write_str(self.expected)?;
+        match self.quota {
+            Some(quota) => write!(f, ", but the quota is {quota}"),
+            None => Ok(()),
         }
     }
 }

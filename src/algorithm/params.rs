@@ -117,7 +117,9 @@ impl Params {
         } else if self.step == 0 {
             nanos + part(nanos, self.surplus)
         } else {
-            part(nanos.saturating_sub(self.start), self.surplus) * self.step
+            let steps = part(nanos.saturating_sub(self.start), self.surplus);
+            // It wraps only if they were read while they were changed, and then nobody uses it.
+            steps.wrapping_mul(self.step)
         }
     }
 

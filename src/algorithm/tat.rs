@@ -40,12 +40,16 @@ impl Tat {
     #[inline(always)]
     pub(crate) const fn take(self, params: &Params, now: u64, price: u64) -> Result<Self, u64> {
         let start = if self.0 > now { self.0 } else { now };
-        // No sum wraps: they are of less than 2^60, 2^59 and 2^59.
-        let end = start + price;
-        if end <= now + params.burst_tolerance {
+        // The sums are of less than 2^60, 2^59 and 2^59, and wrap only with parameters that were
+        // read while they were changed. Then the word has changed as well, and nobody uses them.
+        let (end, last) = (
+            start.wrapping_add(price),
+            now.wrapping_add(params.burst_tolerance),
+        );
+        if end <= last {
             Ok(Self(end))
         } else {
-            Err(end - params.burst_tolerance)
+            Err(end.wrapping_sub(params.burst_tolerance))
         }
     }
 

@@ -503,13 +503,16 @@ impl Shared {
     pub(super) fn due_of(&self, id: &WaiterId) -> Option<(Tick, Tick)> {
         let mut locked = self.lock_on_time();
         let cost = locked.waiters.cost_mut(id)?.cost;
-        let mut rule = locked.rule.clone();
+        // A copy of a log takes as much as the log, so none is made for the head.
+        let mut copy = None;
         for other in locked.waiters.before(id) {
             if !locked.is_impossible(other.cost) {
+                let rule = copy.get_or_insert_with(|| locked.rule.clone());
                 let due = rule.due(0, other.cost);
                 rule.grant(due, other.cost);
             }
         }
-        Some((rule.due(0, cost), locked.now))
+        let due = copy.as_ref().unwrap_or(&locked.rule).due(0, cost);
+        Some((due, locked.now))
     }
 }

@@ -78,7 +78,8 @@ impl Reservation {
     /// charged than was acquired ([`charge`](super::RateLimiter::charge),
     /// [`settle`](super::RateLimiter::settle)), the quota [changes](super::RateLimiter::set_quota),
     /// or, with [`MissedTickBehavior::Delay`](super::MissedTickBehavior::Delay), the timer is late.
-    /// Takes a number of steps that grows with the queue.
+    /// Takes one step for each waiter in front; and if there is one, and the limiter keeps a log, a
+    /// copy of the log.
     pub fn delay(&self) -> Duration {
         let due = self.entry.id().and_then(|id| self.shared.due_of(id));
         due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now))

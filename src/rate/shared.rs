@@ -236,7 +236,7 @@ impl Shared {
         match tat.take(&params, unit, price) {
             Ok(tat) => {
                 let charge = Charge::from(Receipt {
-                    ticket: tat.end() + self.params.refunded(),
+                    ticket: tat.end().wrapping_add(self.params.refunded()),
                     generation: self.params.generation(),
                     cost,
                     at: now,
@@ -248,7 +248,7 @@ impl Shared {
                 }
             }
             // Only by a charge beyond the burst; or the clock was set back.
-            Err(_) if tat.end() > unit + params.burst_tolerance => Decided::Locked,
+            Err(_) if tat.end() > unit.wrapping_add(params.burst_tolerance) => Decided::Locked,
             Err(due) => {
                 let due = self.params.tick_at(&params, due);
                 match self.state.is_still(seen) {

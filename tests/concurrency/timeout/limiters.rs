@@ -199,7 +199,7 @@ fn who_is_refused_at_once_is_told_how_long_it_would_have_been() {
     assert_eq!(refused.retry_after(), Some(2 * SECOND));
     assert_eq!(
         refused.to_string(),
-        "would have to wait 2s, longer than the timeout"
+        "the wait would be longer than the timeout: 2s"
     );
     // One that has waited knows nothing more.
     let mut waiter = Waiter::parked(limiter.acquire().timeout(3 * SECOND));

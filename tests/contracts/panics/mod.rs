@@ -186,7 +186,7 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     row("a period cannot be cut into 0 parts", || {
         by(Algorithm::SubInterval { parts: 0 }, ten)
     });
-    let few = "a period in parts needs a count of more";
+    let few = "a period in parts needs a count that is larger than the number of parts";
     row(few, || by(Algorithm::SubInterval { parts: 10 }, ten));
     let parts = Algorithm::SubInterval { parts: 9 };
     assert_eq!(panic_message(|| by(parts, ten)), None);
@@ -210,7 +210,7 @@ fn a_new_quota_that_does_not_fit_the_algorithm() {
         .algorithm(Algorithm::SlidingLog)
         .clock(Clock::manual());
     limiter.try_acquire().unwrap();
-    let message = "allows its whole count at once, 5, but the quota has a burst of 2";
+    let message = "allows its whole count at once, but the quota is 5/s burst 2";
     let quota = Quota::per_second(5).burst(2);
     row(message, || limiter.set_quota(quota));
     row(message, || {
