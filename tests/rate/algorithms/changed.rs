@@ -183,7 +183,7 @@ fn a_quota_is_changed_by_the_algorithm_that_is_in_use() {
 }
 
 #[test]
-#[should_panic(expected = "a burst of 3")]
+#[should_panic(expected = "20/s burst 3")]
 fn a_quota_that_does_not_fit_the_algorithm_in_use_is_refused() {
     let limiter = RateLimiter::new(Quota::per_second(10))
         .algorithm(Algorithm::SlidingLog)
