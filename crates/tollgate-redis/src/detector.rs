@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
-use crate::rate::{MOST, Rule};
-use crate::script::{Arguments, EachReply, LIMIT_SET};
+use crate::rate::{MOST, Reply, Rule};
+use crate::script::LIMIT_SET;
 use crate::slot::tag;
 use crate::store::Store;
 
@@ -274,19 +274,22 @@ impl Detector {
             .map(|(caller, _)| format!("{}:{caller}", self.key))
             .collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let arguments = Arguments::new("charge");
-        let arguments = recorded.iter().fold(arguments, |arguments, (_, n)| {
-            self.rule.arguments_of_set(arguments).number(*n)
+        let call = self.store.call(&LIMIT_SET, &keys, |command| {
+            command.arg("charge");
+            for (_, n) in recorded {
+                command.arg(self.rule.name()).arg(&self.rule.numbers());
+                command.arg(*n);
+            }
         });
-        let reply = EachReply::read(&self.store.call(&LIMIT_SET, &keys, &arguments).await?)?;
+        let replies = Reply::read_each(&call.await?)?;
         let now = Instant::now();
         let latest = now + Duration::from_secs(u32::MAX.into());
         let mut over = 0;
         self.change_blocked(|blocked| {
-            for ((caller, _), [wait, ..]) in recorded.iter().zip(&reply.each) {
-                if *wait > 0 {
+            for ((caller, _), Reply { wait, .. }) in recorded.iter().zip(&replies) {
+                if !wait.is_zero() {
                     over += 1;
-                    let time = self.penalty.max(Duration::from_micros(*wait));
+                    let time = self.penalty.max(*wait);
                     let until = now.checked_add(time).unwrap_or(latest);
                     let before = blocked.entry(caller.clone()).or_insert(until);
                     *before = until.max(*before);

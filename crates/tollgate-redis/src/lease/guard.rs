@@ -10,7 +10,7 @@
 //! 4. If the task is dropped, with its runtime, nothing renews any more, and the lease is lost.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -18,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::state::Shared;
 use crate::error::StoreError;
+use crate::sync::{Mutex, lock};
 
 /// The margin is one of so many parts of the ttl: timers are late, and clocks do not run alike.
 const MARGIN: u32 = 16;
@@ -85,14 +86,9 @@ impl Held {
         })
     }
 
-    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
-        // Nothing panics while it is held.
-        self.until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns whether it could be prolonged: not if it is over already.
     fn prolong(&self, later: Instant) -> bool {
-        let mut until = self.until();
+        let mut until = lock(&self.until);
         let is_held = until.is_some_and(|until| Instant::now() < until);
         if is_held {
             *until = Some(later);
@@ -144,7 +140,7 @@ impl Lease {
     /// lost lease stays lost.
     pub fn is_lost(&self) -> bool {
         let is_over = |until: Instant| Instant::now() >= until;
-        self.held.lost.is_cancelled() || self.held.until().is_some_and(is_over)
+        self.held.lost.is_cancelled() || lock(&self.held.until).is_some_and(is_over)
     }
 
     /// Returns how many permits the lease has.
@@ -213,11 +209,7 @@ async fn keep(
         return Ok(());
     }
     lost.disarm();
-    let released = shared.release(&lease).await;
-    if released.is_err() {
-        shared.release_later(lease, ttl);
-    }
-    released
+    shared.release_or_retry(lease, ttl).await
 }
 
 /// Ends when the lease is lost.

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, ErrorKind};
 
-use super::calls::{Granted, MOST};
+use super::calls::MOST;
 use super::guard::Lease;
 use super::keys::Keys;
 use crate::error::StoreError;
-use crate::queue::{self, Limit, Newcomer, Next, Waiter};
+use crate::queue::{self, Limit, Next, Wait, Waiter};
 
 /// What is chosen when a semaphore is made.
 #[derive(Clone, Copy, Debug)]
@@ -73,14 +73,6 @@ pub(super) struct Asked {
     pub(super) stays: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Batch {
-    /// Give back these tickets.
-    Leave(Vec<(String, u32)>),
-    /// Ask for the first waiters.
-    Ask(Vec<Asked>),
-}
-
 pub(super) type Shared = queue::Shared<Leases>;
 type State = queue::State<Leases>;
 
@@ -116,7 +108,6 @@ impl Limit for Leases {
     type Permit = Lease;
     type Request = Ticket;
     type State = LeaseState;
-    type Batch = Batch;
 
     fn key(&self) -> &str {
         self.keys.key()
@@ -134,12 +125,12 @@ impl Limit for Leases {
         }
     }
 
-    fn join(&self, state: &State, newcomer: Newcomer) -> Result<Ticket, AcquireError> {
+    fn join(&self, state: &State, caller: &Wait<Self>) -> Result<Ticket, AcquireError> {
         let has_ticket = |waiter: &Waiter<Ticket, Lease>| waiter.request.number > 0;
-        if newcomer.tries && state.queue.iter().any(has_ticket) {
+        if caller.tries && state.queue.iter().any(has_ticket) {
             return Err(AcquireError::new(ErrorKind::NoPermits));
         }
-        if !newcomer.tries && state.queue.len() >= self.options.max_waiters {
+        if !caller.tries && state.queue.len() >= self.options.max_waiters {
             return Err(AcquireError::new(ErrorKind::QueueFull));
         }
         Ok(Ticket {
@@ -155,10 +146,14 @@ impl Limit for Leases {
         }
     }
 
-    fn next(_: &Shared, state: &mut State) -> Next<Batch> {
+    fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
         let State { queue, own, .. } = state;
+        let this = Arc::clone(shared);
         if !own.leaving.is_empty() {
-            return Next::Run(Batch::Leave(std::mem::take(&mut own.leaving)));
+            let (tickets, ttl) = (std::mem::take(&mut own.leaving), shared.ticket_ttl());
+            return Next::Run(Box::pin(async move {
+                let _ = this.release_or_retry(tickets, ttl).await;
+            }));
         }
         if queue.is_empty() {
             own.again = None;
@@ -174,18 +169,7 @@ impl Limit for Leases {
         let is_early = |again: &Instant| Instant::now() < *again;
         match own.again.filter(is_early) {
             Some(again) if asked.iter().all(|one| one.ticket > 0) => Next::Sleep(again),
-            _ => Next::Run(Batch::Ask(asked)),
-        }
-    }
-
-    async fn run(shared: &Arc<Shared>, batch: Batch) {
-        match batch {
-            Batch::Ask(asked) => shared.ask_for_waiters(&asked).await,
-            Batch::Leave(tickets) => {
-                if shared.release(&tickets).await.is_err() {
-                    shared.release_later(tickets, shared.ticket_ttl());
-                }
-            }
+            _ => Next::Run(Box::pin(this.ask_for_waiters(asked))),
         }
     }
 
@@ -195,29 +179,35 @@ impl Limit for Leases {
 }
 
 impl Shared {
-    async fn ask_for_waiters(self: &Arc<Self>, asked: &[Asked]) {
+    async fn ask_for_waiters(self: Arc<Self>, asked: Vec<Asked>) {
         let rooms = self.state().own.rooms;
         let mut sent = Instant::now();
-        let mut answer = self.acquire(asked).await;
+        let mut answer = self.acquire(&asked).await;
         let mut perhaps = answer.as_ref().is_err_and(|it| it.is_perhaps_charged());
         if perhaps {
             sent = Instant::now();
-            answer = self.acquire(asked).await;
+            answer = self.acquire(&asked).await;
         }
         match answer {
-            Ok(granted) => self.admit(asked, &granted, sent, rooms),
+            Ok((grace, places)) => self.admit(&asked, grace, &places, sent, rooms),
             Err(error) => {
                 perhaps |= error.is_perhaps_charged() || error.is_half_done();
-                self.fail(asked, perhaps, error);
+                self.fail(&asked, perhaps, error);
             }
         }
     }
 
-    fn admit(self: &Arc<Self>, asked: &[Asked], granted: &Granted, sent: Instant, rooms: u64) {
-        let (now, grace) = (Instant::now(), granted.grace);
-        let places = asked.iter().zip(&granted.places);
-        let leases = places.map(|(one, place)| {
-            let [fencing, _] = *place;
+    fn admit(
+        self: &Arc<Self>,
+        asked: &[Asked],
+        grace: Duration,
+        places: &[[u64; 2]],
+        sent: Instant,
+        rooms: u64,
+    ) {
+        let now = Instant::now();
+        let leases = asked.iter().zip(places).map(|(one, [fencing, _])| {
+            let fencing = *fencing;
             (fencing > 0).then(|| Lease::new(self, one.id.clone(), one.n, fencing, sent))
         });
         // Without the lock: each lease has a task.
@@ -227,7 +217,7 @@ impl Shared {
             queue.answer(|index, waiter| {
                 // The waiters behind those were not asked for.
                 let lease = leases.get_mut(index)?;
-                waiter.request.number = granted.places[index][1];
+                waiter.request.number = places[index][1];
                 if let Some(lease) = lease.take() {
                     return Some(Ok(lease));
                 }

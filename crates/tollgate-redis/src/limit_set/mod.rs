@@ -8,13 +8,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Value;
 use tollgate::throttle::remaining_timeout;
-use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick, Waiting};
+use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
 pub use self::outcome::{Charges, Outcome};
 use crate::error::StoreError;
-use crate::rate::{MOST, Rule};
-use crate::script::{Arguments, EachReply, LIMIT_SET};
+use crate::rate::{MOST, Reply, Rule};
+use crate::script::LIMIT_SET;
 use crate::slot::tag;
 use crate::store::{Call, Store};
 
@@ -196,8 +197,8 @@ impl LimitSet {
     ///
     /// How the store failed.
     pub async fn peek(&self, n: u64) -> Result<Vec<Decision>, StoreError> {
-        let reply = EachReply::read(&self.call("peek", n).await?)?;
-        Ok(self.outcome(false, n, &reply)?.decisions)
+        let value = self.call("peek", |_| vec![n.min(MOST)]).await?;
+        Ok(self.outcome(false, n, &value)?.decisions)
     }
 
     /// Acquires one unit of each limit, and waits for them.
@@ -277,13 +278,13 @@ impl LimitSet {
     /// Charges all or none. What the caller is not there to take goes back.
     async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
         let this = self.clone();
-        let call = self.call("take", n).on_abandoned(move |value| {
-            let outcome = EachReply::read(&value).and_then(|reply| this.outcome(true, n, &reply));
+        let call = self.call("take", |_| vec![n]).on_abandoned(move |value| {
+            let outcome = this.outcome(true, n, &value);
             if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
                 this.rollback(charges);
             }
         });
-        self.outcome(true, n, &EachReply::read(&call.await?)?)
+        self.outcome(true, n, &call.await?)
     }
 
     /// Gives back what was charged, as far as it is not paid off, for each limit as exactly as
@@ -299,49 +300,46 @@ impl LimitSet {
     ///
     /// How the store failed: then it stays charged, and time pays it off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
-        let mut arguments = Arguments::new("give");
-        for (part, ticket) in self.parts.iter().zip(&charges.tickets) {
-            arguments = part.rule.arguments_of_set(arguments);
-            arguments = arguments.number(charges.cost).numbers(*ticket);
-        }
         let this = self.clone();
-        let give = async move { this.send(&arguments).await.map(drop) };
+        let give = async move {
+            let Charges { cost, tickets } = charges;
+            let arguments = |index| {
+                let [position, made] = tickets[index];
+                vec![cost, position, made]
+            };
+            this.call("give", arguments).await.map(drop)
+        };
         // A task without a result was dropped with its runtime.
         let given = self.store.runtime().spawn(give).await;
         given.unwrap_or(Err(StoreError::NoRuntime))
     }
 
-    fn call(&self, what: &'static str, n: u64) -> Call {
-        let arguments = self
-            .parts
-            .iter()
-            .fold(Arguments::new(what), |arguments, part| {
-                part.rule.arguments_of_set(arguments).number(n.min(MOST))
-            });
-        self.send(&arguments)
-    }
-
-    fn send(&self, arguments: &Arguments) -> Call {
+    /// Asks the server what to do, with these arguments for the limit at each index.
+    fn call(&self, what: &str, arguments: impl Fn(usize) -> Vec<u64>) -> Call {
         let keys: Vec<&str> = self.parts.iter().map(|part| part.key.as_str()).collect();
-        self.store.call(&LIMIT_SET, &keys, arguments)
+        self.store.call(&LIMIT_SET, &keys, |command| {
+            command.arg(what);
+            for (index, Part { rule, .. }) in self.parts.iter().enumerate() {
+                command.arg(rule.name()).arg(&rule.numbers());
+                command.arg(arguments(index));
+            }
+        })
     }
 
     /// What a reply says about a call that charges, or does not.
-    fn outcome(&self, charges: bool, n: u64, reply: &EachReply) -> Result<Outcome, StoreError> {
-        if reply.each.len() != self.parts.len() {
+    fn outcome(&self, charges: bool, n: u64, value: &Value) -> Result<Outcome, StoreError> {
+        let replies = Reply::read_each(value)?;
+        if replies.len() != self.parts.len() {
             return Err(StoreError::Script);
         }
-        let at = Tick::from_nanos(reply.now.saturating_mul(1000));
-        let decisions = self.parts.iter().zip(&reply.each);
-        let decisions = decisions.map(|(part, [wait, free, reset, ..])| {
-            let [wait, reset] = [*wait, *reset].map(Duration::from_micros);
-            Decision::from_parts(part.rule.burst, *free, wait, reset, at)
-        });
+        let decisions = self.parts.iter().zip(&replies);
+        let decisions = decisions.map(|(part, reply)| reply.decision(part.rule.burst));
+        let is_charged = charges && replies.iter().all(|reply| reply.done == 1);
         Ok(Outcome {
             decisions: decisions.collect(),
-            charges: (charges && reply.done == 1).then(|| Charges {
+            charges: is_charged.then(|| Charges {
                 cost: n,
-                tickets: reply.each.iter().map(|it| [it[3], it[4]]).collect(),
+                tickets: replies.iter().map(|it| [it.position, it.made]).collect(),
             }),
         })
     }

@@ -20,13 +20,12 @@ const AFTER_FALLBACK: Duration = Duration::from_millis(50);
 
 impl Shared {
     /// Asks for the first waiters, which have these costs.
-    pub(super) async fn ask_for_waiters(self: &Arc<Self>, rule: Rule, costs: &[u64]) {
+    pub(super) async fn ask_for_waiters(self: Arc<Self>, rule: Rule, costs: Vec<u64>) {
         let asked = Instant::now();
         let forgotten = self.state().own.forgotten;
         let runs = costs.chunk_by(|one, next| one == next);
         let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
-        let arguments = rule.arguments("take").numbers(runs);
-        let reply = match self.ask(&rule, arguments).await {
+        let reply = match self.ask(&rule, "take", &runs.collect::<Vec<_>>()).await {
             Ok(reply) => reply,
             Err(error) => return self.fail(&rule, costs.len(), error),
         };
@@ -52,17 +51,16 @@ impl Shared {
         if let Some(prefetch) = &self.limit.prefetch {
             self.state().own.batches.learn(prefetch, reply.free);
         }
-        let denied = denied.map(|denied| (denied, forgotten));
-        self.admit(&rule, charges, denied, source, costs.len());
+        self.admit(&rule, forgotten, charges, denied, source, costs.len());
     }
 
     /// Takes up to `n` tokens in advance.
-    pub(super) async fn prefetch(self: &Arc<Self>, rule: Rule, n: u64) {
+    pub(super) async fn prefetch(self: Arc<Self>, rule: Rule, n: u64) {
         let Some(prefetch) = &self.limit.prefetch else {
             return;
         };
         let asked = prefetch.now();
-        let answer = self.ask(&rule, rule.arguments("upto").number(n)).await;
+        let answer = self.ask(&rule, "upto", &[n]).await;
         self.change(|state| {
             let batches = &mut state.own.batches;
             match &answer {
@@ -81,13 +79,14 @@ impl Shared {
         }
     }
 
-    /// Admits the first waiters, and keeps what is known about the next one, with how often a denial
-    /// had been forgotten when it was asked for. It was asked for so many.
+    /// Admits the first waiters, and keeps what is known about the next one. It was asked for so many,
+    /// by that rule, when a denial had been forgotten so often.
     fn admit(
         self: &Arc<Self>,
         rule: &Rule,
+        forgotten: u64,
         charges: Vec<Charge>,
-        denied: Option<(Denied, u64)>,
+        denied: Option<Denied>,
         source: Source,
         asked: usize,
     ) {
@@ -97,8 +96,8 @@ impl Shared {
             let State { queue, own, .. } = state;
             queue.answer(|_, _| charges.next().map(Ok));
             // A denial by another rule, or from before something came back, says nothing.
-            let is_valid = |forgotten| own.rule == *rule && own.forgotten == forgotten;
-            own.denied = denied.and_then(|(denied, at)| is_valid(at).then_some(denied));
+            let is_valid = own.rule == *rule && own.forgotten == forgotten;
+            own.denied = denied.filter(|_| is_valid);
             let (options, now) = (&self.limit.options, Instant::now());
             own.refuse(queue, options, now, left, source);
         });
@@ -145,8 +144,8 @@ impl Shared {
                 }
             }
         }
-        let denied = denied.map(|denied| (denied, forgotten));
-        self.admit(rule, charges, denied, Source::Fallback, costs.len());
+        let source = Source::Fallback;
+        self.admit(rule, forgotten, charges, denied, source, costs.len());
     }
 
     /// Decides by the fallback, between `least` and `n`.

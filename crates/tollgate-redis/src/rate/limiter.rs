@@ -112,29 +112,23 @@ impl RateLimiter {
         &self.handle.0
     }
 
+    /// A limiter on the same store, with the same quota.
+    #[track_caller]
+    fn beside(&self, key: String, options: Options) -> Self {
+        Self::made(self.shared().store.clone(), key, self.quota(), options)
+    }
+
     #[track_caller]
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let shared = self.shared();
-        let mut options = shared.limit.options;
+        let mut options = self.shared().limit.options;
         change(&mut options);
-        Self::made(
-            shared.store.clone(),
-            shared.limit.key.clone(),
-            self.quota(),
-            options,
-        )
+        self.beside(self.key().to_owned(), options)
     }
 
     /// A limiter like this one, with this at the end of its key.
     pub(super) fn of_key(&self, key: &str) -> Self {
-        let shared = self.shared();
-        let key = format!("{}:{key}", shared.limit.key);
-        Self::made(
-            shared.store.clone(),
-            key,
-            self.quota(),
-            shared.limit.options,
-        )
+        let key = format!("{}:{key}", self.key());
+        self.beside(key, self.shared().limit.options)
     }
 
     /// Sets the algorithm, which is GCRA by default.
@@ -323,13 +317,9 @@ impl RateLimiter {
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         let shared = self.shared();
-        let Options {
-            algorithm,
-            fallback,
-            ..
-        } = shared.limit.options;
-        let rule = Rule::of(quota, algorithm);
-        let part = fallback.part(quota, algorithm);
+        let options = &shared.limit.options;
+        let rule = Rule::of(quota, options.algorithm);
+        let part = options.fallback.part(quota, options.algorithm);
         let local = {
             let state = &mut shared.state().own;
             if state.quota == quota {
@@ -364,15 +354,7 @@ impl RateLimiter {
 
     /// Closes the limiter in this process: every waiter and every later call gets `Closed`.
     pub fn close(&self) {
-        let shared = self.shared();
-        {
-            let mut state = shared.state();
-            state.closed = true;
-            if let Some(prefetch) = &shared.limit.prefetch {
-                prefetch.cache.set_closed(true);
-            }
-        }
-        shared.notify();
+        self.shared().close();
     }
 
     /// [Closes](Self::close) the limiter, and waits until nothing is on its way back to the server:

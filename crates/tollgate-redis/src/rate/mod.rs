@@ -24,5 +24,6 @@ pub use self::charge::{Charge, Source};
 pub use self::fallback::Fallback;
 pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
+pub(crate) use self::reply::Reply;
 pub use self::reservation::Reservation;
 pub(crate) use self::rule::{MOST, Rule};

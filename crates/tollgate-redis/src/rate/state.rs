@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota};
 
 use super::charge::{Charge, Source, Ticket};
@@ -13,8 +14,8 @@ use super::prefetch::{Batches, Prefetch};
 use super::reply::Reply;
 use super::rule::Rule;
 use crate::error::StoreError;
-use crate::queue::{self, Next, WaitQueue};
-use crate::script::Arguments;
+use crate::queue::{self, Next, Wait, WaitQueue};
+use crate::store::Call;
 
 /// How many waiters are asked for in a call.
 const MOST_ASKED: usize = 1024;
@@ -57,14 +58,6 @@ pub(super) type Shared = queue::Shared<Rate>;
 pub(super) type State = queue::State<Rate>;
 pub(super) type Queue = WaitQueue<(), Charge>;
 
-/// What a driver asks the server for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Batch {
-    /// The first waiters, which have these costs.
-    Waiters(Rule, Vec<u64>),
-    Prefetch(Rule, u64),
-}
-
 impl Rate {
     fn has_ended(&self, state: &State) -> bool {
         let abandoned = self.abandoned.load(std::sync::atomic::Ordering::Acquire);
@@ -95,14 +88,14 @@ impl Rate {
     }
 
     /// What to do about the tokens that are held when nobody waits.
-    fn keep(&self, prefetch: &Prefetch, state: &State) -> Next<Batch> {
-        if self.has_ended(state) {
+    fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &State) -> Next {
+        if shared.limit.has_ended(state) {
             return Next::End;
         }
         prefetch.cache.set_closed(false);
         let RateState { rule, batches, .. } = &state.own;
         if let Some(n) = batches.refill(prefetch) {
-            return Next::Run(Batch::Prefetch(*rule, n));
+            return Next::Run(Box::pin(Arc::clone(shared).prefetch(*rule, n)));
         }
         match batches.expires_in(prefetch) {
             Some(time) => Next::Sleep(Instant::now() + time),
@@ -115,7 +108,6 @@ impl queue::Limit for Rate {
     type Permit = Charge;
     type Request = ();
     type State = RateState;
-    type Batch = Batch;
 
     fn key(&self) -> &str {
         &self.key
@@ -139,26 +131,23 @@ impl queue::Limit for Rate {
         Some(prefetch.charge(cost, taken))
     }
 
-    fn join(&self, state: &State, newcomer: queue::Newcomer) -> Result<(), AcquireError> {
-        let (queue, now, options) = (&state.queue, newcomer.now, &self.options);
-        if let Some(wait) = state.own.wait(queue, newcomer.cost, now) {
-            if newcomer.tries {
+    fn join(&self, state: &State, caller: &Wait<Self>) -> Result<(), AcquireError> {
+        let (queue, now, options) = (&state.queue, Instant::now(), &self.options);
+        if let Some(wait) = state.own.wait(queue, caller.cost, now) {
+            if caller.tries {
                 return Err(Source::DeniedCache.limited(options.jittered(wait)));
             }
-            if newcomer.timeout.is_some_and(|timeout| wait > timeout) {
+            if remaining_timeout().is_some_and(|timeout| wait > timeout) {
                 return Err(AcquireError::would_take(wait));
             }
         }
-        if !newcomer.tries && state.own.is_full(queue, options.max_waiters, now) {
+        if !caller.tries && state.own.is_full(queue, options.max_waiters, now) {
             return Err(AcquireError::new(ErrorKind::QueueFull));
-        }
-        if let Some(prefetch) = &self.prefetch {
-            prefetch.cache.set_closed(true);
         }
         Ok(())
     }
 
-    fn next(shared: &Shared, state: &mut State) -> Next<Batch> {
+    fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
         let rate = &shared.limit;
         if let Some(prefetch) = &rate.prefetch {
             rate.serve(prefetch, state);
@@ -168,7 +157,7 @@ impl queue::Limit for Rate {
         own.refuse(queue, options, now, 0, Source::DeniedCache);
         if queue.is_empty() {
             let prefetch = rate.prefetch.as_ref();
-            return prefetch.map_or(Next::End, |prefetch| rate.keep(prefetch, state));
+            return prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
         }
         if let Some(again) = own.asks_again(queue, now) {
             return Next::Sleep(again);
@@ -180,16 +169,16 @@ impl queue::Limit for Rate {
             .fold(0, |sum: u64, cost| sum.saturating_add(*cost));
         let prefetch = rate.prefetch.as_ref();
         let refill = prefetch.and_then(|it| own.batches.refill_for(it, queued));
+        let this = Arc::clone(shared);
         Next::Run(match refill {
-            Some(n) => Batch::Prefetch(own.rule, n),
-            None => Batch::Waiters(own.rule, costs),
+            Some(n) => Box::pin(this.prefetch(own.rule, n)),
+            None => Box::pin(this.ask_for_waiters(own.rule, costs)),
         })
     }
 
-    async fn run(shared: &Arc<Shared>, batch: Batch) {
-        match batch {
-            Batch::Waiters(rule, costs) => shared.ask_for_waiters(rule, &costs).await,
-            Batch::Prefetch(rule, n) => shared.prefetch(rule, n).await,
+    fn stop_cached(&self) {
+        if let Some(prefetch) = &self.prefetch {
+            prefetch.cache.set_closed(true);
         }
     }
 
@@ -205,14 +194,21 @@ impl queue::Limit for Rate {
 }
 
 impl Shared {
-    /// Asks the server, for nobody in the queue.
-    pub(super) async fn ask(&self, rule: &Rule, arguments: Arguments) -> Result<Reply, StoreError> {
-        Reply::read(rule, &self.call(rule, &arguments).await?)
+    /// Asks the server what to do, with these arguments.
+    pub(super) async fn ask(
+        &self,
+        rule: &Rule,
+        what: &str,
+        arguments: &[u64],
+    ) -> Result<Reply, StoreError> {
+        Reply::read(rule, &self.call(rule, what, arguments).await?)
     }
 
-    pub(super) fn call(&self, rule: &Rule, arguments: &Arguments) -> crate::store::Call {
+    fn call(&self, rule: &Rule, what: &str, arguments: &[u64]) -> Call {
         let keys = [self.limit.key.as_str()];
-        self.store.call(rule.script(), &keys, arguments)
+        self.store.call(rule.script(), &keys, |command| {
+            command.arg(what).arg(&rule.numbers()).arg(arguments);
+        })
     }
 
     /// Charges one call alone, between `least` and `n`. Returns the charge, and how long until it is
@@ -220,7 +216,8 @@ impl Shared {
     pub(super) async fn charge_alone(
         self: &Arc<Self>,
         rule: Rule,
-        arguments: Arguments,
+        what: &str,
+        arguments: &[u64],
         n: u64,
         least: u64,
     ) -> Result<(Charge, Duration), AcquireError> {
@@ -230,12 +227,14 @@ impl Shared {
         };
         // A shutdown waits for the call, and for what goes back.
         let (this, token) = (Arc::clone(self), self.tasks.token());
-        let call = self.call(&rule, &arguments).on_abandoned(move |value| {
-            let reply = Reply::read(&rule, &value);
-            let abandoned = reply.ok().and_then(|reply| charge(&reply));
-            queue::Limit::give_back(&this, abandoned.into_iter().collect());
-            drop(token);
-        });
+        let call = self
+            .call(&rule, what, arguments)
+            .on_abandoned(move |value| {
+                let reply = Reply::read(&rule, &value);
+                let abandoned = reply.ok().and_then(|reply| charge(&reply));
+                queue::Limit::give_back(&this, abandoned.into_iter().collect());
+                drop(token);
+            });
         let reply = call.await.and_then(|value| Reply::read(&rule, &value));
         match reply {
             Ok(reply) => match charge(&reply) {
@@ -261,8 +260,7 @@ impl Shared {
                 position,
                 made,
             } => {
-                let arguments = rule.arguments("give").numbers([n, position, made]);
-                self.ask(&rule, arguments).await?;
+                self.ask(&rule, "give", &[n, position, made]).await?;
                 self.forget_denied();
             }
             Ticket::Cached(end) => {

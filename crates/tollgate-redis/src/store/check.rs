@@ -91,7 +91,11 @@ impl Store {
 
     /// Of no key.
     fn command(&self, command: Cmd) -> Call {
-        self.request(Request::Command(command), self.shared.link.whole())
+        let request = Request {
+            command,
+            script: None,
+        };
+        self.request(request, self.shared.link.whole())
     }
 
     /// What the server says to a command, or none if it does not let this client ask.

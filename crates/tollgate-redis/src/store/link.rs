@@ -8,8 +8,8 @@
 //!
 //! The lock is held for a moment only, never while a future waits.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -21,6 +21,7 @@ use super::call::{Progress, Stage};
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use crate::error::StoreError;
+use crate::sync::{Mutex, lock};
 
 /// How long connecting may take. It may take longer than the deadline of a call.
 pub(super) const CONNECTING: Duration = Duration::from_secs(2);
@@ -157,18 +158,13 @@ impl Link {
         !matches!(self.address, Address::Server(_))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The connection, once there is one.
     pub(super) async fn connection(
         self: &Arc<Self>,
         runtime: &Handle,
     ) -> Result<Connection, StoreError> {
         let mut outcome = {
-            let state = &mut *self.state();
+            let state = &mut *lock(&self.state);
             match &state.up {
                 Some(up) => return Ok(up.clone()),
                 None => self.connecting(state, runtime),
@@ -197,7 +193,7 @@ impl Link {
         runtime.spawn(async move {
             let outcome = link.connect_in_time().await;
             {
-                let state = &mut *link.state();
+                let state = &mut *lock(&link.state);
                 state.connecting = None;
                 if let Ok(connection) = &outcome {
                     state.up = Some(connection.clone());
@@ -247,7 +243,7 @@ impl Link {
     /// The connection is of no use any more.
     pub(super) fn lost(&self, connection: &Connection) {
         if !self.is_cluster() {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             state.up.take_if(|up| up.number == connection.number);
         }
     }
@@ -261,7 +257,7 @@ impl Link {
     /// A deadline passed for a call on the connection with that number. After `most` of them in a row
     /// another connection is made.
     pub(super) fn timed_out(self: &Arc<Self>, number: u64, most: u32, runtime: &Handle) {
-        let state = &mut *self.state();
+        let state = &mut *lock(&self.state);
         let is_up = state.up.as_ref().is_some_and(|up| up.number == number);
         if !is_up || 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) < most {
             return;

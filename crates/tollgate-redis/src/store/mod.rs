@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -32,7 +32,7 @@ pub use self::check::Warning;
 use self::link::{Address, Link};
 use crate::detach::{DetachOnDrop, is_inside};
 use crate::error::StoreError;
-use crate::script::{Arguments, Script};
+use crate::script::Script;
 
 /// A call on its way, within the deadline.
 ///
@@ -287,16 +287,18 @@ impl Store {
         sleep.await.map_err(|_| StoreError::NoRuntime)
     }
 
-    /// Calls a script, within the deadline.
+    /// Calls a script with the arguments that are added to the command, within the deadline.
     pub(crate) fn call(
         &self,
         script: &'static Script,
         keys: &[&str],
-        arguments: &Arguments,
+        arguments: impl FnOnce(&mut Cmd),
     ) -> Call {
         let part = keys.first().map_or(0, |key| self.shared.link.part(key));
-        let by_digest = script.by_digest(keys, arguments);
-        self.request(Request::Script { script, by_digest }, part)
+        let mut command = script.by_digest(keys);
+        arguments(&mut command);
+        let script = Some(script);
+        self.request(Request { command, script }, part)
     }
 
     /// Makes a request to a part, within the deadline.
