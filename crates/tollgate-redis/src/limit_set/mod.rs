@@ -14,7 +14,7 @@ use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
 pub use self::outcome::{Charges, Outcome};
 use crate::error::StoreError;
-use crate::rate::{MOST, Reply, Rule};
+use crate::rate::{MOST, Reply, Rule, jittered};
 use crate::script::LIMIT_SET;
 use crate::slot::tag;
 use crate::store::{Call, Store};
@@ -343,11 +343,6 @@ impl LimitSet {
             }),
         })
     }
-}
-
-/// A wait that is longer by up to `max`.
-fn jittered(wait: Duration, max: Duration) -> Duration {
-    wait.saturating_add(max.mul_f64(fastrand::f64()))
 }
 
 impl Throttle for LimitSet {

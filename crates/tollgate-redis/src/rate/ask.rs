@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tollgate::AcquireError;
 
 use super::charge::{Charge, Source, Ticket};
-use super::denied::Denied;
+use super::denied::{Denied, jittered};
 use super::fallback::{Fallback, applies};
 use super::rule::Rule;
 use super::state::{Options, Shared, State};
@@ -176,7 +176,7 @@ impl Shared {
 
     /// Later by up to the jitter, so that a fleet does not ask all at once.
     pub(super) fn jittered(&self, time: Instant) -> Instant {
-        let later = self.limit.options.jittered(Duration::ZERO);
+        let later = jittered(Duration::ZERO, self.limit.options.jitter);
         time.checked_add(later).unwrap_or(time)
     }
 }

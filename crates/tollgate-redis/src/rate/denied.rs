@@ -26,11 +26,9 @@ pub(super) struct Denied {
     pub(super) again: Instant,
 }
 
-impl Options {
-    /// A wait that is longer by up to the jitter.
-    pub(super) fn jittered(&self, wait: Duration) -> Duration {
-        wait.saturating_add(self.jitter.mul_f64(fastrand::f64()))
-    }
+/// A wait that is longer by up to `max`.
+pub(crate) fn jittered(wait: Duration, max: Duration) -> Duration {
+    wait.saturating_add(max.mul_f64(fastrand::f64()))
 }
 
 impl RateState {
@@ -100,7 +98,7 @@ impl RateState {
                 } else {
                     Source::DeniedCache
                 };
-                source.limited(options.jittered(wait))
+                source.limited(jittered(wait, options.jitter))
             } else if !waiter.deadline.is_none_or(fits) {
                 AcquireError::would_take(wait)
             } else if waiting >= options.max_waiters {

@@ -1,7 +1,7 @@
 //! [`RateLimiter`]: how a rate limit on a server is made and changed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate::{Algorithm, Oversize, Quota};
@@ -57,7 +57,7 @@ struct Handle(Arc<Shared>);
 impl Drop for Handle {
     fn drop(&mut self) {
         // Prefetched tokens go back.
-        self.0.limit.abandoned.store(true, Ordering::Release);
+        self.0.state().own.is_abandoned = true;
         self.0.notify();
     }
 }
@@ -93,9 +93,9 @@ impl RateLimiter {
             key,
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
-            abandoned: AtomicBool::new(false),
         };
         let state = RateState {
+            is_abandoned: false,
             quota,
             rule,
             denied: None,

@@ -21,6 +21,7 @@ mod verbs;
 
 pub use self::acquire::Acquire;
 pub use self::charge::{Charge, Source};
+pub(crate) use self::denied::jittered;
 pub use self::fallback::Fallback;
 pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;

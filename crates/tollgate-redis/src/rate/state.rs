@@ -1,14 +1,13 @@
 //! What the handles of a rate limit share, and how a rate limit uses its [queue](crate::queue).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota};
 
 use super::charge::{Charge, Source, Ticket};
-use super::denied::Denied;
+use super::denied::{Denied, jittered};
 use super::fallback::Fallback;
 use super::prefetch::{Batches, Prefetch};
 use super::reply::Reply;
@@ -39,11 +38,11 @@ pub(super) struct Rate {
     pub(super) key: String,
     pub(super) options: Options,
     pub(super) prefetch: Option<Prefetch>,
-    /// Nobody has the limiter any more.
-    pub(super) abandoned: AtomicBool,
 }
 
 pub(super) struct RateState {
+    /// Nobody has the limiter any more.
+    pub(super) is_abandoned: bool,
     pub(super) quota: Quota,
     pub(super) rule: Rule,
     pub(super) denied: Option<Denied>,
@@ -59,14 +58,13 @@ pub(super) type State = queue::State<Rate>;
 pub(super) type Queue = WaitQueue<(), Charge>;
 
 impl Rate {
-    fn has_ended(&self, state: &State) -> bool {
-        let abandoned = self.abandoned.load(std::sync::atomic::Ordering::Acquire);
-        state.closed || abandoned && state.queue.is_empty()
+    fn has_ended(state: &State) -> bool {
+        state.closed || state.own.is_abandoned && state.queue.is_empty()
     }
 
     /// Takes out expired tokens, and admits waiters by the others.
-    fn serve(&self, prefetch: &Prefetch, state: &mut State) {
-        let has_ended = self.has_ended(state);
+    fn serve(prefetch: &Prefetch, state: &mut State) {
+        let has_ended = Self::has_ended(state);
         let State {
             queue,
             own: RateState { batches, .. },
@@ -74,13 +72,10 @@ impl Rate {
             ..
         } = state;
         abandoned.extend(batches.take_expired(prefetch, has_ended));
-        let mut is_served = true;
+        let (cache, mut is_served) = (&prefetch.cache, true);
         queue.answer(|_, waiter| {
-            let now = prefetch.now().as_nanos();
-            let taken = match is_served {
-                true => prefetch.cache.take_queued(waiter.cost, now),
-                false => None,
-            };
+            let take = || cache.take_queued(waiter.cost, prefetch.now().as_nanos());
+            let taken = is_served.then(take).flatten();
             is_served = taken.is_some();
             Some(Ok(prefetch.charge(waiter.cost, taken?)))
         });
@@ -89,7 +84,7 @@ impl Rate {
 
     /// What to do about the tokens that are held when nobody waits.
     fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &State) -> Next {
-        if shared.limit.has_ended(state) {
+        if Self::has_ended(state) {
             return Next::End;
         }
         prefetch.cache.set_closed(false);
@@ -135,7 +130,7 @@ impl queue::Limit for Rate {
         let (queue, now, options) = (&state.queue, Instant::now(), &self.options);
         if let Some(wait) = state.own.wait(queue, caller.cost, now) {
             if caller.tries {
-                return Err(Source::DeniedCache.limited(options.jittered(wait)));
+                return Err(Source::DeniedCache.limited(jittered(wait, options.jitter)));
             }
             if remaining_timeout().is_some_and(|timeout| wait > timeout) {
                 return Err(AcquireError::would_take(wait));
@@ -150,7 +145,7 @@ impl queue::Limit for Rate {
     fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
         let rate = &shared.limit;
         if let Some(prefetch) = &rate.prefetch {
-            rate.serve(prefetch, state);
+            Self::serve(prefetch, state);
         }
         let (now, options) = (Instant::now(), &rate.options);
         let State { queue, own, .. } = state;
@@ -164,9 +159,7 @@ impl queue::Limit for Rate {
         }
         let most = if options.coalesce { MOST_ASKED } else { 1 };
         let costs: Vec<u64> = queue.costs().take(most).collect();
-        let queued = costs
-            .iter()
-            .fold(0, |sum: u64, cost| sum.saturating_add(*cost));
+        let queued = costs.iter().copied().fold(0, u64::saturating_add);
         let prefetch = rate.prefetch.as_ref();
         let refill = prefetch.and_then(|it| own.batches.refill_for(it, queued));
         let this = Arc::clone(shared);
@@ -235,16 +228,17 @@ impl Shared {
                 queue::Limit::give_back(&this, abandoned.into_iter().collect());
                 drop(token);
             });
-        let reply = call.await.and_then(|value| Reply::read(&rule, &value));
-        match reply {
+        let limited =
+            |source: Source, wait| source.limited(jittered(wait, self.limit.options.jitter));
+        match call.await.and_then(|value| Reply::read(&rule, &value)) {
             Ok(reply) => match charge(&reply) {
                 Some(charge) => Ok((charge, reply.wait)),
-                None => Err(Source::Store.limited(self.limit.options.jittered(reply.wait))),
+                None => Err(limited(Source::Store, reply.wait)),
             },
             Err(error) => match self.fall_back(n, least, error) {
                 Ok(charge) => Ok((charge, Duration::ZERO)),
                 Err(refused) => Err(match refused.retry_after() {
-                    Some(wait) => Source::Fallback.limited(self.limit.options.jittered(wait)),
+                    Some(wait) => limited(Source::Fallback, wait),
                     None => refused,
                 }),
             },

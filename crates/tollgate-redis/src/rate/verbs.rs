@@ -7,6 +7,7 @@ use tollgate::{AcquireError, Decision, ErrorKind, Oversize, Throttle, Waiting};
 
 use super::acquire::Acquire;
 use super::charge::{Charge, Source};
+use super::denied::jittered;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
 use super::rule::{MOST, Rule};
@@ -122,7 +123,7 @@ impl RateLimiter {
                 return Ok(Charge::open(0, Source::Nobody));
             }
             if let Some(wait) = state.own.wait(&state.queue, 1, Instant::now()) {
-                let wait = shared.limit.options.jittered(wait);
+                let wait = jittered(wait, shared.limit.options.jitter);
                 return Err(Source::DeniedCache.limited(wait));
             }
             if !state.queue.is_empty() {

@@ -9,7 +9,7 @@
 //! The lock is held for a moment only, never while a future waits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -21,6 +21,7 @@ use super::call::{Progress, Stage};
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use crate::error::StoreError;
+use crate::slot::slot;
 use crate::sync::{Mutex, lock};
 
 /// How long connecting may take. It may take longer than the deadline of a call.
@@ -48,13 +49,6 @@ impl Address {
         let info = info.set_tcp_settings(settings());
         let client = Client::open(info).map_err(|_| StoreError::Misconfigured)?;
         Ok(Self::Server(Box::new(client)))
-    }
-
-    #[cfg(feature = "cluster")]
-    pub(super) fn cluster<'a>(
-        addresses: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, StoreError> {
-        Ok(Self::Cluster(Box::new(Cluster::new(addresses)?)))
     }
 }
 
@@ -114,6 +108,10 @@ struct State {
     up: Option<Connection>,
     /// Hears of the connection that is being made.
     connecting: Option<watch::Receiver<Outcome>>,
+    /// Of the newest connection.
+    number: u64,
+    /// How often in a row connecting took too long.
+    slow: u32,
 }
 
 pub(super) struct Link {
@@ -121,9 +119,6 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// Deadlines that passed in a row.
     timeouts: AtomicU32,
-    number: AtomicU64,
-    /// How often in a row connecting took too long.
-    slow: AtomicU32,
 }
 
 impl Link {
@@ -132,8 +127,6 @@ impl Link {
             address,
             state: Mutex::default(),
             timeouts: AtomicU32::new(0),
-            number: AtomicU64::new(0),
-            slow: AtomicU32::new(0),
         }
     }
 
@@ -144,14 +137,7 @@ impl Link {
 
     /// The part of the store that has a key. It may fail while the others do not.
     pub(super) fn part(&self, key: &str) -> u16 {
-        match &self.address {
-            Address::Server(_) => {
-                let _ = key;
-                0
-            }
-            #[cfg(feature = "cluster")]
-            Address::Cluster(_) => crate::slot::slot(key),
-        }
+        if self.is_cluster() { slot(key) } else { 0 }
     }
 
     pub(super) fn is_cluster(&self) -> bool {
@@ -205,18 +191,18 @@ impl Link {
     }
 
     async fn connect_in_time(&self) -> Result<Connection, StoreError> {
-        let slow = self.slow.load(Ordering::Relaxed).min(8);
-        let time = match &self.address {
-            Address::Server(_) => CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow)),
-            #[cfg(feature = "cluster")]
-            Address::Cluster(_) => CONNECTING,
+        let slow = lock(&self.state).slow.min(8);
+        let time = if self.is_cluster() {
+            CONNECTING
+        } else {
+            CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow))
         };
         let outcome = tokio::time::timeout(time, self.connect()).await;
         self.answered();
         match &outcome {
-            Ok(Ok(_)) => self.slow.store(0, Ordering::Relaxed),
+            Ok(Ok(_)) => lock(&self.state).slow = 0,
             Ok(Err(_)) => {}
-            Err(_) => drop(self.slow.fetch_add(1, Ordering::Relaxed)),
+            Err(_) => lock(&self.state).slow = slow + 1,
         }
         outcome.unwrap_or(Err(StoreError::Unavailable))
     }
@@ -227,17 +213,17 @@ impl Link {
             #[cfg(feature = "cluster")]
             Address::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
         };
-        let number = 1 + self.number.fetch_add(1, Ordering::Relaxed);
-        match wire {
-            Ok(wire) => Ok(Connection { wire, number }),
-            Err(error) => Err(match StoreError::of(&error) {
-                // Nothing was sent yet.
-                StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
-                    StoreError::Unavailable
-                }
-                other => other,
-            }),
-        }
+        let wire = wire.map_err(|error| match StoreError::of(&error) {
+            // Nothing was sent yet.
+            StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
+                StoreError::Unavailable
+            }
+            other => other,
+        })?;
+        let state = &mut *lock(&self.state);
+        state.number += 1;
+        let number = state.number;
+        Ok(Connection { wire, number })
     }
 
     /// The connection is of no use any more.

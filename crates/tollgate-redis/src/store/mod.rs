@@ -30,6 +30,8 @@ use self::breaker::Breaker;
 use self::call::{Progress, Request, Stage};
 pub use self::check::Warning;
 use self::link::{Address, Link};
+#[cfg(feature = "cluster")]
+use self::nodes::Cluster;
 use crate::detach::{DetachOnDrop, is_inside};
 use crate::error::StoreError;
 use crate::script::Script;
@@ -167,7 +169,8 @@ impl Store {
     #[cfg(feature = "cluster")]
     #[track_caller]
     pub fn cluster<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Result<Self, StoreError> {
-        Ok(Self::to(Address::cluster(addresses)?))
+        let cluster = Cluster::new(addresses)?;
+        Ok(Self::to(Address::Cluster(Box::new(cluster))))
     }
 
     #[track_caller]
