@@ -1,6 +1,6 @@
 //! Futures that are dropped while the server is asked.
 
-use tollgate_redis::{Detector, LimitSet, Source};
+use tollgate_redis::{LimitSet, RateLimiter, Source};
 
 use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
 use crate::support::on_server;
@@ -95,26 +95,25 @@ fn acquire_dropped_before_the_deadline_counts_for_the_breaker() {
 }
 
 #[test]
-fn acquire_dropped_before_it_is_sent_is_not_sent() {
+fn charge_dropped_before_it_is_sent_is_not_sent() {
     on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let store = proxy.store().deadline(PATIENT);
-        let detector = Detector::new(&store, "abuse", slow(10));
-        detector.record_many("mallory", 11);
+        let [mallory, alice] =
+            ["mallory", "alice"].map(|key| RateLimiter::new(&store, key, slow(10)));
         // It waits for the connection, which is made when it is gone.
         proxy.set(Mode::BlackHole);
         {
-            let mut pass = std::pin::pin!(detector.pass());
-            assert!(waits(&mut pass).await);
+            let mut call = std::pin::pin!(mallory.charge(11));
+            assert!(waits(&mut call).await);
         }
         proxy.set(Mode::Pass);
-        detector.record("alice");
-        assert_eq!(detector.pass().await, Ok(0));
+        alice.charge(1).await.unwrap();
         let keys: Vec<String> = redis::cmd("KEYS")
             .arg("*")
             .query(&mut server.connection())
             .unwrap();
-        assert_eq!(keys, ["{abuse}:alice"]);
+        assert_eq!(keys, ["alice"]);
     });
 }
 
