@@ -89,7 +89,7 @@ impl Shared {
             return;
         }
         let (this, expiry) = (Arc::clone(self), Instant::now() + ttl);
-        self.store.spawn(async move {
+        self.store.runtime().spawn(async move {
             while let Err(error) = this.release(&all).await {
                 let now = Instant::now();
                 let is_hopeless = error == StoreError::NoRuntime || error.is_half_done();

@@ -63,6 +63,7 @@ pub struct Lease {
 }
 
 /// What a lease and its task share.
+#[derive(Default)]
 struct Held {
     id: String,
     count: u32,
@@ -75,17 +76,6 @@ struct Held {
 }
 
 impl Held {
-    fn new(id: String, count: u32, fencing: u64, until: Option<Instant>) -> Arc<Self> {
-        Arc::new(Self {
-            id,
-            count,
-            fencing,
-            lost: CancellationToken::new(),
-            released: CancellationToken::new(),
-            until: Mutex::new(until),
-        })
-    }
-
     /// Returns whether it could be prolonged: not if it is over already.
     fn prolong(&self, later: Instant) -> bool {
         let mut until = lock(&self.until);
@@ -100,8 +90,10 @@ impl Held {
 impl Lease {
     /// A lease of no permits.
     pub(super) fn empty() -> Self {
-        let held = Held::new(String::new(), 0, 0, None);
-        Self { held, task: None }
+        Self {
+            held: Arc::default(),
+            task: None,
+        }
     }
 
     /// A lease that was granted by a call that was sent then.
@@ -113,7 +105,13 @@ impl Lease {
         sent: Instant,
     ) -> Self {
         let until = sent + held_for(shared.limit.options.ttl);
-        let held = Held::new(id, count, fencing, Some(until));
+        let held = Arc::new(Held {
+            id,
+            count,
+            fencing,
+            until: Mutex::new(Some(until)),
+            ..Held::default()
+        });
         let lost = held.lost.clone().drop_guard();
         let task = keep(Arc::clone(shared), Arc::clone(&held), sent, lost);
         let task = Some(shared.store.runtime().spawn(task));

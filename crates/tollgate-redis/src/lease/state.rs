@@ -46,14 +46,15 @@ pub(super) struct Leases {
     pub(super) options: Options,
 }
 
+#[derive(Default)]
 pub(super) struct LeaseState {
     pub(super) permits: usize,
     /// Tickets of waiters who have left.
-    leaving: Vec<(String, u32)>,
+    pub(super) leaving: Vec<(String, u32)>,
     /// When to ask again for waiters who have a ticket.
-    again: Option<Instant>,
+    pub(super) again: Option<Instant>,
     /// How often there may have come to be room.
-    rooms: u64,
+    pub(super) rooms: u64,
 }
 
 /// What a waiter has on the server.
@@ -77,15 +78,6 @@ pub(super) type Shared = queue::Shared<Leases>;
 type State = queue::State<Leases>;
 
 impl LeaseState {
-    pub(super) fn new(permits: usize) -> Self {
-        Self {
-            permits,
-            leaving: Vec::new(),
-            again: None,
-            rooms: 0,
-        }
-    }
-
     /// As many as a script can count.
     pub(super) fn permits(&self) -> u64 {
         (self.permits as u64).min(MOST)
@@ -284,7 +276,7 @@ mod tests {
     #[test]
     fn ask_again_after_room_came_while_the_server_was_asked_is_at_once() {
         let again = Instant::now();
-        let mut state = LeaseState::new(1);
+        let mut state = LeaseState::default();
         let rooms = state.rooms;
         state.on_room();
         state.ask_again(again, rooms);

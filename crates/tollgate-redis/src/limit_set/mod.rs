@@ -356,7 +356,7 @@ impl Throttle for LimitSet {
 
     fn rollback(&self, charges: Charges) {
         let this = self.clone();
-        self.store.spawn(async move {
+        self.store.runtime().spawn(async move {
             // If that fails, it stays charged, and time pays it off.
             let _ = this.refund(charges).await;
         });

@@ -11,6 +11,7 @@ use std::sync::{Arc, MutexGuard};
 use tollgate::{AcquireError, ErrorKind};
 
 use super::shared::{Limit, Next, Running, Shared, State};
+use crate::detach::is_inside;
 use crate::error::StoreError;
 
 struct Driver<L: Limit> {
@@ -37,7 +38,7 @@ impl<L: Limit> Shared<L> {
             is_done: false,
         };
         let driver: Running = Box::pin(driver.run());
-        let put = if in_place && self.store.is_inside() {
+        let put = if in_place && is_inside(self.store.runtime()) {
             self.slot.put(driver)
         } else {
             Err(driver)

@@ -18,6 +18,7 @@ use tollgate::AcquireError;
 use super::driver_slot::DriverSlot;
 use super::wait::Wait;
 use super::wait_queue::{WaitQueue, Waiter};
+use crate::detach::is_inside;
 use crate::store::Store;
 use crate::sync::lock;
 
@@ -152,7 +153,7 @@ impl<L: Limit> Shared<L> {
 
     /// Polls the driver with that number. Returns whether it stays in its slot.
     pub(super) fn poll_driver(&self, number: u64, context: &mut Context<'_>) -> bool {
-        if !self.store.is_inside() {
+        if !is_inside(self.store.runtime()) {
             self.hand_over(Some(number));
             return false;
         }

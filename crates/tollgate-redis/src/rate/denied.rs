@@ -31,6 +31,13 @@ pub(crate) fn jittered(wait: Duration, max: Duration) -> Duration {
     wait.saturating_add(max.mul_f64(fastrand::f64()))
 }
 
+impl Options {
+    /// A denial by this source. The wait in it is longer by up to the jitter.
+    pub(super) fn denial(&self, source: Source, wait: Duration) -> AcquireError {
+        source.limited(jittered(wait, self.jitter))
+    }
+}
+
 impl RateState {
     fn denied_at(&self, now: Instant) -> Option<Denied> {
         self.denied.filter(|denied| denied.believed > now)
@@ -98,7 +105,7 @@ impl RateState {
                 } else {
                     Source::DeniedCache
                 };
-                source.limited(jittered(wait, options.jitter))
+                options.denial(source, wait)
             } else if !waiter.deadline.is_none_or(fits) {
                 AcquireError::would_take(wait)
             } else if waiting >= options.max_waiters {

@@ -7,7 +7,7 @@ use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota};
 
 use super::charge::{Charge, Source, Ticket};
-use super::denied::{Denied, jittered};
+use super::denied::Denied;
 use super::fallback::Fallback;
 use super::prefetch::{Batches, Prefetch};
 use super::reply::Reply;
@@ -130,7 +130,7 @@ impl queue::Limit for Rate {
         let (queue, now, options) = (&state.queue, Instant::now(), &self.options);
         if let Some(wait) = state.own.wait(queue, caller.cost, now) {
             if caller.tries {
-                return Err(Source::DeniedCache.limited(jittered(wait, options.jitter)));
+                return Err(options.denial(Source::DeniedCache, wait));
             }
             if remaining_timeout().is_some_and(|timeout| wait > timeout) {
                 return Err(AcquireError::would_take(wait));
@@ -228,17 +228,16 @@ impl Shared {
                 queue::Limit::give_back(&this, abandoned.into_iter().collect());
                 drop(token);
             });
-        let limited =
-            |source: Source, wait| source.limited(jittered(wait, self.limit.options.jitter));
+        let options = &self.limit.options;
         match call.await.and_then(|value| Reply::read(&rule, &value)) {
             Ok(reply) => match charge(&reply) {
                 Some(charge) => Ok((charge, reply.wait)),
-                None => Err(limited(Source::Store, reply.wait)),
+                None => Err(options.denial(Source::Store, reply.wait)),
             },
             Err(error) => match self.fall_back(n, least, error) {
                 Ok(charge) => Ok((charge, Duration::ZERO)),
                 Err(refused) => Err(match refused.retry_after() {
-                    Some(wait) => limited(Source::Fallback, wait),
+                    Some(wait) => options.denial(Source::Fallback, wait),
                     None => refused,
                 }),
             },

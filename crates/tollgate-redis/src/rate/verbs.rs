@@ -7,7 +7,6 @@ use tollgate::{AcquireError, Decision, ErrorKind, Oversize, Throttle, Waiting};
 
 use super::acquire::Acquire;
 use super::charge::{Charge, Source};
-use super::denied::jittered;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
 use super::rule::{MOST, Rule};
@@ -123,8 +122,7 @@ impl RateLimiter {
                 return Ok(Charge::open(0, Source::Nobody));
             }
             if let Some(wait) = state.own.wait(&state.queue, 1, Instant::now()) {
-                let wait = jittered(wait, shared.limit.options.jitter);
-                return Err(Source::DeniedCache.limited(wait));
+                return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
             if !state.queue.is_empty() {
                 return Err(Source::DeniedCache.limited(Duration::ZERO));

@@ -17,7 +17,6 @@ mod link;
 mod nodes;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -32,7 +31,7 @@ pub use self::check::Warning;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
-use crate::detach::{DetachOnDrop, is_inside};
+use crate::detach::DetachOnDrop;
 use crate::error::StoreError;
 use crate::script::Script;
 
@@ -272,15 +271,6 @@ impl Store {
 
     pub(crate) fn runtime(&self) -> &Handle {
         &self.shared.runtime
-    }
-
-    /// Whether the caller is inside the runtime of the connection.
-    pub(crate) fn is_inside(&self) -> bool {
-        is_inside(&self.shared.runtime)
-    }
-
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        drop(self.shared.runtime.spawn(task));
     }
 
     /// Sleeps on the runtime, wherever this is polled.
