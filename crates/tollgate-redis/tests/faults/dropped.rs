@@ -3,13 +3,13 @@
 use tollgate_redis::{LimitSet, RateLimiter, Source};
 
 use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
-use crate::support::on_server;
 use crate::support::proxy::{Mode, Proxy};
+use crate::support::{ask, on_server};
 
 #[test]
 fn acquire_dropped_in_flight_gives_back_its_charge() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = limiter(&store, 10).await;
         let calls = store.calls();
         drop(begin(server, &store, limiter.acquire_many(4)).await);
@@ -24,7 +24,7 @@ fn acquire_dropped_in_flight_gives_back_its_charge() {
 #[test]
 fn acquire_dropped_by_the_first_of_a_request_serves_the_others() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = limiter(&store, 10).await;
         let leader = begin(server, &store, limiter.acquire_many(5)).await;
         let mut followers: Vec<_> = (0..3).map(|_| limiter.acquire()).collect();
@@ -45,7 +45,7 @@ fn acquire_dropped_by_the_first_of_a_request_serves_the_others() {
 #[test]
 fn acquire_dropped_by_another_of_a_request_gives_back_and_serves_the_others() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = limiter(&store, 10).await;
         let leader = begin(server, &store, limiter.acquire()).await;
         let mut followers: Vec<_> = (1..=3).map(|cost| limiter.acquire_many(cost)).collect();
@@ -109,18 +109,14 @@ fn charge_dropped_before_it_is_sent_is_not_sent() {
         }
         proxy.set(Mode::Pass);
         alice.charge(1).await.unwrap();
-        let keys: Vec<String> = redis::cmd("KEYS")
-            .arg("*")
-            .query(&mut server.connection())
-            .unwrap();
-        assert_eq!(keys, ["alice"]);
+        assert_eq!(ask::<Vec<String>>(server, &["KEYS", "*"]), ["alice"]);
     });
 }
 
 #[test]
 fn limit_set_acquire_dropped_in_flight_gives_back_its_charges() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limits = LimitSet::new(&store)
             .limit("a", slow(10))
             .limit("b", slow(10));

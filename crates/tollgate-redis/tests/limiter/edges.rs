@@ -1,23 +1,14 @@
 //! Numbers and keys that are no good.
 
-use crate::support::{on_server, slow};
+use crate::support::{ALGORITHMS, on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{LimitSet, RateLimiter, StoreError};
-
-const ALL: [Algorithm; 6] = [
-    Algorithm::Gcra,
-    Algorithm::TokenBucket,
-    Algorithm::FixedWindow,
-    Algorithm::SubInterval { parts: 2 },
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingLog,
-];
 
 #[test]
 fn charge_of_too_much_is_an_error() {
     on_server(async |server| {
         let store = server.store();
-        for algorithm in ALL {
+        for algorithm in ALGORITHMS {
             let limiter = RateLimiter::new(&store, algorithm.to_string(), Quota::per_hour(1000))
                 .algorithm(algorithm);
             for n in [u64::MAX, 1 << 60] {

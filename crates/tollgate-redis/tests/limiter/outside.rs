@@ -6,7 +6,7 @@ use tollgate::{ErrorKind, Quota};
 use tollgate_redis::{LimitSet, RateLimiter, Semaphore, Store, StoreError};
 
 use crate::support::server::Server;
-use crate::support::{PATIENT, outside, runtime, slow};
+use crate::support::{outside, runtime, slow};
 
 fn quick() -> Quota {
     Quota::new(1, Duration::from_millis(20))
@@ -14,7 +14,7 @@ fn quick() -> Quota {
 
 fn store_of(server: &Server, runtime: &tokio::runtime::Runtime) -> Store {
     let _inside = runtime.enter();
-    server.store().deadline(PATIENT)
+    server.store()
 }
 
 #[test]
