@@ -12,7 +12,9 @@ use crate::script::{LEASE, numbers};
 /// A script counts up to there.
 pub(super) const MOST: u64 = 1 << 52;
 
-type Granted = (Duration, Vec<[u64; 2]>);
+/// How long no newcomer is admitted yet, since data was lost; and for each waiter, the fencing number
+/// of the lease, or 0, and the number of the ticket, or 0.
+pub(super) type Granted = (Duration, Vec<[u64; 2]>);
 
 impl Shared {
     async fn ask(&self, what: &str, rest: impl FnOnce(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
@@ -27,8 +29,6 @@ impl Shared {
         numbers(&call.await?)
     }
 
-    /// Returns how long no newcomer is admitted yet, since data was lost; and for each waiter, the
-    /// fencing number of the lease, or 0, and the number of the ticket, or 0.
     pub(super) async fn acquire(&self, asked: &[Asked]) -> Result<Granted, StoreError> {
         let rest = |command: &mut Cmd| {
             for one in asked {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, ErrorKind};
 
-use super::calls::MOST;
+use super::calls::{Granted, MOST};
 use super::guard::Lease;
 use super::keys::Keys;
 use crate::error::StoreError;
@@ -181,7 +181,7 @@ impl Shared {
             answer = self.acquire(&asked).await;
         }
         match answer {
-            Ok((grace, places)) => self.admit(&asked, grace, &places, sent, rooms),
+            Ok(granted) => self.admit(&asked, &granted, sent, rooms),
             Err(error) => {
                 perhaps |= error.is_perhaps_charged() || error.is_half_done();
                 self.fail(&asked, perhaps, error);
@@ -189,15 +189,8 @@ impl Shared {
         }
     }
 
-    fn admit(
-        self: &Arc<Self>,
-        asked: &[Asked],
-        grace: Duration,
-        places: &[[u64; 2]],
-        sent: Instant,
-        rooms: u64,
-    ) {
-        let now = Instant::now();
+    fn admit(self: &Arc<Self>, asked: &[Asked], granted: &Granted, sent: Instant, rooms: u64) {
+        let (now, (grace, places)) = (Instant::now(), granted);
         let leases = asked.iter().zip(places).map(|(one, [fencing, _])| {
             let fencing = *fencing;
             (fencing > 0).then(|| Lease::new(self, one.id.clone(), one.n, fencing, sent))
@@ -215,8 +208,8 @@ impl Shared {
                 }
                 let error = if waiter.tries {
                     AcquireError::new(ErrorKind::NoPermits)
-                } else if waiter.deadline.is_some_and(|until| until < now + grace) {
-                    AcquireError::would_take(grace)
+                } else if waiter.deadline.is_some_and(|until| until < now + *grace) {
+                    AcquireError::would_take(*grace)
                 } else {
                     return None;
                 };

@@ -68,7 +68,7 @@ impl Shared {
                     let excess = batches.put(prefetch, rule, reply, asked);
                     state.abandoned.extend(excess);
                 }
-                _ => batches.forget(),
+                _ => batches.is_plenty = false,
             }
         });
         // It was not asked for any waiter by name.
@@ -156,8 +156,7 @@ impl Shared {
         error: StoreError,
     ) -> Result<Charge, AcquireError> {
         let open = |cost| Charge::open(cost, Source::Fallback);
-        let fallback = self.state().own.fallback.clone();
-        match (self.limit.options.fallback, fallback) {
+        match (self.limit.options.fallback, &self.limit.fallback) {
             (Fallback::FailOpen, _) if applies(error) => Ok(open(n)),
             (Fallback::Local { .. }, Some(fallback)) if applies(error) => {
                 let cost = fallback.available().min(n).max(least);

@@ -87,12 +87,12 @@ impl RateLimiter {
     #[track_caller]
     fn made(store: Store, key: String, quota: Quota, options: Options) -> Self {
         let rule = Rule::of(quota, options.algorithm);
-        let fallback = options.fallback.limiter(quota, options.algorithm);
         let prefetch = options.prefetch;
         let rate = Rate {
             key,
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
+            fallback: options.fallback.limiter(quota, options.algorithm),
         };
         let state = RateState {
             is_abandoned: false,
@@ -101,7 +101,6 @@ impl RateLimiter {
             denied: None,
             forgotten: 0,
             batches: Batches::default(),
-            fallback: fallback.map(Arc::new),
         };
         Self {
             handle: Arc::new(Handle(Arc::new(Shared::new(store, rate, state)))),
@@ -320,15 +319,14 @@ impl RateLimiter {
         let options = &shared.limit.options;
         let rule = Rule::of(quota, options.algorithm);
         let part = options.fallback.part(quota, options.algorithm);
-        let local = {
+        {
             let state = &mut shared.state().own;
             if state.quota == quota {
                 return;
             }
             (state.quota, state.rule) = (quota, rule);
-            state.fallback.clone()
-        };
-        if let (Some(local), Some(part)) = (local, part) {
+        }
+        if let (Some(local), Some(part)) = (&shared.limit.fallback, part) {
             local.set_quota(part);
         }
         if let Some(prefetch) = &shared.limit.prefetch {

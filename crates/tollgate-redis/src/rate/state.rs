@@ -38,6 +38,8 @@ pub(super) struct Rate {
     pub(super) key: String,
     pub(super) options: Options,
     pub(super) prefetch: Option<Prefetch>,
+    /// The limiter that decides while the server does not.
+    pub(super) fallback: Option<tollgate::RateLimiter>,
 }
 
 pub(super) struct RateState {
@@ -49,8 +51,6 @@ pub(super) struct RateState {
     /// How often the denial has been forgotten.
     pub(super) forgotten: u64,
     pub(super) batches: Batches,
-    /// The limiter that decides while the server does not.
-    pub(super) fallback: Option<Arc<tollgate::RateLimiter>>,
 }
 
 pub(super) type Shared = queue::Shared<Rate>;
@@ -89,7 +89,7 @@ impl Rate {
         }
         prefetch.cache.set_closed(false);
         let RateState { rule, batches, .. } = &state.own;
-        if let Some(n) = batches.refill(prefetch) {
+        if let Some(n) = batches.refill(prefetch, 0) {
             return Next::Run(Box::pin(Arc::clone(shared).prefetch(*rule, n)));
         }
         match batches.expires_in(prefetch) {
@@ -161,7 +161,7 @@ impl queue::Limit for Rate {
         let costs: Vec<u64> = queue.costs().take(most).collect();
         let queued = costs.iter().copied().fold(0, u64::saturating_add);
         let prefetch = rate.prefetch.as_ref();
-        let refill = prefetch.and_then(|it| own.batches.refill_for(it, queued));
+        let refill = prefetch.and_then(|it| own.batches.refill(it, queued));
         let this = Arc::clone(shared);
         Next::Run(match refill {
             Some(n) => Box::pin(this.prefetch(own.rule, n)),
@@ -262,8 +262,7 @@ impl Shared {
                 }
             }
             Ticket::Local(local) => {
-                let fallback = self.state().own.fallback.clone();
-                if let Some(fallback) = fallback {
+                if let Some(fallback) = &self.limit.fallback {
                     fallback.refund(local);
                 }
             }
@@ -290,7 +289,7 @@ impl Shared {
             let state = &mut self.state().own;
             state.denied = None;
             state.forgotten += 1;
-            state.batches.forget();
+            state.batches.is_plenty = false;
         }
         self.notify();
     }
