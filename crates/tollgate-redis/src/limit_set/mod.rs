@@ -4,6 +4,7 @@ mod outcome;
 
 use std::fmt;
 use std::future::Future;
+use std::iter::repeat;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -197,7 +198,7 @@ impl LimitSet {
     ///
     /// How the store failed.
     pub async fn peek(&self, n: u64) -> Result<Vec<Decision>, StoreError> {
-        let value = self.call("peek", |_| vec![n.min(MOST)]).await?;
+        let value = self.call("peek", repeat([n.min(MOST)])).await?;
         Ok(self.outcome(false, n, &value)?.decisions)
     }
 
@@ -278,7 +279,7 @@ impl LimitSet {
     /// Charges all or none. What the caller is not there to take goes back.
     async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
         let this = self.clone();
-        let call = self.call("take", |_| vec![n]).on_abandoned(move |value| {
+        let call = self.call("take", repeat([n])).on_abandoned(move |value| {
             let outcome = this.outcome(true, n, &value);
             if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
                 this.rollback(charges);
@@ -302,11 +303,8 @@ impl LimitSet {
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
         let this = self.clone();
         let give = async move {
-            let Charges { cost, tickets } = charges;
-            let arguments = |index| {
-                let [position, made] = tickets[index];
-                vec![cost, position, made]
-            };
+            let tickets = charges.tickets.into_iter();
+            let arguments = tickets.map(|[position, made]| [charges.cost, position, made]);
             this.call("give", arguments).await.map(drop)
         };
         // A task without a result was dropped with its runtime.
@@ -314,14 +312,20 @@ impl LimitSet {
         given.unwrap_or(Err(StoreError::NoRuntime))
     }
 
-    /// Asks the server what to do, with these arguments for the limit at each index.
-    fn call(&self, what: &str, arguments: impl Fn(usize) -> Vec<u64>) -> Call {
+    /// Asks the server what to do, with these arguments for each limit.
+    fn call<const N: usize>(
+        &self,
+        what: &str,
+        arguments: impl IntoIterator<Item = [u64; N]>,
+    ) -> Call {
         let keys: Vec<&str> = self.parts.iter().map(|part| part.key.as_str()).collect();
         self.store.call(&LIMIT_SET, &keys, |command| {
             command.arg(what);
-            for (index, Part { rule, .. }) in self.parts.iter().enumerate() {
-                command.arg(rule.name()).arg(&rule.numbers());
-                command.arg(arguments(index));
+            for (Part { rule, .. }, arguments) in self.parts.iter().zip(arguments) {
+                command
+                    .arg(rule.name())
+                    .arg(&rule.numbers())
+                    .arg(&arguments);
             }
         })
     }

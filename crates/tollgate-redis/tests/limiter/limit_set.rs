@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota, Throttle};
-use tollgate_redis::{LimitSet, RateLimiter, Store};
+use tollgate_redis::{LimitSet, RateLimiter, Store, StoreError};
 
 #[test]
 fn try_acquire_of_a_set_charges_all_or_none() {
@@ -64,6 +64,17 @@ fn enter_with_a_short_timeout_is_refused_at_once() {
         assert!(refused.retry_after().unwrap() > second);
         limits.refund(charges).await.unwrap();
         limits.enter().timeout(second).await.unwrap();
+    });
+}
+
+#[test]
+fn refund_to_a_set_of_more_limits_is_an_error() {
+    on_server(async |server| {
+        let one = LimitSet::new(&server.store()).limit("a", slow(5));
+        let two = one.clone().limit("b", slow(5));
+        let charges = one.acquire().await.unwrap();
+        assert_eq!(two.refund(charges).await, Err(StoreError::Script));
+        assert!(two.try_acquire().await.unwrap().is_admitted());
     });
 }
 
