@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use super::params::{InverseParams, Params};
 use crate::quota::Quota;
@@ -117,15 +118,6 @@ const LARGEST_WINDOW: u64 = 1 << 47;
 /// The longest log.
 const LONGEST_LOG: u64 = 1 << 28;
 
-/// What a rule makes of a quota: so many in which time, and so many at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Batch {
-    pub(crate) count: u64,
-    /// In nanoseconds.
-    pub(crate) period: u64,
-    pub(crate) capacity: u64,
-}
-
 impl Algorithm {
     /// Whether a limiter with this quota can decide by this rule.
     ///
@@ -191,49 +183,50 @@ impl Algorithm {
         !matches!(self, Self::SlidingWindow | Self::SlidingLog)
     }
 
-    /// What comes back in batches under this rule, and how.
-    const fn batch(self, quota: Quota) -> Batch {
-        let (count, period) = (quota.count(), quota.period_nanos());
+    /// Returns what this algorithm makes of a quota: the count comes back together after each period,
+    /// and at most the burst is there at once. [`Gcra`](Self::Gcra), by which tokens come back one by
+    /// one, leaves the quota as it is.
+    ///
+    /// # Panics
+    ///
+    /// If the quota does not fit the algorithm, as [`check`](Self::check) says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Algorithm, Quota};
+    ///
+    /// let batch = Algorithm::SubInterval { parts: 4 }.batch(Quota::per_second(10));
+    /// assert_eq!(batch.to_string(), "2/250ms burst 2");
+    /// ```
+    #[track_caller]
+    pub const fn batch(self, quota: Quota) -> Quota {
+        self.check_or_panic(quota);
+        let (count, burst) = (quota.count(), quota.max_burst());
         match self {
-            Self::TokenBucket if quota.max_burst() > 1 => {
-                let capacity = quota.max_burst();
-                // What finds no room in the bucket is lost.
-                let count = if count < capacity { count } else { capacity };
-                Batch {
-                    count,
-                    period,
-                    capacity,
-                }
+            Self::Gcra => quota,
+            // What finds no room in the bucket is lost.
+            Self::TokenBucket if burst > 1 && burst < count => {
+                Quota::new(burst, quota.period()).burst(burst)
             }
+            Self::TokenBucket if burst > 1 => quota,
             Self::SubInterval { parts } => {
-                // It was checked that there are fewer parts than the count.
-                let parts = parts as u64;
-                let count = count / (parts + 1);
-                Batch {
-                    count,
-                    period: period.div_ceil(parts),
-                    capacity: count,
-                }
+                let part = quota.period_nanos().div_ceil(parts as u64);
+                let count = count / (parts as u64 + 1);
+                Quota::new(count, Duration::from_nanos(part)).burst(count)
             }
-            _ => Batch {
-                count,
-                period,
-                capacity: count,
-            },
+            _ => quota.burst(count),
         }
     }
 
     /// The quota as a rule counts whose whole state is a word.
     pub(crate) const fn params(self, quota: Quota) -> (Params, InverseParams) {
-        let Batch {
-            count,
-            period,
-            capacity,
-        } = self.batch(quota);
+        let batch = self.batch(quota);
+        let (count, period) = (batch.count(), batch.period_nanos());
         match self {
             Self::Gcra => (Params::new(quota), InverseParams::new(quota)),
             _ => (
-                Params::stepped(count, period, capacity),
+                Params::stepped(count, period, batch.max_burst()),
                 InverseParams::stepped(count, period),
             ),
         }

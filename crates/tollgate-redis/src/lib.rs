@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod detach;
-mod detector;
 mod error;
 mod lease;
 mod limit_set;
@@ -12,7 +11,6 @@ mod slot;
 mod store;
 mod sync;
 
-pub use crate::detector::Detector;
 pub use crate::error::StoreError;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};

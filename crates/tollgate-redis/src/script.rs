@@ -1,12 +1,11 @@
-//! Scripts that the server runs, their arguments, and their replies.
+//! Scripts that the server runs, how they are called, and the numbers that they reply.
 //!
 //! A script is called by its digest, with `EVALSHA`. A server that does not know the script gets the
 //! text, with `EVAL`, on the same connection: that is one more trip, to the same node.
 
-use std::fmt::{Display, Write};
 use std::sync::LazyLock;
 
-use redis::{Arg, Cmd, FromRedisValue, RedisError, ServerErrorKind, Value};
+use redis::{Arg, Cmd, FromRedisValue, RedisResult, ServerErrorKind, Value};
 
 use crate::error::StoreError;
 
@@ -57,12 +56,10 @@ impl Script {
         }
     }
 
-    pub(crate) fn by_digest(&self, keys: &[&str], arguments: &Arguments) -> Cmd {
+    /// A call with these keys. The arguments come after them.
+    pub(crate) fn by_digest(&self, keys: &[&str]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.digest).arg(keys.len()).arg(keys);
-        for argument in arguments.iter() {
-            command.arg(argument);
-        }
         command
     }
 
@@ -79,44 +76,10 @@ impl Script {
         command
     }
 
-    pub(crate) fn is_unknown(error: &RedisError) -> bool {
-        error.kind() == redis::ErrorKind::Server(ServerErrorKind::NoScript)
-    }
-}
-
-/// What a script is called with, beside its keys.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Arguments {
-    /// All of them, one after the other.
-    text: String,
-    ends: Vec<usize>,
-}
-
-impl Arguments {
-    pub(crate) fn new(what: &'static str) -> Self {
-        Self::default().text(what)
-    }
-
-    pub(crate) fn text(mut self, text: impl Display) -> Self {
-        // A string takes everything.
-        let _ = write!(self.text, "{text}");
-        self.ends.push(self.text.len());
-        self
-    }
-
-    pub(crate) fn number(self, number: u64) -> Self {
-        self.text(number)
-    }
-
-    pub(crate) fn numbers(self, numbers: impl IntoIterator<Item = u64>) -> Self {
-        numbers.into_iter().fold(self, Self::number)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &str> {
-        let starts = std::iter::once(&0).chain(&self.ends);
-        starts
-            .zip(&self.ends)
-            .map(|(start, end)| &self.text[*start..*end])
+    /// Whether the server does not know the script that was called by its digest.
+    pub(crate) fn is_unknown(answer: &RedisResult<Value>) -> bool {
+        let unknown = redis::ErrorKind::Server(ServerErrorKind::NoScript);
+        answer.as_ref().is_err_and(|error| error.kind() == unknown)
     }
 }
 
@@ -125,31 +88,4 @@ pub(crate) fn numbers(value: &Value) -> Result<Vec<u64>, StoreError> {
     let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Script)?;
     let numbers = numbers.into_iter().map(|number| number.max(0) as u64);
     Ok(numbers.collect())
-}
-
-/// The reply about several limits.
-pub(crate) struct EachReply {
-    /// 1 if all could be charged.
-    pub(crate) done: u64,
-    /// Microseconds of the server's clock.
-    pub(crate) now: u64,
-    /// Of each limit: its wait, what is free, until when it is reset, and its ticket.
-    pub(crate) each: Vec<[u64; 5]>,
-}
-
-impl EachReply {
-    pub(crate) fn read(value: &Value) -> Result<Self, StoreError> {
-        let numbers = numbers(value)?;
-        let [done, now, each @ ..] = &numbers[..] else {
-            return Err(StoreError::Script);
-        };
-        let (each, []) = each.as_chunks::<5>() else {
-            return Err(StoreError::Script);
-        };
-        Ok(Self {
-            done: *done,
-            now: *now,
-            each: each.to_vec(),
-        })
-    }
 }

@@ -1,4 +1,11 @@
 //! What threads share, in one place, so that models can replace it.
 
+use std::sync::{MutexGuard, PoisonError};
+
 pub(crate) use std::sync::Mutex;
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+/// Locks a mutex. No code here leaves what it guards half changed when it panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

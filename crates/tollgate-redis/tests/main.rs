@@ -39,7 +39,6 @@ mod lease {
 
 /// Rate limiters.
 mod limiter {
-    mod detector;
     mod edges;
     mod fallback;
     mod keyed;

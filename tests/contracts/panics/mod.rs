@@ -181,6 +181,7 @@ fn an_algorithm_that_the_quota_does_not_fit() {
         Algorithm::SubInterval { parts: 4 },
     ] {
         row(burst, || by(algorithm, ten.burst(3)));
+        row(burst, || algorithm.batch(ten.burst(3)));
         assert_eq!(panic_message(|| by(algorithm, ten.burst(10))), None);
     }
     row("a period cannot be cut into 0 parts", || {
@@ -452,6 +453,7 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let _ = panic_message(|| Quota::per_second(1).burst(0));
     let _ = panic_message(|| Quota::per_second(1).split(0));
     let _ = panic_message(|| Quota::per_day(1).split(u32::MAX));
+    let _ = panic_message(|| Algorithm::FixedWindow.batch(Quota::per_second(3).burst(2)));
     let bucket = LeakyBucket::new(Quota::per_second(1), 1);
     let _ = panic_message(|| LeakyBucket::new(Quota::per_second(1).burst(2), 1));
     let _ = panic_message(|| bucket.set_rate(Quota::per_second(1).burst(2)));
@@ -478,6 +480,6 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
     }
     drop(std::panic::take_hook());
-    let expected = if cfg!(feature = "channel") { 28 } else { 25 };
+    let expected = if cfg!(feature = "channel") { 29 } else { 26 };
     assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
 }

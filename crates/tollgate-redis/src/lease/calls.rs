@@ -3,65 +3,53 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use redis::Cmd;
+
 use super::state::{Asked, Shared};
 use crate::error::StoreError;
-use crate::script::{Arguments, LEASE, numbers};
+use crate::script::{LEASE, numbers};
 
 /// A script counts up to there.
 pub(super) const MOST: u64 = 1 << 52;
 
-/// The reply to `acquire`.
-pub(super) struct Granted {
-    /// How long no newcomer is admitted yet, since data was lost.
-    pub(super) grace: Duration,
-    /// For each waiter, the fencing number of the lease, or 0; and the number of the ticket, or 0.
-    pub(super) places: Vec<[u64; 2]>,
-}
+/// How long no newcomer is admitted yet, since data was lost; and for each waiter, the fencing number
+/// of the lease, or 0, and the number of the ticket, or 0.
+pub(super) type Granted = (Duration, Vec<[u64; 2]>);
 
 impl Shared {
-    async fn ask(
-        &self,
-        what: &'static str,
-        rest: impl FnOnce(Arguments) -> Arguments,
-    ) -> Result<Vec<u64>, StoreError> {
+    async fn ask(&self, what: &str, rest: impl FnOnce(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
         let options = &self.limit.options;
         let grace = options.grace.unwrap_or(options.ttl);
         let times = [options.ttl, grace, self.ticket_ttl()].map(micros);
         let permits = self.state().own.permits();
-        let arguments = Arguments::new(what).number(permits).numbers(times);
-        let keys = self.limit.keys.all();
-        let value = self.store.call(&LEASE, &keys, &rest(arguments)).await?;
-        numbers(&value)
+        let call = self.store.call(&LEASE, &self.limit.keys.all(), |command| {
+            command.arg(what).arg(permits).arg(&times);
+            rest(command);
+        });
+        numbers(&call.await?)
     }
 
     pub(super) async fn acquire(&self, asked: &[Asked]) -> Result<Granted, StoreError> {
-        let reply = self
-            .ask("acquire", |arguments| {
-                asked.iter().fold(arguments, |arguments, one| {
-                    let numbers = [u64::from(one.n), one.ticket, u64::from(one.stays)];
-                    arguments.text(&one.id).numbers(numbers)
-                })
-            })
-            .await?;
-        let [_, grace, _, places @ ..] = reply.as_slice() else {
-            return Err(StoreError::Script);
+        let rest = |command: &mut Cmd| {
+            for one in asked {
+                let numbers = [u64::from(one.n), one.ticket, u64::from(one.stays)];
+                command.arg(&one.id).arg(&numbers);
+            }
         };
-        let (places, []) = places.as_chunks::<2>() else {
-            return Err(StoreError::Script);
-        };
-        if places.len() != asked.len() {
-            return Err(StoreError::Script);
+        let reply = self.ask("acquire", rest).await?;
+        match reply.as_slice() {
+            [_, grace, _, places @ ..] if places.len() == 2 * asked.len() => {
+                Ok((Duration::from_micros(*grace), places.as_chunks().0.to_vec()))
+            }
+            _ => Err(StoreError::Script),
         }
-        Ok(Granted {
-            grace: Duration::from_micros(*grace),
-            places: places.to_vec(),
-        })
     }
 
     /// Returns whether the lease is still held.
     pub(super) async fn renew(&self, id: &str, n: u32, fencing: u64) -> Result<bool, StoreError> {
-        let numbers = [u64::from(n), fencing];
-        let rest = |arguments: Arguments| arguments.text(id).numbers(numbers);
+        let rest = |command: &mut Cmd| {
+            command.arg(id).arg(n).arg(fencing);
+        };
         match self.ask("renew", rest).await?[..] {
             [_, verdict] => Ok(verdict > 0),
             _ => Err(StoreError::Script),
@@ -70,14 +58,28 @@ impl Shared {
 
     /// Gives back leases and tickets.
     pub(super) async fn release(&self, all: &[(String, u32)]) -> Result<(), StoreError> {
-        self.ask("release", |arguments| {
-            all.iter().fold(arguments, |arguments, (id, n)| {
-                arguments.text(id).number(u64::from(*n))
-            })
-        })
-        .await?;
+        let rest = |command: &mut Cmd| {
+            for (id, n) in all {
+                command.arg(id).arg(n);
+            }
+        };
+        self.ask("release", rest).await?;
         self.on_room();
         Ok(())
+    }
+
+    /// Gives back leases and tickets that expire after `ttl`. If that fails, it is tried again in the
+    /// background.
+    pub(super) async fn release_or_retry(
+        self: &Arc<Self>,
+        all: Vec<(String, u32)>,
+        ttl: Duration,
+    ) -> Result<(), StoreError> {
+        let released = self.release(&all).await;
+        if released.is_err() {
+            self.release_later(all, ttl);
+        }
+        released
     }
 
     /// Gives back leases and tickets that expire after `ttl`, in the background. It is tried again
@@ -87,7 +89,7 @@ impl Shared {
             return;
         }
         let (this, expiry) = (Arc::clone(self), Instant::now() + ttl);
-        self.store.spawn(async move {
+        self.store.runtime().spawn(async move {
             while let Err(error) = this.release(&all).await {
                 let now = Instant::now();
                 let is_hopeless = error == StoreError::NoRuntime || error.is_half_done();
@@ -101,7 +103,7 @@ impl Shared {
 
     /// How many permits are free.
     pub(super) async fn available(&self) -> Result<u64, StoreError> {
-        match self.ask("look", |arguments| arguments).await?[..] {
+        match self.ask("look", |_| ()).await?[..] {
             [_, _, free, _, _] => Ok(free),
             _ => Err(StoreError::Script),
         }

@@ -10,7 +10,7 @@
 //! 4. If the task is dropped, with its runtime, nothing renews any more, and the lease is lost.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -18,6 +18,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::state::Shared;
 use crate::error::StoreError;
+use crate::sync::{Mutex, lock};
 
 /// The margin is one of so many parts of the ttl: timers are late, and clocks do not run alike.
 const MARGIN: u32 = 16;
@@ -62,6 +63,7 @@ pub struct Lease {
 }
 
 /// What a lease and its task share.
+#[derive(Default)]
 struct Held {
     id: String,
     count: u32,
@@ -74,25 +76,9 @@ struct Held {
 }
 
 impl Held {
-    fn new(id: String, count: u32, fencing: u64, until: Option<Instant>) -> Arc<Self> {
-        Arc::new(Self {
-            id,
-            count,
-            fencing,
-            lost: CancellationToken::new(),
-            released: CancellationToken::new(),
-            until: Mutex::new(until),
-        })
-    }
-
-    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
-        // Nothing panics while it is held.
-        self.until.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns whether it could be prolonged: not if it is over already.
     fn prolong(&self, later: Instant) -> bool {
-        let mut until = self.until();
+        let mut until = lock(&self.until);
         let is_held = until.is_some_and(|until| Instant::now() < until);
         if is_held {
             *until = Some(later);
@@ -104,8 +90,10 @@ impl Held {
 impl Lease {
     /// A lease of no permits.
     pub(super) fn empty() -> Self {
-        let held = Held::new(String::new(), 0, 0, None);
-        Self { held, task: None }
+        Self {
+            held: Arc::default(),
+            task: None,
+        }
     }
 
     /// A lease that was granted by a call that was sent then.
@@ -117,7 +105,13 @@ impl Lease {
         sent: Instant,
     ) -> Self {
         let until = sent + held_for(shared.limit.options.ttl);
-        let held = Held::new(id, count, fencing, Some(until));
+        let held = Arc::new(Held {
+            id,
+            count,
+            fencing,
+            until: Mutex::new(Some(until)),
+            ..Held::default()
+        });
         let lost = held.lost.clone().drop_guard();
         let task = keep(Arc::clone(shared), Arc::clone(&held), sent, lost);
         let task = Some(shared.store.runtime().spawn(task));
@@ -144,7 +138,7 @@ impl Lease {
     /// lost lease stays lost.
     pub fn is_lost(&self) -> bool {
         let is_over = |until: Instant| Instant::now() >= until;
-        self.held.lost.is_cancelled() || self.held.until().is_some_and(is_over)
+        self.held.lost.is_cancelled() || lock(&self.held.until).is_some_and(is_over)
     }
 
     /// Returns how many permits the lease has.
@@ -213,11 +207,7 @@ async fn keep(
         return Ok(());
     }
     lost.disarm();
-    let released = shared.release(&lease).await;
-    if released.is_err() {
-        shared.release_later(lease, ttl);
-    }
-    released
+    shared.release_or_retry(lease, ttl).await
 }
 
 /// Ends when the lease is lost.

@@ -120,7 +120,10 @@ impl Semaphore {
     }
 
     fn made(store: Store, keys: Keys, permits: usize, options: Options) -> Self {
-        let state = LeaseState::new(permits);
+        let state = LeaseState {
+            permits,
+            ..LeaseState::default()
+        };
         Self {
             shared: Arc::new(Shared::new(store, Leases { keys, options }, state)),
         }

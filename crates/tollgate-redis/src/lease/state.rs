@@ -19,7 +19,7 @@ use super::calls::{Granted, MOST};
 use super::guard::Lease;
 use super::keys::Keys;
 use crate::error::StoreError;
-use crate::queue::{self, Limit, Newcomer, Next, Waiter};
+use crate::queue::{self, Limit, Next, Wait, Waiter};
 
 /// What is chosen when a semaphore is made.
 #[derive(Clone, Copy, Debug)]
@@ -46,14 +46,15 @@ pub(super) struct Leases {
     pub(super) options: Options,
 }
 
+#[derive(Default)]
 pub(super) struct LeaseState {
     pub(super) permits: usize,
     /// Tickets of waiters who have left.
-    leaving: Vec<(String, u32)>,
+    pub(super) leaving: Vec<(String, u32)>,
     /// When to ask again for waiters who have a ticket.
-    again: Option<Instant>,
+    pub(super) again: Option<Instant>,
     /// How often there may have come to be room.
-    rooms: u64,
+    pub(super) rooms: u64,
 }
 
 /// What a waiter has on the server.
@@ -73,27 +74,10 @@ pub(super) struct Asked {
     pub(super) stays: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Batch {
-    /// Give back these tickets.
-    Leave(Vec<(String, u32)>),
-    /// Ask for the first waiters.
-    Ask(Vec<Asked>),
-}
-
 pub(super) type Shared = queue::Shared<Leases>;
 type State = queue::State<Leases>;
 
 impl LeaseState {
-    pub(super) fn new(permits: usize) -> Self {
-        Self {
-            permits,
-            leaving: Vec::new(),
-            again: None,
-            rooms: 0,
-        }
-    }
-
     /// As many as a script can count.
     pub(super) fn permits(&self) -> u64 {
         (self.permits as u64).min(MOST)
@@ -116,7 +100,6 @@ impl Limit for Leases {
     type Permit = Lease;
     type Request = Ticket;
     type State = LeaseState;
-    type Batch = Batch;
 
     fn key(&self) -> &str {
         self.keys.key()
@@ -134,12 +117,12 @@ impl Limit for Leases {
         }
     }
 
-    fn join(&self, state: &State, newcomer: Newcomer) -> Result<Ticket, AcquireError> {
+    fn join(&self, state: &State, caller: &Wait<Self>) -> Result<Ticket, AcquireError> {
         let has_ticket = |waiter: &Waiter<Ticket, Lease>| waiter.request.number > 0;
-        if newcomer.tries && state.queue.iter().any(has_ticket) {
+        if caller.tries && state.queue.iter().any(has_ticket) {
             return Err(AcquireError::new(ErrorKind::NoPermits));
         }
-        if !newcomer.tries && state.queue.len() >= self.options.max_waiters {
+        if !caller.tries && state.queue.len() >= self.options.max_waiters {
             return Err(AcquireError::new(ErrorKind::QueueFull));
         }
         Ok(Ticket {
@@ -155,10 +138,14 @@ impl Limit for Leases {
         }
     }
 
-    fn next(_: &Shared, state: &mut State) -> Next<Batch> {
+    fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
         let State { queue, own, .. } = state;
+        let this = Arc::clone(shared);
         if !own.leaving.is_empty() {
-            return Next::Run(Batch::Leave(std::mem::take(&mut own.leaving)));
+            let (tickets, ttl) = (std::mem::take(&mut own.leaving), shared.ticket_ttl());
+            return Next::Run(Box::pin(async move {
+                let _ = this.release_or_retry(tickets, ttl).await;
+            }));
         }
         if queue.is_empty() {
             own.again = None;
@@ -174,18 +161,7 @@ impl Limit for Leases {
         let is_early = |again: &Instant| Instant::now() < *again;
         match own.again.filter(is_early) {
             Some(again) if asked.iter().all(|one| one.ticket > 0) => Next::Sleep(again),
-            _ => Next::Run(Batch::Ask(asked)),
-        }
-    }
-
-    async fn run(shared: &Arc<Shared>, batch: Batch) {
-        match batch {
-            Batch::Ask(asked) => shared.ask_for_waiters(&asked).await,
-            Batch::Leave(tickets) => {
-                if shared.release(&tickets).await.is_err() {
-                    shared.release_later(tickets, shared.ticket_ttl());
-                }
-            }
+            _ => Next::Run(Box::pin(this.ask_for_waiters(asked))),
         }
     }
 
@@ -195,29 +171,28 @@ impl Limit for Leases {
 }
 
 impl Shared {
-    async fn ask_for_waiters(self: &Arc<Self>, asked: &[Asked]) {
+    async fn ask_for_waiters(self: Arc<Self>, asked: Vec<Asked>) {
         let rooms = self.state().own.rooms;
         let mut sent = Instant::now();
-        let mut answer = self.acquire(asked).await;
+        let mut answer = self.acquire(&asked).await;
         let mut perhaps = answer.as_ref().is_err_and(|it| it.is_perhaps_charged());
         if perhaps {
             sent = Instant::now();
-            answer = self.acquire(asked).await;
+            answer = self.acquire(&asked).await;
         }
         match answer {
-            Ok(granted) => self.admit(asked, &granted, sent, rooms),
+            Ok(granted) => self.admit(&asked, &granted, sent, rooms),
             Err(error) => {
                 perhaps |= error.is_perhaps_charged() || error.is_half_done();
-                self.fail(asked, perhaps, error);
+                self.fail(&asked, perhaps, error);
             }
         }
     }
 
     fn admit(self: &Arc<Self>, asked: &[Asked], granted: &Granted, sent: Instant, rooms: u64) {
-        let (now, grace) = (Instant::now(), granted.grace);
-        let places = asked.iter().zip(&granted.places);
-        let leases = places.map(|(one, place)| {
-            let [fencing, _] = *place;
+        let (now, (grace, places)) = (Instant::now(), granted);
+        let leases = asked.iter().zip(places).map(|(one, [fencing, _])| {
+            let fencing = *fencing;
             (fencing > 0).then(|| Lease::new(self, one.id.clone(), one.n, fencing, sent))
         });
         // Without the lock: each lease has a task.
@@ -227,14 +202,14 @@ impl Shared {
             queue.answer(|index, waiter| {
                 // The waiters behind those were not asked for.
                 let lease = leases.get_mut(index)?;
-                waiter.request.number = granted.places[index][1];
+                waiter.request.number = places[index][1];
                 if let Some(lease) = lease.take() {
                     return Some(Ok(lease));
                 }
                 let error = if waiter.tries {
                     AcquireError::new(ErrorKind::NoPermits)
-                } else if waiter.deadline.is_some_and(|until| until < now + grace) {
-                    AcquireError::would_take(grace)
+                } else if waiter.deadline.is_some_and(|until| until < now + *grace) {
+                    AcquireError::would_take(*grace)
                 } else {
                     return None;
                 };
@@ -294,7 +269,7 @@ mod tests {
     #[test]
     fn ask_again_after_room_came_while_the_server_was_asked_is_at_once() {
         let again = Instant::now();
-        let mut state = LeaseState::new(1);
+        let mut state = LeaseState::default();
         let rooms = state.rooms;
         state.on_room();
         state.ask_again(again, rooms);

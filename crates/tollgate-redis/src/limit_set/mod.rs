@@ -4,17 +4,19 @@ mod outcome;
 
 use std::fmt;
 use std::future::Future;
+use std::iter::repeat;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Value;
 use tollgate::throttle::remaining_timeout;
-use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Tick, Waiting};
+use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
 pub use self::outcome::{Charges, Outcome};
 use crate::error::StoreError;
-use crate::rate::{MOST, Rule};
-use crate::script::{Arguments, EachReply, LIMIT_SET};
+use crate::rate::{MOST, Reply, Rule, jittered};
+use crate::script::LIMIT_SET;
 use crate::slot::tag;
 use crate::store::{Call, Store};
 
@@ -196,8 +198,8 @@ impl LimitSet {
     ///
     /// How the store failed.
     pub async fn peek(&self, n: u64) -> Result<Vec<Decision>, StoreError> {
-        let reply = EachReply::read(&self.call("peek", n).await?)?;
-        Ok(self.outcome(false, n, &reply)?.decisions)
+        let value = self.call("peek", repeat([n.min(MOST)])).await?;
+        Ok(self.outcome(false, n, &value)?.decisions)
     }
 
     /// Acquires one unit of each limit, and waits for them.
@@ -277,13 +279,13 @@ impl LimitSet {
     /// Charges all or none. What the caller is not there to take goes back.
     async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
         let this = self.clone();
-        let call = self.call("take", n).on_abandoned(move |value| {
-            let outcome = EachReply::read(&value).and_then(|reply| this.outcome(true, n, &reply));
+        let call = self.call("take", repeat([n])).on_abandoned(move |value| {
+            let outcome = this.outcome(true, n, &value);
             if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
                 this.rollback(charges);
             }
         });
-        self.outcome(true, n, &EachReply::read(&call.await?)?)
+        self.outcome(true, n, &call.await?)
     }
 
     /// Gives back what was charged, as far as it is not paid off, for each limit as exactly as
@@ -299,57 +301,52 @@ impl LimitSet {
     ///
     /// How the store failed: then it stays charged, and time pays it off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
-        let mut arguments = Arguments::new("give");
-        for (part, ticket) in self.parts.iter().zip(&charges.tickets) {
-            arguments = part.rule.arguments_of_set(arguments);
-            arguments = arguments.number(charges.cost).numbers(*ticket);
-        }
         let this = self.clone();
-        let give = async move { this.send(&arguments).await.map(drop) };
+        let give = async move {
+            let tickets = charges.tickets.into_iter();
+            let arguments = tickets.map(|[position, made]| [charges.cost, position, made]);
+            this.call("give", arguments).await.map(drop)
+        };
         // A task without a result was dropped with its runtime.
         let given = self.store.runtime().spawn(give).await;
         given.unwrap_or(Err(StoreError::NoRuntime))
     }
 
-    fn call(&self, what: &'static str, n: u64) -> Call {
-        let arguments = self
-            .parts
-            .iter()
-            .fold(Arguments::new(what), |arguments, part| {
-                part.rule.arguments_of_set(arguments).number(n.min(MOST))
-            });
-        self.send(&arguments)
-    }
-
-    fn send(&self, arguments: &Arguments) -> Call {
+    /// Asks the server what to do, with these arguments for each limit.
+    fn call<const N: usize>(
+        &self,
+        what: &str,
+        arguments: impl IntoIterator<Item = [u64; N]>,
+    ) -> Call {
         let keys: Vec<&str> = self.parts.iter().map(|part| part.key.as_str()).collect();
-        self.store.call(&LIMIT_SET, &keys, arguments)
+        self.store.call(&LIMIT_SET, &keys, |command| {
+            command.arg(what);
+            for (Part { rule, .. }, arguments) in self.parts.iter().zip(arguments) {
+                command
+                    .arg(rule.name())
+                    .arg(&rule.numbers())
+                    .arg(&arguments);
+            }
+        })
     }
 
     /// What a reply says about a call that charges, or does not.
-    fn outcome(&self, charges: bool, n: u64, reply: &EachReply) -> Result<Outcome, StoreError> {
-        if reply.each.len() != self.parts.len() {
+    fn outcome(&self, charges: bool, n: u64, value: &Value) -> Result<Outcome, StoreError> {
+        let replies = Reply::read_each(value)?;
+        if replies.len() != self.parts.len() {
             return Err(StoreError::Script);
         }
-        let at = Tick::from_nanos(reply.now.saturating_mul(1000));
-        let decisions = self.parts.iter().zip(&reply.each);
-        let decisions = decisions.map(|(part, [wait, free, reset, ..])| {
-            let [wait, reset] = [*wait, *reset].map(Duration::from_micros);
-            Decision::from_parts(part.rule.burst, *free, wait, reset, at)
-        });
+        let decisions = self.parts.iter().zip(&replies);
+        let decisions = decisions.map(|(part, reply)| reply.decision(part.rule.burst));
+        let is_charged = charges && replies.iter().all(|reply| reply.done == 1);
         Ok(Outcome {
             decisions: decisions.collect(),
-            charges: (charges && reply.done == 1).then(|| Charges {
+            charges: is_charged.then(|| Charges {
                 cost: n,
-                tickets: reply.each.iter().map(|it| [it[3], it[4]]).collect(),
+                tickets: replies.iter().map(|it| [it.position, it.made]).collect(),
             }),
         })
     }
-}
-
-/// A wait that is longer by up to `max`.
-fn jittered(wait: Duration, max: Duration) -> Duration {
-    wait.saturating_add(max.mul_f64(fastrand::f64()))
 }
 
 impl Throttle for LimitSet {
@@ -363,7 +360,7 @@ impl Throttle for LimitSet {
 
     fn rollback(&self, charges: Charges) {
         let this = self.clone();
-        self.store.spawn(async move {
+        self.store.runtime().spawn(async move {
             // If that fails, it stays charged, and time pays it off.
             let _ = this.refund(charges).await;
         });

@@ -6,24 +6,13 @@
 //!    several waiters, or the driver has to sleep, it is a task.
 //! 3. If the driver is dropped, with its runtime, all waiters are refused.
 
-use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
 
 use tollgate::{AcquireError, ErrorKind};
 
-use super::shared::{Limit, Next, Shared, State};
+use super::shared::{Limit, Next, Running, Shared, State};
+use crate::detach::is_inside;
 use crate::error::StoreError;
-
-pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Who was to run the driver when it started, or since it was handed over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Driven {
-    No,
-    /// The first waiter, as a part of its wait.
-    InPlace,
-    ByTask,
-}
 
 struct Driver<L: Limit> {
     shared: Arc<Shared<L>>,
@@ -38,46 +27,33 @@ impl<L: Limit> Shared<L> {
         mut state: MutexGuard<'_, State<L>>,
         in_place: bool,
     ) -> Option<u64> {
-        let driven = std::mem::replace(&mut state.driven, Driven::ByTask);
-        let task = match driven {
-            Driven::ByTask => None,
-            Driven::InPlace => self.slot.hand_over(None),
-            Driven::No => {
-                let driver = Driver {
-                    shared: Arc::clone(self),
-                    is_done: false,
-                };
-                let driver: Running = Box::pin(driver.run());
-                let in_place = in_place && self.store.is_inside();
-                match if in_place {
-                    self.slot.put(driver)
-                } else {
-                    Err(driver)
-                } {
-                    Ok(number) => {
-                        state.driven = Driven::InPlace;
-                        return Some(number);
-                    }
-                    Err(driver) => Some(driver),
-                }
-            }
+        if std::mem::replace(&mut state.is_driven, true) {
+            drop(state);
+            self.hand_over(None);
+            self.notify();
+            return None;
+        }
+        let driver = Driver {
+            shared: Arc::clone(self),
+            is_done: false,
+        };
+        let driver: Running = Box::pin(driver.run());
+        let put = if in_place && is_inside(self.store.runtime()) {
+            self.slot.put(driver)
+        } else {
+            Err(driver)
         };
         drop(state);
-        match task {
-            // A runtime that is gone drops it at once.
-            Some(driver) => self.spawn(driver),
-            None => self.notify(),
-        }
-        None
+        put.map_err(|driver| self.spawn(driver)).ok()
     }
 
-    fn next(self: &Arc<Self>) -> Next<L::Batch> {
+    fn next(self: &Arc<Self>) -> Next {
         self.change(|state| {
             self.refuse_leaving(state);
             let next = L::next(self, state);
             if matches!(next, Next::End) {
                 // Under the lock: the next waiter starts another driver.
-                state.driven = Driven::No;
+                state.is_driven = false;
             }
             next
         })
@@ -111,27 +87,16 @@ impl<L: Limit> Driver<L> {
                     self.is_done = true;
                     return;
                 }
-                Next::Run(batch) => L::run(&self.shared, batch).await,
+                Next::Run(work) => work.await,
                 Next::Sleep(until) => {
-                    self.leave_slot().await;
+                    // Goes on in a task, as soon as this poll ends: a driver that sleeps must not
+                    // depend on a waiter who may be polled outside of the runtime when the time comes.
+                    self.shared.hand_over(None);
+                    tokio::task::yield_now().await;
                     let notified = self.shared.notify.notified();
                     let _ = tokio::time::timeout_at(until.into(), notified).await;
                 }
             }
-        }
-    }
-
-    /// Goes on in a task: a driver that sleeps must not depend on a waiter who may be polled outside
-    /// of the runtime when the time comes.
-    async fn leave_slot(&self) {
-        let in_place = {
-            let state = &mut *self.shared.state();
-            std::mem::replace(&mut state.driven, Driven::ByTask) == Driven::InPlace
-        };
-        if in_place {
-            // Handed over as soon as this poll ends.
-            drop(self.shared.slot.hand_over(None));
-            tokio::task::yield_now().await;
         }
     }
 }
@@ -140,7 +105,7 @@ impl<L: Limit> Drop for Driver<L> {
     fn drop(&mut self) {
         if !self.is_done {
             self.shared.change(|state| {
-                state.driven = Driven::No;
+                state.is_driven = false;
                 let error = if state.closed {
                     AcquireError::new(ErrorKind::Closed)
                 } else {

@@ -9,6 +9,6 @@ mod shared;
 mod wait;
 mod wait_queue;
 
-pub(crate) use self::shared::{Limit, Newcomer, Next, Shared, State};
+pub(crate) use self::shared::{Limit, Next, Shared, State};
 pub(crate) use self::wait::Wait;
 pub(crate) use self::wait_queue::{WaitQueue, Waiter};

@@ -6,18 +6,24 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::Context;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 use tollgate::AcquireError;
 
-use super::driver::{Driven, Running};
 use super::driver_slot::DriverSlot;
+use super::wait::Wait;
 use super::wait_queue::{WaitQueue, Waiter};
+use crate::detach::is_inside;
 use crate::store::Store;
+use crate::sync::lock;
+
+/// Something that goes on without a caller.
+pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A kind of limit.
 pub(crate) trait Limit: Sized + Send + Sync + 'static {
@@ -26,9 +32,6 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
     type Request: Send;
     /// What the limit keeps under the lock.
     type State: Send;
-    /// What the driver does next.
-    type Batch: Send;
-
     fn key(&self) -> &str;
 
     /// The permit of a call that costs nothing.
@@ -42,38 +45,28 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
         None
     }
 
-    /// What to know about a newcomer, or why it is refused.
-    fn join(&self, state: &State<Self>, newcomer: Newcomer) -> Result<Self::Request, AcquireError>;
+    /// What to know about a caller who is not in the queue yet, or why it is refused.
+    fn join(&self, state: &State<Self>, caller: &Wait<Self>)
+    -> Result<Self::Request, AcquireError>;
+
+    /// No permit is [cached](Self::take_cached) any more: somebody waits, or the limit is closed.
+    fn stop_cached(&self) {}
 
     /// A waiter leaves without a permit.
     fn on_leave(_state: &mut Self::State, _waiter: &Waiter<Self::Request, Self::Permit>) {}
 
-    /// What to do next.
-    fn next(shared: &Shared<Self>, state: &mut State<Self>) -> Next<Self::Batch>;
-
-    /// Does it.
-    fn run(shared: &Arc<Shared<Self>>, batch: Self::Batch) -> impl Future<Output = ()> + Send;
+    /// What the driver does next.
+    fn next(shared: &Arc<Shared<Self>>, state: &mut State<Self>) -> Next;
 
     /// Gives back permits that no caller took, in the background.
     fn give_back(shared: &Arc<Shared<Self>>, permits: Vec<Self::Permit>);
 }
 
-/// A caller who is not in the queue yet.
-#[derive(Clone, Copy)]
-pub(crate) struct Newcomer {
-    pub(crate) cost: u64,
-    pub(crate) tries: bool,
-    /// How long the caller waits at most.
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) now: Instant,
-}
-
 /// What a driver does next.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next<B> {
+pub(crate) enum Next {
     /// It ends: nobody waits.
     End,
-    Run(B),
+    Run(Running),
     /// It looks again at that time, or when it is notified.
     Sleep(Instant),
 }
@@ -96,7 +89,7 @@ pub(crate) struct State<L: Limit> {
     pub(crate) closed: bool,
     /// Permits to be given back without the lock.
     pub(crate) abandoned: Vec<L::Permit>,
-    pub(super) driven: Driven,
+    pub(super) is_driven: bool,
 }
 
 impl<L: Limit> Shared<L> {
@@ -109,7 +102,7 @@ impl<L: Limit> Shared<L> {
                 own,
                 closed: false,
                 abandoned: Vec::new(),
-                driven: Driven::No,
+                is_driven: false,
             }),
             slot: DriverSlot::new(),
             notify: Notify::new(),
@@ -118,8 +111,7 @@ impl<L: Limit> Shared<L> {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State<L>> {
-        // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     pub(crate) fn notify(&self) {
@@ -147,7 +139,10 @@ impl<L: Limit> Shared<L> {
 
     /// Admits nobody any more.
     pub(crate) fn close(&self) {
-        self.state().closed = true;
+        let mut state = self.state();
+        state.closed = true;
+        self.limit.stop_cached();
+        drop(state);
         self.notify();
     }
 
@@ -158,8 +153,8 @@ impl<L: Limit> Shared<L> {
 
     /// Polls the driver with that number. Returns whether it stays in its slot.
     pub(super) fn poll_driver(&self, number: u64, context: &mut Context<'_>) -> bool {
-        if !self.store.is_inside() {
-            self.hand_over(number);
+        if !is_inside(self.store.runtime()) {
+            self.hand_over(Some(number));
             return false;
         }
         let (stays, handed_over) = self.slot.poll(number, context);
@@ -169,9 +164,9 @@ impl<L: Limit> Shared<L> {
         stays
     }
 
-    /// Makes the driver with that number a task, unless it is one.
-    pub(super) fn hand_over(&self, number: u64) {
-        if let Some(driver) = self.slot.hand_over(Some(number)) {
+    /// Makes the driver with that number, or any, a task, unless it is one.
+    pub(super) fn hand_over(&self, number: Option<u64>) {
+        if let Some(driver) = self.slot.hand_over(number) {
             self.spawn(driver);
         }
     }

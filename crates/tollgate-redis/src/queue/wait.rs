@@ -11,13 +11,14 @@ use tokio::sync::oneshot;
 use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, ErrorKind};
 
-use super::shared::{Limit, Newcomer, Shared};
+use super::shared::{Limit, Shared};
 use super::wait_queue::{Answer, Waiter};
 
 pub(crate) struct Wait<L: Limit> {
     shared: Arc<Shared<L>>,
-    cost: u64,
-    tries: bool,
+    pub(crate) cost: u64,
+    /// The caller wants an answer now.
+    pub(crate) tries: bool,
     progress: Progress<L::Permit>,
     /// The number by which this polls the driver, if it does.
     drives: Option<u64>,
@@ -85,18 +86,13 @@ impl<L: Limit> Wait<L> {
         if cost > capacity {
             return Err(Err(AcquireError::exceeds_capacity(capacity)));
         }
-        let newcomer = Newcomer {
-            cost,
-            tries,
-            timeout: remaining_timeout(),
-            now: Instant::now(),
-        };
-        let request = shared.limit.join(&state, newcomer).map_err(Err)?;
+        let request = shared.limit.join(&state, self).map_err(Err)?;
+        shared.limit.stop_cached();
         let (answer, receiver) = oneshot::channel();
         state.queue.push(Waiter {
             cost,
             tries,
-            deadline: newcomer.timeout.and_then(|it| newcomer.now.checked_add(it)),
+            deadline: remaining_timeout().and_then(|time| Instant::now().checked_add(time)),
             request,
             answer,
         });
@@ -118,7 +114,7 @@ impl<L: Limit> Drop for Wait<L> {
         }
         if let Some(number) = self.drives {
             // The driver goes on: others wait for it, and what it is granted goes back.
-            self.shared.hand_over(number);
+            self.shared.hand_over(Some(number));
         }
     }
 }

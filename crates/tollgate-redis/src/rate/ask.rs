@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tollgate::AcquireError;
 
 use super::charge::{Charge, Source, Ticket};
-use super::denied::Denied;
+use super::denied::{Denied, jittered};
 use super::fallback::{Fallback, applies};
 use super::rule::Rule;
 use super::state::{Options, Shared, State};
@@ -20,13 +20,12 @@ const AFTER_FALLBACK: Duration = Duration::from_millis(50);
 
 impl Shared {
     /// Asks for the first waiters, which have these costs.
-    pub(super) async fn ask_for_waiters(self: &Arc<Self>, rule: Rule, costs: &[u64]) {
+    pub(super) async fn ask_for_waiters(self: Arc<Self>, rule: Rule, costs: Vec<u64>) {
         let asked = Instant::now();
         let forgotten = self.state().own.forgotten;
         let runs = costs.chunk_by(|one, next| one == next);
         let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
-        let arguments = rule.arguments("take").numbers(runs);
-        let reply = match self.ask(&rule, arguments).await {
+        let reply = match self.ask(&rule, "take", &runs.collect::<Vec<_>>()).await {
             Ok(reply) => reply,
             Err(error) => return self.fail(&rule, costs.len(), error),
         };
@@ -52,17 +51,16 @@ impl Shared {
         if let Some(prefetch) = &self.limit.prefetch {
             self.state().own.batches.learn(prefetch, reply.free);
         }
-        let denied = denied.map(|denied| (denied, forgotten));
-        self.admit(&rule, charges, denied, source, costs.len());
+        self.admit(&rule, forgotten, charges, denied, source, costs.len());
     }
 
     /// Takes up to `n` tokens in advance.
-    pub(super) async fn prefetch(self: &Arc<Self>, rule: Rule, n: u64) {
+    pub(super) async fn prefetch(self: Arc<Self>, rule: Rule, n: u64) {
         let Some(prefetch) = &self.limit.prefetch else {
             return;
         };
         let asked = prefetch.now();
-        let answer = self.ask(&rule, rule.arguments("upto").number(n)).await;
+        let answer = self.ask(&rule, "upto", &[n]).await;
         self.change(|state| {
             let batches = &mut state.own.batches;
             match &answer {
@@ -70,7 +68,7 @@ impl Shared {
                     let excess = batches.put(prefetch, rule, reply, asked);
                     state.abandoned.extend(excess);
                 }
-                _ => batches.forget(),
+                _ => batches.is_plenty = false,
             }
         });
         // It was not asked for any waiter by name.
@@ -81,13 +79,14 @@ impl Shared {
         }
     }
 
-    /// Admits the first waiters, and keeps what is known about the next one, with how often a denial
-    /// had been forgotten when it was asked for. It was asked for so many.
+    /// Admits the first waiters, and keeps what is known about the next one. It was asked for so many,
+    /// by that rule, when a denial had been forgotten so often.
     fn admit(
         self: &Arc<Self>,
         rule: &Rule,
+        forgotten: u64,
         charges: Vec<Charge>,
-        denied: Option<(Denied, u64)>,
+        denied: Option<Denied>,
         source: Source,
         asked: usize,
     ) {
@@ -97,8 +96,8 @@ impl Shared {
             let State { queue, own, .. } = state;
             queue.answer(|_, _| charges.next().map(Ok));
             // A denial by another rule, or from before something came back, says nothing.
-            let is_valid = |forgotten| own.rule == *rule && own.forgotten == forgotten;
-            own.denied = denied.and_then(|(denied, at)| is_valid(at).then_some(denied));
+            let is_valid = own.rule == *rule && own.forgotten == forgotten;
+            own.denied = denied.filter(|_| is_valid);
             let (options, now) = (&self.limit.options, Instant::now());
             own.refuse(queue, options, now, left, source);
         });
@@ -145,8 +144,8 @@ impl Shared {
                 }
             }
         }
-        let denied = denied.map(|denied| (denied, forgotten));
-        self.admit(rule, charges, denied, Source::Fallback, costs.len());
+        let source = Source::Fallback;
+        self.admit(rule, forgotten, charges, denied, source, costs.len());
     }
 
     /// Decides by the fallback, between `least` and `n`.
@@ -157,8 +156,7 @@ impl Shared {
         error: StoreError,
     ) -> Result<Charge, AcquireError> {
         let open = |cost| Charge::open(cost, Source::Fallback);
-        let fallback = self.state().own.fallback.clone();
-        match (self.limit.options.fallback, fallback) {
+        match (self.limit.options.fallback, &self.limit.fallback) {
             (Fallback::FailOpen, _) if applies(error) => Ok(open(n)),
             (Fallback::Local { .. }, Some(fallback)) if applies(error) => {
                 let cost = fallback.available().min(n).max(least);
@@ -177,7 +175,7 @@ impl Shared {
 
     /// Later by up to the jitter, so that a fleet does not ask all at once.
     pub(super) fn jittered(&self, time: Instant) -> Instant {
-        let later = self.limit.options.jittered(Duration::ZERO);
+        let later = jittered(Duration::ZERO, self.limit.options.jitter);
         time.checked_add(later).unwrap_or(time)
     }
 }

@@ -26,10 +26,15 @@ pub(super) struct Denied {
     pub(super) again: Instant,
 }
 
+/// A wait that is longer by up to `max`.
+pub(crate) fn jittered(wait: Duration, max: Duration) -> Duration {
+    wait.saturating_add(max.mul_f64(fastrand::f64()))
+}
+
 impl Options {
-    /// A wait that is longer by up to the jitter.
-    pub(super) fn jittered(&self, wait: Duration) -> Duration {
-        wait.saturating_add(self.jitter.mul_f64(fastrand::f64()))
+    /// A denial by this source. The wait in it is longer by up to the jitter.
+    pub(super) fn denial(&self, source: Source, wait: Duration) -> AcquireError {
+        source.limited(jittered(wait, self.jitter))
     }
 }
 
@@ -100,7 +105,7 @@ impl RateState {
                 } else {
                     Source::DeniedCache
                 };
-                source.limited(options.jittered(wait))
+                options.denial(source, wait)
             } else if !waiter.deadline.is_none_or(fits) {
                 AcquireError::would_take(wait)
             } else if waiting >= options.max_waiters {

@@ -1,12 +1,12 @@
 //! [`Keyed`]: the rate limiters of many keys.
 
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 use tollgate::Quota;
 
 use super::limiter::RateLimiter;
+use crate::sync::{Mutex, lock};
 
 /// A rate limit for each of many keys: users, tenants, addresses.
 ///
@@ -70,16 +70,11 @@ impl Keyed {
         }
     }
 
-    fn limiters(&self) -> MutexGuard<'_, LruCache<String, RateLimiter>> {
-        // The map stays whole, whatever panics.
-        self.limiters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the limiter of a key, with the quota that it has: at first, that of the model. Makes no
     /// call.
     pub fn key(&self, key: &str) -> RateLimiter {
         let mut evicted = None;
-        let mut limiters = self.limiters();
+        let mut limiters = lock(&self.limiters);
         let found = limiters.get(key).cloned();
         let limiter = found.unwrap_or_else(|| {
             let limiter = self.model.of_key(key);
@@ -109,7 +104,7 @@ impl Keyed {
 
     /// Returns how many limiters the map keeps now.
     pub fn len(&self) -> usize {
-        self.limiters().len()
+        lock(&self.limiters).len()
     }
 
     /// Returns whether the map is empty.

@@ -1,7 +1,7 @@
 //! [`RateLimiter`]: how a rate limit on a server is made and changed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate::{Algorithm, Oversize, Quota};
@@ -57,7 +57,7 @@ struct Handle(Arc<Shared>);
 impl Drop for Handle {
     fn drop(&mut self) {
         // Prefetched tokens go back.
-        self.0.limit.abandoned.store(true, Ordering::Release);
+        self.0.state().own.is_abandoned = true;
         self.0.notify();
     }
 }
@@ -87,21 +87,20 @@ impl RateLimiter {
     #[track_caller]
     fn made(store: Store, key: String, quota: Quota, options: Options) -> Self {
         let rule = Rule::of(quota, options.algorithm);
-        let fallback = options.fallback.limiter(quota, options.algorithm);
         let prefetch = options.prefetch;
         let rate = Rate {
             key,
             options,
             prefetch: prefetch.map(|(chunk, hold)| Prefetch::new(chunk, hold, rule.burst)),
-            abandoned: AtomicBool::new(false),
+            fallback: options.fallback.limiter(quota, options.algorithm),
         };
         let state = RateState {
+            is_abandoned: false,
             quota,
             rule,
             denied: None,
             forgotten: 0,
             batches: Batches::default(),
-            fallback: fallback.map(Arc::new),
         };
         Self {
             handle: Arc::new(Handle(Arc::new(Shared::new(store, rate, state)))),
@@ -112,29 +111,23 @@ impl RateLimiter {
         &self.handle.0
     }
 
+    /// A limiter on the same store, with the same quota.
+    #[track_caller]
+    fn beside(&self, key: String, options: Options) -> Self {
+        Self::made(self.shared().store.clone(), key, self.quota(), options)
+    }
+
     #[track_caller]
     fn with(self, change: impl FnOnce(&mut Options)) -> Self {
-        let shared = self.shared();
-        let mut options = shared.limit.options;
+        let mut options = self.shared().limit.options;
         change(&mut options);
-        Self::made(
-            shared.store.clone(),
-            shared.limit.key.clone(),
-            self.quota(),
-            options,
-        )
+        self.beside(self.key().to_owned(), options)
     }
 
     /// A limiter like this one, with this at the end of its key.
     pub(super) fn of_key(&self, key: &str) -> Self {
-        let shared = self.shared();
-        let key = format!("{}:{key}", shared.limit.key);
-        Self::made(
-            shared.store.clone(),
-            key,
-            self.quota(),
-            shared.limit.options,
-        )
+        let key = format!("{}:{key}", self.key());
+        self.beside(key, self.shared().limit.options)
     }
 
     /// Sets the algorithm, which is GCRA by default.
@@ -323,22 +316,17 @@ impl RateLimiter {
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         let shared = self.shared();
-        let Options {
-            algorithm,
-            fallback,
-            ..
-        } = shared.limit.options;
-        let rule = Rule::of(quota, algorithm);
-        let part = fallback.part(quota, algorithm);
-        let local = {
+        let options = &shared.limit.options;
+        let rule = Rule::of(quota, options.algorithm);
+        let part = options.fallback.part(quota, options.algorithm);
+        {
             let state = &mut shared.state().own;
             if state.quota == quota {
                 return;
             }
             (state.quota, state.rule) = (quota, rule);
-            state.fallback.clone()
-        };
-        if let (Some(local), Some(part)) = (local, part) {
+        }
+        if let (Some(local), Some(part)) = (&shared.limit.fallback, part) {
             local.set_quota(part);
         }
         if let Some(prefetch) = &shared.limit.prefetch {
@@ -364,15 +352,7 @@ impl RateLimiter {
 
     /// Closes the limiter in this process: every waiter and every later call gets `Closed`.
     pub fn close(&self) {
-        let shared = self.shared();
-        {
-            let mut state = shared.state();
-            state.closed = true;
-            if let Some(prefetch) = &shared.limit.prefetch {
-                prefetch.cache.set_closed(true);
-            }
-        }
-        shared.notify();
+        self.shared().close();
     }
 
     /// [Closes](Self::close) the limiter, and waits until nothing is on its way back to the server:

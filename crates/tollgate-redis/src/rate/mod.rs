@@ -21,8 +21,10 @@ mod verbs;
 
 pub use self::acquire::Acquire;
 pub use self::charge::{Charge, Source};
+pub(crate) use self::denied::jittered;
 pub use self::fallback::Fallback;
 pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
+pub(crate) use self::reply::Reply;
 pub use self::reservation::Reservation;
 pub(crate) use self::rule::{MOST, Rule};

@@ -121,18 +121,13 @@ pub(super) struct Batches {
     batches: VecDeque<Batch>,
     /// How many at the end are in use.
     in_use: usize,
-    /// The server had a chunk to spare when it was last asked.
-    is_plenty: bool,
+    /// The server had a chunk to spare when it was last asked, and nothing has changed since.
+    pub(super) is_plenty: bool,
 }
 
 impl Batches {
     pub(super) fn learn(&mut self, prefetch: &Prefetch, free: u64) {
         self.is_plenty = free >= prefetch.chunk;
-    }
-
-    /// What was known about the server does not hold any more.
-    pub(super) fn forget(&mut self) {
-        self.is_plenty = false;
     }
 
     fn oldest(&self) -> Option<&Batch> {
@@ -235,20 +230,15 @@ impl Batches {
         rest
     }
 
-    /// How many tokens to take for an empty queue.
-    pub(super) fn refill(&self, prefetch: &Prefetch) -> Option<u64> {
-        let is_low = prefetch.cache.is_low();
-        (self.is_plenty && is_low).then(|| prefetch.chunk.saturating_sub(prefetch.cache.count()))
-    }
-
-    /// How many tokens to take for waiters who ask for so much, and a chunk, instead of asking for
-    /// each of them.
-    pub(super) fn refill_for(&self, prefetch: &Prefetch, queued: u64) -> Option<u64> {
+    /// How many tokens to take: a chunk, if the cache is low, for an empty queue; otherwise what the
+    /// waiters ask for, and a chunk, instead of asking for each of them.
+    pub(super) fn refill(&self, prefetch: &Prefetch, queued: u64) -> Option<u64> {
+        let is_due = queued > 0 || prefetch.cache.is_low();
         let wanted = queued
             .saturating_add(prefetch.chunk)
             .saturating_sub(prefetch.cache.count());
         let fits = queued <= token_cache::MOST - prefetch.chunk;
-        (self.is_plenty && fits && wanted > 0).then_some(wanted)
+        (self.is_plenty && is_due && fits && wanted > 0).then_some(wanted)
     }
 
     /// How long until the oldest tokens expire.

@@ -1,4 +1,4 @@
-//! [`Reply`]: what the script of one rate limit replies.
+//! [`Reply`]: what a script replies about a rate limit.
 
 use std::time::Duration;
 
@@ -32,18 +32,33 @@ impl Reply {
         {
             return Self::quick(rule, *done, *wait, written).ok_or(StoreError::Script);
         }
-        let [done, now, wait, free, reset, position, made] = numbers(value)?[..] else {
+        match Self::read_each(value)?[..] {
+            [reply] => Ok(reply),
+            _ => Err(StoreError::Script),
+        }
+    }
+
+    /// The replies about several limits, which have `done` and `now` in common.
+    pub(crate) fn read_each(value: &Value) -> Result<Vec<Self>, StoreError> {
+        let numbers = numbers(value)?;
+        let [done, now, each @ ..] = &numbers[..] else {
             return Err(StoreError::Script);
         };
-        Ok(Self {
-            done,
-            now,
-            wait: Duration::from_micros(wait),
-            free,
-            reset: Duration::from_micros(reset),
-            position,
-            made,
-        })
+        let (each, []) = each.as_chunks() else {
+            return Err(StoreError::Script);
+        };
+        let replies = each
+            .iter()
+            .map(|&[wait, free, reset, position, made]| Self {
+                done: *done,
+                now: *now,
+                wait: Duration::from_micros(wait),
+                free,
+                reset: Duration::from_micros(reset),
+                position,
+                made,
+            });
+        Ok(replies.collect())
     }
 
     /// The reply of `quick.lua`: the value that it wrote says all the rest.

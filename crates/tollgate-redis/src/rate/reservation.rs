@@ -22,20 +22,12 @@ use crate::queue::Limit;
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped is given back"]
 pub struct Reservation {
-    shared: Arc<Shared>,
-    charge: Option<Charge>,
-    due: Instant,
+    pub(super) shared: Arc<Shared>,
+    pub(super) charge: Option<Charge>,
+    pub(super) due: Instant,
 }
 
 impl Reservation {
-    pub(super) fn new(shared: Arc<Shared>, charge: Charge, due: Instant) -> Self {
-        Self {
-            shared,
-            charge: Some(charge),
-            due,
-        }
-    }
-
     /// Returns how long it takes until the charge is paid for.
     pub fn delay(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Oversize, Quota};
 
-use crate::script::{Arguments, DEBT, LOG, Script, WINDOW};
+use crate::script::{DEBT, LOG, Script, WINDOW};
 
 /// Debts and all arguments of a script are less.
 pub(crate) const MOST: u64 = 1 << 52;
@@ -52,39 +52,31 @@ impl Rule {
     /// Why a script cannot count it.
     fn new(quota: Quota, algorithm: Algorithm) -> Result<Self, String> {
         algorithm.check(quota).map_err(|error| error.to_string())?;
-        let nanos = quota.period().as_nanos();
-        let count = quota.count();
-        let most = if quota.max_burst() > 1 {
-            quota.max_burst()
-        } else {
-            count
-        };
-        let rule = match algorithm {
+        let kind = match algorithm {
             Algorithm::Gcra => return Self::even(quota),
-            Algorithm::TokenBucket => Self::stepped(count.min(most), micros(nanos), most),
-            Algorithm::FixedWindow => Self::stepped(count, micros(nanos), count),
-            Algorithm::SubInterval { parts } => {
-                let part = nanos.div_ceil(u128::from(parts));
-                let count = count / (u64::from(parts) + 1);
-                Self::stepped(count, micros(part), count)
-            }
-            Algorithm::SlidingWindow => Self {
-                kind: Kind::Window,
-                ..Self::stepped(count, micros(nanos), count)
-            },
-            Algorithm::SlidingLog => {
-                if count > LONGEST_LOG {
-                    return Err(format!(
-                        "a log on a server keeps at most {LONGEST_LOG}, but the quota has a count of {count}"
-                    ));
-                }
-                Self {
-                    kind: Kind::Log,
-                    ..Self::stepped(count, micros(nanos), count)
-                }
+            Algorithm::SlidingWindow => Kind::Window,
+            Algorithm::SlidingLog => Kind::Log,
+            Algorithm::TokenBucket | Algorithm::FixedWindow | Algorithm::SubInterval { .. } => {
+                Kind::Debt
             }
             _ => return Err(format!("the algorithm {algorithm} is not known here")),
         };
+        let batch = algorithm.batch(quota);
+        let micros = batch.period().as_nanos().div_ceil(1000);
+        let rule = Self {
+            kind,
+            count: batch.count(),
+            // Rounded up, so that a period is never shorter than it should be.
+            period: micros as u64,
+            burst: batch.max_burst(),
+            step: true,
+        };
+        if kind == Kind::Log && rule.count > LONGEST_LOG {
+            return Err(format!(
+                "a log on a server keeps at most {LONGEST_LOG}, but the quota has a count of {}",
+                rule.count
+            ));
+        }
         // The script of a window computes its count times its period.
         let product = match rule.kind {
             Kind::Window => u128::from(rule.count) * u128::from(rule.period),
@@ -124,16 +116,6 @@ impl Rule {
         })
     }
 
-    fn stepped(count: u64, period: u128, burst: u64) -> Self {
-        Self {
-            kind: Kind::Debt,
-            count,
-            period: u64::try_from(period).unwrap_or(u64::MAX),
-            burst,
-            step: true,
-        }
-    }
-
     /// How much one call may cost: up to what a script can count if more than the burst leaves a debt.
     pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
         match (oversize, self.kind) {
@@ -151,22 +133,17 @@ impl Rule {
         }
     }
 
-    /// The arguments of a script for one limit.
-    pub(crate) fn arguments(&self, what: &'static str) -> Arguments {
-        Arguments::new(what).numbers(self.numbers())
-    }
-
-    /// The arguments for this limit of a script for several.
-    pub(crate) fn arguments_of_set(&self, arguments: Arguments) -> Arguments {
-        let kind = match self.kind {
+    /// What a script for several limits calls the kind of this one.
+    pub(crate) fn name(&self) -> &'static str {
+        match self.kind {
             Kind::Debt => "debt",
             Kind::Window => "window",
             Kind::Log => "log",
-        };
-        arguments.text(kind).numbers(self.numbers())
+        }
     }
 
-    fn numbers(&self) -> [u64; 4] {
+    /// The arguments of a script that say what this rule is.
+    pub(crate) fn numbers(&self) -> [u64; 4] {
         [self.count, self.period, self.burst, u64::from(self.step)]
     }
 
@@ -192,11 +169,6 @@ impl Rule {
         };
         Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
-}
-
-/// Rounded up, so that a period is never shorter than it should be.
-fn micros(nanos: u128) -> u128 {
-    nanos.div_ceil(1000)
 }
 
 fn greatest_divisor(mut a: u128, mut b: u128) -> u128 {

@@ -1,9 +1,9 @@
 //! What the handles of a rate limit share, and how a rate limit uses its [queue](crate::queue).
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota};
 
 use super::charge::{Charge, Source, Ticket};
@@ -13,8 +13,8 @@ use super::prefetch::{Batches, Prefetch};
 use super::reply::Reply;
 use super::rule::Rule;
 use crate::error::StoreError;
-use crate::queue::{self, Next, WaitQueue};
-use crate::script::Arguments;
+use crate::queue::{self, Next, Wait, WaitQueue};
+use crate::store::Call;
 
 /// How many waiters are asked for in a call.
 const MOST_ASKED: usize = 1024;
@@ -38,42 +38,33 @@ pub(super) struct Rate {
     pub(super) key: String,
     pub(super) options: Options,
     pub(super) prefetch: Option<Prefetch>,
-    /// Nobody has the limiter any more.
-    pub(super) abandoned: AtomicBool,
+    /// The limiter that decides while the server does not.
+    pub(super) fallback: Option<tollgate::RateLimiter>,
 }
 
 pub(super) struct RateState {
+    /// Nobody has the limiter any more.
+    pub(super) is_abandoned: bool,
     pub(super) quota: Quota,
     pub(super) rule: Rule,
     pub(super) denied: Option<Denied>,
     /// How often the denial has been forgotten.
     pub(super) forgotten: u64,
     pub(super) batches: Batches,
-    /// The limiter that decides while the server does not.
-    pub(super) fallback: Option<Arc<tollgate::RateLimiter>>,
 }
 
 pub(super) type Shared = queue::Shared<Rate>;
 pub(super) type State = queue::State<Rate>;
 pub(super) type Queue = WaitQueue<(), Charge>;
 
-/// What a driver asks the server for.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Batch {
-    /// The first waiters, which have these costs.
-    Waiters(Rule, Vec<u64>),
-    Prefetch(Rule, u64),
-}
-
 impl Rate {
-    fn has_ended(&self, state: &State) -> bool {
-        let abandoned = self.abandoned.load(std::sync::atomic::Ordering::Acquire);
-        state.closed || abandoned && state.queue.is_empty()
+    fn has_ended(state: &State) -> bool {
+        state.closed || state.own.is_abandoned && state.queue.is_empty()
     }
 
     /// Takes out expired tokens, and admits waiters by the others.
-    fn serve(&self, prefetch: &Prefetch, state: &mut State) {
-        let has_ended = self.has_ended(state);
+    fn serve(prefetch: &Prefetch, state: &mut State) {
+        let has_ended = Self::has_ended(state);
         let State {
             queue,
             own: RateState { batches, .. },
@@ -81,13 +72,10 @@ impl Rate {
             ..
         } = state;
         abandoned.extend(batches.take_expired(prefetch, has_ended));
-        let mut is_served = true;
+        let (cache, mut is_served) = (&prefetch.cache, true);
         queue.answer(|_, waiter| {
-            let now = prefetch.now().as_nanos();
-            let taken = match is_served {
-                true => prefetch.cache.take_queued(waiter.cost, now),
-                false => None,
-            };
+            let take = || cache.take_queued(waiter.cost, prefetch.now().as_nanos());
+            let taken = is_served.then(take).flatten();
             is_served = taken.is_some();
             Some(Ok(prefetch.charge(waiter.cost, taken?)))
         });
@@ -95,14 +83,14 @@ impl Rate {
     }
 
     /// What to do about the tokens that are held when nobody waits.
-    fn keep(&self, prefetch: &Prefetch, state: &State) -> Next<Batch> {
-        if self.has_ended(state) {
+    fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &State) -> Next {
+        if Self::has_ended(state) {
             return Next::End;
         }
         prefetch.cache.set_closed(false);
         let RateState { rule, batches, .. } = &state.own;
-        if let Some(n) = batches.refill(prefetch) {
-            return Next::Run(Batch::Prefetch(*rule, n));
+        if let Some(n) = batches.refill(prefetch, 0) {
+            return Next::Run(Box::pin(Arc::clone(shared).prefetch(*rule, n)));
         }
         match batches.expires_in(prefetch) {
             Some(time) => Next::Sleep(Instant::now() + time),
@@ -115,7 +103,6 @@ impl queue::Limit for Rate {
     type Permit = Charge;
     type Request = ();
     type State = RateState;
-    type Batch = Batch;
 
     fn key(&self) -> &str {
         &self.key
@@ -139,57 +126,52 @@ impl queue::Limit for Rate {
         Some(prefetch.charge(cost, taken))
     }
 
-    fn join(&self, state: &State, newcomer: queue::Newcomer) -> Result<(), AcquireError> {
-        let (queue, now, options) = (&state.queue, newcomer.now, &self.options);
-        if let Some(wait) = state.own.wait(queue, newcomer.cost, now) {
-            if newcomer.tries {
-                return Err(Source::DeniedCache.limited(options.jittered(wait)));
+    fn join(&self, state: &State, caller: &Wait<Self>) -> Result<(), AcquireError> {
+        let (queue, now, options) = (&state.queue, Instant::now(), &self.options);
+        if let Some(wait) = state.own.wait(queue, caller.cost, now) {
+            if caller.tries {
+                return Err(options.denial(Source::DeniedCache, wait));
             }
-            if newcomer.timeout.is_some_and(|timeout| wait > timeout) {
+            if remaining_timeout().is_some_and(|timeout| wait > timeout) {
                 return Err(AcquireError::would_take(wait));
             }
         }
-        if !newcomer.tries && state.own.is_full(queue, options.max_waiters, now) {
+        if !caller.tries && state.own.is_full(queue, options.max_waiters, now) {
             return Err(AcquireError::new(ErrorKind::QueueFull));
-        }
-        if let Some(prefetch) = &self.prefetch {
-            prefetch.cache.set_closed(true);
         }
         Ok(())
     }
 
-    fn next(shared: &Shared, state: &mut State) -> Next<Batch> {
+    fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
         let rate = &shared.limit;
         if let Some(prefetch) = &rate.prefetch {
-            rate.serve(prefetch, state);
+            Self::serve(prefetch, state);
         }
         let (now, options) = (Instant::now(), &rate.options);
         let State { queue, own, .. } = state;
         own.refuse(queue, options, now, 0, Source::DeniedCache);
         if queue.is_empty() {
             let prefetch = rate.prefetch.as_ref();
-            return prefetch.map_or(Next::End, |prefetch| rate.keep(prefetch, state));
+            return prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
         }
         if let Some(again) = own.asks_again(queue, now) {
             return Next::Sleep(again);
         }
         let most = if options.coalesce { MOST_ASKED } else { 1 };
         let costs: Vec<u64> = queue.costs().take(most).collect();
-        let queued = costs
-            .iter()
-            .fold(0, |sum: u64, cost| sum.saturating_add(*cost));
+        let queued = costs.iter().copied().fold(0, u64::saturating_add);
         let prefetch = rate.prefetch.as_ref();
-        let refill = prefetch.and_then(|it| own.batches.refill_for(it, queued));
+        let refill = prefetch.and_then(|it| own.batches.refill(it, queued));
+        let this = Arc::clone(shared);
         Next::Run(match refill {
-            Some(n) => Batch::Prefetch(own.rule, n),
-            None => Batch::Waiters(own.rule, costs),
+            Some(n) => Box::pin(this.prefetch(own.rule, n)),
+            None => Box::pin(this.ask_for_waiters(own.rule, costs)),
         })
     }
 
-    async fn run(shared: &Arc<Shared>, batch: Batch) {
-        match batch {
-            Batch::Waiters(rule, costs) => shared.ask_for_waiters(rule, &costs).await,
-            Batch::Prefetch(rule, n) => shared.prefetch(rule, n).await,
+    fn stop_cached(&self) {
+        if let Some(prefetch) = &self.prefetch {
+            prefetch.cache.set_closed(true);
         }
     }
 
@@ -205,14 +187,21 @@ impl queue::Limit for Rate {
 }
 
 impl Shared {
-    /// Asks the server, for nobody in the queue.
-    pub(super) async fn ask(&self, rule: &Rule, arguments: Arguments) -> Result<Reply, StoreError> {
-        Reply::read(rule, &self.call(rule, &arguments).await?)
+    /// Asks the server what to do, with these arguments.
+    pub(super) async fn ask(
+        &self,
+        rule: &Rule,
+        what: &str,
+        arguments: &[u64],
+    ) -> Result<Reply, StoreError> {
+        Reply::read(rule, &self.call(rule, what, arguments).await?)
     }
 
-    pub(super) fn call(&self, rule: &Rule, arguments: &Arguments) -> crate::store::Call {
+    fn call(&self, rule: &Rule, what: &str, arguments: &[u64]) -> Call {
         let keys = [self.limit.key.as_str()];
-        self.store.call(rule.script(), &keys, arguments)
+        self.store.call(rule.script(), &keys, |command| {
+            command.arg(what).arg(&rule.numbers()).arg(arguments);
+        })
     }
 
     /// Charges one call alone, between `least` and `n`. Returns the charge, and how long until it is
@@ -220,7 +209,8 @@ impl Shared {
     pub(super) async fn charge_alone(
         self: &Arc<Self>,
         rule: Rule,
-        arguments: Arguments,
+        what: &str,
+        arguments: &[u64],
         n: u64,
         least: u64,
     ) -> Result<(Charge, Duration), AcquireError> {
@@ -230,22 +220,24 @@ impl Shared {
         };
         // A shutdown waits for the call, and for what goes back.
         let (this, token) = (Arc::clone(self), self.tasks.token());
-        let call = self.call(&rule, &arguments).on_abandoned(move |value| {
-            let reply = Reply::read(&rule, &value);
-            let abandoned = reply.ok().and_then(|reply| charge(&reply));
-            queue::Limit::give_back(&this, abandoned.into_iter().collect());
-            drop(token);
-        });
-        let reply = call.await.and_then(|value| Reply::read(&rule, &value));
-        match reply {
+        let call = self
+            .call(&rule, what, arguments)
+            .on_abandoned(move |value| {
+                let reply = Reply::read(&rule, &value);
+                let abandoned = reply.ok().and_then(|reply| charge(&reply));
+                queue::Limit::give_back(&this, abandoned.into_iter().collect());
+                drop(token);
+            });
+        let options = &self.limit.options;
+        match call.await.and_then(|value| Reply::read(&rule, &value)) {
             Ok(reply) => match charge(&reply) {
                 Some(charge) => Ok((charge, reply.wait)),
-                None => Err(Source::Store.limited(self.limit.options.jittered(reply.wait))),
+                None => Err(options.denial(Source::Store, reply.wait)),
             },
             Err(error) => match self.fall_back(n, least, error) {
                 Ok(charge) => Ok((charge, Duration::ZERO)),
                 Err(refused) => Err(match refused.retry_after() {
-                    Some(wait) => Source::Fallback.limited(self.limit.options.jittered(wait)),
+                    Some(wait) => options.denial(Source::Fallback, wait),
                     None => refused,
                 }),
             },
@@ -261,8 +253,7 @@ impl Shared {
                 position,
                 made,
             } => {
-                let arguments = rule.arguments("give").numbers([n, position, made]);
-                self.ask(&rule, arguments).await?;
+                self.ask(&rule, "give", &[n, position, made]).await?;
                 self.forget_denied();
             }
             Ticket::Cached(end) => {
@@ -271,8 +262,7 @@ impl Shared {
                 }
             }
             Ticket::Local(local) => {
-                let fallback = self.state().own.fallback.clone();
-                if let Some(fallback) = fallback {
+                if let Some(fallback) = &self.limit.fallback {
                     fallback.refund(local);
                 }
             }
@@ -299,7 +289,7 @@ impl Shared {
             let state = &mut self.state().own;
             state.denied = None;
             state.forgotten += 1;
-            state.batches.forget();
+            state.batches.is_plenty = false;
         }
         self.notify();
     }

@@ -122,8 +122,7 @@ impl RateLimiter {
                 return Ok(Charge::open(0, Source::Nobody));
             }
             if let Some(wait) = state.own.wait(&state.queue, 1, Instant::now()) {
-                let wait = shared.limit.options.jittered(wait);
-                return Err(Source::DeniedCache.limited(wait));
+                return Err(shared.limit.options.denial(Source::DeniedCache, wait));
             }
             if !state.queue.is_empty() {
                 return Err(Source::DeniedCache.limited(Duration::ZERO));
@@ -131,8 +130,7 @@ impl RateLimiter {
             state.own.rule
         };
         let n = n.min(rule.burst);
-        let arguments = rule.arguments("upto").number(n);
-        let (charge, _) = shared.charge_alone(rule, arguments, n, 1).await?;
+        let (charge, _) = shared.charge_alone(rule, "upto", &[n], n, 1).await?;
         Ok(charge)
     }
 
@@ -196,10 +194,14 @@ impl RateLimiter {
             state.own.rule
         };
         let max_delay = u64::try_from(max_delay.as_micros()).unwrap_or(u64::MAX);
-        let arguments = rule.arguments("reserve").numbers([n, max_delay.min(MOST)]);
-        let (charge, delay) = shared.charge_alone(rule, arguments, n, n).await?;
-        let due = shared.jittered(Instant::now() + delay);
-        Ok(Reservation::new(Arc::clone(shared), charge, due))
+        let arguments = [n, max_delay.min(MOST)];
+        let charged = shared.charge_alone(rule, "reserve", &arguments, n, n);
+        let (charge, delay) = charged.await?;
+        Ok(Reservation {
+            shared: Arc::clone(shared),
+            charge: Some(charge),
+            due: shared.jittered(Instant::now() + delay),
+        })
     }
 
     /// Charges `n` units in any case, for work that is done already or that others admitted.
@@ -223,8 +225,7 @@ impl RateLimiter {
     /// ```
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
         let rule = self.current_rule();
-        let arguments = rule.arguments("charge").number(n);
-        let reply = self.shared().ask(&rule, arguments).await?;
+        let reply = self.shared().ask(&rule, "charge", &[n]).await?;
         Ok(Charge::granted(&rule, &reply, n, 0, Source::Store))
     }
 
@@ -320,8 +321,7 @@ impl RateLimiter {
     pub async fn peek(&self, n: u64) -> Result<Decision, StoreError> {
         let shared = self.shared();
         let rule = self.current_rule();
-        let arguments = rule.arguments("peek").number(n.min(MOST));
-        let reply = shared.ask(&rule, arguments).await?;
+        let reply = shared.ask(&rule, "peek", &[n.min(MOST)]).await?;
         let mut decision = reply.decision(rule.burst);
         if n > rule.burst && shared.limit.options.oversize != Oversize::Overdraft {
             decision.retry_after = Duration::MAX;

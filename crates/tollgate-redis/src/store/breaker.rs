@@ -11,8 +11,9 @@
 //! Only parts that have failed have an entry. Times are arguments: nothing here reads a clock.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::sync::{Mutex, lock};
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 
@@ -44,14 +45,9 @@ impl Breaker {
         }
     }
 
-    fn parts(&self) -> MutexGuard<'_, HashMap<u16, State>> {
-        // Nothing panics while it is held.
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether a call may be made now. The first one after the pause is the probe.
     pub(crate) fn may_call(&self, part: u16, now: Instant) -> bool {
-        let mut parts = self.parts();
+        let mut parts = lock(&self.parts);
         let Some(state) = parts.get_mut(&part) else {
             return true;
         };
@@ -66,11 +62,11 @@ impl Breaker {
     }
 
     pub(crate) fn succeeded(&self, part: u16) {
-        self.parts().remove(&part);
+        lock(&self.parts).remove(&part);
     }
 
     pub(crate) fn failed(&self, part: u16, now: Instant) {
-        let mut parts = self.parts();
+        let mut parts = lock(&self.parts);
         let state = parts.entry(part).or_default();
         state.failed = state.failed.saturating_add(1);
         if state.failed >= self.failures {
@@ -80,7 +76,9 @@ impl Breaker {
 
     /// Whether any part has opened and not succeeded since.
     pub(crate) fn is_open(&self) -> bool {
-        self.parts().values().any(|state| state.until.is_some())
+        lock(&self.parts)
+            .values()
+            .any(|state| state.until.is_some())
     }
 
     fn pause(&self) -> Duration {

@@ -14,13 +14,10 @@ use crate::error::StoreError;
 use crate::script::Script;
 
 /// What is asked of a server.
-pub(super) enum Request {
-    Script {
-        script: &'static Script,
-        by_digest: Cmd,
-    },
-    /// A command without a key.
-    Command(Cmd),
+pub(super) struct Request {
+    pub(super) command: Cmd,
+    /// The script that the command calls by its digest, if it does.
+    pub(super) script: Option<&'static Script>,
 }
 
 impl Request {
@@ -29,16 +26,13 @@ impl Request {
         connection: &mut Connection,
         progress: &mut Progress,
     ) -> RedisResult<Value> {
-        let (script, by_digest) = match self {
-            Self::Command(command) => return connection.call(command, progress).await,
-            Self::Script { script, by_digest } => (script, by_digest),
-        };
-        match connection.call(by_digest, progress).await {
-            Err(error) if Script::is_unknown(&error) && progress.wanted.get() => {
-                let by_text = script.by_text(by_digest);
+        let answer = connection.call(&self.command, progress).await;
+        match self.script {
+            Some(script) if Script::is_unknown(&answer) && progress.wanted.get() => {
+                let by_text = script.by_text(&self.command);
                 connection.call(&by_text, progress).await
             }
-            answer => answer,
+            _ => answer,
         }
     }
 }

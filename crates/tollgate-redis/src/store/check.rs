@@ -63,24 +63,16 @@ impl Store {
     pub async fn check(&self) -> Result<Vec<Warning>, StoreError> {
         // A client that is not let in at all is no reason for a warning.
         self.command(cmd("PING")).await?;
+        let told = self.told("INFO", &[]).await?;
+        let saves = self.told("CONFIG", &["GET", "save"]).await?;
         let mut warnings = Vec::new();
-        let mut told = Vec::new();
-        match self.told("INFO", &[]).await? {
-            Some(value) => texts(&value, &mut told),
-            None => warnings.push(Warning::Hidden),
+        if told.is_none() || saves.is_none() {
+            warnings.push(Warning::Hidden);
         }
-        let snapshots = match self.told("CONFIG", &["GET", "save"]).await? {
-            Some(value) => {
-                let mut words = Vec::new();
-                texts(&value, &mut words);
-                // Of each node the name of the setting, and what it is, if it is anything.
-                Some(words.iter().any(|word| !word.is_empty() && word != "save"))
-            }
-            None => {
-                warnings.push(Warning::Hidden);
-                None
-            }
-        };
+        // Of each node the name of the setting, and what it is, if it is anything.
+        let is_set = |word: &String| !word.is_empty() && word != "save";
+        let snapshots = saves.map(|words| words.iter().any(is_set));
+        let told = told.unwrap_or_default();
         for info in told.iter().filter(|info| info.contains("redis_version:")) {
             warnings.extend(judge(&facts(info), snapshots, self.is_cluster()));
         }
@@ -91,15 +83,19 @@ impl Store {
 
     /// Of no key.
     fn command(&self, command: Cmd) -> Call {
-        self.request(Request::Command(command), self.shared.link.whole())
+        let request = Request {
+            command,
+            script: None,
+        };
+        self.request(request, self.shared.link.whole())
     }
 
-    /// What the server says to a command, or none if it does not let this client ask.
-    async fn told(&self, verb: &str, words: &[&str]) -> Result<Option<Value>, StoreError> {
+    /// All texts in what the server says to a command, or none if it does not let this client ask.
+    async fn told(&self, verb: &str, words: &[&str]) -> Result<Option<Vec<String>>, StoreError> {
         let mut command = cmd(verb);
         command.arg(words);
         match self.command(command).await {
-            Ok(value) => Ok(Some(value)),
+            Ok(value) => Ok(Some(texts(&value))),
             // A command that is disabled has no name that the server knows.
             Err(StoreError::Forbidden | StoreError::Script) => Ok(None),
             Err(error) => Err(error),
@@ -137,16 +133,14 @@ fn facts(info: &str) -> HashMap<&str, &str> {
 }
 
 /// All texts in an answer: of a cluster it is one for each node.
-fn texts(value: &Value, into: &mut Vec<String>) {
+fn texts(value: &Value) -> Vec<String> {
     match value {
-        Value::BulkString(bytes) => into.push(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => into.push(text.clone()),
-        Value::Array(values) | Value::Set(values) => {
-            values.iter().for_each(|value| texts(value, into));
-        }
+        Value::BulkString(bytes) => vec![String::from_utf8_lossy(bytes).into_owned()],
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => vec![text.clone()],
+        Value::Array(values) | Value::Set(values) => values.iter().flat_map(texts).collect(),
         // The keys of a map are addresses, or names of settings.
-        Value::Map(pairs) => pairs.iter().for_each(|(_, value)| texts(value, into)),
-        _ => {}
+        Value::Map(pairs) => pairs.iter().flat_map(|(_, value)| texts(value)).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -8,8 +8,8 @@
 //!
 //! The lock is held for a moment only, never while a future waits.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -21,6 +21,8 @@ use super::call::{Progress, Stage};
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use crate::error::StoreError;
+use crate::slot::slot;
+use crate::sync::{Mutex, lock};
 
 /// How long connecting may take. It may take longer than the deadline of a call.
 pub(super) const CONNECTING: Duration = Duration::from_secs(2);
@@ -47,13 +49,6 @@ impl Address {
         let info = info.set_tcp_settings(settings());
         let client = Client::open(info).map_err(|_| StoreError::Misconfigured)?;
         Ok(Self::Server(Box::new(client)))
-    }
-
-    #[cfg(feature = "cluster")]
-    pub(super) fn cluster<'a>(
-        addresses: impl IntoIterator<Item = &'a str>,
-    ) -> Result<Self, StoreError> {
-        Ok(Self::Cluster(Box::new(Cluster::new(addresses)?)))
     }
 }
 
@@ -113,6 +108,10 @@ struct State {
     up: Option<Connection>,
     /// Hears of the connection that is being made.
     connecting: Option<watch::Receiver<Outcome>>,
+    /// Of the newest connection.
+    number: u64,
+    /// How often in a row connecting took too long.
+    slow: u32,
 }
 
 pub(super) struct Link {
@@ -120,9 +119,6 @@ pub(super) struct Link {
     state: Mutex<State>,
     /// Deadlines that passed in a row.
     timeouts: AtomicU32,
-    number: AtomicU64,
-    /// How often in a row connecting took too long.
-    slow: AtomicU32,
 }
 
 impl Link {
@@ -131,8 +127,6 @@ impl Link {
             address,
             state: Mutex::default(),
             timeouts: AtomicU32::new(0),
-            number: AtomicU64::new(0),
-            slow: AtomicU32::new(0),
         }
     }
 
@@ -143,23 +137,11 @@ impl Link {
 
     /// The part of the store that has a key. It may fail while the others do not.
     pub(super) fn part(&self, key: &str) -> u16 {
-        match &self.address {
-            Address::Server(_) => {
-                let _ = key;
-                0
-            }
-            #[cfg(feature = "cluster")]
-            Address::Cluster(_) => crate::slot::slot(key),
-        }
+        if self.is_cluster() { slot(key) } else { 0 }
     }
 
     pub(super) fn is_cluster(&self) -> bool {
         !matches!(self.address, Address::Server(_))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection, once there is one.
@@ -168,7 +150,7 @@ impl Link {
         runtime: &Handle,
     ) -> Result<Connection, StoreError> {
         let mut outcome = {
-            let state = &mut *self.state();
+            let state = &mut *lock(&self.state);
             match &state.up {
                 Some(up) => return Ok(up.clone()),
                 None => self.connecting(state, runtime),
@@ -197,7 +179,7 @@ impl Link {
         runtime.spawn(async move {
             let outcome = link.connect_in_time().await;
             {
-                let state = &mut *link.state();
+                let state = &mut *lock(&link.state);
                 state.connecting = None;
                 if let Ok(connection) = &outcome {
                     state.up = Some(connection.clone());
@@ -209,18 +191,18 @@ impl Link {
     }
 
     async fn connect_in_time(&self) -> Result<Connection, StoreError> {
-        let slow = self.slow.load(Ordering::Relaxed).min(8);
-        let time = match &self.address {
-            Address::Server(_) => CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow)),
-            #[cfg(feature = "cluster")]
-            Address::Cluster(_) => CONNECTING,
+        let slow = lock(&self.state).slow.min(8);
+        let time = if self.is_cluster() {
+            CONNECTING
+        } else {
+            CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow))
         };
         let outcome = tokio::time::timeout(time, self.connect()).await;
         self.answered();
         match &outcome {
-            Ok(Ok(_)) => self.slow.store(0, Ordering::Relaxed),
+            Ok(Ok(_)) => lock(&self.state).slow = 0,
             Ok(Err(_)) => {}
-            Err(_) => drop(self.slow.fetch_add(1, Ordering::Relaxed)),
+            Err(_) => lock(&self.state).slow = slow + 1,
         }
         outcome.unwrap_or(Err(StoreError::Unavailable))
     }
@@ -231,23 +213,23 @@ impl Link {
             #[cfg(feature = "cluster")]
             Address::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
         };
-        let number = 1 + self.number.fetch_add(1, Ordering::Relaxed);
-        match wire {
-            Ok(wire) => Ok(Connection { wire, number }),
-            Err(error) => Err(match StoreError::of(&error) {
-                // Nothing was sent yet.
-                StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
-                    StoreError::Unavailable
-                }
-                other => other,
-            }),
-        }
+        let wire = wire.map_err(|error| match StoreError::of(&error) {
+            // Nothing was sent yet.
+            StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
+                StoreError::Unavailable
+            }
+            other => other,
+        })?;
+        let state = &mut *lock(&self.state);
+        state.number += 1;
+        let number = state.number;
+        Ok(Connection { wire, number })
     }
 
     /// The connection is of no use any more.
     pub(super) fn lost(&self, connection: &Connection) {
         if !self.is_cluster() {
-            let mut state = self.state();
+            let mut state = lock(&self.state);
             state.up.take_if(|up| up.number == connection.number);
         }
     }
@@ -261,7 +243,7 @@ impl Link {
     /// A deadline passed for a call on the connection with that number. After `most` of them in a row
     /// another connection is made.
     pub(super) fn timed_out(self: &Arc<Self>, number: u64, most: u32, runtime: &Handle) {
-        let state = &mut *self.state();
+        let state = &mut *lock(&self.state);
         let is_up = state.up.as_ref().is_some_and(|up| up.number == number);
         if !is_up || 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) < most {
             return;

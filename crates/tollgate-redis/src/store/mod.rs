@@ -17,12 +17,11 @@ mod link;
 mod nodes;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::Value;
+use redis::{Cmd, Value};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -30,9 +29,11 @@ use self::breaker::Breaker;
 use self::call::{Progress, Request, Stage};
 pub use self::check::Warning;
 use self::link::{Address, Link};
-use crate::detach::{DetachOnDrop, is_inside};
+#[cfg(feature = "cluster")]
+use self::nodes::Cluster;
+use crate::detach::DetachOnDrop;
 use crate::error::StoreError;
-use crate::script::{Arguments, Script};
+use crate::script::Script;
 
 /// A call on its way, within the deadline.
 ///
@@ -167,7 +168,8 @@ impl Store {
     #[cfg(feature = "cluster")]
     #[track_caller]
     pub fn cluster<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Result<Self, StoreError> {
-        Ok(Self::to(Address::cluster(addresses)?))
+        let cluster = Cluster::new(addresses)?;
+        Ok(Self::to(Address::Cluster(Box::new(cluster))))
     }
 
     #[track_caller]
@@ -271,15 +273,6 @@ impl Store {
         &self.shared.runtime
     }
 
-    /// Whether the caller is inside the runtime of the connection.
-    pub(crate) fn is_inside(&self) -> bool {
-        is_inside(&self.shared.runtime)
-    }
-
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        drop(self.shared.runtime.spawn(task));
-    }
-
     /// Sleeps on the runtime, wherever this is polled.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
         let sleep = async move { tokio::time::sleep(time).await };
@@ -287,16 +280,18 @@ impl Store {
         sleep.await.map_err(|_| StoreError::NoRuntime)
     }
 
-    /// Calls a script, within the deadline.
+    /// Calls a script with the arguments that are added to the command, within the deadline.
     pub(crate) fn call(
         &self,
         script: &'static Script,
         keys: &[&str],
-        arguments: &Arguments,
+        arguments: impl FnOnce(&mut Cmd),
     ) -> Call {
         let part = keys.first().map_or(0, |key| self.shared.link.part(key));
-        let by_digest = script.by_digest(keys, arguments);
-        self.request(Request::Script { script, by_digest }, part)
+        let mut command = script.by_digest(keys);
+        arguments(&mut command);
+        let script = Some(script);
+        self.request(Request { command, script }, part)
     }
 
     /// Makes a request to a part, within the deadline.

@@ -10,7 +10,7 @@
 //! The lock is held for a moment only.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClient;
@@ -23,6 +23,7 @@ use redis::{
 use super::call::{Progress, Stage};
 use super::link::{CONNECTING, connect_to, settings};
 use crate::error::StoreError;
+use crate::sync::{Mutex, lock};
 
 /// How many redirections are followed before the client is asked again.
 const REDIRECTIONS: usize = 4;
@@ -61,10 +62,8 @@ impl Cluster {
     pub(super) async fn connect(&self) -> RedisResult<Nodes> {
         Ok(Nodes {
             cluster: self.client.get_async_connection().await?,
-            redirects: Arc::new(Redirects {
-                first: self.first.clone(),
-                known: Mutex::default(),
-            }),
+            first: self.first.clone(),
+            known: Arc::default(),
         })
     }
 }
@@ -73,13 +72,9 @@ impl Cluster {
 #[derive(Clone)]
 pub(super) struct Nodes {
     cluster: ClusterConnection,
-    redirects: Arc<Redirects>,
-}
-
-/// Connections to nodes that calls were redirected to, by their addresses.
-struct Redirects {
     first: ConnectionInfo,
-    known: Mutex<HashMap<String, MultiplexedConnection>>,
+    /// Connections to nodes that calls were redirected to, by their addresses.
+    known: Arc<Mutex<HashMap<String, MultiplexedConnection>>>,
 }
 
 impl Nodes {
@@ -98,7 +93,7 @@ impl Nodes {
                 break;
             };
             progress.stage = Stage::Unsent(StoreError::Unavailable);
-            let mut node = self.redirects.connection(&address).await?;
+            let mut node = self.connection(&address).await?;
             if !progress.wanted.get() {
                 break;
             }
@@ -108,48 +103,15 @@ impl Nodes {
                 .as_ref()
                 .is_err_and(RedisError::is_unrecoverable_error)
             {
-                self.redirects.known().remove(&address);
+                lock(&self.known).remove(&address);
             }
         }
         answer
     }
-}
-
-/// Where a call is to be made instead, and whether with `ASKING`.
-fn redirection(error: &RedisError) -> Option<(String, bool)> {
-    let asking = match error.kind() {
-        ErrorKind::Server(ServerErrorKind::Ask) => true,
-        ErrorKind::Server(ServerErrorKind::Moved) => false,
-        _ => return None,
-    };
-    let (address, _) = error.redirect_node()?;
-    Some((address.to_owned(), asking))
-}
-
-async fn redirected(
-    node: &mut MultiplexedConnection,
-    command: &Cmd,
-    asking: bool,
-) -> RedisResult<Value> {
-    let mut pipeline = redis::pipe();
-    if asking {
-        pipeline.cmd("ASKING");
-    }
-    pipeline.add_command(command.clone());
-    let answers = node.req_packed_commands(&pipeline, asking.into(), 1);
-    let answer = answers.await?.pop();
-    answer.unwrap_or(Value::Nil).extract_error()
-}
-
-impl Redirects {
-    fn known(&self) -> MutexGuard<'_, HashMap<String, MultiplexedConnection>> {
-        // Nothing panics while it is held.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 
     /// The connection to a node, which is made if there is none.
     async fn connection(&self, address: &str) -> RedisResult<MultiplexedConnection> {
-        if let Some(node) = self.known().get(address) {
+        if let Some(node) = lock(&self.known).get(address) {
             return Ok(node.clone());
         }
         let node = self.connect(address).await.map_err(|_| {
@@ -159,7 +121,7 @@ impl Redirects {
                 "no connection to a node",
             ))
         })?;
-        self.known().insert(address.to_owned(), node.clone());
+        lock(&self.known).insert(address.to_owned(), node.clone());
         Ok(node)
     }
 
@@ -189,4 +151,30 @@ impl Redirects {
             _ => ConnectionAddr::Tcp(host, port),
         })
     }
+}
+
+/// Where a call is to be made instead, and whether with `ASKING`.
+fn redirection(error: &RedisError) -> Option<(String, bool)> {
+    let asking = match error.kind() {
+        ErrorKind::Server(ServerErrorKind::Ask) => true,
+        ErrorKind::Server(ServerErrorKind::Moved) => false,
+        _ => return None,
+    };
+    let (address, _) = error.redirect_node()?;
+    Some((address.to_owned(), asking))
+}
+
+async fn redirected(
+    node: &mut MultiplexedConnection,
+    command: &Cmd,
+    asking: bool,
+) -> RedisResult<Value> {
+    let mut pipeline = redis::pipe();
+    if asking {
+        pipeline.cmd("ASKING");
+    }
+    pipeline.add_command(command.clone());
+    let answers = node.req_packed_commands(&pipeline, asking.into(), 1);
+    let answer = answers.await?.pop();
+    answer.unwrap_or(Value::Nil).extract_error()
 }

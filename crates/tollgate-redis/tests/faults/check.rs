@@ -4,24 +4,17 @@ use tollgate_redis::{Store, StoreError, Warning};
 
 use super::help::{PATIENT, until};
 use crate::support::server::Server;
-use crate::support::{on_server, runtime};
-
-fn run(server: &Server, words: &[&str]) {
-    let _: redis::Value = redis::cmd(words[0])
-        .arg(&words[1..])
-        .query(&mut server.connection())
-        .unwrap();
-}
+use crate::support::{ask, on_server, runtime};
 
 #[test]
 fn check_of_a_server_without_persistence_warns() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         assert_eq!(store.check().await, Ok(vec![Warning::NotPersistent]));
-        run(server, &["CONFIG", "SET", "save", "3600 1"]);
+        let () = ask(server, &["CONFIG", "SET", "save", "3600 1"]);
         assert_eq!(store.check().await, Ok(Vec::new()));
-        run(server, &["CONFIG", "SET", "save", ""]);
-        run(server, &["CONFIG", "SET", "appendonly", "yes"]);
+        let () = ask(server, &["CONFIG", "SET", "save", ""]);
+        let () = ask(server, &["CONFIG", "SET", "appendonly", "yes"]);
         assert_eq!(store.check().await, Ok(Vec::new()));
     });
 }
@@ -34,10 +27,10 @@ fn check_of_replicated_servers_warns() {
     );
     runtime().block_on(async {
         let port = primary.port().to_string();
-        run(&replica, &["REPLICAOF", "127.0.0.1", &port]);
-        let store = primary.store().deadline(PATIENT);
+        let () = ask(&replica, &["REPLICAOF", "127.0.0.1", &port]);
+        let store = primary.store();
         until(async || store.check().await.unwrap().contains(&Warning::Replicated)).await;
-        let store = replica.store().deadline(PATIENT);
+        let store = replica.store();
         let warnings = store.check().await.unwrap();
         assert_eq!(warnings, [Warning::NotPersistent, Warning::Replica]);
     });
@@ -55,8 +48,8 @@ fn check_without_rights_warns() {
             let user = [
                 "ACL", "SETUSER", name, "on", ">secret", "~*", "+@all", "-config",
             ];
-            run(&server, &user);
-            run(&server, &["ACL", "SETUSER", name, forbidden]);
+            let () = ask(&server, &user);
+            let () = ask(&server, &["ACL", "SETUSER", name, forbidden]);
         }
         // What is said without it counts.
         let warnings = limited("half").check().await.unwrap();
@@ -76,8 +69,8 @@ fn check_of_a_cluster_asks_every_node() {
         let store = cluster.store().deadline(PATIENT);
         assert_eq!(store.check().await, Ok(vec![Warning::NotPersistent]));
         let node = &cluster.nodes[1];
-        run(node, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
-        run(node, &["CONFIG", "SET", "maxmemory", "100mb"]);
+        let () = ask(node, &["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
+        let () = ask(node, &["CONFIG", "SET", "maxmemory", "100mb"]);
         let warnings = store.check().await.unwrap();
         assert_eq!(warnings, [Warning::Eviction, Warning::NotPersistent]);
     });

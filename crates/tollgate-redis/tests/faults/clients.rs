@@ -2,7 +2,7 @@
 
 use tollgate_redis::{RateLimiter, StoreError};
 
-use super::help::{PATIENT, charged, crowd, recovers, slow};
+use super::help::{charged, crowd, recovers, slow};
 use crate::support::runtime;
 use crate::support::server::Server;
 
@@ -10,7 +10,7 @@ use crate::support::server::Server;
 fn acquire_by_ten_thousand_tasks_needs_one_client() {
     let server = Server::with(&["--maxclients", "2"]);
     runtime().block_on(async {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(100_000));
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..10_000 {
@@ -29,7 +29,7 @@ fn acquire_beyond_maxclients_is_a_typed_error() {
     let server = Server::with(&["--maxclients", "2"]);
     runtime().block_on(async {
         let others = (server.connection(), server.connection());
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(100_000));
         let tally = crowd(&limiter, 10_000).await;
         assert_eq!(tally.errors.len(), 10_000);

@@ -8,17 +8,8 @@ use tollgate_redis::{RateLimiter, Store};
 
 use super::help::{PATIENT, charged, ends};
 use crate::support::clock_shim::Clock;
-use crate::support::runtime;
 use crate::support::server::{Server, Setup};
-
-const ALGORITHMS: [Algorithm; 6] = [
-    Algorithm::Gcra,
-    Algorithm::TokenBucket,
-    Algorithm::FixedWindow,
-    Algorithm::SubInterval { parts: 2 },
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingLog,
-];
+use crate::support::{ALGORITHMS, runtime};
 
 /// A server of a clock of its own.
 fn server() -> (Server, Clock) {
@@ -70,21 +61,25 @@ async fn come_in(store: &Store, algorithm: Algorithm, window: Duration) -> u64 {
     }
 }
 
-#[test]
-fn acquire_after_the_clock_stepped_back_mints_nothing() {
+/// By each algorithm: so many come in at so many seconds from the middle, one after the other.
+fn come_in_at<const N: usize>(steps: impl Fn(Algorithm) -> [(i64, u64); N]) {
     let (server, clock) = server();
     runtime().block_on(async {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let middle = to_the_middle(&clock);
         for algorithm in ALGORITHMS {
-            clock.set(middle);
-            assert_eq!(come_in(&store, algorithm, LONG).await, 5, "{algorithm}");
-            for back in [30, 30, 600, 100_000] {
-                clock.set(middle - back);
-                assert_eq!(come_in(&store, algorithm, LONG).await, 0, "{algorithm}");
+            for (seconds, admitted) in steps(algorithm) {
+                clock.set(middle + seconds);
+                let came = come_in(&store, algorithm, LONG).await;
+                assert_eq!(came, admitted, "{algorithm}, at {seconds} s");
             }
         }
     });
+}
+
+#[test]
+fn acquire_after_the_clock_stepped_back_mints_nothing() {
+    come_in_at(|_| [(0, 5), (-30, 0), (-30, 0), (-600, 0), (-100_000, 0)]);
 }
 
 #[test]
@@ -93,7 +88,7 @@ fn acquire_after_the_clock_stepped_back_does_not_stall() {
     for full in [true, false] {
         let (server, clock) = server();
         runtime().block_on(async {
-            let store = server.store().deadline(PATIENT);
+            let store = server.store();
             for (number, algorithm) in (0..).zip(ALGORITHMS) {
                 // Each steps back from where the one before had stepped to.
                 let offset = -30 * number;
@@ -117,22 +112,10 @@ fn acquire_after_the_clock_stepped_back_does_not_stall() {
 
 #[test]
 fn acquire_after_the_clock_stepped_forward_admits_one_burst_at_most() {
-    let (server, clock) = server();
-    runtime().block_on(async {
-        let store = server.store().deadline(PATIENT);
-        let middle = to_the_middle(&clock);
-        for algorithm in ALGORITHMS {
-            clock.set(middle);
-            assert_eq!(come_in(&store, algorithm, LONG).await, 5, "{algorithm}");
-            clock.set(middle + 30);
-            let worth = u64::from(algorithm == Algorithm::Gcra);
-            assert_eq!(come_in(&store, algorithm, LONG).await, worth, "{algorithm}");
-            clock.set(middle + 1_000_000);
-            assert_eq!(come_in(&store, algorithm, LONG).await, 5, "{algorithm}");
-            // And back again: what was charged then is not forgotten.
-            clock.set(middle);
-            assert_eq!(come_in(&store, algorithm, LONG).await, 0, "{algorithm}");
-        }
+    come_in_at(|algorithm| {
+        let worth = u64::from(algorithm == Algorithm::Gcra);
+        // And back again: what was charged then is not forgotten.
+        [(0, 5), (30, worth), (1_000_000, 5), (0, 0)]
     });
 }
 
@@ -174,7 +157,7 @@ fn acquire_by_clients_with_skewed_clocks_decides_alike() {
     let (server, clock) = server();
     to_the_middle(&clock);
     let expected = runtime().block_on(async {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         decisions(&store, "here").await
     });
     let days = 24 * 60 * 60;

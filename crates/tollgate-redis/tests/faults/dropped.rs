@@ -1,15 +1,15 @@
 //! Futures that are dropped while the server is asked.
 
-use tollgate_redis::{Detector, LimitSet, Source};
+use tollgate_redis::{LimitSet, RateLimiter, Source};
 
 use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
-use crate::support::on_server;
 use crate::support::proxy::{Mode, Proxy};
+use crate::support::{ask, on_server};
 
 #[test]
 fn acquire_dropped_in_flight_gives_back_its_charge() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = limiter(&store, 10).await;
         let calls = store.calls();
         drop(begin(server, &store, limiter.acquire_many(4)).await);
@@ -24,7 +24,7 @@ fn acquire_dropped_in_flight_gives_back_its_charge() {
 #[test]
 fn acquire_dropped_by_the_first_of_a_request_serves_the_others() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = limiter(&store, 10).await;
         let leader = begin(server, &store, limiter.acquire_many(5)).await;
         let mut followers: Vec<_> = (0..3).map(|_| limiter.acquire()).collect();
@@ -45,7 +45,7 @@ fn acquire_dropped_by_the_first_of_a_request_serves_the_others() {
 #[test]
 fn acquire_dropped_by_another_of_a_request_gives_back_and_serves_the_others() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = limiter(&store, 10).await;
         let leader = begin(server, &store, limiter.acquire()).await;
         let mut followers: Vec<_> = (1..=3).map(|cost| limiter.acquire_many(cost)).collect();
@@ -95,33 +95,28 @@ fn acquire_dropped_before_the_deadline_counts_for_the_breaker() {
 }
 
 #[test]
-fn acquire_dropped_before_it_is_sent_is_not_sent() {
+fn charge_dropped_before_it_is_sent_is_not_sent() {
     on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
         let store = proxy.store().deadline(PATIENT);
-        let detector = Detector::new(&store, "abuse", slow(10));
-        detector.record_many("mallory", 11);
+        let [mallory, alice] =
+            ["mallory", "alice"].map(|key| RateLimiter::new(&store, key, slow(10)));
         // It waits for the connection, which is made when it is gone.
         proxy.set(Mode::BlackHole);
         {
-            let mut pass = std::pin::pin!(detector.pass());
-            assert!(waits(&mut pass).await);
+            let mut call = std::pin::pin!(mallory.charge(11));
+            assert!(waits(&mut call).await);
         }
         proxy.set(Mode::Pass);
-        detector.record("alice");
-        assert_eq!(detector.pass().await, Ok(0));
-        let keys: Vec<String> = redis::cmd("KEYS")
-            .arg("*")
-            .query(&mut server.connection())
-            .unwrap();
-        assert_eq!(keys, ["{abuse}:alice"]);
+        alice.charge(1).await.unwrap();
+        assert_eq!(ask::<Vec<String>>(server, &["KEYS", "*"]), ["alice"]);
     });
 }
 
 #[test]
 fn limit_set_acquire_dropped_in_flight_gives_back_its_charges() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limits = LimitSet::new(&store)
             .limit("a", slow(10))
             .limit("b", slow(10));

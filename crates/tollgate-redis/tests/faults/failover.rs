@@ -1,31 +1,19 @@
 //! A replica that takes the place of its primary.
 
 use tollgate::ErrorKind;
-use tollgate_redis::{RateLimiter, StoreError};
+use tollgate_redis::StoreError;
 
-use super::help::{PATIENT, Tally, charged, ends, failure, recovers, slow, until};
+use super::help::{PATIENT, Tally, charged, ends, failure, limiter, recovers, until};
 use crate::support::proxy::{Mode, Proxy};
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{ask, runtime};
 
 fn replicate(replica: &Server, primary: u16) {
-    let _: () = redis::cmd("REPLICAOF")
-        .arg("127.0.0.1")
-        .arg(primary)
-        .query(&mut replica.connection())
-        .unwrap();
-}
-
-fn promote(replica: &Server) {
-    let _: () = redis::cmd("REPLICAOF")
-        .arg(&["NO", "ONE"])
-        .query(&mut replica.connection())
-        .unwrap();
+    ask(replica, &["REPLICAOF", "127.0.0.1", &primary.to_string()])
 }
 
 fn value(server: &Server) -> Option<String> {
-    let mut connection = server.connection();
-    redis::cmd("GET").arg("k").query(&mut connection).unwrap()
+    ask(server, &["GET", "k"])
 }
 
 #[test]
@@ -39,8 +27,7 @@ fn acquire_after_a_failover_admits_again_at_most_what_was_not_replicated() {
         );
         replicate(&replica, between.port());
         let store = front.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(100));
-        recovers(&limiter).await;
+        let limiter = limiter(&store, 100).await;
         let mut admitted = limiter.charge(30).await.unwrap().cost();
         until(async || value(&replica).is_some() && value(&replica) == value(&primary)).await;
 
@@ -55,7 +42,7 @@ fn acquire_after_a_failover_admits_again_at_most_what_was_not_replicated() {
         }
         assert_eq!(tally.admitted(), 0);
 
-        promote(&replica);
+        let () = ask(&replica, &["REPLICAOF", "NO", "ONE"]);
         recovers(&limiter).await;
         assert_eq!(charged(&limiter).await, 30);
         until(async || limiter.acquire_many(70).await.is_ok()).await;
@@ -72,8 +59,7 @@ fn acquire_on_a_primary_that_became_a_replica_reconnects() {
     runtime().block_on(async {
         let front = Proxy::start(old.port()).await;
         let store = front.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(100));
-        recovers(&limiter).await;
+        let limiter = limiter(&store, 100).await;
         limiter.charge(1).await.unwrap();
         replicate(&old, new.port());
         front.lead_to(new.port());

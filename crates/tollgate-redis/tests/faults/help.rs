@@ -1,9 +1,7 @@
 //! What the tests of faults share.
 
-use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -12,7 +10,7 @@ use tollgate_redis::{Charge, RateLimiter, Source, Store, StoreError};
 
 use crate::support::proxy::Proxy;
 use crate::support::server::Server;
-pub(super) use crate::support::{PATIENT, slow, until};
+pub(super) use crate::support::{PATIENT, failure, slow, until, waits};
 
 /// Of a call in the tests that make a server fail. Those in which it must not be missed have a
 /// longer one.
@@ -36,15 +34,6 @@ pub(super) async fn behind_proxy(server: &Server, burst: u64) -> (Proxy, Store, 
     (proxy, store, limiter)
 }
 
-/// Polls once, and says whether it waits.
-pub(super) async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
-    std::future::poll_fn(|context| {
-        let poll = std::pin::Pin::new(&mut *future).poll(context);
-        Poll::Ready(poll.is_pending())
-    })
-    .await
-}
-
 /// Begins what calls the server, which holds still from then on, so that the call stays on its way.
 pub(super) async fn begin<F: Future>(server: &Server, store: &Store, future: F) -> Pin<Box<F>> {
     let calls = store.calls();
@@ -53,13 +42,6 @@ pub(super) async fn begin<F: Future>(server: &Server, store: &Store, future: F) 
     assert!(waits(&mut begun).await);
     until(async || store.calls() > calls).await;
     begun
-}
-
-/// How the store failed. Panics if something else did.
-pub(super) fn failure(error: &AcquireError) -> StoreError {
-    assert_eq!(error.kind(), ErrorKind::Store, "{error:?}");
-    let source = error.source().expect("an error of a store has a source");
-    *source.downcast_ref().expect("it is a StoreError")
 }
 
 pub(super) async fn ends<T>(call: impl Future<Output = T>) -> T {

@@ -3,14 +3,11 @@
 use tollgate_redis::{Fallback, RateLimiter, Source, StoreError, Warning};
 
 use super::help::{PATIENT, charged, failure, recovers, slow};
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{ask, runtime};
 
 fn set(server: &Server, name: &str, value: &str) {
-    let _: () = redis::cmd("CONFIG")
-        .arg(&["SET", name, value])
-        .query(&mut server.connection())
-        .unwrap();
+    ask(server, &["CONFIG", "SET", name, value])
 }
 
 /// Until it takes no more, or has thrown away so much that it took twice of what it holds.
@@ -31,7 +28,7 @@ fn fill(server: &Server) {
 fn acquire_without_memory_is_a_typed_error_and_falls_back() {
     let server = Server::with(&["--maxmemory", "3mb", "--maxmemory-policy", "noeviction"]);
     runtime().block_on(async {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let closed = RateLimiter::new(&store, "closed", slow(10));
         let open = RateLimiter::new(&store, "open", slow(10)).fallback(Fallback::FailOpen);
         let local =
@@ -64,7 +61,7 @@ fn acquire_without_memory_is_a_typed_error_and_falls_back() {
 fn acquire_on_an_evicting_server_forgets_and_check_warns() {
     let server = Server::with(&["--maxmemory", "3mb", "--maxmemory-policy", "allkeys-lru"]);
     runtime().block_on(async {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(10));
         limiter.acquire_many(10).await.unwrap();
         fill(&server);

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use tollgate_redis::{Fallback, RateLimiter, Source, Store};
 
-use super::help::{
-    DEADLINE, PATIENT, Tally, behind_proxy, charged, crowd, ends, recovers, slow, until,
-};
+use super::help::{DEADLINE, Tally, behind_proxy, charged, crowd, ends, recovers, slow, until};
 use crate::support::proxy::{Mode, Proxy};
 use crate::support::server::Server;
 use crate::support::{on_server, runtime};
@@ -44,7 +42,7 @@ async fn crowds(limiters: &[RateLimiter], callers: usize) -> Tally {
 
 async fn all_charged(server: &Server) -> u64 {
     let mut all = 0;
-    for limiter in limiters(&server.store().deadline(PATIENT)) {
+    for limiter in limiters(&server.store()) {
         all += charged(&limiter).await;
     }
     all
@@ -101,7 +99,7 @@ fn acquire_with_lost_replies_charges_at_most_the_calls() {
         let error = ends(limiter.acquire()).await.unwrap_err();
         assert!(super::help::failure(&error).is_perhaps_charged());
         assert_eq!(store.calls(), calls + 1);
-        let direct = RateLimiter::new(&server.store().deadline(PATIENT), "k", slow(1000));
+        let direct = RateLimiter::new(&server.store(), "k", slow(1000));
         until(async || charged(&direct).await == 1).await;
     });
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tollgate::ErrorKind;
 use tollgate_redis::{Fallback, RateLimiter, Source, StoreError};
 
-use super::help::{PATIENT, Tally, charged, crowd, ends, recovers, slow, until};
+use super::help::{Tally, charged, crowd, ends, limiter, recovers, slow, until};
 use crate::support::on_server;
 
 #[test]
 fn acquire_through_a_restart_admits_one_more_burst_at_most() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         // One that is made anew knows of no denial, as if each caller were another process.
         let fresh = move || RateLimiter::new(&store, "k", slow(100));
         let stop = Arc::new(AtomicBool::new(false));
@@ -59,9 +59,8 @@ fn acquire_through_a_restart_admits_one_more_burst_at_most() {
 #[test]
 fn acquire_after_a_restart_has_exactly_one_more_burst() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(100));
-        recovers(&limiter).await;
+        let store = server.store();
+        let limiter = limiter(&store, 100).await;
         limiter.acquire_many(100).await.unwrap();
         server.kill();
         server.restart();
@@ -76,9 +75,8 @@ fn acquire_after_a_restart_has_exactly_one_more_burst() {
 #[test]
 fn acquire_without_a_server_failing_closed_admits_nobody() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
-        let limiter = RateLimiter::new(&store, "k", slow(1000));
-        recovers(&limiter).await;
+        let store = server.store();
+        let limiter = limiter(&store, 1000).await;
         server.kill();
         let tally = crowd(&limiter, 100).await;
         assert_eq!((tally.admitted(), tally.errors.len()), (0, 100));
@@ -95,7 +93,7 @@ fn acquire_without_a_server_failing_closed_admits_nobody() {
 #[test]
 fn acquire_without_a_server_failing_open_admits_everybody() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limiter = RateLimiter::new(&store, "k", slow(10)).fallback(Fallback::FailOpen);
         recovers(&limiter).await;
         server.kill();
@@ -112,7 +110,7 @@ fn acquire_without_a_server_failing_open_admits_everybody() {
 #[test]
 fn acquire_without_a_server_uses_the_share_until_it_is_back() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let local = Fallback::Local { share: 4 };
         let limiter = RateLimiter::new(&store, "k", slow(100)).fallback(local);
         recovers(&limiter).await;
@@ -137,7 +135,7 @@ fn acquire_without_a_server_uses_the_share_until_it_is_back() {
 fn is_broken_after_the_breaker_opened_lasts_until_a_reply() {
     on_server(async |server| {
         let pause = Duration::from_millis(1);
-        let store = server.store().deadline(PATIENT).breaker(2, pause, pause);
+        let store = server.store().breaker(2, pause, pause);
         let limiter = RateLimiter::new(&store, "k", slow(10));
         let says = || format!("{store:?}").contains("is_broken: true");
         recovers(&limiter).await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tollgate::Algorithm;
 use tollgate_redis::RateLimiter;
 
-use super::help::{PATIENT, charged, slow};
+use super::help::{charged, slow};
 use crate::support::runtime;
 use crate::support::server::Server;
 
@@ -29,7 +29,7 @@ fn acquire_while_scripts_are_flushed_succeeds_and_charges_once() {
         }
     });
     runtime().block_on(async {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let debt = RateLimiter::new(&store, "debt", slow(1000));
         let alone = RateLimiter::new(&store, "alone", slow(1000)).coalesce(false);
         let window =

@@ -2,15 +2,14 @@
 
 use tollgate_redis::RateLimiter;
 
-use super::help::{DEADLINE, PATIENT, charged, crowd, recovers, slow, until};
+use super::help::{DEADLINE, charged, crowd, limiter, recovers, slow, until};
 use crate::support::on_server;
 
 #[test]
 fn acquire_on_a_stopped_server_ends_and_leaves_no_waiters() {
     on_server(async |server| {
         let store = server.store().deadline(DEADLINE);
-        let limiter = RateLimiter::new(&store, "k", slow(100_000));
-        recovers(&limiter).await;
+        let limiter = limiter(&store, 100_000).await;
         server.stop();
         for _ in 0..3 {
             let tally = crowd(&limiter, 3000).await;
@@ -35,7 +34,7 @@ fn acquire_that_a_stopped_server_executes_later_was_perhaps_charged() {
         assert_eq!(tally.admitted(), 0);
         assert!(perhaps > 0, "{:?}", tally.errors);
         server.go_on();
-        let direct = RateLimiter::new(&server.store().deadline(PATIENT), "k", slow(1000));
+        let direct = RateLimiter::new(&server.store(), "k", slow(1000));
         until(async || charged(&direct).await > 0).await;
         recovers(&limiter).await;
         assert!(charged(&direct).await <= perhaps);

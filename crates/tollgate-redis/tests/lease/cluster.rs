@@ -5,24 +5,16 @@ use std::time::Duration;
 use tollgate_redis::{Semaphore, Store};
 
 use super::look::until;
-use crate::support::runtime;
 use crate::support::server::Server;
+use crate::support::{ask, runtime};
 
 #[test]
 fn acquire_in_a_cluster_uses_one_slot() {
     let server = Server::with(&["--cluster-enabled", "yes"]);
-    let mut connection = server.connection();
-    let _: () = redis::cmd("CLUSTER")
-        .arg(&["ADDSLOTSRANGE", "0", "16383"])
-        .query(&mut connection)
-        .unwrap();
+    let () = ask(&server, &["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     runtime().block_on(async {
-        until(async || {
-            let state: redis::RedisResult<String> =
-                redis::cmd("CLUSTER").arg("INFO").query(&mut connection);
-            state.is_ok_and(|state| state.contains("cluster_state:ok"))
-        })
-        .await;
+        let state = || ask::<String>(&server, &["CLUSTER", "INFO"]);
+        until(async || state().contains("cluster_state:ok")).await;
         let address = server.address();
         let store = Store::cluster([address.as_str()]).unwrap();
         for key in ["jobs", "{tenant}:jobs", "{tenant}:others"] {
@@ -34,7 +26,6 @@ fn acquire_in_a_cluster_uses_one_slot() {
             assert_eq!(semaphore.available().await, Ok(2));
         }
         // The sentinels of two slots, and for each key what the fencing numbers go on from.
-        let keys: usize = redis::cmd("DBSIZE").query(&mut connection).unwrap();
-        assert_eq!(keys, 2 + 3);
+        assert_eq!(ask::<usize>(&server, &["DBSIZE"]), 2 + 3);
     });
 }

@@ -6,20 +6,13 @@ use tollgate_redis::Store;
 
 use super::look::{KEY, is_old, members, score, semaphore, until, until_free};
 use crate::support::server::Server;
-use crate::support::{on_server, runtime};
+use crate::support::{ask, on_server, one_thread, runtime};
 
 /// Renewed after at most 100 milliseconds, and lost after 281 without a renewal.
 const TTL: Duration = Duration::from_millis(300);
 
 /// For leases that are to stay, also on a slow machine.
 const SLOW: Duration = Duration::from_secs(2);
-
-fn delete(server: &Server, keys: &[&str]) {
-    let _: () = redis::cmd("DEL")
-        .arg(keys)
-        .query(&mut server.connection())
-        .unwrap();
-}
 
 #[test]
 fn lease_held_beyond_its_ttl_renews_itself() {
@@ -40,9 +33,8 @@ fn lease_held_beyond_its_ttl_renews_itself() {
 
 #[test]
 fn lease_removed_on_the_server_is_lost() {
-    let server = Server::start();
-    is_old(&server);
-    runtime().block_on(async {
+    on_server(async |server| {
+        is_old(server);
         let semaphore = semaphore(&server.store(), 5).ttl(SLOW);
         let (one, two) = (semaphore.acquire().await, semaphore.acquire_many(2).await);
         let (one, two) = (one.unwrap(), two.unwrap());
@@ -51,16 +43,12 @@ fn lease_removed_on_the_server_is_lost() {
             (&two, format!("{}:1", two.id())),
         ] {
             assert!(!lease.is_lost());
-            let _: () = redis::cmd("ZREM")
-                .arg(KEY)
-                .arg(member)
-                .query(&mut server.connection())
-                .unwrap();
+            let () = ask(server, &["ZREM", KEY, &member]);
             lease.token().cancelled().await;
             assert!(lease.is_lost());
         }
         // Nothing of them is left.
-        until(async || members(&server, KEY) == 0).await;
+        until(async || members(server, KEY) == 0).await;
         one.release().await.unwrap();
         until_free(&semaphore, 5).await;
     });
@@ -68,16 +56,15 @@ fn lease_removed_on_the_server_is_lost() {
 
 #[test]
 fn leases_of_a_removed_key_are_lost() {
-    let server = Server::start();
-    is_old(&server);
-    runtime().block_on(async {
+    on_server(async |server| {
+        is_old(server);
         let semaphore = semaphore(&server.store(), 2).ttl(Duration::from_secs(6));
         let begun = Instant::now();
         let leases = [
             semaphore.acquire().await.unwrap(),
             semaphore.acquire().await.unwrap(),
         ];
-        delete(&server, &[KEY]);
+        let () = ask(server, &["DEL", KEY]);
         for lease in &leases {
             lease.token().cancelled().await;
         }
@@ -89,15 +76,14 @@ fn leases_of_a_removed_key_are_lost() {
 
 #[test]
 fn lease_newer_than_the_data_is_asserted_again() {
-    let server = Server::start();
-    is_old(&server);
-    runtime().block_on(async {
+    on_server(async |server| {
+        is_old(server);
         // As after a failover to a replica that has missed the grant; the sentinel is old.
         let semaphore = semaphore(&server.store(), 2).ttl(SLOW);
         let lease = semaphore.acquire_many(2).await.unwrap();
         let (id, fencing) = (lease.id().to_owned(), lease.fencing());
-        delete(&server, &[KEY, "{jobs}:fences", "{jobs}:state"]);
-        until(async || score(&server, &id).is_some()).await;
+        let () = ask(server, &["DEL", KEY, "{jobs}:fences", "{jobs}:state"]);
+        until(async || score(server, &id).is_some()).await;
         assert!(!lease.is_lost());
         assert_eq!(lease.fencing(), fencing);
         lease.release().await.unwrap();
@@ -143,15 +129,8 @@ fn lease_through_a_short_outage_is_kept() {
 #[test]
 fn lease_in_a_partition_is_lost_before_another_is_granted() {
     let server = Server::start();
-    let mut connection = server.connection();
-    let mut run = |command: &str, arguments: &[&str]| {
-        let mut command = redis::cmd(command);
-        let _: redis::Value = command.arg(arguments).query(&mut connection).unwrap();
-    };
-    run(
-        "ACL",
-        &["SETUSER", "holder", "on", ">secret", "~*", "+@all"],
-    );
+    let holder = ["ACL", "SETUSER", "holder", "on", ">secret", "~*", "+@all"];
+    let () = ask(&server, &holder);
     runtime().block_on(async {
         let address = server.address().replace("//", "//holder:secret@");
         let holder = semaphore(&Store::new(&address).unwrap(), 1).ttl(SLOW);
@@ -159,8 +138,8 @@ fn lease_in_a_partition_is_lost_before_another_is_granted() {
         let lease = holder.acquire().await.unwrap();
         let first = score(&server, lease.id()).unwrap();
         until(async || score(&server, lease.id()).is_some_and(|now| now > first)).await;
-        run("ACL", &["SETUSER", "holder", "off"]);
-        run("CLIENT", &["KILL", "USER", "holder"]);
+        let () = ask(&server, &["ACL", "SETUSER", "holder", "off"]);
+        let () = ask(&server, &["CLIENT", "KILL", "USER", "holder"]);
         let next = other.acquire().await.unwrap();
         assert!(lease.is_lost());
         assert!(next.fencing() > lease.fencing() && !next.is_lost());
@@ -170,11 +149,7 @@ fn lease_in_a_partition_is_lost_before_another_is_granted() {
 #[test]
 fn lease_of_a_paused_process_is_lost_at_once() {
     let server = Server::start();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    one_thread().block_on(async {
         let semaphore = semaphore(&server.store(), 1).ttl(TTL);
         let lease = semaphore.acquire().await.unwrap();
         // The only thread: nothing of this process runs meanwhile.
@@ -202,9 +177,8 @@ fn release_without_a_server_is_repeated_later() {
 /// Also while the breaker lets no call through, for however long.
 #[test]
 fn token_of_a_lost_lease_is_cancelled_in_time() {
-    let mut server = Server::start();
-    is_old(&server);
-    runtime().block_on(async {
+    on_server(async |server| {
+        is_old(server);
         let hour = Duration::from_secs(3_600);
         let store = server.store().breaker(1, hour, hour);
         let lease = semaphore(&store, 1).ttl(TTL).acquire().await.unwrap();

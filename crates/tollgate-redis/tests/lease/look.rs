@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tollgate_redis::{Semaphore, Store};
 
+use crate::support::ask;
 use crate::support::server::Server;
 pub(super) use crate::support::{PATIENT, until};
 
@@ -20,10 +21,7 @@ pub(super) fn semaphore(store: &Store, permits: usize) -> Semaphore {
 
 /// Makes the data of the server so old that nothing can have been lost lately.
 pub(super) fn is_old(server: &Server) {
-    let _: () = redis::cmd("SET")
-        .arg(&["tollgate:born", "1"])
-        .query(&mut server.connection())
-        .unwrap();
+    ask(server, &["SET", "tollgate:born", "1"])
 }
 
 /// Waits until so many are free.
@@ -33,10 +31,7 @@ pub(super) async fn until_free(semaphore: &Semaphore, free: usize) {
 
 /// How many members a sorted set has.
 pub(super) fn members(server: &Server, key: &str) -> usize {
-    redis::cmd("ZCARD")
-        .arg(key)
-        .query(&mut server.connection())
-        .unwrap()
+    ask(server, &["ZCARD", key])
 }
 
 pub(super) fn tickets(server: &Server) -> usize {
@@ -45,9 +40,5 @@ pub(super) fn tickets(server: &Server) -> usize {
 
 /// The microsecond in which a lease expires.
 pub(super) fn score(server: &Server, id: &str) -> Option<f64> {
-    redis::cmd("ZSCORE")
-        .arg(KEY)
-        .arg(id)
-        .query(&mut server.connection())
-        .unwrap()
+    ask(server, &["ZSCORE", KEY, id])
 }

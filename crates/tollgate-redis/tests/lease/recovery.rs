@@ -8,8 +8,8 @@ use tollgate::ErrorKind;
 use tollgate_redis::Semaphore;
 
 use super::look::{KEY, members, score, semaphore, until, until_free};
-use crate::support::on_server;
 use crate::support::server::Server;
+use crate::support::{ask, on_server};
 
 /// Enough for a server to start again in, also on a slow machine.
 const TTL: Duration = Duration::from_secs(3);
@@ -116,9 +116,7 @@ fn renew_after_flushall_asserts_again() {
         let ttl = Duration::from_secs(2);
         let holder = strict(server, 2).ttl(ttl).grace(Duration::ZERO);
         let lease = holder.acquire_many(2).await.unwrap();
-        let _: () = redis::cmd("FLUSHALL")
-            .query(&mut server.connection())
-            .unwrap();
+        let () = ask(server, &["FLUSHALL"]);
         let newcomer = strict(server, 2).ttl(ttl);
         let waiting = tokio::spawn(newcomer.acquire());
         until(async || score(server, lease.id()).is_some()).await;
@@ -139,13 +137,9 @@ fn keys_without_use_expire_except_the_sentinel() {
         let ttl = Duration::from_secs(60);
         let semaphore = semaphore(&server.store(), 1).ttl(ttl);
         let _held = semaphore.acquire().await.unwrap();
-        let waiting = semaphore.clone();
-        let _waiting = tokio::spawn(async move { waiting.acquire().await });
+        let _waiting = tokio::spawn(semaphore.acquire());
         until(async || members(server, "{jobs}:tickets") == 1).await;
-        let life = |key: &str| -> i64 {
-            let mut command = redis::cmd("PTTL");
-            command.arg(key).query(&mut server.connection()).unwrap()
-        };
+        let life = |key: &str| -> i64 { ask(server, &["PTTL", key]) };
         for key in [KEY, "{jobs}:fences"] {
             assert!((30_000..=60_002).contains(&life(key)), "{key}");
         }
@@ -154,9 +148,6 @@ fn keys_without_use_expire_except_the_sentinel() {
         }
         assert!((80_000_000..=86_400_001).contains(&life("{jobs}:state")));
         assert_eq!(life("tollgate:born"), -1);
-        let keys: usize = redis::cmd("DBSIZE")
-            .query(&mut server.connection())
-            .unwrap();
-        assert_eq!(keys, 6);
+        assert_eq!(ask::<usize>(server, &["DBSIZE"]), 6);
     });
 }

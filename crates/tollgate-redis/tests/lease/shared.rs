@@ -6,17 +6,13 @@ use std::time::Duration;
 
 use tollgate_redis::Store;
 
-use super::look::{KEY, PATIENT, members, semaphore, tickets, until, until_free};
-use crate::support::{on_server, runtime};
+use super::look::{KEY, members, semaphore, tickets, until, until_free};
+use crate::support::{ask, on_server, runtime};
 
 #[test]
 fn acquire_by_many_holds_at_most_the_permits() {
     on_server(async |server| {
-        let all = [
-            server.store().deadline(PATIENT),
-            server.store().deadline(PATIENT),
-        ]
-        .map(|store| semaphore(&store, 3));
+        let all = [(); 2].map(|()| semaphore(&server.store(), 3));
         let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let tasks: Vec<_> = (0..60)
             .map(|index: usize| {
@@ -52,11 +48,7 @@ fn acquire_by_many_holds_at_most_the_permits() {
 #[test]
 fn fencing_of_later_holders_rises() {
     on_server(async |server| {
-        let all = [
-            server.store().deadline(PATIENT),
-            server.store().deadline(PATIENT),
-        ]
-        .map(|store| semaphore(&store, 1));
+        let all = [(); 2].map(|()| semaphore(&server.store(), 1));
         let seen = Arc::new(Mutex::new(Vec::new()));
         let tasks: Vec<_> = (0..30)
             .map(|index: usize| {
@@ -79,11 +71,7 @@ fn fencing_of_later_holders_rises() {
 #[test]
 fn acquire_over_processes_is_in_ticket_order() {
     on_server(async |server| {
-        let all = [
-            server.store().deadline(PATIENT),
-            server.store().deadline(PATIENT),
-        ]
-        .map(|store| semaphore(&store, 2));
+        let all = [(); 2].map(|()| semaphore(&server.store(), 2));
         let held = all[0].acquire_many(2).await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
@@ -110,7 +98,7 @@ fn acquire_over_processes_is_in_ticket_order() {
 #[test]
 fn ticket_of_a_dead_waiter_expires() {
     on_server(async |server| {
-        let live = semaphore(&server.store().deadline(PATIENT), 1);
+        let live = semaphore(&server.store(), 1);
         let held = live.acquire().await.unwrap();
         // Another process waits, and is gone.
         let other = runtime();
@@ -144,11 +132,7 @@ fn acquire_repeated_after_a_lost_reply_gives_the_same_lease() {
         server.go_on();
         let lease = acquire.await.unwrap().unwrap();
         assert_eq!((lease.count(), members(server, KEY)), (2, 2));
-        let kept: u64 = redis::cmd("HGET")
-            .arg("{jobs}:fences")
-            .arg(lease.id())
-            .query(&mut server.connection())
-            .unwrap();
+        let kept: u64 = ask(server, &["HGET", "{jobs}:fences", lease.id()]);
         assert_eq!(kept, lease.fencing());
         lease.release().await.unwrap();
         assert_eq!(members(server, KEY), 0);
@@ -174,23 +158,24 @@ fn acquire_that_failed_gives_back_what_was_perhaps_granted() {
 fn ticket_lost_on_the_server_keeps_its_number() {
     on_server(async |server| {
         // Tickets last for 40 polls, which is longer than a machine pauses.
-        let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
+        let semaphore = semaphore(&server.store(), 1);
         let semaphore = semaphore.poll(Duration::from_millis(100));
         let held = semaphore.acquire().await.unwrap();
-        let all = |command: &str, arguments: &[&str]| -> redis::Value {
-            let mut command = redis::cmd(command);
-            let command = command.arg("{jobs}:tickets").arg(arguments);
-            command.query(&mut server.connection()).unwrap()
+        let numbers = || -> redis::Value {
+            ask(
+                server,
+                &["ZRANGE", "{jobs}:tickets", "0", "-1", "WITHSCORES"],
+            )
         };
         let mut tasks = Vec::new();
         for index in 0..3 {
             tasks.push(tokio::spawn(semaphore.acquire()));
             until(async || tickets(server) == index + 1).await;
         }
-        let numbers = all("ZRANGE", &["0", "-1", "WITHSCORES"]);
-        all("DEL", &["{jobs}:ends"]);
+        let before = numbers();
+        let () = ask(server, &["DEL", "{jobs}:tickets", "{jobs}:ends"]);
         until(async || tickets(server) == 3).await;
-        assert_eq!(all("ZRANGE", &["0", "-1", "WITHSCORES"]), numbers);
+        assert_eq!(numbers(), before);
         drop(held);
         for task in tasks {
             drop(task.await.unwrap().unwrap());

@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use tollgate::ErrorKind;
-use tollgate_redis::{Semaphore, Store, StoreError};
+use tokio::task::JoinHandle;
+use tollgate::{AcquireError, ErrorKind};
+use tollgate_redis::{Lease, Semaphore, Store, StoreError};
 
 use super::look::{KEY, PATIENT, members, semaphore, tickets, until};
 use crate::support::proxy::{Mode, Proxy};
 use crate::support::server::Server;
-use crate::support::{on_server, runtime};
+use crate::support::{ask, failure, on_server};
 
 /// Tickets last 40 times as long, which is longer than a test.
 const POLL: Duration = Duration::from_secs(10);
+
+type Waiter = JoinHandle<Result<Lease, AcquireError>>;
 
 /// Behind a proxy, so that the store can be cut off.
 async fn behind(proxy: &Proxy) -> (Store, Semaphore) {
@@ -22,26 +25,27 @@ async fn behind(proxy: &Proxy) -> (Store, Semaphore) {
     (store, semaphore)
 }
 
-/// So that nothing is sent any more.
-async fn cut_off(proxy: &Proxy, store: &Store, semaphore: &Semaphore) {
+/// One who waits with a ticket, until the store is cut off, so that nothing is sent any more.
+async fn cut_off(server: &Server, proxy: &Proxy, store: &Store, semaphore: &Semaphore) -> Waiter {
+    let waiter = tokio::spawn(semaphore.acquire());
+    until(async || tickets(server) == 1).await;
     proxy.set(Mode::Reset);
     until(async || {
         let _ = semaphore.available().await;
         store.is_broken()
     })
     .await;
+    waiter
 }
 
 #[test]
 fn acquire_that_fails_leaves_no_ticket() {
     on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
-        let holder = semaphore(&server.store().deadline(PATIENT), 1);
+        let holder = semaphore(&server.store(), 1);
         let lease = holder.acquire().await.unwrap();
         let (store, semaphore) = behind(&proxy).await;
-        let waiter = tokio::spawn(semaphore.acquire());
-        until(async || tickets(server) == 1).await;
-        cut_off(&proxy, &store, &semaphore).await;
+        let waiter = cut_off(server, &proxy, &store, &semaphore).await;
         // It is asked for at once.
         semaphore.set_permits(1);
         let refused = waiter.await.unwrap().unwrap_err();
@@ -59,14 +63,9 @@ fn acquire_that_fails_leaves_no_ticket() {
 fn acquire_dropped_without_a_server_leaves_no_ticket() {
     on_server(async |server| {
         let proxy = Proxy::start(server.port()).await;
-        let _lease = semaphore(&server.store().deadline(PATIENT), 1)
-            .acquire()
-            .await
-            .unwrap();
+        let _lease = semaphore(&server.store(), 1).acquire().await.unwrap();
         let (store, semaphore) = behind(&proxy).await;
-        let waiter = tokio::spawn(semaphore.acquire());
-        until(async || tickets(server) == 1).await;
-        cut_off(&proxy, &store, &semaphore).await;
+        let waiter = cut_off(server, &proxy, &store, &semaphore).await;
         waiter.abort();
         until(async || semaphore.waiting() == 0).await;
         assert_eq!(tickets(server), 1);
@@ -77,22 +76,14 @@ fn acquire_dropped_without_a_server_leaves_no_ticket() {
 
 #[test]
 fn acquire_that_failed_half_way_is_given_back() {
-    let server = Server::start();
-    let _: () = redis::cmd("SET")
-        .arg(&["{jobs}:fences", "something else"])
-        .query(&mut server.connection())
-        .unwrap();
-    runtime().block_on(async {
-        let store = server.store().deadline(PATIENT);
+    on_server(async |server| {
+        let () = ask(server, &["SET", "{jobs}:fences", "something else"]);
+        let store = server.store();
         let semaphore = semaphore(&store, 1);
         let refused = semaphore.acquire().await.unwrap_err();
-        assert_eq!(refused.to_string(), wrong_type());
+        assert_eq!(failure(&refused), StoreError::WrongType);
         // The call, and the one that gives back, once.
         until(async || store.calls() == 2).await;
-        until(async || members(&server, KEY) == 0).await;
+        until(async || members(server, KEY) == 0).await;
     });
-}
-
-fn wrong_type() -> String {
-    tollgate::AcquireError::from(StoreError::WrongType).to_string()
 }

@@ -1,24 +1,20 @@
 //! What each verb does.
 
-use std::error::Error;
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tollgate::{ErrorKind, all};
 use tollgate_redis::{AcquireLease, Lease, Semaphore, StoreError};
 
-use super::look::{KEY, PATIENT, members, semaphore, tickets, until, until_free};
+use super::look::{KEY, members, semaphore, tickets, until, until_free};
 use crate::support::server::Server;
-use crate::support::{on_server, runtime};
+use crate::support::{ask, failure, on_server, runtime, waits};
 
 #[test]
 fn acquire_and_release_hold_and_return_permits() {
     on_server(async |server| {
-        let semaphore = semaphore(&server.store().deadline(PATIENT), 2);
+        let semaphore = semaphore(&server.store(), 2);
         assert_eq!(semaphore.available().await.unwrap(), 2);
         let first = semaphore.acquire().await.unwrap();
         let second = semaphore.acquire().await.unwrap();
@@ -43,7 +39,7 @@ fn acquire_and_release_hold_and_return_permits() {
 #[test]
 fn acquire_many_of_some_and_of_none_counts() {
     on_server(async |server| {
-        let semaphore = semaphore(&server.store().deadline(PATIENT), 4);
+        let semaphore = semaphore(&server.store(), 4);
         let three = semaphore.acquire_many(3).await.unwrap();
         assert_eq!(
             (three.count(), semaphore.available().await.unwrap()),
@@ -68,7 +64,7 @@ fn acquire_many_of_some_and_of_none_counts() {
 #[test]
 fn close_with_waiters_refuses_them_and_leaves_no_ticket() {
     on_server(async |server| {
-        let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
+        let semaphore = semaphore(&server.store(), 1);
         let held = semaphore.acquire().await.unwrap();
         let waiting = tokio::spawn(semaphore.acquire());
         until(async || tickets(server) == 1).await;
@@ -86,8 +82,7 @@ fn close_with_waiters_refuses_them_and_leaves_no_ticket() {
 fn acquire_cancelled_or_timed_out_leaves_no_ticket() {
     on_server(async |server| {
         // So slow that a ticket would stay until the end of the test.
-        let semaphore =
-            semaphore(&server.store().deadline(PATIENT), 1).poll(Duration::from_secs(60));
+        let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(60));
         let _held = semaphore.acquire().await.unwrap();
         let token = CancellationToken::new();
         let waiting = tokio::spawn(semaphore.acquire().cancel_on(token.clone()));
@@ -107,7 +102,7 @@ fn acquire_cancelled_or_timed_out_leaves_no_ticket() {
 #[test]
 fn set_permits_to_more_fewer_or_none_applies() {
     on_server(async |server| {
-        let semaphore = semaphore(&server.store().deadline(PATIENT), 2);
+        let semaphore = semaphore(&server.store(), 2);
         let held = semaphore.acquire().await.unwrap();
         semaphore.set_permits(0);
         let waiting = tokio::spawn(semaphore.acquire_many(2));
@@ -133,12 +128,11 @@ fn set_permits_to_more_fewer_or_none_applies() {
 #[test]
 fn acquire_dropped_in_flight_gives_back_its_lease() {
     on_server(async |server| {
-        let semaphore = semaphore(&server.store().deadline(PATIENT), 3);
+        let semaphore = semaphore(&server.store(), 3);
         for yields in 0..200 {
             let mut acquire = Box::pin(semaphore.acquire());
             for _ in 0..yields {
-                let mut context = Context::from_waker(Waker::noop());
-                if pin!(&mut acquire).poll(&mut context).is_ready() {
+                if !waits(&mut acquire).await {
                     break;
                 }
                 tokio::task::yield_now().await;
@@ -159,7 +153,7 @@ fn enter_and_wait_work() {
     assert_free::<AcquireLease>();
 
     on_server(async |server| {
-        let semaphore = semaphore(&server.store().deadline(PATIENT), 1);
+        let semaphore = semaphore(&server.store(), 1);
         let local = Arc::new(tollgate::Semaphore::new(1));
         let both = all((semaphore.clone(), Arc::clone(&local)));
         let (lease, permit) = both.acquire().await.unwrap();
@@ -178,7 +172,7 @@ fn enter_and_wait_work() {
 #[test]
 fn acquire_with_a_full_queue_is_refused_and_try_is_behind_it() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let semaphore = semaphore(&store, 2).max_waiters(1);
         let _held = semaphore.acquire().await.unwrap();
         let _waiting = tokio::spawn(semaphore.acquire_many(2));
@@ -187,10 +181,7 @@ fn acquire_with_a_full_queue_is_refused_and_try_is_behind_it() {
         assert_eq!(refused.kind(), ErrorKind::QueueFull);
         // One is free, but is left for who waits; another process sees that by the ticket.
         assert_eq!(semaphore.available().await.unwrap(), 1);
-        for semaphore in [
-            &semaphore,
-            &super::look::semaphore(&server.store().deadline(PATIENT), 2),
-        ] {
+        for semaphore in [&semaphore, &super::look::semaphore(&server.store(), 2)] {
             let refused = semaphore.try_acquire().await.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::NoPermits);
         }
@@ -201,22 +192,10 @@ fn acquire_with_a_full_queue_is_refused_and_try_is_behind_it() {
 fn acquire_of_a_key_of_another_type_is_a_typed_error() {
     on_server(async |server| {
         for key in [KEY, "{jobs}:state", "{jobs}:tickets"] {
-            let _: () = redis::cmd("LPUSH")
-                .arg(key)
-                .arg(1)
-                .query(&mut server.connection())
-                .unwrap();
-            let refused = semaphore(&server.store().deadline(PATIENT), 1)
-                .acquire()
-                .await
-                .unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Store);
-            let source = refused.source().unwrap().downcast_ref::<StoreError>();
-            assert_eq!(source, Some(&StoreError::WrongType), "{key}");
-            let _: () = redis::cmd("DEL")
-                .arg(key)
-                .query(&mut server.connection())
-                .unwrap();
+            let () = ask(server, &["LPUSH", key, "1"]);
+            let refused = semaphore(&server.store(), 1).acquire().await.unwrap_err();
+            assert_eq!(failure(&refused), StoreError::WrongType, "{key}");
+            let () = ask(server, &["DEL", key]);
         }
     });
 }
@@ -225,14 +204,13 @@ fn acquire_of_a_key_of_another_type_is_a_typed_error() {
 fn acquire_without_the_runtime_is_an_error() {
     let server = Server::start();
     let gone = runtime();
-    let semaphore = gone.block_on(async { semaphore(&server.store().deadline(PATIENT), 2) });
+    let semaphore = gone.block_on(async { semaphore(&server.store(), 2) });
     let held = gone.block_on(semaphore.acquire()).unwrap();
     drop(gone);
     assert!(held.is_lost() && held.token().is_cancelled());
     runtime().block_on(async {
         let refused = semaphore.acquire().await.unwrap_err();
-        let source = refused.source().unwrap().downcast_ref::<StoreError>();
-        assert_eq!(source, Some(&StoreError::NoRuntime));
+        assert_eq!(failure(&refused), StoreError::NoRuntime);
         assert_eq!(semaphore.waiting(), 0);
         assert_eq!(held.release().await, Err(StoreError::NoRuntime));
     });
@@ -241,8 +219,7 @@ fn acquire_without_the_runtime_is_an_error() {
 #[test]
 fn release_in_the_process_asks_for_waiters_at_once() {
     on_server(async |server| {
-        let semaphore =
-            semaphore(&server.store().deadline(PATIENT), 1).poll(Duration::from_secs(3_600));
+        let semaphore = semaphore(&server.store(), 1).poll(Duration::from_secs(3_600));
         let held = semaphore.acquire().await.unwrap();
         let waiting = tokio::spawn(semaphore.acquire());
         until(async || tickets(server) == 1).await;

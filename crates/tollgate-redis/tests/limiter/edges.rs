@@ -1,23 +1,14 @@
 //! Numbers and keys that are no good.
 
-use crate::support::{on_server, slow};
+use crate::support::{ALGORITHMS, on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota};
-use tollgate_redis::{Detector, LimitSet, RateLimiter, StoreError};
-
-const ALL: [Algorithm; 6] = [
-    Algorithm::Gcra,
-    Algorithm::TokenBucket,
-    Algorithm::FixedWindow,
-    Algorithm::SubInterval { parts: 2 },
-    Algorithm::SlidingWindow,
-    Algorithm::SlidingLog,
-];
+use tollgate_redis::{LimitSet, RateLimiter, StoreError};
 
 #[test]
 fn charge_of_too_much_is_an_error() {
     on_server(async |server| {
         let store = server.store();
-        for algorithm in ALL {
+        for algorithm in ALGORITHMS {
             let limiter = RateLimiter::new(&store, algorithm.to_string(), Quota::per_hour(1000))
                 .algorithm(algorithm);
             for n in [u64::MAX, 1 << 60] {
@@ -72,17 +63,5 @@ fn limit_set_limit_of_a_key_twice_panics() {
         let _ = LimitSet::new(&server.store())
             .limit("a", slow(5))
             .limit("a", slow(9));
-    });
-}
-
-#[test]
-fn pass_at_the_threshold_does_not_block() {
-    on_server(async |server| {
-        let detector = Detector::new(&server.store(), "abuse", slow(600));
-        detector.record_many("alice", 600);
-        assert_eq!(detector.pass().await, Ok(0));
-        // Nothing comes back while the test runs, but for parts of one.
-        detector.record_many("alice", 2);
-        assert_eq!(detector.pass().await, Ok(1));
     });
 }

@@ -1,9 +1,8 @@
 //! Who decides while the store cannot.
 
-use std::error::Error;
 use std::time::Duration;
 
-use crate::support::{on_server, slow};
+use crate::support::{failure, on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Fallback, RateLimiter, Source, StoreError};
 
@@ -47,8 +46,7 @@ fn reserve_and_try_acquire_up_to_without_a_server_use_the_fallback() {
         let local = limiter(Fallback::Local { share: 4 });
         server.kill();
         let refused = closed.reserve(Duration::MAX).await.unwrap_err();
-        let source = refused.source().unwrap().downcast_ref::<StoreError>();
-        assert!(source.is_some(), "{refused:?}");
+        let _typed = failure(&refused);
 
         let reserved = open.reserve_many(3, Duration::ZERO).await.unwrap();
         assert_eq!((reserved.cost(), reserved.delay()), (3, Duration::ZERO));
@@ -75,15 +73,8 @@ fn acquire_that_fails_fails_the_whole_queue() {
         crate::support::until(async || limiter.waiting() == 1).await;
         let refused = limiter.acquire().await.unwrap_err();
         // Not by a deadline of its own, after that of the first one: it was not asked for.
-        let store_error = |error: &tollgate::AcquireError| {
-            *error
-                .source()
-                .unwrap()
-                .downcast_ref::<StoreError>()
-                .unwrap()
-        };
-        assert_eq!(store_error(&refused), StoreError::Unavailable);
-        assert_eq!(store_error(&first.await.unwrap()), StoreError::Timeout);
+        assert_eq!(failure(&refused), StoreError::Unavailable);
+        assert_eq!(failure(&first.await.unwrap()), StoreError::Timeout);
         server.go_on();
     });
 }

@@ -42,8 +42,7 @@ fn key_beyond_the_bound_evicts_and_waiters_go_on() {
         let users = Keyed::new(RateLimiter::new(&server.store(), "k", slow(1)), 3);
         let first = users.key("0");
         first.acquire().await.unwrap();
-        let waits = first.clone();
-        let waits = tokio::spawn(async move { waits.acquire().await });
+        let waits = tokio::spawn(first.acquire());
         until(async || first.waiting() == 1).await;
         for key in 1..100 {
             users.key(&key.to_string()).acquire().await.unwrap();

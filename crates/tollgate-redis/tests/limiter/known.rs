@@ -1,6 +1,5 @@
 //! What is known of a denial, who waits by it, and who does not.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use tollgate::{Algorithm, ErrorKind, Oversize, Quota};
 use tollgate_redis::{Fallback, RateLimiter, Source};
 
 use crate::support::server::Server;
-use crate::support::{PATIENT, on_server, runtime, slow, until};
+use crate::support::{on_server, one_thread, runtime, slow, until, waits};
 
 /// A key is kept for as long as anything is owed by the quota that it has now.
 #[test]
@@ -52,8 +51,7 @@ fn try_acquire_with_recheck_of_zero_is_denied() {
         }
         assert_eq!(store.calls(), calls + 10);
         // Also while somebody waits, and that one does not ask all the time.
-        let waits = limiter.clone();
-        let _waits = tokio::spawn(async move { waits.acquire().await });
+        let _waits = tokio::spawn(limiter.acquire());
         until(async || limiter.waiting() == 1).await;
         limiter.try_acquire().await.unwrap_err();
     });
@@ -62,7 +60,7 @@ fn try_acquire_with_recheck_of_zero_is_denied() {
 #[test]
 fn set_quota_while_the_server_is_asked_forgets_the_denial() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let hour = Duration::from_secs(3_600);
         let limiter = RateLimiter::new(&store, "k", slow(1)).recheck(hour);
         limiter.acquire().await.unwrap();
@@ -86,13 +84,11 @@ fn try_acquire_while_the_driver_sleeps_is_answered() {
             .recheck(Duration::from_millis(1))
             .jitter(Duration::from_secs(3_600));
         limiter.acquire().await.unwrap();
-        let mut first = pin!(limiter.acquire());
-        let mut context = Context::from_waker(Waker::noop());
-        let look = || limiter.peek(0);
+        let mut first = limiter.acquire();
         for _ in 0..100 {
             // Until it has been denied, and sleeps.
-            assert!(first.as_mut().poll(&mut context).is_pending());
-            look().await.unwrap();
+            assert!(waits(&mut first).await);
+            limiter.peek(0).await.unwrap();
         }
         for _ in 0..3 {
             limiter.try_acquire().await.unwrap_err();
@@ -112,11 +108,7 @@ impl Wake for Looks {
 #[test]
 fn waker_that_uses_the_limiter_does_not_deadlock() {
     let server = Server::start();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    one_thread().block_on(async {
         let limiter = RateLimiter::new(&server.store(), "k", slow(1));
         limiter.acquire().await.unwrap();
         let waker = Waker::from(Arc::new(Looks(limiter.clone())));

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use crate::support::{PATIENT, on_server, slow};
+use crate::support::{on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota, Throttle};
-use tollgate_redis::{LimitSet, RateLimiter, Store};
+use tollgate_redis::{LimitSet, RateLimiter, Store, StoreError};
 
 #[test]
 fn try_acquire_of_a_set_charges_all_or_none() {
     on_server(async |server| {
-        let store = server.store().deadline(PATIENT);
+        let store = server.store();
         let limits = LimitSet::new(&store)
             .limit("user", slow(5))
             .limit_by(Algorithm::SlidingLog, "team", slow(3))
@@ -54,7 +54,7 @@ fn try_acquire_of_a_set_charges_all_or_none() {
 #[test]
 fn enter_with_a_short_timeout_is_refused_at_once() {
     on_server(async |server| {
-        let limits = LimitSet::new(&server.store().deadline(PATIENT))
+        let limits = LimitSet::new(&server.store())
             .limit("a", slow(1))
             .limit("b", slow(1));
         let charges = limits.enter().await.unwrap();
@@ -68,13 +68,24 @@ fn enter_with_a_short_timeout_is_refused_at_once() {
 }
 
 #[test]
+fn refund_to_a_set_of_more_limits_is_an_error() {
+    on_server(async |server| {
+        let one = LimitSet::new(&server.store()).limit("a", slow(5));
+        let two = one.clone().limit("b", slow(5));
+        let charges = one.acquire().await.unwrap();
+        assert_eq!(two.refund(charges).await, Err(StoreError::Script));
+        assert!(two.try_acquire().await.unwrap().is_admitted());
+    });
+}
+
+#[test]
 fn acquire_with_jitter_asks_again_later() {
     on_server(async |server| {
         let limits = |store: &Store| {
             let quick = Quota::new(1, Duration::from_millis(5));
             LimitSet::new(store).limit("k", quick)
         };
-        let stores = [(); 2].map(|()| server.store().deadline(PATIENT));
+        let stores = [(); 2].map(|()| server.store());
         let soon = limits(&stores[0]);
         // After a time that is drawn out of a year.
         let late = limits(&stores[1]).jitter(Duration::from_secs(365 * 24 * 3_600));

@@ -4,7 +4,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::support::{on_server, slow, until};
+use crate::support::{on_server, slow, until, waits};
 use tollgate::{ErrorKind, Oversize, Quota};
 use tollgate_redis::{Charge, RateLimiter, Source};
 
@@ -67,16 +67,14 @@ fn set_quota_with_waiters_refuses_or_admits_them() {
     on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(10));
         limiter.acquire_many(10).await.unwrap();
-        let waits = limiter.clone();
-        let waits = tokio::spawn(async move { waits.acquire_many(5).await });
+        let waits = tokio::spawn(limiter.acquire_many(5));
         until(async || limiter.waiting() == 1).await;
         limiter.set_quota(slow(3));
         let refused = waits.await.unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
         assert_eq!(refused.capacity(), Some(3));
 
-        let waits = limiter.clone();
-        let waits = tokio::spawn(async move { waits.acquire_many(3).await });
+        let waits = tokio::spawn(limiter.acquire_many(3));
         until(async || limiter.waiting() == 1).await;
         limiter.set_quota(slow(1000));
         let charge = waits.await.unwrap().unwrap();
@@ -91,8 +89,7 @@ fn acquire_after_the_recheck_time_asks_again() {
             RateLimiter::new(&server.store(), "k", slow(3)).recheck(Duration::from_millis(20));
         let other = RateLimiter::new(&server.store(), "k", slow(3));
         let charge = other.acquire_many(3).await.unwrap();
-        let waits = limiter.clone();
-        let waits = tokio::spawn(async move { waits.acquire().await });
+        let waits = tokio::spawn(limiter.acquire());
         until(async || limiter.waiting() == 1).await;
         limiter.try_acquire().await.unwrap_err();
         // By another process, of which this one hears nothing.
@@ -122,9 +119,8 @@ fn source_of_each_decision_is_right() {
         // Those who come together.
         let fresh = RateLimiter::new(&server.store(), "k", slow(3));
         let mut tries: Vec<_> = (0..20).map(|_| Box::pin(fresh.try_acquire())).collect();
-        let mut context = Context::from_waker(Waker::noop());
         for one in &mut tries {
-            assert!(one.as_mut().poll(&mut context).is_pending());
+            assert!(waits(one).await);
         }
         let mut sources = Vec::new();
         for one in tries {
@@ -154,8 +150,7 @@ fn try_acquire_up_to_takes_what_there_is() {
         limiter.refund(first).await.unwrap();
         assert_eq!(limiter.peek(0).await.unwrap().remaining, 3);
         // Nobody is overtaken.
-        let waits = limiter.clone();
-        let _waits = tokio::spawn(async move { waits.acquire_many(5).await });
+        let _waits = tokio::spawn(limiter.acquire_many(5));
         until(async || limiter.waiting() == 1).await;
         limiter.try_acquire_up_to(1).await.unwrap_err();
     });
@@ -166,8 +161,7 @@ fn acquire_while_another_is_not_polled_completes() {
     on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(5));
         let mut first = pin!(limiter.acquire_many(2));
-        let mut context = Context::from_waker(Waker::noop());
-        assert!(first.as_mut().poll(&mut context).is_pending());
+        assert!(waits(&mut first).await);
         for _ in 0..3 {
             limiter.acquire().await.unwrap();
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{on_server, slow, until};
+use crate::support::{on_server, slow, until, waits};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{RateLimiter, Source};
 
@@ -67,9 +67,7 @@ fn acquire_dropped_by_waiters_returns_the_excess() {
         server.stop();
         let mut line: Vec<_> = (0..1000).map(|_| limiter.acquire_many(5)).collect();
         for waiter in &mut line {
-            let waiter = std::pin::Pin::new(waiter);
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            let _ = Future::poll(waiter, &mut context);
+            let _ = waits(waiter).await;
         }
         drop(line);
         server.go_on();

@@ -1,13 +1,12 @@
 //! What each verb does.
 
-use std::error::Error;
 use std::time::Duration;
 
 use tollgate::{ErrorKind, Quota};
 use tollgate_redis::{RateLimiter, Source, StoreError};
 
 use crate::support::server::Server;
-use crate::support::{on_server, runtime, slow, until};
+use crate::support::{failure, on_server, runtime, slow, until};
 
 #[test]
 fn acquire_beyond_the_burst_is_denied() {
@@ -132,7 +131,6 @@ fn acquire_without_the_runtime_is_an_error() {
     gone.shutdown_timeout(Duration::from_secs(10));
     for _ in 0..2 {
         let refused = runtime().block_on(limiter.acquire()).unwrap_err();
-        let source = refused.source().unwrap().downcast_ref::<StoreError>();
-        assert_eq!(source, Some(&StoreError::NoRuntime));
+        assert_eq!(failure(&refused), StoreError::NoRuntime);
     }
 }

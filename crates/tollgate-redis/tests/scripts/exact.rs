@@ -4,6 +4,17 @@ use super::engine::{Engine, Kind, Told};
 
 const BEGIN: u64 = 1_700_000_000_000_000;
 
+/// Ten a second.
+fn ten(kind: Kind, step: bool) -> Told {
+    Told {
+        kind,
+        count: 10,
+        period: 1_000_000,
+        burst: 10,
+        step,
+    }
+}
+
 #[test]
 fn debt_of_the_largest_numbers_is_exact() {
     let most = 1 << 52;
@@ -38,13 +49,7 @@ fn debt_after_the_clock_stepped_back_mints_nothing() {
         (Kind::Log, false),
     ];
     for (kind, step) in rules {
-        let told = Told {
-            kind,
-            count: 10,
-            period: 1_000_000,
-            burst: 10,
-            step,
-        };
+        let told = ten(kind, step);
         let mut engine = Engine::new(BEGIN);
         assert_eq!(engine.call(told, "take", &[10]).done, 1);
         let back = BEGIN - 30_000_000;
@@ -60,13 +65,7 @@ fn debt_after_the_clock_stepped_back_mints_nothing() {
 #[test]
 fn give_of_a_charge_before_the_key_was_lost_is_nothing() {
     for kind in [Kind::Debt, Kind::Window, Kind::Log] {
-        let told = Told {
-            kind,
-            count: 10,
-            period: 1_000_000,
-            burst: 10,
-            step: false,
-        };
+        let told = ten(kind, false);
         let mut engine = Engine::new(BEGIN);
         let charge = engine.call(told, "take", &[4]);
         drop(engine);
@@ -81,11 +80,9 @@ fn give_of_a_charge_before_the_key_was_lost_is_nothing() {
 #[test]
 fn debt_with_another_period_is_kept() {
     let rule = |count, period| Told {
-        kind: Kind::Debt,
         count,
         period,
-        burst: 10,
-        step: false,
+        ..ten(Kind::Debt, false)
     };
     let mut engine = Engine::new(BEGIN);
     engine.call(rule(10, 1_000_000), "take", &[6]);
@@ -95,9 +92,5 @@ fn debt_with_another_period_is_kept() {
         engine.call(rule(count, period), "charge", &[0]);
     }
     // And another rule that keeps a debt.
-    let step = Told {
-        step: true,
-        ..rule(10, 1_000_000)
-    };
-    assert!(engine.call(step, "peek", &[1]).free >= 3);
+    assert!(engine.call(ten(Kind::Debt, true), "peek", &[1]).free >= 3);
 }

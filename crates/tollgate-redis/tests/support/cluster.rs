@@ -4,9 +4,9 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use redis::FromRedisValue;
 use tollgate_redis::Store;
 
+use super::ask;
 use super::server::{Server, Setup};
 
 pub(crate) struct Cluster {
@@ -113,14 +113,6 @@ impl Cluster {
             let _: String = ask(node, &said);
         }
     }
-}
-
-pub(crate) fn ask<T: FromRedisValue>(node: &Server, words: &[&str]) -> T {
-    let mut command = redis::cmd(words[0]);
-    command.arg(&words[1..]);
-    command
-        .query(&mut node.connection())
-        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
 
 fn node() -> Server {

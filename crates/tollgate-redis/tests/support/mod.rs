@@ -1,8 +1,10 @@
 //! What the test files share: a real server on loopback, started and stopped by the test.
 
+use std::error::Error;
 use std::time::Duration;
 
-use tollgate::Quota;
+use tollgate::{AcquireError, Algorithm, ErrorKind, Quota};
+use tollgate_redis::StoreError;
 
 pub(crate) mod cases;
 pub(crate) mod clock_shim;
@@ -20,11 +22,36 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
+/// A runtime of one thread, this one.
+pub(crate) fn one_thread() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
+}
+
 /// Starts a server, and runs a test on it.
 pub(crate) fn on_server(test: impl AsyncFnOnce(&mut server::Server)) {
     let mut server = server::Server::start();
     runtime().block_on(test(&mut server));
 }
+
+/// What a server says to a command.
+pub(crate) fn ask<T: redis::FromRedisValue>(server: &server::Server, words: &[&str]) -> T {
+    let mut command = redis::cmd(words[0]);
+    command.arg(&words[1..]);
+    command
+        .query(&mut server.connection())
+        .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+}
+
+/// One of each kind, of which a quota with a count of 3 or more is enough.
+pub(crate) const ALGORITHMS: [Algorithm; 6] = [
+    Algorithm::Gcra,
+    Algorithm::TokenBucket,
+    Algorithm::FixedWindow,
+    Algorithm::SubInterval { parts: 2 },
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingLog,
+];
 
 /// For calls that are to succeed however slow the machine is.
 pub(crate) const PATIENT: Duration = Duration::from_secs(20);
@@ -41,6 +68,22 @@ pub(crate) async fn until(mut is_so: impl AsyncFnMut() -> bool) {
         assert!(std::time::Instant::now() < end, "it does not come about");
         tokio::task::yield_now().await;
     }
+}
+
+/// Polls once, and says whether it waits.
+pub(crate) async fn waits<F: Future + Unpin>(future: &mut F) -> bool {
+    std::future::poll_fn(|context| {
+        let poll = std::pin::Pin::new(&mut *future).poll(context);
+        std::task::Poll::Ready(poll.is_pending())
+    })
+    .await
+}
+
+/// How the store failed. Panics if something else did.
+pub(crate) fn failure(error: &AcquireError) -> StoreError {
+    assert_eq!(error.kind(), ErrorKind::Store, "{error:?}");
+    let source = error.source().expect("an error of a store has a source");
+    *source.downcast_ref().expect("it is a StoreError")
 }
 
 /// Polls a future to its end on this thread, in no runtime at all.
