@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod detach;
+mod detector;
 mod error;
 mod lease;
 mod limit_set;
@@ -11,6 +12,7 @@ mod slot;
 mod store;
 mod sync;
 
+pub use crate::detector::Detector;
 pub use crate::error::StoreError;
 pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};

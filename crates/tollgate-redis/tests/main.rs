@@ -39,6 +39,7 @@ mod lease {
 
 /// Rate limiters.
 mod limiter {
+    mod detector;
     mod edges;
     mod fallback;
     mod keyed;

@@ -6,10 +6,11 @@
 -- ARGV     and on, for each limit: which rule, count, period in microseconds, burst, step, and
 --   take   n                 charges n of each, if there is enough of each
 --   peek   n                 charges nothing
+--   charge n                 charges n of each in any case
 --   give   n, c, g           gives back of a charge of n what is not paid off
 --
--- Reply: 1 if all were or could be charged, or 0; the microsecond of the server's clock; and for each
--- limit how many microseconds until it could be charged, what could be had now, microseconds until all
+-- Reply: 1 if all were or could be charged, or 0; the microsecond of the server's clock; and for each limit how
+-- many microseconds until it could be charged (of `charge`, until no more is owed than the limit allows), what could be had now, microseconds until all
 -- could be, and the ticket: two numbers.
 
 local what = ARGV[1]
@@ -25,6 +26,9 @@ for index = 1, #KEYS do
   limits[index], costs[index], waits[index] = limit, number(5), 0
   if what == 'give' then
     limit.give(number(5), number(6), number(7))
+  elseif what == 'charge' then
+    limit.charge(number(5))
+    waits[index] = limit.wait(0)
   else
     waits[index] = limit.wait(number(5))
     if waits[index] > 0 then done = 0 end

@@ -1,6 +1,6 @@
 //! Futures that are dropped while the server is asked.
 
-use tollgate_redis::{LimitSet, RateLimiter, Source};
+use tollgate_redis::{Detector, LimitSet, RateLimiter, Source};
 
 use super::help::{DEADLINE, PATIENT, begin, charged, limiter, slow, until, waits};
 use crate::support::proxy::{Mode, Proxy};
@@ -110,6 +110,28 @@ fn charge_dropped_before_it_is_sent_is_not_sent() {
         proxy.set(Mode::Pass);
         alice.charge(1).await.unwrap();
         assert_eq!(ask::<Vec<String>>(server, &["KEYS", "*"]), ["alice"]);
+    });
+}
+
+#[test]
+fn pass_dropped_before_it_is_sent_is_not_sent() {
+    on_server(async |server| {
+        let proxy = Proxy::start(server.port()).await;
+        let store = proxy.store().deadline(PATIENT);
+        let detector = Detector::new(&store, "abuse", slow(10));
+        detector.record_many("mallory", 11);
+        proxy.set(Mode::BlackHole);
+        {
+            let mut pass = std::pin::pin!(detector.pass());
+            assert!(waits(&mut pass).await);
+        }
+        proxy.set(Mode::Pass);
+        detector.record("alice");
+        assert_eq!(detector.pass().await, Ok(0));
+        assert_eq!(
+            ask::<Vec<String>>(server, &["KEYS", "*"]),
+            ["{abuse}:alice"]
+        );
     });
 }
 

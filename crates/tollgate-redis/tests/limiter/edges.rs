@@ -2,7 +2,7 @@
 
 use crate::support::{ALGORITHMS, on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota};
-use tollgate_redis::{LimitSet, RateLimiter, StoreError};
+use tollgate_redis::{Detector, LimitSet, RateLimiter, StoreError};
 
 #[test]
 fn charge_of_too_much_is_an_error() {
@@ -63,5 +63,17 @@ fn limit_set_limit_of_a_key_twice_panics() {
         let _ = LimitSet::new(&server.store())
             .limit("a", slow(5))
             .limit("a", slow(9));
+    });
+}
+
+#[test]
+fn pass_at_the_threshold_does_not_block() {
+    on_server(async |server| {
+        let detector = Detector::new(&server.store(), "abuse", slow(600));
+        detector.record_many("alice", 600);
+        assert_eq!(detector.pass().await, Ok(0));
+        // Nothing comes back while the test runs, but for parts of one.
+        detector.record_many("alice", 2);
+        assert_eq!(detector.pass().await, Ok(1));
     });
 }

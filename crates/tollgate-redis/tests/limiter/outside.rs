@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{ErrorKind, Quota};
-use tollgate_redis::{LimitSet, RateLimiter, Semaphore, Store, StoreError};
+use tollgate_redis::{Detector, LimitSet, RateLimiter, Semaphore, Store, StoreError};
 
 use crate::support::server::Server;
 use crate::support::{outside, runtime, slow};
@@ -42,6 +42,10 @@ fn calls_outside_of_every_runtime_work() {
     assert_eq!(outside(limits.peek(1)).unwrap()[1].remaining, 6);
     outside(limits.refund(first.into_charges().unwrap())).unwrap();
 
+    let detector = Detector::new(&store, "abuse", slow(10));
+    detector.record_many("mallory", 11);
+    assert_eq!(outside(detector.pass()), Ok(1));
+
     let semaphore = Semaphore::new(&store, "jobs", 2).grace(Duration::ZERO);
     let lease = outside(semaphore.acquire()).unwrap();
     assert_eq!(outside(semaphore.available()), Ok(1));
@@ -72,6 +76,7 @@ fn calls_without_the_runtime_are_errors() {
     let store = store_of(&server, &runtime);
     let limiter = RateLimiter::new(&store, "k", slow(5));
     let limits = LimitSet::new(&store).limit("a", slow(2));
+    let detector = Detector::new(&store, "abuse", slow(10));
     let semaphore = Semaphore::new(&store, "jobs", 2).grace(Duration::ZERO);
     let charges = outside(limits.acquire_many(2)).unwrap();
     let lease = outside(semaphore.acquire()).unwrap();
@@ -94,6 +99,8 @@ fn calls_without_the_runtime_are_errors() {
     assert_eq!(outside(limits.peek(1)).unwrap_err(), gone);
     assert_eq!(outside(limits.try_acquire()).unwrap_err(), gone);
     assert_eq!(outside(limits.refund(charges)), Err(gone));
+    detector.record("mallory");
+    assert_eq!(outside(detector.pass()), Err(gone));
     assert_eq!(outside(semaphore.available()), Err(gone));
     assert!(lease.is_lost());
     drop(lease);

@@ -1,0 +1,339 @@
+//! [`Detector`]: flag, then throttle, for a fleet.
+//!
+//! 1. A call records its caller in this process, and checks whether the caller is blocked. No call
+//!    waits for the server.
+//! 2. A pass sends what was recorded since the last one to the server, which adds up what all processes
+//!    send; and blocks in this process the callers that are over the threshold.
+//! 3. What a pass did not send is kept for the next one, also if the pass is dropped. What was perhaps
+//!    counted is not.
+//! 4. The number of distinct callers between two passes is bounded.
+//!
+//! There are two locks. They are never held together, nor while a future waits.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use tollgate::{AcquireError, Algorithm, Quota};
+
+use crate::error::StoreError;
+use crate::rate::{MOST, Reply, Rule};
+use crate::script::LIMIT_SET;
+use crate::slot::tag;
+use crate::store::Store;
+
+/// How many callers are sent in a call.
+const BATCH: usize = 256;
+
+/// The default number of callers between two passes.
+const CALLERS: usize = 65_536;
+
+/// Finds callers that make more calls than a threshold allows, over all processes, and blocks them for
+/// a penalty time or until they are below the threshold again, whichever is longer.
+///
+/// This is the relaxed approach, for limits that are seldom reached. A call costs a
+/// [`record`](Self::record) and a [`check`](Self::check), which do not ask the server. The server
+/// hears of it in a [`pass`](Self::pass). On the server, a caller is stored under the key (in braces if
+/// it has no tag), a colon, and the caller's name.
+///
+/// # Lateness
+///
+/// A pass makes one call of the store for each 256 callers, one after the other, and each takes at most
+/// the [deadline](Store::deadline) `d`; so `c` callers take at most `k·d`, where `k` is `c / 256`,
+/// rounded up. With a pass `i` after the one before, a process blocks a caller at most `i + 2·k·d`
+/// after the first call beyond the threshold that it recorded, because that may have come when a pass
+/// had just begun. It counts what other processes have sent by then, which is as late.
+///
+/// # When the store fails
+///
+/// Nobody else is blocked, and blocked callers stay blocked for their time. A pass ends with the first
+/// call that fails, and keeps what it did not send for the next one. Up to 256 callers of a call that
+/// was perhaps executed may not be counted, so that nobody is counted twice.
+///
+/// # Memory
+///
+/// At most [`callers`](Self::callers) distinct callers are kept between two passes, 65,536 by default,
+/// with their names. Further callers are not recorded, but [counted](Self::unrecorded). Each pass
+/// blocks at most as many callers as it sends, and forgets those whose time is over.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use tollgate::Quota;
+/// use tollgate_redis::{Detector, Store};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Store::new("redis://127.0.0.1/")?;
+/// let abuse = std::sync::Arc::new(
+///     Detector::new(&store, "abuse", Quota::per_minute(600).burst(600))
+///         .penalty(Duration::from_secs(300)),
+/// );
+/// tokio::spawn({
+///     let abuse = abuse.clone();
+///     async move { abuse.run(Duration::from_millis(500)).await }
+/// });
+///
+/// abuse.check("192.0.2.7")?;
+/// abuse.record("192.0.2.7");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Detector {
+    store: Store,
+    key: String,
+    rule: Rule,
+    penalty: Duration,
+    callers: usize,
+    recorded: Mutex<Recorded>,
+    /// Until when a caller is blocked.
+    blocked: RwLock<HashMap<String, Instant>>,
+    /// How many callers are blocked, so that a check is one load while nobody is.
+    count: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Recorded {
+    calls: HashMap<String, u64>,
+    /// Calls of callers beyond those that are kept.
+    unrecorded: u64,
+}
+
+/// What a pass has not sent yet. Dropped, it is recorded again.
+struct Unsent<'a> {
+    detector: &'a Detector,
+    recorded: Vec<(String, u64)>,
+}
+
+impl Unsent<'_> {
+    fn take(&mut self) -> Option<Vec<(String, u64)>> {
+        let rest = self.recorded.len().saturating_sub(BATCH);
+        let batch = self.recorded.split_off(rest);
+        (!batch.is_empty()).then_some(batch)
+    }
+}
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        for (caller, n) in self.recorded.drain(..) {
+            self.detector.record_many(&caller, n);
+        }
+    }
+}
+
+impl Detector {
+    /// Creates a detector that blocks nobody yet. The burst of the threshold is how many calls a caller
+    /// may make at once. Makes no call.
+    ///
+    /// The server keeps a limit for each caller, by GCRA. In a cluster all callers of a detector are in
+    /// one slot.
+    ///
+    /// # Panics
+    ///
+    /// If a script cannot count this quota, as [`RateLimiter::new`](crate::RateLimiter::new) says.
+    #[track_caller]
+    pub fn new(store: &Store, key: impl Into<String>, threshold: Quota) -> Self {
+        let key = key.into();
+        Self {
+            store: store.clone(),
+            // So all callers are in one slot of a cluster.
+            key: match tag(&key) {
+                Some(_) => key,
+                None => format!("{{{key}}}"),
+            },
+            rule: Rule::of(threshold, Algorithm::Gcra),
+            penalty: Duration::ZERO,
+            callers: CALLERS,
+            recorded: Mutex::default(),
+            blocked: RwLock::default(),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sets for how long a caller is blocked at least, from when the server says that it is over the
+    /// threshold. By default until it is below the threshold again. At most 136 years.
+    pub fn penalty(mut self, penalty: Duration) -> Self {
+        self.penalty = penalty;
+        self
+    }
+
+    /// Sets how many distinct callers are kept between two passes, 65,536 by default. Further callers
+    /// are not recorded until the next pass. This bounds the memory while the store fails, and how long
+    /// a pass takes.
+    ///
+    /// # Panics
+    ///
+    /// If `callers` is 0.
+    #[track_caller]
+    pub fn callers(mut self, callers: usize) -> Self {
+        assert!(callers > 0, "a detector of 0 callers finds nobody");
+        self.callers = callers;
+        self
+    }
+
+    fn recorded(&self) -> MutexGuard<'_, Recorded> {
+        // Nothing panics while it is held.
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records a call, without asking the server.
+    pub fn record(&self, caller: &str) {
+        self.record_many(caller, 1);
+    }
+
+    /// Records `n` calls, or one of cost `n`. Between two passes at most 2^52 of a caller are counted,
+    /// which is beyond all thresholds.
+    pub fn record_many(&self, caller: &str, n: u64) {
+        let recorded = &mut *self.recorded();
+        let has_room = recorded.calls.len() < self.callers;
+        match recorded.calls.get_mut(caller) {
+            Some(count) => *count = count.saturating_add(n).min(MOST),
+            None if has_room => drop(recorded.calls.insert(caller.to_owned(), n.min(MOST))),
+            None => recorded.unrecorded = recorded.unrecorded.saturating_add(n),
+        }
+    }
+
+    /// Returns how many calls were not recorded because their callers were beyond the
+    /// [bound](Self::callers).
+    pub fn unrecorded(&self) -> u64 {
+        self.recorded().unrecorded
+    }
+
+    /// Checks that a caller is not blocked, without asking the server. Records nothing.
+    ///
+    /// While nobody is blocked this is one atomic load, and otherwise a look-up under a lock that readers
+    /// share.
+    ///
+    /// # Errors
+    ///
+    /// `Limited`, with the time until the caller may go on.
+    pub fn check(&self, caller: &str) -> Result<(), AcquireError> {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);
+        let until = blocked.get(caller).copied();
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match left.filter(|left| !left.is_zero()) {
+            Some(left) => Err(AcquireError::limited(left)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the callers that are blocked in this process now, in no order.
+    pub fn flagged(&self) -> Vec<String> {
+        let now = Instant::now();
+        let blocked = self.blocked.read().unwrap_or_else(PoisonError::into_inner);
+        let flagged = blocked.iter().filter(|(_, until)| **until > now);
+        flagged.map(|(caller, _)| caller.clone()).collect()
+    }
+
+    /// Sends what was recorded to the server, and blocks callers that are over the threshold. Returns how
+    /// many those are.
+    ///
+    /// It makes a call for each 256 callers, one after the other, and ends with the first that fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped on its way, what it did not send is kept for the next pass. Up to 256 callers of the call
+    /// that is in flight may not be counted, and are not blocked by it.
+    ///
+    /// # Errors
+    ///
+    /// How the store failed. What was not sent is kept for the next pass; what was perhaps counted is
+    /// not, so that nobody is counted twice.
+    pub async fn pass(&self) -> Result<usize, StoreError> {
+        self.unblock();
+        let recorded = std::mem::take(&mut self.recorded().calls);
+        let mut unsent = Unsent {
+            detector: self,
+            recorded: recorded.into_iter().collect(),
+        };
+        let mut flagged = 0;
+        while let Some(batch) = unsent.take() {
+            match self.send(&batch).await {
+                Ok(over) => flagged += over,
+                Err(error) => {
+                    if !error.is_perhaps_charged() {
+                        unsent.recorded.extend(batch);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(flagged)
+    }
+
+    async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
+        let keys: Vec<String> = recorded
+            .iter()
+            .map(|(caller, _)| format!("{}:{caller}", self.key))
+            .collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let call = self.store.call(&LIMIT_SET, &keys, |command| {
+            command.arg("charge");
+            for (_, n) in recorded {
+                command.arg(self.rule.name()).arg(&self.rule.numbers());
+                command.arg(*n);
+            }
+        });
+        let replies = Reply::read_each(&call.await?)?;
+        let now = Instant::now();
+        let latest = now + Duration::from_secs(u32::MAX.into());
+        let mut over = 0;
+        self.change_blocked(|blocked| {
+            for ((caller, _), Reply { wait, .. }) in recorded.iter().zip(&replies) {
+                if !wait.is_zero() {
+                    over += 1;
+                    let time = self.penalty.max(*wait);
+                    let until = now.checked_add(time).unwrap_or(latest);
+                    let before = blocked.entry(caller.clone()).or_insert(until);
+                    *before = until.max(*before);
+                }
+            }
+        });
+        Ok(over)
+    }
+
+    /// Forgets callers whose time is over.
+    fn unblock(&self) {
+        let now = Instant::now();
+        self.change_blocked(|blocked| blocked.retain(|_, until| *until > now));
+    }
+
+    fn change_blocked(&self, change: impl FnOnce(&mut HashMap<String, Instant>)) {
+        let mut blocked = self.blocked.write().unwrap_or_else(PoisonError::into_inner);
+        change(&mut blocked);
+        self.count.store(blocked.len(), Ordering::Relaxed);
+    }
+
+    /// Makes a [`pass`](Self::pass) again and again, each `interval` after the one before, until it is
+    /// dropped. The next pass makes up for one that fails.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`pass`](Self::pass).
+    pub async fn run(&self, interval: Duration) -> Infallible {
+        loop {
+            if self.store.sleep(interval).await.is_err() {
+                // Without its runtime no pass can be made.
+                std::future::pending::<()>().await;
+            }
+            // The next one sends what this one could not.
+            let _ = self.pass().await;
+        }
+    }
+}
+
+impl fmt::Debug for Detector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detector")
+            .field("key", &self.key)
+            .field("flagged", &self.flagged().len())
+            .finish_non_exhaustive()
+    }
+}
