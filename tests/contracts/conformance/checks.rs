@@ -1,12 +1,11 @@
 //! The checks of one wait, polled by hand.
 
-use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 use tollgate::{Throttle, TryThrottle};
 
 use super::subject::{Subject, assert_at_rest, assert_no_room, fill, parked};
-use crate::support::{Counter, Waiter};
+use crate::support::Waiter;
 
 pub(crate) fn an_entry_is_ready_while_there_is_room<S: Subject>() {
     let throttle = S::with_limit(3);
@@ -121,34 +120,4 @@ pub(crate) fn polling_in_vain_changes_nothing<S: Subject>() {
     throttle.rollback(first.granted());
     throttle.rollback(second.granted());
     assert_at_rest::<S>(&throttle, 1);
-}
-
-pub(crate) fn another_waker_displaces_the_old_one<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
-    let mut waiting = parked::<S>(&throttle);
-    let counter = Arc::new(Counter::default());
-    let waker = Waker::from(Arc::clone(&counter));
-    assert!(waiting.poll_with(&waker).is_pending());
-    throttle.rollback(permit);
-    assert_eq!(waiting.wakes(), 0);
-    assert!(counter.count() > 0);
-    throttle.rollback(waiting.granted());
-    assert_at_rest::<S>(&throttle, 1);
-}
-
-pub(crate) fn no_waker_is_kept<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let counter = Arc::new(Counter::default());
-    let waker = Waker::from(Arc::clone(&counter));
-    let permit = throttle.try_enter().unwrap();
-    let mut served = Waiter::new(throttle.enter());
-    let mut gives_up = Waiter::new(throttle.enter());
-    assert!(served.poll_with(&waker).is_pending());
-    assert!(gives_up.poll_with(&waker).is_pending());
-    drop(gives_up);
-    throttle.rollback(permit);
-    throttle.rollback(served.granted());
-    drop((served, waker));
-    assert_eq!(Arc::strong_count(&counter), 1);
 }
