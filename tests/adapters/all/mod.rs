@@ -9,7 +9,6 @@ mod given_back;
 mod model;
 mod naive;
 mod order;
-mod panicking;
 mod rates;
 mod scopes;
 mod semaphores;

@@ -80,19 +80,3 @@ fn a_wait_for_the_next_result_that_is_dropped_loses_nothing() {
     assert_eq!(Waiter::new(results.next()).output(), None);
     assert_at_rest(&slots, 2);
 }
-
-#[test]
-fn permits_of_a_dropped_adapter_go_to_those_who_wait() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let futures = shop.source(1..=9).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
-    results.assert_pending();
-    let mut others = [
-        Waiter::parked(slots.acquire()),
-        Waiter::parked(slots.acquire()),
-    ];
-    drop(results);
-    let permits = others.each_mut().map(Waiter::granted);
-    drop(permits);
-    assert_at_rest(&slots, 2);
-}

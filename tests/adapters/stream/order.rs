@@ -148,22 +148,6 @@ fn the_wait_for_the_throttle_is_over_before_work_is_made() {
 }
 
 #[test]
-fn a_slow_one_holds_nobody_up() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let futures = shop.whole(0..100).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
-    for item in 1..100 {
-        shop.finish(item);
-        assert_eq!(results.next(), Some(Ok(item)));
-    }
-    results.assert_pending();
-    shop.finish(0);
-    assert_eq!(results.next(), Some(Ok(0)));
-    assert_eq!(results.next(), None);
-    assert_at_rest(&slots, 2);
-}
-
-#[test]
 fn nothing_is_taken_while_nobody_polls() {
     let (shop, slots) = (Workshop::default(), Semaphore::new(2));
     let futures = shop.whole(1..=9).map(|item| shop.work(item));

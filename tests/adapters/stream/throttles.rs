@@ -8,7 +8,7 @@ use tollgate::stream::LimitStreamExt;
 use tollgate::{ErrorKind, Semaphore, Throttle, all};
 
 use super::workshop::{Polled, Workshop};
-use crate::support::{assert_at_rest, kind, yield_now};
+use crate::support::{assert_at_rest, yield_now};
 
 /// Runs through a stream, and says how many worked at once, at most.
 fn most_at_once<T: Throttle>(throttle: T) -> usize {
@@ -38,44 +38,15 @@ fn each_kind_lets_in_as_many_as_it_should() {
     assert_eq!(most_at_once(all((&narrow, &*semaphore))), 2);
     assert_eq!(most_at_once(all((&*semaphore, semaphore.cost(1)))), 3);
     assert_eq!(most_at_once(Arc::clone(&semaphore).boxed()), 6);
+    assert_eq!(most_at_once(&tollgate::Pool::new([(); 4])), 4);
+    #[cfg(feature = "channel")]
+    assert_eq!(most_at_once(&tollgate::ChannelSemaphore::new(4)), 4);
+    #[cfg(feature = "tokio")]
+    assert_eq!(most_at_once(&tokio::sync::Semaphore::new(4)), 4);
+    #[cfg(feature = "async-lock")]
+    assert_eq!(most_at_once(&async_lock::Semaphore::new(4)), 4);
     assert_at_rest(&semaphore, 6);
     assert_at_rest(&narrow, 2);
-}
-
-#[cfg(feature = "tokio")]
-#[test]
-fn tokios_semaphore() {
-    use crate::support::Waiter;
-
-    let semaphore = Arc::new(tokio::sync::Semaphore::new(4));
-    assert_eq!(most_at_once(&*semaphore), 4);
-    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
-    assert_eq!(semaphore.available_permits(), 4);
-    semaphore.close();
-    let each = stream::iter(0..3).for_each_limited(&*semaphore, |_| async {});
-    assert_eq!(Waiter::new(each).refused(), ErrorKind::Closed);
-}
-
-#[cfg(feature = "async-lock")]
-#[test]
-fn async_locks_semaphore() {
-    let semaphore = Arc::new(async_lock::Semaphore::new(4));
-    assert_eq!(most_at_once(&*semaphore), 4);
-    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
-    assert_eq!(semaphore.available_permits(), 4);
-}
-
-#[cfg(feature = "channel")]
-#[test]
-fn channels() {
-    let pool = Arc::new(tollgate::Pool::new([(); 4]));
-    assert_eq!(most_at_once(&*pool), 4);
-    assert_eq!(most_at_once(Arc::clone(&pool)), 4);
-    assert_eq!(pool.idle(), 4);
-    let semaphore = Arc::new(tollgate::ChannelSemaphore::new(4));
-    assert_eq!(most_at_once(&*semaphore), 4);
-    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
-    assert_eq!(semaphore.available_permits(), 4);
 }
 
 /// A stream without an end, of futures without a wait.
@@ -155,23 +126,4 @@ fn two_streams_can_share_a_throttle() {
     assert!(log.contains(&"run 2".to_owned()) && log.contains(&"run 5".to_owned()));
     drop((one, other));
     assert_at_rest(&slots, 2);
-}
-
-#[test]
-fn a_thread_can_wait_for_it() {
-    let slots = Semaphore::new(2);
-    let sum = Cell::new(0);
-    let sum_up = |item| {
-        let sum = &sum;
-        async move { sum.set(sum.get() + item) }
-    };
-    stream::iter(1..=10)
-        .for_each_limited(&slots, sum_up)
-        .wait()
-        .unwrap();
-    assert_eq!(sum.get(), 55);
-    slots.close();
-    let refused = stream::iter(1..=10).for_each_limited(&slots, sum_up).wait();
-    assert_eq!(kind(refused), ErrorKind::Closed);
-    assert_eq!(sum.get(), 55);
 }

@@ -1,5 +1,5 @@
-//! In paused time: the scenario of a leaky bucket as middleware, without a connection and over
-//! connections in memory. Every time is exact.
+//! In paused time: the scenario of a leaky bucket as middleware, without a connection. Every time is
+//! exact. Over sockets it is in `loopback.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::routing::get;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 use tollgate::tower::ThrottleLayer;
 use tollgate::{AcquireError, Clock, LeakyBucket, MissedTickBehavior, Quota, Semaphore, Throttle};
 use tower::ServiceExt;
 
-use super::crowd::{Received, crowd, crowd_over};
-use super::peers::{self, Server};
+use super::peers;
 use crate::support::assert_at_rest;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -37,6 +38,28 @@ where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
     Router::new().route("/", get(async || "done")).layer(layer)
+}
+
+/// An answer that a client has got: when, counted from the beginning, and what.
+type Received = (Duration, StatusCode);
+
+/// So many clients send request after request for so long: each a pause after it has got its last
+/// answer, the last ones just before the time is over. The answers are in the order in which they came.
+async fn crowd(app: &Router, clients: usize, lasting: Duration, pause: Duration) -> Vec<Received> {
+    let begun = Instant::now();
+    let client = |app: Router| async move {
+        let mut received = Vec::new();
+        while begun.elapsed() < lasting {
+            let answer = app.clone().oneshot(peers::get()).await.unwrap();
+            received.push((begun.elapsed(), answer.status()));
+            sleep(pause).await;
+        }
+        received
+    };
+    let all: JoinSet<_> = (0..clients).map(|_| client(app.clone())).collect();
+    let mut received = all.join_all().await.concat();
+    received.sort_by_key(|(at, _)| *at);
+    received
 }
 
 /// One at once, ten in line, each a second after the one before; everything else is refused.
@@ -63,13 +86,6 @@ fn assert_drips(received: &[Received]) {
 async fn twenty_clients_are_let_in_one_a_second() {
     let app = app(ThrottleLayer::new(bucket(CAPACITY)));
     assert_drips(&crowd(&app, CLIENTS, LASTING, PAUSE).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn twenty_connections_are_let_in_one_a_second() {
-    let server = Server::in_memory(app(ThrottleLayer::new(bucket(CAPACITY))));
-    assert_drips(&crowd_over(&server, CLIENTS, LASTING, PAUSE).await);
-    server.stop().await;
 }
 
 /// Each of these is refused when less than a second is left.

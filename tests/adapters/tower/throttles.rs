@@ -44,6 +44,15 @@ async fn what_owns_its_throttle_can_be_served() {
     assert_eq!(status(app(both.boxed())).await, 200);
     assert_eq!(status(app(None::<Arc<Semaphore>>)).await, 200);
     assert_eq!(status(app(Some(Arc::clone(&slots)))).await, 200);
+    assert_eq!(
+        status(app(Arc::new(tollgate::Pool::new([(); 2])))).await,
+        200
+    );
+    #[cfg(feature = "tokio")]
+    assert_eq!(
+        status(app(Arc::new(tokio::sync::Semaphore::new(2)))).await,
+        200
+    );
     slots.close();
     assert_eq!(
         status(app(all((Arc::clone(&memory), Arc::clone(&slots))))).await,
@@ -76,22 +85,6 @@ async fn rate_limiters() {
     // Let in, though there is nothing at that address.
     assert_eq!(status(app()).await, 404);
     assert_eq!(status(app()).await, 429);
-}
-
-#[cfg(feature = "channel")]
-#[tokio::test]
-async fn channels() {
-    let pool = Arc::new(tollgate::Pool::new([(); 2]));
-    assert_eq!(status(app(Arc::clone(&pool))).await, 200);
-    assert_eq!(pool.idle(), 2);
-}
-
-#[cfg(feature = "tokio")]
-#[tokio::test]
-async fn tokios_semaphore() {
-    let slots = Arc::new(tokio::sync::Semaphore::new(2));
-    assert_eq!(status(app(Arc::clone(&slots))).await, 200);
-    assert_eq!(slots.available_permits(), 2);
 }
 
 fn assert_cloned_and_shared<T: Clone + Send + Sync + 'static>() {}
