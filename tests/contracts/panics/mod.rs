@@ -245,14 +245,6 @@ fn an_algorithm_that_cannot_be_had_by_key() {
 }
 
 #[test]
-fn a_wait_for_a_key_that_is_polled_again() {
-    let users = Arc::new(Keyed::<u8, _>::rate_limiters(Quota::per_second(1)));
-    let mut waiting = Waiter::new(users.key_owned(1).acquire());
-    waiting.granted();
-    row("polled again after it was ready", || waiting.poll());
-}
-
-#[test]
 fn a_local_limiter_with_chunks_of_nothing() {
     let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
     row("a local limiter cannot take batches of 0", || {
@@ -411,13 +403,6 @@ mod with_tokio {
         drop(held);
         assert_at_rest(&semaphore, 1);
     }
-}
-
-#[test]
-fn a_wait_for_a_gate_that_is_polled_again() {
-    let mut waiting = Waiter::new(tollgate::Gate::new().acquire_owned());
-    waiting.granted();
-    row("polled again after it was ready", || waiting.poll());
 }
 
 /// The panic is reported where the mistake is, and not somewhere in here.

@@ -1,4 +1,4 @@
-//! What happens in the line: whose turn it is, how long it gets, and who wakes.
+//! What happens in the queue: whose turn it is, how long it gets, and who wakes.
 
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -126,11 +126,11 @@ fn request_larger_than_the_limit() {
     assert_at_rest(&slots, 1);
 }
 
-/// An unbounded line at uploads.
+/// An unbounded queue at uploads.
 ///
 /// Seen in TraceMachina/nativelink#2730.
 #[test]
-fn unbounded_line() {
+fn unbounded_queue() {
     let semaphore = Arc::new(Semaphore::new(2).max_waiters(3));
     let uploads: Vec<_> = (0..20)
         .map(|_| {

@@ -1,4 +1,4 @@
-//! How the lines of rate limiters go wrong.
+//! How the queues of rate limiters go wrong.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -124,7 +124,7 @@ fn unpolled_waiter_wedges_everybody() {
 ///
 /// Seen in udoprog/leaky-bucket#39, with `fair(false)`.
 #[test]
-fn try_beside_waiters_wedges_the_line() {
+fn try_beside_waiters_wedges_the_queue() {
     let (clock, limiter) = spent(Quota::per_second(10));
     let mut line: Vec<_> = (0..20).map(|_| Waiter::parked(limiter.acquire())).collect();
     for waiter in &mut line {
@@ -154,11 +154,11 @@ fn charged_then_dropped() {
     assert_eq!(next.granted().at().as_nanos(), 100_000_000);
 }
 
-/// An unbounded line.
+/// An unbounded queue.
 ///
 /// Seen in TraceMachina/nativelink#2730.
 #[test]
-fn unbounded_line_of_a_rate() {
+fn unbounded_queue_of_a_rate() {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(1).burst(2))
         .max_waiters(3)
