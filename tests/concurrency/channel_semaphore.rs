@@ -4,12 +4,9 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use tollgate::{ChannelSemaphore, ErrorKind};
 
-use crate::support::random::Random;
 use crate::support::{Waiter, kind};
 
 const BOTH: [fn(usize) -> ChannelSemaphore; 2] =
@@ -77,42 +74,6 @@ fn permits_come_back_after_close_and_serve_nobody() {
         assert_eq!((semaphore.available_permits(), semaphore.permits()), (4, 4));
         assert_eq!(kind(semaphore.try_acquire()), ErrorKind::Closed);
         assert_eq!(semaphore.available_permits(), 4);
-    }
-}
-
-#[test]
-fn close_among_threads_leaves_nobody_waiting_and_loses_no_permit() {
-    for round in 0..100 {
-        let permits = 1 + round % 3;
-        let semaphore = Arc::new(BOTH[round % 2](permits));
-        let entered = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for seed in 0..4 {
-                let (semaphore, entered) = (&semaphore, &entered);
-                scope.spawn(move || {
-                    let mut random = Random::new(100 * round as u64 + seed);
-                    loop {
-                        let refused = match random.below(3) {
-                            0 => semaphore.try_acquire().err(),
-                            1 => semaphore.acquire().wait().err(),
-                            _ => Arc::clone(semaphore).acquire_owned().wait().err(),
-                        };
-                        match refused.map(|error| error.kind()) {
-                            None => drop(entered.fetch_add(1, Ordering::Relaxed)),
-                            Some(ErrorKind::NoPermits) => thread::yield_now(),
-                            Some(kind) => return assert_eq!(kind, ErrorKind::Closed),
-                        }
-                    }
-                });
-            }
-            while entered.load(Ordering::Relaxed) < 5 {
-                thread::yield_now();
-            }
-            semaphore.close();
-            assert_eq!(kind(semaphore.try_acquire()), ErrorKind::Closed);
-        });
-        assert_eq!(semaphore.available_permits(), permits);
-        assert_eq!(Arc::strong_count(&semaphore), 1);
     }
 }
 

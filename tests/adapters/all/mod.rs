@@ -13,5 +13,3 @@ mod rates;
 mod scopes;
 mod semaphores;
 mod shapes;
-#[cfg(feature = "tokio")]
-mod tasks;

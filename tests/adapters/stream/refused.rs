@@ -10,7 +10,7 @@ use tollgate::{ErrorKind, Semaphore};
 
 use super::workshop::{Polled, Workshop, settle};
 use crate::support::scripted::Script;
-use crate::support::{Waiter, assert_at_rest, kind};
+use crate::support::{Waiter, kind};
 
 #[test]
 fn what_runs_is_finished_and_told_before_the_error() {
@@ -130,18 +130,4 @@ fn closing_while_the_stream_has_nothing_is_told_to_the_next_item() {
     shop.supply([1]);
     assert_eq!(kind(results.next().unwrap()), ErrorKind::Closed);
     assert_eq!(results.next(), None);
-}
-
-#[test]
-fn a_request_that_is_too_large_ends_the_stream() {
-    let memory = Semaphore::new(3);
-    let futures = stream::iter(0..5).map(std::future::ready);
-    let mut results = Polled::new(futures.buffer_limited(memory.cost(4)));
-    let error = results.next().unwrap().unwrap_err();
-    assert_eq!(
-        (error.kind(), error.capacity()),
-        (ErrorKind::ExceedsCapacity, Some(3))
-    );
-    assert_eq!(results.next(), None);
-    assert_at_rest(&memory, 3);
 }

@@ -3,12 +3,12 @@
 
 use tollgate::Semaphore;
 use tollgate::tower::ThrottleLayer;
-use tower::{Layer, Service};
+use tower::Layer;
 
 use super::desk::{Desk, Page};
-use super::office::{Office, Reader, text};
+use super::office::{Office, Reader, call, text};
+use crate::support::assert_at_rest;
 use crate::support::scripted::{Lingers, Log, Script};
-use crate::support::{Waiter, assert_at_rest};
 
 #[test]
 fn in_line_it_leaves_the_line() {
@@ -33,12 +33,7 @@ fn while_it_is_answered_the_work_is_dropped_before_the_permit() {
 fn the_wait_is_dropped_as_soon_as_it_is_over() {
     let log = Log::default();
     let desk = Desk::new(&log);
-    let call = |throttle| {
-        let mut service = ThrottleLayer::new(throttle).layer(desk.clone());
-        let ready = std::future::poll_fn(|context| service.poll_ready(context));
-        Waiter::new(ready).output().unwrap();
-        Waiter::new(service.call("a"))
-    };
+    let call = |throttle| call(&mut ThrottleLayer::new(throttle).layer(desk.clone()), "a");
     let mut admitted = call(Lingers::admits(&log));
     assert!(admitted.is_pending());
     assert_eq!(log.take(), ["over", "call a"]);

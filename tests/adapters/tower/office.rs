@@ -60,10 +60,7 @@ impl<T: Throttle> Office<T> {
 
     /// A request that was not polled yet.
     pub(super) fn request(&mut self, request: &'static str) -> Request<T> {
-        let mut ready = Waiter::new(poll_fn(|context| self.service.poll_ready(context)));
-        ready.output().expect("it is always ready");
-        drop(ready);
-        Waiter::new(self.service.call(request))
+        call(&mut self.service, request)
     }
 
     /// A request that is being answered.
@@ -83,6 +80,18 @@ impl<T: Throttle> Office<T> {
         self.log.take();
         Reader(Box::pin(answer.into_body()))
     }
+}
+
+/// Asks a service, when it is ready, which it must be.
+#[track_caller]
+pub(super) fn call<S>(service: &mut S, request: &'static str) -> Waiter<S::Future>
+where
+    S: Service<&'static str, Error: std::fmt::Debug>,
+{
+    let mut ready = Waiter::new(poll_fn(|context| service.poll_ready(context)));
+    ready.output().expect("it is always ready");
+    drop(ready);
+    Waiter::new(service.call(request))
 }
 
 /// Who reads a body, by hand.

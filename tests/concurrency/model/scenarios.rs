@@ -105,6 +105,8 @@ a waiter that a shrink made impossible is not refused before its turn | 3 | try 
     limit 2, poll 1, waiting 2, release 0, poll 0, poll 0
 a waiter that was impossible only for a while is served | 3 | try 3, acquire 1, acquire 3, limit 2, limit 3,
     release 0, poll 0, release 0, poll 0
+an impossible waiter is not refused during a pause | 3 | try 3, acquire 1, acquire 3, limit 2, limit 0, drop 0,
+    poll 0, limit 2, poll 0
 one that became impossible lets those behind it go | 4 | try 2, acquire 4, acquire 1, limit 3, poll 0, poll 0
 a grant that was made before a shrink is received | 3 | try 3, acquire 3, release 0, limit 1, poll 0, try 1
 a grant that is passed on after a shrink pays the debt first | 2 | try 2, acquire 2, acquire 1, acquire 1,

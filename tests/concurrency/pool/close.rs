@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tollgate::{ErrorKind, Pool};
 
-use super::tracked::ready_made;
+use super::tracked::{made_to_order, ready_made};
 use crate::support::Waiter;
 
 #[test]
@@ -29,16 +29,18 @@ fn close_drops_idle_items_at_once_and_held_ones_with_their_permits() {
 /// Nobody is let in after the close, not even a waiter that had been woken for an item before.
 #[test]
 fn close_refuses_a_waiter_that_was_woken_and_has_not_run() {
-    let (pool, tally) = ready_made(2);
-    let held = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
-    let mut borrowed = Waiter::parked(pool.acquire());
-    let mut owned = Waiter::parked(Arc::clone(&pool).acquire_owned());
-    drop(held);
-    assert!(borrowed.wakes() > 0 && owned.wakes() > 0);
-    pool.close();
-    assert_eq!(tally.dropped(), 2);
-    assert_eq!(borrowed.refused(), ErrorKind::Closed);
-    assert_eq!(owned.refused(), ErrorKind::Closed);
+    for (pool, tally) in [ready_made(2), made_to_order(2)] {
+        let held = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
+        let mut borrowed = Waiter::parked(pool.acquire());
+        let mut owned = Waiter::parked(Arc::clone(&pool).acquire_owned());
+        drop(held);
+        assert!(borrowed.wakes() > 0 && owned.wakes() > 0);
+        pool.close();
+        assert_eq!(tally.dropped(), 2);
+        assert_eq!(borrowed.refused(), ErrorKind::Closed);
+        assert_eq!(owned.refused(), ErrorKind::Closed);
+        assert_eq!(tally.made(), 2);
+    }
 }
 
 /// An item may do anything when it is dropped: no lock is held.
