@@ -74,7 +74,7 @@ fn a_semaphore_may_be_a_static() {
 /// executor does, those first who came first. Returns who was let in, in that order.
 fn order_without_newcomers<T: TryThrottle>(throttle: &T) -> Vec<usize> {
     let mut permit = throttle.try_enter().ok();
-    let mut line: Vec<_> = (0..10)
+    let mut waiters: Vec<_> = (0..10)
         .map(|name| {
             let mut waiter = crate::support::Waiter::new(throttle.enter());
             assert!(waiter.is_pending());
@@ -82,9 +82,9 @@ fn order_without_newcomers<T: TryThrottle>(throttle: &T) -> Vec<usize> {
         })
         .collect();
     let mut order = Vec::new();
-    while !line.is_empty() {
+    while !waiters.is_empty() {
         drop(permit.take());
-        line.retain_mut(|(name, waiter, seen)| {
+        waiters.retain_mut(|(name, waiter, seen)| {
             if waiter.wakes() == *seen {
                 return true;
             }

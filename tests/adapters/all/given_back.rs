@@ -170,7 +170,7 @@ fn a_wait_that_is_never_polled_asks_nobody_but_the_first() {
 }
 
 #[test]
-fn who_is_let_in_has_all_permits_in_order_and_drops_them() {
+fn a_caller_has_all_permits_in_order_and_drops_them() {
     for shape in shapes() {
         let parts = shape.parts.len();
         let permits = Waiter::new(shape.enter()).output().expect("let in");
@@ -226,10 +226,10 @@ fn each_entry_undoes_its_own_permits() {
     for shape in shapes() {
         let last = shape.parts.len() - 1;
         shape.parts[last].now(Script::Wait);
-        let mut line: Vec<_> = (0..3).map(|_| Waiter::parked(shape.enter())).collect();
+        let mut waiters: Vec<_> = (0..3).map(|_| Waiter::parked(shape.enter())).collect();
         shape.log.take();
         for (number, at) in [(1, 1), (0, 0), (2, 0)] {
-            drop(line.remove(at));
+            drop(waiters.remove(at));
             let mut expected = vec![format!("leave {}", NAMES[last])];
             let names = NAMES[..last].iter().rev();
             expected.extend(names.map(|name| format!("undo {name}{number}")));

@@ -5,7 +5,7 @@ use tollgate::{Semaphore, all};
 use crate::support::{Waiter, assert_at_rest};
 
 #[test]
-fn who_waits_for_the_wide_scope_holds_the_narrow_one_and_not_the_reverse() {
+fn a_waiter_for_the_wide_scope_holds_the_narrow_one_and_not_the_reverse() {
     let (user, other_user) = (Semaphore::new(1), Semaphore::new(1));
     let (team, everyone) = (Semaphore::new(2), Semaphore::new(2));
     let held = everyone.try_acquire_many(2).unwrap();
@@ -37,7 +37,7 @@ fn who_waits_for_the_wide_scope_holds_the_narrow_one_and_not_the_reverse() {
 }
 
 #[test]
-fn what_was_granted_and_not_seen_goes_to_the_next_of_each_part() {
+fn uncollected_grants_go_to_the_next_waiter_of_each_part() {
     let (narrow, wide) = (Semaphore::new(2), Semaphore::new(1));
     let held = wide.try_acquire().unwrap();
     let granted = Waiter::parked(all((&narrow, &wide)).acquire());

@@ -35,7 +35,7 @@ fn a_timeout_that_is_long_enough_waits_on_the_clock_of_the_gate() {
 }
 
 #[test]
-fn on_the_time_of_the_machine_the_timer_of_the_process_lets_go() {
+fn on_the_time_of_the_machine_the_timer_of_the_process_releases() {
     let gate = Gate::new().clock(Clock::system());
     gate.block_for(Duration::from_millis(3));
     let reopens = gate.blocked_until().unwrap();

@@ -12,7 +12,7 @@ use crate::support::foreign::{calls_when_woken, panics_when_woken};
 use crate::support::{Counter, Waiter};
 
 #[test]
-fn all_are_let_go_at_the_tick() {
+fn all_are_released_at_the_tick() {
     let (gate, clock) = shut();
     let mut waiting: Vec<_> = (0..40).map(|_| Waiter::parked(gate.acquire())).collect();
     assert_eq!(gate.waiting(), 40);
@@ -31,7 +31,7 @@ fn all_are_let_go_at_the_tick() {
 }
 
 #[test]
-fn opening_lets_everybody_go_although_it_is_shut_for_ever() {
+fn opening_releases_everybody_although_it_is_shut_for_ever() {
     let (gate, clock) = shut();
     gate.block_for(Duration::MAX);
     let mut waiting: Vec<_> = (0..20).map(|_| Waiter::parked(gate.acquire())).collect();

@@ -10,27 +10,27 @@ use tokio_util::sync::CancellationToken;
 use tollgate::stream::LimitStreamExt;
 use tollgate::{ErrorKind, Semaphore, all};
 
-use super::workshop::{Workshop, settle};
+use super::jobs::{Jobs, settle};
 use crate::support::{Waiter, assert_at_rest, kind};
 
 const SHORT: Duration = Duration::from_millis(240);
 
 #[test]
 fn a_token_ends_it_and_drops_what_runs() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
     let token = CancellationToken::new();
-    let each = shop
+    let each = jobs
         .source(1..=9)
-        .for_each_limited(&slots, |item| shop.silent_work(item));
+        .for_each_limited(&slots, |item| jobs.silent_work(item));
     let mut each = Waiter::new(each.cancel_on(&token));
     settle(&mut each);
     let seen = each.wakes();
-    shop.log.take();
+    jobs.log.take();
     token.cancel();
     assert_eq!(each.wakes(), seen + 1);
     assert_eq!(each.refused(), ErrorKind::Cancelled);
     // Though the future is still there.
-    let mut log = shop.log.take();
+    let mut log = jobs.log.take();
     log.sort();
     assert_eq!(log, ["drop 1", "drop 2"]);
     assert_at_rest(&slots, 2);

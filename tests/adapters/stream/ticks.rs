@@ -7,7 +7,7 @@ use futures::stream::FusedStream;
 use tollgate::stream::Ticks;
 use tollgate::{Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota, RateLimiter};
 
-use super::workshop::Polled;
+use super::jobs::Polled;
 use crate::support::{Waiter, kind};
 
 const TICK: Duration = Duration::from_nanos(1);
@@ -50,7 +50,7 @@ fn it_yields_at_the_rate_to_the_tick() {
 }
 
 #[test]
-fn a_burst_is_yielded_at_once_and_what_nobody_waited_for_only_as_that() {
+fn a_burst_is_yielded_at_once_and_missed_ticks_only_as_a_burst() {
     let (clock, limiter) = limiter(Quota::per_second(100).burst(3));
     let mut ticks = Polled::new(limiter.ticks());
     for _ in 0..2 {
@@ -114,7 +114,7 @@ fn closing_ends_it_also_while_it_waits() {
 }
 
 #[test]
-fn a_full_line_ends_it_and_it_says_so() {
+fn a_full_queue_ends_it_and_it_says_so() {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(10))
         .max_waiters(1)
@@ -186,7 +186,7 @@ fn the_wait_for_the_next_can_be_dropped_and_taken_up_again() {
 }
 
 #[test]
-fn a_quota_that_changes_times_it_anew() {
+fn a_quota_that_changes_moves_the_next_tick() {
     let (clock, limiter) = limiter(Quota::per_hour(1));
     let mut ticks = Polled::new(limiter.ticks());
     ticks.next();

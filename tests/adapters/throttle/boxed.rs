@@ -44,22 +44,6 @@ fn a_permit_of_another_throttle_is_dropped() {
 }
 
 #[test]
-fn clones_share_the_throttle_and_the_last_one_lets_go_of_it() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    let throttle = Arc::clone(&semaphore).boxed();
-    let clone = throttle.clone();
-    let permit = Waiter::new(throttle.acquire()).granted();
-    let mut waiter = Waiter::parked(clone.acquire());
-    drop((throttle, clone));
-    // A wait and a permit need no throttle.
-    drop(permit);
-    drop(waiter.granted());
-    drop(waiter);
-    assert_eq!(Arc::strong_count(&semaphore), 1);
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
 fn refusals_are_those_of_the_throttle() {
     let semaphore = Arc::new(Semaphore::new(1));
     let large = Arc::clone(&semaphore).cost_owned(2).boxed();

@@ -54,7 +54,7 @@ fn generic_code_runs_with_all_of_them() {
 }
 
 #[test]
-fn undo_is_what_makes_the_difference() {
+fn rollback_gives_back_what_a_drop_does_not() {
     let semaphore = Semaphore::new(3);
     let budget = Budget::new(5);
     for _ in 0..2 {

@@ -4,10 +4,8 @@
 //! service without a connection.
 
 mod body;
-mod desk;
 mod dropped;
 mod loopback;
-mod office;
 mod panicking;
 #[cfg(feature = "tokio")]
 mod paused;
@@ -15,4 +13,6 @@ mod peers;
 mod ready;
 mod refused;
 mod server;
+mod service;
+mod setup;
 mod throttles;

@@ -62,9 +62,9 @@ async fn crowd(app: &Router, clients: usize, lasting: Duration, pause: Duration)
     received
 }
 
-/// One at once, ten in line, each a second after the one before; everything else is refused.
+/// One at once, ten in the queue, each a second after the one before; everything else is refused.
 #[track_caller]
-fn assert_drips(received: &[Received]) {
+fn assert_one_a_second(received: &[Received]) {
     let released: Vec<_> = received
         .iter()
         .filter(|(_, status)| status.is_success())
@@ -72,7 +72,7 @@ fn assert_drips(received: &[Received]) {
         .collect();
     let refused = received.iter().filter(|(_, status)| *status == 429).count();
     assert_eq!(released.len() + refused, received.len());
-    // The line is full all the time, and the last who wait are let in after the clients have stopped.
+    // The queue is full all the time, and the last who wait are let in after the clients have stopped.
     let seconds: Vec<_> = (0..).map(|n| n * SECOND).take(released.len()).collect();
     assert_eq!(released, seconds);
     let in_time = released.iter().filter(|at| **at <= LASTING).count();
@@ -85,12 +85,12 @@ fn assert_drips(received: &[Received]) {
 #[tokio::test(start_paused = true)]
 async fn twenty_clients_are_let_in_one_a_second() {
     let app = app(ThrottleLayer::new(bucket(CAPACITY)));
-    assert_drips(&crowd(&app, CLIENTS, LASTING, PAUSE).await);
+    assert_one_a_second(&crowd(&app, CLIENTS, LASTING, PAUSE).await);
 }
 
 /// Each of these is refused when less than a second is left.
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_after_what_it_was_told_is_let_in() {
+async fn a_client_that_comes_back_after_retry_after_is_admitted() {
     let no_line = app(ThrottleLayer::new(bucket(0)));
     let at_once = app(ThrottleLayer::refusing(bucket(CAPACITY)));
     let impatient = app(ThrottleLayer::new(bucket(CAPACITY)).timeout(SECOND / 100));
@@ -110,7 +110,7 @@ async fn who_comes_back_after_what_it_was_told_is_let_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_waited_too_long_is_refused_and_leaves_the_line() {
+async fn one_that_waited_too_long_is_refused_and_leaves_the_queue() {
     let slots = Arc::new(Semaphore::new(1));
     let app = app(ThrottleLayer::new(Arc::clone(&slots)).timeout(2 * SECOND));
     let permit = slots.acquire().await.unwrap();

@@ -10,8 +10,8 @@ use tollgate::tower::ThrottleLayer;
 use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting};
 use tower::Layer;
 
-use super::desk::Desk;
-use super::office::{Office, Read, Reader, call};
+use super::service::ManualService;
+use super::setup::{Read, Reader, Setup, call};
 use crate::support::assert_at_rest;
 use crate::support::scripted::{Log, Script};
 
@@ -19,15 +19,15 @@ use crate::support::scripted::{Log, Script};
 #[test]
 fn it_can_refuse_and_not_wait() {
     let slots = Semaphore::new(1);
-    let desk = Desk::new(&Log::default());
-    let mut service = ThrottleLayer::refusing(&slots).layer(desk.clone());
+    let inner = ManualService::new(&Log::default());
+    let mut service = ThrottleLayer::refusing(&slots).layer(inner.clone());
     let mut first = call(&mut service, "a");
     assert!(first.is_pending());
     let refused = call(&mut service, "b").output().unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(slots.waiting(), 0);
     // The refusal holds nothing, and neither does the first once it was read.
-    desk.send([]);
+    inner.send([]);
     drop(first.output());
     assert!(call(&mut service, "c").is_pending());
     drop((first, refused));
@@ -58,7 +58,7 @@ impl TryThrottle for Refuses {
 #[track_caller]
 fn refusal<T: Throttle>(layer: ThrottleLayer<T>, error: &AcquireError) -> (u16, Option<String>) {
     let log = Log::default();
-    let mut service = layer.layer(Desk::new(&log));
+    let mut service = layer.layer(ManualService::new(&log));
     let answer = call(&mut service, "a").output().unwrap();
     assert!(log.take().is_empty(), "the service was called");
     assert_eq!(answer.extensions().get(), Some(error));
@@ -133,39 +133,39 @@ fn it_says_when_to_try_again_if_it_knows() {
 }
 
 #[test]
-fn the_wait_is_over_and_the_work_gone_when_it_is_told() {
-    let mut office = Office::new();
-    office.throttle.now(Script::Wait);
-    let mut request = office.called("a");
-    office.throttle.now(Script::Refuse(ErrorKind::Closed));
+fn the_wait_is_over_and_the_work_gone_when_it_is_refused() {
+    let mut setup = Setup::new();
+    setup.throttle.now(Script::Wait);
+    let mut request = setup.called("a");
+    setup.throttle.now(Script::Refuse(ErrorKind::Closed));
     assert_eq!(request.wakes(), 1);
     let answer = request.output().unwrap();
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(office.log.take(), ["enter t", "refuse t"]);
+    assert_eq!(setup.log.take(), ["enter t", "refuse t"]);
 }
 
 /// A refusal is no matter of the timeout.
 #[test]
 fn one_that_refuses_at_once_does_so_with_a_timeout_as_well() {
-    let mut office = Office::with(|throttle| {
+    let mut setup = Setup::with(|throttle| {
         ThrottleLayer::refusing(throttle).timeout(Duration::from_secs(3600))
     });
-    office.throttle.now(Script::Wait);
-    let answer = office.request("a").output().unwrap();
+    setup.throttle.now(Script::Wait);
+    let answer = setup.request("a").output().unwrap();
     let error = answer.extensions().get::<AcquireError>().unwrap();
     assert_eq!(error.kind(), ErrorKind::NoPermits);
-    assert_eq!(office.log.take(), ["try t", "refuse t"]);
+    assert_eq!(setup.log.take(), ["try t", "refuse t"]);
 }
 
 #[test]
-fn a_timeout_of_zero_lets_in_who_need_not_wait() {
-    let mut office = Office::with(|throttle| ThrottleLayer::new(throttle).timeout(Duration::ZERO));
-    let inside = office.called("a");
-    office.throttle.now(Script::Wait);
-    let answer = office.request("b").output().unwrap();
+fn a_timeout_of_zero_admits_requests_that_need_not_wait() {
+    let mut setup = Setup::with(|throttle| ThrottleLayer::new(throttle).timeout(Duration::ZERO));
+    let inside = setup.called("a");
+    setup.throttle.now(Script::Wait);
+    let answer = setup.request("b").output().unwrap();
     let error = answer.extensions().get::<AcquireError>().unwrap();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let log = ["enter t", "in t0", "call a", "enter t", "leave t"];
-    assert_eq!(office.log.take(), log);
+    assert_eq!(setup.log.take(), log);
     drop(inside);
 }

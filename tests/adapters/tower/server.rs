@@ -118,7 +118,7 @@ async fn the_slot_is_taken_until_the_body_was_sent() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_takes_its_request_out_of_the_line() {
+async fn a_client_that_goes_away_takes_its_request_out_of_the_queue() {
     let slots = Arc::new(Semaphore::new(1));
     let (app, mut answers) = written_by_hand(ThrottleLayer::new(Arc::clone(&slots)));
     let server = Server::on_loopback(app).await;

@@ -57,7 +57,7 @@ fn a_permit_that_came_in_time_is_received() {
 }
 
 #[test]
-fn closing_that_races_with_a_release_leaves_nobody_behind() {
+fn closing_that_races_with_a_release_ends_every_wait() {
     for round in 0..300 {
         let semaphore = CondvarSemaphore::new(1);
         let held = semaphore.try_acquire().unwrap();

@@ -108,7 +108,7 @@ fn a_token_that_is_not_cancelled_or_is_cancelled_too_late_changes_nothing() {
 }
 
 #[test]
-fn a_child_does_not_wake_who_waits_with_its_parent_or_its_sibling() {
+fn a_child_does_not_wake_waiters_with_its_parent_or_its_sibling() {
     let semaphore = CondvarSemaphore::new(2);
     let held = [
         semaphore.try_acquire().unwrap(),
@@ -149,7 +149,7 @@ fn a_token_and_a_deadline_each_end_the_wait() {
 }
 
 #[test]
-fn one_token_ends_the_wait_of_all_who_have_it_and_of_no_others() {
+fn one_token_ends_all_waits_that_have_it_and_no_others() {
     const EACH: usize = 5;
     let semaphore = CondvarSemaphore::new(1);
     let held = semaphore.try_acquire().unwrap();

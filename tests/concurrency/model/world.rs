@@ -276,9 +276,9 @@ impl<'a> World<'a> {
     }
 
     fn poll_idler(&mut self, at: usize) -> Tested {
-        let told = self.idlers[at].poll().is_ready();
-        prop_assert_eq!(told, self.model.idlers[at] == Idle::Told);
-        if told {
+        let woken = self.idlers[at].poll().is_ready();
+        prop_assert_eq!(woken, self.model.idlers[at] == Idle::Woken);
+        if woken {
             // Polled again it would wait again.
             self.idlers.remove(at);
             self.model.idlers.remove(at);
@@ -291,20 +291,20 @@ impl<'a> World<'a> {
         let (semaphore, model) = (self.semaphore, &mut self.model);
         prop_assert_eq!(semaphore.permits(), model.limit);
         prop_assert_eq!(semaphore.available_permits(), model.available());
-        prop_assert_eq!(semaphore.waiting(), model.line.len());
+        prop_assert_eq!(semaphore.waiting(), model.queue.len());
         prop_assert_eq!(semaphore.is_closed(), model.closed);
         for (name, waiter) in &self.waiters {
             let answered = model.callers[*name].answer.is_some();
             prop_assert_eq!(waiter.wakes(), usize::from(answered), "caller {}", name);
         }
-        for (idler, told) in self.idlers.iter().zip(&mut model.idlers) {
-            if *told == Idle::Perhaps {
-                *told = match idler.wakes() {
+        for (idler, woken) in self.idlers.iter().zip(&mut model.idlers) {
+            if *woken == Idle::Perhaps {
+                *woken = match idler.wakes() {
                     0 => Idle::Nothing,
-                    _ => Idle::Told,
+                    _ => Idle::Woken,
                 };
             }
-            prop_assert_eq!(idler.wakes(), usize::from(*told == Idle::Told));
+            prop_assert_eq!(idler.wakes(), usize::from(*woken == Idle::Woken));
         }
         let held: usize = self.permits.iter().map(Permit::count).sum();
         prop_assert!(held <= model.held);
@@ -327,7 +327,7 @@ impl<'a> World<'a> {
             return Ok(());
         }
         prop_assert_eq!(self.model.held, 0);
-        prop_assert!(self.model.idlers.iter().all(|told| *told == Idle::Told));
+        prop_assert!(self.model.idlers.iter().all(|woken| *woken == Idle::Woken));
         assert_at_rest(self.semaphore, self.model.limit);
         Ok(())
     }

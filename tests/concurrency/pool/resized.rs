@@ -55,7 +55,7 @@ fn set_size_down_drops_idle_items_at_once_and_held_ones_when_they_come_back() {
 }
 
 #[test]
-fn add_raises_the_size_by_one_and_serves_who_waits() {
+fn add_raises_the_size_by_one_and_serves_a_waiter() {
     let pool = Pool::new([1]);
     let held = pool.try_acquire().unwrap();
     let mut waiter = Waiter::parked(pool.acquire());

@@ -1,6 +1,6 @@
 //! Wakers are foreign code: they are called and dropped outside of the lock, and may do there what
 //! they like. Whatever wakes a waiter of any throttle is in `contracts/conformance/wakers.rs`; here is
-//! what only a semaphore can be told to do, and what wakers of one batch do to each other.
+//! what only a semaphore can do, and what wakers of one batch do to each other.
 //!
 //! What calls back from here would lock up if it ran under the lock. A waker's `clone` cannot
 //! call back without unsafe code, so that part of the promise is for the reader of the source.
@@ -20,12 +20,12 @@ use crate::support::foreign::{
 use crate::support::{Waiter, assert_at_rest};
 
 /// A semaphore of 3 that is held, and wakers that call it back.
-struct Scene {
+struct Callbacks {
     semaphore: Arc<Semaphore>,
     calls: Arc<AtomicUsize>,
 }
 
-impl Scene {
+impl Callbacks {
     fn new() -> (Self, OwnedPermit) {
         let semaphore = Arc::new(Semaphore::new(3));
         let held = Arc::clone(&semaphore).try_acquire_many_owned(3).unwrap();
@@ -106,34 +106,34 @@ fn every_cause_of_a_wake_wakes_outside_of_the_lock() {
         }),
     ];
     for (name, cause) in causes {
-        let (scene, held) = Scene::new();
-        let front = Waiter::parked(Arc::clone(&scene.semaphore).acquire_many_owned(3));
+        let (callbacks, held) = Callbacks::new();
+        let front = Waiter::parked(Arc::clone(&callbacks.semaphore).acquire_many_owned(3));
         let mut waiter = parked_with(
-            scene.semaphore.acquire_many(2),
-            &calls_when_woken(scene.callback()),
+            callbacks.semaphore.acquire_many(2),
+            &calls_when_woken(callbacks.callback()),
         );
         let mut idle = parked_with(
-            scene.semaphore.wait_idle(),
-            &calls_when_woken(scene.callback()),
+            callbacks.semaphore.wait_idle(),
+            &calls_when_woken(callbacks.callback()),
         );
-        assert_eq!(scene.calls(), 0, "{name}");
-        let held = cause(&scene.semaphore, held, front);
-        assert_eq!(scene.calls(), 1, "{name}");
+        assert_eq!(callbacks.calls(), 0, "{name}");
+        let held = cause(&callbacks.semaphore, held, front);
+        assert_eq!(callbacks.calls(), 1, "{name}");
         drop(waiter.output());
         drop(held);
-        assert_eq!(scene.calls(), 2, "{name}");
+        assert_eq!(callbacks.calls(), 2, "{name}");
         idle.output();
-        assert_at_rest(&scene.semaphore, scene.semaphore.permits());
+        assert_at_rest(&callbacks.semaphore, callbacks.semaphore.permits());
     }
 }
 
 /// The only clone of the waker is dropped by each of these, and calls back.
 #[test]
 fn every_end_of_a_wait_drops_the_waker_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let waker = || calls_when_dropped(scene.callback());
-    let acquire = || parked_with(scene.semaphore.acquire(), &waker());
-    let idle = || parked_with(scene.semaphore.wait_idle(), &waker());
+    let (callbacks, held) = Callbacks::new();
+    let waker = || calls_when_dropped(callbacks.callback());
+    let acquire = || parked_with(callbacks.semaphore.acquire(), &waker());
+    let idle = || parked_with(callbacks.semaphore.wait_idle(), &waker());
     let (mut served, mut idle_served) = (acquire(), idle());
     let (head, middle, last) = (acquire(), acquire(), acquire());
     // A waiter that leaves, from anywhere.
@@ -145,36 +145,36 @@ fn every_end_of_a_wait_drops_the_waker_outside_of_the_lock() {
     ];
     for (calls, leave) in (1..).zip(left) {
         leave();
-        assert_eq!(scene.calls(), calls);
+        assert_eq!(callbacks.calls(), calls);
     }
     // Another waker in its place.
     let (mut other, mut idle_other) = (acquire(), idle());
     assert!(other.is_pending());
-    assert_eq!(scene.calls(), 5);
+    assert_eq!(callbacks.calls(), 5);
     assert!(idle_other.is_pending());
-    assert_eq!(scene.calls(), 6);
+    assert_eq!(callbacks.calls(), 6);
     // Served.
     drop(held);
-    assert_eq!(scene.calls(), 7);
+    assert_eq!(callbacks.calls(), 7);
     drop((served.granted(), other.granted()));
-    assert_eq!((scene.calls(), idle_other.wakes()), (8, 1));
+    assert_eq!((callbacks.calls(), idle_other.wakes()), (8, 1));
     idle_served.output();
     idle_other.output();
     // Refused.
-    let held = scene.semaphore.try_acquire_many(3).unwrap();
+    let held = callbacks.semaphore.try_acquire_many(3).unwrap();
     let mut refused = acquire();
-    scene.semaphore.close();
-    assert_eq!(scene.calls(), 9);
+    callbacks.semaphore.close();
+    assert_eq!(callbacks.calls(), 9);
     assert!(refused.output().is_err());
     drop(held);
-    assert_at_rest(&scene.semaphore, 3);
+    assert_at_rest(&callbacks.semaphore, 3);
 }
 
 /// As an executor does that runs a task on the spot when it is woken, or drops it.
 #[test]
 fn a_waker_may_poll_or_drop_the_future_that_it_wakes() {
     for drops in [false, true] {
-        let (scene, held) = Scene::new();
+        let (callbacks, held) = Callbacks::new();
         let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
         let permit: Arc<Mutex<Option<OwnedPermit>>> = Arc::default();
         let waker = calls_when_woken({
@@ -191,18 +191,18 @@ fn a_waker_may_poll_or_drop_the_future_that_it_wakes() {
                 }
             }
         });
-        let mut future = Arc::clone(&scene.semaphore).acquire_many_owned(3);
+        let mut future = Arc::clone(&callbacks.semaphore).acquire_many_owned(3);
         let mut context = Context::from_waker(&waker);
         assert!(Pin::new(&mut future).poll(&mut context).is_pending());
         *task.lock().unwrap() = Some(future);
-        let mut next = Waiter::parked(scene.semaphore.acquire_many(3));
+        let mut next = Waiter::parked(callbacks.semaphore.acquire_many(3));
         drop(held);
         // What was granted to a future that is dropped is passed on from inside the wake.
         let collected = permit.lock().unwrap().take();
         assert_eq!(collected.is_none(), drops);
         drop(collected);
         drop(next.granted());
-        assert_at_rest(&scene.semaphore, 3);
+        assert_at_rest(&callbacks.semaphore, 3);
     }
 }
 

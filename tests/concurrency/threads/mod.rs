@@ -219,7 +219,7 @@ fn a_release_that_runs_into_a_join_is_not_missed() {
 }
 
 #[test]
-fn a_bounded_line_is_never_longer_than_its_bound() {
+fn a_bounded_queue_is_never_longer_than_its_bound() {
     const BOUND: usize = 2;
     let semaphore = Semaphore::new(1).max_waiters(BOUND);
     let gauge = Gauge::new(1);

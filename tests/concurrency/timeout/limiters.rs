@@ -330,7 +330,7 @@ fn an_unrelated_limiter_lets_wait(clock: &ManualClock) {
 }
 
 #[test]
-fn what_time_one_wait_has_is_nothing_to_another() {
+fn the_timeout_of_one_wait_does_not_limit_another() {
     let clock = Clock::manual();
     let limiter = owed(&clock);
     for (duration, kept) in [(SECOND, true), (SECOND, false), (NANOSECOND, false)] {
@@ -344,7 +344,7 @@ fn what_time_one_wait_has_is_nothing_to_another() {
 }
 
 #[test]
-fn a_poll_that_panics_leaves_its_time_to_nobody() {
+fn a_poll_that_panics_leaves_no_timeout_behind() {
     let clock = Clock::manual();
     let panics = poll_fn(|_| -> Poll<()> { panic!("on purpose") });
     let mut waiter = Waiter::new(Waiting::new(panics).timeout(NANOSECOND).timeout(SECOND));

@@ -159,7 +159,7 @@ fn the_timer_drops_wakers_outside_of_its_lock() {
 }
 
 #[test]
-fn a_wait_that_ends_early_takes_its_alarm_back() {
+fn a_wait_that_ends_early_disarms_its_timer() {
     let semaphore = Semaphore::new(1);
     let counter = std::sync::Arc::new(crate::support::Counter::default());
     let waker = std::task::Waker::from(std::sync::Arc::clone(&counter));

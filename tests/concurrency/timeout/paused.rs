@@ -39,7 +39,7 @@ async fn time_runs_from_the_first_poll_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn polling_again_does_not_start_the_time_anew() {
+async fn polling_again_does_not_restart_the_time() {
     let semaphore = Semaphore::new(1);
     let _held = semaphore.try_acquire().unwrap();
     let begun = Instant::now();

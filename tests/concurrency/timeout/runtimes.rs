@@ -66,7 +66,7 @@ fn a_semaphore_that_outlives_a_runtime_serves_the_next() {
                 tokio::task::yield_now().await;
             }
         });
-        // Goes away with a task in line, whose timer it drove.
+        // Goes away with a task in the queue, whose timer it drove.
         drop(runtime);
         assert!(task.is_finished());
         assert_eq!(SHARED.waiting(), 0);

@@ -28,7 +28,7 @@ pub(crate) fn making_an_entry_takes_nothing<S: Subject>() {
     assert_at_rest::<S>(&throttle, 1);
 }
 
-pub(crate) fn who_waits_is_woken_when_there_is_room<S: Subject>() {
+pub(crate) fn a_waiter_is_woken_when_there_is_room<S: Subject>() {
     let throttle = S::with_limit(2);
     let mut permits = fill::<S>(&throttle, 2);
     let mut waiting = parked::<S>(&throttle);
@@ -43,16 +43,16 @@ pub(crate) fn who_waits_is_woken_when_there_is_room<S: Subject>() {
     assert_at_rest::<S>(&throttle, 2);
 }
 
-pub(crate) fn who_gives_up_holds_nobody_back<S: Subject>() {
+pub(crate) fn a_waiter_that_gives_up_holds_nobody_back<S: Subject>() {
     let throttle = S::with_limit(1);
     let permit = throttle.try_enter().unwrap();
-    let mut line: Vec<_> = (0..5).map(|_| parked::<S>(&throttle)).collect();
+    let mut waiters: Vec<_> = (0..5).map(|_| parked::<S>(&throttle)).collect();
     // The first one, one in the middle, and the last one.
     for gives_up in [4, 2, 0] {
-        drop(line.remove(gives_up));
+        drop(waiters.remove(gives_up));
     }
     throttle.rollback(permit);
-    for waiting in &mut line {
+    for waiting in &mut waiters {
         throttle.rollback(waiting.granted());
     }
     assert_at_rest::<S>(&throttle, 1);
@@ -89,7 +89,7 @@ pub(crate) fn never_polled_holds_nobody_back<S: Subject>() {
     assert_at_rest::<S>(&throttle, 1);
 }
 
-pub(crate) fn put_aside_and_then_dropped_holds_nobody_back<S: Subject>() {
+pub(crate) fn not_polled_and_then_dropped_holds_nobody_back<S: Subject>() {
     let throttle = S::with_limit(1);
     let permit = throttle.try_enter().unwrap();
     let aside = parked::<S>(&throttle);

@@ -43,7 +43,7 @@ macro_rules! limit {
                 closing_refuses_newcomers
                 nobody_enters_after_the_close_has_returned
                 threads_never_exceed_the_limit
-                who_need_not_wait_is_let_in_at_once;
+                a_caller_that_need_not_wait_is_let_in_at_once;
         }
     };
 }
@@ -64,20 +64,20 @@ macro_rules! conformance {
                     making_an_entry_takes_nothing
                     never_polled_holds_nobody_back
                     polling_in_vain_changes_nothing
-                    put_aside_and_then_dropped_holds_nobody_back
-                    who_gives_up_holds_nobody_back
-                    who_waits_is_woken_when_there_is_room;
+                    not_polled_and_then_dropped_holds_nobody_back
+                    a_waiter_that_gives_up_holds_nobody_back
+                    a_waiter_is_woken_when_there_is_room;
                 order:
-                    a_clone_shares_the_line
+                    a_clone_shares_the_queue
                     a_permit_that_is_dropped_wakes
                     closing_after_a_return_leaves_nobody_waiting
                     closing_refuses_everybody
                     newcomers_do_not_overtake
                     several_returns_let_as_many_in
-                    several_returns_pass_those_by_who_give_up
+                    several_returns_pass_waiters_by_that_give_up
                     waiters_are_let_in_in_the_order_in_which_they_joined
-                    who_came_first_is_woken_first
-                    who_was_overtaken_is_let_in_later;
+                    the_first_waiter_is_woken_first
+                    a_waiter_that_was_overtaken_is_let_in_later;
                 endings:
                     a_thread_gives_up_after_its_time
                     a_wait_of_no_time_takes_what_there_is

@@ -124,7 +124,7 @@ impl<S: Subject> Limit for S {
         match waiter.poll() {
             Poll::Ready(entered) => entered.ok(),
             Poll::Pending => {
-                // So that it is in line for a while.
+                // So that it is in the queue for a while.
                 std::thread::yield_now();
                 None
             }
@@ -185,7 +185,7 @@ pub(crate) type PermitOf<S> = <<S as Subject>::Throttle as Throttle>::Permit;
 /// The wait of a subject.
 pub(crate) type EnterOf<S> = Waiting<<<S as Subject>::Throttle as Throttle>::Enter>;
 
-/// Somebody in line.
+/// Somebody in the queue.
 #[track_caller]
 pub(crate) fn parked<S: Subject>(throttle: &S::Throttle) -> Waiter<EnterOf<S>> {
     Waiter::parked(throttle.enter())

@@ -21,15 +21,15 @@ fn cancelled_nodes_leak_and_cancel_credits_twice() {
     let held = semaphore.try_acquire_many(2).unwrap();
     for _ in 0..100 {
         // As many as there is room for: had one leaked, there would be none for the next round.
-        let mut line: Vec<_> = (0..8)
+        let mut waiters: Vec<_> = (0..8)
             .map(|_| semaphore.acquire())
             .map(Waiter::new)
             .collect();
-        for waiter in &mut line {
+        for waiter in &mut waiters {
             assert!(waiter.poll_with(&waker).is_pending());
         }
         assert_eq!(semaphore.waiting(), 8);
-        drop(line);
+        drop(waiters);
         assert_eq!((semaphore.waiting(), semaphore.available_permits()), (0, 0));
     }
     drop(waker);
@@ -121,7 +121,7 @@ async fn holder_panics_or_is_dropped_while_its_work_still_runs() {
     drop(semaphore.try_acquire().unwrap());
 }
 
-/// A stored but never polled acquire blocks the line.
+/// A stored but never polled acquire blocks the queue.
 ///
 /// Seen in tokio-rs/tokio#6450, rust-lang/futures-rs#2387. Of every throttle,
 /// `never_polled_holds_nobody_back`.
@@ -144,7 +144,7 @@ fn stored_but_never_polled() {
 }
 
 /// In the second, what comes after a buffer of futures asks for permits which futures in the buffer
-/// have, or stand in line for, and nobody polls these meanwhile. What is done for each is polled
+/// have, or stand in the queue for, and nobody polls these meanwhile. What is done for each is polled
 /// together.
 #[cfg(feature = "stream")]
 fn work_that_asks_again() {

@@ -387,7 +387,7 @@ mod with_tokio {
 
     const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
-    /// The message is tokio's own; what counts is that the place in line is not lost track of.
+    /// The message is tokio's own; what counts is that the place in the queue is not lost track of.
     #[test]
     fn a_timeout_that_has_to_wait_inside_a_runtime_without_a_timer() {
         let runtime = tokio::runtime::Builder::new_current_thread()
