@@ -83,25 +83,6 @@ fn cancelling_wakes_once_and_wins_over_a_close_that_came_before() {
     assert_at_rest(semaphore, 1);
 }
 
-/// smol-rs/async-lock#18: there, a future that had finished and was kept held a notification back.
-#[test]
-fn a_cancelled_wait_frees_its_place_even_while_the_future_is_kept() {
-    let semaphore = Semaphore::new(2);
-    let held = semaphore.try_acquire().unwrap();
-    let token = CancellationToken::new();
-    let mut large = Waiter::parked(semaphore.acquire_many(2).cancel_on(&token));
-    let mut small = Waiter::parked(semaphore.acquire());
-    token.cancel();
-    assert_eq!(large.refused(), ErrorKind::Cancelled);
-
-    assert_eq!(semaphore.waiting(), 0);
-    drop(small.granted());
-    drop(held);
-    assert_at_rest(&semaphore, 2);
-    drop(large);
-    assert_at_rest(&semaphore, 2);
-}
-
 #[test]
 fn cancelling_after_the_permit_was_received_changes_nothing() {
     let (semaphore, held) = held();

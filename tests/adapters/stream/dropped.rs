@@ -11,8 +11,7 @@ use crate::support::{Waiter, assert_at_rest};
 #[test]
 fn an_adapter_that_is_dropped_gives_all_permits_back_and_leaves_the_queue() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(3));
-    let futures = jobs.source(1..=9).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.source(1..=9), &slots);
     results.assert_pending();
     assert_eq!((slots.available_permits(), slots.waiting()), (0, 1));
     let mut behind = Waiter::parked(slots.acquire());

@@ -94,8 +94,7 @@ where
 
 fn run(limit: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(limit));
-    let futures = jobs.source([]).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.source([]), &slots);
     let mut running = Running::default();
     let mut held = Vec::new();
     let (mut supplied, mut yielded, mut seen) = (0, Vec::new(), 0);

@@ -12,7 +12,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use futures::{FutureExt, Stream};
+use futures::{FutureExt, Stream, StreamExt};
+use tollgate::Throttle;
+use tollgate::stream::{BufferLimited, LimitStreamExt};
 
 use crate::support::scripted::Log;
 use crate::support::{Counter, Waiter};
@@ -100,6 +102,20 @@ impl Jobs {
             item,
             ran: false,
         }
+    }
+
+    /// The results of work that is made of each item of a stream, behind a throttle.
+    pub(super) fn limited<T: Throttle>(
+        &self,
+        source: Source,
+        throttle: T,
+    ) -> Polled<BufferLimited<impl Stream<Item = Work> + use<T>, T>> {
+        let jobs = self.clone();
+        Polled::new(
+            source
+                .map(move |item| jobs.work(item))
+                .buffer_limited(throttle),
+        )
     }
 
     /// The same, of work that yields nothing.

@@ -12,8 +12,7 @@ use crate::support::{Waiter, assert_at_rest};
 #[test]
 fn items_are_started_in_order_and_one_at_most_waits_outside() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.whole(1..=5).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.whole(1..=5), &slots);
     assert!(jobs.log.take().is_empty());
     for _ in 0..3 {
         results.assert_pending();
@@ -77,8 +76,7 @@ fn work_is_made_of_an_item_when_it_has_been_let_in() {
 fn results_come_in_the_order_in_which_work_is_finished() {
     for each_is_polled in [true, false] {
         let (jobs, slots) = (Jobs::default(), Semaphore::new(4));
-        let futures = jobs.whole(1..=4).map(|item| jobs.work(item));
-        let mut results = Polled::new(futures.buffer_limited(&slots));
+        let mut results = jobs.limited(jobs.whole(1..=4), &slots);
         results.assert_pending();
         let mut order = Vec::new();
         for item in [3, 1, 4, 2] {
@@ -95,8 +93,7 @@ fn results_come_in_the_order_in_which_work_is_finished() {
 #[test]
 fn a_permit_comes_back_before_its_result_is_yielded() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.whole(1..=2).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.whole(1..=2), &slots);
     results.assert_pending();
     assert_eq!(slots.available_permits(), 0);
     jobs.finish(1);
@@ -143,8 +140,7 @@ fn the_wait_for_the_throttle_is_over_before_work_is_made() {
 #[test]
 fn nothing_is_taken_while_nobody_polls() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.whole(1..=9).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.whole(1..=9), &slots);
     results.assert_pending();
     jobs.log.take();
     let polls = jobs.source_polls();
@@ -166,8 +162,7 @@ fn nothing_is_taken_while_nobody_polls() {
 #[test]
 fn the_item_that_waits_can_be_admitted_while_nobody_polls() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
-    let futures = jobs.whole(1..=3).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.whole(1..=3), &slots);
     results.assert_pending();
     let mut other = Waiter::parked(slots.acquire());
     jobs.finish(1);
@@ -202,8 +197,7 @@ fn an_empty_stream_ends_at_once_and_asks_for_nothing() {
 #[test]
 fn it_is_terminated_when_all_has_been_yielded() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.source(1..=2).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.source(1..=2), &slots);
     assert!(!results.stream.is_terminated());
     results.assert_pending();
     jobs.finish(1);
@@ -242,8 +236,7 @@ fn its_size_is_bounded_by_what_comes() {
 #[test]
 fn debug_shows_how_many_run() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.whole(1..=5).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.whole(1..=5), &slots);
     assert_eq!(
         format!("{:?}", results.stream),
         "BufferLimited { running: 0, .. }"

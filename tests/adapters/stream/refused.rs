@@ -15,8 +15,7 @@ use crate::support::{Waiter, kind};
 #[test]
 fn what_runs_is_finished_and_yielded_before_the_error() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.source(1..=9).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.source(1..=9), &slots);
     results.assert_pending();
     jobs.log.take();
     let seen = results.wakes();
@@ -104,8 +103,7 @@ fn an_item_that_is_refused_is_dropped_at_once() {
 #[test]
 fn closing_when_all_have_been_started_is_no_error() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.whole(1..=2).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.whole(1..=2), &slots);
     results.assert_pending();
     slots.close();
     jobs.finish(1);
@@ -121,8 +119,7 @@ fn closing_when_all_have_been_started_is_no_error() {
 #[test]
 fn closing_while_the_stream_has_nothing_refuses_the_next_item() {
     let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
-    let futures = jobs.source([]).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.source([]), &slots);
     results.assert_pending();
     slots.close();
     results.assert_pending();

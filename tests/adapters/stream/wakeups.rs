@@ -4,75 +4,12 @@
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, stream};
 use tollgate::Semaphore;
 use tollgate::stream::LimitStreamExt;
 
-use super::jobs::{Jobs, Polled, settle};
+use super::jobs::{Jobs, settle};
 use crate::support::{Counter, Waiter};
-
-#[test]
-fn a_stream_that_wakes_late() {
-    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.source([]).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
-    results.assert_pending();
-    jobs.supply([1]);
-    assert_eq!(results.wakes(), 1);
-    results.assert_pending();
-    let seen = results.wakes();
-    assert_eq!(jobs.log.take(), ["take 1", "make 1", "run 1"]);
-    // While one runs, it is still listened to.
-    jobs.supply([2]);
-    assert_eq!(results.wakes(), seen + 1);
-    results.assert_pending();
-    assert_eq!(jobs.log.take(), ["take 2", "make 2", "run 2"]);
-    jobs.finish(1);
-    jobs.finish(2);
-    assert!(results.next().is_some() && results.next().is_some());
-    results.assert_pending();
-    let seen = results.wakes();
-    jobs.end();
-    assert_eq!(results.wakes(), seen + 1);
-    assert_eq!(results.next(), None);
-}
-
-#[test]
-fn a_throttle_that_wakes_late() {
-    let (jobs, slots) = (Jobs::default(), Semaphore::new(0));
-    let futures = jobs.whole(1..=2).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
-    results.assert_pending();
-    slots.set_permits(1);
-    assert_eq!(results.wakes(), 1);
-    results.assert_pending();
-    let seen = results.wakes();
-    assert_eq!((slots.available_permits(), slots.waiting()), (0, 1));
-    // While one runs, it is still listened to.
-    slots.set_permits(2);
-    assert_eq!(results.wakes(), seen + 1);
-    results.assert_pending();
-    assert_eq!(slots.waiting(), 0);
-    let log = jobs.log.take();
-    assert!(log.contains(&"run 1".to_owned()) && log.contains(&"run 2".to_owned()));
-}
-
-#[test]
-fn work_that_wakes_late() {
-    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
-    let futures = jobs.whole(1..=3).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
-    results.assert_pending();
-    let seen = results.wakes();
-    jobs.finish(2);
-    assert_eq!(results.wakes(), seen + 1);
-    assert_eq!(results.next(), Some(Ok(2)));
-    results.assert_pending();
-    let seen = results.wakes();
-    jobs.finish(3);
-    assert!(results.wakes() > seen);
-    assert_eq!(results.next(), Some(Ok(3)));
-}
 
 /// What it waits for may happen while it is being polled.
 #[test]
@@ -102,8 +39,7 @@ fn a_waker_that_changes_is_the_one_that_is_woken() {
     let work_ends = || jobs.finish(1);
     let throttle_lets_in = || slots.set_permits(2);
     let stream_has_more = || jobs.supply([3]);
-    let futures = jobs.source(1..=2).map(|item| jobs.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let mut results = jobs.limited(jobs.source(1..=2), &slots);
     for happens in [&throttle_lets_in as &dyn Fn(), &stream_has_more, &work_ends] {
         let old = Arc::new(Counter::default());
         let waker = Waker::from(Arc::clone(&old));

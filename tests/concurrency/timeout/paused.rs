@@ -69,21 +69,6 @@ async fn a_grant_in_time_is_received_when_it_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timed_out_future_that_is_kept_does_not_keep_its_place() {
-    let semaphore = Semaphore::new(2);
-    let held = semaphore.try_acquire().unwrap();
-    let mut large = Waiter::parked(semaphore.acquire_many(2).timeout(SHORT));
-    let mut small = Waiter::parked(semaphore.acquire());
-    advance(SHORT).await;
-    assert_eq!(large.refused(), ErrorKind::TimedOut);
-    assert_eq!(semaphore.waiting(), 0);
-    drop(small.granted());
-    drop(held);
-    assert_at_rest(&semaphore, 2);
-    drop(large);
-}
-
-#[tokio::test(start_paused = true)]
 async fn waiters_time_out_each_at_its_own_time() {
     let semaphore = Semaphore::new(1);
     let _held = semaphore.try_acquire().unwrap();

@@ -1,9 +1,7 @@
 //! Runtimes that have no timer, that are blocked by the wait, or that go away.
 
-use std::future::poll_fn;
 use std::time::Duration;
 
-use futures::executor;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::{ErrorKind, Semaphore, Waiting};
 
@@ -52,48 +50,6 @@ fn a_blocking_wait_inside_a_runtime_uses_a_timer_that_it_does_not_block() {
             assert_eq!(kind(result), ErrorKind::TimedOut);
         });
     }
-}
-
-#[test]
-fn a_semaphore_that_outlives_a_runtime_serves_the_next() {
-    static SHARED: Semaphore = Semaphore::new(1);
-    for _ in 0..3 {
-        let runtime = with_timer();
-        let held = runtime.block_on(SHARED.acquire().timeout(LONG)).unwrap();
-        let task = runtime.spawn(async { SHARED.acquire().timeout(LONG).await.map(drop) });
-        runtime.block_on(async {
-            while SHARED.waiting() == 0 {
-                tokio::task::yield_now().await;
-            }
-        });
-        // Goes away with a task in the queue, whose timer it drove.
-        drop(runtime);
-        assert!(task.is_finished());
-        assert_eq!(SHARED.waiting(), 0);
-        let result = executor::block_on(SHARED.acquire().timeout(SHORT));
-        assert_eq!(kind(result), ErrorKind::TimedOut);
-        drop(held);
-        assert_at_rest(&SHARED, 1);
-    }
-}
-
-/// As with semaphores in statics across tests.
-#[test]
-fn a_wait_that_outlives_the_runtime_that_it_began_in_is_served_or_times_out() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let began_in_a_runtime = |duration| {
-        let runtime = with_timer();
-        let _inside = runtime.enter();
-        Waiter::parked(semaphore.acquire().timeout(duration))
-    };
-    let mut waiter = began_in_a_runtime(SHORT);
-    let result = executor::block_on(poll_fn(|context| waiter.poll_with(context.waker())));
-    assert_eq!(kind(result), ErrorKind::TimedOut);
-    let mut waiter = began_in_a_runtime(LONG);
-    drop(held);
-    drop(waiter.granted());
-    assert_at_rest(&semaphore, 1);
 }
 
 #[test]

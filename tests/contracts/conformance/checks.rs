@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use tollgate::{Throttle, TryThrottle};
 
-use super::subject::{Subject, assert_at_rest, assert_no_room, fill, parked};
+use super::subject::{Subject, assert_at_rest, assert_no_room, fill, held, parked};
 use crate::support::Waiter;
 
 pub(crate) fn an_entry_is_ready_while_there_is_room<S: Subject>() {
@@ -44,8 +44,7 @@ pub(crate) fn a_waiter_is_woken_when_there_is_room<S: Subject>() {
 }
 
 pub(crate) fn a_waiter_that_gives_up_holds_nobody_back<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut waiters: Vec<_> = (0..5).map(|_| parked::<S>(&throttle)).collect();
     // The first one, one in the middle, and the last one.
     for gives_up in [4, 2, 0] {
@@ -59,8 +58,7 @@ pub(crate) fn a_waiter_that_gives_up_holds_nobody_back<S: Subject>() {
 }
 
 pub(crate) fn granted_then_dropped_is_passed_on<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let woken = parked::<S>(&throttle);
     let mut next = parked::<S>(&throttle);
     throttle.rollback(permit);
@@ -77,8 +75,7 @@ pub(crate) fn granted_then_dropped_is_passed_on<S: Subject>() {
 }
 
 pub(crate) fn never_polled_holds_nobody_back<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let stored: Vec<_> = (0..5).map(|_| Waiter::new(throttle.enter())).collect();
     let mut waiting = parked::<S>(&throttle);
     throttle.rollback(permit);
@@ -90,8 +87,7 @@ pub(crate) fn never_polled_holds_nobody_back<S: Subject>() {
 }
 
 pub(crate) fn not_polled_and_then_dropped_holds_nobody_back<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let aside = parked::<S>(&throttle);
     let mut behind = parked::<S>(&throttle);
     throttle.rollback(permit);
@@ -109,8 +105,7 @@ pub(crate) fn not_polled_and_then_dropped_holds_nobody_back<S: Subject>() {
 }
 
 pub(crate) fn polling_in_vain_changes_nothing<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut first = parked::<S>(&throttle);
     let mut second = parked::<S>(&throttle);
     for _ in 0..10 {

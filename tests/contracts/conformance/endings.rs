@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{Limit, Subject, assert_at_rest, fill, parked};
+use super::subject::{Limit, Subject, assert_at_rest, fill, held, parked};
 use crate::support::{Waiter, kind};
 
 pub(crate) fn a_wait_of_no_time_takes_what_there_is<S: Subject>() {
@@ -24,8 +24,7 @@ pub(crate) fn a_wait_of_no_time_takes_what_there_is<S: Subject>() {
 }
 
 pub(crate) fn a_thread_gives_up_after_its_time<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let short = Duration::from_millis(1);
     assert_eq!(
         kind(throttle.enter().timeout(short).wait()),
@@ -175,8 +174,7 @@ mod with_tokio {
 
     pub(crate) fn a_deadline_ends_a_wait<S: Subject>() {
         with_paused_time(async {
-            let throttle = S::with_limit(1);
-            let permit = throttle.try_enter().unwrap();
+            let (throttle, permit) = held::<S>();
             if S::GUARANTEES.knows {
                 refuses_at_once::<S>(&throttle);
                 return;
@@ -200,8 +198,7 @@ mod with_tokio {
             if S::GUARANTEES.knows {
                 return;
             }
-            let throttle = S::with_limit(1);
-            let permit = throttle.try_enter().unwrap();
+            let (throttle, permit) = held::<S>();
             let mut waiting = Waiter::parked(throttle.enter().timeout(SECOND));
             throttle.rollback(permit);
             tokio::time::advance(SECOND).await;

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{Subject, assert_at_rest, assert_no_room, fill, parked};
+use super::subject::{Subject, assert_at_rest, assert_no_room, fill, held, parked};
 use crate::support::{Waiter, kind};
 
 pub(crate) fn a_clone_shares_the_queue<S: Subject>() {
@@ -24,8 +24,7 @@ pub(crate) fn a_permit_that_is_dropped_wakes<S: Subject>() {
     if !S::GUARANTEES.held {
         return;
     }
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut waiting = parked::<S>(&throttle);
     drop(permit);
     assert!(waiting.wakes() > 0);
@@ -34,8 +33,7 @@ pub(crate) fn a_permit_that_is_dropped_wakes<S: Subject>() {
 }
 
 pub(crate) fn the_first_waiter_is_woken_first<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut waiters: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
     throttle.rollback(permit);
     let woken = |waiting: &Waiter<_>| waiting.wakes() > 0;
@@ -117,8 +115,7 @@ pub(crate) fn newcomers_do_not_overtake<S: Subject>() {
     if !S::GUARANTEES.no_overtaking {
         return;
     }
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut woken = parked::<S>(&throttle);
     throttle.rollback(permit);
     assert_no_room(throttle.try_enter());

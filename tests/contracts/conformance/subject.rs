@@ -191,6 +191,14 @@ pub(crate) fn parked<S: Subject>(throttle: &S::Throttle) -> Waiter<EnterOf<S>> {
     Waiter::parked(throttle.enter())
 }
 
+/// With a limit of one, which is taken.
+#[track_caller]
+pub(crate) fn held<S: Subject>() -> (S::Throttle, PermitOf<S>) {
+    let throttle = S::with_limit(1);
+    let permit = throttle.try_enter().expect("there is room");
+    (throttle, permit)
+}
+
 /// Everything that there is to be had.
 #[track_caller]
 pub(crate) fn fill<L: Limit>(handle: &L::Handle, limit: usize) -> Vec<L::Permit> {

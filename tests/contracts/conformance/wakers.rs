@@ -7,7 +7,7 @@ use std::task::Waker;
 
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{EnterOf, Subject, assert_at_rest, parked};
+use super::subject::{EnterOf, Subject, assert_at_rest, held, parked};
 use crate::support::foreign::{
     calls_when_dropped, calls_when_woken, panic_message, panics_when_woken,
 };
@@ -22,8 +22,7 @@ fn parked_with<S: Subject>(throttle: &S::Throttle, waker: &Waker) -> Waiter<Ente
 }
 
 pub(crate) fn another_waker_displaces_the_old_one<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut waiting = parked::<S>(&throttle);
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
@@ -79,8 +78,7 @@ pub(crate) fn a_waker_that_panics_loses_nothing<S: Subject>() {
         return;
     }
     for leaves in [false, true] {
-        let throttle = S::with_limit(1);
-        let permit = throttle.try_enter().unwrap();
+        let (throttle, permit) = held::<S>();
         let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
         let mut behind = parked::<S>(&throttle);
         throttle.rollback(permit);
@@ -100,8 +98,7 @@ pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing<S: Subje
         return;
     }
     for leaves in [false, true] {
-        let throttle = S::with_limit(1);
-        let permit = throttle.try_enter().unwrap();
+        let (throttle, permit) = held::<S>();
         let mut woken = parked::<S>(&throttle);
         let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
         throttle.rollback(permit);
@@ -140,8 +137,7 @@ pub(crate) fn closing_wakes_all_although_a_waker_panics<S: Subject>() {
     if !S::GUARANTEES.contains_panics || !S::GUARANTEES.closes {
         return;
     }
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut in_front = parked::<S>(&throttle);
     let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
     let mut behind = [(); 3].map(|()| parked::<S>(&throttle));
