@@ -267,7 +267,7 @@ const _: () = {
     assert!(size_of::<keyed::Acquire<PermitKey>>() <= 64);
 };
 
-// A permit is a way to the semaphore and a count; a denial is four words of plain data, of which two are its source.
+// A permit is a reference to the semaphore and a count; an error is two words of plain data.
 const _: () = {
     assert!(size_of::<Permit<&'static Semaphore>>() <= 2 * size_of::<usize>());
     assert!(size_of::<Permit<Shared>>() <= 2 * size_of::<usize>());

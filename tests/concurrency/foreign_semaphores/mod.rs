@@ -4,6 +4,7 @@
 //! theirs wait in one queue, and what is true of one of them alone.
 
 /// What is to be seen of both.
+#[cfg(any(feature = "tokio", feature = "async-lock"))]
 macro_rules! of_both {
     ($semaphore:ty, $borrowed:literal, $owned:literal) => {
         #[test]

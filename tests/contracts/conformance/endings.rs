@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use tollgate::{ErrorKind, Throttle, TryThrottle};
+use tollgate::{ErrorKind, Throttle};
 
 use super::subject::{Limit, Subject, assert_at_rest, fill, held, parked};
 use crate::support::{Waiter, kind};
@@ -60,6 +60,7 @@ mod with_tokio {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use tokio_util::sync::CancellationToken;
+    use tollgate::TryThrottle;
 
     use super::*;
     use crate::support::paused_runtime;
