@@ -1,6 +1,7 @@
 //! Throttles made of throttles, and where people meet them: `all`, costs, gates, streams, tower.
 
 mod all;
+mod budget;
 mod gate;
 #[cfg(feature = "stream")]
 mod stream;

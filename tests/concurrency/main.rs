@@ -7,6 +7,7 @@ mod channel_semaphore;
 mod condvar_semaphore;
 mod foreign_semaphores;
 mod model;
+mod owned;
 #[cfg(feature = "channel")]
 mod pool;
 mod semaphore;

@@ -3,18 +3,19 @@
 //!
 //! A change here breaks somebody's code without any signature having changed.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::keyed::{self, Key, KeyHashing, OwnedKey};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
-    Acquire, AcquireError, AcquireOwned, All, BoxEnter, BoxPermit, BoxThrottle, Charge, Clock,
-    CondvarSemaphore, Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter,
-    ManualClock, MissedTickBehavior, Oversize, OwnedPermit, Permit, Quota, RateLimiter,
-    Reservation, Semaphore, Tick, Timeout, WaitIdle, Waiting, WhenFull, condvar_semaphore, gate,
-    rate,
+    Acquire, AcquireError, All, BoxEnter, BoxPermit, BoxThrottle, Charge, Clock, CondvarSemaphore,
+    Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock,
+    MissedTickBehavior, Oversize, Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Tick,
+    Timeout, WaitIdle, Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -48,10 +49,12 @@ probes! {
 const YES: bool = true;
 const NO: bool = false;
 
+/// The answers, and the types for which they are these.
 macro_rules! table {
-    ($($type:ty: $send:ident $sync:ident $unpin:ident $unwind:ident $ref_unwind:ident $clone:ident;)*) => {
+    ($($send:ident $sync:ident $unpin:ident $unwind:ident $ref_unwind:ident $clone:ident:
+       $($type:ty),+;)*) => {
         const _: () = {
-            $(
+            $($(
                 assert!(IsSend::<$type>::ANSWER == $send, concat!(stringify!($type), ": Send"));
                 assert!(IsSync::<$type>::ANSWER == $sync, concat!(stringify!($type), ": Sync"));
                 assert!(IsUnpin::<$type>::ANSWER == $unpin, concat!(stringify!($type), ": Unpin"));
@@ -64,167 +67,87 @@ macro_rules! table {
                     concat!(stringify!($type), ": RefUnwindSafe")
                 );
                 assert!(IsClone::<$type>::ANSWER == $clone, concat!(stringify!($type), ": Clone"));
-            )*
+            )+)*
         };
     };
 }
 
-table! {
-    //                             Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-    Semaphore:                     YES  YES  YES   YES        YES           NO;
-    &'static Semaphore:            YES  YES  YES   YES        YES           YES;
-    Permit<&'static Semaphore>:               YES  YES  YES   YES        YES           NO;
-    OwnedPermit:                   YES  YES  YES   YES        YES           NO;
-    Acquire<&'static Semaphore>:              YES  YES  YES   YES        YES           NO;
-    AcquireOwned:                  YES  YES  YES   YES        YES           NO;
-    WaitIdle<&'static Semaphore>:             YES  YES  YES   YES        YES           NO;
-    AcquireError:                  YES  YES  YES   YES        YES           YES;
-    ErrorKind:                     YES  YES  YES   YES        YES           YES;
-}
-
-// The same with and without the tokens of tokio, and so features are additive.
-table! {
-    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-    CondvarSemaphore:                        YES  YES  YES   YES        YES           NO;
-    condvar_semaphore::Acquire<&'static CondvarSemaphore>:     YES  YES  YES   YES        YES           NO;
-    condvar_semaphore::AcquireOwned:         YES  YES  YES   YES        YES           NO;
-    condvar_semaphore::Permit<&'static CondvarSemaphore>:      YES  YES  YES   YES        YES           NO;
-    condvar_semaphore::OwnedPermit:          YES  YES  YES   YES        YES           NO;
-}
-
-// A charge is plain data, and what waits for one is as what waits for a permit.
-table! {
-    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-    RateLimiter:                             YES  YES  YES   YES        YES           NO;
-    LeakyBucket:                             YES  YES  YES   YES        YES           NO;
-    rate::Acquire<&'static RateLimiter>:     YES  YES  YES   YES        YES           NO;
-    rate::AcquireOwned:                      YES  YES  YES   YES        YES           NO;
-    Reservation:                             YES  YES  YES   YES        YES           NO;
-    LocalLimiter:                            YES  YES  YES   YES        YES           NO;
-    rate::AcquireLocal<'static>:             YES  YES  YES   NO         YES           NO;
-    Charge:                                  YES  YES  YES   YES        YES           NO;
-    Quota:                                   YES  YES  YES   YES        YES           YES;
-    Decision:                                YES  YES  YES   YES        YES           YES;
-    rate::Snapshot:                          YES  YES  YES   YES        YES           YES;
-    Clock:                                   YES  YES  YES   YES        YES           YES;
-    ManualClock:                             YES  YES  YES   YES        YES           YES;
-    Tick:                                    YES  YES  YES   YES        YES           YES;
-    Cost<&'static RateLimiter>:              YES  YES  YES   YES        YES           YES;
-    Cost<Arc<RateLimiter>>:                  YES  YES  YES   YES        YES           YES;
-    All<(Shared, Cost<Arc<RateLimiter>>)>:   YES  YES  YES   YES        YES           YES;
-    EnterAll<(Shared, Arc<RateLimiter>)>:    YES  YES  YES   YES        YES           NO;
-}
-
-// A gate is a handle.
-table! {
-    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-    Gate:                                    YES  YES  YES   YES        YES           YES;
-    gate::Acquire<&'static Gate>:            YES  YES  YES   YES        YES           NO;
-    gate::AcquireOwned:                      YES  YES  YES   YES        YES           NO;
-    All<(Gate, Shared)>:                     YES  YES  YES   YES        YES           YES;
-}
-
+type Shared = Arc<Semaphore>;
+type Rate = Arc<RateLimiter>;
+type Six = (Shared, Shared, Shared, Shared, Shared, Shared);
 type Rates = Keyed<u64, RateLimiter>;
 type Permits = Keyed<String, Semaphore>;
 type RateKey = Key<'static, u64, RateLimiter>;
 type PermitKey = OwnedKey<String, Semaphore>;
+type NotSend = Rc<()>;
+type NotSync = Cell<u8>;
+type PoolOf<T> = &'static Pool<T>;
+type SharedPool<T> = Arc<Pool<T>>;
 
-// A handle is a reference, and what waits is as what waits for one limiter. What is asked of keys
-// may come from a function, which need not be `UnwindSafe`.
 table! {
-    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-    Rates:                                   YES  YES  YES   NO         NO            NO;
-    Permits:                                 YES  YES  YES   NO         NO            NO;
-    RateKey:                                 YES  YES  YES   NO         NO            YES;
-    PermitKey:                               YES  YES  YES   NO         NO            YES;
-    keyed::Acquire<RateKey>:                 YES  YES  YES   NO         NO            NO;
-    keyed::Acquire<PermitKey>:               YES  YES  YES   NO         NO            NO;
-    Cost<PermitKey>:                         YES  YES  YES   NO         NO            YES;
-    KeyHashing:                              YES  YES  YES   YES        YES           YES;
-    WhenFull:                                YES  YES  YES   YES        YES           YES;
-}
+    // Send Sync Unpin UnwindSafe RefUnwindSafe Clone
+    // What is held, or waits, of one semaphore or limiter; the same with and without the tokens of tokio.
+    YES YES YES YES YES NO:
+        Semaphore, Permit<&'static Semaphore>, Permit<Shared>, Acquire<&'static Semaphore>,
+        Acquire<Shared>, WaitIdle<&'static Semaphore>,
+        CondvarSemaphore, condvar_semaphore::Acquire<&'static CondvarSemaphore>,
+        condvar_semaphore::Acquire<Arc<CondvarSemaphore>>,
+        condvar_semaphore::Permit<&'static CondvarSemaphore>,
+        condvar_semaphore::Permit<Arc<CondvarSemaphore>>,
+        RateLimiter, LeakyBucket, rate::Acquire<&'static RateLimiter>, rate::Acquire<Rate>,
+        Reservation, LocalLimiter, Charge, gate::Acquire<&'static Gate>, gate::Acquire<Gate>;
+    // Plain data and handles.
+    YES YES YES YES YES YES:
+        &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, rate::Snapshot, Clock,
+        ManualClock, Tick, Gate, KeyHashing, WhenFull;
+    YES YES YES NO YES NO: rate::AcquireLocal<'static>;
 
-type Shared = Arc<Semaphore>;
-type Six = (Shared, Shared, Shared, Shared, Shared, Shared);
+    // What is composed is what its parts are.
+    YES YES YES YES YES YES:
+        Cost<&'static Semaphore>, Cost<Shared>, Cost<&'static RateLimiter>, Cost<Rate>,
+        All<(Shared, Shared)>, All<(Shared, Cost<Rate>)>, All<(Gate, Shared)>, All<Six>;
+    YES YES YES YES YES NO:
+        EnterAll<(Shared, Shared)>, EnterAll<(Shared, Rate)>, EnterAll<(Shared, Option<Shared>)>,
+        EnterAll<Six>, EnterOption<Acquire<Shared>>;
 
-// What is composed is what its parts are.
-table! {
-    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-    Cost<&'static Semaphore>:                YES  YES  YES   YES        YES           YES;
-    Cost<Shared>:                            YES  YES  YES   YES        YES           YES;
-    All<(Shared, Shared)>:                   YES  YES  YES   YES        YES           YES;
-    All<(Shared, BoxThrottle)>:              YES  YES  YES   NO         NO            YES;
-    All<Six>:                                YES  YES  YES   YES        YES           YES;
-    EnterAll<(Shared, Shared)>:              YES  YES  YES   YES        YES           NO;
-    EnterAll<(Shared, Option<Shared>)>:      YES  YES  YES   YES        YES           NO;
-    EnterAll<(Shared, BoxThrottle)>:         YES  NO   YES   NO         NO            NO;
-    EnterAll<Six>:                           YES  YES  YES   YES        YES           NO;
-    EnterOption<AcquireOwned>:               YES  YES  YES   YES        YES           NO;
-    EnterOption<BoxEnter>:                   YES  NO   YES   NO         NO            NO;
-}
+    // A type that is not known is asked to be `Send`, and no more.
+    YES YES YES NO NO YES: BoxThrottle, All<(Shared, BoxThrottle)>;
+    YES NO YES NO NO NO:
+        BoxPermit, BoxEnter, EnterAll<(Shared, BoxThrottle)>, EnterOption<BoxEnter>;
+    YES NO NO NO NO NO: Timeout<BoxEnter>;
 
-// A type that is not known is asked to be `Send`, and no more.
-table! {
-    //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-    BoxThrottle:                             YES  YES  YES   NO         NO            YES;
-    BoxPermit:                               YES  NO   YES   NO         NO            NO;
-    BoxEnter:                                YES  NO   YES   NO         NO            NO;
-    Timeout<BoxEnter>:                       YES  NO   NO    NO         NO            NO;
-}
+    // What is asked of keys may come from a function, which need not be `UnwindSafe`.
+    YES YES YES NO NO NO: Rates, Permits, keyed::Acquire<RateKey>, keyed::Acquire<PermitKey>;
+    YES YES YES NO NO YES: RateKey, PermitKey, Cost<PermitKey>;
 
-mod with_pools {
-    use tollgate::{Pool, pool};
-
-    use super::*;
-
-    // A permit of one may be sent, and may be shared if its item may be.
-    type NotSend = std::rc::Rc<()>;
-    type NotSync = std::cell::Cell<u8>;
-
-    table! {
-        //                                                    Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        Pool<()>:                                             YES  YES  YES  NO   NO   NO;
-        Pool<NotSync>:                                        YES  YES  YES  NO   NO   NO;
-        Pool<NotSend>:                                        NO   NO   YES  NO   NO   NO;
-        pool::Permit<&'static Pool<()>, ()>:                  YES  YES  YES  NO   NO   NO;
-        pool::Permit<&'static Pool<NotSync>, NotSync>:        YES  NO   YES  NO   NO   NO;
-        pool::Permit<&'static Pool<NotSend>, NotSend>:        NO   NO   YES  NO   NO   NO;
-        pool::OwnedPermit<()>:                                YES  YES  YES  NO   NO   NO;
-        pool::OwnedPermit<NotSync>:                           YES  NO   YES  NO   NO   NO;
-        pool::OwnedPermit<NotSend>:                           NO   NO   YES  NO   NO   NO;
-        pool::Acquire<&'static Pool<()>, ()>:                 YES  NO   YES  NO   NO   NO;
-        pool::Acquire<&'static Pool<NotSync>, NotSync>:       YES  NO   YES  NO   NO   NO;
-        pool::Acquire<&'static Pool<NotSend>, NotSend>:       NO   NO   YES  NO   NO   NO;
-        pool::AcquireOwned<()>:                               YES  NO   YES  NO   NO   NO;
-        pool::AcquireOwned<NotSync>:                          YES  NO   YES  NO   NO   NO;
-        pool::AcquireOwned<NotSend>:                          NO   NO   YES  NO   NO   NO;
-    }
-
-    const _: () = {
-        is_static::<pool::OwnedPermit<()>>();
-        is_static::<pool::AcquireOwned<()>>();
-    };
+    // A permit of a pool may be sent, and shared, if its item may be.
+    YES YES YES NO NO NO: Pool<()>, Pool<NotSync>, pool::Permit<PoolOf<()>, ()>, pool::Permit<SharedPool<()>, ()>;
+    YES NO YES NO NO NO:
+        pool::Permit<PoolOf<NotSync>, NotSync>, pool::Permit<SharedPool<NotSync>, NotSync>,
+        pool::Acquire<PoolOf<()>, ()>, pool::Acquire<PoolOf<NotSync>, NotSync>,
+        pool::Acquire<SharedPool<()>, ()>, pool::Acquire<SharedPool<NotSync>, NotSync>;
+    NO NO YES NO NO NO:
+        Pool<NotSend>, pool::Permit<PoolOf<NotSend>, NotSend>, pool::Permit<SharedPool<NotSend>, NotSend>,
+        pool::Acquire<PoolOf<NotSend>, NotSend>, pool::Acquire<SharedPool<NotSend>, NotSend>;
 }
 
 #[cfg(feature = "channel")]
 mod with_channels {
-    use tollgate::{ChannelSemaphore, channel_semaphore};
+    use tollgate::ChannelSemaphore;
+    use tollgate::channel_semaphore::{Acquire, Permit};
 
     use super::*;
 
     table! {
-        //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        ChannelSemaphore:                                     YES  YES  NO   YES  YES  NO;
-        channel_semaphore::Permit<&'static ChannelSemaphore>: YES  YES  YES  YES  YES  NO;
-        channel_semaphore::OwnedPermit:                       YES  YES  YES  YES  YES  NO;
-        channel_semaphore::Acquire<&'static ChannelSemaphore>:YES  NO   YES  NO   NO   NO;
-        channel_semaphore::AcquireOwned:                      YES  NO   YES  NO   NO   NO;
+        YES YES NO YES YES NO: ChannelSemaphore;
+        YES YES YES YES YES NO: Permit<&'static ChannelSemaphore>, Permit<Arc<ChannelSemaphore>>;
+        YES NO YES NO NO NO: Acquire<&'static ChannelSemaphore>, Acquire<Arc<ChannelSemaphore>>;
     }
 
-    const _: () = {
-        is_static::<channel_semaphore::OwnedPermit>();
-        is_static::<channel_semaphore::AcquireOwned>();
-    };
+    const _: () = is_static::<(
+        Permit<Arc<ChannelSemaphore>>,
+        Acquire<Arc<ChannelSemaphore>>,
+    )>();
 }
 
 #[cfg(feature = "async-lock")]
@@ -234,9 +157,7 @@ mod with_async_lock {
     use super::*;
 
     table! {
-        //                                       Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        EnterAsyncLock<'static>:                 YES  YES  NO    YES        YES           NO;
-        EnterAsyncLockOwned:                     YES  YES  NO    YES        YES           NO;
+        YES YES NO YES YES NO: EnterAsyncLock<'static>, EnterAsyncLockOwned;
     }
 }
 
@@ -252,12 +173,31 @@ mod with_streams {
     type Work = fn(()) -> Ready<()>;
 
     table! {
-        //                                                   Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        BufferLimited<Empty<Ready<()>>, Shared>:             YES  YES  YES   NO         NO            NO;
-        BufferLimited<Empty<Ready<()>>, BoxThrottle>:        YES  NO   YES   NO         NO            NO;
-        ForEachLimited<Empty<()>, Shared, Work, Ready<()>>:  YES  YES  YES   NO         NO            NO;
-        Ticks<'static>:                                      YES  YES  YES   YES        YES           NO;
+        YES YES YES NO NO NO:
+            BufferLimited<Empty<Ready<()>>, Shared>, ForEachLimited<Empty<()>, Shared, Work, Ready<()>>;
+        YES NO YES NO NO NO: BufferLimited<Empty<Ready<()>>, BoxThrottle>;
+        YES YES YES YES YES NO: Ticks<'static>;
     }
+}
+
+#[cfg(feature = "tokio")]
+mod with_tokio {
+    use tokio_util::sync::CancellationToken;
+    use tollgate::CancelOn;
+    use tollgate::throttle::{EnterTokio, EnterTokioOwned};
+
+    use super::*;
+
+    type Cancellable = CancelOn<Acquire<Shared>, CancellationToken>;
+
+    table! {
+        YES NO YES NO NO NO: EnterTokio<'static>, EnterTokioOwned;
+        YES YES NO NO NO NO:
+            CancelOn<Acquire<&'static Semaphore>, &'static CancellationToken>, Cancellable,
+            Timeout<Cancellable>, CancelOn<Timeout<Acquire<Shared>>, CancellationToken>;
+    }
+
+    const _: () = is_static::<(Cancellable, Timeout<Cancellable>)>();
 }
 
 /// Features are additive, so none may take a trait away: the answers are the same with and without
@@ -286,82 +226,51 @@ fn a_timeout_has_the_same_traits_whatever_the_features() {
         ("Clone", NO),
     ];
     assert_eq!(answers!(Timeout<Acquire<&'static Semaphore>>), expected);
-    assert_eq!(answers!(Timeout<AcquireOwned>), expected);
+    assert_eq!(answers!(Timeout<Acquire<Shared>>), expected);
     assert_eq!(answers!(Timeout<WaitIdle<&'static Semaphore>>), expected);
-}
-
-#[cfg(feature = "tokio")]
-mod with_tokio {
-    use tokio_util::sync::CancellationToken;
-    use tollgate::CancelOn;
-    use tollgate::throttle::{EnterTokio, EnterTokioOwned};
-
-    use super::*;
-
-    table! {
-        //                                                 Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        EnterTokio<'static>:                               YES  NO   YES   NO         NO            NO;
-        EnterTokioOwned:                                   YES  NO   YES   NO         NO            NO;
-    }
-
-    table! {
-        //                                                 Send Sync Unpin UnwindSafe RefUnwindSafe Clone
-        CancelOn<Acquire<&'static Semaphore>, &'static CancellationToken>:
-                                                           YES  YES  NO    NO         NO            NO;
-        CancelOn<AcquireOwned, CancellationToken>:         YES  YES  NO    NO         NO            NO;
-        Timeout<CancelOn<AcquireOwned, CancellationToken>>:
-                                                           YES  YES  NO    NO         NO            NO;
-        CancelOn<Timeout<AcquireOwned>, CancellationToken>:
-                                                           YES  YES  NO    NO         NO            NO;
-    }
-
-    const _: () = {
-        is_static::<CancelOn<AcquireOwned, CancellationToken>>();
-        is_static::<Timeout<CancelOn<AcquireOwned, CancellationToken>>>();
-    };
 }
 
 const fn is_static<T: 'static>() {}
 
+const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
+
 const _: () = {
-    is_static::<Semaphore>();
-    is_static::<OwnedPermit>();
-    is_static::<AcquireOwned>();
-    is_static::<Timeout<AcquireOwned>>();
-    is_static::<AcquireError>();
-    is_static::<condvar_semaphore::AcquireOwned>();
-    is_static::<condvar_semaphore::OwnedPermit>();
-    is_static::<rate::AcquireOwned>();
-    is_static::<Reservation>();
-    is_static::<LocalLimiter>();
-    is_static::<Charge>();
-    is_static::<EnterAll<(Shared, Shared)>>();
-    is_static::<BoxEnter>();
-    is_static::<BoxPermit>();
+    is_static::<(
+        Semaphore,
+        Permit<Shared>,
+        Acquire<Shared>,
+        Timeout<Acquire<Shared>>,
+    )>();
+    is_static::<condvar_semaphore::Acquire<Arc<CondvarSemaphore>>>();
+    is_static::<condvar_semaphore::Permit<Arc<CondvarSemaphore>>>();
+    is_static::<(rate::Acquire<Rate>, Reservation, LocalLimiter, Charge)>();
+    is_static::<(EnterAll<(Shared, Shared)>, BoxEnter, BoxPermit)>();
+    is_static::<(
+        pool::Permit<SharedPool<()>, ()>,
+        pool::Acquire<SharedPool<()>, ()>,
+    )>();
     is_error::<AcquireError>();
 };
-
-const fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
 
 // A plain future is small, because the waiter is not in it.
 const _: () = {
     assert!(size_of::<Acquire<&'static Semaphore>>() <= 64);
-    assert!(size_of::<AcquireOwned>() <= 64);
+    assert!(size_of::<Acquire<Shared>>() <= 64);
     assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
     assert!(size_of::<rate::Acquire<&'static RateLimiter>>() <= 64);
-    assert!(size_of::<rate::AcquireOwned>() <= 64);
+    assert!(size_of::<rate::Acquire<Rate>>() <= 64);
     assert!(size_of::<rate::AcquireLocal<'static>>() <= 64);
     assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
-    assert!(size_of::<gate::AcquireOwned>() <= 64);
+    assert!(size_of::<gate::Acquire<Gate>>() <= 64);
     assert!(size_of::<Gate>() == size_of::<usize>());
     assert!(size_of::<keyed::Acquire<RateKey>>() <= 64);
     assert!(size_of::<keyed::Acquire<PermitKey>>() <= 64);
 };
 
-// A permit is a way to the semaphore and a count; a denial is four words of plain data, of which two are its source.
+// A permit is a reference to the semaphore and a count; an error is two words of plain data.
 const _: () = {
     assert!(size_of::<Permit<&'static Semaphore>>() <= 2 * size_of::<usize>());
-    assert!(size_of::<OwnedPermit>() <= 2 * size_of::<usize>());
+    assert!(size_of::<Permit<Shared>>() <= 2 * size_of::<usize>());
     assert!(
         size_of::<Option<Permit<&'static Semaphore>>>() == size_of::<Permit<&'static Semaphore>>()
     );
@@ -389,72 +298,78 @@ fn a_limiter_in_a_static_is_used_as_any_other() {
     both(&long, &short);
 }
 
-/// The shortest lifetime is the semaphore's: what borrows it is covariant, as a reference is.
-#[test]
-fn what_borrows_can_be_shortened() {
-    fn both<'a>(
-        _: &Permit<&'a Semaphore>,
-        _: &Waiting<Acquire<&'a Semaphore>>,
-        _: &Waiting<WaitIdle<&'a Semaphore>>,
-        _: &'a Semaphore,
-    ) {
-    }
+/// The shortest lifetime is that of the throttle: what borrows it is covariant, as a reference is.
+macro_rules! can_be_shortened {
+    ($name:ident, $throttle:ty, $new:expr, $permit:ident, $acquire:ident $(, $item:ty)?) => {
+        #[test]
+        fn $name() {
+            fn both<'a>(
+                _: &$permit<&'a $throttle $(, $item)?>,
+                _: &$acquire<&'a $throttle $(, $item)?>,
+                _: &'a $throttle,
+            ) {
+            }
 
-    static LONG: Semaphore = Semaphore::new(1);
-    let (permit, acquire): (
-        Permit<&'static Semaphore>,
-        Waiting<Acquire<&'static Semaphore>>,
-    ) = (LONG.try_acquire().unwrap(), LONG.acquire());
-    let idle: Waiting<WaitIdle<&'static Semaphore>> = LONG.wait_idle();
-    let short = Semaphore::new(1);
-    both(&permit, &acquire, &idle, &short);
-    both(&short.try_acquire().unwrap(), &acquire, &idle, &LONG);
+            let long: &'static $throttle = Box::leak(Box::new($new));
+            let permit: $permit<&'static $throttle $(, $item)?> = long.try_acquire().unwrap();
+            let acquire: $acquire<&'static $throttle $(, $item)?> = long.acquire();
+            let short = $new;
+            both(&permit, &acquire, &short);
+            both(&short.try_acquire().unwrap(), &acquire, long);
+        }
+    };
 }
 
-/// The same for what else borrows.
-#[test]
-fn what_borrows_a_condvar_semaphore_can_be_shortened() {
-    fn both<'a>(
-        _: &condvar_semaphore::Permit<&'a CondvarSemaphore>,
-        _: &condvar_semaphore::Acquire<&'a CondvarSemaphore>,
-        _: &'a CondvarSemaphore,
-    ) {
+mod shortened {
+    use super::*;
+
+    type OfSemaphore<S> = Waiting<Acquire<S>>;
+    type OfPool<S, T> = Waiting<pool::Acquire<S, T>>;
+
+    use tollgate::condvar_semaphore::{Acquire as OfCondvar, Permit as CondvarPermit};
+    use tollgate::pool::Permit as PoolPermit;
+
+    can_be_shortened!(semaphore, Semaphore, Semaphore::new(1), Permit, OfSemaphore);
+    can_be_shortened!(
+        pool_of_one,
+        Pool<()>,
+        Pool::new([()]),
+        PoolPermit,
+        OfPool,
+        ()
+    );
+    can_be_shortened!(
+        condvar,
+        CondvarSemaphore,
+        CondvarSemaphore::new(1),
+        CondvarPermit,
+        OfCondvar
+    );
+
+    #[cfg(feature = "channel")]
+    mod channels {
+        use tollgate::ChannelSemaphore;
+        use tollgate::channel_semaphore::{Acquire, Permit};
+
+        use super::*;
+
+        type OfChannel<S> = Waiting<Acquire<S>>;
+
+        can_be_shortened!(
+            channel,
+            ChannelSemaphore,
+            ChannelSemaphore::new(1),
+            Permit,
+            OfChannel
+        );
     }
 
-    let long: &'static CondvarSemaphore = Box::leak(Box::new(CondvarSemaphore::new(1)));
-    let permit: condvar_semaphore::Permit<&'static CondvarSemaphore> = long.try_acquire().unwrap();
-    let acquire: condvar_semaphore::Acquire<&'static CondvarSemaphore> = long.acquire();
-    let short = CondvarSemaphore::new(1);
-    both(&permit, &acquire, &short);
-}
-
-#[cfg(feature = "channel")]
-#[test]
-fn what_borrows_a_channel_can_be_shortened() {
-    use tollgate::{ChannelSemaphore, Pool, channel_semaphore, pool};
-
-    fn both<'a, T>(
-        _: &pool::Permit<&'a Pool<T>, T>,
-        _: &Waiting<pool::Acquire<&'a Pool<T>, T>>,
-        _: &'a Pool<T>,
-    ) {
+    #[test]
+    fn wait_for_idleness() {
+        fn both<'a>(_: &Waiting<WaitIdle<&'a Semaphore>>, _: &'a Semaphore) {}
+        static LONG: Semaphore = Semaphore::new(1);
+        let idle: Waiting<WaitIdle<&'static Semaphore>> = LONG.wait_idle();
+        let short = Semaphore::new(1);
+        both(&idle, &short);
     }
-    fn same<'a>(
-        _: &channel_semaphore::Permit<&'a ChannelSemaphore>,
-        _: &Waiting<channel_semaphore::Acquire<&'a ChannelSemaphore>>,
-        _: &'a ChannelSemaphore,
-    ) {
-    }
-
-    let long: &'static Pool<()> = Box::leak(Box::new(Pool::new([()])));
-    let permit: pool::Permit<&'static Pool<()>, ()> = long.try_acquire().unwrap();
-    let acquire: Waiting<pool::Acquire<&'static Pool<()>, ()>> = long.acquire();
-    let short = Pool::new([()]);
-    both(&permit, &acquire, &short);
-
-    let long: &'static ChannelSemaphore = Box::leak(Box::new(ChannelSemaphore::new(1)));
-    let permit: channel_semaphore::Permit<&'static ChannelSemaphore> = long.try_acquire().unwrap();
-    let acquire: Waiting<channel_semaphore::Acquire<&'static ChannelSemaphore>> = long.acquire();
-    let short = ChannelSemaphore::new(1);
-    same(&permit, &acquire, &short);
 }

@@ -2,128 +2,79 @@
 //!
 //! | row | held true by |
 //! |---|---|
-//! | overtaking, `close`, how a wait ends, two at once, blocking a thread, the holder panics | `conformance.rs` |
+//! | order, overtaking, `close`, how a wait ends, two at once, wakers that panic, the holder panics | `conformance/` |
 //! | two at once, of `CondvarSemaphore` | `failures/handed_on.rs` |
-//! | weight, the limit, bounded line, `wait_idle` | `semaphore.rs`, `foreign_semaphores.rs` |
-//! | a limit of 0 | `panics.rs`, `semaphore.rs`, `foreign_semaphores.rs` |
-//! | idle items, items of holders that panicked | `pool.rs` |
-//! | a waker panics | the file of each type |
-//! | allocations | `allocations.rs` |
-//! | a gate and a detector | `gate.rs`, `detector.rs`, `detector_memory.rs` |
-//! | statics, throttles, `Unpin`, and how strict an order is | this file, most of it when compiled |
+//! | weight, the limit, a bounded queue, `wait_idle` | `concurrency/model/`, `concurrency/foreign_semaphores/` |
+//! | a limit of 0 | `panics/`, `concurrency/model/`, `concurrency/foreign_semaphores/` |
+//! | idle items, items of holders that panicked | `concurrency/pool/` |
+//! | allocations | `memory/` |
+//! | a gate | `adapters/gate/` |
+//! | `Unpin` | `auto_traits.rs` |
+//! | statics, throttles, and how rough an order is | this file |
 
 use std::marker::PhantomData;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate::{
-    Acquire, AcquireOwned, CondvarSemaphore, Gate, Semaphore, Throttle, TryThrottle, gate,
-};
+use tollgate::{CondvarSemaphore, Gate, Pool, Semaphore, Throttle, TryThrottle};
 
-/// A type with an associated constant that is `true` if the bounds are met: the inherent constant
-/// hides that of the blanket implementation then.
-macro_rules! probe {
-    ($probe:ident: $($bound:tt)*) => {
-        struct $probe<T>(PhantomData<T>);
+/// A type with an associated constant that is `true` if it is a throttle: the inherent constant hides
+/// that of the blanket implementation then.
+struct IsThrottle<T>(PhantomData<T>);
 
-        impl<T: $($bound)*> $probe<T> {
-            const ANSWER: bool = true;
-        }
-
-        impl<T> Otherwise for $probe<T> {}
-    };
+impl<T: Throttle + TryThrottle> IsThrottle<T> {
+    const ANSWER: bool = true;
 }
+
+impl<T> Otherwise for IsThrottle<T> {}
 
 trait Otherwise {
     const ANSWER: bool = false;
 }
 
-probe!(IsThrottle: Throttle + TryThrottle);
-probe!(IsUnpin: Unpin);
-
-macro_rules! every {
-    ($probe:ident is $answer:literal for $($type:ty),+ $(,)?) => {
+macro_rules! throttles {
+    ($answer:literal for $($type:ty),+ $(,)?) => {
         const _: () = {
-            $(assert!($probe::<$type>::ANSWER == $answer, stringify!($type));)+
+            $(assert!(IsThrottle::<$type>::ANSWER == $answer, stringify!($type));)+
         };
     };
 }
 
-every!(IsThrottle is true for &'static Semaphore, Arc<Semaphore>);
-every!(IsThrottle is false for
+throttles!(true for
+    &'static Semaphore, Arc<Semaphore>, Gate, &'static Gate, Arc<Gate>,
+    &'static Pool<()>, Arc<Pool<String>>, &'static Pool<Rc<()>>, Arc<Pool<Rc<()>>>
+);
+throttles!(false for
     &'static CondvarSemaphore, Arc<CondvarSemaphore>, Semaphore, CondvarSemaphore
 );
-every!(IsUnpin is true for Acquire<&'static Semaphore>, AcquireOwned);
-
-every!(IsThrottle is true for Gate, &'static Gate, Arc<Gate>);
-every!(IsUnpin is true for gate::Acquire<&'static Gate>, gate::AcquireOwned);
+#[cfg(feature = "channel")]
+throttles!(true for &'static tollgate::ChannelSemaphore, Arc<tollgate::ChannelSemaphore>);
+#[cfg(feature = "tokio")]
+throttles!(true for &'static tokio::sync::Semaphore, Arc<tokio::sync::Semaphore>);
+#[cfg(feature = "async-lock")]
+throttles!(true for &'static async_lock::Semaphore, Arc<async_lock::Semaphore>);
 
 #[test]
 fn a_semaphore_may_be_a_static() {
-    static SEMAPHORE: Semaphore = Semaphore::new(1);
-    assert!((&SEMAPHORE).try_enter().is_ok());
-}
-
-mod pools {
-    use tollgate::{Pool, pool};
-
-    use super::*;
-
-    type NotSend = std::rc::Rc<()>;
-    every!(IsThrottle is true for
-        &'static Pool<()>, Arc<Pool<String>>, &'static Pool<NotSend>, Arc<Pool<NotSend>>
-    );
-    every!(IsUnpin is true for pool::AcquireOwned<()>, pool::Acquire<&'static Pool<()>, ()>);
-}
-
-#[cfg(feature = "channel")]
-mod channels {
-    use tollgate::{ChannelSemaphore, channel_semaphore};
-
-    use super::*;
-
-    every!(IsThrottle is true for &'static ChannelSemaphore, Arc<ChannelSemaphore>);
-    every!(IsUnpin is true for
-        channel_semaphore::AcquireOwned, channel_semaphore::Acquire<&'static ChannelSemaphore>
-    );
-}
-
-#[cfg(feature = "tokio")]
-mod with_tokio {
-    use tollgate::throttle::{EnterTokio, EnterTokioOwned};
-
-    use super::*;
-
-    every!(IsThrottle is true for &'static tokio::sync::Semaphore, Arc<tokio::sync::Semaphore>);
-    every!(IsUnpin is true for EnterTokio<'static>, EnterTokioOwned);
-
-    #[test]
-    fn the_one_of_tokio_may_be_a_static() {
-        static SEMAPHORE: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(1);
-        assert!((&SEMAPHORE).try_enter().is_ok());
+    static OURS: Semaphore = Semaphore::new(1);
+    assert!((&OURS).try_enter().is_ok());
+    #[cfg(feature = "tokio")]
+    {
+        static TOKIOS: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(1);
+        assert!((&TOKIOS).try_enter().is_ok());
+    }
+    #[cfg(feature = "async-lock")]
+    {
+        static ASYNC_LOCKS: async_lock::Semaphore = async_lock::Semaphore::new(1);
+        assert!((&ASYNC_LOCKS).try_enter().is_ok());
     }
 }
 
-#[cfg(feature = "async-lock")]
-mod with_async_lock {
-    use tollgate::throttle::{EnterAsyncLock, EnterAsyncLockOwned};
-
-    use super::*;
-
-    every!(IsThrottle is true for &'static async_lock::Semaphore, Arc<async_lock::Semaphore>);
-    every!(IsUnpin is false for EnterAsyncLock<'static>, EnterAsyncLockOwned);
-
-    #[test]
-    fn the_one_of_async_lock_may_be_a_static() {
-        static SEMAPHORE: async_lock::Semaphore = async_lock::Semaphore::new(1);
-        assert!((&SEMAPHORE).try_enter().is_ok());
-    }
-}
-
-/// Ten wait in line, and one permit goes round. Each is polled when it has been woken, as an
+/// Ten wait, and one permit goes round. Each is polled when it has been woken, as an
 /// executor does, those first who came first. Returns who was let in, in that order.
 fn order_without_newcomers<T: TryThrottle>(throttle: &T) -> Vec<usize> {
     let mut permit = throttle.try_enter().ok();
-    let mut line: Vec<_> = (0..10)
+    let mut waiters: Vec<_> = (0..10)
         .map(|name| {
             let mut waiter = crate::support::Waiter::new(throttle.enter());
             assert!(waiter.is_pending());
@@ -131,9 +82,9 @@ fn order_without_newcomers<T: TryThrottle>(throttle: &T) -> Vec<usize> {
         })
         .collect();
     let mut order = Vec::new();
-    while !line.is_empty() {
+    while !waiters.is_empty() {
         drop(permit.take());
-        line.retain_mut(|(name, waiter, seen)| {
+        waiters.retain_mut(|(name, waiter, seen)| {
             if waiter.wakes() == *seen {
                 return true;
             }
@@ -151,24 +102,11 @@ fn order_without_newcomers<T: TryThrottle>(throttle: &T) -> Vec<usize> {
 }
 
 #[test]
-fn the_order_of_a_semaphore_is_strict() {
-    let semaphore = Semaphore::new(1);
-    let order = order_without_newcomers(&&semaphore);
-    assert!(order.is_sorted());
-}
-
-#[test]
-fn the_order_of_a_pool_is_strict() {
-    let pool = Arc::new(tollgate::Pool::new([()]));
-    assert!(order_without_newcomers(&&*pool).is_sorted());
-    assert!(order_without_newcomers(&pool).is_sorted());
-}
-
-#[cfg(feature = "tokio")]
-#[test]
-fn the_order_of_tokio_is_strict() {
-    let semaphore = Arc::new(tokio::sync::Semaphore::new(1));
-    assert!(order_without_newcomers(&semaphore).is_sorted());
+fn the_order_of_semaphores_and_pools_is_strict() {
+    assert!(order_without_newcomers(&&Semaphore::new(1)).is_sorted());
+    assert!(order_without_newcomers(&&Pool::new([()])).is_sorted());
+    #[cfg(feature = "tokio")]
+    assert!(order_without_newcomers(&&tokio::sync::Semaphore::new(1)).is_sorted());
 }
 
 /// Even if nobody overtakes. Whoever is let in wakes the next one as well, which finds nothing and
@@ -182,21 +120,16 @@ fn assert_rough(mut order: Vec<usize>) {
     assert_eq!(order, Vec::from_iter(0..10));
 }
 
-#[cfg(feature = "channel")]
+#[cfg(any(feature = "channel", feature = "async-lock"))]
 #[test]
-fn the_order_of_a_channel_is_rough() {
-    use tollgate::ChannelSemaphore;
-    for semaphore in [ChannelSemaphore::new(1), ChannelSemaphore::reversed(1)] {
-        let semaphore = Arc::new(semaphore);
-        assert_rough(order_without_newcomers(&&*semaphore));
-        assert_rough(order_without_newcomers(&semaphore));
+fn the_order_of_channels_and_of_async_lock_is_rough() {
+    #[cfg(feature = "channel")]
+    for make in [
+        tollgate::ChannelSemaphore::new,
+        tollgate::ChannelSemaphore::reversed,
+    ] {
+        assert_rough(order_without_newcomers(&&make(1)));
     }
-}
-
-#[cfg(feature = "async-lock")]
-#[test]
-fn the_order_of_async_lock_is_rough() {
-    let semaphore = Arc::new(async_lock::Semaphore::new(1));
-    assert_rough(order_without_newcomers(&&*semaphore));
-    assert_rough(order_without_newcomers(&semaphore));
+    #[cfg(feature = "async-lock")]
+    assert_rough(order_without_newcomers(&&async_lock::Semaphore::new(1)));
 }

@@ -1,6 +1,8 @@
 //! What has been entered is undone once, by its own part, the last first, when a part refuses or the
 //! wait is dropped; and what the caller was given is the caller's.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use tollgate::ErrorKind;
 
 use super::shapes::{Entered, NAMES, Shape, shapes};
@@ -15,22 +17,18 @@ pub(super) fn entered(parts: usize) -> Vec<String> {
         .collect()
 }
 
+/// The same, by a try.
+fn tried(parts: usize) -> Vec<String> {
+    let names = NAMES[..parts].iter();
+    names
+        .flat_map(|name| [format!("try {name}"), format!("in {name}0")])
+        .collect()
+}
+
 /// What is in the log when the first so many parts have been undone.
 pub(super) fn undone(parts: usize) -> Vec<String> {
     let names = NAMES[..parts].iter().rev();
     names.map(|name| format!("undo {name}0")).collect()
-}
-
-#[track_caller]
-fn assert_refused(shape: &Shape, entered: Entered, part: usize, kind: ErrorKind) {
-    let error = entered.expect_err("it was let in");
-    assert_eq!(error.kind(), kind, "{}", shape.description);
-    assert_eq!(
-        error.part(),
-        Some(shape.outermost[part]),
-        "{}",
-        shape.description
-    );
 }
 
 /// Runs a check for each part of each shape, with everything new.
@@ -44,19 +42,46 @@ pub(super) fn each_part(check: impl Fn(&Shape, usize)) {
     }
 }
 
+#[track_caller]
+fn assert_refused(shape: &Shape, entered: Entered, part: usize, kind: ErrorKind) {
+    let refused = entered.expect_err("it was let in");
+    let outermost = Some(shape.outermost[part]);
+    assert_eq!((refused.kind(), refused.part()), (kind, outermost));
+}
+
+/// Runs what panics on purpose.
+#[track_caller]
+fn panics<R>(run: impl FnOnce() -> R) {
+    assert!(catch_unwind(AssertUnwindSafe(run)).is_err(), "no panic");
+}
+
+/// In the log are what came before, these events of the part, and that all before it were undone.
+#[track_caller]
+fn assert_undone(shape: &Shape, part: usize, before: Vec<String>, events: &[&str]) {
+    let mut expected = before;
+    expected.extend(
+        events
+            .iter()
+            .map(|event| format!("{event} {}", NAMES[part])),
+    );
+    expected.extend(undone(part));
+    assert_eq!(shape.log.take(), expected, "{}", shape.description);
+}
+
+/// A wait for the part; what led to it is in the log no more.
+fn parked(shape: &Shape, part: usize) -> Waiter<impl Future<Output = Entered> + use<>> {
+    shape.parts[part].now(Script::Wait);
+    let waiter = Waiter::parked(shape.enter());
+    assert_eq!((waiter.wakes(), shape.log.take().len()), (0, 2 * part + 1));
+    waiter
+}
+
 #[test]
 fn a_try_that_is_refused_by_any_part() {
     each_part(|shape, part| {
         shape.parts[part].now(Script::Refuse(ErrorKind::QueueFull));
         assert_refused(shape, shape.try_enter(), part, ErrorKind::QueueFull);
-        let name = NAMES[part];
-        let mut expected: Vec<_> = NAMES[..part]
-            .iter()
-            .flat_map(|name| [format!("try {name}"), format!("in {name}0")])
-            .collect();
-        expected.extend([format!("try {name}"), format!("refuse {name}")]);
-        expected.extend(undone(part));
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        assert_undone(shape, part, tried(part), &["try", "refuse"]);
     });
 }
 
@@ -66,11 +91,7 @@ fn a_wait_that_is_refused_at_once_by_any_part() {
         shape.parts[part].now(Script::Refuse(ErrorKind::Closed));
         let mut waiter = Waiter::new(shape.enter());
         assert_refused(shape, waiter.output(), part, ErrorKind::Closed);
-        let name = NAMES[part];
-        let mut expected = entered(part);
-        expected.extend([format!("enter {name}"), format!("refuse {name}")]);
-        expected.extend(undone(part));
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        assert_undone(shape, part, entered(part), &["enter", "refuse"]);
         // Nothing is left for the future that is over.
         drop(waiter);
         assert!(shape.log.take().is_empty(), "{}", shape.description);
@@ -80,48 +101,58 @@ fn a_wait_that_is_refused_at_once_by_any_part() {
 #[test]
 fn a_wait_that_is_refused_later_by_any_part() {
     each_part(|shape, part| {
-        shape.parts[part].now(Script::Wait);
-        let mut waiter = Waiter::parked(shape.enter());
-        shape.log.take();
-        assert_eq!(waiter.wakes(), 0);
+        let mut waiter = parked(shape, part);
         shape.parts[part].now(Script::Refuse(ErrorKind::ExceedsCapacity));
         assert_eq!(waiter.wakes(), 1);
         assert_refused(shape, waiter.output(), part, ErrorKind::ExceedsCapacity);
-        let mut expected = vec![format!("refuse {}", NAMES[part])];
-        expected.extend(undone(part));
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        assert_undone(shape, part, Vec::new(), &["refuse"]);
     });
 }
 
 #[test]
-fn a_wait_that_is_dropped_at_any_part_leaves_its_line_first() {
+fn a_wait_that_is_dropped_at_any_part_leaves_its_queue_first() {
+    for admitted in [false, true] {
+        each_part(|shape, part| {
+            let mut waiter = parked(shape, part);
+            if admitted {
+                shape.parts[part].now(Script::Admit);
+                assert_eq!(waiter.wakes(), 1);
+            } else {
+                assert!(waiter.is_pending());
+            }
+            drop(waiter);
+            assert_undone(shape, part, Vec::new(), &["leave"]);
+        });
+    }
+}
+
+#[test]
+fn a_part_that_panics_when_it_is_tried_asked_or_polled() {
     each_part(|shape, part| {
-        shape.parts[part].now(Script::Wait);
-        let mut waiter = Waiter::parked(shape.enter());
-        assert!(waiter.is_pending());
-        let name = NAMES[part];
-        let mut expected = entered(part);
-        expected.push(format!("enter {name}"));
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
-        drop(waiter);
-        let mut expected = vec![format!("leave {name}")];
-        expected.extend(undone(part));
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        shape.parts[part].now(Script::PanicWhenAsked);
+        panics(|| shape.try_enter());
+        assert_undone(shape, part, tried(part), &["try"]);
+    });
+    each_part(|shape, part| {
+        shape.parts[part].now(Script::PanicWhenAsked);
+        panics(|| Waiter::new(shape.enter()).poll());
+        assert_undone(shape, part, entered(part), &["enter"]);
+    });
+    each_part(|shape, part| {
+        shape.parts[part].now(Script::PanicWhenPolled);
+        panics(|| Waiter::new(shape.enter()).poll());
+        assert_undone(shape, part, entered(part), &["enter", "leave"]);
     });
 }
 
 #[test]
-fn a_wait_that_has_been_let_in_further_and_is_dropped_unpolled() {
+fn a_part_that_panics_after_it_had_to_wait() {
     each_part(|shape, part| {
-        shape.parts[part].now(Script::Wait);
-        let waiter = Waiter::parked(shape.enter());
-        shape.parts[part].now(Script::Admit);
-        assert_eq!(waiter.wakes(), 1);
-        shape.log.take();
+        let mut waiter = parked(shape, part);
+        shape.parts[part].now(Script::PanicWhenPolled);
+        panics(|| waiter.poll());
         drop(waiter);
-        let mut expected = vec![format!("leave {}", NAMES[part])];
-        expected.extend(undone(part));
-        assert_eq!(shape.log.take(), expected, "{}", shape.description);
+        assert_undone(shape, part, Vec::new(), &["leave"]);
     });
 }
 
@@ -139,7 +170,7 @@ fn a_wait_that_is_never_polled_asks_nobody_but_the_first() {
 }
 
 #[test]
-fn who_is_let_in_has_all_permits_in_order_and_drops_them() {
+fn a_caller_has_all_permits_in_order_and_drops_them() {
     for shape in shapes() {
         let parts = shape.parts.len();
         let permits = Waiter::new(shape.enter()).output().expect("let in");
@@ -195,14 +226,28 @@ fn each_entry_undoes_its_own_permits() {
     for shape in shapes() {
         let last = shape.parts.len() - 1;
         shape.parts[last].now(Script::Wait);
-        let mut line: Vec<_> = (0..3).map(|_| Waiter::parked(shape.enter())).collect();
+        let mut waiters: Vec<_> = (0..3).map(|_| Waiter::parked(shape.enter())).collect();
         shape.log.take();
         for (number, at) in [(1, 1), (0, 0), (2, 0)] {
-            drop(line.remove(at));
+            drop(waiters.remove(at));
             let mut expected = vec![format!("leave {}", NAMES[last])];
             let names = NAMES[..last].iter().rev();
             expected.extend(names.map(|name| format!("undo {name}{number}")));
             assert_eq!(shape.log.take(), expected, "{}", shape.description);
         }
+    }
+}
+
+#[test]
+fn a_holder_that_panics_drops_its_permits() {
+    for shape in shapes() {
+        panics(|| {
+            let _permits = shape.try_enter().expect("let in");
+            panic!("on purpose");
+        });
+        let log = shape.log.take();
+        let dropped = log.iter().filter(|event| event.starts_with("drop"));
+        assert_eq!(dropped.count(), shape.parts.len(), "{}", shape.description);
+        assert!(!log.iter().any(|event| event.starts_with("undo")));
     }
 }

@@ -9,10 +9,7 @@ mod given_back;
 mod model;
 mod naive;
 mod order;
-mod panicking;
 mod rates;
 mod scopes;
 mod semaphores;
 mod shapes;
-#[cfg(feature = "tokio")]
-mod tasks;

@@ -50,7 +50,7 @@ fn run(limits: [usize; SEMAPHORES], steps: Vec<Step>) -> Result<(), TestCaseErro
         free: limit,
         limit,
         closed: false,
-        line: Vec::new(),
+        queue: Vec::new(),
         refused: Vec::new(),
     }));
     let mut waiting = Vec::new();
@@ -118,7 +118,7 @@ fn run(limits: [usize; SEMAPHORES], steps: Vec<Step>) -> Result<(), TestCaseErro
         }
         for (semaphore, count) in semaphores.iter().zip(&model.counts) {
             prop_assert_eq!(semaphore.available_permits(), count.free);
-            prop_assert_eq!(semaphore.waiting(), count.line.len());
+            prop_assert_eq!(semaphore.waiting(), count.queue.len());
         }
     }
     drop((waiting, inside));

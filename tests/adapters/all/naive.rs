@@ -13,7 +13,7 @@ pub(super) struct Count {
     pub(super) limit: usize,
     pub(super) closed: bool,
     /// Names, and what they ask for.
-    pub(super) line: Vec<(usize, usize)>,
+    pub(super) queue: Vec<(usize, usize)>,
     /// Names of those who were refused, and have not heard it yet.
     pub(super) refused: Vec<usize>,
 }
@@ -24,7 +24,7 @@ pub(super) struct Entry {
     pub(super) asks: Asks,
     /// How many parts it has entered.
     entered: usize,
-    /// Whether it has a place in line for the next one, or was granted what it waited for.
+    /// Whether it has a place in the queue for the next one, or was granted what it waited for.
     asked: bool,
 }
 
@@ -51,7 +51,7 @@ impl Count {
         if permits > self.limit {
             return Err(ErrorKind::ExceedsCapacity);
         }
-        let takes = permits == 0 || (self.line.is_empty() && permits <= self.free);
+        let takes = permits == 0 || (self.queue.is_empty() && permits <= self.free);
         if takes {
             self.free -= permits;
         }
@@ -60,19 +60,19 @@ impl Count {
 
     pub(super) fn give(&mut self, permits: usize) {
         self.free += permits;
-        while let Some(&(_, asked)) = self.line.first() {
+        while let Some(&(_, asked)) = self.queue.first() {
             if asked > self.free {
                 break;
             }
             self.free -= asked;
-            self.line.remove(0);
+            self.queue.remove(0);
         }
     }
 
     /// Takes somebody out, who asked for so many.
     fn leave(&mut self, name: usize, permits: usize) {
-        if let Some(at) = self.line.iter().position(|&(other, _)| other == name) {
-            self.line.remove(at);
+        if let Some(at) = self.queue.iter().position(|&(other, _)| other == name) {
+            self.queue.remove(at);
             self.give(0);
         } else if let Some(at) = self.refused.iter().position(|&other| other == name) {
             self.refused.remove(at);
@@ -127,13 +127,13 @@ impl Model {
                 match count.ask(permits as usize) {
                     Ok(true) => None,
                     Ok(false) => {
-                        count.line.push((entry.name, permits as usize));
+                        count.queue.push((entry.name, permits as usize));
                         entry.asked = true;
                         return Answer::Waits;
                     }
                     Err(kind) => Some(kind),
                 }
-            } else if count.line.iter().any(|&(name, _)| name == entry.name) {
+            } else if count.queue.iter().any(|&(name, _)| name == entry.name) {
                 return Answer::Waits;
             } else if let Some(at) = count.refused.iter().position(|&name| name == entry.name) {
                 count.refused.remove(at);
@@ -161,7 +161,9 @@ impl Model {
     pub(super) fn close(&mut self, semaphore: usize) {
         let count = &mut self.counts[semaphore];
         count.closed = true;
-        let line = std::mem::take(&mut count.line);
-        count.refused.extend(line.into_iter().map(|(name, _)| name));
+        let queue = std::mem::take(&mut count.queue);
+        count
+            .refused
+            .extend(queue.into_iter().map(|(name, _)| name));
     }
 }

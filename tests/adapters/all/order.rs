@@ -1,6 +1,6 @@
 //! From left to right: a part is asked when those before it have let in, and not before.
 
-use tollgate::{Throttle, TryThrottle, all};
+use tollgate::{Throttle, all};
 
 use super::given_back::{each_part, entered};
 use super::shapes::NAMES;
@@ -63,16 +63,4 @@ fn the_wait_of_a_part_that_refused_is_over_before_others_are_undone() {
     let mut waiter = Waiter::new(all((first, second)).enter());
     assert!(waiter.output().is_err());
     assert_eq!(log.take(), ["enter a", "in a0", "over", "undo a0"]);
-}
-
-#[test]
-fn a_try_asks_no_further_than_the_part_that_refuses() {
-    let log = Log::default();
-    let parts = NAMES.map(|name| log.part(name));
-    parts[2].now(Script::Wait);
-    let [a, b, c, d, e, f] = parts;
-    assert!(all((a, b, c, d, e, f)).try_enter().is_err());
-    let tried: Vec<_> = log.take();
-    assert!(tried.iter().all(|event| !event.ends_with(['d', 'e', 'f'])));
-    assert!(tried.contains(&"try c".to_owned()));
 }

@@ -1,58 +1,10 @@
 //! Parts whose permits are not held: a charge stays when it is dropped, and is refunded when it is
 //! undone.
 
-use std::future::{Ready, ready};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use tollgate::{ErrorKind, Semaphore, Throttle, all};
 
-use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting, all};
-
+use crate::budget::Budget;
 use crate::support::{Waiter, kind};
-
-/// So much may be charged.
-#[derive(Clone)]
-struct Budget(Arc<AtomicUsize>);
-
-/// What was charged. Dropping it does nothing.
-#[derive(Debug)]
-struct Charge;
-
-impl Budget {
-    fn new(amount: usize) -> Self {
-        Self(Arc::new(AtomicUsize::new(amount)))
-    }
-
-    fn left(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-impl Throttle for Budget {
-    type Permit = Charge;
-    type Enter = Ready<Result<Charge, AcquireError>>;
-
-    fn enter(&self) -> Waiting<Self::Enter> {
-        Waiting::new(ready(self.try_enter()))
-    }
-
-    fn rollback(&self, _: Charge) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl TryThrottle for Budget {
-    fn try_enter(&self) -> Result<Charge, AcquireError> {
-        let charged = self
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                left.checked_sub(1)
-            });
-        match charged {
-            Ok(_) => Ok(Charge),
-            Err(_) => Err(AcquireError::new(ErrorKind::NoPermits)),
-        }
-    }
-}
 
 #[test]
 fn what_the_caller_was_let_in_for_stays_charged() {
@@ -114,15 +66,12 @@ fn a_budget_that_is_spent_gives_the_slot_back() {
     let (slots, budget) = (Semaphore::new(2), Budget::new(1));
     let throttle = all((&slots, budget.clone()));
     drop(throttle.try_acquire().unwrap());
-    let refused = throttle.try_acquire().unwrap_err();
-    assert_eq!(
-        (refused.kind(), refused.part()),
-        (ErrorKind::NoPermits, Some(1))
-    );
-    let refused = Waiter::new(throttle.acquire()).output().unwrap_err();
-    assert_eq!(
-        (refused.kind(), refused.part()),
-        (ErrorKind::NoPermits, Some(1))
-    );
+    for refused in [throttle.try_acquire(), throttle.acquire().wait()] {
+        let refused = refused.unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.part()),
+            (ErrorKind::RateLimited, Some(1))
+        );
+    }
     assert_eq!((slots.available_permits(), budget.left()), (2, 0));
 }

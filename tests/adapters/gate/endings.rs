@@ -2,19 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Gate, ManualClock};
+use tollgate::{Clock, ErrorKind, Gate};
 
+use super::{MINUTE, NANO, shut};
 use crate::support::Waiter;
-
-const MINUTE: Duration = Duration::from_secs(60);
-const NANO: Duration = Duration::from_nanos(1);
-
-fn shut() -> (Gate, ManualClock) {
-    let clock = Clock::manual();
-    let gate = Gate::new().clock(&clock);
-    gate.block_for(MINUTE);
-    (gate, clock)
-}
 
 #[test]
 fn a_timeout_that_is_too_short_is_refused_at_once() {
@@ -44,26 +35,7 @@ fn a_timeout_that_is_long_enough_waits_on_the_clock_of_the_gate() {
 }
 
 #[test]
-fn no_time_is_enough_for_an_open_gate() {
-    let gate = Gate::new();
-    assert_eq!(gate.acquire().timeout(Duration::ZERO).wait(), Ok(()));
-}
-
-#[test]
-fn a_thread_waits_until_it_is_opened() {
-    let (gate, _clock) = shut();
-    std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| gate.acquire().wait());
-        while gate.waiting() == 0 {
-            std::thread::yield_now();
-        }
-        gate.open();
-        assert_eq!(waiting.join().unwrap(), Ok(()));
-    });
-}
-
-#[test]
-fn on_the_time_of_the_machine_the_timer_of_the_process_lets_go() {
+fn on_the_time_of_the_machine_the_timer_of_the_process_releases() {
     let gate = Gate::new().clock(Clock::system());
     gate.block_for(Duration::from_millis(3));
     let reopens = gate.blocked_until().unwrap();
@@ -79,7 +51,7 @@ mod with_tokio {
     use crate::support::{kind, paused_runtime};
 
     #[test]
-    fn a_token_ends_a_wait() {
+    fn a_token_ends_a_wait_and_wins_over_an_open_gate() {
         let (gate, _clock) = shut();
         let token = CancellationToken::new();
         let mut waiting = Waiter::parked(gate.acquire().cancel_on(&token));
@@ -88,12 +60,8 @@ mod with_tokio {
         assert_eq!(waiting.refused(), ErrorKind::Cancelled);
         assert_eq!(owned.refused(), ErrorKind::Cancelled);
         assert_eq!(gate.waiting(), 0);
-    }
-
-    #[test]
-    fn a_cancelled_token_wins_also_when_the_gate_is_open() {
-        let (gate, token) = (Gate::new(), CancellationToken::new());
-        token.cancel();
+        gate.open();
+        assert_eq!(gate.acquire().timeout(Duration::ZERO).wait(), Ok(()));
         let refused = gate.acquire().cancel_on(&token).wait();
         assert_eq!(kind(refused), ErrorKind::Cancelled);
     }

@@ -2,16 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Gate, ManualClock};
+use tollgate::{Clock, ErrorKind, Gate};
 
-const MINUTE: Duration = Duration::from_secs(60);
-const NANO: Duration = Duration::from_nanos(1);
-
-fn gate() -> (Gate, ManualClock) {
-    let clock = Clock::manual();
-    clock.advance(MINUTE);
-    (Gate::new().clock(&clock), clock)
-}
+use super::{MINUTE, NANO, open};
 
 #[test]
 fn a_new_gate_is_open() {
@@ -23,7 +16,7 @@ fn a_new_gate_is_open() {
 
 #[test]
 fn it_reopens_at_the_exact_tick() {
-    let (gate, clock) = gate();
+    let (gate, clock) = open();
     gate.block_for(MINUTE);
     for left in [MINUTE, MINUTE - NANO, NANO] {
         let until = clock
@@ -40,22 +33,20 @@ fn it_reopens_at_the_exact_tick() {
     clock.advance(NANO);
     assert_eq!(gate.check(), Ok(()));
     assert!(gate.is_open());
-}
-
-#[test]
-fn who_only_looks_finds_it_open_as_well() {
-    let (gate, clock) = gate();
-    gate.block_for(MINUTE);
+    // Also for who only looks, by whichever clone.
+    let handle = gate.clone();
+    handle.block_for(MINUTE);
+    assert!(gate.check().is_err());
     clock.advance(MINUTE);
-    assert_eq!(gate.blocked_until(), None);
-    gate.block_for(MINUTE);
-    clock.advance(MINUTE);
+    assert_eq!((gate.blocked_until(), handle.is_open()), (None, true));
+    // To choose a clock makes another gate.
+    handle.clock(Clock::manual()).block_for(MINUTE);
     assert!(gate.is_open());
 }
 
 #[test]
 fn the_longest_is_what_counts() {
-    let (gate, clock) = gate();
+    let (gate, clock) = open();
     gate.block_for(2 * MINUTE);
     gate.block_for(MINUTE);
     assert_eq!(gate.check().unwrap_err().retry_after(), Some(2 * MINUTE));
@@ -69,7 +60,7 @@ fn the_longest_is_what_counts() {
 
 #[test]
 fn for_no_time_it_is_not_shut() {
-    let (gate, _clock) = gate();
+    let (gate, _clock) = open();
     gate.block_for(Duration::ZERO);
     assert!(gate.is_open());
     let at_the_epoch = Gate::new().clock(Clock::manual());
@@ -81,7 +72,7 @@ fn for_no_time_it_is_not_shut() {
 
 #[test]
 fn for_ever_is_until_it_is_opened() {
-    let (gate, clock) = gate();
+    let (gate, clock) = open();
     gate.block_for(Duration::MAX);
     clock.advance(Duration::from_secs(500 * 365 * 24 * 3600));
     assert!(gate.check().is_err());
@@ -93,32 +84,13 @@ fn for_ever_is_until_it_is_opened() {
 
 #[test]
 fn opening_takes_back_what_is_left() {
-    let (gate, _clock) = gate();
+    let (gate, _clock) = open();
     gate.block_for(2 * MINUTE);
     gate.open();
     assert!(gate.is_open());
     gate.open();
     gate.block_for(MINUTE);
     assert_eq!(gate.check().unwrap_err().retry_after(), Some(MINUTE));
-}
-
-#[test]
-fn clones_are_of_one_gate() {
-    let (gate, clock) = gate();
-    let handle = gate.clone();
-    handle.block_for(MINUTE);
-    assert!(gate.check().is_err());
-    clock.advance(MINUTE);
-    assert!(gate.check().is_ok() && handle.is_open());
-}
-
-#[test]
-fn choosing_a_clock_makes_another_gate() {
-    let gate = Gate::new();
-    let handle = gate.clone();
-    let other = gate.clock(Clock::manual());
-    other.block_for(MINUTE);
-    assert!(handle.is_open());
 }
 
 #[test]
@@ -133,7 +105,7 @@ fn a_gate_lives_by_the_time_of_the_machine() {
 
 #[test]
 fn debugging_one_says_whether_it_is_open() {
-    let (gate, _clock) = gate();
+    let (gate, _clock) = open();
     assert_eq!(format!("{gate:?}"), "Gate { open: true, waiting: 0, .. }");
     gate.block_for(MINUTE);
     assert_eq!(format!("{gate:?}"), "Gate { open: false, waiting: 0, .. }");

@@ -10,7 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Checks race with its being shut anew: whoever has shut it finds it shut until its time is over.
 #[test]
-fn who_has_shut_it_finds_it_shut_though_others_look_at_it() {
+fn block_for_holds_although_others_check() {
     let clock = Clock::manual();
     let gate = Gate::new().clock(&clock);
     let over = AtomicBool::new(false);
@@ -37,7 +37,7 @@ fn who_has_shut_it_finds_it_shut_though_others_look_at_it() {
 
 /// Each wait ends, be it by the time, by hand, or as it finds the gate open.
 #[test]
-fn nobody_is_left_waiting() {
+fn every_wait_ends() {
     let gate = Gate::new().clock(Clock::system());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {

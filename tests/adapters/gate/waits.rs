@@ -1,35 +1,18 @@
 //! Waiting until a gate opens.
 
 use std::sync::{Arc, Mutex};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 use std::time::Duration;
-use tollgate::Waiting;
 
 use tollgate::gate::AcquireOwned;
-use tollgate::{Clock, Gate, ManualClock};
+use tollgate::{Gate, ManualClock, Waiting};
 
+use super::{MINUTE, NANO, shut};
+use crate::support::foreign::{calls_when_woken, panics_when_woken};
 use crate::support::{Counter, Waiter};
 
-const MINUTE: Duration = Duration::from_secs(60);
-const NANO: Duration = Duration::from_nanos(1);
-
-fn shut() -> (Gate, ManualClock) {
-    let clock = Clock::manual();
-    let gate = Gate::new().clock(&clock);
-    gate.block_for(MINUTE);
-    (gate, clock)
-}
-
 #[test]
-fn nobody_waits_for_an_open_gate() {
-    let gate = Gate::new();
-    Waiter::new(gate.acquire()).granted();
-    Waiter::new(gate.acquire_owned()).granted();
-    assert_eq!(gate.waiting(), 0);
-}
-
-#[test]
-fn all_are_let_go_at_the_tick() {
+fn all_are_released_at_the_tick() {
     let (gate, clock) = shut();
     let mut waiting: Vec<_> = (0..40).map(|_| Waiter::parked(gate.acquire())).collect();
     assert_eq!(gate.waiting(), 40);
@@ -48,9 +31,12 @@ fn all_are_let_go_at_the_tick() {
 }
 
 #[test]
-fn opening_lets_everybody_go() {
-    let (gate, _clock) = shut();
-    let waiting: Vec<_> = (0..20).map(|_| Waiter::parked(gate.acquire())).collect();
+fn opening_releases_everybody_although_it_is_shut_for_ever() {
+    let (gate, clock) = shut();
+    gate.block_for(Duration::MAX);
+    let mut waiting: Vec<_> = (0..20).map(|_| Waiter::parked(gate.acquire())).collect();
+    clock.advance(Duration::MAX);
+    assert!(waiting.iter_mut().all(Waiter::is_pending));
     gate.open();
     for mut waiter in waiting {
         assert_eq!(waiter.wakes(), 1);
@@ -59,18 +45,7 @@ fn opening_lets_everybody_go() {
 }
 
 #[test]
-fn one_that_is_shut_for_ever_lets_go_when_it_is_opened() {
-    let (gate, clock) = shut();
-    gate.block_for(Duration::MAX);
-    let mut waiting = Waiter::parked(gate.acquire());
-    clock.advance(Duration::MAX);
-    assert!(waiting.is_pending());
-    gate.open();
-    waiting.granted();
-}
-
-#[test]
-fn who_waits_waits_longer_when_it_is_shut_for_longer() {
+fn a_waiter_waits_longer_when_it_is_shut_for_longer() {
     let (gate, clock) = shut();
     let mut waiting = Waiter::parked(gate.acquire());
     clock.advance(MINUTE - NANO);
@@ -84,7 +59,7 @@ fn who_waits_waits_longer_when_it_is_shut_for_longer() {
 }
 
 #[test]
-fn who_was_let_go_goes_through_though_it_is_shut_again() {
+fn a_released_waiter_goes_through_although_it_is_shut_again() {
     let (gate, clock) = shut();
     let mut waiting = Waiter::parked(gate.acquire());
     clock.advance(MINUTE);
@@ -94,7 +69,7 @@ fn who_was_let_go_goes_through_though_it_is_shut_again() {
 }
 
 #[test]
-fn who_comes_later_waits_as_long() {
+fn a_waiter_that_comes_later_waits_until_the_same_tick() {
     let (gate, clock) = shut();
     let first = Waiter::parked(gate.acquire());
     clock.advance(MINUTE / 2);
@@ -105,7 +80,7 @@ fn who_comes_later_waits_as_long() {
 }
 
 #[test]
-fn who_gives_up_leaves_nothing_behind() {
+fn a_waiter_that_gives_up_leaves_nothing_behind() {
     let (gate, clock) = shut();
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
@@ -138,7 +113,7 @@ fn the_last_waker_is_woken() {
 }
 
 #[test]
-fn who_waits_in_a_future_of_its_own_needs_no_other_handle() {
+fn an_owned_wait_needs_no_other_handle() {
     let (gate, clock) = shut();
     let mut waiting = Waiter::parked(gate.acquire_owned());
     drop(gate);
@@ -147,22 +122,13 @@ fn who_waits_in_a_future_of_its_own_needs_no_other_handle() {
     waiting.granted();
 }
 
-/// Does something when it is woken.
-struct Does<F>(F);
-
-impl<F: Fn() + Send + Sync> Wake for Does<F> {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
 /// Has something done at the tick at which a gate reopens, before that is noticed: by the alarm of
 /// another one, which was set first.
 fn just_before(clock: &ManualClock, gate: &Gate, what: impl Fn(&Gate) + Send + Sync + 'static) {
     let (other, gate) = (Gate::new().clock(clock), gate.clone());
     other.block_for(MINUTE);
     let mut waiting = Waiter::new(other.acquire_owned());
-    let waker = Waker::from(Arc::new(Does(move || what(&gate))));
+    let waker = calls_when_woken(move || what(&gate));
     assert!(waiting.poll_with(&waker).is_pending());
     std::mem::forget(waiting);
 }
@@ -178,7 +144,7 @@ fn a_check_that_opens_it_leaves_nobody_waiting() {
 }
 
 #[test]
-fn shut_again_before_anybody_was_let_go_they_go_on_waiting() {
+fn shut_again_before_anybody_was_released_they_go_on_waiting() {
     let (gate, clock) = shut();
     just_before(&clock, &gate, |gate| {
         gate.check().unwrap();
@@ -195,7 +161,7 @@ fn shut_again_before_anybody_was_let_go_they_go_on_waiting() {
 }
 
 #[test]
-fn who_is_polled_before_the_alarm_is_let_go_with_all_others() {
+fn a_waiter_that_is_polled_before_the_timer_is_released_with_all_others() {
     let (gate, clock) = shut();
     let waiting = Arc::new(Mutex::new(Vec::new()));
     just_before(&clock, &gate, {
@@ -214,19 +180,10 @@ fn who_is_polled_before_the_alarm_is_let_go_with_all_others() {
 }
 
 #[test]
-#[should_panic(expected = "polled again after it was ready")]
-fn a_wait_that_is_over_is_not_polled_again() {
-    let mut over = Waiter::new(Gate::new().acquire_owned());
-    over.granted();
-    let _ = over.poll();
-}
-
-#[test]
 fn a_waker_that_panics_keeps_nobody_else_waiting() {
-    let panics = Waker::from(Arc::new(Does(|| panic!("a waker that panics on purpose"))));
     let (gate, clock) = shut();
     let mut first = Waiter::new(gate.acquire());
-    assert!(first.poll_with(&panics).is_pending());
+    assert!(first.poll_with(&panics_when_woken()).is_pending());
     let mut second = Waiter::parked(gate.acquire());
     clock.advance(MINUTE);
     assert_eq!(second.wakes(), 1);

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::stream::LimitStreamExt;
 use tollgate::{ErrorKind, Semaphore};
 
-use super::workshop::Polled;
+use super::jobs::Polled;
 use crate::support::Waiter;
 
 const MANY: usize = 1_000_000;

@@ -10,41 +10,30 @@ use tokio_util::sync::CancellationToken;
 use tollgate::stream::LimitStreamExt;
 use tollgate::{ErrorKind, Semaphore, all};
 
-use super::workshop::{Workshop, settle};
+use super::jobs::{Jobs, settle};
 use crate::support::{Waiter, assert_at_rest, kind};
 
 const SHORT: Duration = Duration::from_millis(240);
 
 #[test]
 fn a_token_ends_it_and_drops_what_runs() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
     let token = CancellationToken::new();
-    let each = shop
+    let each = jobs
         .source(1..=9)
-        .for_each_limited(&slots, |item| shop.silent_work(item));
+        .for_each_limited(&slots, |item| jobs.silent_work(item));
     let mut each = Waiter::new(each.cancel_on(&token));
     settle(&mut each);
     let seen = each.wakes();
-    shop.log.take();
+    jobs.log.take();
     token.cancel();
     assert_eq!(each.wakes(), seen + 1);
     assert_eq!(each.refused(), ErrorKind::Cancelled);
     // Though the future is still there.
-    let mut log = shop.log.take();
+    let mut log = jobs.log.take();
     log.sort();
     assert_eq!(log, ["drop 1", "drop 2"]);
     assert_at_rest(&slots, 2);
-}
-
-#[test]
-fn a_token_that_is_cancelled_already_starts_nothing() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let token = CancellationToken::new();
-    token.cancel();
-    let each = shop.source(1..=9).for_each_limited(&slots, |_| async {});
-    let refused = Waiter::new(each.cancel_on(&token)).refused();
-    assert_eq!(refused, ErrorKind::Cancelled);
-    assert!(shop.log.take().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,17 +116,4 @@ async fn it_can_be_spawned_and_never_exceeds_the_limits() {
     assert_eq!(collected, (0..50).collect::<Vec<_>>());
     assert_at_rest(&slots, 3);
     assert_at_rest(&everyone, 4);
-}
-
-#[tokio::test]
-async fn an_aborted_task_gives_everything_back() {
-    let slots = Arc::new(Semaphore::new(2));
-    let each = stream::iter(0..9).for_each_limited(Arc::clone(&slots), |_| std::future::pending());
-    let task = tokio::spawn(each);
-    while slots.waiting() == 0 {
-        tokio::task::yield_now().await;
-    }
-    task.abort();
-    assert!(task.await.unwrap_err().is_cancelled());
-    assert_at_rest(&slots, 2);
 }

@@ -10,7 +10,7 @@ use proptest::test_runner::TestCaseError;
 use tollgate::stream::LimitStreamExt;
 use tollgate::{AcquireError, Semaphore};
 
-use super::workshop::{Polled, Workshop};
+use super::jobs::{Jobs, Polled};
 use crate::support::cases::cases;
 use crate::support::{Waiter, assert_at_rest};
 
@@ -53,8 +53,8 @@ struct Running {
 }
 
 impl Running {
-    fn read(&mut self, shop: &Workshop) {
-        for event in shop.log.take() {
+    fn read(&mut self, jobs: &Jobs) {
+        for event in jobs.log.take() {
             let (event, item) = event.rsplit_once(' ').expect("two words");
             match event {
                 "take" => self.taken += 1,
@@ -77,14 +77,14 @@ impl Running {
 }
 
 /// Polls until it waits and was not woken meanwhile; how often it was woken, and whether it ended.
-fn poll<S>(results: &mut Polled<S>, told: &mut Vec<usize>) -> (usize, bool)
+fn poll<S>(results: &mut Polled<S>, yielded: &mut Vec<usize>) -> (usize, bool)
 where
     S: Stream<Item = Result<usize, AcquireError>>,
 {
     loop {
         let seen = results.wakes();
         match results.poll() {
-            Poll::Ready(Some(result)) => told.push(result.expect("it is open")),
+            Poll::Ready(Some(result)) => yielded.push(result.expect("it is open")),
             Poll::Ready(None) => return (seen, true),
             Poll::Pending if results.wakes() == seen => return (seen, false),
             Poll::Pending => {}
@@ -93,48 +93,47 @@ where
 }
 
 fn run(limit: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(limit));
-    let futures = shop.source([]).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(limit));
+    let mut results = jobs.limited(jobs.source([]), &slots);
     let mut running = Running::default();
     let mut held = Vec::new();
-    let (mut supplied, mut told, mut seen) = (0, Vec::new(), 0);
+    let (mut supplied, mut yielded, mut seen) = (0, Vec::new(), 0);
     results.assert_pending();
 
     for step in steps {
         match step {
             Step::Supply(count) => {
-                shop.supply(supplied..supplied + count);
+                jobs.supply(supplied..supplied + count);
                 supplied += count;
             }
             Step::Finish(which) if !running.items.is_empty() => {
                 let item = running.items[which.index(running.items.len())];
-                shop.finish(item);
+                jobs.finish(item);
             }
             Step::SetPermits(permits) => slots.set_permits(permits),
             Step::Take => held.extend(slots.try_acquire()),
             Step::GiveBack => drop(held.pop()),
             Step::Run if results.wakes() > seen => {
-                seen = poll(&mut results, &mut told).0;
+                seen = poll(&mut results, &mut yielded).0;
             }
-            Step::PollInVain => seen = poll(&mut results, &mut told).0,
+            Step::PollInVain => seen = poll(&mut results, &mut yielded).0,
             Step::Finish(_) | Step::Run => {}
         }
-        running.read(&shop);
+        running.read(&jobs);
     }
     // From here on it is only polled when it was woken, and has to come to its end by that.
     drop(held);
     slots.set_permits(limit.max(1));
-    shop.end();
+    jobs.end();
     for item in 0..supplied {
-        shop.finish(item);
+        jobs.finish(item);
     }
     prop_assert!(results.wakes() > seen, "it was not woken");
-    let (_, ended) = poll(&mut results, &mut told);
+    let (_, ended) = poll(&mut results, &mut yielded);
     prop_assert!(ended, "it was forgotten");
-    running.read(&shop);
-    told.sort_unstable();
-    prop_assert_eq!(told, (0..supplied).collect::<Vec<_>>());
+    running.read(&jobs);
+    yielded.sort_unstable();
+    prop_assert_eq!(yielded, (0..supplied).collect::<Vec<_>>());
     drop(results);
     assert_at_rest(&slots, limit.max(1));
     Ok(())
@@ -144,7 +143,7 @@ proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
-    fn nobody_is_forgotten(limit in 0..4_usize, steps in steps()) {
+    fn every_item_is_finished_by_wakes_alone(limit in 0..4_usize, steps in steps()) {
         run(limit, steps)?;
     }
 
@@ -156,10 +155,10 @@ proptest! {
         order in prop::collection::vec(any::<Index>(), 12),
     ) {
         let slots = Semaphore::new(limit);
-        let (ours, theirs) = (Workshop::default(), Workshop::default());
-        let work = |shop: &Workshop| {
-            let shop = shop.clone();
-            move |item| shop.silent_work(item)
+        let (ours, theirs) = (Jobs::default(), Jobs::default());
+        let work = |jobs: &Jobs| {
+            let jobs = jobs.clone();
+            move |item| jobs.silent_work(item)
         };
         let mut limited = Waiter::new(ours.whole(0..items).for_each_limited(&slots, work(&ours)));
         let concurrent = theirs.whole(0..items).for_each_concurrent(limit, work(&theirs));

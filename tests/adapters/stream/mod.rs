@@ -1,4 +1,4 @@
-//! Streams behind a throttle: what is taken, what is started, what is told, and what is given back.
+//! Streams behind a throttle: what is taken, what is started, what is yielded, and what is given back.
 
 #[cfg(feature = "tokio")]
 mod bounded;
@@ -6,10 +6,10 @@ mod dropped;
 #[cfg(feature = "tokio")]
 mod ended;
 mod executor;
+mod jobs;
 mod order;
 mod panicking;
 mod refused;
 mod throttles;
 mod ticks;
 mod wakeups;
-mod workshop;

@@ -6,7 +6,7 @@ use futures::{StreamExt, stream};
 use tollgate::Semaphore;
 use tollgate::stream::LimitStreamExt;
 
-use super::workshop::{Polled, Workshop};
+use super::jobs::{Jobs, Polled};
 use crate::support::{Waiter, assert_at_rest};
 
 /// Runs what panics on purpose.
@@ -23,31 +23,31 @@ fn work_that_panics_gives_its_permit_back_and_the_rest_goes_on() {
         item
     });
     let mut results = Polled::new(futures.buffer_limited(&slots));
-    let mut told = Vec::new();
-    told.push(results.next());
-    told.push(results.next());
+    let mut yielded = Vec::new();
+    yielded.push(results.next());
+    yielded.push(results.next());
     panics(|| results.poll());
     assert_eq!(slots.available_permits(), 2);
-    told.extend((0..3).map(|_| results.next()));
-    assert_eq!(told, [0, 1, 3, 4, 5].map(|item| Some(Ok(item))));
+    yielded.extend((0..3).map(|_| results.next()));
+    assert_eq!(yielded, [0, 1, 3, 4, 5].map(|item| Some(Ok(item))));
     assert_eq!(results.next(), None);
     assert_at_rest(&slots, 2);
 }
 
 #[test]
 fn making_work_that_panics_gives_the_permit_back() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(3));
-    let each = shop.whole(1..=3).for_each_limited(&slots, |item| {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(3));
+    let each = jobs.whole(1..=3).for_each_limited(&slots, |item| {
         assert_ne!(item, 2, "on purpose");
-        shop.silent_work(item)
+        jobs.silent_work(item)
     });
     let mut each = Waiter::new(each);
     panics(|| each.poll());
     assert_eq!(slots.available_permits(), 2);
     // The others are not disturbed, if one goes on.
     assert!(each.is_pending());
-    shop.finish(1);
-    shop.finish(3);
+    jobs.finish(1);
+    jobs.finish(3);
     each.granted();
     drop(each);
     assert_at_rest(&slots, 3);
@@ -55,13 +55,13 @@ fn making_work_that_panics_gives_the_permit_back() {
 
 #[test]
 fn all_comes_back_when_a_panic_drops_the_adapter() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let each = shop.whole(1..=3).for_each_limited(&slots, |item| {
-        let work = shop.work(item);
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let each = jobs.whole(1..=3).for_each_limited(&slots, |item| {
+        let work = jobs.work(item);
         async move { assert_ne!(work.await, 2, "on purpose") }
     });
     let mut each = Waiter::parked(each);
-    shop.finish(2);
+    jobs.finish(2);
     panics(move || each.poll());
     assert_at_rest(&slots, 2);
 }

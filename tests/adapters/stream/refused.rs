@@ -1,4 +1,4 @@
-//! The throttle refuses: nothing is taken any more, what runs is finished, and then it is told.
+//! The throttle refuses: nothing is taken any more, what runs is finished, and then it is yielded.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,31 +8,30 @@ use futures::{StreamExt, stream};
 use tollgate::stream::LimitStreamExt;
 use tollgate::{ErrorKind, Semaphore};
 
-use super::workshop::{Polled, Workshop, settle};
+use super::jobs::{Jobs, Polled, settle};
 use crate::support::scripted::Script;
-use crate::support::{Waiter, assert_at_rest, kind};
+use crate::support::{Waiter, kind};
 
 #[test]
-fn what_runs_is_finished_and_told_before_the_error() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let futures = shop.source(1..=9).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+fn what_runs_is_finished_and_yielded_before_the_error() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let mut results = jobs.limited(jobs.source(1..=9), &slots);
     results.assert_pending();
-    shop.log.take();
+    jobs.log.take();
     let seen = results.wakes();
     slots.close();
     assert_eq!(results.wakes(), seen + 1);
     results.assert_pending();
     // Whoever was refused is dropped at once, and nobody comes after it.
-    assert_eq!(shop.log.take(), ["drop 3"]);
-    let polls = shop.source_polls();
+    assert_eq!(jobs.log.take(), ["drop 3"]);
+    let polls = jobs.source_polls();
     assert!(!results.stream.is_terminated());
 
-    shop.finish(2);
+    jobs.finish(2);
     assert_eq!(results.next(), Some(Ok(2)));
     results.assert_pending();
     assert!(!results.stream.is_terminated());
-    shop.finish(1);
+    jobs.finish(1);
     assert_eq!(results.next(), Some(Ok(1)));
     assert!(!results.stream.is_terminated());
     assert_eq!(kind(results.next().unwrap()), ErrorKind::Closed);
@@ -41,41 +40,41 @@ fn what_runs_is_finished_and_told_before_the_error() {
         assert_eq!(results.next(), None);
         assert!(results.stream.is_terminated());
     }
-    assert_eq!(shop.source_polls(), polls);
+    assert_eq!(jobs.source_polls(), polls);
     assert_eq!(slots.available_permits(), 2);
 }
 
 #[test]
 fn with_nothing_running_the_error_comes_at_once_and_once() {
-    let shop = Workshop::default();
-    let throttle = shop.log.part("t");
+    let jobs = Jobs::default();
+    let throttle = jobs.log.part("t");
     throttle.now(Script::Refuse(ErrorKind::QueueFull));
-    let futures = shop.source(1..=3).map(|item| shop.work(item));
+    let futures = jobs.source(1..=3).map(|item| jobs.work(item));
     let mut results = Polled::new(futures.buffer_limited(throttle.clone()));
     assert_eq!(kind(results.next().unwrap()), ErrorKind::QueueFull);
     let events = ["take 1", "make 1", "enter t", "refuse t", "drop 1"];
-    assert_eq!(shop.log.take(), events);
+    assert_eq!(jobs.log.take(), events);
     // Also if it would let in again.
     throttle.now(Script::Admit);
     assert_eq!(results.next(), None);
-    assert!(shop.log.take().is_empty());
+    assert!(jobs.log.take().is_empty());
 }
 
 #[test]
 fn the_future_finishes_what_runs_before_its_error() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
     let made = Cell::new(0);
-    let each = shop.source(1..=9).for_each_limited(&slots, |item| {
+    let each = jobs.source(1..=9).for_each_limited(&slots, |item| {
         made.set(made.get() + 1);
-        shop.silent_work(item)
+        jobs.silent_work(item)
     });
     let mut each = Waiter::parked(each);
     slots.close();
     settle(&mut each);
-    shop.finish(1);
+    jobs.finish(1);
     settle(&mut each);
     let seen = each.wakes();
-    shop.finish(2);
+    jobs.finish(2);
     assert_eq!(each.wakes(), seen + 1);
     assert_eq!(each.refused(), ErrorKind::Closed);
     // The refused one was never made into work.
@@ -103,13 +102,12 @@ fn an_item_that_is_refused_is_dropped_at_once() {
 /// Nobody is refused, since nobody comes.
 #[test]
 fn closing_when_all_have_been_started_is_no_error() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let futures = shop.whole(1..=2).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let mut results = jobs.limited(jobs.whole(1..=2), &slots);
     results.assert_pending();
     slots.close();
-    shop.finish(1);
-    shop.finish(2);
+    jobs.finish(1);
+    jobs.finish(2);
     assert_eq!(results.next(), Some(Ok(1)));
     assert_eq!(results.next(), Some(Ok(2)));
     assert_eq!(results.next(), None);
@@ -119,29 +117,14 @@ fn closing_when_all_have_been_started_is_no_error() {
 }
 
 #[test]
-fn closing_while_the_stream_has_nothing_is_told_to_the_next_item() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(1));
-    let futures = shop.source([]).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+fn closing_while_the_stream_has_nothing_refuses_the_next_item() {
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
+    let mut results = jobs.limited(jobs.source([]), &slots);
     results.assert_pending();
     slots.close();
     results.assert_pending();
     assert!(!results.stream.is_terminated());
-    shop.supply([1]);
+    jobs.supply([1]);
     assert_eq!(kind(results.next().unwrap()), ErrorKind::Closed);
     assert_eq!(results.next(), None);
-}
-
-#[test]
-fn a_request_that_is_too_large_ends_the_stream() {
-    let memory = Semaphore::new(3);
-    let futures = stream::iter(0..5).map(std::future::ready);
-    let mut results = Polled::new(futures.buffer_limited(memory.cost(4)));
-    let error = results.next().unwrap().unwrap_err();
-    assert_eq!(
-        (error.kind(), error.capacity()),
-        (ErrorKind::ExceedsCapacity, Some(3))
-    );
-    assert_eq!(results.next(), None);
-    assert_at_rest(&memory, 3);
 }

@@ -7,8 +7,8 @@ use futures::{StreamExt, stream};
 use tollgate::stream::LimitStreamExt;
 use tollgate::{ErrorKind, Semaphore, Throttle, all};
 
-use super::workshop::{Polled, Workshop};
-use crate::support::{assert_at_rest, kind, yield_now};
+use super::jobs::{Jobs, Polled};
+use crate::support::{assert_at_rest, yield_now};
 
 /// Runs through a stream, and says how many worked at once, at most.
 fn most_at_once<T: Throttle>(throttle: T) -> usize {
@@ -38,49 +38,20 @@ fn each_kind_lets_in_as_many_as_it_should() {
     assert_eq!(most_at_once(all((&narrow, &*semaphore))), 2);
     assert_eq!(most_at_once(all((&*semaphore, semaphore.cost(1)))), 3);
     assert_eq!(most_at_once(Arc::clone(&semaphore).boxed()), 6);
+    assert_eq!(most_at_once(&tollgate::Pool::new([(); 4])), 4);
+    #[cfg(feature = "channel")]
+    assert_eq!(most_at_once(&tollgate::ChannelSemaphore::new(4)), 4);
+    #[cfg(feature = "tokio")]
+    assert_eq!(most_at_once(&tokio::sync::Semaphore::new(4)), 4);
+    #[cfg(feature = "async-lock")]
+    assert_eq!(most_at_once(&async_lock::Semaphore::new(4)), 4);
     assert_at_rest(&semaphore, 6);
     assert_at_rest(&narrow, 2);
 }
 
-#[cfg(feature = "tokio")]
-#[test]
-fn tokios_semaphore() {
-    use crate::support::Waiter;
-
-    let semaphore = Arc::new(tokio::sync::Semaphore::new(4));
-    assert_eq!(most_at_once(&*semaphore), 4);
-    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
-    assert_eq!(semaphore.available_permits(), 4);
-    semaphore.close();
-    let each = stream::iter(0..3).for_each_limited(&*semaphore, |_| async {});
-    assert_eq!(Waiter::new(each).refused(), ErrorKind::Closed);
-}
-
-#[cfg(feature = "async-lock")]
-#[test]
-fn async_locks_semaphore() {
-    let semaphore = Arc::new(async_lock::Semaphore::new(4));
-    assert_eq!(most_at_once(&*semaphore), 4);
-    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
-    assert_eq!(semaphore.available_permits(), 4);
-}
-
-#[cfg(feature = "channel")]
-#[test]
-fn channels() {
-    let pool = Arc::new(tollgate::Pool::new([(); 4]));
-    assert_eq!(most_at_once(&*pool), 4);
-    assert_eq!(most_at_once(Arc::clone(&pool)), 4);
-    assert_eq!(pool.idle(), 4);
-    let semaphore = Arc::new(tollgate::ChannelSemaphore::new(4));
-    assert_eq!(most_at_once(&*semaphore), 4);
-    assert_eq!(most_at_once(Arc::clone(&semaphore)), 4);
-    assert_eq!(semaphore.available_permits(), 4);
-}
-
 /// A stream without an end, of futures without a wait.
 #[test]
-fn what_never_ends_and_never_waits_is_told_one_by_one() {
+fn what_never_ends_and_never_waits_is_yielded_one_by_one() {
     let endless = || stream::iter(0..).map(std::future::ready);
     let mut results = Polled::new(endless().buffer_limited(None::<&Semaphore>));
     for item in 0..1000 {
@@ -94,13 +65,13 @@ fn what_never_ends_and_never_waits_is_told_one_by_one() {
     }
 }
 
-/// What never ends does not keep what runs from being told.
+/// What never ends does not keep what runs from being yielded.
 #[test]
 fn an_endless_stream_does_not_starve_what_runs() {
-    let shop = Workshop::default();
+    let jobs = Jobs::default();
     let slots = Semaphore::new(2);
     let futures = stream::iter(0..).map(|item| {
-        let work = shop.work(0);
+        let work = jobs.work(0);
         async move {
             if item == 0 {
                 work.await;
@@ -110,23 +81,23 @@ fn an_endless_stream_does_not_starve_what_runs() {
     });
     let mut results = Polled::new(futures.buffer_limited(&slots));
     assert_eq!(results.next(), Some(Ok(1)));
-    shop.finish(0);
-    let told: Vec<_> = (0..2).map(|_| results.next().unwrap().unwrap()).collect();
-    assert!(told.contains(&0), "{told:?}");
+    jobs.finish(0);
+    let yielded: Vec<_> = (0..2).map(|_| results.next().unwrap().unwrap()).collect();
+    assert!(yielded.contains(&0), "{yielded:?}");
 }
 
 #[test]
 fn parts_of_a_composition_come_back_when_one_refuses() {
-    let (shop, narrow, wide) = (Workshop::default(), Semaphore::new(3), Semaphore::new(2));
-    let futures = shop.source(1..=9).map(|item| shop.work(item));
+    let (jobs, narrow, wide) = (Jobs::default(), Semaphore::new(3), Semaphore::new(2));
+    let futures = jobs.source(1..=9).map(|item| jobs.work(item));
     let mut results = Polled::new(futures.buffer_limited(all((&narrow, &wide))));
     results.assert_pending();
     assert_eq!((narrow.available_permits(), wide.waiting()), (0, 1));
     wide.close();
     results.assert_pending();
     assert_eq!(narrow.available_permits(), 1);
-    shop.finish(1);
-    shop.finish(2);
+    jobs.finish(1);
+    jobs.finish(2);
     assert!(results.next().is_some() && results.next().is_some());
     let error = results.next().unwrap().unwrap_err();
     assert_eq!((error.kind(), error.part()), (ErrorKind::Closed, Some(1)));
@@ -136,42 +107,23 @@ fn parts_of_a_composition_come_back_when_one_refuses() {
 
 #[test]
 fn two_streams_can_share_a_throttle() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let futures = |items| stream::iter(items).map(|item| shop.work(item));
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(2));
+    let futures = |items| stream::iter(items).map(|item| jobs.work(item));
     let mut one = Polled::new(futures(0..5).buffer_limited(&slots));
     let mut other = Polled::new(futures(5..10).buffer_limited(&slots));
     one.assert_pending();
     other.assert_pending();
     assert_eq!(slots.waiting(), 2);
-    shop.finish(0);
+    jobs.finish(0);
     assert_eq!(one.next(), Some(Ok(0)));
-    shop.finish(1);
+    jobs.finish(1);
     assert_eq!(one.next(), Some(Ok(1)));
-    // In turns, as they stand in line.
+    // In turns, as they stand in the queue.
     one.assert_pending();
     assert_eq!(other.wakes(), 1);
     other.assert_pending();
-    let log = shop.log.take();
+    let log = jobs.log.take();
     assert!(log.contains(&"run 2".to_owned()) && log.contains(&"run 5".to_owned()));
     drop((one, other));
     assert_at_rest(&slots, 2);
-}
-
-#[test]
-fn a_thread_can_wait_for_it() {
-    let slots = Semaphore::new(2);
-    let sum = Cell::new(0);
-    let sum_up = |item| {
-        let sum = &sum;
-        async move { sum.set(sum.get() + item) }
-    };
-    stream::iter(1..=10)
-        .for_each_limited(&slots, sum_up)
-        .wait()
-        .unwrap();
-    assert_eq!(sum.get(), 55);
-    slots.close();
-    let refused = stream::iter(1..=10).for_each_limited(&slots, sum_up).wait();
-    assert_eq!(kind(refused), ErrorKind::Closed);
-    assert_eq!(sum.get(), 55);
 }

@@ -7,7 +7,7 @@ use futures::stream::FusedStream;
 use tollgate::stream::Ticks;
 use tollgate::{Charge, Clock, ErrorKind, LeakyBucket, ManualClock, Quota, RateLimiter};
 
-use super::workshop::Polled;
+use super::jobs::Polled;
 use crate::support::{Waiter, kind};
 
 const TICK: Duration = Duration::from_nanos(1);
@@ -50,7 +50,7 @@ fn it_yields_at_the_rate_to_the_tick() {
 }
 
 #[test]
-fn a_burst_is_yielded_at_once_and_what_nobody_waited_for_only_as_that() {
+fn a_burst_is_yielded_at_once_and_missed_ticks_only_as_a_burst() {
     let (clock, limiter) = limiter(Quota::per_second(100).burst(3));
     let mut ticks = Polled::new(limiter.ticks());
     for _ in 0..2 {
@@ -62,21 +62,6 @@ fn a_burst_is_yielded_at_once_and_what_nobody_waited_for_only_as_that() {
         // A long pause of whoever reads.
         clock.advance(ms(5000));
     }
-}
-
-#[test]
-fn it_has_no_place_in_line_but_while_it_waits() {
-    let (clock, limiter) = limiter(Quota::per_second(10));
-    let mut ticks = Polled::new(limiter.ticks());
-    assert_eq!(limiter.waiting(), 0);
-    ticks.next();
-    assert_eq!(limiter.waiting(), 0);
-    ticks.assert_pending();
-    assert_eq!(limiter.waiting(), 1);
-    clock.advance(ms(100));
-    assert_eq!(limiter.waiting(), 0);
-    ticks.next();
-    assert_eq!(limiter.waiting(), 0);
 }
 
 /// Three who always wait for the next, and one who comes in between, go in the order of coming.
@@ -129,7 +114,7 @@ fn closing_ends_it_also_while_it_waits() {
 }
 
 #[test]
-fn a_full_line_ends_it_and_it_says_so() {
+fn a_full_queue_ends_it_and_it_says_so() {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(10))
         .max_waiters(1)
@@ -147,9 +132,17 @@ fn a_full_line_ends_it_and_it_says_so() {
 }
 
 #[test]
-fn dropping_it_leaves_the_line() {
+fn it_is_in_the_queue_while_it_waits_and_dropping_it_leaves() {
     let (clock, limiter) = limiter(Quota::per_second(10));
     let mut ticks = Polled::new(limiter.ticks());
+    ticks.next();
+    assert_eq!(limiter.waiting(), 0);
+    ticks.assert_pending();
+    assert_eq!(limiter.waiting(), 1);
+    clock.advance(ms(100));
+    assert_eq!(limiter.waiting(), 0);
+    // A charge that was yielded can be given back.
+    limiter.refund(ticks.next().unwrap());
     ticks.next();
     ticks.assert_pending();
     let mut other = Waiter::parked(limiter.acquire());
@@ -193,18 +186,7 @@ fn the_wait_for_the_next_can_be_dropped_and_taken_up_again() {
 }
 
 #[test]
-fn a_charge_that_was_yielded_can_be_given_back() {
-    let (clock, limiter) = limiter(Quota::per_second(10));
-    let mut ticks = Polled::new(limiter.ticks());
-    let first = ticks.next().unwrap();
-    ticks.assert_pending();
-    clock.advance(ms(40));
-    limiter.refund(first);
-    assert_eq!(at(ticks.next()), ms(40));
-}
-
-#[test]
-fn a_quota_that_changes_times_it_anew() {
+fn a_quota_that_changes_moves_the_next_tick() {
     let (clock, limiter) = limiter(Quota::per_hour(1));
     let mut ticks = Polled::new(limiter.ticks());
     ticks.next();
@@ -236,6 +218,9 @@ fn a_leaky_bucket_releases_one_after_the_other() {
     assert!(Polled::new(bucket.ticks()).next().is_none());
     bucket.close();
     assert!(ticks.next().is_none());
+    assert!(ticks.stream.is_terminated());
+    let refused = ticks.stream.refused().map(|error| error.kind());
+    assert_eq!(refused, Some(ErrorKind::Closed));
 }
 
 #[test]
@@ -247,22 +232,6 @@ fn it_shows_why_it_has_ended() {
     assert!(ticks.next().is_none());
     let shown = format!("{:?}", ticks.stream);
     assert!(shown.contains("kind: Closed"), "{shown}");
-}
-
-#[test]
-fn ticks_of_a_leaky_bucket_that_closes_end() {
-    let clock = Clock::manual();
-    let bucket = LeakyBucket::new(Quota::per_second(10), 1).clock(&clock);
-    let mut ticks = Polled::new(bucket.ticks());
-    ticks.next();
-    ticks.assert_pending();
-    bucket.close();
-    assert!(ticks.next().is_none());
-    assert!(ticks.stream.is_terminated());
-    assert_eq!(
-        ticks.stream.refused().map(|error| error.kind()),
-        Some(ErrorKind::Closed)
-    );
 }
 
 #[cfg(feature = "tokio")]

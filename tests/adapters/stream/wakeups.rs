@@ -4,106 +4,42 @@
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, stream};
 use tollgate::Semaphore;
 use tollgate::stream::LimitStreamExt;
 
-use super::workshop::{Polled, Workshop, settle};
+use super::jobs::{Jobs, settle};
 use crate::support::{Counter, Waiter};
-
-#[test]
-fn a_stream_that_wakes_late() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let futures = shop.source([]).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
-    results.assert_pending();
-    shop.supply([1]);
-    assert_eq!(results.wakes(), 1);
-    results.assert_pending();
-    let seen = results.wakes();
-    assert_eq!(shop.log.take(), ["take 1", "make 1", "run 1"]);
-    // While one runs, it is still listened to.
-    shop.supply([2]);
-    assert_eq!(results.wakes(), seen + 1);
-    results.assert_pending();
-    assert_eq!(shop.log.take(), ["take 2", "make 2", "run 2"]);
-    shop.finish(1);
-    shop.finish(2);
-    assert!(results.next().is_some() && results.next().is_some());
-    results.assert_pending();
-    let seen = results.wakes();
-    shop.end();
-    assert_eq!(results.wakes(), seen + 1);
-    assert_eq!(results.next(), None);
-}
-
-#[test]
-fn a_throttle_that_wakes_late() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(0));
-    let futures = shop.whole(1..=2).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
-    results.assert_pending();
-    slots.set_permits(1);
-    assert_eq!(results.wakes(), 1);
-    results.assert_pending();
-    let seen = results.wakes();
-    assert_eq!((slots.available_permits(), slots.waiting()), (0, 1));
-    // While one runs, it is still listened to.
-    slots.set_permits(2);
-    assert_eq!(results.wakes(), seen + 1);
-    results.assert_pending();
-    assert_eq!(slots.waiting(), 0);
-    let log = shop.log.take();
-    assert!(log.contains(&"run 1".to_owned()) && log.contains(&"run 2".to_owned()));
-}
-
-#[test]
-fn work_that_wakes_late() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(2));
-    let futures = shop.whole(1..=3).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
-    results.assert_pending();
-    let seen = results.wakes();
-    shop.finish(2);
-    assert_eq!(results.wakes(), seen + 1);
-    assert_eq!(results.next(), Some(Ok(2)));
-    results.assert_pending();
-    let seen = results.wakes();
-    shop.finish(3);
-    assert!(results.wakes() > seen);
-    assert_eq!(results.next(), Some(Ok(3)));
-}
 
 /// What it waits for may happen while it is being polled.
 #[test]
 fn its_own_permit_lets_the_next_one_in() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(1));
-    let each = shop
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
+    let each = jobs
         .whole(1..=3)
-        .for_each_limited(&slots, |item| shop.silent_work(item));
+        .for_each_limited(&slots, |item| jobs.silent_work(item));
     let mut each = Waiter::new(each);
     settle(&mut each);
     for item in 1..3 {
         let seen = each.wakes();
-        shop.finish(item);
+        jobs.finish(item);
         assert!(each.wakes() > seen);
         // The permit comes back, and is granted to the next one, while it is polled.
         settle(&mut each);
         let next = format!("run {}", item + 1);
-        assert!(shop.log.take().contains(&next));
+        assert!(jobs.log.take().contains(&next));
     }
-    shop.finish(3);
+    jobs.finish(3);
     each.granted();
 }
 
 #[test]
 fn a_waker_that_changes_is_the_one_that_is_woken() {
-    let (shop, slots) = (Workshop::default(), Semaphore::new(1));
-    let work_ends = || shop.finish(1);
+    let (jobs, slots) = (Jobs::default(), Semaphore::new(1));
+    let work_ends = || jobs.finish(1);
     let throttle_lets_in = || slots.set_permits(2);
-    let stream_has_more = || shop.supply([3]);
-    let futures = shop.source(1..=2).map(|item| shop.work(item));
-    let mut results = Polled::new(futures.buffer_limited(&slots));
+    let stream_has_more = || jobs.supply([3]);
+    let mut results = jobs.limited(jobs.source(1..=2), &slots);
     for happens in [&throttle_lets_in as &dyn Fn(), &stream_has_more, &work_ends] {
         let old = Arc::new(Counter::default());
         let waker = Waker::from(Arc::clone(&old));

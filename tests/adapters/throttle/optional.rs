@@ -1,11 +1,11 @@
-//! `Option`: `None` lets everybody in.
+//! `Option`: `None` lets everybody in. What is `Some` is a subject of `contracts/conformance/`.
 
 use std::sync::Arc;
 
 use tollgate::{ErrorKind, Semaphore, Throttle, TryThrottle, all};
 
 use crate::support::scripted::{Log, Script, Scripted};
-use crate::support::{Waiter, assert_at_rest, kind};
+use crate::support::{Waiter, assert_at_rest};
 
 #[test]
 fn none_lets_everybody_in_at_once() {
@@ -17,31 +17,12 @@ fn none_lets_everybody_in_at_once() {
         assert!(nothing.try_enter().unwrap().is_none());
     }
     nothing.rollback(None);
+    let zero = std::time::Duration::ZERO;
+    assert!(nothing.enter().timeout(zero).wait().unwrap().is_none());
 }
 
 #[test]
-fn some_is_the_throttle_itself() {
-    let semaphore = Semaphore::new(1);
-    let throttle = Some(&semaphore);
-    let permit = throttle.try_enter().unwrap();
-    assert_eq!(permit.as_ref().unwrap().count(), 1);
-    assert_eq!(kind(throttle.try_enter()), ErrorKind::NoPermits);
-    let mut waiter = Waiter::parked(throttle.enter());
-    let gives_up = Waiter::parked(throttle.enter());
-    assert_eq!(semaphore.waiting(), 2);
-    drop(gives_up);
-    drop(permit);
-    assert_eq!(waiter.wakes(), 1);
-    let permit = waiter.granted();
-    let mut waiter = Waiter::parked(throttle.enter());
-    semaphore.close();
-    assert_eq!(waiter.refused(), ErrorKind::Closed);
-    throttle.rollback(permit);
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
-fn undo_reaches_the_throttle_with_its_permit() {
+fn rollback_reaches_the_throttle_with_its_permit() {
     let log = Log::default();
     let throttle = Some(log.part("a"));
     let permits = [throttle.try_enter().unwrap(), throttle.try_enter().unwrap()];
@@ -102,41 +83,4 @@ fn options_nest_and_can_be_waited_for() {
     assert_eq!(permit.as_ref().unwrap().as_ref().unwrap().name(), "a0");
     throttle.rollback(permit);
     assert_eq!(log.take(), ["enter a", "in a0", "undo a0"]);
-}
-
-#[test]
-fn its_waits_can_be_ended_and_block_threads() {
-    let semaphore = Semaphore::new(1);
-    for throttle in [Some(&semaphore), None] {
-        assert_eq!(
-            throttle.enter().wait().unwrap().is_some(),
-            throttle.is_some()
-        );
-    }
-    let _held = semaphore.try_acquire().unwrap();
-    let zero = std::time::Duration::ZERO;
-    let refused = Some(&semaphore).enter().timeout(zero).wait();
-    assert_eq!(kind(refused), ErrorKind::TimedOut);
-    assert!(
-        None::<&Semaphore>
-            .enter()
-            .timeout(zero)
-            .wait()
-            .unwrap()
-            .is_none()
-    );
-    assert_eq!(semaphore.waiting(), 0);
-}
-
-#[cfg(feature = "tokio")]
-#[test]
-fn its_waits_can_be_cancelled() {
-    let semaphore = Semaphore::new(0);
-    let token = tokio_util::sync::CancellationToken::new();
-    let mut waiter = Waiter::parked(Some(&semaphore).enter().cancel_on(&token));
-    token.cancel();
-    assert_eq!(waiter.refused(), ErrorKind::Cancelled);
-    let already = None::<&Semaphore>.enter().cancel_on(&token);
-    assert_eq!(Waiter::new(already).refused(), ErrorKind::Cancelled);
-    assert_at_rest(&semaphore, 0);
 }

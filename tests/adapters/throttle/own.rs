@@ -1,57 +1,13 @@
 //! A throttle of one's own, and code that does not know which one it has.
 
-use std::future::{Future, Ready, ready};
+use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting, all};
+use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, all};
 
+use crate::budget::{Budget, Charged};
 use crate::support::{Waiter, assert_at_rest, kind};
-
-/// Lets in so many and nobody else, for good.
-#[derive(Clone)]
-struct Tickets(Arc<AtomicUsize>);
-
-/// The number of a ticket.
-#[derive(Debug, PartialEq)]
-struct Ticket(usize);
-
-impl Tickets {
-    fn new(tickets: usize) -> Self {
-        Self(Arc::new(AtomicUsize::new(tickets)))
-    }
-
-    fn left(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-impl Throttle for Tickets {
-    type Permit = Ticket;
-    type Enter = Ready<Result<Ticket, AcquireError>>;
-
-    fn enter(&self) -> Waiting<Self::Enter> {
-        Waiting::new(ready(self.try_enter()))
-    }
-
-    fn rollback(&self, _: Ticket) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl TryThrottle for Tickets {
-    fn try_enter(&self) -> Result<Ticket, AcquireError> {
-        let taken = self
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-                left.checked_sub(1)
-            });
-        taken
-            .map(Ticket)
-            .map_err(|_| AcquireError::limited(Duration::from_secs(1)))
-    }
-}
 
 /// Does its job when it is let in.
 async fn throttled<T: Throttle, R>(
@@ -77,7 +33,7 @@ fn capacity<T: TryThrottle>(throttle: &T, at_most: usize) -> usize {
 #[test]
 fn generic_code_runs_with_all_of_them() {
     let semaphore = Arc::new(Semaphore::new(1));
-    let tickets = Tickets::new(100);
+    let budget = Budget::new(100);
     macro_rules! check {
         ($throttle:expr) => {
             assert_eq!(Waiter::new(throttled(&$throttle, async { 7 })).granted(), 7);
@@ -89,45 +45,43 @@ fn generic_code_runs_with_all_of_them() {
     check!(Arc::clone(&semaphore).cost_owned(1));
     check!(Some(&*semaphore));
     check!(None::<&Semaphore>);
-    check!(all((&*semaphore, tickets.clone())));
+    check!(all((&*semaphore, budget.clone())));
     check!(Arc::clone(&semaphore).boxed());
-    check!(tickets.clone());
-    check!(tickets.clone().boxed());
-    assert_eq!(tickets.left(), 97);
+    check!(budget.clone());
+    check!(budget.clone().boxed());
+    assert_eq!(budget.left(), 97);
     assert_at_rest(&semaphore, 1);
 }
 
 #[test]
-fn undo_is_what_makes_the_difference() {
+fn rollback_gives_back_what_a_drop_does_not() {
     let semaphore = Semaphore::new(3);
-    let tickets = Tickets::new(5);
+    let budget = Budget::new(5);
     for _ in 0..2 {
         assert_eq!(capacity(&&semaphore, 10), 3);
-        assert_eq!(capacity(&tickets, 10), 5);
-        assert_eq!(capacity(&all((&semaphore, tickets.clone())), 10), 3);
-        assert_eq!(capacity(&all((tickets.clone(), tickets.clone())), 10), 2);
-        assert_eq!(capacity(&Some(tickets.clone()), 10), 5);
-        assert_eq!(capacity(&None::<Tickets>, 10), 10);
+        assert_eq!(capacity(&budget, 10), 5);
+        assert_eq!(capacity(&all((&semaphore, budget.clone())), 10), 3);
+        assert_eq!(capacity(&all((budget.clone(), budget.clone())), 10), 2);
+        assert_eq!(capacity(&Some(budget.clone()), 10), 5);
+        assert_eq!(capacity(&None::<Budget>, 10), 10);
     }
-    assert_eq!(tickets.left(), 5);
+    assert_eq!(budget.left(), 5);
     assert_at_rest(&semaphore, 3);
 }
 
 #[test]
 fn its_error_comes_out_as_it_is_but_for_the_part() {
-    let (semaphore, tickets) = (Semaphore::new(1), Tickets::new(0));
-    let own = tickets.try_enter().unwrap_err();
+    let (semaphore, budget) = (Semaphore::new(1), Budget::new(0));
+    let own = budget.try_enter().unwrap_err();
     assert_eq!((own.kind(), own.part()), (ErrorKind::RateLimited, None));
-    let refused = all((&semaphore, tickets.clone()))
-        .try_acquire()
-        .unwrap_err();
+    let refused = all((&semaphore, budget.clone())).try_acquire().unwrap_err();
     assert_eq!(
         (refused.kind(), refused.part()),
         (ErrorKind::RateLimited, Some(1))
     );
     assert_eq!(refused.retry_after(), Some(Duration::from_secs(1)));
     assert_eq!(
-        kind(tickets.boxed().acquire().wait()),
+        kind(budget.boxed().acquire().wait()),
         ErrorKind::RateLimited
     );
     assert_at_rest(&semaphore, 1);
@@ -142,7 +96,7 @@ fn a_deadline_can_be_added_in_generic_code() {
     let semaphore = Semaphore::new(1);
     let _held = semaphore.try_acquire().unwrap();
     assert_eq!(kind(soon(&&semaphore)), ErrorKind::TimedOut);
-    assert_eq!(soon(&Tickets::new(1)).unwrap(), Ticket(1));
+    assert_eq!(soon(&Budget::new(1)).unwrap(), Charged(1));
 }
 
 #[cfg(feature = "tokio")]
@@ -161,13 +115,13 @@ async fn a_task_can_wait_for_any_of_them() {
         })
     }
     let semaphore = Arc::new(Semaphore::new(1));
-    let tickets = Tickets::new(1);
+    let budget = Budget::new(1);
     spawned(Arc::clone(&semaphore)).await.unwrap().unwrap();
-    spawned(all((Arc::clone(&semaphore), tickets.clone())))
+    spawned(all((Arc::clone(&semaphore), budget.clone())))
         .await
         .unwrap()
         .unwrap();
-    let refused = spawned(Some(tickets).boxed()).await.unwrap();
+    let refused = spawned(Some(budget).boxed()).await.unwrap();
     assert_eq!(kind(refused), ErrorKind::RateLimited);
     assert_at_rest(&semaphore, 1);
 }

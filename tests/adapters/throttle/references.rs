@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use tollgate::{ErrorKind, Semaphore, Throttle, TryThrottle, all};
+use tollgate::{Semaphore, TryThrottle, all};
 
-use crate::support::scripted::{Log, Script};
+use crate::support::scripted::Log;
 use crate::support::{Waiter, assert_at_rest};
 
 /// Enters by trying and by waiting, and undoes and drops what it got.
@@ -52,22 +52,4 @@ fn a_shared_semaphore_can_be_lent() {
     go_through(Arc::new(Some(&semaphore)));
     assert_eq!(Arc::strong_count(&semaphore), 1);
     assert_at_rest(&semaphore, 4);
-}
-
-#[test]
-fn undo_is_that_of_the_throttle_in_a_composition_too() {
-    let log = Log::default();
-    let (first, second) = (log.part("a"), log.part("b"));
-    second.now(Script::Refuse(ErrorKind::Closed));
-    let both = all((&first, &second));
-    assert!(both.try_enter().is_err());
-    assert_eq!(
-        log.take(),
-        ["try a", "in a0", "try b", "refuse b", "undo a0"]
-    );
-    assert_eq!(Waiter::new(both.enter()).refused(), ErrorKind::Closed);
-    assert_eq!(
-        log.take(),
-        ["enter a", "in a1", "enter b", "refuse b", "undo a1"]
-    );
 }

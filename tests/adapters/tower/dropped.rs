@@ -3,42 +3,37 @@
 
 use tollgate::Semaphore;
 use tollgate::tower::ThrottleLayer;
-use tower::{Layer, Service};
+use tower::Layer;
 
-use super::desk::{Desk, Page};
-use super::office::{Office, Reader, text};
+use super::service::{ManualService, Page};
+use super::setup::{Reader, Setup, call, text};
+use crate::support::assert_at_rest;
 use crate::support::scripted::{Lingers, Log, Script};
-use crate::support::{Waiter, assert_at_rest};
 
 #[test]
-fn in_line_it_leaves_the_line() {
-    let mut office = Office::new();
-    office.throttle.now(Script::Wait);
-    let request = office.called("a");
-    office.log.take();
+fn while_it_waits_it_leaves_the_queue() {
+    let mut setup = Setup::new();
+    setup.throttle.now(Script::Wait);
+    let request = setup.called("a");
+    setup.log.take();
     drop(request);
-    assert_eq!(office.log.take(), ["leave t"]);
+    assert_eq!(setup.log.take(), ["leave t"]);
 }
 
 #[test]
 fn while_it_is_answered_the_work_is_dropped_before_the_permit() {
-    let mut office = Office::new();
-    let request = office.called("a");
-    assert_eq!(office.log.take(), ["enter t", "in t0", "call a"]);
+    let mut setup = Setup::new();
+    let request = setup.called("a");
+    assert_eq!(setup.log.take(), ["enter t", "in t0", "call a"]);
     drop(request);
-    assert_eq!(office.log.take(), ["drop work a", "drop t0"]);
+    assert_eq!(setup.log.take(), ["drop work a", "drop t0"]);
 }
 
 #[test]
 fn the_wait_is_dropped_as_soon_as_it_is_over() {
     let log = Log::default();
-    let desk = Desk::new(&log);
-    let call = |throttle| {
-        let mut service = ThrottleLayer::new(throttle).layer(desk.clone());
-        let ready = std::future::poll_fn(|context| service.poll_ready(context));
-        Waiter::new(ready).output().unwrap();
-        Waiter::new(service.call("a"))
-    };
+    let inner = ManualService::new(&log);
+    let call = |throttle| call(&mut ThrottleLayer::new(throttle).layer(inner.clone()), "a");
     let mut admitted = call(Lingers::admits(&log));
     assert!(admitted.is_pending());
     assert_eq!(log.take(), ["over", "call a"]);
@@ -50,62 +45,62 @@ fn the_wait_is_dropped_as_soon_as_it_is_over() {
 
 #[test]
 fn when_it_was_answered_the_permit_is_in_the_answer() {
-    let mut office = Office::new();
-    let mut request = office.called("a");
-    office.desk.send([Page::Text("1")]);
+    let mut setup = Setup::new();
+    let mut request = setup.called("a");
+    setup.inner.send([Page::Text("1")]);
     let answer = request.output();
     // Though the future is still there.
     let log = ["enter t", "in t0", "call a", "drop work a"];
-    assert_eq!(office.log.take(), log);
+    assert_eq!(setup.log.take(), log);
     drop(request);
-    assert!(office.log.take().is_empty());
+    assert!(setup.log.take().is_empty());
     drop(answer);
-    assert_eq!(office.log.take(), ["drop body", "drop t0"]);
+    assert_eq!(setup.log.take(), ["drop body", "drop t0"]);
 }
 
 #[test]
 fn an_error_of_the_service_goes_through_and_gives_the_permit_back() {
-    let mut office = Office::new();
-    let mut request = office.called("a");
-    office.log.take();
-    office.desk.answer(Err("no answer"));
+    let mut setup = Setup::new();
+    let mut request = setup.called("a");
+    setup.log.take();
+    setup.inner.answer(Err("no answer"));
     assert_eq!(request.output().err(), Some("no answer"));
     // Though the future is still there.
-    assert_eq!(office.log.take(), ["drop work a", "drop t0"]);
+    assert_eq!(setup.log.take(), ["drop work a", "drop t0"]);
 }
 
 #[test]
-fn whoever_is_next_moves_up() {
+fn each_end_of_a_request_admits_the_next() {
     let slots = Semaphore::new(1);
-    let mut office = Office::behind(&slots);
-    let first = office.called("a");
-    let second = office.called("b");
-    let mut third = office.called("c");
-    let fourth = office.called("d");
-    let mut fifth = office.called("e");
+    let mut setup = Setup::behind(&slots);
+    let first = setup.called("a");
+    let second = setup.called("b");
+    let mut third = setup.called("c");
+    let fourth = setup.called("d");
+    let mut fifth = setup.called("e");
     assert_eq!(
-        (office.log.take(), slots.waiting()),
+        (setup.log.take(), slots.waiting()),
         (vec!["call a".into()], 4)
     );
-    // Out of the line.
+    // Out of the queue.
     drop(second);
     assert_eq!(third.wakes(), 0);
     // While it is answered.
     drop(first);
     assert_eq!(third.wakes(), 1);
     assert!(third.is_pending());
-    assert_eq!(office.log.take(), ["drop work a", "call c"]);
+    assert_eq!(setup.log.take(), ["drop work a", "call c"]);
     // Let in, and dropped before it noticed.
-    office
-        .desk
+    setup
+        .inner
         .answer(Err("nobody reads it: the request is gone"));
-    office.desk.answer(Err("no answer"));
+    setup.inner.answer(Err("no answer"));
     assert!(third.output().is_err());
     assert_eq!(fourth.wakes(), 1);
     drop(fourth);
     assert_eq!(fifth.wakes(), 1);
     assert!(fifth.is_pending());
-    office.desk.send([Page::Text("1"), Page::Text("2")]);
+    setup.inner.send([Page::Text("1"), Page::Text("2")]);
     let answer = fifth.output().unwrap();
     drop(fifth);
     assert_eq!(slots.available_permits(), 0);
@@ -126,8 +121,8 @@ fn the_waker_that_came_last_is_woken() {
     use crate::support::Counter;
 
     let slots = Semaphore::new(0);
-    let mut office = Office::behind(&slots);
-    let mut request = office.called("a");
+    let mut setup = Setup::behind(&slots);
+    let mut request = setup.called("a");
     let last = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&last));
     assert!(request.poll_with(&waker).is_pending());

@@ -1,5 +1,5 @@
 //! The scenario of a leaky bucket as middleware, over sockets: twenty clients for twenty seconds, of a
-//! clock that the test moves. It does so when every request was answered or is in line, so nothing
+//! clock that the test moves. It does so when every request was answered or is in the queue, so nothing
 //! depends on how fast the machine is.
 
 use std::sync::{Arc, Mutex};
@@ -36,11 +36,11 @@ fn send(sent: &mut Sent, mut client: Client) {
     });
 }
 
-/// Lets everybody ask until nobody is left who is neither refused nor in line: who was released asks
+/// Lets everybody ask until nobody is left who is neither refused nor in the queue: who was released asks
 /// again at once. Returns those who were refused.
 async fn until_at_rest(sent: &mut Sent, bucket: &LeakyBucket) -> Vec<Client> {
     let mut refused = Vec::new();
-    // Nobody is in line whose request was not sent, so if they are as many, they are the same.
+    // Nobody is in the queue whose request was not sent, so if they are as many, they are the same.
     while sent.len() != bucket.waiting() {
         let Some(answered) = sent.try_join_next() else {
             yield_now().await;
@@ -85,7 +85,7 @@ async fn twenty_clients_on_sockets_are_let_in_one_a_second() {
     }
     for _ in 0..STEPS {
         let refused = until_at_rest(&mut sent, &bucket).await;
-        // The line is full all the time, so whoever is not in it was refused.
+        // The queue is full all the time, so whoever is not in it was refused.
         assert_eq!((sent.len(), refused.len()), (CAPACITY, CLIENTS - CAPACITY));
         clock.advance(STEP);
         for client in refused {
@@ -104,7 +104,7 @@ async fn twenty_clients_on_sockets_are_let_in_one_a_second() {
     let expected: Vec<_> = (0..=20).map(|second| second * 1_000_000_000).collect();
     assert_eq!(seconds, expected);
 
-    // Those in line go away.
+    // Those in the queue go away.
     sent.shutdown().await;
     until(|| bucket.waiting() == 0).await;
     server.stop().await;

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use tollgate::Semaphore;
 use tollgate::tower::ThrottleLayer;
 
-use super::desk::Page;
-use super::office::{Office, Read};
+use super::service::Page;
+use super::setup::{Read, Setup};
 use crate::support::assert_at_rest;
 use crate::support::scripted::Script;
 
@@ -19,61 +19,61 @@ fn panics<R>(run: impl FnOnce() -> R) {
 
 #[test]
 fn a_service_that_panics_when_it_is_called_gives_the_permit_back_at_once() {
-    let mut office = Office::new();
-    let mut request = office.request("panic in call");
+    let mut setup = Setup::new();
+    let mut request = setup.request("panic in call");
     panics(|| request.poll());
     let log = ["enter t", "in t0", "call panic in call", "drop t0"];
-    assert_eq!(office.log.take(), log);
+    assert_eq!(setup.log.take(), log);
     drop(request);
-    assert!(office.log.take().is_empty());
+    assert!(setup.log.take().is_empty());
 }
 
 /// As a task does, which is dropped by the executor.
 #[test]
 fn work_that_panics_gives_the_permit_back_when_it_is_dropped() {
     let slots = Semaphore::new(1);
-    let mut office = Office::behind(&slots);
-    let mut request = office.request("panic in work");
+    let mut setup = Setup::behind(&slots);
+    let mut request = setup.request("panic in work");
     let mut next = {
         panics(|| request.poll());
-        office.called("b")
+        setup.called("b")
     };
     drop(request);
     assert_eq!(next.wakes(), 1);
     assert!(next.is_pending());
-    office
-        .desk
+    setup
+        .inner
         .answer(Err("nobody reads it: the request is gone"));
-    office.desk.send([]);
+    setup.inner.send([]);
     drop(next.output());
     assert_at_rest(&slots, 1);
 }
 
 #[test]
 fn a_body_that_panics_gives_the_permit_back_when_it_is_dropped() {
-    let mut office = Office::new();
-    let pages = office.desk.pages([Page::Panics]);
-    let mut body = office.body(pages);
+    let mut setup = Setup::new();
+    let pages = setup.inner.pages([Page::Panics]);
+    let mut body = setup.body(pages);
     panics(move || body.read());
-    assert_eq!(office.log.take(), ["drop body", "drop t0"]);
+    assert_eq!(setup.log.take(), ["drop body", "drop t0"]);
 }
 
 #[test]
 fn a_throttle_that_panics_takes_nothing_along() {
-    let mut office = Office::new();
-    office.throttle.now(Script::PanicWhenAsked);
-    panics(|| office.request("a"));
-    office.throttle.now(Script::PanicWhenPolled);
-    let mut request = office.request("b");
+    let mut setup = Setup::new();
+    setup.throttle.now(Script::PanicWhenAsked);
+    panics(|| setup.request("a"));
+    setup.throttle.now(Script::PanicWhenPolled);
+    let mut request = setup.request("b");
     panics(|| request.poll());
     drop(request);
-    assert_eq!(office.log.take(), ["enter t", "enter t", "leave t"]);
+    assert_eq!(setup.log.take(), ["enter t", "enter t", "leave t"]);
     // The service goes on.
-    office.throttle.now(Script::Admit);
-    let mut pages = office.body(office.desk.pages([]));
+    setup.throttle.now(Script::Admit);
+    let mut pages = setup.body(setup.inner.pages([]));
     assert_eq!(pages.read(), Read::End);
 
-    let mut refusing = Office::with(ThrottleLayer::refusing);
+    let mut refusing = Setup::with(ThrottleLayer::refusing);
     refusing.throttle.now(Script::PanicWhenAsked);
     let mut request = refusing.request("c");
     panics(|| request.poll());
@@ -83,11 +83,11 @@ fn a_throttle_that_panics_takes_nothing_along() {
 #[test]
 fn one_that_is_over_is_not_polled_again() {
     for answer in [Script::Admit, Script::Refuse(tollgate::ErrorKind::Closed)] {
-        let mut office = Office::new();
-        office.throttle.now(answer);
-        let mut request = office.request("a");
+        let mut setup = Setup::new();
+        setup.throttle.now(answer);
+        let mut request = setup.request("a");
         if request.is_pending() {
-            office.desk.send([]);
+            setup.inner.send([]);
             drop(request.output());
         }
         panics(|| request.poll());

@@ -1,5 +1,5 @@
-//! In paused time: the scenario of a leaky bucket as middleware, without a connection and over
-//! connections in memory. Every time is exact.
+//! In paused time: the scenario of a leaky bucket as middleware, without a connection. Every time is
+//! exact. Over sockets it is in `loopback.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::routing::get;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
 use tollgate::tower::ThrottleLayer;
 use tollgate::{AcquireError, Clock, LeakyBucket, MissedTickBehavior, Quota, Semaphore, Throttle};
 use tower::ServiceExt;
 
-use super::crowd::{Received, crowd, crowd_over};
-use super::peers::{self, Server};
+use super::peers;
 use crate::support::assert_at_rest;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,9 +40,31 @@ where
     Router::new().route("/", get(async || "done")).layer(layer)
 }
 
-/// One at once, ten in line, each a second after the one before; everything else is refused.
+/// An answer that a client has got: when, counted from the beginning, and what.
+type Received = (Duration, StatusCode);
+
+/// So many clients send request after request for so long: each a pause after it has got its last
+/// answer, the last ones just before the time is over. The answers are in the order in which they came.
+async fn crowd(app: &Router, clients: usize, lasting: Duration, pause: Duration) -> Vec<Received> {
+    let begun = Instant::now();
+    let client = |app: Router| async move {
+        let mut received = Vec::new();
+        while begun.elapsed() < lasting {
+            let answer = app.clone().oneshot(peers::get()).await.unwrap();
+            received.push((begun.elapsed(), answer.status()));
+            sleep(pause).await;
+        }
+        received
+    };
+    let all: JoinSet<_> = (0..clients).map(|_| client(app.clone())).collect();
+    let mut received = all.join_all().await.concat();
+    received.sort_by_key(|(at, _)| *at);
+    received
+}
+
+/// One at once, ten in the queue, each a second after the one before; everything else is refused.
 #[track_caller]
-fn assert_drips(received: &[Received]) {
+fn assert_one_a_second(received: &[Received]) {
     let released: Vec<_> = received
         .iter()
         .filter(|(_, status)| status.is_success())
@@ -49,7 +72,7 @@ fn assert_drips(received: &[Received]) {
         .collect();
     let refused = received.iter().filter(|(_, status)| *status == 429).count();
     assert_eq!(released.len() + refused, received.len());
-    // The line is full all the time, and the last who wait are let in after the clients have stopped.
+    // The queue is full all the time, and the last who wait are let in after the clients have stopped.
     let seconds: Vec<_> = (0..).map(|n| n * SECOND).take(released.len()).collect();
     assert_eq!(released, seconds);
     let in_time = released.iter().filter(|at| **at <= LASTING).count();
@@ -62,19 +85,12 @@ fn assert_drips(received: &[Received]) {
 #[tokio::test(start_paused = true)]
 async fn twenty_clients_are_let_in_one_a_second() {
     let app = app(ThrottleLayer::new(bucket(CAPACITY)));
-    assert_drips(&crowd(&app, CLIENTS, LASTING, PAUSE).await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn twenty_connections_are_let_in_one_a_second() {
-    let server = Server::in_memory(app(ThrottleLayer::new(bucket(CAPACITY))));
-    assert_drips(&crowd_over(&server, CLIENTS, LASTING, PAUSE).await);
-    server.stop().await;
+    assert_one_a_second(&crowd(&app, CLIENTS, LASTING, PAUSE).await);
 }
 
 /// Each of these is refused when less than a second is left.
 #[tokio::test(start_paused = true)]
-async fn who_comes_back_after_what_it_was_told_is_let_in() {
+async fn a_client_that_comes_back_after_retry_after_is_admitted() {
     let no_line = app(ThrottleLayer::new(bucket(0)));
     let at_once = app(ThrottleLayer::refusing(bucket(CAPACITY)));
     let impatient = app(ThrottleLayer::new(bucket(CAPACITY)).timeout(SECOND / 100));
@@ -94,7 +110,7 @@ async fn who_comes_back_after_what_it_was_told_is_let_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_waited_too_long_is_refused_and_leaves_the_line() {
+async fn one_that_waited_too_long_is_refused_and_leaves_the_queue() {
     let slots = Arc::new(Semaphore::new(1));
     let app = app(ThrottleLayer::new(Arc::clone(&slots)).timeout(2 * SECOND));
     let permit = slots.acquire().await.unwrap();

@@ -9,32 +9,32 @@ use tollgate::Semaphore;
 use tollgate::tower::ThrottleLayer;
 use tower::{Layer, Service};
 
-use super::desk::{Desk, Pages};
-use super::office::Office;
+use super::service::{ManualService, Pages};
+use super::setup::Setup;
 use crate::support::scripted::{Log, Script};
 use crate::support::{Waiter, assert_at_rest};
 
 /// As issue 454 of tower: there, one that is ready keeps the slot from all others, for as long as it
 /// is not called.
 #[test]
-fn one_that_is_ready_and_never_called_strands_nobody() {
+fn one_that_is_ready_and_never_called_holds_no_permit() {
     let slots = Arc::new(Semaphore::new(1));
-    let desk = Desk::new(&Log::default());
+    let inner = ManualService::new(&Log::default());
     let layer = ThrottleLayer::new(Arc::clone(&slots));
-    let mut idle: Vec<_> = (0..3).map(|_| layer.layer(desk.clone())).collect();
+    let mut idle: Vec<_> = (0..3).map(|_| layer.layer(inner.clone())).collect();
     for service in &mut idle {
         let ready = Waiter::new(poll_fn(|context| service.poll_ready(context))).output();
         assert_eq!(ready, Ok(()));
     }
     assert_at_rest(&slots, 1);
 
-    let mut busy = layer.layer(desk.clone());
+    let mut busy = layer.layer(inner.clone());
     for _ in 0..3 {
         let ready = Waiter::new(poll_fn(|context| busy.poll_ready(context))).output();
         assert_eq!(ready, Ok(()));
         let mut request = Waiter::parked(busy.call("a"));
         assert_eq!((slots.available_permits(), slots.waiting()), (0, 0));
-        desk.send([]);
+        inner.send([]);
         drop(request.output());
         assert_at_rest(&slots, 1);
     }
@@ -43,37 +43,37 @@ fn one_that_is_ready_and_never_called_strands_nobody() {
 #[test]
 fn a_future_that_was_never_polled_has_asked_nobody_in() {
     let slots = Semaphore::new(1);
-    let mut office = Office::behind(&slots);
-    let unpolled = office.request("a");
+    let mut setup = Setup::behind(&slots);
+    let unpolled = setup.request("a");
     assert_at_rest(&slots, 1);
-    let mut other = office.called("b");
-    assert_eq!(office.log.take(), ["call b"]);
-    office.desk.send([]);
+    let mut other = setup.called("b");
+    assert_eq!(setup.log.take(), ["call b"]);
+    setup.inner.send([]);
     drop((other.output(), unpolled));
     assert_at_rest(&slots, 1);
 
     // One that refuses at once is asked when it is polled as well.
-    let mut office = Office::with(ThrottleLayer::refusing);
-    let mut request = office.request("a");
-    assert!(office.log.take().is_empty());
+    let mut setup = Setup::with(ThrottleLayer::refusing);
+    let mut request = setup.request("a");
+    assert!(setup.log.take().is_empty());
     assert!(request.is_pending());
-    assert_eq!(office.log.take(), ["try t", "in t0", "call a"]);
+    assert_eq!(setup.log.take(), ["try t", "in t0", "call a"]);
 }
 
-/// The desk asserts that it is: its clones are not.
+/// The service asserts that it was made ready; its clones were not.
 #[test]
 fn the_one_that_was_made_ready_is_called_however_long_it_waits() {
-    let mut office = Office::new();
-    office.throttle.now(Script::Wait);
-    let mut requests = ["a", "b", "c"].map(|name| office.called(name));
-    assert_eq!(office.log.take(), ["enter t"; 3]);
-    office.throttle.now(Script::Admit);
+    let mut setup = Setup::new();
+    setup.throttle.now(Script::Wait);
+    let mut requests = ["a", "b", "c"].map(|name| setup.called(name));
+    assert_eq!(setup.log.take(), ["enter t"; 3]);
+    setup.throttle.now(Script::Admit);
     for request in &mut requests {
         assert_eq!(request.wakes(), 1);
         assert!(request.is_pending());
     }
     let log = ["in t0", "call a", "in t1", "call b", "in t2", "call c"];
-    assert_eq!(office.log.take(), log);
+    assert_eq!(setup.log.take(), log);
 }
 
 /// A service that is not ready, and then failed.

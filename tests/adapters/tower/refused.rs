@@ -8,33 +8,28 @@ use axum::http::header::RETRY_AFTER;
 use hyper::body::Body;
 use tollgate::tower::ThrottleLayer;
 use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, TryThrottle, Waiting};
-use tower::{Layer, Service};
+use tower::Layer;
 
-use super::desk::Desk;
-use super::office::{Office, Read, Reader};
+use super::service::ManualService;
+use super::setup::{Read, Reader, Setup, call};
+use crate::support::assert_at_rest;
 use crate::support::scripted::{Log, Script};
-use crate::support::{Waiter, assert_at_rest};
 
 /// As issue 793 of tower: there, whoever finds no slot has to wait.
 #[test]
 fn it_can_refuse_and_not_wait() {
     let slots = Semaphore::new(1);
-    let desk = Desk::new(&Log::default());
-    let mut service = ThrottleLayer::refusing(&slots).layer(desk.clone());
-    let mut call = |request| {
-        let ready = std::future::poll_fn(|context| service.poll_ready(context));
-        Waiter::new(ready).output().unwrap();
-        Waiter::new(service.call(request))
-    };
-    let mut first = call("a");
+    let inner = ManualService::new(&Log::default());
+    let mut service = ThrottleLayer::refusing(&slots).layer(inner.clone());
+    let mut first = call(&mut service, "a");
     assert!(first.is_pending());
-    let refused = call("b").output().unwrap();
+    let refused = call(&mut service, "b").output().unwrap();
     assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(slots.waiting(), 0);
     // The refusal holds nothing, and neither does the first once it was read.
-    desk.send([]);
+    inner.send([]);
     drop(first.output());
-    assert!(call("c").is_pending());
+    assert!(call(&mut service, "c").is_pending());
     drop((first, refused));
     assert_at_rest(&slots, 1);
 }
@@ -58,20 +53,15 @@ impl TryThrottle for Refuses {
     }
 }
 
-/// The status and `Retry-After` of what a layer answers, which is checked to be a refusal.
+/// The status and `Retry-After` of what a layer answers, which is checked to be a refusal for this
+/// reason, of which layers further out know.
 #[track_caller]
-fn refusal<T: Throttle>(layer: ThrottleLayer<T>) -> (u16, Option<String>) {
+fn refusal<T: Throttle>(layer: ThrottleLayer<T>, error: &AcquireError) -> (u16, Option<String>) {
     let log = Log::default();
-    let answer = Waiter::new({
-        let mut service = layer.layer(Desk::new(&log));
-        let ready = std::future::poll_fn(|context| service.poll_ready(context));
-        Waiter::new(ready).output().unwrap();
-        service.call("a")
-    })
-    .output()
-    .unwrap();
+    let mut service = layer.layer(ManualService::new(&log));
+    let answer = call(&mut service, "a").output().unwrap();
     assert!(log.take().is_empty(), "the service was called");
-    assert!(answer.extensions().get::<AcquireError>().is_some());
+    assert_eq!(answer.extensions().get(), Some(error));
     let after = answer.headers().get(RETRY_AFTER);
     let after = after.map(|value| value.to_str().unwrap().to_owned());
     assert_eq!(answer.headers().len(), usize::from(after.is_some()));
@@ -91,10 +81,10 @@ fn refusals(error: &AcquireError) -> [(u16, Option<String>); 4] {
     let at_once = ThrottleLayer::refusing(throttle);
     let teapot = StatusCode::IM_A_TEAPOT;
     [
-        refusal(wait.clone()),
-        refusal(at_once.clone()),
-        refusal(wait.status(teapot)),
-        refusal(at_once.status(teapot)),
+        refusal(wait.clone(), error),
+        refusal(at_once.clone(), error),
+        refusal(wait.status(teapot), error),
+        refusal(at_once.status(teapot), error),
     ]
 }
 
@@ -143,76 +133,39 @@ fn it_says_when_to_try_again_if_it_knows() {
 }
 
 #[test]
-fn it_tells_why_to_layers_further_out() {
-    let error = AcquireError::limited(Duration::from_millis(20));
-    let log = Log::default();
-    let mut service = ThrottleLayer::new(Refuses(error.clone())).layer(Desk::new(&log));
-    let answer = Waiter::new(service.call("a")).output().unwrap();
-    assert_eq!(answer.extensions().get(), Some(&error));
-}
-
-#[test]
-fn the_wait_is_over_and_the_work_gone_when_it_is_told() {
-    let mut office = Office::new();
-    office.throttle.now(Script::Wait);
-    let mut request = office.called("a");
-    office.throttle.now(Script::Refuse(ErrorKind::Closed));
+fn the_wait_is_over_and_the_work_gone_when_it_is_refused() {
+    let mut setup = Setup::new();
+    setup.throttle.now(Script::Wait);
+    let mut request = setup.called("a");
+    setup.throttle.now(Script::Refuse(ErrorKind::Closed));
     assert_eq!(request.wakes(), 1);
     let answer = request.output().unwrap();
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(office.log.take(), ["enter t", "refuse t"]);
-}
-
-#[test]
-fn a_line_that_is_full_refuses_who_comes_then() {
-    let slots = Semaphore::new(1).max_waiters(2);
-    let mut office = Office::behind(&slots);
-    let inside = ["a", "b", "c"].map(|name| office.called(name));
-    let answer = office.request("d").output().unwrap();
-    assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
-    let error = answer.extensions().get::<AcquireError>().unwrap();
-    assert_eq!(error.kind(), ErrorKind::QueueFull);
-    drop(inside);
-    assert_at_rest(&slots, 1);
-}
-
-#[test]
-fn a_throttle_that_is_closed_refuses_who_waits() {
-    let slots = Semaphore::new(1);
-    let mut office = Office::behind(&slots);
-    let mut first = office.called("a");
-    let mut second = office.called("b");
-    slots.close();
-    assert_eq!(second.wakes(), 1);
-    assert_eq!(second.output().unwrap().status(), 503);
-    // Who is inside is answered.
-    office.desk.send([]);
-    assert_eq!(first.output().unwrap().status(), 200);
-    assert_at_rest(&slots, 1);
+    assert_eq!(setup.log.take(), ["enter t", "refuse t"]);
 }
 
 /// A refusal is no matter of the timeout.
 #[test]
 fn one_that_refuses_at_once_does_so_with_a_timeout_as_well() {
-    let mut office = Office::with(|throttle| {
+    let mut setup = Setup::with(|throttle| {
         ThrottleLayer::refusing(throttle).timeout(Duration::from_secs(3600))
     });
-    office.throttle.now(Script::Wait);
-    let answer = office.request("a").output().unwrap();
+    setup.throttle.now(Script::Wait);
+    let answer = setup.request("a").output().unwrap();
     let error = answer.extensions().get::<AcquireError>().unwrap();
     assert_eq!(error.kind(), ErrorKind::NoPermits);
-    assert_eq!(office.log.take(), ["try t", "refuse t"]);
+    assert_eq!(setup.log.take(), ["try t", "refuse t"]);
 }
 
 #[test]
-fn a_timeout_of_zero_lets_in_who_need_not_wait() {
-    let mut office = Office::with(|throttle| ThrottleLayer::new(throttle).timeout(Duration::ZERO));
-    let inside = office.called("a");
-    office.throttle.now(Script::Wait);
-    let answer = office.request("b").output().unwrap();
+fn a_timeout_of_zero_admits_requests_that_need_not_wait() {
+    let mut setup = Setup::with(|throttle| ThrottleLayer::new(throttle).timeout(Duration::ZERO));
+    let inside = setup.called("a");
+    setup.throttle.now(Script::Wait);
+    let answer = setup.request("b").output().unwrap();
     let error = answer.extensions().get::<AcquireError>().unwrap();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     let log = ["enter t", "in t0", "call a", "enter t", "leave t"];
-    assert_eq!(office.log.take(), log);
+    assert_eq!(setup.log.take(), log);
     drop(inside);
 }

@@ -12,8 +12,8 @@ use tollgate::{
 };
 use tower::{Layer, ServiceExt};
 
-use super::desk::Desk;
 use super::peers;
+use super::service::ManualService;
 use crate::support::assert_at_rest;
 
 /// A router that asks the throttle, as axum wants it.
@@ -44,6 +44,15 @@ async fn what_owns_its_throttle_can_be_served() {
     assert_eq!(status(app(both.boxed())).await, 200);
     assert_eq!(status(app(None::<Arc<Semaphore>>)).await, 200);
     assert_eq!(status(app(Some(Arc::clone(&slots)))).await, 200);
+    assert_eq!(
+        status(app(Arc::new(tollgate::Pool::new([(); 2])))).await,
+        200
+    );
+    #[cfg(feature = "tokio")]
+    assert_eq!(
+        status(app(Arc::new(tokio::sync::Semaphore::new(2)))).await,
+        200
+    );
     slots.close();
     assert_eq!(
         status(app(all((Arc::clone(&memory), Arc::clone(&slots))))).await,
@@ -78,22 +87,6 @@ async fn rate_limiters() {
     assert_eq!(status(app()).await, 429);
 }
 
-#[cfg(feature = "channel")]
-#[tokio::test]
-async fn channels() {
-    let pool = Arc::new(tollgate::Pool::new([(); 2]));
-    assert_eq!(status(app(Arc::clone(&pool))).await, 200);
-    assert_eq!(pool.idle(), 2);
-}
-
-#[cfg(feature = "tokio")]
-#[tokio::test]
-async fn tokios_semaphore() {
-    let slots = Arc::new(tokio::sync::Semaphore::new(2));
-    assert_eq!(status(app(Arc::clone(&slots))).await, 200);
-    assert_eq!(slots.available_permits(), 2);
-}
-
 fn assert_cloned_and_shared<T: Clone + Send + Sync + 'static>() {}
 fn assert_sent<T: Send + 'static>() {}
 fn assert_body<B>()
@@ -108,10 +101,10 @@ fn the_types_are_what_servers_ask_for() {
     type Shared = Arc<Semaphore>;
     assert_cloned_and_shared::<ThrottleLayer<Shared>>();
     assert_cloned_and_shared::<ThrottleLayer<BoxThrottle>>();
-    assert_cloned_and_shared::<ThrottleService<Desk, Shared>>();
-    assert_cloned_and_shared::<ThrottleService<Desk, BoxThrottle>>();
-    assert_sent::<ResponseFuture<Desk, Shared, &'static str>>();
-    assert_sent::<ResponseFuture<Desk, BoxThrottle, &'static str>>();
+    assert_cloned_and_shared::<ThrottleService<ManualService, Shared>>();
+    assert_cloned_and_shared::<ThrottleService<ManualService, BoxThrottle>>();
+    assert_sent::<ResponseFuture<ManualService, Shared, &'static str>>();
+    assert_sent::<ResponseFuture<ManualService, BoxThrottle, &'static str>>();
     assert_body::<ThrottledBody<axum::body::Body, OwnedPermit>>();
     assert_body::<ThrottledBody<axum::body::Body, tollgate::BoxPermit>>();
 }
@@ -125,8 +118,8 @@ fn all_can_be_printed() {
     let printed = [format!("{layer:?}"), format!("{service:?}")];
     assert!(printed[0].starts_with("ThrottleLayer { throttle: Semaphore"));
     assert!(printed[1].starts_with("ThrottleService { inner: (), layer: ThrottleLayer"));
-    let mut office = super::office::Office::behind(&slots);
-    let request = office.called("a");
+    let mut setup = super::setup::Setup::behind(&slots);
+    let request = setup.called("a");
     let printed = format!("{:?}", request.into_future());
     assert_eq!(printed, "ResponseFuture { stage: \"is answered\", .. }");
 }

@@ -3,18 +3,20 @@
 //! Random steps are done to both, and after each one everything that can be seen is compared: who
 //! was let in or refused and with what, who was woken and how often, what is free, who waits.
 
-pub(crate) mod naive;
-pub(crate) mod world;
+mod naive;
+mod scenarios;
+mod world;
 
-use crate::support::cases::cases;
 use proptest::prelude::*;
 use proptest::sample::Index;
-
-use self::world::{Step, World};
+use proptest::test_runner::TestCaseError;
 use tollgate::Semaphore;
 
-fn index() -> impl Strategy<Value = Index> {
-    any::<Index>()
+use self::world::{Names, Step, World};
+use crate::support::cases::cases;
+
+fn index() -> impl Strategy<Value = usize> {
+    0..1000_usize
 }
 
 /// Small numbers, so that steps run into each other.
@@ -22,14 +24,14 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..5_u32).prop_map(Step::Try),
         8 => (0..5_u32).prop_map(Step::Acquire),
-        1 => (1..40_usize, 1..3_u32).prop_map(|(count, cost)| Step::Crowd { count, cost }),
+        1 => (1..40_usize, 1..3_u32).prop_map(|(count, cost)| Step::Crowd(count, cost)),
         6 => index().prop_map(Step::Poll),
         5 => index().prop_map(Step::Drop),
         1 => Just(Step::DropHalf),
         6 => index().prop_map(Step::Release),
         1 => Just(Step::ReleaseAll),
-        2 => (index(), 0..4_usize).prop_map(|(which, count)| Step::Split { which, count }),
-        2 => (index(), index()).prop_map(|(into, from)| Step::Merge { into, from }),
+        2 => (index(), 0..4_usize).prop_map(|(which, count)| Step::Split(which, count)),
+        2 => (index(), index()).prop_map(|(into, from)| Step::Merge(into, from)),
         1 => index().prop_map(Step::Forget),
         2 => (0..6_usize).prop_map(Step::SetPermits),
         1 => (0..3_usize).prop_map(Step::AddPermits),
@@ -44,7 +46,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Mostly unbounded, and mostly open to the end.
 fn steps() -> impl Strategy<Value = (usize, Option<usize>, Vec<Step>)> {
     let bound = prop_oneof![3 => Just(None), 1 => (0..4_usize).prop_map(Some)];
-    let close = prop_oneof![2 => Just(None), 1 => index().prop_map(Some)];
+    let close = prop_oneof![2 => Just(None), 1 => any::<Index>().prop_map(Some)];
     let steps = prop::collection::vec(step(), 1..80);
     (0..5_usize, bound, steps, close).prop_map(|(limit, bound, mut steps, close)| {
         if let Some(when) = close {
@@ -54,20 +56,29 @@ fn steps() -> impl Strategy<Value = (usize, Option<usize>, Vec<Step>)> {
     })
 }
 
+/// Does the steps to both, compares after each, and has everybody leave in the end.
+fn run(
+    (limit, bound): (usize, Option<usize>),
+    names: Names,
+    steps: impl IntoIterator<Item = Step>,
+) -> Result<(), TestCaseError> {
+    let semaphore = match bound {
+        None => Semaphore::new(limit),
+        Some(bound) => Semaphore::new(limit).max_waiters(bound),
+    };
+    let mut world = World::new(&semaphore, bound, names);
+    for step in steps {
+        world.step(step)?;
+        world.compare()?;
+    }
+    world.leave()
+}
+
 proptest! {
     #![proptest_config(cases(300))]
 
     #[test]
     fn agrees_with_a_vector_of_waiters((limit, bound, steps) in steps()) {
-        let semaphore = match bound {
-            None => Semaphore::new(limit),
-            Some(bound) => Semaphore::new(limit).max_waiters(bound),
-        };
-        let mut world = World::new(&semaphore, limit, bound);
-        for step in steps {
-            world.step(step)?;
-            world.compare()?;
-        }
-        world.leave()?;
+        run((limit, bound), Names::AtRandom, steps)?;
     }
 }

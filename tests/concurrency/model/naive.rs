@@ -2,7 +2,7 @@
 
 use tollgate::{AcquireError, ErrorKind};
 
-/// What a caller is told in the end.
+/// What a caller is answered in the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Granted,
@@ -38,14 +38,14 @@ pub(crate) struct Caller {
     impossible: bool,
 }
 
-/// What somebody who waits for idleness has been told.
+/// Whether somebody who waits for idleness has been woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idle {
     Nothing,
     /// For a moment nothing was held: when those before were refused and the next one was not
     /// admitted yet. Whether the semaphore looks up in that moment is its own affair.
     Perhaps,
-    Told,
+    Woken,
 }
 
 /// A semaphore for whoever reads it.
@@ -58,7 +58,7 @@ pub(crate) struct Model {
     bound: usize,
     pub(crate) callers: Vec<Caller>,
     /// The names of those who wait, the first one first.
-    pub(crate) line: Vec<usize>,
+    pub(crate) queue: Vec<usize>,
     /// Those who wait until nothing is held.
     pub(crate) idlers: Vec<Idle>,
 }
@@ -71,7 +71,7 @@ impl Model {
             closed: false,
             bound: bound.unwrap_or(usize::MAX),
             callers: Vec::new(),
-            line: Vec::new(),
+            queue: Vec::new(),
             idlers: Vec::new(),
         }
     }
@@ -95,7 +95,7 @@ impl Model {
         if let Some(refusal) = self.hopeless(cost) {
             return refusal;
         }
-        let fits = self.line.is_empty() && self.held + cost <= self.limit;
+        let fits = self.queue.is_empty() && self.held + cost <= self.limit;
         if cost == 0 || fits {
             self.held += cost;
             return Answer::Granted;
@@ -107,8 +107,8 @@ impl Model {
     pub(crate) fn acquire(&mut self, cost: usize) -> usize {
         let name = self.callers.len();
         let answer = match self.try_acquire(cost) {
-            Answer::NoPermits if self.line.len() < self.bound => {
-                self.line.push(name);
+            Answer::NoPermits if self.queue.len() < self.bound => {
+                self.queue.push(name);
                 None
             }
             Answer::NoPermits => Some(Answer::QueueFull),
@@ -124,7 +124,7 @@ impl Model {
 
     /// A caller goes away with its answer uncollected, or without any.
     pub(crate) fn drop_caller(&mut self, name: usize) {
-        self.line.retain(|other| *other != name);
+        self.queue.retain(|other| *other != name);
         if self.callers[name].answer == Some(Answer::Granted) {
             self.held -= self.callers[name].cost;
         }
@@ -151,7 +151,7 @@ impl Model {
     pub(crate) fn set_permits(&mut self, limit: usize) {
         let lowered = limit < self.limit;
         self.limit = limit;
-        for name in &self.line {
+        for name in &self.queue {
             let caller = &mut self.callers[*name];
             if caller.cost <= limit {
                 caller.impossible = false;
@@ -169,15 +169,15 @@ impl Model {
 
     pub(crate) fn wait_idle(&mut self) {
         self.idlers.push(match self.held {
-            0 => Idle::Told,
+            0 => Idle::Woken,
             _ => Idle::Nothing,
         });
     }
 
-    /// Answers the first one in line for as long as there is an answer. Who waits for idleness
+    /// Answers the first one in the queue for as long as there is an answer. Who waits for idleness
     /// comes after those who wait for permits.
     fn serve(&mut self) {
-        while let Some(&name) = self.line.first() {
+        while let Some(&name) = self.queue.first() {
             let cost = self.callers[name].cost;
             let impossible = self.callers[name].impossible && self.limit > 0;
             let answer = match self.hopeless(cost) {
@@ -189,19 +189,19 @@ impl Model {
             if answer == Answer::Granted {
                 self.held += cost;
             } else if self.held == 0 {
-                self.tell_idlers(Idle::Perhaps);
+                self.wake_idlers(Idle::Perhaps);
             }
             self.callers[name].answer = Some(answer);
-            self.line.remove(0);
+            self.queue.remove(0);
         }
         if self.held == 0 {
-            self.tell_idlers(Idle::Told);
+            self.wake_idlers(Idle::Woken);
         }
     }
 
-    fn tell_idlers(&mut self, what: Idle) {
+    fn wake_idlers(&mut self, what: Idle) {
         for idler in &mut self.idlers {
-            if *idler != Idle::Told {
+            if *idler != Idle::Woken {
                 *idler = what;
             }
         }

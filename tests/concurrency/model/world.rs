@@ -1,76 +1,96 @@
 //! The semaphore and its model, side by side.
 
+use std::mem;
 use std::task::{Poll, Waker};
-use tollgate::Waiting;
 
 use proptest::prelude::*;
-use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
-use tollgate::{Acquire, Permit, Semaphore, WaitIdle};
+use tollgate::{Acquire, Permit, Semaphore, WaitIdle, Waiting};
 
 use super::naive::{Answer, Idle, Model};
 use crate::support::{Waiter, assert_at_rest};
 
-/// What happens. An index chooses among those that there are at that moment.
-#[derive(Clone, Debug)]
+/// What happens. An index chooses among those that there are at that moment, in the order in which
+/// they came.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Try(u32),
     /// Makes a future and polls it once.
     Acquire(u32),
     /// Many at once, so that they are served in more than one portion.
-    Crowd {
-        count: usize,
-        cost: u32,
-    },
+    Crowd(usize, u32),
     /// Polls one that waits, with a new waker and then with its own again.
-    Poll(Index),
+    Poll(usize),
     /// Drops one that waits, or that was answered and has not looked yet.
-    Drop(Index),
+    Drop(usize),
     DropHalf,
-    Release(Index),
+    /// The same as a drop, but its destructor never runs.
+    Leak(usize),
+    Release(usize),
     ReleaseAll,
-    Split {
-        which: Index,
-        count: usize,
-    },
-    Merge {
-        into: Index,
-        from: Index,
-    },
-    Forget(Index),
+    LeakPermit(usize),
+    /// Which one, and how many permits are taken out of it.
+    Split(usize, usize),
+    /// Into which one, and which of the others.
+    Merge(usize, usize),
+    Forget(usize),
     SetPermits(usize),
     AddPermits(usize),
     ForgetPermits(usize),
     Close,
     WaitIdle,
-    PollIdle(Index),
-    DropIdle(Index),
+    PollIdle(usize),
+    DropIdle(usize),
+    LeakIdle(usize),
+    /// As many are free, which the model says as well.
+    Free(usize),
+    /// As many wait, which the model says as well.
+    Waiting(usize),
 }
 
 type Tested = Result<(), TestCaseError>;
 
 pub(crate) struct World<'a> {
     semaphore: &'a Semaphore,
+    names: Names,
     model: Model,
     /// Names in the model, and futures that have not been collected.
     waiters: Vec<(usize, Waiter<Waiting<Acquire<&'a Semaphore>>>)>,
     permits: Vec<Permit<&'a Semaphore>>,
     idlers: Vec<Waiter<Waiting<WaitIdle<&'a Semaphore>>>>,
+    /// Something was leaked, so not everything comes back.
+    leaked: bool,
 }
 
-/// One of those that there are, if there is any.
-fn choose<T>(which: Index, among: &[T]) -> Option<usize> {
-    (!among.is_empty()).then(|| which.index(among.len()))
+/// How a step names one of those that there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// By its place, at which there must be one.
+    Exactly,
+    /// By any number; without anybody to be named nothing happens.
+    AtRandom,
+}
+
+impl Names {
+    fn choose<T>(self, which: usize, among: &[T]) -> Option<usize> {
+        assert!(
+            self == Self::AtRandom || which < among.len(),
+            "nobody at {which}"
+        );
+        which.checked_rem(among.len())
+    }
 }
 
 impl<'a> World<'a> {
-    pub(crate) fn new(semaphore: &'a Semaphore, limit: usize, bound: Option<usize>) -> Self {
+    pub(crate) fn new(semaphore: &'a Semaphore, bound: Option<usize>, names: Names) -> Self {
         Self {
             semaphore,
-            model: Model::new(limit, bound),
+            names,
+            model: Model::new(semaphore.permits(), bound),
             waiters: Vec::new(),
             permits: Vec::new(),
             idlers: Vec::new(),
+            leaked: false,
         }
     }
 
@@ -83,18 +103,18 @@ impl<'a> World<'a> {
                 self.permits.extend(tried);
             }
             Step::Acquire(cost) => self.acquire(cost)?,
-            Step::Crowd { count, cost } => {
+            Step::Crowd(count, cost) => {
                 for _ in 0..count {
                     self.acquire(cost)?;
                 }
             }
             Step::Poll(which) => {
-                if let Some(at) = choose(which, &self.waiters) {
+                if let Some(at) = self.names.choose(which, &self.waiters) {
                     self.poll(at)?;
                 }
             }
             Step::Drop(which) => {
-                if let Some(at) = choose(which, &self.waiters) {
+                if let Some(at) = self.names.choose(which, &self.waiters) {
                     self.drop_waiter(at);
                 }
             }
@@ -103,8 +123,14 @@ impl<'a> World<'a> {
                     self.drop_waiter(at);
                 }
             }
+            Step::Leak(which) => {
+                if let Some(at) = self.names.choose(which, &self.waiters) {
+                    mem::forget(self.waiters.remove(at).1.into_future());
+                    self.leaked = true;
+                }
+            }
             Step::Release(which) => {
-                if let Some(at) = choose(which, &self.permits) {
+                if let Some(at) = self.names.choose(which, &self.permits) {
                     self.release(at);
                 }
             }
@@ -113,11 +139,17 @@ impl<'a> World<'a> {
                     self.release(0);
                 }
             }
-            Step::Split { which, count } => self.split(which, count)?,
-            Step::Merge { into, from } => self.merge(into, from)?,
+            Step::LeakPermit(which) => {
+                if let Some(at) = self.names.choose(which, &self.permits) {
+                    mem::forget(self.permits.remove(at));
+                    self.leaked = true;
+                }
+            }
+            Step::Split(which, count) => self.split(which, count)?,
+            Step::Merge(into, from) => self.merge(into, from)?,
             Step::Forget(which) => {
-                if let Some(at) = choose(which, &self.permits) {
-                    let permit = self.permits.swap_remove(at);
+                if let Some(at) = self.names.choose(which, &self.permits) {
+                    let permit = self.permits.remove(at);
                     self.model.forget(permit.count());
                     permit.forget();
                 }
@@ -144,16 +176,24 @@ impl<'a> World<'a> {
                 self.poll_idler(self.idlers.len() - 1)?;
             }
             Step::PollIdle(which) => {
-                if let Some(at) = choose(which, &self.idlers) {
+                if let Some(at) = self.names.choose(which, &self.idlers) {
                     self.poll_idler(at)?;
                 }
             }
             Step::DropIdle(which) => {
-                if let Some(at) = choose(which, &self.idlers) {
-                    drop(self.idlers.swap_remove(at));
-                    self.model.idlers.swap_remove(at);
+                if let Some(at) = self.names.choose(which, &self.idlers) {
+                    drop(self.idlers.remove(at));
+                    self.model.idlers.remove(at);
                 }
             }
+            Step::LeakIdle(which) => {
+                if let Some(at) = self.names.choose(which, &self.idlers) {
+                    mem::forget(self.idlers.remove(at).into_future());
+                    self.model.idlers.remove(at);
+                }
+            }
+            Step::Free(free) => prop_assert_eq!(self.semaphore.available_permits(), free),
+            Step::Waiting(waiting) => prop_assert_eq!(self.semaphore.waiting(), waiting),
         }
         Ok(())
     }
@@ -165,7 +205,7 @@ impl<'a> World<'a> {
         let at = self.waiters.len() - 1;
         // Whoever is answered at the first poll is never woken.
         if let Some(answer) = self.model.callers[name].answer {
-            let (_, mut waiter) = self.waiters.swap_remove(at);
+            let (_, mut waiter) = self.waiters.remove(at);
             let Poll::Ready(result) = waiter.poll() else {
                 return Err(TestCaseError::fail("it waits"));
             };
@@ -185,7 +225,7 @@ impl<'a> World<'a> {
             prop_assert!(waiter.is_pending());
             return Ok(());
         };
-        let (_, mut waiter) = self.waiters.swap_remove(at);
+        let (_, mut waiter) = self.waiters.remove(at);
         let Poll::Ready(result) = waiter.poll() else {
             return Err(TestCaseError::fail("not ready, although it was answered"));
         };
@@ -198,20 +238,20 @@ impl<'a> World<'a> {
     }
 
     fn drop_waiter(&mut self, at: usize) {
-        let (name, waiter) = self.waiters.swap_remove(at);
+        let (name, waiter) = self.waiters.remove(at);
         drop(waiter);
         self.model.drop_caller(name);
     }
 
     fn release(&mut self, at: usize) {
-        let permit = self.permits.swap_remove(at);
+        let permit = self.permits.remove(at);
         let count = permit.count();
         drop(permit);
         self.model.release(count);
     }
 
-    fn split(&mut self, which: Index, count: usize) -> Tested {
-        let Some(at) = choose(which, &self.permits) else {
+    fn split(&mut self, which: usize, count: usize) -> Tested {
+        let Some(at) = self.names.choose(which, &self.permits) else {
             return Ok(());
         };
         let before = self.permits[at].count();
@@ -223,12 +263,12 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn merge(&mut self, into: Index, from: Index) -> Tested {
+    fn merge(&mut self, into: usize, from: usize) -> Tested {
         if self.permits.len() < 2 {
             return Ok(());
         }
-        let from = self.permits.swap_remove(from.index(self.permits.len()));
-        let into = into.index(self.permits.len());
+        let from = self.permits.remove(from % self.permits.len());
+        let into = into % self.permits.len();
         let sum = self.permits[into].count() + from.count();
         self.permits[into].merge(from);
         prop_assert_eq!(self.permits[into].count(), sum);
@@ -236,12 +276,12 @@ impl<'a> World<'a> {
     }
 
     fn poll_idler(&mut self, at: usize) -> Tested {
-        let told = self.idlers[at].poll().is_ready();
-        prop_assert_eq!(told, self.model.idlers[at] == Idle::Told);
-        if told {
+        let woken = self.idlers[at].poll().is_ready();
+        prop_assert_eq!(woken, self.model.idlers[at] == Idle::Woken);
+        if woken {
             // Polled again it would wait again.
-            self.idlers.swap_remove(at);
-            self.model.idlers.swap_remove(at);
+            self.idlers.remove(at);
+            self.model.idlers.remove(at);
         }
         Ok(())
     }
@@ -251,20 +291,20 @@ impl<'a> World<'a> {
         let (semaphore, model) = (self.semaphore, &mut self.model);
         prop_assert_eq!(semaphore.permits(), model.limit);
         prop_assert_eq!(semaphore.available_permits(), model.available());
-        prop_assert_eq!(semaphore.waiting(), model.line.len());
+        prop_assert_eq!(semaphore.waiting(), model.queue.len());
         prop_assert_eq!(semaphore.is_closed(), model.closed);
         for (name, waiter) in &self.waiters {
             let answered = model.callers[*name].answer.is_some();
             prop_assert_eq!(waiter.wakes(), usize::from(answered), "caller {}", name);
         }
-        for (idler, told) in self.idlers.iter().zip(&mut model.idlers) {
-            if *told == Idle::Perhaps {
-                *told = match idler.wakes() {
+        for (idler, woken) in self.idlers.iter().zip(&mut model.idlers) {
+            if *woken == Idle::Perhaps {
+                *woken = match idler.wakes() {
                     0 => Idle::Nothing,
-                    _ => Idle::Told,
+                    _ => Idle::Woken,
                 };
             }
-            prop_assert_eq!(idler.wakes(), usize::from(*told == Idle::Told));
+            prop_assert_eq!(idler.wakes(), usize::from(*woken == Idle::Woken));
         }
         let held: usize = self.permits.iter().map(Permit::count).sum();
         prop_assert!(held <= model.held);
@@ -283,8 +323,11 @@ impl<'a> World<'a> {
                 self.compare()?;
             }
         }
+        if self.leaked {
+            return Ok(());
+        }
         prop_assert_eq!(self.model.held, 0);
-        prop_assert!(self.model.idlers.iter().all(|told| *told == Idle::Told));
+        prop_assert!(self.model.idlers.iter().all(|woken| *woken == Idle::Woken));
         assert_at_rest(self.semaphore, self.model.limit);
         Ok(())
     }

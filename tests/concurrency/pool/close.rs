@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, Weak};
 use tollgate::{ErrorKind, Pool};
 
 use super::tracked::{made_to_order, ready_made};
-use crate::support::{Waiter, kind};
+use crate::support::Waiter;
 
 #[test]
-fn idle_items_are_dropped_at_once_and_held_ones_with_their_permits() {
+fn close_drops_idle_items_at_once_and_held_ones_with_their_permits() {
     let (pool, tally) = ready_made(4);
     let borrowed = pool.try_acquire().unwrap();
     let owned = Arc::clone(&pool).try_acquire_owned().unwrap();
@@ -19,85 +19,33 @@ fn idle_items_are_dropped_at_once_and_held_ones_with_their_permits() {
     assert_eq!((borrowed.number, owned.number), (0, 1));
     drop(borrowed);
     assert_eq!((pool.idle(), tally.dropped()), (0, 3));
+    pool.close();
     drop(owned);
     assert_eq!((pool.idle(), tally.dropped()), (0, 4));
     drop(pool);
     assert_eq!(tally.dropped(), 4);
 }
 
+/// Nobody is let in after the close, not even a waiter that had been woken for an item before.
 #[test]
-fn closing_again_does_nothing() {
-    let (pool, tally) = ready_made(2);
-    let held = pool.try_acquire().unwrap();
-    pool.close();
-    pool.close();
-    assert_eq!((held.number, tally.dropped()), (0, 1));
-    drop(held);
-    pool.close();
-    assert_eq!((pool.idle(), tally.dropped()), (0, 2));
-}
-
-#[test]
-fn every_verb_is_refused_although_items_were_idle() {
-    let (pool, tally) = made_to_order(8);
-    let early = (pool.acquire(), Arc::clone(&pool).acquire_owned());
-    pool.close();
-    let shared = || Arc::clone(&pool);
-    let refusals = [
-        kind(pool.try_acquire()),
-        kind(shared().try_acquire_owned()),
-        Waiter::new(pool.acquire()).refused(),
-        Waiter::new(shared().acquire_owned()).refused(),
-        Waiter::new(early.0).refused(),
-        Waiter::new(early.1).refused(),
-        kind(pool.acquire().wait()),
-        kind(shared().acquire_owned().wait()),
-    ];
-    assert_eq!(refusals, [ErrorKind::Closed; 8]);
-    assert_eq!(tally.made(), 0);
-}
-
-#[test]
-fn everyone_who_waits_is_told() {
-    let (pool, tally) = ready_made(1);
-    let held = pool.try_acquire().unwrap();
-    let mut borrowed: Vec<_> = (0..20).map(|_| Waiter::parked(pool.acquire())).collect();
-    let mut owned: Vec<_> = (0..20)
-        .map(|_| Waiter::parked(Arc::clone(&pool).acquire_owned()))
-        .collect();
-    pool.close();
-    for waiter in &mut borrowed {
-        assert!(waiter.wakes() > 0);
-        assert_eq!(waiter.refused(), ErrorKind::Closed);
+fn close_refuses_a_waiter_that_was_woken_and_has_not_run() {
+    for (pool, tally) in [ready_made(2), made_to_order(2)] {
+        let held = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
+        let mut borrowed = Waiter::parked(pool.acquire());
+        let mut owned = Waiter::parked(Arc::clone(&pool).acquire_owned());
+        drop(held);
+        assert!(borrowed.wakes() > 0 && owned.wakes() > 0);
+        pool.close();
+        assert_eq!(tally.dropped(), 2);
+        assert_eq!(borrowed.refused(), ErrorKind::Closed);
+        assert_eq!(owned.refused(), ErrorKind::Closed);
+        assert_eq!(tally.made(), 2);
     }
-    for waiter in &mut owned {
-        assert!(waiter.wakes() > 0);
-        assert_eq!(waiter.refused(), ErrorKind::Closed);
-    }
-    // Those futures are still there, and do not keep the pool.
-    assert_eq!(Arc::strong_count(&pool), 1);
-    drop(held);
-    assert_eq!(tally.dropped(), 1);
-}
-
-/// Nobody is let in after the close, not even who had been woken for an item before.
-#[test]
-fn who_was_woken_and_has_not_run_is_refused() {
-    let (pool, tally) = ready_made(2);
-    let held = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
-    let mut borrowed = Waiter::parked(pool.acquire());
-    let mut owned = Waiter::parked(Arc::clone(&pool).acquire_owned());
-    drop(held);
-    assert!(borrowed.wakes() > 0 && owned.wakes() > 0);
-    pool.close();
-    assert_eq!(tally.dropped(), 2);
-    assert_eq!(borrowed.refused(), ErrorKind::Closed);
-    assert_eq!(owned.refused(), ErrorKind::Closed);
 }
 
 /// An item may do anything when it is dropped: no lock is held.
 #[test]
-fn an_item_that_is_dropped_by_the_close_may_use_the_pool() {
+fn an_item_that_is_dropped_by_close_may_use_the_pool() {
     struct Caller {
         pool: Arc<Mutex<Weak<Pool<Self>>>>,
         seen: Arc<Mutex<Vec<ErrorKind>>>,
@@ -145,7 +93,7 @@ impl Drop for Calls {
 /// Between the close and the drop of the last idle item somebody who had been woken for it can find
 /// it, and is not let in.
 #[test]
-fn who_runs_in_the_midst_of_the_close_is_refused() {
+fn a_waiter_that_runs_in_the_midst_of_close_is_refused() {
     for owned in [false, true] {
         let once = Once::default();
         let pool = Arc::new(Pool::new([(); 2].map(|()| Calls(Arc::clone(&once)))));

@@ -12,7 +12,7 @@ use crate::support::foreign::panic_message;
 use crate::support::{Waiter, kind};
 
 #[test]
-fn nothing_is_made_before_it_is_needed() {
+fn items_are_made_when_they_are_needed_and_then_go_round() {
     let (pool, tally) = made_to_order(3);
     assert_eq!((pool.size(), pool.idle(), tally.made()), (3, 3, 0));
     let not_polled = pool.acquire();
@@ -27,7 +27,6 @@ fn nothing_is_made_before_it_is_needed() {
     let mut waiter = Waiter::parked(pool.acquire());
     drop((one, two, three));
     drop(waiter.granted());
-    // There are as many as it is large, and they go round.
     for _ in 0..10 {
         drop(pool.try_acquire().unwrap());
     }
@@ -35,18 +34,18 @@ fn nothing_is_made_before_it_is_needed() {
 }
 
 #[test]
-fn what_was_never_needed_is_never_made() {
+fn what_is_not_needed_before_close_is_never_made() {
     let (pool, tally) = made_to_order(3);
     drop(pool.try_acquire().unwrap());
     pool.close();
-    assert_eq!((tally.made(), tally.dropped()), (1, 1));
-    let (pool, tally) = made_to_order(3);
+    assert_eq!(kind(pool.try_acquire()), ErrorKind::Closed);
+    assert_eq!(Waiter::new(pool.acquire()).refused(), ErrorKind::Closed);
     drop(pool);
-    assert_eq!(tally.made(), 0);
+    assert_eq!((tally.made(), tally.dropped()), (1, 1));
 }
 
 #[test]
-fn an_item_is_made_by_who_needs_it() {
+fn an_item_is_made_by_the_thread_that_needs_it() {
     let makers = Arc::new(Mutex::new(Vec::new()));
     let pool = Pool::with_factory(2, {
         let makers = Arc::clone(&makers);
@@ -64,15 +63,15 @@ fn an_item_is_made_by_who_needs_it() {
     assert_eq!(*makers.lock().unwrap(), [thread::current().id(), there]);
 }
 
-/// A pool whose factory panics as long as it is told to.
-struct Moody {
+/// A pool whose factory panics as long as the flag says so.
+struct Panicking {
     pool: Arc<Pool<Item>>,
     tally: Arc<Tally>,
     panics: Arc<AtomicBool>,
     calls: Arc<AtomicUsize>,
 }
 
-impl Moody {
+impl Panicking {
     fn new(size: usize) -> Self {
         let tally = Arc::<Tally>::default();
         let panics = Arc::new(AtomicBool::new(true));
@@ -106,79 +105,58 @@ fn out_of_items<R>(run: impl FnOnce() -> R) {
 
 #[test]
 fn a_factory_that_panics_leaves_the_vacancy_to_the_next() {
-    let moody = Moody::new(1);
-    let mut waiter = Waiter::new(moody.pool.acquire());
-    let mut owned_waiter = Waiter::new(moody.shared().acquire_owned());
-    out_of_items(|| moody.pool.try_acquire());
-    assert_eq!(moody.pool.idle(), 1);
-    out_of_items(|| moody.shared().try_acquire_owned());
-    assert_eq!(moody.pool.idle(), 1);
-    out_of_items(|| waiter.poll());
-    assert_eq!(moody.pool.idle(), 1);
-    out_of_items(|| owned_waiter.poll());
-    assert_eq!(moody.pool.idle(), 1);
-    assert_eq!(moody.calls.load(Ordering::SeqCst), 4);
-    // Those two waits are over.
+    let panicking = Panicking::new(1);
+    let mut waiter = Waiter::new(panicking.pool.acquire());
+    let mut owned_waiter = Waiter::new(panicking.shared().acquire_owned());
+    let calls: [&mut dyn FnMut(); 4] = [
+        &mut || drop(panicking.pool.try_acquire()),
+        &mut || drop(panicking.shared().try_acquire_owned()),
+        &mut || drop(waiter.poll()),
+        &mut || drop(owned_waiter.poll()),
+    ];
+    for call in calls {
+        out_of_items(call);
+        assert_eq!(panicking.pool.idle(), 1);
+    }
+    assert_eq!(panicking.calls.load(Ordering::SeqCst), 4);
+    // Those two waits are over, and do not keep the pool.
     for message in [
         panic_message(|| waiter.poll().is_ready()),
         panic_message(|| owned_waiter.poll().is_ready()),
     ] {
         assert_eq!(message.as_deref(), Some("polled again after it was ready"));
     }
-    // Nobody holds on to the pool.
-    assert_eq!(Arc::strong_count(&moody.pool), 1);
-    moody.panics.store(false, Ordering::SeqCst);
-    assert_eq!(moody.pool.try_acquire().unwrap().number, 0);
-    assert_eq!((moody.tally.made(), moody.tally.dropped()), (1, 0));
+    assert_eq!(Arc::strong_count(&panicking.pool), 1);
+    panicking.panics.store(false, Ordering::SeqCst);
+    assert_eq!(panicking.pool.try_acquire().unwrap().number, 0);
+    assert_eq!((panicking.tally.made(), panicking.tally.dropped()), (1, 0));
 }
 
-/// The item of this holder is spoilt, so a vacancy comes back.
-fn hold_and_panic(pool: &Pool<Item>) {
-    let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _permit = pool.try_acquire().unwrap();
-        panic!("a holder that panics on purpose");
-    }));
-    assert!(panicked.is_err());
-}
-
+/// The item of a holder that panics is spoilt, so a vacancy comes back.
 #[test]
 fn a_factory_that_panics_in_a_wait_wakes_the_next_one() {
-    let moody = Moody::new(1);
-    moody.panics.store(false, Ordering::SeqCst);
+    let panicking = Panicking::new(1);
+    panicking.panics.store(false, Ordering::SeqCst);
     let (mut borrowed, mut owned, mut last) = (
-        Waiter::new(moody.pool.acquire()),
-        Waiter::new(moody.shared().acquire_owned()),
-        Waiter::new(moody.pool.acquire()),
+        Waiter::new(panicking.pool.acquire()),
+        Waiter::new(panicking.shared().acquire_owned()),
+        Waiter::new(panicking.pool.acquire()),
     );
     let panicked = catch_unwind(AssertUnwindSafe(|| {
-        let _permit = moody.pool.try_acquire().unwrap();
+        let _permit = panicking.pool.try_acquire().unwrap();
         assert!(borrowed.is_pending() && owned.is_pending() && last.is_pending());
         panic!("a holder that panics on purpose");
     }));
     assert!(panicked.is_err());
-    moody.panics.store(true, Ordering::SeqCst);
+    panicking.panics.store(true, Ordering::SeqCst);
     assert!(borrowed.wakes() > 0);
     out_of_items(|| borrowed.poll());
     assert!(owned.wakes() > 0);
     out_of_items(|| owned.poll());
     assert!(last.wakes() > 0);
-    moody.panics.store(false, Ordering::SeqCst);
+    panicking.panics.store(false, Ordering::SeqCst);
     assert_eq!(last.granted().number, 1);
-    assert_eq!((moody.pool.idle(), moody.tally.dropped()), (1, 1));
-    hold_and_panic(&moody.pool);
-    assert_eq!((moody.pool.idle(), moody.tally.dropped()), (1, 2));
-}
-
-#[test]
-fn a_factory_that_panics_after_the_close_does_not_matter() {
-    let moody = Moody::new(2);
-    moody.pool.close();
-    assert_eq!(kind(moody.pool.try_acquire()), ErrorKind::Closed);
-    assert_eq!(
-        Waiter::new(moody.pool.acquire()).refused(),
-        ErrorKind::Closed
-    );
-    assert_eq!(moody.calls.load(Ordering::SeqCst), 0);
+    assert_eq!((panicking.pool.idle(), panicking.tally.dropped()), (1, 1));
 }
 
 /// No lock is held while an item is made.

@@ -1,6 +1,6 @@
 //! What a pool promises, a sentence a test.
 //!
-//! What it has in common with every throttle is in `conformance.rs`.
+//! What it has in common with every throttle is in `contracts/conformance/`.
 
 mod close;
 mod factory;
@@ -9,5 +9,3 @@ mod panicking;
 mod resized;
 mod threads;
 mod tracked;
-mod waits;
-mod wakers;

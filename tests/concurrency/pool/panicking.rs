@@ -31,34 +31,23 @@ fn an_item_that_cannot_be_made_again_comes_back_as_it_is() {
 }
 
 #[test]
-fn an_item_that_can_be_made_again_is_replaced() {
-    let (pool, tally) = made_to_order(1);
-    spoil(pool.try_acquire().unwrap());
-    // It is gone at once, and the new one is made by who needs it.
-    assert_eq!((tally.made(), tally.dropped(), pool.idle()), (1, 1, 1));
-    let permit = pool.try_acquire().unwrap();
-    assert_eq!((permit.number, permit.uses, permit.spoilt), (1, 0, false));
-    drop(permit);
-    spoil(Arc::clone(&pool).try_acquire_owned().unwrap());
-    assert_eq!((tally.made(), tally.dropped(), pool.idle()), (2, 2, 1));
-    // A waiter never sees a spoilt one either.
-    let held = pool.try_acquire().unwrap();
-    let mut waiter = Waiter::parked(pool.acquire());
-    spoil(held);
-    assert!(waiter.wakes() > 0);
-    let permit = waiter.granted();
-    assert_eq!((permit.number, permit.spoilt), (3, false));
-}
-
-#[test]
-fn the_other_items_are_left_alone() {
+fn an_item_that_can_be_made_again_is_replaced_and_the_others_are_left_alone() {
     let (pool, tally) = made_to_order(2);
     let other = pool.try_acquire().unwrap();
-    spoil(pool.try_acquire().unwrap());
+    let spoilt = pool.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(pool.acquire());
+    thread::scope(|scope| scope.spawn(|| spoil(spoilt)).join()).unwrap();
+    // It is gone at once, and the new one is made by who needs it.
     assert_eq!((tally.made(), tally.dropped()), (2, 1));
+    assert!(waiter.wakes() > 0);
+    let permit = waiter.granted();
+    assert_eq!((permit.number, permit.uses, permit.spoilt), (2, 0, false));
+    drop(permit);
+    spoil(Arc::clone(&pool).try_acquire_owned().unwrap());
+    assert_eq!((tally.made(), tally.dropped(), pool.idle()), (3, 2, 1));
     drop(other);
     let permits = [pool.try_acquire().unwrap(), pool.try_acquire().unwrap()];
-    assert_eq!((permits[0].number, permits[1].number), (0, 2));
+    assert_eq!((permits[0].number, permits[1].number), (0, 3));
 }
 
 #[test]
@@ -76,58 +65,11 @@ fn a_permit_that_outlives_a_panic_keeps_its_item() {
 }
 
 #[test]
-fn a_thread_that_panics_does_not_spoil_the_items_of_others() {
-    let (pool, tally) = made_to_order(2);
-    let mine = pool.try_acquire().unwrap();
-    thread::scope(|scope| {
-        let other = scope.spawn(|| spoil(pool.try_acquire().unwrap()));
-        other.join().unwrap();
-        let other = scope.spawn(|| {
-            let _permit = pool.try_acquire().unwrap();
-            panic!("a thread that panics on purpose");
-        });
-        assert!(other.join().is_err());
-    });
-    drop(mine);
-    assert_eq!((tally.made(), tally.dropped(), pool.idle()), (3, 2, 2));
-}
-
-#[test]
-fn after_the_close_the_item_is_dropped_once() {
+fn after_close_the_item_of_a_holder_that_panics_is_dropped_once() {
     for (pool, tally) in [made_to_order(1), ready_made(1)] {
         let held = pool.try_acquire().unwrap();
         pool.close();
         spoil(held);
         assert_eq!((tally.made(), tally.dropped(), pool.idle()), (1, 1, 0));
     }
-}
-
-#[cfg(feature = "tokio")]
-#[tokio::test]
-async fn a_task_that_panics_has_its_item_replaced() {
-    let (pool, tally) = made_to_order(1);
-    let permit = Arc::clone(&pool).acquire_owned().await.unwrap();
-    let task = tokio::spawn(async move {
-        let _permit = permit;
-        tokio::task::yield_now().await;
-        panic!("a task that panics on purpose");
-    });
-    let next = Arc::clone(&pool).acquire_owned();
-    assert!(task.await.unwrap_err().is_panic());
-    assert_eq!(next.await.unwrap().number, 1);
-    assert_eq!(tally.dropped(), 1);
-}
-
-#[cfg(feature = "tokio")]
-#[tokio::test]
-async fn a_task_that_is_aborted_gives_its_item_back() {
-    let (pool, tally) = made_to_order(1);
-    let permit = Arc::clone(&pool).acquire_owned().await.unwrap();
-    let task = tokio::spawn(async move {
-        let _permit = permit;
-        std::future::pending::<()>().await;
-    });
-    task.abort();
-    assert_eq!(pool.acquire().await.unwrap().number, 0);
-    assert_eq!((tally.made(), tally.dropped()), (1, 0));
 }

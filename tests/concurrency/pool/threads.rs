@@ -102,7 +102,7 @@ fn nobody_ever_sees_an_item_that_saw_a_panic() {
 }
 
 #[test]
-fn a_close_among_threads_drops_each_item_once_and_strands_nobody() {
+fn close_among_threads_drops_each_item_once_and_ends_every_wait() {
     for round in 0..100 {
         let (pool, tally) = if round % 2 == 0 {
             ready_made(SIZE)

@@ -1,16 +1,10 @@
-//! What the semaphore promises, a sentence a test.
+//! What only the semaphore promises, a sentence a test.
 //!
-//! One file for each part of the vocabulary, in `semaphore/`. The combinators have files of their
-//! own: `cancel.rs` and `timeout.rs`.
+//! What it has in common with every throttle is in `contracts/conformance/`; what follows from a
+//! sequence of calls is a row of `model/scenarios.rs`. The combinators have files of their own,
+//! `cancel.rs` and `timeout/`.
 
-mod bounded;
-mod close;
-mod idle;
-mod leaked;
-mod order;
-mod panicking;
 mod permits;
-mod resize;
 mod verbs;
 mod wait;
 mod wakers;

@@ -1,52 +1,100 @@
-//! Acquiring: the eight verbs, what each refuses, and what a refusal leaves behind.
+//! Acquiring: every verb, what each refuses, and what a refusal leaves behind.
 
-use std::error::Error;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use tollgate::{ErrorKind, Semaphore};
+use tollgate::{AcquireError, ErrorKind, Permit, Semaphore};
 
-use crate::support::{Waiter, assert_at_rest, kind, poll_once};
+use crate::support::{Waiter, assert_at_rest, poll_once};
 
-static SHARED: Semaphore = Semaphore::new(2);
-static BOUNDED: Semaphore = Semaphore::new(1).max_waiters(1);
+/// Asks for so many by every verb, one after the other. The count of each permit, which was taken
+/// out of the semaphore, or why it was refused.
+fn by_every_verb(semaphore: &Arc<Semaphore>, permits: u32) -> Vec<Result<usize, AcquireError>> {
+    fn count<S: Deref<Target = Semaphore>>(
+        permit: Permit<S>,
+        free: usize,
+        of: &Semaphore,
+    ) -> usize {
+        assert_eq!(of.available_permits(), free - permit.count());
+        permit.count()
+    }
+    let (shared, free) = (|| Arc::clone(semaphore), semaphore.available_permits());
+    macro_rules! counts {
+        ($($asked:expr),+ $(,)?) => {
+            vec![$($asked.map(|permit| count(permit, free, semaphore))),+]
+        };
+    }
+    let mut results = counts![
+        semaphore.try_acquire_many(permits),
+        shared().try_acquire_many_owned(permits),
+        Waiter::new(semaphore.acquire_many(permits)).output(),
+        Waiter::new(shared().acquire_many_owned(permits)).output(),
+        semaphore.acquire_many(permits).wait(),
+        shared().acquire_many_owned(permits).wait(),
+    ];
+    if permits == 1 {
+        results.extend(counts![
+            semaphore.try_acquire(),
+            shared().try_acquire_owned(),
+            Waiter::new(semaphore.acquire()).output(),
+            Waiter::new(shared().acquire_owned()).output(),
+            semaphore.acquire().wait(),
+            shared().acquire_owned().wait(),
+        ]);
+    }
+    assert_eq!(semaphore.available_permits(), free);
+    assert_eq!(Arc::strong_count(semaphore), 1);
+    results
+}
 
 #[test]
 fn every_verb_takes_what_it_says_and_dropping_gives_it_back() {
     let semaphore = Arc::new(Semaphore::new(8));
-    let shared = || Arc::clone(&semaphore);
-    let free = || semaphore.available_permits();
-
-    let permit = semaphore.try_acquire().unwrap();
-    assert_eq!((permit.count(), free()), (1, 7));
-    drop(permit);
-    let permit = semaphore.try_acquire_many(3).unwrap();
-    assert_eq!((permit.count(), free()), (3, 5));
-    drop(permit);
-    let permit = shared().try_acquire_owned().unwrap();
-    assert_eq!((permit.count(), free()), (1, 7));
-    drop(permit);
-    let permit = shared().try_acquire_many_owned(8).unwrap();
-    assert_eq!((permit.count(), free()), (8, 0));
-    drop(permit);
-
-    let permit = Waiter::new(semaphore.acquire()).granted();
-    assert_eq!((permit.count(), free()), (1, 7));
-    drop(permit);
-    let permit = Waiter::new(semaphore.acquire_many(3)).granted();
-    assert_eq!((permit.count(), free()), (3, 5));
-    drop(permit);
-    let permit = Waiter::new(shared().acquire_owned()).granted();
-    assert_eq!((permit.count(), free()), (1, 7));
-    drop(permit);
-    let permit = Waiter::new(shared().acquire_many_owned(8)).granted();
-    assert_eq!((permit.count(), free()), (8, 0));
-    drop(permit);
-
+    for permits in [0, 1, 3, 8] {
+        for taken in by_every_verb(&semaphore, permits) {
+            assert_eq!(taken.unwrap(), permits as usize);
+        }
+    }
     assert_at_rest(&semaphore, 8);
 }
 
 #[test]
-fn every_waiting_verb_is_served_from_the_line() {
+fn every_verb_refuses_more_than_the_limit_at_once() {
+    let semaphore = Arc::new(Semaphore::new(2));
+    let refuses = || {
+        for permits in [3, u32::MAX] {
+            for refused in by_every_verb(&semaphore, permits) {
+                assert_eq!(refused, Err(AcquireError::exceeds_capacity(2)));
+                assert_eq!(refused.unwrap_err().capacity(), Some(2));
+            }
+        }
+    };
+    refuses();
+    // Also when nothing is free, and when somebody waits.
+    let held = semaphore.try_acquire_many(2).unwrap();
+    let waiting = Waiter::parked(semaphore.acquire());
+    refuses();
+    assert_eq!(semaphore.waiting(), 1);
+    drop((waiting, held));
+    assert_at_rest(&semaphore, 2);
+}
+
+#[test]
+fn every_verb_is_refused_after_close_although_permits_are_free() {
+    let semaphore = Arc::new(Semaphore::new(8));
+    assert!(!semaphore.is_closed());
+    semaphore.close();
+    assert!(semaphore.is_closed());
+    for permits in [0, 1, 8, 9] {
+        for refused in by_every_verb(&semaphore, permits) {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::Closed);
+        }
+    }
+    assert_at_rest(&semaphore, 8);
+}
+
+#[test]
+fn every_waiting_verb_is_served_in_its_turn() {
     let semaphore = Arc::new(Semaphore::new(4));
     let shared = || Arc::clone(&semaphore);
     let all = semaphore.try_acquire_many(4).unwrap();
@@ -67,215 +115,71 @@ fn every_waiting_verb_is_served_from_the_line() {
 }
 
 #[test]
-fn a_future_that_was_not_polled_has_taken_nothing() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    let borrowed = semaphore.acquire();
-    let owned = Arc::clone(&semaphore).acquire_owned();
-    let idle = semaphore.wait_idle();
-    assert_at_rest(&semaphore, 1);
-    drop((borrowed, owned, idle));
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
-fn a_failed_try_changes_nothing() {
-    let semaphore = Arc::new(Semaphore::new(2));
-    let held = semaphore.try_acquire().unwrap();
-    assert_eq!(kind(semaphore.try_acquire_many(2)), ErrorKind::NoPermits);
-    assert_eq!(
-        kind(Arc::clone(&semaphore).try_acquire_many_owned(2)),
-        ErrorKind::NoPermits
-    );
-    assert_eq!(
-        kind(semaphore.try_acquire_many(3)),
-        ErrorKind::ExceedsCapacity
-    );
-    assert_eq!(semaphore.available_permits(), 1);
-    assert_eq!(semaphore.waiting(), 0);
-    drop(held);
-    assert_at_rest(&semaphore, 2);
-}
-
-#[test]
-fn more_than_the_limit_is_refused_at_once_by_every_verb() {
-    let semaphore = Arc::new(Semaphore::new(2));
-    let shared = || Arc::clone(&semaphore);
-    // Also when nothing is free, and when somebody waits.
-    let _held = semaphore.try_acquire_many(2).unwrap();
-    let _parked = Waiter::parked(semaphore.acquire());
-    let refusals = [
-        semaphore.try_acquire_many(3).unwrap_err(),
-        shared().try_acquire_many_owned(3).unwrap_err(),
-        Waiter::new(semaphore.acquire_many(3)).output().unwrap_err(),
-        Waiter::new(shared().acquire_many_owned(u32::MAX))
-            .output()
-            .unwrap_err(),
-    ];
-    for refusal in refusals {
-        assert_eq!(refusal.kind(), ErrorKind::ExceedsCapacity);
-        assert_eq!(refusal.capacity(), Some(2));
-    }
-    assert_eq!(semaphore.waiting(), 1);
-}
-
-#[test]
-fn exactly_the_limit_can_be_had() {
-    let semaphore = Semaphore::new(3);
-    drop(semaphore.try_acquire_many(3).unwrap());
-    let held = semaphore.try_acquire().unwrap();
-    let mut all = Waiter::parked(semaphore.acquire_many(3));
-    drop(held);
-    assert_eq!(all.granted().count(), 3);
-}
-
-#[test]
-fn a_try_is_refused_while_somebody_waits() {
-    let semaphore = Semaphore::new(3);
-    let _held = semaphore.try_acquire_many(2).unwrap();
-    let _parked = Waiter::parked(semaphore.acquire_many(2));
-    assert_eq!(semaphore.available_permits(), 1);
-    assert_eq!(kind(semaphore.try_acquire()), ErrorKind::NoPermits);
-}
-
-#[test]
-fn none_at_all_skips_the_line() {
-    let semaphore = Arc::new(Semaphore::new(1).max_waiters(1));
-    let shared = || Arc::clone(&semaphore);
-    let _held = semaphore.try_acquire().unwrap();
-    let _parked = Waiter::parked(semaphore.acquire());
-    assert_eq!(semaphore.try_acquire_many(0).unwrap().count(), 0);
-    assert_eq!(shared().try_acquire_many_owned(0).unwrap().count(), 0);
-    let permit = Waiter::new(semaphore.acquire_many(0)).granted();
-    assert_eq!(permit.count(), 0);
-    let permit = Waiter::new(shared().acquire_many_owned(0)).granted();
-    assert_eq!(permit.count(), 0);
-    assert_eq!(semaphore.waiting(), 1);
-}
-
-#[test]
-fn none_at_all_is_had_while_paused_and_in_debt() {
-    let semaphore = Semaphore::new(3);
-    let _held = semaphore.try_acquire_many(3).unwrap();
-    semaphore.set_permits(1);
-    assert!(semaphore.try_acquire_many(0).is_ok());
-    semaphore.set_permits(0);
-    assert!(semaphore.try_acquire_many(0).is_ok());
-    assert!(Waiter::new(semaphore.acquire_many(0)).output().is_ok());
-}
-
-#[test]
-fn none_at_all_fails_only_if_closed() {
+fn a_future_joins_at_its_first_poll_and_takes_nothing_before() {
     let semaphore = Semaphore::new(1);
-    semaphore.close();
-    assert_eq!(kind(semaphore.try_acquire_many(0)), ErrorKind::Closed);
-    let refused = Waiter::new(semaphore.acquire_many(0)).refused();
-    assert_eq!(refused, ErrorKind::Closed);
+    let (made_first, idle) = (semaphore.acquire(), semaphore.wait_idle());
+    std::mem::forget(semaphore.acquire());
+    assert_at_rest(&semaphore, 1);
+    let held = semaphore.try_acquire().unwrap();
+    let mut polled_first = Waiter::parked(semaphore.acquire());
+    let mut made_first = Waiter::parked(made_first);
+    assert_eq!(semaphore.waiting(), 2);
+    drop((held, idle));
+    assert_eq!((polled_first.wakes(), made_first.wakes()), (1, 0));
+    drop(polled_first.granted());
+    drop(made_first.granted());
+    // One that is admitted at its first poll never joins.
+    let mut admitted = semaphore.acquire();
+    assert!(poll_once(&mut admitted).is_ready());
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn a_wait_for_idleness_that_is_over_can_be_waited_for_again() {
+    let semaphore = Semaphore::new(1);
+    let mut idle = Waiter::new(semaphore.wait_idle());
+    idle.output();
+    let held = semaphore.try_acquire().unwrap();
+    assert!(idle.is_pending());
+    drop(held);
+    idle.output();
+    assert_at_rest(&semaphore, 1);
 }
 
 #[test]
 fn a_static_needs_no_initialisation() {
+    static SHARED: Semaphore = Semaphore::new(1).max_waiters(1);
     let permit = SHARED.try_acquire().unwrap();
-    assert_eq!(SHARED.available_permits(), 1);
+    let mut waiting = Waiter::parked(SHARED.acquire());
+    let refused = Waiter::new(SHARED.acquire()).refused();
+    assert_eq!(refused, ErrorKind::QueueFull);
     drop(permit);
-    assert_eq!(SHARED.available_permits(), 2);
-
-    let permit = BOUNDED.try_acquire().unwrap();
-    let mut parked = Waiter::parked(BOUNDED.acquire());
-    assert_eq!(
-        Waiter::new(BOUNDED.acquire()).refused(),
-        ErrorKind::QueueFull
-    );
-    drop(permit);
-    drop(parked.granted());
-    assert_at_rest(&BOUNDED, 1);
+    drop(waiting.granted());
+    assert_at_rest(&SHARED, 1);
 }
 
 #[test]
-fn the_largest_limit_works_up_to_the_last_permit() {
-    let semaphore = Semaphore::new(Semaphore::MAX_PERMITS);
-    assert_eq!(semaphore.permits(), Semaphore::MAX_PERMITS);
-    assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
-    let permit = semaphore.try_acquire_many(u32::MAX).unwrap();
-    let mut parked = Waiter::new(semaphore.acquire_many(u32::MAX));
-    drop(parked.granted());
-    assert_eq!(
-        semaphore.available_permits(),
-        Semaphore::MAX_PERMITS - u32::MAX as usize
-    );
-    drop(permit);
-    assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
-    assert_eq!(semaphore.waiting(), 0);
-}
-
-#[test]
-fn an_owned_wait_keeps_its_semaphore_alive() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
-    let mut parked = Waiter::parked(Arc::clone(&semaphore).acquire_owned());
-    let observer = Arc::downgrade(&semaphore);
-    drop(semaphore);
-
-    drop(held);
-    let permit = parked.granted();
-    drop(parked);
-    assert_eq!(observer.upgrade().unwrap().available_permits(), 0);
-    drop(permit);
-    assert!(observer.upgrade().is_none());
-}
-
-#[test]
-fn an_owned_future_that_is_over_keeps_nothing_alive() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    let mut granted = Waiter::new(Arc::clone(&semaphore).acquire_owned());
-    drop(granted.granted());
-    semaphore.close();
-    let mut refused = Waiter::new(Arc::clone(&semaphore).acquire_owned());
-    assert_eq!(refused.refused(), ErrorKind::Closed);
-    assert_eq!(Arc::strong_count(&semaphore), 1);
-}
-
-#[test]
-fn a_denial_says_what_it_knows_and_no_more() {
-    let semaphore = Semaphore::new(1);
+fn a_refusal_says_what_it_knows_in_one_lower_case_phrase() {
+    let (semaphore, closed) = (Semaphore::new(1).max_waiters(0), Semaphore::new(1));
     let _held = semaphore.try_acquire().unwrap();
-    let error = semaphore.try_acquire().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::NoPermits);
-    assert_eq!(error.retry_after(), None);
-    assert_eq!(error.capacity(), None);
-    assert_eq!(error.part(), None);
-    assert!(error.source().is_none());
-    assert_eq!(error.clone(), error);
-}
-
-#[test]
-fn every_denial_reads_as_one_lower_case_phrase() {
-    let paused = Semaphore::new(1).max_waiters(0);
-    let held = paused.try_acquire().unwrap();
-    let closed = Semaphore::new(1);
     closed.close();
-    let denials = [
-        paused.try_acquire().unwrap_err(),
-        paused.try_acquire_many(2).unwrap_err(),
-        Waiter::new(paused.acquire()).output().unwrap_err(),
-        closed.try_acquire().unwrap_err(),
+    let refusals = [
+        (semaphore.try_acquire(), ErrorKind::NoPermits, None),
+        (
+            semaphore.try_acquire_many(2),
+            ErrorKind::ExceedsCapacity,
+            Some(1),
+        ),
+        (semaphore.acquire().wait(), ErrorKind::QueueFull, None),
+        (closed.try_acquire(), ErrorKind::Closed, None),
     ];
-    for denial in denials {
-        let text = denial.to_string();
+    for (refused, kind, capacity) in refusals {
+        let error = refused.unwrap_err();
+        assert_eq!((error.kind(), error.capacity()), (kind, capacity));
+        assert_eq!((error.retry_after(), error.part()), (None, None));
+        assert_eq!(error.clone(), error);
+        let text = error.to_string();
         assert!(text.starts_with(char::is_lowercase), "{text}");
         assert!(!text.ends_with('.'), "{text}");
     }
-    drop(held);
-}
-
-#[test]
-fn a_future_that_was_let_in_at_its_first_poll_never_joined() {
-    let semaphore = Semaphore::new(1);
-    let mut acquire = semaphore.acquire();
-    let permit = poll_once(&mut acquire);
-    assert!(permit.is_ready());
-    assert_eq!(semaphore.waiting(), 0);
-    drop(acquire);
-    assert_eq!(semaphore.available_permits(), 0);
-    drop(permit);
-    assert_at_rest(&semaphore, 1);
 }

@@ -1,28 +1,31 @@
 //! Wakers are foreign code: they are called and dropped outside of the lock, and may do there what
-//! they like.
+//! they like. Whatever wakes a waiter of any throttle is in `contracts/conformance/wakers.rs`; here is
+//! what only a semaphore can do, and what wakers of one batch do to each other.
 //!
 //! What calls back from here would lock up if it ran under the lock. A waker's `clone` cannot
 //! call back without unsafe code, so that part of the promise is for the reader of the source.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use tollgate::Waiting;
 
-use tollgate::{AcquireOwned, OwnedPermit, Semaphore};
+use tollgate::{AcquireOwned, OwnedPermit, Semaphore, Waiting};
 
-use crate::support::foreign::{calls_when_dropped, calls_when_woken};
-use crate::support::{Counter, Waiter, assert_at_rest};
+use crate::support::foreign::{
+    calls_when_dropped, calls_when_woken, panics_when_woken, throws_a_bomb_when_woken,
+};
+use crate::support::{Waiter, assert_at_rest};
 
 /// A semaphore of 3 that is held, and wakers that call it back.
-struct Scene {
+struct Callbacks {
     semaphore: Arc<Semaphore>,
     calls: Arc<AtomicUsize>,
 }
 
-impl Scene {
+impl Callbacks {
     fn new() -> (Self, OwnedPermit) {
         let semaphore = Arc::new(Semaphore::new(3));
         let held = Arc::clone(&semaphore).try_acquire_many_owned(3).unwrap();
@@ -45,19 +48,8 @@ impl Scene {
         }
     }
 
-    /// A waiter whose waker calls back when it is woken.
-    fn heard<F: Future>(&self, future: F) -> Waiter<F> {
-        parked_with(future, &calls_when_woken(self.callback()))
-    }
-
-    /// A waiter that has the only clone of a waker, which calls back when it is dropped.
-    fn mourned<F: Future>(&self, future: F) -> Waiter<F> {
-        parked_with(future, &calls_when_dropped(self.callback()))
-    }
-
-    #[track_caller]
-    fn assert_calls(&self, expected: usize) {
-        assert_eq!(self.calls.load(Ordering::SeqCst), expected);
+    fn calls(&self) -> usize {
+        self.calls.load(Ordering::SeqCst)
     }
 }
 
@@ -67,250 +59,151 @@ fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
     waiter
 }
 
+/// Does something to the semaphore, all of whose permits are held, with a waiter for all of them in
+/// front; what is still held.
+type Cause = fn(&Semaphore, OwnedPermit, Waiter<Waiting<AcquireOwned>>) -> Option<OwnedPermit>;
+
 #[test]
-fn a_release_wakes_outside_of_the_lock() {
-    let (scene, mut held) = Scene::new();
-    let mut one = scene.heard(scene.semaphore.acquire());
-    let mut two = scene.heard(scene.semaphore.acquire_many(2));
-    drop(held.split(1));
-    scene.assert_calls(1);
+fn every_cause_of_a_wake_wakes_outside_of_the_lock() {
+    let causes: [(&str, Cause); 8] = [
+        ("release", |_, held, front| {
+            drop((front, held));
+            None
+        }),
+        ("set_permits up", |semaphore, held, front| {
+            drop(front);
+            semaphore.set_permits(5);
+            Some(held)
+        }),
+        ("add_permits", |semaphore, held, front| {
+            drop(front);
+            semaphore.add_permits(2);
+            Some(held)
+        }),
+        ("set_permits down", |semaphore, held, front| {
+            drop(front);
+            semaphore.set_permits(1);
+            Some(held)
+        }),
+        ("forget", |_, mut held, front| {
+            drop(front);
+            held.split(2).unwrap().forget();
+            Some(held)
+        }),
+        ("close", |semaphore, held, _| {
+            semaphore.close();
+            Some(held)
+        }),
+        ("a head that leaves", |_, mut held, front| {
+            drop(held.split(2));
+            drop(front);
+            Some(held)
+        }),
+        ("a grant that is passed on", |_, held, front| {
+            drop(held);
+            drop(front);
+            None
+        }),
+    ];
+    for (name, cause) in causes {
+        let (callbacks, held) = Callbacks::new();
+        let front = Waiter::parked(Arc::clone(&callbacks.semaphore).acquire_many_owned(3));
+        let mut waiter = parked_with(
+            callbacks.semaphore.acquire_many(2),
+            &calls_when_woken(callbacks.callback()),
+        );
+        let mut idle = parked_with(
+            callbacks.semaphore.wait_idle(),
+            &calls_when_woken(callbacks.callback()),
+        );
+        assert_eq!(callbacks.calls(), 0, "{name}");
+        let held = cause(&callbacks.semaphore, held, front);
+        assert_eq!(callbacks.calls(), 1, "{name}");
+        drop(waiter.output());
+        drop(held);
+        assert_eq!(callbacks.calls(), 2, "{name}");
+        idle.output();
+        assert_at_rest(&callbacks.semaphore, callbacks.semaphore.permits());
+    }
+}
+
+/// The only clone of the waker is dropped by each of these, and calls back.
+#[test]
+fn every_end_of_a_wait_drops_the_waker_outside_of_the_lock() {
+    let (callbacks, held) = Callbacks::new();
+    let waker = || calls_when_dropped(callbacks.callback());
+    let acquire = || parked_with(callbacks.semaphore.acquire(), &waker());
+    let idle = || parked_with(callbacks.semaphore.wait_idle(), &waker());
+    let (mut served, mut idle_served) = (acquire(), idle());
+    let (head, middle, last) = (acquire(), acquire(), acquire());
+    // A waiter that leaves, from anywhere.
+    let left: [Box<dyn FnOnce() + '_>; 4] = [
+        Box::new(|| drop(middle)),
+        Box::new(|| drop(head)),
+        Box::new(|| drop(idle())),
+        Box::new(|| drop(last)),
+    ];
+    for (calls, leave) in (1..).zip(left) {
+        leave();
+        assert_eq!(callbacks.calls(), calls);
+    }
+    // Another waker in its place.
+    let (mut other, mut idle_other) = (acquire(), idle());
+    assert!(other.is_pending());
+    assert_eq!(callbacks.calls(), 5);
+    assert!(idle_other.is_pending());
+    assert_eq!(callbacks.calls(), 6);
+    // Served.
     drop(held);
-    scene.assert_calls(2);
-    drop((one.granted(), two.granted()));
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-#[test]
-fn growing_wakes_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let mut one = scene.heard(scene.semaphore.acquire());
-    let mut two = scene.heard(scene.semaphore.acquire());
-    scene.semaphore.add_permits(1);
-    scene.assert_calls(1);
-    scene.semaphore.set_permits(5);
-    scene.assert_calls(2);
-    drop((held, one.granted(), two.granted()));
-    assert_at_rest(&scene.semaphore, 5);
-}
-
-#[test]
-fn shrinking_and_forgetting_wake_outside_of_the_lock() {
-    let (scene, mut held) = Scene::new();
-    let mut three = scene.heard(scene.semaphore.acquire_many(3));
-    let mut two = scene.heard(scene.semaphore.acquire_many(2));
-    scene.semaphore.set_permits(2);
-    scene.assert_calls(1);
-    held.split(1).unwrap().forget();
-    scene.assert_calls(2);
-    assert!(three.output().is_err());
-    assert!(two.output().is_err());
+    assert_eq!(callbacks.calls(), 7);
+    drop((served.granted(), other.granted()));
+    assert_eq!((callbacks.calls(), idle_other.wakes()), (8, 1));
+    idle_served.output();
+    idle_other.output();
+    // Refused.
+    let held = callbacks.semaphore.try_acquire_many(3).unwrap();
+    let mut refused = acquire();
+    callbacks.semaphore.close();
+    assert_eq!(callbacks.calls(), 9);
+    assert!(refused.output().is_err());
     drop(held);
-    assert_at_rest(&scene.semaphore, 1);
+    assert_at_rest(&callbacks.semaphore, 3);
 }
 
+/// As an executor does that runs a task on the spot when it is woken, or drops it.
 #[test]
-fn the_close_wakes_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let mut line: Vec<_> = (0..40)
-        .map(|_| scene.heard(scene.semaphore.acquire()))
-        .collect();
-    scene.semaphore.close();
-    scene.assert_calls(40);
-    assert!(line.iter_mut().all(|waiter| waiter.output().is_err()));
-    drop(held);
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-#[test]
-fn a_head_that_leaves_wakes_outside_of_the_lock() {
-    let (scene, mut held) = Scene::new();
-    let large = Waiter::parked(scene.semaphore.acquire_many(3));
-    let mut small = scene.heard(scene.semaphore.acquire());
-    drop(held.split(1));
-    scene.assert_calls(0);
-    drop(large);
-    scene.assert_calls(1);
-    drop((small.granted(), held));
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-#[test]
-fn a_grant_that_is_passed_on_wakes_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let granted = Waiter::parked(scene.semaphore.acquire_many(3));
-    let mut next = scene.heard(scene.semaphore.acquire());
-    drop(held);
-    scene.assert_calls(0);
-    drop(granted);
-    scene.assert_calls(1);
-    drop(next.granted());
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-#[test]
-fn idleness_wakes_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let mut idle = scene.heard(scene.semaphore.wait_idle());
-    drop(held);
-    scene.assert_calls(1);
-    idle.output();
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-#[test]
-fn leaving_drops_the_waker_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let head = scene.mourned(scene.semaphore.acquire());
-    let middle = scene.mourned(scene.semaphore.acquire());
-    let idle = scene.mourned(scene.semaphore.wait_idle());
-    let last = scene.mourned(scene.semaphore.acquire());
-    scene.assert_calls(0);
-    drop(middle);
-    scene.assert_calls(1);
-    drop(head);
-    scene.assert_calls(2);
-    drop(idle);
-    scene.assert_calls(3);
-    drop(last);
-    scene.assert_calls(4);
-    drop(held);
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-#[test]
-fn another_waker_displaces_the_old_one_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let mut waiter = scene.mourned(scene.semaphore.acquire());
-    let mut idle = scene.mourned(scene.semaphore.wait_idle());
-    assert!(waiter.is_pending());
-    scene.assert_calls(1);
-    assert!(idle.is_pending());
-    scene.assert_calls(2);
-    drop(held);
-    drop(waiter.granted());
-    idle.output();
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-#[test]
-fn being_served_drops_the_waker_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let mut waiter = scene.mourned(scene.semaphore.acquire());
-    let mut idle = scene.mourned(scene.semaphore.wait_idle());
-    drop(held);
-    scene.assert_calls(1);
-    drop(waiter.granted());
-    scene.assert_calls(2);
-    idle.output();
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-#[test]
-fn being_refused_by_the_close_drops_the_waker_outside_of_the_lock() {
-    let (scene, held) = Scene::new();
-    let mut waiter = scene.mourned(scene.semaphore.acquire());
-    scene.semaphore.close();
-    scene.assert_calls(1);
-    assert!(waiter.output().is_err());
-    drop(held);
-}
-
-#[test]
-fn no_waker_is_kept_longer_than_its_wait() {
-    let counter = Arc::new(Counter::default());
-    let waker = Waker::from(Arc::clone(&counter));
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let mut served = parked_with(semaphore.acquire(), &waker);
-    let left = parked_with(semaphore.acquire(), &waker);
-    let idle = parked_with(semaphore.wait_idle(), &waker);
-    drop(left);
-    drop(held);
-    drop(served.granted());
-    drop(waker);
-    assert_eq!(counter.count(), 2);
-    assert_eq!(Arc::strong_count(&counter), 1);
-    drop(idle);
-}
-
-#[test]
-fn a_waiter_that_is_polled_with_another_waker_wakes_that_one() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let (old, new) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
-    let mut waiter = parked_with(semaphore.acquire(), &Waker::from(Arc::clone(&old)));
-    let mut idle = parked_with(semaphore.wait_idle(), &Waker::from(Arc::clone(&old)));
-    let waker = Waker::from(Arc::clone(&new));
-    assert!(waiter.poll_with(&waker).is_pending());
-    assert!(idle.poll_with(&waker).is_pending());
-    drop(held);
-    drop(waiter.granted());
-    idle.output();
-    assert_eq!((old.count(), new.count()), (0, 2));
-}
-
-#[test]
-fn another_waker_is_not_a_new_place_in_line() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let mut first = Waiter::parked(semaphore.acquire());
-    let mut second = Waiter::parked(semaphore.acquire());
-    let counter = Arc::new(Counter::default());
-    assert!(
-        first
-            .poll_with(&Waker::from(Arc::clone(&counter)))
-            .is_pending()
-    );
-    assert_eq!(semaphore.waiting(), 2);
-    drop(held);
-    assert_eq!((counter.count(), second.wakes()), (1, 0));
-    drop(first.granted());
-    drop(second.granted());
-}
-
-/// As an executor does that runs a task on the spot when it is woken.
-#[test]
-fn a_waker_may_poll_the_future_that_it_wakes() {
-    let (scene, held) = Scene::new();
-    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
-    let permit: Arc<Mutex<Option<OwnedPermit>>> = Arc::default();
-    let waker = calls_when_woken({
-        let (task, permit) = (Arc::clone(&task), Arc::clone(&permit));
-        move || {
-            let mut future = task.lock().unwrap().take().expect("woken once");
-            let mut context = Context::from_waker(Waker::noop());
-            match Pin::new(&mut future).poll(&mut context) {
-                Poll::Ready(granted) => *permit.lock().unwrap() = granted.ok(),
-                Poll::Pending => panic!("woken for nothing"),
+fn a_waker_may_poll_or_drop_the_future_that_it_wakes() {
+    for drops in [false, true] {
+        let (callbacks, held) = Callbacks::new();
+        let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
+        let permit: Arc<Mutex<Option<OwnedPermit>>> = Arc::default();
+        let waker = calls_when_woken({
+            let (task, permit) = (Arc::clone(&task), Arc::clone(&permit));
+            move || {
+                let mut future = task.lock().unwrap().take().expect("woken once");
+                if drops {
+                    return;
+                }
+                let mut context = Context::from_waker(Waker::noop());
+                match Pin::new(&mut future).poll(&mut context) {
+                    Poll::Ready(granted) => *permit.lock().unwrap() = granted.ok(),
+                    Poll::Pending => panic!("woken for nothing"),
+                }
             }
-        }
-    });
-    let mut future = Arc::clone(&scene.semaphore).acquire_owned();
-    let mut context = Context::from_waker(&waker);
-    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
-    *task.lock().unwrap() = Some(future);
-    drop(held);
-    assert_eq!(permit.lock().unwrap().take().unwrap().count(), 1);
-    assert_at_rest(&scene.semaphore, 3);
-}
-
-/// The same, with a future that is dropped instead: its grant is passed on from inside the wake.
-#[test]
-fn a_waker_may_drop_the_future_that_it_wakes() {
-    let (scene, held) = Scene::new();
-    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
-    let waker = calls_when_woken({
-        let task = Arc::clone(&task);
-        move || drop(task.lock().unwrap().take())
-    });
-    let mut future = Arc::clone(&scene.semaphore).acquire_many_owned(3);
-    let mut context = Context::from_waker(&waker);
-    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
-    *task.lock().unwrap() = Some(future);
-    let mut next = Waiter::parked(scene.semaphore.acquire_many(3));
-    drop(held);
-    drop(next.granted());
-    assert_at_rest(&scene.semaphore, 3);
+        });
+        let mut future = Arc::clone(&callbacks.semaphore).acquire_many_owned(3);
+        let mut context = Context::from_waker(&waker);
+        assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+        *task.lock().unwrap() = Some(future);
+        let mut next = Waiter::parked(callbacks.semaphore.acquire_many(3));
+        drop(held);
+        // What was granted to a future that is dropped is passed on from inside the wake.
+        let collected = permit.lock().unwrap().take();
+        assert_eq!(collected.is_none(), drops);
+        drop(collected);
+        drop(next.granted());
+        assert_at_rest(&callbacks.semaphore, 3);
+    }
 }
 
 #[test]
@@ -321,18 +214,13 @@ fn a_waker_may_close_the_semaphore_in_the_midst_of_a_batch() {
         move || semaphore.close()
     });
     let mut first = parked_with(semaphore.acquire(), &waker);
-    let mut line: Vec<_> = (0..39)
-        .map(|_| Waiter::parked(semaphore.acquire()))
-        .collect();
+    let mut others = [(); 39].map(|()| Waiter::parked(semaphore.acquire()));
     semaphore.add_permits(40);
     // Whoever was granted before the close has its permit; nobody is left waiting.
     assert!(first.output().is_ok());
-    let outcomes: Vec<_> = line
-        .iter_mut()
-        .map(|waiter| waiter.output().is_ok())
-        .collect();
+    assert!(others.iter().all(|waiter| waiter.wakes() == 1));
+    let outcomes = others.each_mut().map(|waiter| waiter.output().is_ok());
     assert!(outcomes.is_sorted_by(|before, after| before >= after));
-    assert!(line.iter().all(|waiter| waiter.wakes() == 1));
     assert_at_rest(&semaphore, 40);
 }
 
@@ -344,12 +232,10 @@ fn a_waker_may_shrink_the_semaphore_in_the_midst_of_a_batch() {
         move || semaphore.set_permits(1)
     });
     let mut first = parked_with(semaphore.acquire(), &waker);
-    let mut line: Vec<_> = (0..39)
-        .map(|_| Waiter::parked(semaphore.acquire()))
-        .collect();
+    let mut others = [(); 39].map(|()| Waiter::parked(semaphore.acquire()));
     semaphore.add_permits(40);
     let mut permits = vec![first.granted()];
-    for waiter in &mut line {
+    for waiter in &mut others {
         if let Poll::Ready(permit) = waiter.poll() {
             permits.push(permit.unwrap());
         } else {
@@ -358,5 +244,67 @@ fn a_waker_may_shrink_the_semaphore_in_the_midst_of_a_batch() {
         }
     }
     permits.clear();
+    assert_at_rest(&semaphore, 1);
+}
+
+/// Those who wait for idleness are woken in several portions; the first one may have the permit
+/// again before the last one is woken.
+#[test]
+fn a_waker_may_take_the_permit_in_the_midst_of_those_who_wait_for_idleness() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let held = semaphore.try_acquire().unwrap();
+    let taken = Arc::new(Mutex::new(None));
+    let waker = calls_when_woken({
+        let (semaphore, taken) = (Arc::clone(&semaphore), Arc::clone(&taken));
+        move || *taken.lock().unwrap() = Arc::clone(&semaphore).try_acquire_owned().ok()
+    });
+    let _first = parked_with(semaphore.wait_idle(), &waker);
+    let others = [(); 40].map(|()| Waiter::parked(semaphore.wait_idle()));
+    drop(held);
+    assert!(taken.lock().unwrap().is_some());
+    assert!(others.iter().all(|idle| idle.wakes() == 1));
+}
+
+/// In more than one batch of wakers, whatever the size of a batch is. The payload of a panic is
+/// foreign code too: it may panic when it is dropped.
+#[test]
+fn wakers_that_panic_keep_nobody_from_being_granted_and_woken() {
+    const CROWD: usize = 100;
+    type Panics = (fn() -> Waker, fn(usize) -> bool);
+    let rows: [Panics; 3] = [
+        (panics_when_woken, |name| name % 3 == 0),
+        (panics_when_woken, |_| true),
+        (throws_a_bomb_when_woken, |name| name == 0),
+    ];
+    for (waker, panics) in rows {
+        let semaphore = Semaphore::new(0);
+        let wait = |name| match panics(name) {
+            true => parked_with(semaphore.acquire(), &waker()),
+            false => Waiter::parked(semaphore.acquire()),
+        };
+        let mut waiters: Vec<_> = (0..CROWD).map(wait).collect();
+        // Whether the panic of a payload goes further is left open.
+        let added = catch_unwind(AssertUnwindSafe(|| semaphore.add_permits(CROWD)));
+        let _ = added.map_err(std::mem::forget);
+        assert_eq!(semaphore.waiting(), 0);
+        for (name, waiter) in waiters.iter().enumerate() {
+            assert_eq!(waiter.wakes(), usize::from(!panics(name)));
+        }
+        let permits: Vec<_> = waiters.iter_mut().map(Waiter::granted).collect();
+        assert_eq!(semaphore.available_permits(), 0);
+        drop(permits);
+        assert_at_rest(&semaphore, CROWD);
+    }
+}
+
+#[test]
+fn a_waker_that_panics_for_idleness_is_contained() {
+    let semaphore = Semaphore::new(1);
+    let held = semaphore.try_acquire().unwrap();
+    let mut idle = parked_with(semaphore.wait_idle(), &panics_when_woken());
+    let mut other = Waiter::parked(semaphore.wait_idle());
+    drop(held);
+    idle.output();
+    other.output();
     assert_at_rest(&semaphore, 1);
 }

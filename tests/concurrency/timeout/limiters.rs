@@ -1,4 +1,4 @@
-//! A limiter tells its timeouts the time, and knows beforehand whether a wait will fit.
+//! Timeouts around a limiter go by its clock, and it knows beforehand whether a wait will fit.
 
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
@@ -54,13 +54,18 @@ where
 }
 
 #[test]
-fn it_ends_by_the_clock_of_the_limiter() {
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND));
-}
-
-#[test]
 fn it_ends_by_the_clock_of_the_limiter_whatever_is_in_between() {
     let semaphore = Arc::new(Semaphore::new(1));
+    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND));
+    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND).timeout(9 * SECOND));
+    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(SECOND));
+    ends_by_its_clock(|limiter| limiter.reserve().unwrap().timeout(SECOND));
+    // It has its place already when the timeout is added.
+    ends_by_its_clock(|limiter| {
+        let mut wait = limiter.acquire_owned();
+        assert!(poll_once(&mut wait).is_pending());
+        wait.timeout(SECOND)
+    });
     ends_by_its_clock(|limiter| limiter.boxed().acquire().timeout(SECOND));
     ends_by_its_clock(|limiter| limiter.cost_owned(1).acquire().timeout(SECOND));
     ends_by_its_clock(|limiter| {
@@ -80,12 +85,6 @@ fn it_ends_by_the_clock_of_the_limiter_whatever_is_in_between() {
     assert_eq!(semaphore.available_permits(), 1);
 }
 
-#[test]
-fn of_two_timeouts_the_shorter_one_ends_it_by_the_clock_of_the_limiter() {
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(SECOND).timeout(9 * SECOND));
-    ends_by_its_clock(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(SECOND));
-}
-
 #[cfg(feature = "tokio")]
 #[test]
 fn a_token_may_be_inside_and_outside() {
@@ -99,11 +98,9 @@ fn a_token_may_be_inside_and_outside() {
             .cancel_on(&token)
             .timeout(9 * SECOND)
     });
-}
-
-#[test]
-fn a_reservation_ends_by_the_clock_of_the_limiter() {
-    ends_by_its_clock(|limiter| limiter.reserve().unwrap().timeout(SECOND));
+    let less = SECOND - NANOSECOND;
+    is_refused_at_once(|limiter| cancel(limiter).timeout(less));
+    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).cancel_on(&token));
 }
 
 /// Nothing waits while a reservation is made, so no timeout around it can be too short for that.
@@ -120,16 +117,6 @@ fn a_reservation_that_is_made_inside_a_timeout_is_not_refused_by_it() {
         clock.advance(SECOND);
         waiter.granted();
     }
-}
-
-/// It has its place already when the timeout is added.
-#[test]
-fn a_wait_that_was_polled_before_ends_by_the_clock_of_the_limiter() {
-    ends_by_its_clock(|limiter| {
-        let mut wait = limiter.acquire_owned();
-        assert!(poll_once(&mut wait).is_pending());
-        wait.timeout(SECOND)
-    });
 }
 
 /// Refused at its first poll, without a trace.
@@ -157,6 +144,7 @@ fn a_nanosecond_too_little_is_refused_at_once() {
     is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).timeout(9 * SECOND));
     is_refused_at_once(|limiter| limiter.acquire_owned().timeout(9 * SECOND).timeout(less));
     is_refused_at_once(|limiter| limiter.boxed().acquire().timeout(less));
+    is_refused_at_once(|limiter| limiter.reserve().unwrap().timeout(less));
     let semaphore = Arc::new(Semaphore::new(1));
     is_refused_at_once(|limiter| {
         all((Arc::clone(&semaphore), limiter))
@@ -166,19 +154,9 @@ fn a_nanosecond_too_little_is_refused_at_once() {
     assert_eq!(semaphore.available_permits(), 1);
 }
 
-#[cfg(feature = "tokio")]
-#[test]
-fn a_nanosecond_too_little_is_refused_at_once_with_a_token_too() {
-    let less = SECOND - NANOSECOND;
-    let token = tokio_util::sync::CancellationToken::new();
-    is_refused_at_once(|limiter| limiter.acquire_owned().cancel_on(&token).timeout(less));
-    is_refused_at_once(|limiter| limiter.acquire_owned().timeout(less).cancel_on(&token));
-}
-
 #[test]
 fn a_reservation_that_does_not_fit_is_given_up_at_once() {
     let less = SECOND - NANOSECOND;
-    is_refused_at_once(|limiter| limiter.reserve().unwrap().timeout(less));
     let clock = Clock::manual();
     let limiter = owed(&clock);
     let reservation = limiter.reserve().unwrap();
@@ -190,7 +168,7 @@ fn a_reservation_that_does_not_fit_is_given_up_at_once() {
 }
 
 #[test]
-fn who_is_refused_at_once_is_told_how_long_it_would_have_been() {
+fn a_refusal_at_once_says_how_long_the_wait_would_have_been() {
     let clock = Clock::manual();
     let limiter = owed(&clock);
     let _waiting = Waiter::parked(limiter.acquire());
@@ -211,7 +189,7 @@ fn who_is_refused_at_once_is_told_how_long_it_would_have_been() {
 }
 
 #[test]
-fn those_in_line_count_for_whether_a_wait_will_fit() {
+fn those_in_the_queue_count_for_whether_a_wait_will_fit() {
     let clock = Clock::manual();
     let limiter = owed(&clock);
     let mut first = Waiter::parked(limiter.acquire());
@@ -352,7 +330,7 @@ fn an_unrelated_limiter_lets_wait(clock: &ManualClock) {
 }
 
 #[test]
-fn what_time_one_wait_has_is_nothing_to_another() {
+fn the_timeout_of_one_wait_does_not_limit_another() {
     let clock = Clock::manual();
     let limiter = owed(&clock);
     for (duration, kept) in [(SECOND, true), (SECOND, false), (NANOSECOND, false)] {
@@ -366,7 +344,7 @@ fn what_time_one_wait_has_is_nothing_to_another() {
 }
 
 #[test]
-fn a_poll_that_panics_leaves_its_time_to_nobody() {
+fn a_poll_that_panics_leaves_no_timeout_behind() {
     let clock = Clock::manual();
     let panics = poll_fn(|_| -> Poll<()> { panic!("on purpose") });
     let mut waiter = Waiter::new(Waiting::new(panics).timeout(NANOSECOND).timeout(SECOND));
@@ -386,46 +364,32 @@ fn a_semaphore_does_not_wait_by(clock: &ManualClock) {
     assert!(waiter.is_pending());
 }
 
+/// Also as with `select`, where another branch is ready at the same poll, or panics.
 #[test]
 fn a_semaphore_after_a_limiter_does_not_wait_by_its_clock() {
     let clock = Clock::manual();
     let limiter = owed(&clock);
-    let waiter = Waiter::parked(limiter.acquire().timeout(SECOND));
+    let once = Waiter::parked(limiter.acquire().timeout(SECOND));
     a_semaphore_does_not_wait_by(&clock);
-    drop(waiter);
-    let limiter = owed(&clock);
-    let waiter = Waiter::parked(limiter.acquire().timeout(SECOND).timeout(SECOND));
-    a_semaphore_does_not_wait_by(&clock);
-    drop(waiter);
-}
-
-/// As with `select`, where another branch is ready at the same poll.
-#[test]
-fn a_limiter_that_was_not_waited_for_after_all_tells_nobody_else_its_clock() {
-    let clock = Clock::manual();
-    let limiter = owed(&clock);
-    let mut loses = limiter.acquire().into_inner();
-    let wins = poll_fn(|context| {
-        assert!(Pin::new(&mut loses).poll(context).is_pending());
-        Poll::Ready(())
-    });
-    Waiter::new(Waiting::new(wins).timeout(SECOND)).granted();
-    a_semaphore_does_not_wait_by(&clock);
-}
-
-#[test]
-fn a_limiter_whose_wait_panicked_tells_nobody_else_its_clock() {
-    let clock = Clock::manual();
-    let limiter = owed(&clock);
-    let mut loses = limiter.acquire().into_inner();
-    let panics = poll_fn(|context| -> Poll<()> {
-        assert!(Pin::new(&mut loses).poll(context).is_pending());
-        panic!("on purpose")
-    });
-    let mut waiter = Waiter::new(Waiting::new(panics).timeout(SECOND));
-    assert!(catch_unwind(AssertUnwindSafe(|| waiter.poll())).is_err());
-    drop(waiter);
-    a_semaphore_does_not_wait_by(&clock);
+    drop(once);
+    for panics in [false, true] {
+        let limiter = owed(&clock);
+        let twice = Waiter::parked(limiter.acquire().timeout(SECOND).timeout(SECOND));
+        a_semaphore_does_not_wait_by(&clock);
+        drop(twice);
+        let limiter = owed(&clock);
+        let mut loses = limiter.acquire().into_inner();
+        let wins = poll_fn(|context| {
+            assert!(Pin::new(&mut loses).poll(context).is_pending());
+            assert!(!panics, "on purpose");
+            Poll::Ready(())
+        });
+        let mut waiter = Waiter::new(Waiting::new(wins).timeout(SECOND));
+        let over = catch_unwind(AssertUnwindSafe(|| waiter.granted()));
+        assert_eq!(over.is_err(), panics);
+        drop(waiter);
+        a_semaphore_does_not_wait_by(&clock);
+    }
 }
 
 /// Calls [`an_unrelated_limiter_lets_wait`] when it is woken.

@@ -19,47 +19,32 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// The futures' executor drives no timer: that of the process must wake it.
 #[test]
-fn without_a_runtime_the_timer_of_the_process_wakes() {
+fn without_a_runtime_tasks_and_threads_are_woken_by_the_timer_of_the_process() {
     let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
-    let begun = Instant::now();
-    let result = block_on(semaphore.acquire().timeout(SHORT));
-    assert_eq!(kind(result), ErrorKind::TimedOut);
-    assert!(begun.elapsed() >= SHORT, "it was early");
+    let waits: [&dyn Fn() -> ErrorKind; 4] = [
+        &|| kind(block_on(semaphore.acquire().timeout(SHORT))),
+        &|| kind(semaphore.acquire().timeout(SHORT).wait()),
+        &|| kind(block_on(semaphore.wait_idle().timeout(SHORT))),
+        &|| kind(semaphore.wait_idle().timeout(SHORT).wait()),
+    ];
+    for wait in waits {
+        let begun = Instant::now();
+        assert_eq!(wait(), ErrorKind::TimedOut);
+        assert!(begun.elapsed() >= SHORT, "it was early");
+    }
     drop(held);
     assert_at_rest(&semaphore, 1);
 }
 
 #[test]
-fn a_blocked_thread_times_out() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let begun = Instant::now();
-    let result = semaphore.acquire().timeout(SHORT).wait();
-    assert_eq!(kind(result), ErrorKind::TimedOut);
-    assert!(begun.elapsed() >= SHORT, "it was early");
-    assert_eq!(
-        kind(semaphore.wait_idle().timeout(SHORT).wait()),
-        ErrorKind::TimedOut
-    );
-    drop(held);
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
-fn what_is_ready_is_never_timed_out() {
+fn what_is_ready_is_never_timed_out_and_a_duration_of_zero_never_waits() {
     let semaphore = Semaphore::new(1);
     for duration in [Duration::ZERO, SHORT, LONG, Duration::MAX] {
         drop(block_on(semaphore.acquire().timeout(duration)).unwrap());
         drop(semaphore.acquire().timeout(duration).wait().unwrap());
         semaphore.wait_idle().timeout(duration).wait().unwrap();
     }
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
-fn a_duration_of_zero_never_waits() {
-    let semaphore = Semaphore::new(1);
     let held = semaphore.try_acquire().unwrap();
     let refused = Waiter::new(semaphore.acquire().timeout(Duration::ZERO)).refused();
     assert_eq!(refused, ErrorKind::TimedOut);
@@ -68,6 +53,38 @@ fn a_duration_of_zero_never_waits() {
     assert_eq!(semaphore.waiting(), 0);
     drop(held);
     assert_at_rest(&semaphore, 1);
+}
+
+/// The timer has to look at the longer one before it serves the other.
+#[test]
+fn the_timer_serves_the_earlier_one_first_although_it_came_later() {
+    for long in [LONG, Duration::MAX] {
+        let semaphore = Semaphore::new(1);
+        let held = semaphore.try_acquire().unwrap();
+        let mut late = Waiter::parked(semaphore.acquire().timeout(long));
+        let result = block_on(semaphore.acquire().timeout(SHORT));
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+        assert!(late.is_pending());
+        assert_eq!(late.wakes(), 0);
+        drop(held);
+        drop(late.granted());
+        assert_at_rest(&semaphore, 1);
+    }
+}
+
+/// The payload of a panic is foreign code too: it may panic when it is dropped. The timer is one
+/// for the whole process, so every later timeout would hang.
+#[test]
+fn a_waker_that_panics_does_not_end_the_timer() {
+    let semaphore = Semaphore::new(1);
+    let _held = semaphore.try_acquire().unwrap();
+    for waker in [panics_when_woken(), throws_a_bomb_when_woken()] {
+        let mut waiter = Waiter::new(semaphore.acquire().timeout(SHORT));
+        assert!(waiter.poll_with(&waker).is_pending());
+        let result = block_on(semaphore.acquire().timeout(SHORT * 2));
+        assert_eq!(kind(result), ErrorKind::TimedOut);
+        assert_eq!(waiter.refused(), ErrorKind::TimedOut);
+    }
 }
 
 #[test]
@@ -82,33 +99,6 @@ fn other_refusals_come_through() {
     let refused = Waiter::new(semaphore.acquire().timeout(LONG)).refused();
     assert_eq!(refused, ErrorKind::Closed);
     drop(held);
-}
-
-#[test]
-fn the_longest_duration_is_a_wait_without_end() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let mut waiter = Waiter::parked(semaphore.acquire().timeout(Duration::MAX));
-    // The timer has to look at it before it serves another.
-    let result = block_on(semaphore.acquire().timeout(SHORT));
-    assert_eq!(kind(result), ErrorKind::TimedOut);
-    assert!(waiter.is_pending());
-    drop(held);
-    drop(waiter.granted());
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
-fn the_timer_serves_the_earlier_one_first_although_it_came_later() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let mut late = Waiter::parked(semaphore.acquire().timeout(LONG));
-    let result = block_on(semaphore.acquire().timeout(SHORT));
-    assert_eq!(kind(result), ErrorKind::TimedOut);
-    assert!(late.is_pending());
-    assert_eq!(late.wakes(), 0);
-    drop(held);
-    drop(late.granted());
 }
 
 #[test]
@@ -144,30 +134,6 @@ fn a_timed_wait_that_is_polled_with_another_waker_wakes_that_one() {
     }
 }
 
-#[test]
-fn a_waker_that_panics_does_not_end_the_timer() {
-    let semaphore = Semaphore::new(1);
-    let _held = semaphore.try_acquire().unwrap();
-    let mut waiter = Waiter::new(semaphore.acquire().timeout(SHORT));
-    assert!(waiter.poll_with(&panics_when_woken()).is_pending());
-    let result = block_on(semaphore.acquire().timeout(SHORT * 2));
-    assert_eq!(kind(result), ErrorKind::TimedOut);
-    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
-}
-
-/// The payload of a panic is foreign code too: it may panic when it is dropped. The timer is one
-/// for the whole process, so every later timeout would hang.
-#[test]
-fn a_panic_with_a_payload_that_panics_does_not_end_the_timer() {
-    let semaphore = Semaphore::new(1);
-    let _held = semaphore.try_acquire().unwrap();
-    let mut waiter = Waiter::new(semaphore.acquire().timeout(SHORT));
-    assert!(waiter.poll_with(&throws_a_bomb_when_woken()).is_pending());
-    let result = block_on(semaphore.acquire().timeout(SHORT * 2));
-    assert_eq!(kind(result), ErrorKind::TimedOut);
-    assert_eq!(waiter.refused(), ErrorKind::TimedOut);
-}
-
 /// A waker that owns another timed wait, as a task does: dropping the one drops the other, which
 /// locks the timer again.
 #[test]
@@ -193,7 +159,7 @@ fn the_timer_drops_wakers_outside_of_its_lock() {
 }
 
 #[test]
-fn a_wait_that_ends_early_takes_its_alarm_back() {
+fn a_wait_that_ends_early_disarms_its_timer() {
     let semaphore = Semaphore::new(1);
     let counter = std::sync::Arc::new(crate::support::Counter::default());
     let waker = std::task::Waker::from(std::sync::Arc::clone(&counter));

@@ -1,9 +1,7 @@
 //! Runtimes that have no timer, that are blocked by the wait, or that go away.
 
-use std::future::poll_fn;
 use std::time::Duration;
 
-use futures::executor;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::{ErrorKind, Semaphore, Waiting};
 
@@ -45,91 +43,13 @@ fn a_blocking_wait_inside_a_runtime_uses_a_timer_that_it_does_not_block() {
             assert_eq!(kind(result), ErrorKind::TimedOut);
             let result = semaphore.wait_idle().timeout(SHORT).timeout(LONG).wait();
             assert_eq!(kind(result), ErrorKind::TimedOut);
+            let token = tokio_util::sync::CancellationToken::new();
+            let result = semaphore.acquire().cancel_on(&token).timeout(SHORT).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
+            let result = semaphore.acquire().timeout(SHORT).cancel_on(&token).wait();
+            assert_eq!(kind(result), ErrorKind::TimedOut);
         });
     }
-}
-
-#[test]
-fn a_blocking_wait_with_a_token_and_a_timeout_inside_a_runtime_ends() {
-    let semaphore = Semaphore::new(1);
-    let _held = semaphore.try_acquire().unwrap();
-    let token = tokio_util::sync::CancellationToken::new();
-    with_timer().block_on(async {
-        let result = semaphore.acquire().cancel_on(&token).timeout(SHORT).wait();
-        assert_eq!(kind(result), ErrorKind::TimedOut);
-        let result = semaphore.acquire().timeout(SHORT).cancel_on(&token).wait();
-        assert_eq!(kind(result), ErrorKind::TimedOut);
-    });
-}
-
-#[test]
-fn a_blocking_wait_in_a_blocking_task_ends() {
-    let runtime = with_timer();
-    let semaphore = std::sync::Arc::new(Semaphore::new(1));
-    let held = semaphore.try_acquire().unwrap();
-    let result = runtime.block_on(async {
-        let wait = std::sync::Arc::clone(&semaphore).acquire_owned();
-        tokio::task::spawn_blocking(move || wait.timeout(SHORT).wait()).await
-    });
-    assert_eq!(kind(result.unwrap()), ErrorKind::TimedOut);
-    drop(held);
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
-fn a_semaphore_that_outlives_a_runtime_serves_the_next() {
-    static SHARED: Semaphore = Semaphore::new(1);
-    for _ in 0..3 {
-        let runtime = with_timer();
-        let held = runtime.block_on(SHARED.acquire().timeout(LONG)).unwrap();
-        let task = runtime.spawn(async { SHARED.acquire().timeout(LONG).await.map(drop) });
-        runtime.block_on(async {
-            while SHARED.waiting() == 0 {
-                tokio::task::yield_now().await;
-            }
-        });
-        // Goes away with a task in line, whose timer it drove.
-        drop(runtime);
-        assert!(task.is_finished());
-        assert_eq!(SHARED.waiting(), 0);
-        let result = executor::block_on(SHARED.acquire().timeout(SHORT));
-        assert_eq!(kind(result), ErrorKind::TimedOut);
-        drop(held);
-        assert_at_rest(&SHARED, 1);
-    }
-}
-
-/// limiters in statics across tests: a wait that began in one runtime and is polled on after it.
-#[test]
-fn a_wait_that_outlives_the_runtime_that_it_began_in_still_times_out() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let first = with_timer();
-    let mut waiter = {
-        let _inside = first.enter();
-        Waiter::parked(semaphore.acquire().timeout(SHORT))
-    };
-    drop(first);
-    let result = executor::block_on(poll_fn(|context| waiter.poll_with(context.waker())));
-    assert_eq!(kind(result), ErrorKind::TimedOut);
-    drop(held);
-    assert_at_rest(&semaphore, 1);
-}
-
-/// The same, with a permit that comes before the time is over.
-#[test]
-fn a_wait_that_outlives_the_runtime_that_it_began_in_is_still_served() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let first = with_timer();
-    let mut waiter = {
-        let _inside = first.enter();
-        Waiter::parked(semaphore.acquire().timeout(LONG))
-    };
-    drop(first);
-    drop(held);
-    drop(waiter.granted());
-    assert_at_rest(&semaphore, 1);
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! The checks of one wait, polled by hand.
 
-use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 use tollgate::{Throttle, TryThrottle};
 
-use super::subject::{Subject, assert_at_rest, assert_no_room, fill, parked};
-use crate::support::{Counter, Waiter};
+use super::subject::{Subject, assert_at_rest, assert_no_room, fill, held, parked};
+use crate::support::Waiter;
 
 pub(crate) fn an_entry_is_ready_while_there_is_room<S: Subject>() {
     let throttle = S::with_limit(3);
@@ -29,7 +28,7 @@ pub(crate) fn making_an_entry_takes_nothing<S: Subject>() {
     assert_at_rest::<S>(&throttle, 1);
 }
 
-pub(crate) fn who_waits_is_woken_when_there_is_room<S: Subject>() {
+pub(crate) fn a_waiter_is_woken_when_there_is_room<S: Subject>() {
     let throttle = S::with_limit(2);
     let mut permits = fill::<S>(&throttle, 2);
     let mut waiting = parked::<S>(&throttle);
@@ -44,24 +43,22 @@ pub(crate) fn who_waits_is_woken_when_there_is_room<S: Subject>() {
     assert_at_rest::<S>(&throttle, 2);
 }
 
-pub(crate) fn who_gives_up_holds_nobody_back<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
-    let mut line: Vec<_> = (0..5).map(|_| parked::<S>(&throttle)).collect();
+pub(crate) fn a_waiter_that_gives_up_holds_nobody_back<S: Subject>() {
+    let (throttle, permit) = held::<S>();
+    let mut waiters: Vec<_> = (0..5).map(|_| parked::<S>(&throttle)).collect();
     // The first one, one in the middle, and the last one.
     for gives_up in [4, 2, 0] {
-        drop(line.remove(gives_up));
+        drop(waiters.remove(gives_up));
     }
     throttle.rollback(permit);
-    for waiting in &mut line {
+    for waiting in &mut waiters {
         throttle.rollback(waiting.granted());
     }
     assert_at_rest::<S>(&throttle, 1);
 }
 
 pub(crate) fn granted_then_dropped_is_passed_on<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let woken = parked::<S>(&throttle);
     let mut next = parked::<S>(&throttle);
     throttle.rollback(permit);
@@ -78,8 +75,7 @@ pub(crate) fn granted_then_dropped_is_passed_on<S: Subject>() {
 }
 
 pub(crate) fn never_polled_holds_nobody_back<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let stored: Vec<_> = (0..5).map(|_| Waiter::new(throttle.enter())).collect();
     let mut waiting = parked::<S>(&throttle);
     throttle.rollback(permit);
@@ -90,9 +86,8 @@ pub(crate) fn never_polled_holds_nobody_back<S: Subject>() {
     assert_at_rest::<S>(&throttle, 1);
 }
 
-pub(crate) fn put_aside_and_then_dropped_holds_nobody_back<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+pub(crate) fn not_polled_and_then_dropped_holds_nobody_back<S: Subject>() {
+    let (throttle, permit) = held::<S>();
     let aside = parked::<S>(&throttle);
     let mut behind = parked::<S>(&throttle);
     throttle.rollback(permit);
@@ -110,8 +105,7 @@ pub(crate) fn put_aside_and_then_dropped_holds_nobody_back<S: Subject>() {
 }
 
 pub(crate) fn polling_in_vain_changes_nothing<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut first = parked::<S>(&throttle);
     let mut second = parked::<S>(&throttle);
     for _ in 0..10 {
@@ -121,34 +115,4 @@ pub(crate) fn polling_in_vain_changes_nothing<S: Subject>() {
     throttle.rollback(first.granted());
     throttle.rollback(second.granted());
     assert_at_rest::<S>(&throttle, 1);
-}
-
-pub(crate) fn another_waker_displaces_the_old_one<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
-    let mut waiting = parked::<S>(&throttle);
-    let counter = Arc::new(Counter::default());
-    let waker = Waker::from(Arc::clone(&counter));
-    assert!(waiting.poll_with(&waker).is_pending());
-    throttle.rollback(permit);
-    assert_eq!(waiting.wakes(), 0);
-    assert!(counter.count() > 0);
-    throttle.rollback(waiting.granted());
-    assert_at_rest::<S>(&throttle, 1);
-}
-
-pub(crate) fn no_waker_is_kept<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let counter = Arc::new(Counter::default());
-    let waker = Waker::from(Arc::clone(&counter));
-    let permit = throttle.try_enter().unwrap();
-    let mut served = Waiter::new(throttle.enter());
-    let mut gives_up = Waiter::new(throttle.enter());
-    assert!(served.poll_with(&waker).is_pending());
-    assert!(gives_up.poll_with(&waker).is_pending());
-    drop(gives_up);
-    throttle.rollback(permit);
-    throttle.rollback(served.granted());
-    drop((served, waker));
-    assert_eq!(Arc::strong_count(&counter), 1);
 }

@@ -108,7 +108,7 @@ pub(crate) fn closing_in_the_midst_of_a_crowd_leaves_nobody_waiting<S: Subject>(
         }
         S::close(&crowd.throttle);
         for (mut waiter, seen) in crowd.waiting {
-            assert!(waiter.wakes() > seen, "not told of the close");
+            assert!(waiter.wakes() > seen, "not woken by the close");
             match waiter.output() {
                 Ok(permit) => crowd.inside.push(permit),
                 Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
@@ -129,9 +129,9 @@ pub(crate) fn threads_leave_nobody_asleep_while_there_is_room<S: Subject>() {
     for round in 0..300 {
         let throttle = S::with_limit(LIMIT);
         let permits = fill::<S>(&throttle, LIMIT);
-        let mut line: Vec<_> = (0..5).map(|_| (parked::<S>(&throttle), 0)).collect();
-        let gives_up = line.remove(round % 5);
-        let mut runs = line.remove(round % 4);
+        let mut waiters: Vec<_> = (0..5).map(|_| (parked::<S>(&throttle), 0)).collect();
+        let gives_up = waiters.remove(round % 5);
+        let mut runs = waiters.remove(round % 4);
         let inside = Mutex::new(Vec::new());
         let ready = AtomicUsize::new(0);
         // Threads begin together, so that they meet.
@@ -161,12 +161,12 @@ pub(crate) fn threads_leave_nobody_asleep_while_there_is_room<S: Subject>() {
             runs.1 = runs.0.wakes();
             match runs.0.poll() {
                 Poll::Ready(entered) => inside.lock().unwrap().push(entered.unwrap()),
-                Poll::Pending => line.push(runs),
+                Poll::Pending => waiters.push(runs),
             }
         });
         let mut crowd = Crowd::<S> {
             throttle,
-            waiting: line,
+            waiting: waiters,
             inside: inside.into_inner().unwrap(),
         };
         crowd.empty();

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tollgate::{ErrorKind, Throttle};
 
-use super::subject::{Limit, Subject, assert_at_rest, fill, parked};
-use crate::support::Waiter;
+use super::subject::{Limit, Subject, assert_at_rest, fill, held, parked};
+use crate::support::{Waiter, kind};
 
 pub(crate) fn a_wait_of_no_time_takes_what_there_is<S: Subject>() {
     let throttle = S::with_limit(1);
@@ -21,6 +21,17 @@ pub(crate) fn a_wait_of_no_time_takes_what_there_is<S: Subject>() {
     throttle.rollback(waiting.granted());
     assert_at_rest::<S>(&throttle, 1);
     drop(late);
+}
+
+pub(crate) fn a_thread_gives_up_after_its_time<S: Subject>() {
+    let (throttle, permit) = held::<S>();
+    let short = Duration::from_millis(1);
+    assert_eq!(
+        kind(throttle.enter().timeout(short).wait()),
+        ErrorKind::TimedOut
+    );
+    throttle.rollback(permit);
+    assert_at_rest::<S>(&throttle, 1);
 }
 
 pub(crate) fn blocked_threads_are_let_in_as_others_leave<S: Subject>() {
@@ -52,7 +63,7 @@ mod with_tokio {
     use tollgate::TryThrottle;
 
     use super::*;
-    use crate::support::{kind, paused_runtime};
+    use crate::support::paused_runtime;
 
     pub(crate) fn a_cancelled_token_takes_nothing<S: Subject>() {
         let throttle = S::with_limit(1);
@@ -65,6 +76,29 @@ mod with_tokio {
             assert_eq!(cancelled.refused(), ErrorKind::Cancelled);
             assert_at_rest::<S>(&throttle, 1);
         }
+        // However it is waited for.
+        let owned = throttle.enter().cancel_on(token.clone());
+        let inside = throttle.enter().cancel_on(&token).timeout(SECOND);
+        let outside = throttle.enter().timeout(SECOND).cancel_on(&token);
+        let refusals = [
+            Waiter::new(owned).refused(),
+            Waiter::new(inside).refused(),
+            Waiter::new(outside).refused(),
+            kind(throttle.enter().cancel_on(&token).wait()),
+        ];
+        assert_eq!(refusals, [ErrorKind::Cancelled; 4]);
+        assert_at_rest::<S>(&throttle, 1);
+    }
+
+    pub(crate) fn a_token_that_is_not_cancelled_changes_nothing<S: Subject>() {
+        let throttle = S::with_limit(1);
+        let token = CancellationToken::new();
+        let permit = Waiter::new(throttle.enter().cancel_on(&token)).granted();
+        let mut waiting = Waiter::parked(throttle.enter().cancel_on(token.clone()));
+        throttle.rollback(permit);
+        assert!(waiting.wakes() > 0);
+        throttle.rollback(waiting.granted());
+        assert_at_rest::<S>(&throttle, 1);
     }
 
     pub(crate) fn a_token_ends_a_wait<S: Subject>() {
@@ -141,8 +175,7 @@ mod with_tokio {
 
     pub(crate) fn a_deadline_ends_a_wait<S: Subject>() {
         with_paused_time(async {
-            let throttle = S::with_limit(1);
-            let permit = throttle.try_enter().unwrap();
+            let (throttle, permit) = held::<S>();
             if S::GUARANTEES.knows {
                 refuses_at_once::<S>(&throttle);
                 return;
@@ -166,8 +199,7 @@ mod with_tokio {
             if S::GUARANTEES.knows {
                 return;
             }
-            let throttle = S::with_limit(1);
-            let permit = throttle.try_enter().unwrap();
+            let (throttle, permit) = held::<S>();
             let mut waiting = Waiter::parked(throttle.enter().timeout(SECOND));
             throttle.rollback(permit);
             tokio::time::advance(SECOND).await;

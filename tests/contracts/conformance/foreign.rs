@@ -1,8 +1,6 @@
 //! The semaphores of others, as throttles of ours.
 
-use std::sync::Arc;
-
-use super::subject::{Guarantees, Subject};
+use super::subject::{Guarantees, Subject, both, subject};
 
 #[cfg(feature = "tokio")]
 pub(crate) mod of_tokio {
@@ -10,37 +8,14 @@ pub(crate) mod of_tokio {
 
     use super::*;
 
-    pub(crate) struct BorrowedTokio;
+    const GUARANTEES: Guarantees = Guarantees {
+        contains_panics: false,
+        ..Guarantees::ALL
+    };
 
-    impl Subject for BorrowedTokio {
-        type Throttle = &'static Semaphore;
-
-        const GUARANTEES: Guarantees = Guarantees::ALL;
-
-        fn with_limit(limit: usize) -> Self::Throttle {
-            Box::leak(Box::new(Semaphore::new(limit)))
-        }
-
-        fn close(throttle: &Self::Throttle) {
-            throttle.close();
-        }
-    }
-
-    pub(crate) struct SharedTokio;
-
-    impl Subject for SharedTokio {
-        type Throttle = Arc<Semaphore>;
-
-        const GUARANTEES: Guarantees = Guarantees::ALL;
-
-        fn with_limit(limit: usize) -> Self::Throttle {
-            Arc::new(Semaphore::new(limit))
-        }
-
-        fn close(throttle: &Self::Throttle) {
-            throttle.close();
-        }
-    }
+    both!(BorrowedTokio, SharedTokio, Semaphore, GUARANTEES, |limit| {
+        Semaphore::new(limit)
+    });
 }
 
 #[cfg(feature = "async-lock")]
@@ -54,38 +29,17 @@ pub(crate) mod of_async_lock {
         no_overtaking: false,
         wakes_each: false,
         closes: false,
+        contains_panics: false,
+        wakes_unlocked: false,
         ..Guarantees::ALL
     };
 
-    pub(crate) struct BorrowedAsyncLock;
-
-    impl Subject for BorrowedAsyncLock {
-        type Throttle = &'static Semaphore;
-
-        const GUARANTEES: Guarantees = GUARANTEES;
-
-        fn with_limit(limit: usize) -> Self::Throttle {
-            Box::leak(Box::new(Semaphore::new(limit)))
-        }
-
-        fn close(_: &Self::Throttle) {
-            unreachable!("it cannot be closed");
-        }
-    }
-
-    pub(crate) struct SharedAsyncLock;
-
-    impl Subject for SharedAsyncLock {
-        type Throttle = Arc<Semaphore>;
-
-        const GUARANTEES: Guarantees = GUARANTEES;
-
-        fn with_limit(limit: usize) -> Self::Throttle {
-            Arc::new(Semaphore::new(limit))
-        }
-
-        fn close(_: &Self::Throttle) {
-            unreachable!("it cannot be closed");
-        }
-    }
+    both!(
+        BorrowedAsyncLock,
+        SharedAsyncLock,
+        Semaphore,
+        GUARANTEES,
+        |limit| Semaphore::new(limit),
+        |_| unreachable!("it cannot be closed")
+    );
 }

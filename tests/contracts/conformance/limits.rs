@@ -25,7 +25,7 @@ pub(crate) fn at_the_limit_nobody_is_let_in<L: Limit>() {
     }
 }
 
-pub(crate) fn who_need_not_wait_is_let_in_at_once<L: Limit>() {
+pub(crate) fn a_caller_that_need_not_wait_is_let_in_at_once<L: Limit>() {
     let handle = L::with_limit(2);
     let permits = [
         L::wait_briefly(&handle).expect("there is room"),

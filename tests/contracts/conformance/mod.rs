@@ -15,6 +15,7 @@ pub(crate) mod limits;
 pub(crate) mod order;
 pub(crate) mod ours;
 pub(crate) mod subject;
+pub(crate) mod wakers;
 
 /// Tests of one subject, by the files that the checks are in.
 macro_rules! tests {
@@ -42,7 +43,7 @@ macro_rules! limit {
                 closing_refuses_newcomers
                 nobody_enters_after_the_close_has_returned
                 threads_never_exceed_the_limit
-                who_need_not_wait_is_let_in_at_once;
+                a_caller_that_need_not_wait_is_let_in_at_once;
         }
     };
 }
@@ -59,33 +60,41 @@ macro_rules! conformance {
             tests! { $subject,
                 checks:
                     an_entry_is_ready_while_there_is_room
-                    another_waker_displaces_the_old_one
                     granted_then_dropped_is_passed_on
                     making_an_entry_takes_nothing
                     never_polled_holds_nobody_back
-                    no_waker_is_kept
                     polling_in_vain_changes_nothing
-                    put_aside_and_then_dropped_holds_nobody_back
-                    who_gives_up_holds_nobody_back
-                    who_waits_is_woken_when_there_is_room;
+                    not_polled_and_then_dropped_holds_nobody_back
+                    a_waiter_that_gives_up_holds_nobody_back
+                    a_waiter_is_woken_when_there_is_room;
                 order:
-                    a_clone_shares_the_line
+                    a_clone_shares_the_queue
                     a_permit_that_is_dropped_wakes
                     closing_after_a_return_leaves_nobody_waiting
                     closing_refuses_everybody
                     newcomers_do_not_overtake
                     several_returns_let_as_many_in
-                    several_returns_pass_those_by_who_give_up
+                    several_returns_pass_waiters_by_that_give_up
                     waiters_are_let_in_in_the_order_in_which_they_joined
-                    who_came_first_is_woken_first
-                    who_was_overtaken_is_let_in_later;
+                    the_first_waiter_is_woken_first
+                    a_waiter_that_was_overtaken_is_let_in_later;
                 endings:
+                    a_thread_gives_up_after_its_time
                     a_wait_of_no_time_takes_what_there_is
                     blocked_threads_are_let_in_as_others_leave;
                 crowds:
                     closing_in_the_midst_of_a_crowd_leaves_nobody_waiting
                     random_entries_and_exits_lose_nothing
                     threads_leave_nobody_asleep_while_there_is_room;
+                wakers:
+                    a_holder_that_panics_may_wake_a_waker_that_panics
+                    a_wait_that_is_polled_again_panics_and_takes_nothing
+                    a_waker_may_use_the_throttle
+                    a_waker_that_panics_behind_a_wait_that_ends_loses_nothing
+                    a_waker_that_panics_loses_nothing
+                    another_waker_displaces_the_old_one
+                    closing_wakes_all_although_a_waker_panics
+                    no_waker_is_kept;
             }
 
             #[cfg(feature = "tokio")]
@@ -96,6 +105,7 @@ macro_rules! conformance {
                     a_permit_comes_before_the_deadline
                     a_token_ends_a_wait
                     a_token_ends_the_wait_of_a_thread
+                    a_token_that_is_not_cancelled_changes_nothing
                     cancelled_after_the_wake_is_passed_on;
             }
         }

@@ -4,10 +4,10 @@ use std::task::Poll;
 
 use tollgate::{ErrorKind, Throttle, TryThrottle};
 
-use super::subject::{Subject, assert_at_rest, assert_no_room, fill, parked};
+use super::subject::{Subject, assert_at_rest, assert_no_room, fill, held, parked};
 use crate::support::{Waiter, kind};
 
-pub(crate) fn a_clone_shares_the_line<S: Subject>() {
+pub(crate) fn a_clone_shares_the_queue<S: Subject>() {
     let throttle = S::with_limit(1);
     let clone = throttle.clone();
     let permit = throttle.try_enter().unwrap();
@@ -24,8 +24,7 @@ pub(crate) fn a_permit_that_is_dropped_wakes<S: Subject>() {
     if !S::GUARANTEES.held {
         return;
     }
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut waiting = parked::<S>(&throttle);
     drop(permit);
     assert!(waiting.wakes() > 0);
@@ -33,18 +32,17 @@ pub(crate) fn a_permit_that_is_dropped_wakes<S: Subject>() {
     assert_at_rest::<S>(&throttle, 1);
 }
 
-pub(crate) fn who_came_first_is_woken_first<S: Subject>() {
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
-    let mut line: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
+pub(crate) fn the_first_waiter_is_woken_first<S: Subject>() {
+    let (throttle, permit) = held::<S>();
+    let mut waiters: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
     throttle.rollback(permit);
     let woken = |waiting: &Waiter<_>| waiting.wakes() > 0;
-    assert!(woken(&line[0]) && !line[1..].iter().any(woken));
+    assert!(woken(&waiters[0]) && !waiters[1..].iter().any(woken));
     // Whoever gives up has its turn taken by the next one.
-    drop(line.remove(0));
-    assert!(woken(&line[0]) && !line[1..].iter().any(woken));
-    throttle.rollback(line[0].granted());
-    drop(line);
+    drop(waiters.remove(0));
+    assert!(woken(&waiters[0]) && !waiters[1..].iter().any(woken));
+    throttle.rollback(waiters[0].granted());
+    drop(waiters);
     assert_at_rest::<S>(&throttle, 1);
 }
 
@@ -54,11 +52,11 @@ pub(crate) fn waiters_are_let_in_in_the_order_in_which_they_joined<S: Subject>()
     }
     let throttle = S::with_limit(1);
     let mut permit = throttle.try_enter().unwrap();
-    let mut line: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
-    for next in 0..line.len() {
+    let mut waiters: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
+    for next in 0..waiters.len() {
         throttle.rollback(permit);
-        assert!(line[next + 1..].iter_mut().all(Waiter::is_pending));
-        permit = line[next].granted();
+        assert!(waiters[next + 1..].iter_mut().all(Waiter::is_pending));
+        permit = waiters[next].granted();
     }
     throttle.rollback(permit);
     assert_at_rest::<S>(&throttle, 1);
@@ -68,15 +66,15 @@ pub(crate) fn several_returns_let_as_many_in<S: Subject>() {
     const CROWD: usize = 40;
     let throttle = S::with_limit(CROWD);
     let permits = fill::<S>(&throttle, CROWD);
-    let mut line: Vec<_> = (0..CROWD).map(|_| parked::<S>(&throttle)).collect();
+    let mut waiters: Vec<_> = (0..CROWD).map(|_| parked::<S>(&throttle)).collect();
     // All come back before anybody has run.
     for permit in permits {
         throttle.rollback(permit);
     }
-    let woken = line.iter().filter(|waiting| waiting.wakes() > 0).count();
+    let woken = waiters.iter().filter(|waiting| waiting.wakes() > 0).count();
     assert_eq!(woken == CROWD, S::GUARANTEES.wakes_each);
     // Each in its turn has been woken by then, at the latest when the one before it has run.
-    let permits: Vec<_> = line
+    let permits: Vec<_> = waiters
         .iter_mut()
         .map(|waiting| {
             assert!(waiting.wakes() > 0);
@@ -90,7 +88,7 @@ pub(crate) fn several_returns_let_as_many_in<S: Subject>() {
 }
 
 /// The same when those who have been woken give up instead.
-pub(crate) fn several_returns_pass_those_by_who_give_up<S: Subject>() {
+pub(crate) fn several_returns_pass_waiters_by_that_give_up<S: Subject>() {
     const CROWD: usize = 10;
     let throttle = S::with_limit(CROWD);
     let permits = fill::<S>(&throttle, CROWD);
@@ -117,8 +115,7 @@ pub(crate) fn newcomers_do_not_overtake<S: Subject>() {
     if !S::GUARANTEES.no_overtaking {
         return;
     }
-    let throttle = S::with_limit(1);
-    let permit = throttle.try_enter().unwrap();
+    let (throttle, permit) = held::<S>();
     let mut woken = parked::<S>(&throttle);
     throttle.rollback(permit);
     assert_no_room(throttle.try_enter());
@@ -131,7 +128,7 @@ pub(crate) fn newcomers_do_not_overtake<S: Subject>() {
 }
 
 /// What a newcomer takes can be missing only to the one that it was meant for.
-pub(crate) fn who_was_overtaken_is_let_in_later<S: Subject>() {
+pub(crate) fn a_waiter_that_was_overtaken_is_let_in_later<S: Subject>() {
     let throttle = S::with_limit(2);
     let mut permits = fill::<S>(&throttle, 2);
     let mut overtaken = parked::<S>(&throttle);
@@ -159,10 +156,10 @@ pub(crate) fn closing_refuses_everybody<S: Subject>() {
     }
     let throttle = S::with_limit(2);
     let permits = fill::<S>(&throttle, 2);
-    let mut line: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
+    let mut waiters: Vec<_> = (0..20).map(|_| parked::<S>(&throttle)).collect();
     let made_before = throttle.enter();
     S::close(&throttle);
-    for waiting in &mut line {
+    for waiting in &mut waiters {
         assert!(waiting.wakes() > 0);
         assert_eq!(waiting.refused(), ErrorKind::Closed);
     }
@@ -181,11 +178,11 @@ pub(crate) fn closing_after_a_return_leaves_nobody_waiting<S: Subject>() {
     }
     let throttle = S::with_limit(2);
     let mut permits = fill::<S>(&throttle, 2);
-    let mut line: Vec<_> = (0..5).map(|_| parked::<S>(&throttle)).collect();
+    let mut waiters: Vec<_> = (0..5).map(|_| parked::<S>(&throttle)).collect();
     throttle.rollback(permits.remove(0));
     S::close(&throttle);
     let mut entered = 0;
-    for waiting in &mut line {
+    for waiting in &mut waiters {
         assert!(waiting.wakes() > 0);
         let Poll::Ready(output) = waiting.poll() else {
             panic!("still waiting");

@@ -4,68 +4,41 @@ use std::sync::Arc;
 
 use tollgate::{AcquireError, CondvarSemaphore, Semaphore};
 
-use super::subject::{Guarantees, Limit, Subject};
+use super::subject::{Guarantees, Limit, Subject, both, subject};
 
-/// A subject of a type that has a `close`.
-macro_rules! subject {
-    ($subject:ident, $throttle:ty, $guarantees:expr, |$limit:ident| $make:expr) => {
-        pub(crate) struct $subject;
-
-        impl Subject for $subject {
-            type Throttle = $throttle;
-
-            const GUARANTEES: Guarantees = $guarantees;
-
-            fn with_limit($limit: usize) -> Self::Throttle {
-                $make
-            }
-
-            fn close(throttle: &Self::Throttle) {
-                throttle.close();
-            }
-        }
-    };
-}
-
-subject!(
+both!(
     BorrowedSemaphore,
-    &'static Semaphore,
+    SharedSemaphore,
+    Semaphore,
     Guarantees::ALL,
-    |limit| Box::leak(Box::new(Semaphore::new(limit)))
+    |limit| Semaphore::new(limit)
 );
-
-subject!(SharedSemaphore, Arc<Semaphore>, Guarantees::ALL, |limit| {
-    Arc::new(Semaphore::new(limit))
-});
 
 /// Time stands still, so that only what is given back makes room; and that only if it is said to
 /// be.
+const OF_A_RATE: Guarantees = Guarantees {
+    held: false,
+    knows: true,
+    ..Guarantees::ALL
+};
+
 pub(crate) mod rates {
     use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
     use super::*;
-
-    const GUARANTEES: Guarantees = Guarantees {
-        held: false,
-        knows: true,
-        ..Guarantees::ALL
-    };
 
     pub(crate) fn limiter(limit: usize) -> RateLimiter {
         let quota = Quota::per_hour(1).burst(limit as u64);
         RateLimiter::new(quota).clock(Clock::manual())
     }
 
-    subject!(
+    both!(
         BorrowedRateLimiter,
-        &'static RateLimiter,
-        GUARANTEES,
-        |limit| Box::leak(Box::new(limiter(limit)))
+        SharedRateLimiter,
+        RateLimiter,
+        OF_A_RATE,
+        |limit| limiter(limit)
     );
-
-    subject!(SharedRateLimiter, Arc<RateLimiter>, GUARANTEES, |limit| {
-        Arc::new(limiter(limit))
-    });
 
     /// By another rule: so many an hour, of a count that gives as many at once.
     fn by(algorithm: Algorithm, count: usize) -> Arc<RateLimiter> {
@@ -73,23 +46,23 @@ pub(crate) mod rates {
         Arc::new(limiter.clock(Clock::manual()))
     }
 
-    subject!(TokenBucket, Arc<RateLimiter>, GUARANTEES, |limit| {
+    subject!(TokenBucket, Arc<RateLimiter>, OF_A_RATE, |limit| {
         by(Algorithm::TokenBucket, limit)
     });
 
-    subject!(FixedWindow, Arc<RateLimiter>, GUARANTEES, |limit| {
+    subject!(FixedWindow, Arc<RateLimiter>, OF_A_RATE, |limit| {
         by(Algorithm::FixedWindow, limit)
     });
 
-    subject!(SlidingWindow, Arc<RateLimiter>, GUARANTEES, |limit| {
+    subject!(SlidingWindow, Arc<RateLimiter>, OF_A_RATE, |limit| {
         by(Algorithm::SlidingWindow, limit)
     });
 
-    subject!(SlidingLog, Arc<RateLimiter>, GUARANTEES, |limit| {
+    subject!(SlidingLog, Arc<RateLimiter>, OF_A_RATE, |limit| {
         by(Algorithm::SlidingLog, limit)
     });
 
-    subject!(SubInterval, Arc<RateLimiter>, GUARANTEES, |limit| {
+    subject!(SubInterval, Arc<RateLimiter>, OF_A_RATE, |limit| {
         by(Algorithm::SubInterval { parts: 1 }, 2 * limit)
     });
 }
@@ -112,45 +85,22 @@ pub(crate) mod keyed {
         Keyed::<u64, _>::semaphores(limit).max_keys(10)
     }
 
-    const OF_A_RATE: Guarantees = Guarantees {
-        held: false,
-        knows: true,
-        ..Guarantees::ALL
-    };
-
     macro_rules! keyed {
         ($borrowed:ident, $shared:ident, $kind:ty, $guarantees:expr, $make:ident) => {
-            pub(crate) struct $borrowed;
-
-            impl Subject for $borrowed {
-                type Throttle = Key<'static, u64, $kind>;
-
-                const GUARANTEES: Guarantees = $guarantees;
-
-                fn with_limit(limit: usize) -> Self::Throttle {
-                    Box::leak(Box::new($make(limit))).key(&7)
-                }
-
-                fn close(throttle: &Self::Throttle) {
-                    throttle.keyed().close();
-                }
-            }
-
-            pub(crate) struct $shared;
-
-            impl Subject for $shared {
-                type Throttle = OwnedKey<u64, $kind>;
-
-                const GUARANTEES: Guarantees = $guarantees;
-
-                fn with_limit(limit: usize) -> Self::Throttle {
-                    Arc::new($make(limit)).key_owned(7)
-                }
-
-                fn close(throttle: &Self::Throttle) {
-                    throttle.keyed().close();
-                }
-            }
+            subject!(
+                $borrowed,
+                Key<'static, u64, $kind>,
+                $guarantees,
+                |limit| Box::leak(Box::new($make(limit))).key(&7),
+                |throttle| throttle.keyed().close()
+            );
+            subject!(
+                $shared,
+                OwnedKey<u64, $kind>,
+                $guarantees,
+                |limit| Arc::new($make(limit)).key_owned(7),
+                |throttle| throttle.keyed().close()
+            );
         };
     }
 
@@ -171,15 +121,12 @@ pub(crate) mod pools {
 
     use super::*;
 
-    subject!(BorrowedPool, &'static Pool<()>, Guarantees::ALL, |limit| {
-        Box::leak(Box::new(Pool::new(repeat_n((), limit))))
-    });
-
-    subject!(
+    both!(
+        BorrowedPool,
         SharedPool,
-        Arc<Pool<()>>,
+        Pool<()>,
         Guarantees::ALL,
-        |limit| Arc::new(Pool::new(repeat_n((), limit)))
+        |limit| Pool::new(repeat_n((), limit))
     );
 
     subject!(FactoryPool, Arc<Pool<String>>, Guarantees::ALL, |limit| {
@@ -197,21 +144,16 @@ pub(crate) mod channels {
     const OF_A_CHANNEL: Guarantees = Guarantees {
         order: false,
         no_overtaking: false,
+        wakes_unlocked: false,
         ..Guarantees::ALL
     };
 
-    subject!(
+    both!(
         BorrowedChannelSemaphore,
-        &'static ChannelSemaphore,
-        OF_A_CHANNEL,
-        |limit| Box::leak(Box::new(ChannelSemaphore::new(limit)))
-    );
-
-    subject!(
         SharedChannelSemaphore,
-        Arc<ChannelSemaphore>,
+        ChannelSemaphore,
         OF_A_CHANNEL,
-        |limit| Arc::new(ChannelSemaphore::new(limit))
+        |limit| ChannelSemaphore::new(limit)
     );
 
     subject!(

@@ -48,6 +48,54 @@ pub(crate) trait Subject {
     fn close(throttle: &Self::Throttle);
 }
 
+/// A subject, by default of a type that has a `close`.
+macro_rules! subject {
+    ($subject:ident, $throttle:ty, $guarantees:expr, |$limit:ident| $make:expr) => {
+        subject!(
+            $subject,
+            $throttle,
+            $guarantees,
+            |$limit| $make,
+            |throttle| throttle.close()
+        );
+    };
+    ($subject:ident, $throttle:ty, $guarantees:expr, |$limit:ident| $make:expr,
+     |$closes:pat_param| $close:expr) => {
+        pub(crate) struct $subject;
+
+        impl Subject for $subject {
+            type Throttle = $throttle;
+
+            const GUARANTEES: Guarantees = $guarantees;
+
+            fn with_limit($limit: usize) -> Self::Throttle {
+                $make
+            }
+
+            fn close($closes: &Self::Throttle) {
+                $close;
+            }
+        }
+    };
+}
+
+/// The same throttle, borrowed for as long as the test lasts, and shared.
+macro_rules! both {
+    ($borrowed:ident, $shared:ident, $kind:ty, $guarantees:expr, |$limit:ident| $make:expr
+     $(, |$closes:pat_param| $close:expr)?) => {
+        subject!(
+            $borrowed, &'static $kind, $guarantees, |$limit| Box::leak(Box::new($make))
+            $(, |$closes| $close)?
+        );
+        subject!(
+            $shared, std::sync::Arc<$kind>, $guarantees, |$limit| std::sync::Arc::new($make)
+            $(, |$closes| $close)?
+        );
+    };
+}
+
+pub(crate) use {both, subject};
+
 /// What has futures can do without.
 impl<S: Subject> Limit for S {
     type Handle = S::Throttle;
@@ -76,7 +124,7 @@ impl<S: Subject> Limit for S {
         match waiter.poll() {
             Poll::Ready(entered) => entered.ok(),
             Poll::Pending => {
-                // So that it is in line for a while.
+                // So that it is in the queue for a while.
                 std::thread::yield_now();
                 None
             }
@@ -107,8 +155,14 @@ pub(crate) struct Guarantees {
         expect(dead_code, reason = "deadlines are checked on tokio's time")
     )]
     pub(crate) knows: bool,
-    /// It can be closed, and then tells everybody.
+    /// It can be closed, and then wakes and refuses everybody.
     pub(crate) closes: bool,
+    /// A waker that panics is contained.
+    pub(crate) contains_panics: bool,
+    /// Wakers are called and dropped outside of its locks.
+    pub(crate) wakes_unlocked: bool,
+    /// What a wait says that is polled after it was over.
+    pub(crate) polled_again: &'static str,
 }
 
 impl Guarantees {
@@ -119,6 +173,9 @@ impl Guarantees {
         held: true,
         knows: false,
         closes: true,
+        contains_panics: true,
+        wakes_unlocked: true,
+        polled_again: "polled again after it was ready",
     };
 }
 
@@ -128,10 +185,18 @@ pub(crate) type PermitOf<S> = <<S as Subject>::Throttle as Throttle>::Permit;
 /// The wait of a subject.
 pub(crate) type EnterOf<S> = Waiting<<<S as Subject>::Throttle as Throttle>::Enter>;
 
-/// Somebody in line.
+/// Somebody in the queue.
 #[track_caller]
 pub(crate) fn parked<S: Subject>(throttle: &S::Throttle) -> Waiter<EnterOf<S>> {
     Waiter::parked(throttle.enter())
+}
+
+/// With a limit of one, which is taken.
+#[track_caller]
+pub(crate) fn held<S: Subject>() -> (S::Throttle, PermitOf<S>) {
+    let throttle = S::with_limit(1);
+    let permit = throttle.try_enter().expect("there is room");
+    (throttle, permit)
 }
 
 /// Everything that there is to be had.

@@ -1,7 +1,7 @@
 //! How rates go wrong by clocks that go back, leap, or do not agree.
 //!
 //! The clocks of the crate do not go back for one thread. But two runtimes whose time is paused may have
-//! different times, and a limiter that is used in both, in turn or at once, is told a later time and
+//! different times, and a limiter that is used in both, in turn or at once, sees a later time and
 //! then an earlier one, by any amount.
 
 use std::thread;
@@ -73,9 +73,9 @@ fn clock_leaps() {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(1).burst(2)).clock(&clock);
     limiter.try_acquire_many(2).unwrap();
-    let mut line: Vec<_> = (0..3).map(|_| Waiter::parked(limiter.acquire())).collect();
+    let mut waiters: Vec<_> = (0..3).map(|_| Waiter::parked(limiter.acquire())).collect();
     clock.advance(Duration::from_secs(600));
-    for (seconds, waiter) in (1..).zip(&mut line) {
+    for (seconds, waiter) in (1..).zip(&mut waiters) {
         assert_eq!(waiter.granted().at().as_nanos(), seconds * 1_000_000_000);
     }
     assert_eq!(at_once(&limiter), 2);

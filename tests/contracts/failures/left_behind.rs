@@ -1,6 +1,5 @@
 //! What those who leave, fail or never come leave behind.
 
-use std::any::type_name;
 use std::sync::{Arc, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
@@ -8,12 +7,12 @@ use std::time::Duration;
 
 use tollgate::{CondvarSemaphore, ErrorKind, Semaphore};
 
-use super::others::{Check, Other, assert_room_for, each_other};
 use crate::support::{Counter, Waiter, assert_at_rest, kind, poll_once};
 
 /// Cancelled nodes leak; a cancel credits twice.
 ///
-/// Seen in Astro36/qp#3, redisson/redisson#7206.
+/// Seen in Astro36/qp#3, redisson/redisson#7206. Of every throttle, `no_waker_is_kept` and
+/// `random_entries_and_exits_lose_nothing`.
 #[test]
 fn cancelled_nodes_leak_and_cancel_credits_twice() {
     let semaphore = Semaphore::new(2).max_waiters(8);
@@ -22,15 +21,15 @@ fn cancelled_nodes_leak_and_cancel_credits_twice() {
     let held = semaphore.try_acquire_many(2).unwrap();
     for _ in 0..100 {
         // As many as there is room for: had one leaked, there would be none for the next round.
-        let mut line: Vec<_> = (0..8)
+        let mut waiters: Vec<_> = (0..8)
             .map(|_| semaphore.acquire())
             .map(Waiter::new)
             .collect();
-        for waiter in &mut line {
+        for waiter in &mut waiters {
             assert!(waiter.poll_with(&waker).is_pending());
         }
         assert_eq!(semaphore.waiting(), 8);
-        drop(line);
+        drop(waiters);
         assert_eq!((semaphore.waiting(), semaphore.available_permits()), (0, 0));
     }
     drop(waker);
@@ -48,7 +47,6 @@ fn cancelled_nodes_leak_and_cancel_credits_twice() {
     drop(refused);
     drop(held);
     assert_at_rest(&semaphore, 1);
-    each_other(1, &Cancelled);
 
     // Threads that give up.
     let semaphore = CondvarSemaphore::new(1);
@@ -67,31 +65,10 @@ fn cancelled_nodes_leak_and_cancel_credits_twice() {
     assert_eq!(semaphore.available_permits(), 1);
 }
 
-struct Cancelled;
-
-impl Check for Cancelled {
-    fn check<T: Other>(&self, throttle: &T) {
-        let counter = Arc::new(Counter::default());
-        let waker = Waker::from(Arc::clone(&counter));
-        let held = throttle.try_enter().unwrap();
-        for _ in 0..100 {
-            let mut line: Vec<_> = (0..8).map(|_| Waiter::new(throttle.enter())).collect();
-            for waiter in &mut line {
-                assert!(waiter.poll_with(&waker).is_pending());
-            }
-        }
-        drop(waker);
-        assert_eq!(Arc::strong_count(&counter), 1, "{}", type_name::<T>());
-        let granted = Waiter::parked(throttle.enter());
-        drop(held);
-        drop(granted);
-        assert_room_for(throttle, 1);
-    }
-}
-
 /// A permit is lost when its holder panics; it is freed while `spawn_blocking` still runs.
 ///
-/// Seen in anza-xyz/agave#10478, xberg-io/xberg#1641.
+/// Seen in anza-xyz/agave#10478, xberg-io/xberg#1641. Of every throttle,
+/// `a_holder_that_panics_makes_room`.
 #[tokio::test]
 async fn holder_panics_or_is_dropped_while_its_work_still_runs() {
     let semaphore = Arc::new(Semaphore::new(1));
@@ -132,7 +109,6 @@ async fn holder_panics_or_is_dropped_while_its_work_still_runs() {
     finish.send(()).unwrap();
     ended.recv().unwrap();
     assert_at_rest(&semaphore, 1);
-    each_other(1, &Panics);
 
     let semaphore = CondvarSemaphore::new(1);
     thread::scope(|scope| {
@@ -145,37 +121,10 @@ async fn holder_panics_or_is_dropped_while_its_work_still_runs() {
     drop(semaphore.try_acquire().unwrap());
 }
 
-struct Panics;
-
-impl Check for Panics {
-    fn check<T: Other>(&self, throttle: &T) {
-        let permit = throttle.try_enter().unwrap();
-        let mut waiter = Waiter::parked(throttle.enter());
-        let holder = thread::spawn(move || {
-            let _permit = permit;
-            panic!("a holder that panics on purpose");
-        });
-        assert!(holder.join().is_err());
-        drop(waiter.granted());
-        assert_room_for(throttle, 1);
-
-        // Work in a thread of its own counts until it has ended.
-        let permit = throttle.try_enter().unwrap();
-        let (finish, until_finish) = mpsc::channel::<()>();
-        let work = thread::spawn(move || {
-            let _permit = permit;
-            until_finish.recv().unwrap();
-        });
-        assert!(throttle.try_enter().is_err(), "{}", type_name::<T>());
-        finish.send(()).unwrap();
-        work.join().unwrap();
-        assert_room_for(throttle, 1);
-    }
-}
-
-/// A stored but never polled acquire blocks the line.
+/// A stored but never polled acquire blocks the queue.
 ///
-/// Seen in tokio-rs/tokio#6450, rust-lang/futures-rs#2387.
+/// Seen in tokio-rs/tokio#6450, rust-lang/futures-rs#2387. Of every throttle,
+/// `never_polled_holds_nobody_back`.
 #[test]
 fn stored_but_never_polled() {
     let semaphore = Semaphore::new(1);
@@ -191,29 +140,11 @@ fn stored_but_never_polled() {
         assert!(matches!(poll_once(acquire), Poll::Ready(Ok(_))));
     }
     assert_at_rest(&semaphore, 1);
-    each_other(1, &Stored);
     work_that_asks_again();
 }
 
-struct Stored;
-
-impl Check for Stored {
-    fn check<T: Other>(&self, throttle: &T) {
-        let held = throttle.try_enter().unwrap();
-        let stored: Vec<_> = (0..10).map(|_| throttle.enter()).collect();
-        let mut polled = Waiter::parked(throttle.enter());
-        drop(held);
-        drop(polled.granted());
-        assert_room_for(throttle, 1);
-        for enter in stored {
-            drop(Waiter::new(enter).granted());
-        }
-        assert_room_for(throttle, 1);
-    }
-}
-
 /// In the second, what comes after a buffer of futures asks for permits which futures in the buffer
-/// have, or stand in line for, and nobody polls these meanwhile. What is done for each is polled
+/// have, or stand in the queue for, and nobody polls these meanwhile. What is done for each is polled
 /// together.
 #[cfg(feature = "stream")]
 fn work_that_asks_again() {

@@ -1,14 +1,13 @@
-//! How throttles fail elsewhere, and do not here: a test for each row of the table of failures, with a
-//! part for each kind of throttle in which it could happen.
+//! How throttles fail elsewhere, and do not here: a test for each row of the table of failures. A row
+//! that could happen to any throttle names the check of the conformance suite that every one passes.
 
 mod chained;
 mod clocks;
 mod handed_on;
 mod keys;
 mod left_behind;
-mod line;
-mod others;
-mod rate_lines;
+mod queue;
+mod rate_queues;
 mod rates;
 #[cfg(feature = "tokio")]
 mod timer;

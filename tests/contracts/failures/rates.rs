@@ -149,8 +149,8 @@ async fn timers_of_a_millisecond_cap_the_rate() {
     let limiter = RateLimiter::new(Quota::per_second(100_000)).clock(Clock::tokio());
     limiter.try_acquire().unwrap();
     let start = tokio::time::Instant::now();
-    let line: Vec<_> = (0..5000).map(|_| limiter.acquire()).collect();
-    let charges = futures::future::join_all(line).await;
+    let waiters: Vec<_> = (0..5000).map(|_| limiter.acquire()).collect();
+    let charges = futures::future::join_all(waiters).await;
     // One in ten microseconds, and not one in a millisecond.
     assert_eq!(start.elapsed(), Duration::from_millis(50));
     let ticks: Vec<_> = charges
@@ -181,12 +181,12 @@ async fn burst_after_a_missed_tick() {
             None => limiter,
         };
         limiter.try_acquire().unwrap();
-        let line: Vec<_> = (0..2000)
+        let waiters: Vec<_> = (0..2000)
             .map(|_| Waiter::parked(limiter.acquire()))
             .collect();
         tokio::time::advance(Duration::from_secs(10)).await;
         tokio::task::yield_now().await;
-        assert_eq!(line.len() - limiter.waiting(), gone, "{missed:?}");
+        assert_eq!(waiters.len() - limiter.waiting(), gone, "{missed:?}");
     }
 }
 
@@ -201,24 +201,25 @@ fn herd_on_identical_retry_after() {
         .clock(Clock::manual());
     limiter.try_acquire().unwrap();
     let least = Duration::from_millis(100);
-    let mut told: Vec<_> = (0..100)
+    let mut delays: Vec<_> = (0..100)
         .map(|_| limiter.try_acquire().unwrap_err().retry_after().unwrap())
         .collect();
     assert!(
-        told.iter()
+        delays
+            .iter()
             .all(|after| (least..=least + JITTER).contains(after))
     );
-    told.sort_unstable();
-    told.dedup();
+    delays.sort_unstable();
+    delays.dedup();
     // Of a billion nanoseconds a hundred pick the same one hardly ever.
-    assert!(told.len() > 90, "{} different times", told.len());
-    // Those who wait are a line, and no herd: one goes at a time, without jitter.
+    assert!(delays.len() > 90, "{} different times", delays.len());
+    // Those who wait are a queue, and no herd: one goes at a time, without jitter.
     let (clock, limiter) = (Clock::manual(), Quota::per_second(10));
     let limiter = RateLimiter::new(limiter).jitter(JITTER).clock(&clock);
     limiter.try_acquire().unwrap();
-    let line: Vec<_> = (0..10).map(|_| Waiter::parked(limiter.acquire())).collect();
+    let waiters: Vec<_> = (0..10).map(|_| Waiter::parked(limiter.acquire())).collect();
     for gone in 1..=10 {
         clock.advance(least);
-        assert_eq!(line.len() - limiter.waiting(), gone);
+        assert_eq!(waiters.len() - limiter.waiting(), gone);
     }
 }

@@ -25,7 +25,7 @@ fn runtime_that_drove_the_timer_is_gone() {
         // Each is the first to wait, in a runtime of its own that is gone before the next comes.
         let result = runtime().block_on(SHARED.acquire().timeout(SHORT));
         assert_eq!(kind(result), ErrorKind::TimedOut);
-        // Leaves a task behind in line.
+        // Leaves a task behind in the queue.
         let driver = runtime();
         let task = driver.spawn(SHARED.acquire().timeout(Duration::from_secs(3600)));
         driver.block_on(async {
@@ -77,12 +77,12 @@ fn runtime_that_drove_the_timer_is_gone() {
     limiter_in_a_static(runtime);
 }
 
-/// A limiter on the clock of the system, whose line began to wait in a runtime that is gone.
+/// A limiter on the clock of the system, whose queue began to wait in a runtime that is gone.
 fn limiter_in_a_static(runtime: impl Fn() -> tokio::runtime::Runtime) {
     static PACED: LazyLock<RateLimiter> =
         LazyLock::new(|| RateLimiter::new(Quota::per_second(2000)).clock(Clock::system()));
     for _ in 0..3 {
-        // Each leaves somebody behind in line, who is never looked at again and delays the next by no
+        // Each leaves somebody behind in the queue, who is never looked at again and delays the next by no
         // more than its turn.
         let driver = runtime();
         let mut waiters: Vec<_> = {

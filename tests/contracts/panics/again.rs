@@ -1,83 +1,53 @@
-//! Futures that are polled once more after they were ready.
+//! Futures that are polled once more after they were ready, each in its own way. After it was let in at
+//! once, in its turn or was closed, this is `a_wait_that_is_polled_again_panics_and_takes_nothing` in
+//! `conformance/wakers.rs`, for every throttle.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, Quota, RateLimiter, Semaphore};
+use tollgate::{Clock, Gate, Keyed, Quota, RateLimiter, Semaphore};
 
 use super::{polled_again, row};
 use crate::support::{Waiter, assert_at_rest};
 
+const AGAIN: &str = "polled again after it was ready";
+
 #[test]
-fn a_future_that_is_polled_again_after_it_was_let_in() {
-    let semaphore = Arc::new(Semaphore::new(1));
-    let second = std::time::Duration::from_secs(1);
-    polled_again(semaphore.acquire());
+fn a_future_of_a_semaphore_that_is_polled_again() {
+    let semaphore = Semaphore::new(1).max_waiters(0);
+    let second = Duration::from_secs(1);
     polled_again(semaphore.acquire_many(0));
-    polled_again(Arc::clone(&semaphore).acquire_owned());
+    polled_again(semaphore.acquire_many(2));
     polled_again(semaphore.acquire().timeout(second));
     polled_again(semaphore.wait_idle().timeout(second));
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
-fn a_future_that_is_polled_again_after_it_was_refused() {
-    let semaphore = Arc::new(Semaphore::new(1).max_waiters(1));
-    polled_again(semaphore.acquire_many(2));
     let held = semaphore.try_acquire().unwrap();
-    polled_again(semaphore.acquire().timeout(std::time::Duration::ZERO));
-    let mut line = Waiter::parked(semaphore.acquire());
     polled_again(semaphore.acquire());
-    semaphore.close();
-    polled_again(Arc::clone(&semaphore).acquire_owned());
-    assert!(line.output().is_err());
-    row("polled again after it was ready", || line.poll().is_ready());
+    polled_again(semaphore.acquire().timeout(Duration::ZERO));
     drop(held);
     assert_at_rest(&semaphore, 1);
 }
 
 #[test]
-fn a_future_that_is_polled_again_after_it_was_served_from_the_line() {
-    let semaphore = Semaphore::new(1);
-    let held = semaphore.try_acquire().unwrap();
-    let mut waiter = Waiter::parked(semaphore.acquire());
-    drop(held);
-    drop(waiter.granted());
-    row("polled again after it was ready", || {
-        waiter.poll().is_ready()
-    });
-    drop(waiter);
-    assert_at_rest(&semaphore, 1);
-}
-
-#[test]
-fn a_future_of_a_rate_limiter_that_is_polled_again() {
+fn a_future_of_a_limiter_a_key_or_a_gate_that_is_polled_again() {
     let clock = Clock::manual();
-    let limiter = Arc::new(
-        RateLimiter::new(Quota::per_second(10))
-            .max_waiters(1)
-            .clock(&clock),
-    );
+    let limiter = RateLimiter::new(Quota::per_second(10))
+        .max_waiters(1)
+        .clock(&clock);
     polled_again(limiter.acquire_many(2));
     polled_again(limiter.acquire());
     polled_again(limiter.acquire_many(0));
     clock.advance(Duration::from_millis(100));
     polled_again(limiter.reserve().unwrap());
-    let mut waiter = Waiter::parked(Arc::clone(&limiter).acquire_owned());
-    polled_again(limiter.acquire());
-    clock.advance(Duration::from_millis(100));
-    waiter.granted();
-    row("polled again after it was ready", || {
-        waiter.poll().is_ready()
-    });
-    drop(waiter);
     let mut reserved = Waiter::parked(limiter.reserve().unwrap());
+    polled_again(limiter.acquire());
     limiter.close();
     assert!(reserved.output().is_err());
-    row("polled again after it was ready", || {
-        reserved.poll().is_ready()
-    });
-    polled_again(limiter.acquire());
+    row(AGAIN, || reserved.poll().is_ready());
+    polled_again(
+        Keyed::<u8, _>::rate_limiters(Quota::per_second(1))
+            .key(&1)
+            .acquire(),
+    );
+    polled_again(Gate::new().acquire());
 }
 
 #[test]
@@ -92,9 +62,7 @@ fn a_future_of_a_local_limiter_that_is_polled_again() {
     let mut waiter = Waiter::parked(local.acquire());
     clock.advance(Duration::from_millis(100));
     waiter.granted();
-    row("polled again after it was ready", || {
-        waiter.poll().is_ready()
-    });
+    row(AGAIN, || waiter.poll().is_ready());
     drop(waiter);
     limiter.close();
     polled_again(local.acquire());

@@ -26,6 +26,11 @@ fn row<R>(expected: &str, run: impl FnOnce() -> R) {
     );
 }
 
+#[track_caller]
+fn no_panic<R>(run: impl FnOnce() -> R) {
+    assert_eq!(panic_message(run), None);
+}
+
 fn over_max(permits: usize) -> String {
     format!("a semaphore cannot have {permits} permits, see MAX_PERMITS")
 }
@@ -34,7 +39,7 @@ fn over_max(permits: usize) -> String {
 fn a_new_semaphore_above_the_most() {
     row(&over_max(MAX + 1), || Semaphore::new(MAX + 1));
     row(&over_max(usize::MAX), || Semaphore::new(usize::MAX));
-    assert_eq!(panic_message(|| Semaphore::new(MAX)), None);
+    no_panic(|| Semaphore::new(MAX));
 }
 
 #[test]
@@ -42,9 +47,9 @@ fn a_new_condvar_semaphore_without_permits() {
     row("a condvar semaphore cannot have 0 permits", || {
         CondvarSemaphore::new(0)
     });
-    assert_eq!(panic_message(|| CondvarSemaphore::new(1)), None);
+    no_panic(|| CondvarSemaphore::new(1));
     // There is no most, since nothing is allocated for a permit.
-    assert_eq!(panic_message(|| CondvarSemaphore::new(usize::MAX)), None);
+    no_panic(|| CondvarSemaphore::new(usize::MAX));
 }
 
 #[test]
@@ -58,7 +63,7 @@ fn no_keys_or_too_many() {
         row(expected, || Keyed::<u8, _>::semaphores(1).max_keys(keys));
     }
     let most_keys = || Keyed::<u8, _>::semaphores(1).max_keys(most);
-    assert_eq!(panic_message(most_keys), None);
+    no_panic(most_keys);
     let expected = "a semaphore cannot have so many permits, see MAX_PERMITS";
     row(expected, || Keyed::<u8, _>::semaphores(MAX + 1));
     // What a function says is looked at when it is asked.
@@ -72,7 +77,7 @@ fn no_quota(what: impl std::fmt::Display) -> String {
 }
 
 #[test]
-fn a_quota_of_nothing() {
+fn a_quota_of_nothing_or_with_a_period_that_does_not_fit() {
     let none = no_quota("a count of 0");
     row(&none, || Quota::per_second(0));
     row(&none, || Quota::per_minute(0));
@@ -83,6 +88,8 @@ fn a_quota_of_nothing() {
         Quota::new(1, Duration::ZERO)
     });
     row(&no_quota("a burst of 0"), || Quota::per_second(1).burst(0));
+    let period = format!("a period of {}ns", Duration::MAX.as_nanos());
+    row(&no_quota(period), || Quota::new(1, Duration::MAX));
 }
 
 #[test]
@@ -100,17 +107,11 @@ fn a_quota_of_more_than_one_per_nanosecond() {
             let expected = format!("{count} in {most}ns, but at most one per nanosecond");
             row(&no_quota(expected), || quota(count));
         }
-        assert_eq!(panic_message(|| quota(most)), None);
+        no_panic(|| quota(most));
     }
     row(&no_quota("3 in 2ns"), || {
         Quota::new(3, Duration::from_nanos(2))
     });
-}
-
-#[test]
-fn a_quota_with_a_period_that_does_not_fit() {
-    let period = format!("a period of {}ns", Duration::MAX.as_nanos());
-    row(&no_quota(period), || Quota::new(1, Duration::MAX));
 }
 
 #[test]
@@ -125,24 +126,22 @@ fn a_quota_that_takes_too_long_to_come_back() {
         let expected = format!("a burst of {burst} at 7 in 7ns");
         row(&no_quota(expected), || quota.burst(burst));
     }
-    assert_eq!(panic_message(|| quota.burst(longest)), None);
+    no_panic(|| quota.burst(longest));
 }
 
 #[test]
 fn a_quota_that_cannot_be_split() {
-    let no_split =
-        |quota: &str, nodes: u32| format!("a quota{quota} cannot be split among {nodes} nodes");
-    row(&no_split("", 0), || Quota::per_second(1).split(0));
+    row("a quota cannot be split among 0 nodes", || {
+        Quota::per_second(1).split(0)
+    });
     let quota = Quota::new(1, Duration::from_nanos((1 << 58) / 3));
     for nodes in [4, u32::MAX] {
-        let expected = no_split(" of 1 in 96076792050570581ns", nodes);
-        row(&expected, || quota.split(nodes));
+        let of = "a quota of 1 in 96076792050570581ns";
+        row(&format!("{of} cannot be split among {nodes} nodes"), || {
+            quota.split(nodes)
+        });
     }
-    assert_eq!(panic_message(|| quota.split(3)), None);
-}
-
-fn no_burst(burst: u64) -> String {
-    format!("a leaky bucket has no burst, but its rate has one of {burst}")
+    no_panic(|| quota.split(3));
 }
 
 #[test]
@@ -154,7 +153,7 @@ fn a_leaky_bucket_with_a_burst() {
         });
     }
     let rate = Quota::per_second(10).burst(1);
-    assert_eq!(panic_message(|| LeakyBucket::new(rate, usize::MAX)), None);
+    no_panic(|| LeakyBucket::new(rate, usize::MAX));
 }
 
 #[test]
@@ -163,7 +162,7 @@ fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
     bucket.try_acquire().unwrap();
     let mut waiter = Waiter::parked(bucket.acquire());
     let rate = Quota::per_second(1000).burst(7);
-    row(&no_burst(7), || bucket.set_rate(rate));
+    row("but its rate has one of 7", || bucket.set_rate(rate));
     assert_eq!(bucket.rate(), Quota::per_second(10));
     assert_eq!(bucket.waiting(), 1);
     assert!(waiter.is_pending());
@@ -182,7 +181,7 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     ] {
         row(burst, || by(algorithm, ten.burst(3)));
         row(burst, || algorithm.batch(ten.burst(3)));
-        assert_eq!(panic_message(|| by(algorithm, ten.burst(10))), None);
+        no_panic(|| by(algorithm, ten.burst(10)));
     }
     row("a period cannot be cut into 0 parts", || {
         by(Algorithm::SubInterval { parts: 0 }, ten)
@@ -190,7 +189,7 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     let few = "a period in parts needs a count that is larger than the number of parts";
     row(few, || by(Algorithm::SubInterval { parts: 10 }, ten));
     let parts = Algorithm::SubInterval { parts: 9 };
-    assert_eq!(panic_message(|| by(parts, ten)), None);
+    no_panic(|| by(parts, ten));
 
     let long = Quota::per_hour((1 << 28) + 1);
     let algorithm = Algorithm::SlidingLog;
@@ -245,21 +244,13 @@ fn an_algorithm_that_cannot_be_had_by_key() {
 }
 
 #[test]
-fn a_wait_for_a_key_that_is_polled_again() {
-    let users = Arc::new(Keyed::<u8, _>::rate_limiters(Quota::per_second(1)));
-    let mut waiting = Waiter::new(users.key_owned(1).acquire());
-    waiting.granted();
-    row("polled again after it was ready", || waiting.poll());
-}
-
-#[test]
 fn a_local_limiter_with_chunks_of_nothing() {
     let limiter = RateLimiter::new(Quota::per_second(10)).clock(Clock::manual());
     row("a local limiter cannot take batches of 0", || {
         limiter.local(0)
     });
     assert_eq!(limiter.available(), 1);
-    assert_eq!(panic_message(|| limiter.local(u64::MAX)), None);
+    no_panic(|| limiter.local(u64::MAX));
 }
 
 #[cfg(feature = "channel")]
@@ -396,7 +387,7 @@ mod with_tokio {
 
     const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
-    /// The message is tokio's own; what counts is that the place in line is not lost track of.
+    /// The message is tokio's own; what counts is that the place in the queue is not lost track of.
     #[test]
     fn a_timeout_that_has_to_wait_inside_a_runtime_without_a_timer() {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -411,13 +402,6 @@ mod with_tokio {
         drop(held);
         assert_at_rest(&semaphore, 1);
     }
-}
-
-#[test]
-fn a_wait_for_a_gate_that_is_polled_again() {
-    let mut waiting = Waiter::new(tollgate::Gate::new().acquire_owned());
-    waiting.granted();
-    row("polled again after it was ready", || waiting.poll());
 }
 
 /// The panic is reported where the mistake is, and not somewhere in here.
@@ -440,46 +424,53 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     let here = Some(Location::caller().file().to_owned());
     let (one, two) = (Semaphore::new(1), Semaphore::new(1));
     let mut permit = one.try_acquire().unwrap();
-    let _ = panic_message(|| Semaphore::new(usize::MAX));
-    let _ = panic_message(|| one.set_permits(usize::MAX));
-    let _ = panic_message(|| one.add_permits(usize::MAX));
-    let _ = panic_message(|| permit.merge(two.try_acquire().unwrap()));
-    let _ = panic_message(|| CondvarSemaphore::new(0));
-    let _ = panic_message(|| Quota::per_second(0));
-    let _ = panic_message(|| Quota::per_minute(0));
-    let _ = panic_message(|| Quota::per_hour(0));
-    let _ = panic_message(|| Quota::per_day(0));
-    let _ = panic_message(|| Quota::new(1, Duration::MAX));
-    let _ = panic_message(|| Quota::per_second(1).burst(0));
-    let _ = panic_message(|| Quota::per_second(1).split(0));
-    let _ = panic_message(|| Quota::per_day(1).split(u32::MAX));
-    let _ = panic_message(|| Algorithm::FixedWindow.batch(Quota::per_second(3).burst(2)));
     let bucket = LeakyBucket::new(Quota::per_second(1), 1);
-    let _ = panic_message(|| LeakyBucket::new(Quota::per_second(1).burst(2), 1));
-    let _ = panic_message(|| bucket.set_rate(Quota::per_second(1).burst(2)));
     let limiter = RateLimiter::new(Quota::per_second(1));
-    let _ = panic_message(|| limiter.local(0));
     let window = || RateLimiter::new(Quota::per_second(2)).algorithm(Algorithm::FixedWindow);
-    let _ = panic_message(|| window().algorithm(Algorithm::SubInterval { parts: 2 }));
-    let _ = panic_message(|| window().set_quota(Quota::per_second(3).burst(2)));
-    let _ = panic_message(|| {
-        window().set_quota_with(Quota::per_second(3).burst(2), QuotaChange::KeepSpent)
-    });
-    let _ = panic_message(|| Keyed::<u8, _>::semaphores(1).max_keys(0));
-    let _ = panic_message(|| Keyed::<u8, _>::rate_limiters(Quota::per_second(1)).max_keys(0));
-    let _ = panic_message(|| Keyed::<u8, _>::semaphores(MAX + 1));
     let users = || Keyed::<u8, _>::rate_limiters(Quota::per_second(3));
-    let _ = panic_message(|| users().algorithm(Algorithm::SlidingLog));
-    let _ = panic_message(|| users().algorithm(Algorithm::SubInterval { parts: 3 }));
-    let users = users().algorithm(Algorithm::FixedWindow);
-    let _ = panic_message(|| users.set_quota(Quota::per_second(3).burst(2)));
+    let windows = users().algorithm(Algorithm::FixedWindow);
+    let three = Quota::per_second(3).burst(2);
+    let mut calls = 0;
+    macro_rules! panics {
+        ($($call:expr;)+) => {$(
+            assert!(panic_message(|| $call).is_some());
+            calls += 1;
+        )+};
+    }
+    panics! {
+        Semaphore::new(usize::MAX);
+        one.set_permits(usize::MAX);
+        one.add_permits(usize::MAX);
+        permit.merge(two.try_acquire().unwrap());
+        CondvarSemaphore::new(0);
+        Quota::per_second(0);
+        Quota::per_minute(0);
+        Quota::per_hour(0);
+        Quota::per_day(0);
+        Quota::new(1, Duration::MAX);
+        Quota::per_second(1).burst(0);
+        Quota::per_second(1).split(0);
+        Quota::per_day(1).split(u32::MAX);
+        Algorithm::FixedWindow.batch(three);
+        LeakyBucket::new(Quota::per_second(1).burst(2), 1);
+        bucket.set_rate(Quota::per_second(1).burst(2));
+        limiter.local(0);
+        window().algorithm(Algorithm::SubInterval { parts: 2 });
+        window().set_quota(three);
+        window().set_quota_with(three, QuotaChange::KeepSpent);
+        Keyed::<u8, _>::semaphores(1).max_keys(0);
+        users().max_keys(0);
+        Keyed::<u8, _>::semaphores(MAX + 1);
+        users().algorithm(Algorithm::SlidingLog);
+        users().algorithm(Algorithm::SubInterval { parts: 3 });
+        windows.set_quota(three);
+        tollgate::Pool::with_factory(usize::MAX, || ());
+        tollgate::Pool::new([()]).set_size(2);
+    }
     #[cfg(feature = "channel")]
-    {
-        let _ = panic_message(|| tollgate::Pool::with_factory(usize::MAX, || ()));
-        let _ = panic_message(|| tollgate::Pool::new([()]).set_size(2));
-        let _ = panic_message(|| tollgate::ChannelSemaphore::new(0));
+    panics! {
+        tollgate::ChannelSemaphore::new(0);
     }
     drop(std::panic::take_hook());
-    let expected = if cfg!(feature = "channel") { 29 } else { 26 };
-    assert_eq!(*seen.lock().unwrap(), vec![here; expected]);
+    assert_eq!(*seen.lock().unwrap(), vec![here; calls]);
 }

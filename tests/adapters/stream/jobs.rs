@@ -12,14 +12,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use futures::{FutureExt, Stream};
+use futures::{FutureExt, Stream, StreamExt};
+use tollgate::Throttle;
+use tollgate::stream::{BufferLimited, LimitStreamExt};
 
 use crate::support::scripted::Log;
 use crate::support::{Counter, Waiter};
 
 /// What the stream and the work share with the test.
 #[derive(Clone, Default)]
-pub(super) struct Workshop {
+pub(super) struct Jobs {
     pub(super) log: Log,
     state: Rc<RefCell<State>>,
 }
@@ -34,7 +36,7 @@ struct State {
     work_wakers: HashMap<usize, Waker>,
 }
 
-impl Workshop {
+impl Jobs {
     fn note(&self, event: &str, item: usize) {
         self.log.add(format!("{event} {item}"));
     }
@@ -96,10 +98,24 @@ impl Workshop {
     pub(super) fn work(&self, item: usize) -> Work {
         self.note("make", item);
         Work {
-            shop: self.clone(),
+            jobs: self.clone(),
             item,
             ran: false,
         }
+    }
+
+    /// The results of work that is made of each item of a stream, behind a throttle.
+    pub(super) fn limited<T: Throttle>(
+        &self,
+        source: Source,
+        throttle: T,
+    ) -> Polled<BufferLimited<impl Stream<Item = Work> + use<T>, T>> {
+        let jobs = self.clone();
+        Polled::new(
+            source
+                .map(move |item| jobs.work(item))
+                .buffer_limited(throttle),
+        )
     }
 
     /// The same, of work that yields nothing.
@@ -109,21 +125,21 @@ impl Workshop {
 }
 
 /// The stream.
-pub(super) struct Source(Workshop);
+pub(super) struct Source(Jobs);
 
 impl Stream for Source {
     type Item = usize;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<usize>> {
-        let shop = &self.0;
-        shop.state.borrow_mut().source_polls += 1;
-        let mut state = shop.state.borrow_mut();
+        let jobs = &self.0;
+        jobs.state.borrow_mut().source_polls += 1;
+        let mut state = jobs.state.borrow_mut();
         if let Some(item) = state.items.pop_front() {
-            shop.note("take", item);
+            jobs.note("take", item);
             return Poll::Ready(Some(item));
         }
         if state.ended {
-            shop.log.add("no more");
+            jobs.log.add("no more");
             return Poll::Ready(None);
         }
         state.source_waker = Some(context.waker().clone());
@@ -133,7 +149,7 @@ impl Stream for Source {
 
 /// The work.
 pub(super) struct Work {
-    shop: Workshop,
+    jobs: Jobs,
     item: usize,
     ran: bool,
 }
@@ -144,11 +160,11 @@ impl Future for Work {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<usize> {
         if !self.ran {
             self.ran = true;
-            self.shop.note("run", self.item);
+            self.jobs.note("run", self.item);
         }
-        let mut state = self.shop.state.borrow_mut();
+        let mut state = self.jobs.state.borrow_mut();
         if state.done.contains(&self.item) {
-            self.shop.note("end", self.item);
+            self.jobs.note("end", self.item);
             return Poll::Ready(self.item);
         }
         state.work_wakers.insert(self.item, context.waker().clone());
@@ -158,7 +174,7 @@ impl Future for Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        self.shop.note("drop", self.item);
+        self.jobs.note("drop", self.item);
     }
 }
 

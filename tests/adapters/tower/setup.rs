@@ -1,4 +1,4 @@
-//! A desk behind a throttle, polled by hand.
+//! A service behind a throttle, polled by hand.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,22 +11,22 @@ use tollgate::tower::{ResponseFuture, ThrottleLayer, ThrottleService, ThrottledB
 use tollgate::{Semaphore, Throttle};
 use tower::{Layer, Service};
 
-use super::desk::{Desk, Pages};
+use super::service::{ManualService, Pages};
 use crate::support::Waiter;
 use crate::support::scripted::{Log, Scripted};
 
-/// A desk with a throttle, which is `t` in the log of both.
-pub(super) struct Office<T: Throttle = Scripted> {
+/// A service with a throttle, which is `t` in the log of both.
+pub(super) struct Setup<T: Throttle = Scripted> {
     pub(super) log: Log,
     pub(super) throttle: T,
-    pub(super) desk: Desk,
-    pub(super) service: ThrottleService<Desk, T>,
+    pub(super) inner: ManualService,
+    pub(super) service: ThrottleService<ManualService, T>,
 }
 
 /// A request on its way.
-pub(super) type Request<T = Scripted> = Waiter<ResponseFuture<Desk, T, &'static str>>;
+pub(super) type Request<T = Scripted> = Waiter<ResponseFuture<ManualService, T, &'static str>>;
 
-impl Office {
+impl Setup {
     pub(super) fn with(layer: impl FnOnce(Scripted) -> ThrottleLayer<Scripted>) -> Self {
         let log = Log::default();
         let throttle = log.part("t");
@@ -39,31 +39,28 @@ impl Office {
     }
 }
 
-impl<'a> Office<&'a Semaphore> {
+impl<'a> Setup<&'a Semaphore> {
     /// One that waits for a semaphore.
     pub(super) fn behind(semaphore: &'a Semaphore) -> Self {
         Self::of(Log::default(), semaphore, ThrottleLayer::new)
     }
 }
 
-impl<T: Throttle> Office<T> {
+impl<T: Throttle> Setup<T> {
     fn of(log: Log, throttle: T, layer: impl FnOnce(T) -> ThrottleLayer<T>) -> Self {
-        let desk = Desk::new(&log);
-        let service = layer(throttle.clone()).layer(desk.clone());
+        let inner = ManualService::new(&log);
+        let service = layer(throttle.clone()).layer(inner.clone());
         Self {
             log,
             throttle,
-            desk,
+            inner,
             service,
         }
     }
 
     /// A request that was not polled yet.
     pub(super) fn request(&mut self, request: &'static str) -> Request<T> {
-        let mut ready = Waiter::new(poll_fn(|context| self.service.poll_ready(context)));
-        ready.output().expect("it is always ready");
-        drop(ready);
-        Waiter::new(self.service.call(request))
+        call(&mut self.service, request)
     }
 
     /// A request that is being answered.
@@ -78,11 +75,23 @@ impl<T: Throttle> Office<T> {
     #[track_caller]
     pub(super) fn body(&mut self, pages: Pages) -> Reader<ThrottledBody<Pages, T::Permit>> {
         let mut request = self.called("a");
-        self.desk.answer(Ok(Response::new(pages)));
+        self.inner.answer(Ok(Response::new(pages)));
         let answer = request.output().expect("it was answered");
         self.log.take();
         Reader(Box::pin(answer.into_body()))
     }
+}
+
+/// Asks a service, when it is ready, which it must be.
+#[track_caller]
+pub(super) fn call<S>(service: &mut S, request: &'static str) -> Waiter<S::Future>
+where
+    S: Service<&'static str, Error: std::fmt::Debug>,
+{
+    let mut ready = Waiter::new(poll_fn(|context| service.poll_ready(context)));
+    ready.output().expect("it is always ready");
+    drop(ready);
+    Waiter::new(service.call(request))
 }
 
 /// Who reads a body, by hand.

@@ -1,4 +1,4 @@
-//! How the lines of rate limiters go wrong.
+//! How the queues of rate limiters go wrong.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -26,11 +26,11 @@ fn millis(millis: u64) -> Duration {
 #[test]
 fn out_of_order_and_small_ones_that_starve_a_large_one() {
     let (clock, limiter) = spent(Quota::per_second(1000).burst(50));
-    let mut line: Vec<_> = (0..40)
+    let mut waiters: Vec<_> = (0..40)
         .map(|number| Waiter::parked(limiter.acquire_many(1 + number % 7)))
         .collect();
     clock.advance(Duration::from_secs(1));
-    let ticks: Vec<_> = line
+    let ticks: Vec<_> = waiters
         .iter_mut()
         .map(|waiter| waiter.granted().at())
         .collect();
@@ -78,12 +78,12 @@ fn large_head_of_a_rate_is_cancelled() {
 ///
 /// Seen in throttle-net: at 10/s the fifth went after 502 ms.
 #[test]
-fn who_is_cancelled_is_waited_for() {
+fn cancelled_waiters_are_waited_for() {
     let (clock, limiter) = spent(Quota::per_second(10));
-    let mut line: Vec<_> = (0..5).map(|_| Waiter::parked(limiter.acquire())).collect();
+    let mut waiters: Vec<_> = (0..5).map(|_| Waiter::parked(limiter.acquire())).collect();
     clock.advance(millis(1));
-    let mut fifth = line.pop().unwrap();
-    drop(line);
+    let mut fifth = waiters.pop().unwrap();
+    drop(waiters);
     clock.advance(millis(99) - Duration::from_nanos(1));
     assert!(fifth.is_pending());
     clock.advance(Duration::from_nanos(1));
@@ -93,16 +93,16 @@ fn who_is_cancelled_is_waited_for() {
     let clock = Clock::manual();
     let bucket = LeakyBucket::new(Quota::per_second(10), 5).clock(&clock);
     bucket.try_acquire().unwrap();
-    let mut line: Vec<_> = (0..5).map(|_| Waiter::parked(bucket.acquire())).collect();
-    let mut fifth = line.pop().unwrap();
-    while let Some(waiter) = line.pop() {
+    let mut waiters: Vec<_> = (0..5).map(|_| Waiter::parked(bucket.acquire())).collect();
+    let mut fifth = waiters.pop().unwrap();
+    while let Some(waiter) = waiters.pop() {
         drop(waiter);
     }
     clock.advance(millis(100));
     assert_eq!(fifth.granted().at().as_nanos(), 100_000_000);
 }
 
-/// A waiter that is not polled wedges everybody; a stored but never polled acquire blocks the line.
+/// A waiter that is not polled wedges everybody; a stored but never polled acquire blocks the queue.
 ///
 /// Seen in leaky-bucket, where one of those who wait sleeps for all, and in tokio-rs/tokio#6450.
 #[test]
@@ -120,14 +120,14 @@ fn unpolled_waiter_wedges_everybody() {
     assert_eq!(aside.wakes(), 1);
 }
 
-/// A try takes the place of the one who drives the line, and wedges it for ever.
+/// A try takes the place of the one who drives the queue, and wedges it for ever.
 ///
 /// Seen in udoprog/leaky-bucket#39, with `fair(false)`.
 #[test]
-fn try_beside_waiters_wedges_the_line() {
+fn try_beside_waiters_wedges_the_queue() {
     let (clock, limiter) = spent(Quota::per_second(10));
-    let mut line: Vec<_> = (0..20).map(|_| Waiter::parked(limiter.acquire())).collect();
-    for waiter in &mut line {
+    let mut waiters: Vec<_> = (0..20).map(|_| Waiter::parked(limiter.acquire())).collect();
+    for waiter in &mut waiters {
         // Just before somebody is due, and just when it is.
         for part in [millis(99), millis(1)] {
             assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
@@ -154,11 +154,11 @@ fn charged_then_dropped() {
     assert_eq!(next.granted().at().as_nanos(), 100_000_000);
 }
 
-/// An unbounded line.
+/// An unbounded queue.
 ///
 /// Seen in TraceMachina/nativelink#2730.
 #[test]
-fn unbounded_line_of_a_rate() {
+fn unbounded_queue_of_a_rate() {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(Quota::per_second(1).burst(2))
         .max_waiters(3)
@@ -171,7 +171,7 @@ fn unbounded_line_of_a_rate() {
             Poll::Pending => 1,
             Poll::Ready(Err(error)) => {
                 assert_eq!(error.kind(), ErrorKind::QueueFull);
-                // When the head of the line goes.
+                // When the head of the queue goes.
                 assert_eq!(error.retry_after(), Some(Duration::from_secs(1)));
                 2
             }
@@ -274,7 +274,7 @@ fn reservation_cancelled_gives_back_only_a_part() {
     let fourth = limiter.reserve_many(1).unwrap();
     assert_eq!(third.delay(), millis(400));
     assert_eq!(fourth.delay(), millis(500));
-    // The first though others have reserved since, one in the middle of the line, then the rest.
+    // The first though others have reserved since, one in the middle of the queue, then the rest.
     drop(first);
     assert_eq!((third.delay(), fourth.delay()), (millis(100), millis(200)));
     drop(third);

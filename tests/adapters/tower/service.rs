@@ -22,14 +22,14 @@ use crate::support::scripted::Log;
 pub(super) type Answer = Result<Response<Pages>, &'static str>;
 
 /// The service.
-pub(super) struct Desk {
+pub(super) struct ManualService {
     pub(super) log: Log,
     /// Whether this one, and not a clone of it, was made ready.
     ready: bool,
     unanswered: Arc<Mutex<VecDeque<oneshot::Sender<Answer>>>>,
 }
 
-impl Desk {
+impl ManualService {
     pub(super) fn new(log: &Log) -> Self {
         Self {
             log: log.clone(),
@@ -62,7 +62,7 @@ impl Desk {
     }
 }
 
-impl Clone for Desk {
+impl Clone for ManualService {
     fn clone(&self) -> Self {
         Self {
             log: self.log.clone(),
@@ -72,7 +72,7 @@ impl Clone for Desk {
     }
 }
 
-impl Service<&'static str> for Desk {
+impl Service<&'static str> for ManualService {
     type Response = Response<Pages>;
     type Error = &'static str;
     type Future = Work;
@@ -111,7 +111,7 @@ impl Future for Work {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         assert_ne!(self.request, "panic in work", "on purpose");
         let answer = Pin::new(&mut self.answer).poll(context);
-        answer.map(|answer| answer.expect("the desk is there"))
+        answer.map(|answer| answer.expect("the inner is there"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What happens in the line: whose turn it is, how long it gets, and who wakes.
+//! What happens in the queue: whose turn it is, how long it gets, and who wakes.
 
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
@@ -20,7 +20,7 @@ fn waker_under_the_lock_or_dangling_in_a_batch() {
     };
     // Would lock up, were the lock held.
     let held = semaphore.try_acquire_many(100).unwrap();
-    let mut line: Vec<_> = (0..100)
+    let mut waiters: Vec<_> = (0..100)
         .map(|name| {
             let mut waiter = Waiter::new(semaphore.acquire());
             let waker = match name % 2 {
@@ -32,10 +32,10 @@ fn waker_under_the_lock_or_dangling_in_a_batch() {
         })
         .collect();
     // Leaving, another waker in its place, and being woken.
-    drop(line.drain(..10));
-    assert!(line[..10].iter_mut().all(Waiter::is_pending));
+    drop(waiters.drain(..10));
+    assert!(waiters[..10].iter_mut().all(Waiter::is_pending));
     drop(held);
-    line.iter_mut().for_each(|waiter| drop(waiter.granted()));
+    waiters.iter_mut().for_each(|waiter| drop(waiter.granted()));
     assert_at_rest(&semaphore, 100);
 
     // A waker in the midst of a batch drops a future that is in the same batch, and one panics.
@@ -45,10 +45,10 @@ fn waker_under_the_lock_or_dangling_in_a_batch() {
         let victim = Arc::clone(&victim);
         calls_when_woken(move || drop(victim.lock().unwrap().take()))
     };
-    let mut line: Vec<_> = (0..30)
+    let mut waiters: Vec<_> = (0..30)
         .map(|_| Waiter::new(Arc::clone(&semaphore).acquire_owned()))
         .collect();
-    for (name, waiter) in line.iter_mut().enumerate() {
+    for (name, waiter) in waiters.iter_mut().enumerate() {
         let pending = match name {
             3 => waiter.poll_with(&dropping),
             4 => waiter.poll_with(&panics_when_woken()),
@@ -56,10 +56,10 @@ fn waker_under_the_lock_or_dangling_in_a_batch() {
         };
         assert!(pending.is_pending());
     }
-    *victim.lock().unwrap() = Some(line.remove(5));
+    *victim.lock().unwrap() = Some(waiters.remove(5));
     drop(held);
     assert!(victim.lock().unwrap().is_none());
-    for waiter in &mut line {
+    for waiter in &mut waiters {
         drop(waiter.granted());
     }
     assert_at_rest(&semaphore, 100);
@@ -126,11 +126,11 @@ fn request_larger_than_the_limit() {
     assert_at_rest(&slots, 1);
 }
 
-/// An unbounded line at uploads.
+/// An unbounded queue at uploads.
 ///
 /// Seen in TraceMachina/nativelink#2730.
 #[test]
-fn unbounded_line() {
+fn unbounded_queue() {
     let semaphore = Arc::new(Semaphore::new(2).max_waiters(3));
     let uploads: Vec<_> = (0..20)
         .map(|_| {

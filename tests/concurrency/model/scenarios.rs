@@ -1,0 +1,239 @@
+//! Sequences of calls to a semaphore, one a row: what each call does, who is woken and what can be
+//! seen after it is compared with the model, which is as exact as an expectation for each row would be.
+//!
+//! A row has a name, the limit, sometimes a bound of the queue, and then the calls. `acquire` makes a
+//! future and polls it; if it has to wait it goes to the end of the waiters, otherwise what it was
+//! given goes to the end of the permits. `poll`, `drop` and `leak` name a waiter, `release`, `split`,
+//! `merge`, `forget` and `leak-permit` a permit, by its place from 0. `limit`, `add` and `take-free`
+//! are `set_permits`, `add_permits` and `forget_permits`. A call that does not name enough is refused,
+//! or stays pending, which the names of the rows tell. `free` and `waiting` say what can be seen then.
+
+use super::run;
+use super::world::{Names, Step};
+
+const SCENARIOS: &str = "
+# The queue: first-in first-out, whatever is asked for.
+waiters are served in the order in which they joined | 1 | try 1, crowd 50 1, 50 x release 0 + poll 0
+order holds across costs | 5 | try 5, acquire 4, acquire 1, acquire 3, split 0 3, release 1, free 3,
+    waiting 3, split 0 1, release 1, poll 0, release 0, poll 0, poll 0, release 0, poll 0
+one release serves everybody who fits | 6 | try 6, acquire 1, acquire 2, acquire 3, acquire 1, release 0,
+    waiting 1, 3 x poll 0, poll 0, release-all, poll 0
+nothing is reserved in part | 4 | try 4, acquire 4, split 0 1, release 1, free 1, split 0 1, release 1,
+    free 2, split 0 1, release 1, free 3, drop 0, free 3, try 3
+newcomers wait behind a large head although permits are free | 3 | try 1, acquire 3, free 2, try 1,
+    acquire 1, waiting 2, free 2, release 0, poll 0, poll 0, release 0, poll 0
+a newcomer cannot take what was granted to a woken waiter | 1 | try 1, acquire 1, release 0, free 0,
+    waiting 0, try 1, acquire 1, poll 0, poll 0, release 0, poll 0
+polling again does not move a waiter | 1 | try 1, acquire 1, acquire 1, 10 x poll 0 + poll 1, waiting 2,
+    release 0, poll 0, release 0, poll 0
+a waiter that is not polled keeps its place and then its permit | 1 | try 1, acquire 1, acquire 1,
+    release 0, 10 x poll 1, free 0, poll 0, poll 0, release 0, poll 0
+a grant that is dropped goes to the next | 1 | try 1, acquire 1, acquire 1, release 0, drop 0, poll 0
+a large grant that is dropped goes to several | 4 | try 4, acquire 3, acquire 2, acquire 2, release 0,
+    drop 0, poll 0, poll 0
+a grant is passed on along a queue that leaves one by one | 1 | try 1, crowd 40 1, release 0, 39 x drop 0,
+    poll 0
+a large head that leaves lets the small ones go | 5 | try 2, acquire 5, 4 x acquire 1, drop 0, 3 x poll 0,
+    poll 0, release 0, poll 0
+one that leaves from the middle disturbs nobody | 3 | try 3, 3 x acquire 3, drop 1, waiting 2, release 0,
+    poll 0, release 0, poll 0
+the last one that leaves opens the queue to newcomers | 2 | try 1, acquire 2, try 1, drop 0, try 1
+a place that was left is not taken over by who comes next | 1 | try 1, acquire 1, acquire 1, drop 0,
+    acquire 1, release 0, poll 0, release 0, poll 0
+a waiter is woken once and only when its turn has come | 3 | try 3, acquire 2, split 0 1, release 1,
+    split 0 1, release 1, release 0, poll 0
+a release between two polls is not missed | 1 | try 1, acquire 1, poll 0, release 0, poll 0
+a granted waiter is not mistaken for who joined after it | 2 | try 2, acquire 1, acquire 1, release 0,
+    3 x acquire 2, poll 0, drop 0, waiting 3, 3 x poll 0, 3 x release 0 + poll 0
+uncollected grants and refusals are kept apart | 3 | try 3, acquire 1, acquire 3, acquire 1, limit 2,
+    release 0, waiting 0, poll 2, poll 1, poll 0, acquire 1, acquire 1, release 1, close, poll 1, poll 0
+grants outlive the memory of a long queue | 2000 | try 2000, crowd 1000 1, release 0,
+    100 x try 1000 + acquire 1 + release 0 + poll 1000 + release 0, 500 x drop 500, 500 x poll 0, free 1500
+
+# A bounded queue: past the bound callers are refused at once.
+past the bound a caller is refused at once | 1 bound 2 | try 1, 3 x acquire 1, waiting 2, release 0, poll 0,
+    release 0, poll 0
+a caller who need not wait is not refused | 2 bound 0 | 3 x acquire 1
+a place that is left or granted can be taken | 1 bound 1 | try 1, acquire 1, drop 0, acquire 1, release 0,
+    acquire 1, poll 0, release 0, poll 0
+the bound counts callers whatever they ask for | 9 bound 2 | try 9, acquire 9, acquire 1, acquire 1
+a waiter may be polled in a full queue | 1 bound 1 | try 1, acquire 1, poll 0, release 0, poll 0
+a request that can never be met says so although the queue is full | 1 bound 0 | try 1, acquire 2
+the bound holds during a pause | 0 bound 1 | acquire 1, acquire 1, limit 1, poll 0
+without a bound everybody may wait | 1 | try 1, crowd 2000 1, waiting 2000, release 0, poll 0
+
+# Closing.
+close ends every wait | 2 | try 1, crowd 40 2, close, waiting 0, 40 x poll 0
+closed is the answer whatever else is wrong | 1 bound 0 | try 1, close, acquire 5, acquire 1, try 0,
+    acquire 0, try 2
+held permits stay valid after close | 3 | try 3, close, split 0 1, release 0, free 2, release 0
+what was granted before close is received | 1 | try 1, acquire 1, acquire 1, release 0, close, poll 0, poll 0,
+    free 0
+what was granted before close and is dropped comes back | 1 | try 1, acquire 1, release 0, close, drop 0,
+    free 1
+an uncollected refusal does no harm | 1 | try 1, acquire 1, close, drop 0, release 0, free 1
+close again does nothing | 1 | try 1, acquire 1, close, close, acquire 1, close, poll 0
+close during a pause ends every wait | 0 | acquire 7, close, poll 0
+permits that come back after close serve nobody | 1 | try 1, acquire 1, close, release 0, poll 0, try 1, free 1
+a limit that changes after close admits nobody | 1 | close, limit 3, add 1, try 1, acquire 1, free 4
+
+# The limit moves.
+set_permits up admits those who now fit | 1 | try 1, 4 x acquire 1, limit 3, poll 0, poll 0, waiting 2, free 0
+add_permits admits those who now fit | 1 | try 1, acquire 1, acquire 1, add 0, poll 0, add 1, poll 0, poll 0,
+    add 1, poll 0
+growing an idle semaphore frees the difference | 1 | limit 4, free 4, add 2, free 6
+shrinking takes free permits at once | 5 | try 2, limit 3, free 1
+shrinking below what is held leaves a debt that releases pay off | 5 | try 5, limit 2, free 0,
+    3 x split 0 1 + release 1 + try 1 + free 0, split 0 1, release 1, free 1
+nobody is admitted before the debt is paid | 4 | try 4, acquire 1, limit 1, 3 x split 0 1 + release 1 + poll 0,
+    release 0, poll 0
+growing pays a debt off before it admits | 4 | try 4, limit 1, acquire 1, limit 4, poll 0, add 1, poll 0
+up and down again changes nothing | 3 | try 2, limit 7, free 5, limit 0, free 0, limit 1, free 0, limit 100,
+    limit 2, free 0, limit 3, free 1
+zero is a pause and anything else resumes | 2 | limit 0, try 1, acquire 1, acquire 2, waiting 2, limit 2,
+    poll 0, poll 0, release 0, poll 0
+permits that come back during a pause admit nobody | 2 | try 2, limit 0, acquire 1, release 0, poll 0, free 0,
+    limit 1, poll 0
+a semaphore may start paused | 0 | try 1, acquire 1, add 1, poll 0
+nothing at all is had while paused and in debt | 3 | try 3, limit 1, try 0, acquire 0, limit 0, try 0, acquire 0
+nothing at all does not wait in the queue | 1 bound 1 | try 1, acquire 1, try 0, acquire 0, waiting 1
+more than the limit waits while paused, and only a lowering refuses it | 1 | limit 0, try 9, acquire 9,
+    acquire 10, limit 8, poll 0, poll 1, limit 9, poll 0, release 0, poll 0, limit 0, limit 9, poll 0, limit 8,
+    poll 0
+a waiter that a shrink made impossible is refused at the head | 3 | try 3, acquire 3, limit 2, poll 0
+a waiter that a shrink made impossible is not refused before its turn | 3 | try 3, acquire 1, acquire 3,
+    limit 2, poll 1, waiting 2, release 0, poll 0, poll 0
+a waiter that was impossible only for a while is served | 3 | try 3, acquire 1, acquire 3, limit 2, limit 3,
+    release 0, poll 0, release 0, poll 0
+an impossible waiter is not refused during a pause | 3 | try 3, acquire 1, acquire 3, limit 2, limit 0, drop 0,
+    poll 0, limit 2, poll 0
+one that became impossible lets those behind it go | 4 | try 2, acquire 4, acquire 1, limit 3, poll 0, poll 0
+a grant that was made before a shrink is received | 3 | try 3, acquire 3, release 0, limit 1, poll 0, try 1
+a grant that is passed on after a shrink pays the debt first | 2 | try 2, acquire 2, acquire 1, acquire 1,
+    release 0, limit 1, drop 0, poll 0, poll 0, release 0, poll 0
+add_permits one by one never refuses who waits for all, from 0 | 0 | acquire 3, 3 x poll 0 + add 1, poll 0
+add_permits one by one never refuses who waits for all, paused | 3 | limit 0, acquire 3, 3 x poll 0 + add 1, poll 0
+add_permits one by one never refuses who waits for all, lowered | 3 | limit 1, limit 0, acquire 3,
+    3 x poll 0 + add 1, poll 0
+a raise after a lowering makes a waiter possible again | 6 | try 6, acquire 1, acquire 4, limit 3, limit 5,
+    limit 0, limit 3, release 0, poll 0, release 0, poll 0, limit 4, poll 0
+forget_permits takes what is free and no more | 5 | try 3, acquire 4, take-free 1, poll 0, take-free 9,
+    take-free 9, poll 0, free 0
+
+# Permits are split, merged and forgotten.
+a part can be released on its own | 5 | try 5, split 0 2, free 0, release 0, free 3
+a split of more than it holds changes nothing | 2 | try 2, split 0 3, split 0 18446744073709551615
+a split of all and of none are splits | 2 | try 2, split 0 0, split 0 2, release 1, release 0, free 0
+a part that is released serves a waiter | 3 | try 3, acquire 2, split 0 1, release 1, poll 0, split 0 1,
+    release 1, poll 0
+merge adds up and gives nothing back | 4 | try 1, try 3, acquire 1, merge 0 1, poll 0, free 0, release 0, poll 0
+forget lowers the limit | 5 | try 2, forget 0, free 3, try 4
+forget of none changes nothing | 1 | try 0, forget 0, free 1
+forget leaves alone what others hold | 5 | try 2, try 2, forget 1, free 1
+forget in debt lowers the limit and the debt stays | 4 | try 4, limit 3, split 0 2, forget 1, free 0, split 0 1,
+    release 1, try 1, release 0
+forget of more than the limit leaves zero | 4 | try 4, limit 1, split 0 3, forget 1, free 0, release 0, free 0,
+    limit 2, free 2
+forget may make a waiter impossible | 3 | try 2, acquire 3, acquire 1, forget 0, poll 0, poll 0
+forget of the whole limit is a pause | 2 | try 2, acquire 2, forget 0, poll 0, limit 2, poll 0
+
+# Waiting until everything has come back.
+wait_idle of an idle semaphore is ready at once | 5 | idle, close, idle
+wait_idle of a paused semaphore is ready at once | 0 | idle, close, idle
+wait_idle ends when the last permit has come back | 3 | try 1, try 2, idle, release 1, poll-idle 0, release 0,
+    poll-idle 0
+wait_idle is not in the queue and holds nobody back | 2 bound 0 | try 1, idle, waiting 0, try 1, release 0,
+    poll-idle 0, release 0, poll-idle 0
+all who wait for idleness are woken together | 1 | try 1, 40 x idle, release 0, 40 x poll-idle 0
+one that gives up waiting for idleness leaves the others waiting | 1 | try 1, 3 x idle, drop-idle 2,
+    drop-idle 0, poll-idle 0, release 0, poll-idle 0
+a moment of idleness counts although it has passed | 1 | try 1, idle, release 0, try 1, poll-idle 0
+a permit that is passed on has not come back | 1 | try 1, idle, acquire 1, release 0, poll-idle 0, poll 0,
+    poll-idle 0, release 0, poll-idle 0
+a grant that is dropped has come back | 1 | try 1, idle, acquire 1, release 0, poll-idle 0, drop 0, poll-idle 0
+close and wait_idle drain | 2 | try 2, acquire 1, idle, close, idle, poll 0, poll-idle 0, release 0,
+    poll-idle 0, poll-idle 0
+a caller who waits does not count as a holder | 2 | limit 0, acquire 1, idle, waiting 1
+a debt must be paid off by everybody | 3 | try 3, idle, limit 1, split 0 2, release 1, poll-idle 0, limit 0,
+    poll-idle 0, release 0, poll-idle 0
+a change of the limit is not a return | 1 | try 1, idle, limit 5, poll-idle 0, limit 1, poll-idle 0, limit 0,
+    poll-idle 0, limit 2, poll-idle 0, release 0, poll-idle 0
+forgetting the last permit makes the semaphore idle | 2 | try 1, idle, forget 0, poll-idle 0
+a wait for idleness that was given up leaves no trace | 2 | try 1, idle, drop-idle 0, acquire 2, release 0, poll 0
+
+# What is leaked takes away what it asked for, and no more.
+a leaked waiter is granted what it asked for | 5 | try 5, acquire 2, leak 0, acquire 3, release 0, poll 0,
+    release 0, free 3, waiting 0, try 3
+a leaked grant can be made up for | 3 | try 3, acquire 2, release 0, leak 0, free 1, try 1, release 0, add 2, try 3
+a leaked waiter that is refused takes nothing away | 3 | try 3, acquire 3, leak 0, acquire 1, limit 2, release 0,
+    poll 0, release 0, free 2
+a leaked waiter does not keep a drain from ending | 1 | try 1, acquire 1, leak 0, close, idle, release 0,
+    poll-idle 0, free 1
+a leaked wait for idleness takes nothing away | 2 | try 2, idle, leak-idle 0, acquire 1, idle, release 0, poll 0,
+    release 0, poll-idle 0
+a leaked permit is out of circulation and the limit stays | 3 | try 1, try 1, 2 x leak-permit 0, free 1, try 2
+";
+
+/// A call, as it is written in a row.
+fn step(text: &str) -> Step {
+    let mut words = text.split_whitespace();
+    let call = words.next().unwrap_or_default();
+    let mut number = || {
+        let number = words.next().and_then(|word| word.parse::<usize>().ok());
+        number.unwrap_or_else(|| panic!("no number in {text:?}"))
+    };
+    match call {
+        "try" => Step::Try(number() as u32),
+        "acquire" => Step::Acquire(number() as u32),
+        "crowd" => Step::Crowd(number(), number() as u32),
+        "poll" => Step::Poll(number()),
+        "drop" => Step::Drop(number()),
+        "leak" => Step::Leak(number()),
+        "release" => Step::Release(number()),
+        "release-all" => Step::ReleaseAll,
+        "leak-permit" => Step::LeakPermit(number()),
+        "split" => Step::Split(number(), number()),
+        "merge" => Step::Merge(number(), number()),
+        "forget" => Step::Forget(number()),
+        "limit" => Step::SetPermits(number()),
+        "add" => Step::AddPermits(number()),
+        "take-free" => Step::ForgetPermits(number()),
+        "close" => Step::Close,
+        "idle" => Step::WaitIdle,
+        "poll-idle" => Step::PollIdle(number()),
+        "drop-idle" => Step::DropIdle(number()),
+        "leak-idle" => Step::LeakIdle(number()),
+        "free" => Step::Free(number()),
+        "waiting" => Step::Waiting(number()),
+        _ => panic!("no call: {text:?}"),
+    }
+}
+
+/// One call, or several that are repeated: `3 x split 0 1 + release 1`.
+fn steps(text: &str) -> Vec<Step> {
+    let (times, calls) = text.split_once(" x ").unwrap_or(("1", text));
+    let calls: Vec<_> = calls.split('+').map(step).collect();
+    calls.repeat(times.trim().parse().expect("a number of times"))
+}
+
+#[test]
+fn semaphore_in_each_scenario_does_what_the_model_does() {
+    let lines = SCENARIOS.lines().filter(|line| !line.starts_with('#'));
+    let rows = lines.collect::<Vec<_>>().join("\n").replace("\n    ", " ");
+    for row in rows.lines().filter(|row| !row.is_empty()) {
+        let parts: Vec<_> = row.split('|').collect();
+        let [name, limits, calls] = parts[..] else {
+            panic!("not three parts: {row:?}");
+        };
+        let mut limits = limits.split(" bound ").map(|number| number.trim().parse());
+        let limit = limits.next().and_then(Result::ok).expect("a limit");
+        let bound = limits.next().and_then(Result::ok);
+        if let Err(error) = run(
+            (limit, bound),
+            Names::Exactly,
+            calls.split(',').flat_map(steps),
+        ) {
+            panic!("{name}: {error}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The checks of foreign code that a throttle runs: wakers, which may panic, or use the throttle.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Waker;
+
+use tollgate::{ErrorKind, Throttle, TryThrottle};
+
+use super::subject::{EnterOf, Subject, assert_at_rest, held, parked};
+use crate::support::foreign::{
+    calls_when_dropped, calls_when_woken, panic_message, panics_when_woken,
+};
+use crate::support::{Counter, Waiter, kind};
+
+/// Somebody who waits with this waker.
+#[track_caller]
+fn parked_with<S: Subject>(throttle: &S::Throttle, waker: &Waker) -> Waiter<EnterOf<S>> {
+    let mut waiter = Waiter::new(throttle.enter());
+    assert!(waiter.poll_with(waker).is_pending());
+    waiter
+}
+
+pub(crate) fn another_waker_displaces_the_old_one<S: Subject>() {
+    let (throttle, permit) = held::<S>();
+    let mut waiting = parked::<S>(&throttle);
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    assert!(waiting.poll_with(&waker).is_pending());
+    throttle.rollback(permit);
+    assert_eq!(waiting.wakes(), 0);
+    assert!(counter.count() > 0);
+    throttle.rollback(waiting.granted());
+    assert_at_rest::<S>(&throttle, 1);
+}
+
+pub(crate) fn no_waker_is_kept<S: Subject>() {
+    let throttle = S::with_limit(1);
+    let counter = Arc::new(Counter::default());
+    let waker = Waker::from(Arc::clone(&counter));
+    let permit = throttle.try_enter().unwrap();
+    let mut served = parked_with::<S>(&throttle, &waker);
+    drop(parked_with::<S>(&throttle, &waker));
+    throttle.rollback(permit);
+    throttle.rollback(served.granted());
+    drop((served, waker));
+    assert_eq!(Arc::strong_count(&counter), 1);
+}
+
+/// After it was let in at once or in its turn, and after it was refused.
+pub(crate) fn a_wait_that_is_polled_again_panics_and_takes_nothing<S: Subject>() {
+    let again = |over: &mut Waiter<EnterOf<S>>| {
+        for _ in 0..2 {
+            let message = panic_message(|| over.poll().is_ready()).expect("it did not panic");
+            assert!(message.contains(S::GUARANTEES.polled_again), "{message}");
+        }
+    };
+    let throttle = S::with_limit(1);
+    let mut at_once = Waiter::new(throttle.enter());
+    let permit = at_once.granted();
+    again(&mut at_once);
+    let mut in_turn = parked::<S>(&throttle);
+    throttle.rollback(permit);
+    throttle.rollback(in_turn.granted());
+    again(&mut in_turn);
+    assert_at_rest::<S>(&throttle, 1);
+    if S::GUARANTEES.closes {
+        S::close(&throttle);
+        let mut refused = Waiter::new(throttle.enter());
+        assert_eq!(refused.refused(), ErrorKind::Closed);
+        again(&mut refused);
+    }
+}
+
+/// Whether the one with that waker runs or leaves, and whoever else is behind or comes later.
+pub(crate) fn a_waker_that_panics_loses_nothing<S: Subject>() {
+    if !S::GUARANTEES.contains_panics {
+        return;
+    }
+    for leaves in [false, true] {
+        let (throttle, permit) = held::<S>();
+        let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
+        let mut behind = parked::<S>(&throttle);
+        throttle.rollback(permit);
+        match leaves {
+            true => drop(panics),
+            false => throttle.rollback(panics.granted()),
+        }
+        assert!(behind.wakes() > 0);
+        throttle.rollback(behind.granted());
+        assert_at_rest::<S>(&throttle, 1);
+    }
+}
+
+/// The same when it is the end of another wait that wakes it.
+pub(crate) fn a_waker_that_panics_behind_a_wait_that_ends_loses_nothing<S: Subject>() {
+    if !S::GUARANTEES.contains_panics {
+        return;
+    }
+    for leaves in [false, true] {
+        let (throttle, permit) = held::<S>();
+        let mut woken = parked::<S>(&throttle);
+        let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
+        throttle.rollback(permit);
+        match leaves {
+            true => drop(woken),
+            false => throttle.rollback(woken.granted()),
+        }
+        throttle.rollback(panics.granted());
+        let permit = throttle.try_enter().unwrap();
+        let mut later = parked::<S>(&throttle);
+        throttle.rollback(permit);
+        assert!(later.wakes() > 0);
+        throttle.rollback(later.granted());
+        assert_at_rest::<S>(&throttle, 1);
+    }
+}
+
+/// A panic inside a panic would end the process if it got out of the permit's drop.
+pub(crate) fn a_holder_that_panics_may_wake_a_waker_that_panics<S: Subject>() {
+    if !S::GUARANTEES.contains_panics || !S::GUARANTEES.held {
+        return;
+    }
+    let throttle = S::with_limit(1);
+    let mut panics = Waiter::new(throttle.enter());
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _permit = throttle.try_enter().unwrap();
+        assert!(panics.poll_with(&panics_when_woken()).is_pending());
+        panic!("a holder that panics on purpose");
+    }));
+    assert!(panicked.is_err());
+    drop(panics.granted());
+    assert_at_rest::<S>(&throttle, 1);
+}
+
+pub(crate) fn closing_wakes_all_although_a_waker_panics<S: Subject>() {
+    if !S::GUARANTEES.contains_panics || !S::GUARANTEES.closes {
+        return;
+    }
+    let (throttle, permit) = held::<S>();
+    let mut in_front = parked::<S>(&throttle);
+    let mut panics = parked_with::<S>(&throttle, &panics_when_woken());
+    let mut behind = [(); 3].map(|()| parked::<S>(&throttle));
+    S::close(&throttle);
+    for waiting in behind.iter_mut().chain([&mut in_front]) {
+        assert!(waiting.wakes() > 0);
+        assert_eq!(waiting.refused(), ErrorKind::Closed);
+    }
+    assert_eq!(panics.refused(), ErrorKind::Closed);
+    assert_eq!(kind(throttle.try_enter()), ErrorKind::Closed);
+    throttle.rollback(permit);
+}
+
+/// Would lock up if it were called under the lock: by a return, by a wait that is dropped before and
+/// after it was woken, by a waker in the place of another one, and by a close.
+pub(crate) fn a_waker_may_use_the_throttle<S: Subject>() {
+    if !S::GUARANTEES.wakes_unlocked {
+        return;
+    }
+    let throttle = S::with_limit(1);
+    let calls = Arc::new(AtomicUsize::new(0));
+    let callback = || {
+        let (throttle, calls) = (throttle.clone(), Arc::clone(&calls));
+        move || {
+            if let Ok(permit) = throttle.try_enter() {
+                throttle.rollback(permit);
+            }
+            drop(Waiter::new(throttle.enter()).poll());
+            calls.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let called = || calls.swap(0, Ordering::SeqCst);
+    let permit = throttle.try_enter().unwrap();
+    let mut woken = parked_with::<S>(&throttle, &calls_when_woken(callback()));
+    let next = parked_with::<S>(&throttle, &calls_when_woken(callback()));
+    let mut displaced = parked_with::<S>(&throttle, &calls_when_dropped(callback()));
+    let leaves = parked_with::<S>(&throttle, &calls_when_dropped(callback()));
+    let mut last = parked_with::<S>(&throttle, &calls_when_dropped(callback()));
+    throttle.rollback(permit);
+    assert!(called() > 0, "by a return");
+    throttle.rollback(woken.granted());
+    assert!(called() > 0, "by a return");
+    drop(leaves);
+    assert!(called() > 0, "by a wait that is dropped");
+    assert!(displaced.is_pending());
+    assert!(called() > 0, "by another waker");
+    // The next one has been woken, and leaves what it was woken for to others.
+    drop(next);
+    throttle.rollback(displaced.granted());
+    throttle.rollback(last.granted());
+    drop(last);
+    assert!(called() > 0, "by a wait that is over");
+    assert_at_rest::<S>(&throttle, 1);
+    if S::GUARANTEES.closes {
+        let permit = throttle.try_enter().unwrap();
+        let mut closed = parked_with::<S>(&throttle, &calls_when_woken(callback()));
+        S::close(&throttle);
+        assert!(called() > 0, "by a close");
+        assert_eq!(closed.refused(), ErrorKind::Closed);
+        throttle.rollback(permit);
+    }
+}
