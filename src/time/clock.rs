@@ -110,10 +110,15 @@ impl Clock {
     /// With the feature `tsc`, a default, time is read from the processor's counter, where that is fit
     /// for it. Each second, the next reader compares it with the operating system's clock. If they differ
     /// by more than 50 millionths, the counter is measured anew, which takes two seconds or more in which
-    /// the operating system's clock is read, and its scale is corrected; a counter that is never steady is
-    /// given up. So a wrong scale is used for one second at most, as long as somebody reads the clock, and
-    /// what that second gained is kept as a lead. Time never goes back, and after a suspension it goes
-    /// forward to what the operating system says.
+    /// the operating system's clock is read, and its scale is corrected. So a wrong scale is used for one
+    /// second at most, as long as somebody reads the clock, and what that second gained is kept as a lead.
+    /// A process measures 62 times, and each suspension of the machine that stops one of the two clocks
+    /// takes two of these; then the operating system's clock, which takes about three times as long to
+    /// read, replaces the counter for good.
+    ///
+    /// After a suspension, time goes forward to what the operating system says. Time does not go back
+    /// when the counter is set back, except for a second at most, and by less than a second: if the
+    /// counter goes back by less than the time since the last comparison, the next one notices it.
     ///
     /// The first call in a process measures the counter, which takes some milliseconds, more on a busy
     /// machine. Call `Clock::system().now()` at the start to have that done.
@@ -173,7 +178,7 @@ impl Clock {
 
     /// Returns the current tick. It is never earlier than one that the same thread was given before, in
     /// the same runtime if it is tokio's time. On the system clock, two threads may disagree by a
-    /// microsecond or two.
+    /// microsecond or two; [`system`](Self::system) has the one exception.
     #[inline]
     pub fn now(&self) -> Tick {
         match &self.0 {

@@ -5,19 +5,20 @@
 //! more; a machine that is suspended or moved may have another counter afterwards. So:
 //!
 //! 1. Time is made of *segments*. In each a tick is `(raw - start) * scale`. One word names the segment:
-//!    it is the start, and its lowest bits are the number of a slot that has the scale and the
-//!    limit. A slot is written once, before the word is published, and only its limit changes later. So
-//!    a reader never combines parts of two segments, with two loads and no lock.
-//! 2. A segment is used up to its limit, one second after the last comparison. A reader beyond it (or
-//!    before the start: the counter was set back) takes the lock and compares. A scale that is wrong by
-//!    more than [`TOLERANCE`] is therefore used for one second, of which somebody reads the end.
+//!    it is the start, and its lowest bits are the number of a [slot](Slot) that has the rest. A slot is
+//!    used by one segment only, and written before the word is published; later its window moves on and
+//!    is closed. So a reader never combines parts of two segments, without a lock.
+//! 2. A segment is used in its window only: from the last comparison until one second later. A reader
+//!    beyond it, or before it (the counter was set back), takes the lock and compares. A scale that is
+//!    wrong by more than [`TOLERANCE`] is therefore used for one second, of which somebody reads the end.
 //! 3. When they disagree, the operating system is asked, under the lock, until two intervals in a row of
-//!    a second each have measured the same scale. Then a new segment begins. There are slots for
-//!    [`MEASUREMENTS`] of these; a counter that needs more is never used again.
-//! 4. Ticks never go back. A segment that is abandoned ends where its limit is lowered to, and what the
-//!    operating system says is moved ahead by a *lead* if it is behind that end. All reads of the
-//!    operating system happen under the lock until the next segment begins, which it does at what the
-//!    last of them said, or later.
+//!    a second each have measured the same scale. Then a new segment begins. A process measures
+//!    [`MEASUREMENTS`] times; a counter that needs more is never used again.
+//! 4. Ticks never go back, with one exception: a counter that is set back into its window, so by less
+//!    than a second, is not noticed before the window ends. A segment that is abandoned ends where its
+//!    window is closed, and what the operating system says is moved ahead by a *lead* if it is behind
+//!    that end. All reads of the operating system happen under the lock until the next segment begins,
+//!    which it does at what the last of them said, or later.
 //! 5. A comparison needs a [sample](Sample) of both clocks at one moment. It reads the counter before
 //!    and after, so it knows how sharp it is; one that was interrupted is not judged by.
 //!
@@ -41,13 +42,21 @@ pub(super) struct CheckedCounter<S> {
     source: S,
     /// The start of the segment, or [`ASK_OS`].
     segment: AtomicU64,
-    /// By slot: nanoseconds a count, times 2^[`SHIFT`].
-    scales: [AtomicU64; SLOTS],
-    /// By slot: counts since the start at which the segment has to be compared again.
-    limits: [AtomicU64; SLOTS],
+    slots: [Slot; SLOTS],
     /// The lead over the operating system, once the counter is never used again; before, [`UNDECIDED`].
     final_lead: AtomicU64,
     check: Mutex<Check>,
+}
+
+/// What a reader needs of a segment besides its start.
+#[repr(align(32))]
+struct Slot {
+    /// Nanoseconds a count, times 2^[`SHIFT`].
+    scale: AtomicU64,
+    /// The counts since the start at the last comparison, where the window begins.
+    from: AtomicU64,
+    /// The counts in the window: one second; 0 once it is closed.
+    window: AtomicU64,
 }
 
 /// What the lock guards.
@@ -71,13 +80,13 @@ struct Sample {
     width: u64,
 }
 
-/// The slots, of which the last has a limit of 0 and belongs to [`ASK_OS`].
+/// The slots, of which the last has no window and belongs to [`ASK_OS`].
 const SLOTS: usize = 64;
 
 /// The bits of a start that are the number of its slot, so that a start is up to 63 counts early.
 const SLOT_BITS: u64 = SLOTS as u64 - 1;
 
-/// How many scales are measured before the counter is given up.
+/// How many scales are measured before the counter is given up. A suspension takes two.
 const MEASUREMENTS: u64 = SLOTS as u64 - 2;
 
 /// In place of a start: every reader takes the lock.
@@ -121,11 +130,6 @@ fn counts_of(nanos: u64, scale: u64) -> u64 {
     (u128::from(nanos) << SHIFT).div_ceil(u128::from(scale)) as u64
 }
 
-#[inline(always)]
-fn slot_of(start: u64) -> usize {
-    (start & SLOT_BITS) as usize
-}
-
 fn agree(one: u64, other: u64, of: u64) -> bool {
     one.abs_diff(other) <= of / TOLERANCE
 }
@@ -133,12 +137,15 @@ fn agree(one: u64, other: u64, of: u64) -> bool {
 impl<S: Source> CheckedCounter<S> {
     /// With a first estimate of the scale; `None` if the counter is not to be used.
     pub(super) fn new(source: S, scale: Option<u64>) -> Self {
-        let slots = || std::array::from_fn(|_| AtomicU64::new(0));
+        let slot = || Slot {
+            scale: AtomicU64::new(0),
+            from: AtomicU64::new(0),
+            window: AtomicU64::new(0),
+        };
         let counter = Self {
             source,
             segment: AtomicU64::new(ASK_OS),
-            scales: slots(),
-            limits: slots(),
+            slots: std::array::from_fn(|_| slot()),
             final_lead: AtomicU64::new(if scale.is_some() { UNDECIDED } else { 0 }),
             check: Mutex::new(Check {
                 last: Sample {
@@ -164,13 +171,19 @@ impl<S: Source> CheckedCounter<S> {
     pub(super) fn now(&self) -> Tick {
         // Pairs with the release in `begin_segment`: the slot is seen as it was written.
         let start = self.segment.load(Ordering::Acquire);
-        let slot = slot_of(start);
+        let slot = self.slot(start);
         let counts = self.source.raw().wrapping_sub(start);
-        if counts < self.limits[slot].load(Ordering::Relaxed) {
-            Tick::from_nanos(scaled(counts, self.scales[slot].load(Ordering::Relaxed)))
+        let compared = counts.wrapping_sub(slot.from.load(Ordering::Relaxed));
+        if compared < slot.window.load(Ordering::Relaxed) {
+            Tick::from_nanos(scaled(counts, slot.scale.load(Ordering::Relaxed)))
         } else {
             self.checked_now()
         }
+    }
+
+    #[inline(always)]
+    fn slot(&self, start: u64) -> &Slot {
+        &self.slots[(start & SLOT_BITS) as usize]
     }
 
     /// Returns the current tick after a comparison with the operating system's clock.
@@ -194,37 +207,41 @@ impl<S: Source> CheckedCounter<S> {
 
     /// Compares the segment with the operating system's clock, and abandons it if they disagree.
     fn compare(&self, mut check: MutexGuard<'_, Check>, start: u64) -> Tick {
-        let slot = slot_of(start);
-        let scale = self.scales[slot].load(Ordering::Relaxed);
-        let limit = self.limits[slot].load(Ordering::Relaxed);
+        let slot = self.slot(start);
+        let scale = slot.scale.load(Ordering::Relaxed);
+        let from = slot.from.load(Ordering::Relaxed);
         let sample = self.sample();
+        let compared = start.wrapping_add(from);
+        // Processors may differ by some counts.
+        let behind = scaled(compared.saturating_sub(sample.raw), scale);
+        let set_back = behind > SECOND / TOLERANCE;
         let elapsed = sample.os.saturating_sub(check.last.os);
-        let counted = sample.raw.checked_sub(check.last.raw);
-        let agrees = counted.is_some_and(|counts| {
-            let interval = elapsed.max(SECOND);
-            !sample.is_sharp(interval, scale) || agree(scaled(counts, scale), elapsed, interval)
-        });
-        if agrees {
+        let counted = sample.raw.saturating_sub(check.last.raw);
+        let interval = elapsed.max(SECOND);
+        let agrees = agree(scaled(counted, scale), elapsed, interval);
+        if !set_back && (agrees || !sample.is_sharp(interval, scale)) {
             if elapsed >= SECOND && sample.is_sharp(SECOND, scale) {
                 check.last = sample;
             }
-            let counts = sample.raw.wrapping_sub(start);
-            let next = counts.saturating_add(counts_of(SECOND, scale));
-            self.limits[slot].store(next, Ordering::Relaxed);
+            // One that is a little behind stands still until it is there again.
+            let counts = sample.raw.max(compared).wrapping_sub(start);
+            slot.from.store(counts, Ordering::Relaxed);
             return Tick::from_nanos(scaled(counts, scale));
         }
-        // First the limit, then the end: who has not seen it read the counter before.
-        self.limits[slot].store(0, Ordering::Relaxed);
+        // First the window, then the end: who has not seen it closed read the counter before.
+        let window = slot.window.swap(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let end = match counted {
-            Some(_) => limit.min(self.source.raw().wrapping_sub(start)),
-            None => limit,
+        let limit = from.saturating_add(window);
+        let end = match set_back {
+            true => limit,
+            false => limit.min(self.source.raw().wrapping_sub(start)),
         };
         let os = self.source.os_nanos();
         check.lead = scaled(end, scale).saturating_sub(os);
-        check.measured = counted
-            .filter(|_| elapsed >= SECOND)
-            .and_then(|counts| scale_of(elapsed, counts));
+        check.measured = match elapsed >= SECOND {
+            true => scale_of(elapsed, counted),
+            false => None,
+        };
         check.last = sample;
         self.segment.store(ASK_OS, Ordering::Relaxed);
         Tick::from_nanos(os.saturating_add(check.lead))
@@ -240,8 +257,7 @@ impl<S: Source> CheckedCounter<S> {
         let sample = self.sample();
         let now = Tick::from_nanos(sample.os.saturating_add(check.lead));
         let elapsed = sample.os.saturating_sub(check.last.os);
-        let counts = sample.raw.checked_sub(check.last.raw);
-        let scale = counts.and_then(|counts| scale_of(elapsed, counts));
+        let scale = scale_of(elapsed, sample.raw.saturating_sub(check.last.raw));
         if !scale.is_none_or(|scale| sample.is_sharp(elapsed, scale)) {
             return now;
         }
@@ -268,12 +284,11 @@ impl<S: Source> CheckedCounter<S> {
         let start = raw.wrapping_sub(counts_of(os.saturating_add(check.lead), scale));
         // Some counts earlier, so that it has the number of the slot.
         let start = start.wrapping_sub(start.wrapping_sub(number) & SLOT_BITS);
-        let limit = raw
-            .wrapping_sub(start)
-            .saturating_add(counts_of(SECOND, scale));
-        let slot = slot_of(start);
-        self.scales[slot].store(scale, Ordering::Relaxed);
-        self.limits[slot].store(limit, Ordering::Relaxed);
+        let slot = self.slot(start);
+        slot.scale.store(scale, Ordering::Relaxed);
+        slot.from.store(raw.wrapping_sub(start), Ordering::Relaxed);
+        slot.window
+            .store(counts_of(SECOND, scale), Ordering::Relaxed);
         // Pairs with the acquire in `now`.
         self.segment.store(start, Ordering::Release);
     }
