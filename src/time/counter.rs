@@ -29,7 +29,7 @@ use super::atomics::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use super::tick::Tick;
 
 /// Where the counter and the time of the operating system come from.
-pub(super) trait Source {
+pub(crate) trait Source {
     /// Reads the counter. Only differences have a meaning.
     fn raw(&self) -> u64;
 
@@ -38,7 +38,7 @@ pub(super) trait Source {
 }
 
 /// A clock on a counter.
-pub(super) struct CheckedCounter<S> {
+pub(crate) struct CheckedCounter<S> {
     source: S,
     /// The start of the segment, or [`ASK_OS`].
     segment: AtomicU64,
@@ -49,6 +49,7 @@ pub(super) struct CheckedCounter<S> {
 }
 
 /// What a reader needs of a segment besides its start.
+#[derive(Default)]
 #[repr(align(32))]
 struct Slot {
     /// Nanoseconds a count, times 2^[`SHIFT`].
@@ -60,11 +61,12 @@ struct Slot {
 }
 
 /// What the lock guards.
+#[derive(Default)]
 struct Check {
     /// The beginning of the interval that is compared or measured next.
     last: Sample,
-    /// The slots that have been used.
-    used: u64,
+    /// How many scales have been measured, which is the number of the next slot.
+    measurements: u64,
     /// While the operating system is asked: how far ticks are ahead of it.
     lead: u64,
     /// While the operating system is asked: the scale in the interval before this one.
@@ -72,7 +74,7 @@ struct Check {
 }
 
 /// Both clocks at one moment.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Sample {
     raw: u64,
     os: u64,
@@ -137,38 +139,24 @@ fn agree(one: u64, other: u64, of: u64) -> bool {
 impl<S: Source> CheckedCounter<S> {
     /// With a first estimate of the scale; `None` if the counter is not to be used.
     pub(super) fn new(source: S, scale: Option<u64>) -> Self {
-        let slot = || Slot {
-            scale: AtomicU64::new(0),
-            from: AtomicU64::new(0),
-            window: AtomicU64::new(0),
-        };
         let counter = Self {
             source,
             segment: AtomicU64::new(ASK_OS),
-            slots: std::array::from_fn(|_| slot()),
+            slots: std::array::from_fn(|_| Slot::default()),
             final_lead: AtomicU64::new(if scale.is_some() { UNDECIDED } else { 0 }),
-            check: Mutex::new(Check {
-                last: Sample {
-                    raw: 0,
-                    os: 0,
-                    width: 0,
-                },
-                used: 0,
-                lead: 0,
-                measured: None,
-            }),
+            check: Mutex::new(Check::default()),
         };
         if let Some(scale) = scale {
             let mut check = lock(&counter.check);
             check.last = counter.sample();
-            counter.begin_segment(&mut check, scale);
+            counter.begin_segment(&check, scale);
         }
         counter
     }
 
     /// Returns the current tick.
     #[inline(always)]
-    pub(super) fn now(&self) -> Tick {
+    pub(crate) fn now(&self) -> Tick {
         // Pairs with the release in `begin_segment`: the slot is seen as it was written.
         let start = self.segment.load(Ordering::Acquire);
         let slot = self.slot(start);
@@ -262,28 +250,25 @@ impl<S: Source> CheckedCounter<S> {
             return now;
         }
         check.last = sample;
-        let measured = std::mem::replace(&mut check.measured, scale);
-        match (scale, measured) {
-            (Some(scale), Some(measured)) if agree(scale, measured, scale) => {
-                self.begin_segment(&mut check, scale);
+        check.measurements += 1;
+        match (scale, std::mem::replace(&mut check.measured, scale)) {
+            _ if check.measurements > MEASUREMENTS => {
+                self.final_lead.store(check.lead, Ordering::Release);
             }
-            _ if check.used < MEASUREMENTS => check.used += 1,
-            _ => self.final_lead.store(check.lead, Ordering::Release),
+            (Some(scale), Some(measured)) if agree(scale, measured, scale) => {
+                self.begin_segment(&check, scale);
+            }
+            _ => {}
         }
         now
     }
 
     /// Begins a segment at the last sample, with what the operating system said then and the lead.
-    fn begin_segment(&self, check: &mut Check, scale: u64) {
+    fn begin_segment(&self, check: &Check, scale: u64) {
         let Sample { raw, os, .. } = check.last;
-        let number = check.used;
-        if number > MEASUREMENTS {
-            return self.final_lead.store(check.lead, Ordering::Release);
-        }
-        check.used += 1;
         let start = raw.wrapping_sub(counts_of(os.saturating_add(check.lead), scale));
         // Some counts earlier, so that it has the number of the slot.
-        let start = start.wrapping_sub(start.wrapping_sub(number) & SLOT_BITS);
+        let start = start.wrapping_sub(start.wrapping_sub(check.measurements) & SLOT_BITS);
         let slot = self.slot(start);
         slot.scale.store(scale, Ordering::Relaxed);
         slot.from.store(raw.wrapping_sub(start), Ordering::Relaxed);

@@ -1,20 +1,22 @@
-//! In place of tokio's time, where the crate is built without tokio.
+//! In place of tokio's time and timer, where the crate is built without tokio: no code runs inside a runtime.
 
-use std::task::Waker;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
-use super::clock::{self, Clock};
+use super::clock::{Clock, TimerEntry};
+pub(super) use super::system::now;
 use super::tick::Tick;
 
 /// There is none.
-#[derive(Clone, Copy)]
-pub(super) enum Time {}
+pub(super) enum Task {}
 
 /// There is none.
-pub(super) enum Entry {}
+pub(super) enum Sleep {}
 
 /// There is none.
 #[derive(Default)]
-pub(crate) struct LastRuntime {}
+pub(crate) struct LastRuntime;
 
 impl LastRuntime {
     pub(crate) fn enter_runtime(&mut self) -> bool {
@@ -22,23 +24,24 @@ impl LastRuntime {
     }
 }
 
-/// Returns the clock of a limiter without a chosen one.
-pub(super) fn unchosen() -> Clock {
-    Clock::system()
+pub(super) fn is_default() -> bool {
+    false
 }
 
-impl Time {
-    pub(super) fn now(self) -> Tick {
-        match self {}
-    }
-
-    pub(super) fn start_timer(self, _due: Tick, _waker: Waker) -> clock::TimerEntry {
-        match self {}
-    }
+pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
+    Clock::system().start_timer(due, waker)
 }
 
-impl Entry {
-    pub(super) fn cancel(self) {
-        match self {}
+impl Sleep {
+    pub(super) fn new(_duration: Duration) -> Option<Self> {
+        None
+    }
+
+    pub(super) fn left_elsewhere(&self, _blocking: bool) -> Option<Duration> {
+        match *self {}
+    }
+
+    pub(super) fn poll_sleep(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<()> {
+        match *self {}
     }
 }

@@ -4,31 +4,28 @@
 //! A sleep that is polled outside of the runtime that it began in moves to the timer that is there, for
 //! the time that is left: the first runtime may be gone, and its timer with it.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::runtime::Id;
-use tokio::time::Instant;
 
-use super::clock::Clock;
-use super::clock_sleep::ClockSleep;
-use super::runtime::current;
+use super::clock::{Clock, TimerEntry};
+use super::runtime;
+use super::tick::Tick;
 
 pin_project! {
     /// Ready after a time.
     #[project = Projection]
     pub(crate) enum Sleep {
-        Tokio {
+        Runtime {
             #[pin]
-            sleep: tokio::time::Sleep,
-            runtime: Id,
+            sleep: runtime::Sleep,
         },
         Clock {
-            #[pin]
-            sleep: ClockSleep,
+            clock: Clock,
+            until: Tick,
+            entry: Option<TimerEntry>,
         },
     }
 }
@@ -38,28 +35,16 @@ impl Sleep {
     /// thread. Then tokio's timer is not used, because the poller may keep it from being driven.
     pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
         let clock = clock.filter(|clock| !clock.is_of_runtime());
-        match (clock, current()) {
-            (Some(clock), _) => Self::Clock {
-                sleep: ClockSleep::new(clock, duration),
-            },
-            (None, Some(runtime)) if !blocking => Self::Tokio {
-                sleep: tokio::time::sleep(duration),
-                runtime,
-            },
-            (None, _) => Self::Clock {
-                sleep: ClockSleep::new(Clock::system(), duration),
-            },
-        }
-    }
-
-    /// Returns how much is left of a sleep on a timer that this poller cannot rely on: the timer of
-    /// another runtime, or of the one that it blocks.
-    fn left_elsewhere(&self, blocking: bool) -> Option<Duration> {
-        match self {
-            Self::Tokio { sleep, runtime } if blocking || current() != Some(*runtime) => {
-                Some(sleep.deadline().saturating_duration_since(Instant::now()))
+        if clock.is_none() && !blocking {
+            if let Some(sleep) = runtime::Sleep::new(duration) {
+                return Self::Runtime { sleep };
             }
-            _ => None,
+        }
+        let clock = clock.unwrap_or(Clock::system());
+        Self::Clock {
+            until: clock.now().saturating_add(duration),
+            clock,
+            entry: None,
         }
     }
 
@@ -69,12 +54,28 @@ impl Sleep {
         context: &mut Context<'_>,
         blocking: bool,
     ) -> Poll<()> {
-        if let Some(left) = self.left_elsewhere(blocking) {
-            self.set(Self::new(None, left, blocking));
+        if let Self::Runtime { sleep } = &*self {
+            if let Some(left) = sleep.left_elsewhere(blocking) {
+                self.set(Self::new(None, left, blocking));
+            }
         }
-        match self.project() {
-            Projection::Tokio { sleep, .. } => sleep.poll(context),
-            Projection::Clock { sleep } => sleep.poll_sleep(context),
+        let (clock, until, entry) = match self.project() {
+            Projection::Runtime { sleep } => return sleep.poll_sleep(context),
+            Projection::Clock {
+                clock,
+                until,
+                entry,
+            } => (clock, *until, entry),
+        };
+        if clock.now() >= until {
+            return Poll::Ready(());
         }
+        let waker = context.waker().clone();
+        match entry {
+            Some(entry) => entry.set_waker(waker),
+            None => *entry = Some(clock.start_timer(until, waker)),
+        }
+        clock.catch_up();
+        Poll::Pending
     }
 }
