@@ -9,7 +9,6 @@
 //!    the same tick, grants the waiters, unless the gate has been blocked again before.
 //! 5. Wakers are called and dropped, and the deadline is armed, after the lock is released.
 
-use std::convert::Infallible;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
@@ -35,7 +34,7 @@ struct Slow {
 
 /// What the lock guards.
 struct Waiting {
-    line: WaitQueue<(), Infallible>,
+    line: WaitQueue<()>,
     /// Wakes the queue at its deadline; made for the first waiter.
     on_deadline: Option<Waker>,
 }
@@ -193,7 +192,7 @@ impl State {
             drop(waiting);
             let fresh = waker.clone();
             waiting = self.lock();
-            _unused = Some(waiting.line.set_waker(ticket, fresh));
+            _unused = waiting.line.set_waker(ticket, fresh);
         }
         // Still stale, perhaps: a clone need not be known as waking the same.
         match waiting.line.look(ticket, waker) {
