@@ -226,10 +226,8 @@ impl<S: Source> CheckedCounter<S> {
         };
         let os = self.source.os_nanos();
         check.lead = scaled(end, scale).saturating_sub(os);
-        check.measured = match elapsed >= SECOND {
-            true => scale_of(elapsed, counted),
-            false => None,
-        };
+        let whole = elapsed >= SECOND;
+        check.measured = whole.then(|| scale_of(elapsed, counted)).flatten();
         check.last = sample;
         self.segment.store(ASK_OS, Ordering::Relaxed);
         Tick::from_nanos(os.saturating_add(check.lead))

@@ -1,4 +1,4 @@
-//! Tokio's time and timer.
+//! Tokio's time and timer, and sleeping where there may be a runtime.
 //!
 //! 1. Inside a runtime, time is the runtime's, which may be paused. Outside, it is the machine's, and
 //!    entries are those of the timer of the process.
@@ -18,6 +18,7 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
 use super::clock::{Clock, TimerEntry};
+use super::sleep::ClockSleep;
 use super::system;
 use super::tick::Tick;
 use super::timer::{Key, TIMER};
@@ -127,32 +128,59 @@ pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
 }
 
 pin_project! {
-    /// A sleep on the timer of the runtime that it began in.
-    pub(super) struct Sleep {
-        #[pin]
-        sleep: tokio::time::Sleep,
-        runtime: Id,
+    /// Ready after a time: on the clock of a throttle; if it has none, on tokio's timer inside a runtime, and
+    /// on the timer of the process elsewhere.
+    #[project = Projection]
+    pub(crate) enum Sleep {
+        Tokio {
+            #[pin]
+            sleep: tokio::time::Sleep,
+            runtime: Id,
+        },
+        Clock {
+            #[pin]
+            sleep: ClockSleep,
+        },
     }
 }
 
 impl Sleep {
-    /// `None` outside of every runtime.
-    pub(super) fn new(duration: Duration) -> Option<Self> {
-        let runtime = current()?;
-        let sleep = tokio::time::sleep(duration);
-        Some(Self { sleep, runtime })
+    /// Ready after `duration` on this clock, if there is one. `blocking` says that the poller blocks its
+    /// thread. Then tokio's timer is not used, because the poller may keep it from being driven.
+    pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
+        let clock = clock.filter(|clock| !clock.is_of_runtime());
+        match current() {
+            Some(runtime) if clock.is_none() && !blocking => Self::Tokio {
+                sleep: tokio::time::sleep(duration),
+                runtime,
+            },
+            _ => Self::Clock {
+                sleep: ClockSleep::new(clock, duration, blocking),
+            },
+        }
     }
 
-    /// Returns how much is left, if this poller cannot rely on the timer: that of another runtime, or of
-    /// the one that it blocks.
-    pub(super) fn left_elsewhere(&self, blocking: bool) -> Option<Duration> {
-        let left = self.sleep.deadline();
-        (blocking || current() != Some(self.runtime))
-            .then(|| left.saturating_duration_since(tokio::time::Instant::now()))
-    }
-
-    pub(super) fn poll_sleep(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        self.project().sleep.poll(context)
+    /// Polls; `blocking` as for [`new`](Self::new).
+    ///
+    /// When the poller cannot rely on the timer, which is that of another runtime or of the one that it
+    /// blocks, the sleep moves to the timer that is there, for the time that is left: the first runtime may
+    /// be gone, and its timer with it.
+    pub(crate) fn poll_sleep(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        blocking: bool,
+    ) -> Poll<()> {
+        if let Self::Tokio { sleep, runtime } = &*self {
+            if blocking || current() != Some(*runtime) {
+                let now = tokio::time::Instant::now();
+                let left = sleep.deadline().saturating_duration_since(now);
+                self.set(Self::new(None, left, blocking));
+            }
+        }
+        match self.project() {
+            Projection::Tokio { sleep, .. } => sleep.poll(context),
+            Projection::Clock { sleep } => sleep.poll_sleep(context, blocking),
+        }
     }
 }
 

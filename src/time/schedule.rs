@@ -78,26 +78,22 @@ impl Schedule {
         };
         let away = first.due.saturating_since(self.now);
         let since = self.now.saturating_since(self.last_batch);
-        match self.sleep_for(away, since) {
-            Some(duration) => Step::Sleep(duration),
-            None => Step::Yield,
-        }
+        self.step_for(away, since)
     }
 
-    /// Returns how long to sleep for a deadline that is `away`, if the last batch was `since` ago;
-    /// `None` to stay awake.
-    fn sleep_for(&mut self, away: Duration, since: Duration) -> Option<Duration> {
+    /// Sleeps or stays awake for a deadline that is `away`, if the last batch was `since` ago.
+    fn step_for(&mut self, away: Duration, since: Duration) -> Step {
         let early = Duration::from_nanos(self.latency);
         if self.awake && away <= early {
-            return None;
+            return Step::Yield;
         }
         self.awake = away > BATCH_INTERVAL.max(2 * early);
         if self.awake {
-            return Some(away - early);
+            return Step::Sleep(away - early);
         }
         let rest = BATCH_INTERVAL.saturating_sub(since);
         // The sleep is likely to end late by itself.
-        Some(away.max(rest.saturating_sub(early)))
+        Step::Sleep(away.max(rest.saturating_sub(early)))
     }
 
     /// Records that a sleep of `duration` has ended.
@@ -132,18 +128,24 @@ mod tests {
     #[test]
     fn sleep_for_far_deadline_is_shorter_by_the_latency() {
         let mut schedule = Schedule::new();
-        assert_eq!(schedule.sleep_for(micros(1000), LONG), Some(micros(950)));
+        assert_eq!(
+            schedule.step_for(micros(1000), LONG),
+            Step::Sleep(micros(950))
+        );
         // It ended early, so the rest is spent awake.
-        assert_eq!(schedule.sleep_for(micros(20), LONG), None);
-        assert_eq!(schedule.sleep_for(micros(1), LONG), None);
+        assert_eq!(schedule.step_for(micros(20), LONG), Step::Yield);
+        assert_eq!(schedule.step_for(micros(1), LONG), Step::Yield);
     }
 
     #[test]
     fn sleep_for_near_deadline_is_not_shortened() {
         let mut schedule = Schedule::new();
-        assert_eq!(schedule.sleep_for(micros(1000), LONG), Some(micros(950)));
-        assert_eq!(schedule.sleep_for(micros(80), LONG), Some(micros(80)));
-        assert_eq!(schedule.sleep_for(micros(10), LONG), Some(micros(10)));
+        assert_eq!(
+            schedule.step_for(micros(1000), LONG),
+            Step::Sleep(micros(950))
+        );
+        assert_eq!(schedule.step_for(micros(80), LONG), Step::Sleep(micros(80)));
+        assert_eq!(schedule.step_for(micros(10), LONG), Step::Sleep(micros(10)));
     }
 
     #[test]
@@ -152,14 +154,17 @@ mod tests {
         (0..40).for_each(|_| schedule.record(micros(0)));
         // So long since, and ten that the sleep is likely to be late.
         let rest = BATCH_INTERVAL - micros(1) - micros(10);
-        assert_eq!(schedule.sleep_for(micros(15), micros(1)), Some(rest));
+        assert_eq!(schedule.step_for(micros(15), micros(1)), Step::Sleep(rest));
         assert_eq!(
-            schedule.sleep_for(micros(15), BATCH_INTERVAL),
-            Some(micros(15))
+            schedule.step_for(micros(15), BATCH_INTERVAL),
+            Step::Sleep(micros(15))
         );
         // Sleeps that are late anyway need not be longer.
         (0..100).for_each(|_| schedule.record(micros(500)));
-        assert_eq!(schedule.sleep_for(micros(5), micros(1)), Some(micros(5)));
+        assert_eq!(
+            schedule.step_for(micros(5), micros(1)),
+            Step::Sleep(micros(5))
+        );
     }
 
     #[test]

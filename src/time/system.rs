@@ -4,7 +4,10 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use super::counter::{CheckedCounter, Source};
+#[cfg(feature = "tsc")]
+use quanta::Clock as Processor;
+
+use super::counter::{CheckedCounter, Source, scale_of};
 use super::tick::Tick;
 
 /// The machine's counter.
@@ -16,7 +19,10 @@ static COUNTER: OnceLock<SystemCounter> = OnceLock::new();
 /// Returns the counter, to be kept by callers who read it often.
 pub(super) fn counter() -> &'static SystemCounter {
     COUNTER.get_or_init(|| {
-        let (processor, scale) = processor::new();
+        const COUNTS: u64 = 1 << 40;
+        // Quanta estimates the scale, which takes it some milliseconds.
+        let processor = Processor::new();
+        let scale = scale_of(processor.delta_as_nanos(0, COUNTS), COUNTS);
         let began = Instant::now();
         CheckedCounter::new(Machine { processor, began }, scale)
     })
@@ -30,7 +36,7 @@ pub(super) fn now() -> Tick {
 
 /// The counter of the processor and the clock of the operating system.
 pub(crate) struct Machine {
-    processor: processor::Clock,
+    processor: Processor,
     began: Instant,
 }
 
@@ -45,33 +51,21 @@ impl Source for Machine {
     }
 }
 
-#[cfg(feature = "tsc")]
-mod processor {
-    pub(super) use quanta::Clock;
-
-    use super::super::counter::scale_of;
-
-    /// Returns the counter and quanta's estimate of its scale, which takes quanta some milliseconds.
-    pub(super) fn new() -> (Clock, Option<u64>) {
-        const COUNTS: u64 = 1 << 40;
-        let clock = Clock::new();
-        let scale = scale_of(clock.delta_as_nanos(0, COUNTS), COUNTS);
-        (clock, scale)
-    }
-}
+/// In place of a counter: it stands still, so it has no scale and is not used.
+#[cfg(not(feature = "tsc"))]
+struct Processor;
 
 #[cfg(not(feature = "tsc"))]
-mod processor {
-    pub(crate) struct Clock;
-
-    /// Returns that there is no counter to be used.
-    pub(super) fn new() -> (Clock, Option<u64>) {
-        (Clock, None)
+impl Processor {
+    fn new() -> Self {
+        Self
     }
 
-    impl Clock {
-        pub(super) fn raw(&self) -> u64 {
-            0
-        }
+    fn raw(&self) -> u64 {
+        0
+    }
+
+    fn delta_as_nanos(&self, _from: u64, _to: u64) -> u64 {
+        0
     }
 }

@@ -235,7 +235,7 @@ impl<F: fmt::Debug> fmt::Debug for Waiting<F> {
 
 /// The output of a future that a combinator can be added to: a `Result`, or plainly `()`.
 ///
-/// It is only met in the bounds of [`Timeout`](crate::Timeout) and of `CancelOn`; there is no need
+/// It is only met in the bounds of [`Timeout`] and of `CancelOn`; there is no need
 /// to name it.
 ///
 /// With a combinator it is a `Result` in either case, since the combinator may end the wait.
