@@ -73,7 +73,7 @@ pub struct Gate(Arc<State>);
 impl Gate {
     /// Creates an open gate, on [`Clock::default`].
     pub fn new() -> Self {
-        Self::with_clock(&Clock::default())
+        Self(Arc::new(State::new(Clock::default())))
     }
 
     /// Creates an open gate on this clock. It is independent of the gate that it is made from, and of
@@ -82,11 +82,7 @@ impl Gate {
     /// On tokio's time a gate belongs to one runtime, because the times of two runtimes need not agree.
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
-        Self::with_clock(&clock.into())
-    }
-
-    fn with_clock(clock: &Clock) -> Self {
-        Self(Arc::new(State::new(clock.resolved())))
+        Self(Arc::new(State::new(clock.into().resolved())))
     }
 }
 
