@@ -5,7 +5,7 @@
 //! more; a machine that is suspended or moved may have another counter afterwards. So:
 //!
 //! 1. Time is made of *segments*. In each a tick is `(raw - start) * scale`. One word names the segment:
-//!    it is the start, and its lowest bits are the number of a [slot](Slot) that has the rest. A slot is
+//!    it is the start, and its lowest bits are the number of a [slot](Slots) that has the rest. A slot is
 //!    used by one segment only, and written before the word is published; later its window moves on and
 //!    is closed. So a reader never combines parts of two segments, without a lock.
 //! 2. A segment is used in its window only: from the last comparison until one second later. A reader
@@ -42,22 +42,20 @@ pub(crate) struct CheckedCounter<S> {
     source: S,
     /// The start of the segment, or [`ASK_OS`].
     segment: AtomicU64,
-    slots: [Slot; SLOTS],
+    slots: Slots,
     /// The lead over the operating system, once the counter is never used again; before, [`UNDECIDED`].
     final_lead: AtomicU64,
     check: Mutex<Check>,
 }
 
-/// What a reader needs of a segment besides its start.
-#[derive(Default)]
-#[repr(align(32))]
-struct Slot {
+/// What a reader needs of a segment besides its start, by slot.
+struct Slots {
     /// Nanoseconds a count, times 2^[`SHIFT`].
-    scale: AtomicU64,
+    scale: [AtomicU64; SLOTS],
     /// The counts since the start at the last comparison, where the window begins.
-    from: AtomicU64,
+    from: [AtomicU64; SLOTS],
     /// The counts in the window: one second; 0 once it is closed.
-    window: AtomicU64,
+    window: [AtomicU64; SLOTS],
 }
 
 /// What the lock guards.
@@ -132,6 +130,11 @@ fn counts_of(nanos: u64, scale: u64) -> u64 {
     (u128::from(nanos) << SHIFT).div_ceil(u128::from(scale)) as u64
 }
 
+#[inline(always)]
+fn slot_of(start: u64) -> usize {
+    (start & SLOT_BITS) as usize
+}
+
 fn agree(one: u64, other: u64, of: u64) -> bool {
     one.abs_diff(other) <= of / TOLERANCE
 }
@@ -139,10 +142,15 @@ fn agree(one: u64, other: u64, of: u64) -> bool {
 impl<S: Source> CheckedCounter<S> {
     /// With a first estimate of the scale; `None` if the counter is not to be used.
     pub(super) fn new(source: S, scale: Option<u64>) -> Self {
+        let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
         let counter = Self {
             source,
             segment: AtomicU64::new(ASK_OS),
-            slots: std::array::from_fn(|_| Slot::default()),
+            slots: Slots {
+                scale: zeros(),
+                from: zeros(),
+                window: zeros(),
+            },
             final_lead: AtomicU64::new(if scale.is_some() { UNDECIDED } else { 0 }),
             check: Mutex::new(Check::default()),
         };
@@ -159,19 +167,14 @@ impl<S: Source> CheckedCounter<S> {
     pub(crate) fn now(&self) -> Tick {
         // Pairs with the release in `begin_segment`: the slot is seen as it was written.
         let start = self.segment.load(Ordering::Acquire);
-        let slot = self.slot(start);
+        let (slots, slot) = (&self.slots, slot_of(start));
         let counts = self.source.raw().wrapping_sub(start);
-        let compared = counts.wrapping_sub(slot.from.load(Ordering::Relaxed));
-        if compared < slot.window.load(Ordering::Relaxed) {
-            Tick::from_nanos(scaled(counts, slot.scale.load(Ordering::Relaxed)))
+        let compared = counts.wrapping_sub(slots.from[slot].load(Ordering::Relaxed));
+        if compared < slots.window[slot].load(Ordering::Relaxed) {
+            Tick::from_nanos(scaled(counts, slots.scale[slot].load(Ordering::Relaxed)))
         } else {
             self.checked_now()
         }
-    }
-
-    #[inline(always)]
-    fn slot(&self, start: u64) -> &Slot {
-        &self.slots[(start & SLOT_BITS) as usize]
     }
 
     /// Returns the current tick after a comparison with the operating system's clock.
@@ -195,9 +198,9 @@ impl<S: Source> CheckedCounter<S> {
 
     /// Compares the segment with the operating system's clock, and abandons it if they disagree.
     fn compare(&self, mut check: MutexGuard<'_, Check>, start: u64) -> Tick {
-        let slot = self.slot(start);
-        let scale = slot.scale.load(Ordering::Relaxed);
-        let from = slot.from.load(Ordering::Relaxed);
+        let (slots, slot) = (&self.slots, slot_of(start));
+        let scale = slots.scale[slot].load(Ordering::Relaxed);
+        let from = slots.from[slot].load(Ordering::Relaxed);
         let sample = self.sample();
         let compared = start.wrapping_add(from);
         // Processors may differ by some counts.
@@ -213,11 +216,11 @@ impl<S: Source> CheckedCounter<S> {
             }
             // One that is a little behind stands still until it is there again.
             let counts = sample.raw.max(compared).wrapping_sub(start);
-            slot.from.store(counts, Ordering::Relaxed);
+            slots.from[slot].store(counts, Ordering::Relaxed);
             return Tick::from_nanos(scaled(counts, scale));
         }
         // First the window, then the end: who has not seen it closed read the counter before.
-        let window = slot.window.swap(0, Ordering::Relaxed);
+        let window = slots.window[slot].swap(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let limit = from.saturating_add(window);
         let end = match set_back {
@@ -267,11 +270,10 @@ impl<S: Source> CheckedCounter<S> {
         let start = raw.wrapping_sub(counts_of(os.saturating_add(check.lead), scale));
         // Some counts earlier, so that it has the number of the slot.
         let start = start.wrapping_sub(start.wrapping_sub(check.measurements) & SLOT_BITS);
-        let slot = self.slot(start);
-        slot.scale.store(scale, Ordering::Relaxed);
-        slot.from.store(raw.wrapping_sub(start), Ordering::Relaxed);
-        slot.window
-            .store(counts_of(SECOND, scale), Ordering::Relaxed);
+        let (slots, slot) = (&self.slots, slot_of(start));
+        slots.scale[slot].store(scale, Ordering::Relaxed);
+        slots.from[slot].store(raw.wrapping_sub(start), Ordering::Relaxed);
+        slots.window[slot].store(counts_of(SECOND, scale), Ordering::Relaxed);
         // Pairs with the acquire in `now`.
         self.segment.store(start, Ordering::Release);
     }
