@@ -31,15 +31,31 @@ use counter::{CheckedCounter, Source, scale_of};
 const SECOND: u64 = 1_000_000_000;
 
 /// Four counts a nanosecond. Time is no part of the model, and passes where a thread says.
-struct Machine(Nanos);
+#[derive(Default)]
+struct Machine {
+    nanos: Nanos,
+    /// By how much the counter was set back.
+    back: Nanos,
+}
+
+impl Machine {
+    fn leaked() -> &'static Self {
+        Box::leak(Box::default())
+    }
+
+    fn advance(&self, nanos: u64) {
+        self.nanos.fetch_add(nanos, Ordering::SeqCst);
+    }
+}
 
 impl Source for &Machine {
     fn raw(&self) -> u64 {
-        4 * self.0.load(Ordering::SeqCst)
+        let counted = self.nanos.load(Ordering::SeqCst) - self.back.load(Ordering::SeqCst);
+        4 * counted
     }
 
     fn os_nanos(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.nanos.load(Ordering::SeqCst)
     }
 }
 
@@ -51,7 +67,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
 
 /// With an estimate that is an eighth too large.
 fn fast() -> (&'static Machine, Arc<CheckedCounter<&'static Machine>>) {
-    let machine: &Machine = Box::leak(Box::new(Machine(Nanos::new(0))));
+    let machine = Machine::leaked();
     let counter = CheckedCounter::new(machine, scale_of(9, 32));
     (machine, Arc::new(counter))
 }
@@ -59,7 +75,7 @@ fn fast() -> (&'static Machine, Arc<CheckedCounter<&'static Machine>>) {
 /// The segment is abandoned, its scale is measured twice, and the next one begins.
 fn corrects(machine: &Machine, counter: &CheckedCounter<&Machine>) {
     for _ in 0..3 {
-        machine.0.fetch_add(SECOND, Ordering::SeqCst);
+        machine.advance(SECOND);
         counter.now();
     }
 }
@@ -99,11 +115,38 @@ fn now_of_two_at_the_limit_goes_forward() {
         let before = counter.now().as_nanos();
         threads.join().unwrap();
         assert!(counter.now().as_nanos() >= before);
-        machine.0.fetch_add(SECOND / 2, Ordering::SeqCst);
+        machine.advance(SECOND / 2);
         let (begin, end) = (counter.now().as_nanos(), {
-            machine.0.fetch_add(SECOND / 4, Ordering::SeqCst);
+            machine.advance(SECOND / 4);
             counter.now().as_nanos()
         });
         assert!((end - begin).abs_diff(SECOND / 4) <= 20_000);
+    });
+}
+
+/// A reader that is between its loads when the counter is set back, or after another one has noticed it.
+#[test]
+fn now_while_the_counter_is_set_back_does_not_go_back() {
+    model(|| {
+        let machine = Machine::leaked();
+        let counter = Arc::new(CheckedCounter::new(machine, scale_of(1, 4)));
+        machine.advance(10 * SECOND);
+        let before = counter.now().as_nanos();
+        let other = Arc::clone(&counter);
+        let reader = thread::spawn(move || {
+            let mut last = before;
+            for _ in 0..2 {
+                let now = other.now().as_nanos();
+                assert!(last <= now && now <= before + 2 * SECOND);
+                last = now;
+            }
+            last
+        });
+        machine.advance(SECOND / 2);
+        machine.back.store(5 * SECOND, Ordering::SeqCst);
+        let noticed = counter.now().as_nanos();
+        assert!(before <= noticed && noticed <= before + 2 * SECOND);
+        let last = reader.join().unwrap();
+        assert!(counter.now().as_nanos() >= last.max(noticed));
     });
 }

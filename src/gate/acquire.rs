@@ -6,7 +6,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::handle::Gate;
+use super::Gate;
 use crate::error::AcquireError;
 use crate::wait_queue::WaiterId;
 
@@ -24,7 +24,8 @@ pub struct Acquire<G: Borrow<Gate>> {
 /// The future of [`Gate::acquire_owned`].
 pub type AcquireOwned = Acquire<Gate>;
 
-enum Stage {
+/// How far it is.
+pub(super) enum Stage {
     New,
     Waiting(WaiterId),
     Done,
@@ -41,20 +42,10 @@ impl<G: Borrow<Gate>> Acquire<G> {
 
     #[inline(never)]
     fn poll_blocked(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let state = self.gate.borrow().state();
-        // If a waker panics when it is cloned, dropping this future must still find the ticket.
+        let gate = self.gate.borrow();
         let polled = match &self.stage {
-            Stage::New => match state.join(context.waker()) {
-                Ok(result) => Poll::Ready(result),
-                Err((ticket, until, on_deadline)) => {
-                    // First: if the deadline cannot be armed, dropping this must find the ticket.
-                    self.stage = Stage::Waiting(ticket);
-                    state.arm(until, Some(on_deadline));
-                    state.report_clock();
-                    return Poll::Pending;
-                }
-            },
-            Stage::Waiting(ticket) => state.poll_waiter(ticket, context.waker()),
+            Stage::New => gate.join(&mut self.stage, context.waker()),
+            Stage::Waiting(id) => gate.poll_waiter(id, context.waker()),
             Stage::Done => panic!("polled again after it was ready"),
         };
         if polled.is_ready() {
@@ -80,8 +71,8 @@ impl<G: Borrow<Gate> + Unpin> Future for Acquire<G> {
 impl<G: Borrow<Gate>> Drop for Acquire<G> {
     #[inline]
     fn drop(&mut self) {
-        if let Stage::Waiting(ticket) = &self.stage {
-            self.gate.borrow().state().leave(ticket);
+        if let Stage::Waiting(id) = &self.stage {
+            self.gate.borrow().leave(id);
         }
     }
 }

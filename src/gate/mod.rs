@@ -3,10 +3,229 @@
 //! The crate `tollgate-detector` finds out whose gates to block: it counts calls over a long period in
 //! fixed memory.
 
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::state::State;
+use crate::error::AcquireError;
+use crate::sync::{Ordering, fence};
+use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
+
 mod acquire;
-mod handle;
 mod state;
-mod word;
 
 pub use self::acquire::{Acquire, AcquireOwned};
-pub use self::handle::Gate;
+
+/// Lets every caller through while it is open, and none while it is blocked. It is cheap to clone;
+/// clones are handles of one gate.
+///
+/// While it is open, a [check](Self::check) is one relaxed load and a branch: it reads no clock, and
+/// writes nothing that other threads would have to fetch. A gate does not count; other code, for
+/// example the `Detector` of the crate `tollgate-detector` or an operator, decides when to
+/// [block](Self::block_for) it. It opens by itself, at the exact tick.
+///
+/// It is a [`Throttle`](crate::Throttle), by value and by reference, to be put in front of others
+/// with [`all`](crate::all).
+///
+/// # Fairness
+///
+/// When a gate opens, it releases its waiters in the order in which they came: all of them, unless it is
+/// blocked again first, and then the rest wait on. A released waiter stays released even if the gate is
+/// blocked again before it is polled.
+///
+/// # Cancel safety
+///
+/// Dropping a waiting future takes it out of the queue, and loses nothing.
+///
+/// # Memory ordering
+///
+/// Blocking and opening publish only themselves. A check on another thread sees them as soon as that
+/// thread sees what happened before, and otherwise soon.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::{Clock, ErrorKind, Gate};
+///
+/// let clock = Clock::manual();
+/// let gate = Gate::new().clock(&clock);
+/// let connection = gate.clone();
+/// connection.check()?;
+///
+/// gate.block_for(Duration::from_secs(60));
+/// clock.advance(Duration::from_secs(20));
+/// let rejected = connection.check().unwrap_err();
+/// assert_eq!(rejected.kind(), ErrorKind::RateLimited);
+/// assert_eq!(rejected.retry_after(), Some(Duration::from_secs(40)));
+///
+/// clock.advance(Duration::from_secs(40));
+/// connection.check()?;
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+#[doc(alias = "circuit breaker")]
+#[derive(Clone)]
+pub struct Gate(Arc<State>);
+
+/// Construction.
+impl Gate {
+    /// Creates an open gate, on [`Clock::default`].
+    pub fn new() -> Self {
+        Self(Arc::new(State::new(Clock::default())))
+    }
+
+    /// Creates an open gate on this clock. It is independent of the gate that it is made from, and of
+    /// clones of that.
+    ///
+    /// On tokio's time a gate belongs to one runtime, because the times of two runtimes need not agree.
+    #[must_use]
+    pub fn clock(self, clock: impl Into<Clock>) -> Self {
+        Self(Arc::new(State::new(clock.into().resolved())))
+    }
+}
+
+/// Passing through.
+impl Gate {
+    /// Passes now, or is rejected.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the exact time until the gate opens: one nanosecond
+    /// earlier it is still blocked.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
+    #[inline(always)]
+    pub fn check(&self) -> Result<(), AcquireError> {
+        if self.is_open_by_word() {
+            Ok(())
+        } else {
+            self.check_blocked()
+        }
+    }
+
+    /// Waits until the gate is open.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// None of its own, unless some four billion callers wait:
+    /// [`QueueFull`](crate::ErrorKind::QueueFull). With a [timeout](crate::Waiting::timeout) shorter than the
+    /// time until the gate opens, [`TimedOut`](crate::ErrorKind::TimedOut) at once.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{ErrorKind, Gate};
+    ///
+    /// let gate = Gate::new();
+    /// gate.block_for(Duration::from_millis(2));
+    /// gate.acquire().wait()?;
+    ///
+    /// gate.block_for(Duration::from_secs(600));
+    /// let rejected = gate.acquire().timeout(Duration::from_secs(5)).wait();
+    /// assert_eq!(rejected.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self))
+    }
+
+    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
+    #[inline]
+    pub fn acquire_owned(&self) -> Waiting<AcquireOwned> {
+        Waiting::new(Acquire::new(self.clone()))
+    }
+}
+
+/// Blocking and opening.
+impl Gate {
+    /// Blocks the gate for `duration` from now, unless it is blocked for longer already. This takes
+    /// effect at once, also for waiters. A duration of zero does nothing; [`Duration::MAX`] blocks the
+    /// gate until it is [opened](Self::open).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Gate};
+    ///
+    /// let gate = Gate::new().clock(Clock::manual());
+    /// gate.block_for(Duration::from_secs(60));
+    /// gate.block_for(Duration::from_secs(5));
+    /// assert_eq!(gate.blocked_until().unwrap().as_nanos(), 60_000_000_000);
+    /// ```
+    pub fn block_for(&self, duration: Duration) {
+        if !duration.is_zero() {
+            self.block_until(self.0.clock.now().saturating_add(duration));
+        }
+    }
+
+    /// Opens the gate now, and releases all waiters, unless it is blocked again first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let gate = tollgate::Gate::new();
+    /// gate.block_for(Duration::MAX);
+    /// gate.open();
+    /// gate.check()?;
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn open(&self) {
+        self.open_and_release();
+    }
+
+    /// Returns whether the gate is open now.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.is_open_by_word() || self.blocked().is_none()
+    }
+
+    /// Returns the tick of its clock at which the gate opens; `None` if it is open.
+    pub fn blocked_until(&self) -> Option<Tick> {
+        self.blocked().map(|(until, _)| until)
+    }
+
+    /// Returns the number of waiters.
+    pub fn waiting(&self) -> usize {
+        self.queue_len()
+    }
+
+    /// Returns whether the gate is open and this is its only handle, so that dropping it loses nothing.
+    /// A table of gates drops its unused ones; futures of [`acquire_owned`](Self::acquire_owned) are
+    /// handles too.
+    pub fn is_unused(&self) -> bool {
+        if Arc::strong_count(&self.0) > 1 {
+            return false;
+        }
+        // Pairs with the release of the handles that were dropped: a block through one of them is seen.
+        fence(Ordering::Acquire);
+        self.is_open_at_last()
+    }
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gate")
+            .field("open", &self.is_open())
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,251 +1,223 @@
-//! What the handles of a gate share: its word, and the queue of waiters.
+//! What the handles of a gate share: one word, and the queue of waiters.
 //!
-//! 1. A check reads the word alone, and reads the clock only if the gate is blocked.
-//! 2. A waiter joins under the lock, after it has seen there that the gate is blocked. `open` changes
+//! 1. The word is the tick at which the gate opens, or 0 while it is open. All accesses are relaxed, because
+//!    only the word itself is published. A check reads the word alone, and reads the clock only if the gate
+//!    is blocked.
+//! 2. Blocking only moves the tick later, so the longest block wins. Only [`open`](Gate::open) takes it back.
+//! 3. A caller who finds that the time is over opens the gate without the lock, by exchanging the tick that it
+//!    saw. If the gate has been blocked again meanwhile, the tick differs, and the gate stays blocked. The
+//!    deadline, which is due at the same tick, grants the waiters, unless the gate has been blocked again
+//!    before.
+//! 4. A waiter joins under the lock, after it has seen there that the gate is blocked. `open` changes
 //!    the word under the lock, and then grants all waiters. So the two do not miss each other.
-//! 3. While there are waiters, the [deadline](Deadline) is armed for the tick that the first one saw,
+//! 5. While there are waiters, the [deadline](Deadline) is armed for the tick that the first one saw,
 //!    or earlier. Blocking for longer leaves it as it is: when it expires, it is armed again.
-//! 4. A check that finds the time over opens the gate without the lock. The deadline, which is due at
-//!    the same tick, grants the waiters, unless the gate has been blocked again before.
-//! 5. Wakers are called and dropped, and the deadline is armed, after the lock is released.
+//! 6. Wakers are called and dropped, and the deadline is armed, after the lock is released.
 
-use std::convert::Infallible;
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::word::Word;
+use super::Gate;
+use super::acquire::Stage;
 use crate::error::AcquireError;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::time::{Clock, Deadline, Tick};
 use crate::wait::{remaining_timeout, report_clock};
 use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
 
+const OPEN: u64 = 0;
+
 pub(super) struct State {
-    word: Word,
-    clock: Clock,
+    word: AtomicU64,
+    pub(super) clock: Clock,
     /// Made by the first waiter.
     slow: OnceLock<Box<Slow>>,
 }
 
 struct Slow {
-    waiting: Mutex<Waiting>,
+    queue: Mutex<WaitQueue<()>>,
     deadline: Deadline,
-}
-
-/// What the lock guards.
-struct Waiting {
-    line: WaitQueue<(), Infallible>,
-    /// Wakes the queue at its deadline; made for the first waiter.
-    on_deadline: Option<Waker>,
+    /// Wakes the queue at its deadline.
+    on_deadline: Waker,
 }
 
 /// Grants the waiters of a gate at its deadline.
-struct QueueTimer(Weak<State>);
+struct OnDeadline(Weak<State>);
 
-impl Wake for QueueTimer {
+impl Wake for OnDeadline {
     fn wake(self: Arc<Self>) {
         if let Some(state) = self.0.upgrade() {
+            let gate = Gate(state);
             // First, so that a waiter who joins from now on arms it again.
-            state.slow().deadline.disarm();
-            state.settle(state.lock());
+            gate.slow().deadline.disarm();
+            gate.settle(gate.lock());
         }
-    }
-}
-
-/// Until when a gate is blocked, and what time it is.
-pub(super) struct Blocked {
-    pub(super) until: Tick,
-    pub(super) now: Tick,
-}
-
-impl Blocked {
-    pub(super) fn left(&self) -> Duration {
-        self.until.saturating_since(self.now)
     }
 }
 
 impl State {
     pub(super) fn new(clock: Clock) -> Self {
         Self {
-            word: Word::new(),
+            word: AtomicU64::new(OPEN),
             clock,
             slow: OnceLock::new(),
         }
     }
+}
 
-    fn slow(&self) -> &Slow {
-        self.slow.get_or_init(|| {
-            Box::new(Slow {
-                waiting: Mutex::new(Waiting {
-                    line: WaitQueue::new(),
-                    on_deadline: None,
-                }),
-                deadline: Deadline::new(),
-            })
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        lock(&self.slow().waiting)
-    }
-
+/// The word.
+impl Gate {
+    /// Returns whether it is open; `false` too if nobody has noticed yet that the time is over.
     #[inline(always)]
-    pub(super) fn check(&self) -> Result<(), AcquireError> {
-        if self.word.is_open() {
-            Ok(())
-        } else {
-            self.check_blocked()
-        }
-    }
-
-    #[cold]
-    fn check_blocked(&self) -> Result<(), AcquireError> {
-        match self.blocked() {
-            None => Ok(()),
-            Some(blocked) => Err(AcquireError::limited(blocked.left())),
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_open(&self) -> bool {
-        self.word.is_open() || self.blocked().is_none()
+    pub(super) fn is_open_by_word(&self) -> bool {
+        self.0.word.load(Ordering::Relaxed) == OPEN
     }
 
     /// Returns whether it is open after everything that came before, on whatever thread.
     pub(super) fn is_open_at_last(&self) -> bool {
-        self.word.is_open_at_last() || self.blocked().is_none()
+        // A read-modify-write reads the newest value there is.
+        self.0.word.fetch_max(OPEN, Ordering::Relaxed) == OPEN || self.blocked().is_none()
     }
 
-    /// Returns until when it is blocked. Opens it if the time is over.
-    pub(super) fn blocked(&self) -> Option<Blocked> {
+    #[cold]
+    pub(super) fn check_blocked(&self) -> Result<(), AcquireError> {
+        match self.blocked() {
+            None => Ok(()),
+            Some((_, left)) => Err(AcquireError::limited(left)),
+        }
+    }
+
+    /// Returns until when it is blocked, and for how long. Opens it if the time is over.
+    pub(super) fn blocked(&self) -> Option<(Tick, Duration)> {
+        let (word, relaxed) = (&self.0.word, Ordering::Relaxed);
         loop {
-            let until = self.word.blocked_until()?;
-            let now = self.clock.now();
-            if now < until || until.is_never() {
-                return Some(Blocked { until, now });
+            let seen = word.load(relaxed);
+            if seen == OPEN {
+                return None;
             }
-            if self.word.expire(until) {
+            let (until, now) = (Tick::from_nanos(seen), self.0.clock.now());
+            if now < until || until.is_never() {
+                return Some((until, until.saturating_since(now)));
+            }
+            if word.compare_exchange(seen, OPEN, relaxed, relaxed).is_ok() {
                 return None;
             }
         }
     }
 
-    pub(super) fn block_for(&self, duration: Duration) {
-        if !duration.is_zero() {
-            self.word.block(self.clock.now().saturating_add(duration));
-        }
-    }
-
-    pub(super) fn open(&self) {
-        let waiting = self.lock();
-        self.word.open();
-        self.settle(waiting);
-    }
-
-    pub(super) fn waiting(&self) -> usize {
-        self.slow.get().map_or(0, |_| self.lock().line.len())
+    pub(super) fn block_until(&self, until: Tick) {
+        self.0.word.fetch_max(until.as_nanos(), Ordering::Relaxed);
     }
 }
 
 /// Waiting.
-impl State {
+impl Gate {
+    fn slow(&self) -> &Slow {
+        self.0.slow.get_or_init(|| {
+            Box::new(Slow {
+                queue: Mutex::new(WaitQueue::new()),
+                deadline: Deadline::new(),
+                on_deadline: Waker::from(Arc::new(OnDeadline(Arc::downgrade(&self.0)))),
+            })
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitQueue<()>> {
+        lock(&self.slow().queue)
+    }
+
+    pub(super) fn queue_len(&self) -> usize {
+        let slow = self.0.slow.get();
+        slow.map_or(0, |slow| lock(&slow.queue).len())
+    }
+
+    pub(super) fn open_and_release(&self) {
+        let queue = self.lock();
+        // A read-modify-write like the others, so it does not undo one that comes after it.
+        self.0.word.swap(OPEN, Ordering::Relaxed);
+        self.settle(queue);
+    }
+
     /// Passes, is rejected, or joins the queue.
     #[inline(never)]
-    pub(super) fn join(
-        self: &Arc<Self>,
-        waker: &Waker,
-    ) -> Result<Result<(), AcquireError>, (WaiterId, Tick, Waker)> {
+    pub(super) fn join(&self, stage: &mut Stage, waker: &Waker) -> Poll<Result<(), AcquireError>> {
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
-        let mut waiting = self.lock();
-        let Some(blocked) = self.blocked() else {
-            return Ok(Ok(()));
+        let mut queue = self.lock();
+        let Some((until, left)) = self.blocked() else {
+            return Poll::Ready(Ok(()));
         };
-        if remaining_timeout().is_some_and(|left| blocked.left() > left) {
-            return Ok(Err(AcquireError::would_take(blocked.left())));
+        if remaining_timeout().is_some_and(|timeout| left > timeout) {
+            return Poll::Ready(Err(AcquireError::would_take(left)));
         }
-        if waiting.line.is_full() {
-            return Ok(Err(AcquireError::queue_full(blocked.left())));
+        if queue.is_full() {
+            return Poll::Ready(Err(AcquireError::queue_full(left)));
         }
-        let ticket = waiting.line.push((), waker);
+        // First: if the deadline cannot be armed, dropping the future must find its place.
+        *stage = Stage::Waiting(queue.push((), waker));
+        drop(queue);
         // For every waiter: another one may have failed to arm it.
-        let on_deadline = self.on_deadline(&mut waiting);
-        Err((ticket, blocked.until, on_deadline))
+        self.arm(until);
+        report_clock(&self.0.clock);
+        Poll::Pending
     }
 
     /// Polls a waiter again.
     #[inline(never)]
     pub(super) fn poll_waiter(
         &self,
-        ticket: &WaiterId,
+        id: &WaiterId,
         waker: &Waker,
     ) -> Poll<Result<(), AcquireError>> {
-        // Declared before the lock, so dropped after it.
-        let mut _unused = None;
-        let mut waiting = self.lock();
-        if waiting.line.look(ticket, waker) != WaiterStatus::Served {
-            // The time may be over, and the deadline late.
-            self.settle(waiting);
-            waiting = self.lock();
-        }
-        if waiting.line.look(ticket, waker) == WaiterStatus::StaleWaker {
-            drop(waiting);
+        let status = self.lock().look(id, waker);
+        if status == WaiterStatus::StaleWaker {
             let fresh = waker.clone();
-            waiting = self.lock();
-            _unused = Some(waiting.line.set_waker(ticket, fresh));
+            let unused = self.lock().set_waker(id, fresh);
+            drop(unused);
         }
-        // Still stale, perhaps: a clone need not be known as waking the same.
-        match waiting.line.look(ticket, waker) {
-            WaiterStatus::Served => Poll::Ready(Ok(())),
-            WaiterStatus::Waiting | WaiterStatus::StaleWaker => {
-                drop(waiting);
-                report_clock(&self.clock);
-                Poll::Pending
+        if status != WaiterStatus::Served {
+            // The time may be over, and the deadline late. And it may have been released before its waker
+            // was exchanged, and the old one been called.
+            self.settle(self.lock());
+            if self.lock().look(id, waker) != WaiterStatus::Served {
+                report_clock(&self.0.clock);
+                return Poll::Pending;
             }
         }
+        Poll::Ready(Ok(()))
     }
 
     /// Takes a waiter out of the queue.
-    pub(super) fn leave(&self, ticket: &WaiterId) {
+    pub(super) fn leave(&self, id: &WaiterId) {
         // The lock was a temporary, so the waker is dropped after it.
-        let waker = self.lock().line.withdraw(ticket);
+        let waker = self.lock().withdraw(id);
         drop(waker);
     }
 
-    pub(super) fn report_clock(&self) {
-        report_clock(&self.clock);
-    }
-
-    fn on_deadline(self: &Arc<Self>, waiting: &mut Waiting) -> Waker {
-        let timer = || Waker::from(Arc::new(QueueTimer(Arc::downgrade(self))));
-        waiting.on_deadline.get_or_insert_with(timer).clone()
-    }
-
     /// Arms the deadline. Not under the lock.
-    pub(super) fn arm(&self, until: Tick, on_deadline: Option<Waker>) {
-        if let Some(on_deadline) = on_deadline {
-            if !until.is_never() {
-                self.slow().deadline.arm(&self.clock, until, on_deadline);
-            }
+    fn arm(&self, until: Tick) {
+        if !until.is_never() {
+            let slow = self.slow();
+            let on_deadline = slow.on_deadline.clone();
+            slow.deadline.arm(&self.0.clock, until, on_deadline);
         }
     }
 
     /// Grants all waiters if it is open, then unlocks and wakes them; otherwise arms the deadline.
-    fn settle<'a>(&'a self, mut waiting: MutexGuard<'a, Waiting>) {
+    fn settle<'a>(&'a self, mut queue: MutexGuard<'a, WaitQueue<()>>) {
         let mut batch = WakeList::new();
-        while !waiting.line.is_empty() {
-            if let Some(blocked) = self.blocked() {
-                let on_deadline = waiting.on_deadline.clone();
-                drop(waiting);
-                return self.arm(blocked.until, on_deadline);
+        while !queue.is_empty() {
+            if let Some((until, _)) = self.blocked() {
+                drop(queue);
+                return self.arm(until);
             }
-            while !waiting.line.is_empty() && !batch.is_full() {
-                batch.push(waiting.line.grant_head());
+            while !queue.is_empty() && !batch.is_full() {
+                batch.push(queue.grant_head());
             }
-            drop(waiting);
+            drop(queue);
             batch.wake_all();
-            waiting = self.lock();
+            queue = self.lock();
         }
     }
 }

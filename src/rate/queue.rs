@@ -20,7 +20,6 @@
 //! 6. Nothing takes a number of steps that grows with the queue, but to say when one waiter in it is
 //!    due.
 
-use std::convert::Infallible;
 use std::ops::{Deref, DerefMut};
 use std::task::{Poll, Waker};
 
@@ -49,7 +48,7 @@ pub(super) struct QueueState {
     pub(super) quota: Quota,
     /// While a waiter waits, its cost and the tick at which it joined; then its charge, or as cost
     /// the capacity if it is [`REFUSED`]. One for which nothing is kept was closed out.
-    waiters: WaitQueue<Receipt, Infallible>,
+    waiters: WaitQueue<Receipt>,
     /// The cost of all waiters.
     queued: u128,
     closed: bool,
@@ -99,7 +98,7 @@ impl QueueState {
 
     /// What a waiter came to that does not wait any more.
     fn collect(&mut self, id: &WaiterId) -> Result<Charge, AcquireError> {
-        match self.waiters.collect_kept(id) {
+        match self.waiters.collect(id) {
             None => Err(AcquireError::new(ErrorKind::Closed)),
             Some(kept) if kept.generation == REFUSED => {
                 Err(AcquireError::exceeds_capacity(kept.cost))
@@ -501,8 +500,8 @@ impl Shared {
     /// When a waiter is due, as the queue stands, and the time; `None` if it has been served. Takes a
     /// number of steps that grows with the queue.
     pub(super) fn due_of(&self, id: &WaiterId) -> Option<(Tick, Tick)> {
-        let mut locked = self.lock_on_time();
-        let cost = locked.waiters.cost_mut(id)?.cost;
+        let locked = self.lock_on_time();
+        let cost = locked.waiters.cost(id)?.cost;
         // A copy of a log takes as much as the log, so none is made for the head.
         let mut copy = None;
         for other in locked.waiters.before(id) {

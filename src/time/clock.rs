@@ -1,15 +1,22 @@
-//! [`Clock`]: where ticks come from, and which timer wakes waiters.
+//! [`Clock`]: where ticks come from, and which timer wakes waiters; and [`Deadline`], the one timer entry of
+//! a queue, which is only ever moved earlier.
+//!
+//! 1. A caller who makes the head of a queue due earlier, or gives it a head, [arms](Deadline::arm)
+//!    the deadline, after the lock of the queue. It may be late with that: an earlier deadline stays.
+//! 2. The callback [disarms](Deadline::disarm) it first, then looks at the queue, then arms it again.
+//!    So an arming since it disarmed is either seen in the queue, or comes after.
+//! 3. It may expire early, or for nothing: when a head has left, or was made to wait longer.
+//!
+//! The lock of a deadline is a leaf except for that of the timer, under which no waker is called.
 
 use std::fmt;
-use std::sync::Arc;
 use std::task::Waker;
 
-use super::manual::{Manual, ManualClock};
-use super::queue::Key;
-use super::runtime;
-use super::system;
+use super::manual::ManualClock;
 use super::tick::Tick;
-use super::timer::TIMER;
+use super::timer::{Key, TIMER};
+use super::{runtime, system};
+use crate::sync::{Mutex, const_fn, lock};
 
 /// The clock of a rate limiter, and the timer that wakes its waiters.
 ///
@@ -77,30 +84,12 @@ enum Kind {
     /// Not chosen: [resolved](Clock::resolved) at the first use.
     Default,
     System,
-    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "there is none"))]
-    Runtime(runtime::Time),
-    Manual(Arc<Manual>),
+    Runtime,
+    Manual(ManualClock),
 }
 
 /// The counter of the system clock.
-#[derive(Clone, Copy)]
-pub(crate) struct Counter(&'static system::SystemCounter);
-
-impl Counter {
-    /// Returns the current tick.
-    #[inline(always)]
-    pub(crate) fn now(self) -> Tick {
-        self.0.now()
-    }
-}
-
-/// An entry of a timer, to be cancelled.
-pub(super) enum TimerEntry {
-    System(Key),
-    #[cfg_attr(not(feature = "tokio"), expect(dead_code, reason = "there is none"))]
-    Runtime(runtime::Entry),
-    Manual(Arc<Manual>, Key),
-}
+pub(crate) type Counter = &'static system::SystemCounter;
 
 impl Clock {
     /// Returns the clock of the machine, with the timer thread of the process.
@@ -110,10 +99,15 @@ impl Clock {
     /// With the feature `tsc`, a default, time is read from the processor's counter, where that is fit
     /// for it. Each second, the next reader compares it with the operating system's clock. If they differ
     /// by more than 50 millionths, the counter is measured anew, which takes two seconds or more in which
-    /// the operating system's clock is read, and its scale is corrected; a counter that is never steady is
-    /// given up. So a wrong scale is used for one second at most, as long as somebody reads the clock, and
-    /// what that second gained is kept as a lead. Time never goes back, and after a suspension it goes
-    /// forward to what the operating system says.
+    /// the operating system's clock is read, and its scale is corrected. So a wrong scale is used for one
+    /// second at most, as long as somebody reads the clock, and what that second gained is kept as a lead.
+    /// A process measures 62 times, and each suspension of the machine that stops one of the two clocks
+    /// takes two of these; then the operating system's clock, which takes about three times as long to
+    /// read, replaces the counter for good.
+    ///
+    /// After a suspension, time goes forward to what the operating system says. Time does not go back
+    /// when the counter is set back, except for a second at most, and by less than a second: if the
+    /// counter goes back by less than the time since the last comparison, the next one notices it.
     ///
     /// The first call in a process measures the counter, which takes some milliseconds, more on a busy
     /// machine. Call `Clock::system().now()` at the start to have that done.
@@ -134,6 +128,48 @@ impl Clock {
         Self(Kind::System)
     }
 
+    /// Returns tokio's clock and timer: inside a runtime, the time of the runtime, which a test can pause
+    /// and advance; elsewhere, the time of the machine.
+    ///
+    /// # A limiter that is used in several runtimes
+    ///
+    /// The times of two runtimes need not agree. A limiter on this clock therefore **restarts**
+    /// whenever it is used in another runtime than the last time: it forgets what was charged, and
+    /// its waiters share the fresh burst. Code outside of every runtime counts as one more runtime.
+    /// A limiter that alternates between two runtimes restarts each time, and limits neither. So a
+    /// limiter in a `static` must not serve tests that run at the same time, and a limiter that
+    /// several runtimes of one process share belongs on the [system clock](Self::system).
+    /// (To give a limiter in a `static` a clock, put it in a
+    /// [`LazyLock`](std::sync::LazyLock).)
+    ///
+    /// # Precision
+    ///
+    /// Tokio's timer counts in milliseconds, so waits end at whole milliseconds, also in paused
+    /// time. Needs the feature `tokio`, a default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tokio::time::Instant;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let limiter = RateLimiter::new(Quota::per_hour(2)).clock(Clock::tokio());
+    /// let start = Instant::now();
+    /// for _ in 0..3 {
+    ///     limiter.acquire().await?;
+    /// }
+    /// assert_eq!(start.elapsed(), Duration::from_secs(3600));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    pub const fn tokio() -> Self {
+        Self(Kind::Runtime)
+    }
+
     /// Creates a clock that stands still until it is [advanced](ManualClock::advance).
     ///
     /// # Examples
@@ -148,37 +184,34 @@ impl Clock {
         Self(Kind::Default)
     }
 
-    #[cfg(feature = "tokio")]
-    pub(super) const fn of_runtime(time: runtime::Time) -> Self {
-        Self(Kind::Runtime(time))
-    }
-
     /// Returns the clock that this stands for, if it was not chosen.
     pub(crate) fn resolved(&self) -> Self {
         match self.0 {
-            Kind::Default => runtime::unchosen(),
+            Kind::Default if runtime::is_default() => Self(Kind::Runtime),
+            Kind::Default => Self(Kind::System),
             _ => self.clone(),
         }
     }
 
     /// Returns the counter of the system clock, if it is that, to be kept by callers who read it often.
     pub(crate) fn counter(&self) -> Option<Counter> {
-        matches!(self.0, Kind::System).then(|| Counter(system::counter()))
+        matches!(self.0, Kind::System).then(system::counter)
     }
 
     /// Returns whether it is tokio's time.
     pub(crate) fn is_of_runtime(&self) -> bool {
-        matches!(self.0, Kind::Runtime(_))
+        matches!(self.0, Kind::Runtime)
     }
 
     /// Returns the current tick. It is never earlier than one that the same thread was given before, in
     /// the same runtime if it is tokio's time. On the system clock, two threads may disagree by a
-    /// microsecond or two.
+    /// microsecond or two; [`system`](Self::system) has the one exception.
     #[inline]
     pub fn now(&self) -> Tick {
         match &self.0 {
             Kind::System | Kind::Default => system::now(),
-            other => other.now_elsewhere(),
+            Kind::Runtime => runtime::now(),
+            Kind::Manual(manual) => manual.now(),
         }
     }
 
@@ -188,15 +221,16 @@ impl Clock {
     ///
     /// If the timer thread cannot be started, or the runtime has no timer.
     pub(super) fn start_timer(&self, due: Tick, waker: Waker) -> TimerEntry {
-        match &self.0 {
-            Kind::System | Kind::Default => TimerEntry::System(TIMER.set(due, waker)),
-            Kind::Runtime(time) => time.start_timer(due, waker),
-            Kind::Manual(manual) => TimerEntry::Manual(Arc::clone(manual), manual.set(due, waker)),
-        }
+        let key = Key::new(due);
+        let entry = match &self.0 {
+            Kind::System | Kind::Default => TimerEntry::System(key),
+            Kind::Runtime => return runtime::start_timer(due, waker),
+            Kind::Manual(manual) => TimerEntry::Manual(manual.clone(), key),
+        };
+        entry.set_waker(waker);
+        entry
     }
-}
 
-impl Clock {
     /// Compares the system clock with the operating system's, and corrects it.
     pub(crate) fn correct(&self) {
         if matches!(self.0, Kind::System | Kind::Default) {
@@ -212,35 +246,63 @@ impl Clock {
     }
 }
 
-impl Kind {
-    #[cold]
-    fn now_elsewhere(&self) -> Tick {
-        match self {
-            Self::System | Self::Default => system::now(),
-            Self::Runtime(time) => time.now(),
-            Self::Manual(manual) => manual.now(),
-        }
-    }
+/// An entry of a timer. Dropping it cancels it, which is harmless if it has expired, and drops its waker.
+pub(super) enum TimerEntry {
+    System(Key),
+    #[expect(dead_code, reason = "to be dropped")]
+    Runtime(runtime::Task),
+    Manual(ManualClock, Key),
 }
 
 impl TimerEntry {
     /// Makes it wake `waker`, and sets it again if it has expired.
-    pub(super) fn set_waker(&self, waker: &Waker) {
+    pub(super) fn set_waker(&self, waker: Waker) {
         match self {
-            Self::System(key) => TIMER.set_waker(*key, waker),
+            Self::System(key) => TIMER.insert(*key, waker),
             // Only queues set these, and their wakers do not change.
             Self::Runtime(_) => {}
-            Self::Manual(manual, key) => manual.set_waker(*key, waker),
+            Self::Manual(manual, key) => manual.insert(*key, waker),
+        }
+    }
+}
+
+impl Drop for TimerEntry {
+    fn drop(&mut self) {
+        match self {
+            Self::System(key) => TIMER.remove(*key),
+            Self::Runtime(_) => {}
+            Self::Manual(manual, key) => manual.remove(*key),
+        }
+    }
+}
+
+/// When to look at a queue again.
+pub(crate) struct Deadline(Mutex<Option<(Tick, TimerEntry)>>);
+
+impl Deadline {
+    const_fn! {
+        pub(crate) fn new() -> Self {
+            Self(Mutex::new(None))
         }
     }
 
-    /// Cancels it. Harmless if it has expired.
-    pub(super) fn cancel(self) {
-        match self {
-            Self::System(key) => TIMER.cancel(key),
-            Self::Runtime(alarm) => alarm.cancel(),
-            Self::Manual(manual, key) => manual.cancel(key),
+    /// Wakes `waker` at `due`, or earlier.
+    pub(crate) fn arm(&self, clock: &Clock, due: Tick, waker: Waker) {
+        let mut armed = lock(&self.0);
+        if armed.as_ref().is_some_and(|(earlier, _)| *earlier <= due) {
+            return;
         }
+        let later = armed.replace((due, clock.start_timer(due, waker)));
+        drop(armed);
+        drop(later);
+        clock.catch_up();
+    }
+
+    /// Disarms it, whether or not it has expired.
+    pub(crate) fn disarm(&self) {
+        // The lock was a temporary, so the entry is dropped after it.
+        let armed = lock(&self.0).take();
+        drop(armed);
     }
 }
 
@@ -254,7 +316,7 @@ impl Default for Clock {
 
 impl From<ManualClock> for Clock {
     fn from(clock: ManualClock) -> Self {
-        Self(Kind::Manual(clock.0))
+        Self(Kind::Manual(clock))
     }
 }
 
@@ -275,7 +337,7 @@ impl fmt::Debug for Clock {
         f.write_str(match self.0 {
             Kind::Default => "Clock(system, unless in a test)",
             Kind::System => "Clock(system)",
-            Kind::Runtime(_) => "Clock(tokio)",
+            Kind::Runtime => "Clock(tokio)",
             Kind::Manual(_) => "Clock(manual)",
         })
     }

@@ -5,19 +5,20 @@
 //! more; a machine that is suspended or moved may have another counter afterwards. So:
 //!
 //! 1. Time is made of *segments*. In each a tick is `(raw - start) * scale`. One word names the segment:
-//!    it is the start, and its lowest bits are the number of a slot that has the scale and the
-//!    limit. A slot is written once, before the word is published, and only its limit changes later. So
-//!    a reader never combines parts of two segments, with two loads and no lock.
-//! 2. A segment is used up to its limit, one second after the last comparison. A reader beyond it (or
-//!    before the start: the counter was set back) takes the lock and compares. A scale that is wrong by
-//!    more than [`TOLERANCE`] is therefore used for one second, of which somebody reads the end.
+//!    it is the start, and its lowest bits are the number of a [slot](Slots) that has the rest. A slot is
+//!    used by one segment only, and written before the word is published; later its window moves on and
+//!    is closed. So a reader never combines parts of two segments, without a lock.
+//! 2. A segment is used in its window only: from the last comparison until one second later. A reader
+//!    beyond it, or before it (the counter was set back), takes the lock and compares. A scale that is
+//!    wrong by more than [`TOLERANCE`] is therefore used for one second, of which somebody reads the end.
 //! 3. When they disagree, the operating system is asked, under the lock, until two intervals in a row of
-//!    a second each have measured the same scale. Then a new segment begins. There are slots for
-//!    [`MEASUREMENTS`] of these; a counter that needs more is never used again.
-//! 4. Ticks never go back. A segment that is abandoned ends where its limit is lowered to, and what the
-//!    operating system says is moved ahead by a *lead* if it is behind that end. All reads of the
-//!    operating system happen under the lock until the next segment begins, which it does at what the
-//!    last of them said, or later.
+//!    a second each have measured the same scale. Then a new segment begins. A process measures
+//!    [`MEASUREMENTS`] times; a counter that needs more is never used again.
+//! 4. Ticks never go back, with one exception: a counter that is set back into its window, so by less
+//!    than a second, is not noticed before the window ends. A segment that is abandoned ends where its
+//!    window is closed, and what the operating system says is moved ahead by a *lead* if it is behind
+//!    that end. All reads of the operating system happen under the lock until the next segment begins,
+//!    which it does at what the last of them said, or later.
 //! 5. A comparison needs a [sample](Sample) of both clocks at one moment. It reads the counter before
 //!    and after, so it knows how sharp it is; one that was interrupted is not judged by.
 //!
@@ -28,7 +29,7 @@ use super::atomics::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use super::tick::Tick;
 
 /// Where the counter and the time of the operating system come from.
-pub(super) trait Source {
+pub(crate) trait Source {
     /// Reads the counter. Only differences have a meaning.
     fn raw(&self) -> u64;
 
@@ -37,25 +38,33 @@ pub(super) trait Source {
 }
 
 /// A clock on a counter.
-pub(super) struct CheckedCounter<S> {
+pub(crate) struct CheckedCounter<S> {
     source: S,
     /// The start of the segment, or [`ASK_OS`].
     segment: AtomicU64,
-    /// By slot: nanoseconds a count, times 2^[`SHIFT`].
-    scales: [AtomicU64; SLOTS],
-    /// By slot: counts since the start at which the segment has to be compared again.
-    limits: [AtomicU64; SLOTS],
+    slots: Slots,
     /// The lead over the operating system, once the counter is never used again; before, [`UNDECIDED`].
     final_lead: AtomicU64,
     check: Mutex<Check>,
 }
 
+/// What a reader needs of a segment besides its start, by slot.
+struct Slots {
+    /// Nanoseconds a count, times 2^[`SHIFT`].
+    scale: [AtomicU64; SLOTS],
+    /// The counts since the start at the last comparison, where the window begins.
+    from: [AtomicU64; SLOTS],
+    /// The counts in the window: one second; 0 once it is closed.
+    window: [AtomicU64; SLOTS],
+}
+
 /// What the lock guards.
+#[derive(Default)]
 struct Check {
     /// The beginning of the interval that is compared or measured next.
     last: Sample,
-    /// The slots that have been used.
-    used: u64,
+    /// How many scales have been measured, which is the number of the next slot.
+    measurements: u64,
     /// While the operating system is asked: how far ticks are ahead of it.
     lead: u64,
     /// While the operating system is asked: the scale in the interval before this one.
@@ -63,7 +72,7 @@ struct Check {
 }
 
 /// Both clocks at one moment.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Sample {
     raw: u64,
     os: u64,
@@ -71,13 +80,13 @@ struct Sample {
     width: u64,
 }
 
-/// The slots, of which the last has a limit of 0 and belongs to [`ASK_OS`].
+/// The slots, of which the last has no window and belongs to [`ASK_OS`].
 const SLOTS: usize = 64;
 
 /// The bits of a start that are the number of its slot, so that a start is up to 63 counts early.
 const SLOT_BITS: u64 = SLOTS as u64 - 1;
 
-/// How many scales are measured before the counter is given up.
+/// How many scales are measured before the counter is given up. A suspension takes two.
 const MEASUREMENTS: u64 = SLOTS as u64 - 2;
 
 /// In place of a start: every reader takes the lock.
@@ -133,41 +142,36 @@ fn agree(one: u64, other: u64, of: u64) -> bool {
 impl<S: Source> CheckedCounter<S> {
     /// With a first estimate of the scale; `None` if the counter is not to be used.
     pub(super) fn new(source: S, scale: Option<u64>) -> Self {
-        let slots = || std::array::from_fn(|_| AtomicU64::new(0));
+        let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
         let counter = Self {
             source,
             segment: AtomicU64::new(ASK_OS),
-            scales: slots(),
-            limits: slots(),
+            slots: Slots {
+                scale: zeros(),
+                from: zeros(),
+                window: zeros(),
+            },
             final_lead: AtomicU64::new(if scale.is_some() { UNDECIDED } else { 0 }),
-            check: Mutex::new(Check {
-                last: Sample {
-                    raw: 0,
-                    os: 0,
-                    width: 0,
-                },
-                used: 0,
-                lead: 0,
-                measured: None,
-            }),
+            check: Mutex::new(Check::default()),
         };
         if let Some(scale) = scale {
             let mut check = lock(&counter.check);
             check.last = counter.sample();
-            counter.begin_segment(&mut check, scale);
+            counter.begin_segment(&check, scale);
         }
         counter
     }
 
     /// Returns the current tick.
     #[inline(always)]
-    pub(super) fn now(&self) -> Tick {
+    pub(crate) fn now(&self) -> Tick {
         // Pairs with the release in `begin_segment`: the slot is seen as it was written.
         let start = self.segment.load(Ordering::Acquire);
-        let slot = slot_of(start);
+        let (slots, slot) = (&self.slots, slot_of(start));
         let counts = self.source.raw().wrapping_sub(start);
-        if counts < self.limits[slot].load(Ordering::Relaxed) {
-            Tick::from_nanos(scaled(counts, self.scales[slot].load(Ordering::Relaxed)))
+        let compared = counts.wrapping_sub(slots.from[slot].load(Ordering::Relaxed));
+        if compared < slots.window[slot].load(Ordering::Relaxed) {
+            Tick::from_nanos(scaled(counts, slots.scale[slot].load(Ordering::Relaxed)))
         } else {
             self.checked_now()
         }
@@ -194,37 +198,39 @@ impl<S: Source> CheckedCounter<S> {
 
     /// Compares the segment with the operating system's clock, and abandons it if they disagree.
     fn compare(&self, mut check: MutexGuard<'_, Check>, start: u64) -> Tick {
-        let slot = slot_of(start);
-        let scale = self.scales[slot].load(Ordering::Relaxed);
-        let limit = self.limits[slot].load(Ordering::Relaxed);
+        let (slots, slot) = (&self.slots, slot_of(start));
+        let scale = slots.scale[slot].load(Ordering::Relaxed);
+        let from = slots.from[slot].load(Ordering::Relaxed);
         let sample = self.sample();
+        let compared = start.wrapping_add(from);
+        // Processors may differ by some counts.
+        let behind = scaled(compared.saturating_sub(sample.raw), scale);
+        let set_back = behind > SECOND / TOLERANCE;
         let elapsed = sample.os.saturating_sub(check.last.os);
-        let counted = sample.raw.checked_sub(check.last.raw);
-        let agrees = counted.is_some_and(|counts| {
-            let interval = elapsed.max(SECOND);
-            !sample.is_sharp(interval, scale) || agree(scaled(counts, scale), elapsed, interval)
-        });
-        if agrees {
+        let counted = sample.raw.saturating_sub(check.last.raw);
+        let interval = elapsed.max(SECOND);
+        let agrees = agree(scaled(counted, scale), elapsed, interval);
+        if !set_back && (agrees || !sample.is_sharp(interval, scale)) {
             if elapsed >= SECOND && sample.is_sharp(SECOND, scale) {
                 check.last = sample;
             }
-            let counts = sample.raw.wrapping_sub(start);
-            let next = counts.saturating_add(counts_of(SECOND, scale));
-            self.limits[slot].store(next, Ordering::Relaxed);
+            // One that is a little behind stands still until it is there again.
+            let counts = sample.raw.max(compared).wrapping_sub(start);
+            slots.from[slot].store(counts, Ordering::Relaxed);
             return Tick::from_nanos(scaled(counts, scale));
         }
-        // First the limit, then the end: who has not seen it read the counter before.
-        self.limits[slot].store(0, Ordering::Relaxed);
+        // First the window, then the end: who has not seen it closed read the counter before.
+        let window = slots.window[slot].swap(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let end = match counted {
-            Some(_) => limit.min(self.source.raw().wrapping_sub(start)),
-            None => limit,
+        let limit = from.saturating_add(window);
+        let end = match set_back {
+            true => limit,
+            false => limit.min(self.source.raw().wrapping_sub(start)),
         };
         let os = self.source.os_nanos();
         check.lead = scaled(end, scale).saturating_sub(os);
-        check.measured = counted
-            .filter(|_| elapsed >= SECOND)
-            .and_then(|counts| scale_of(elapsed, counts));
+        let whole = elapsed >= SECOND;
+        check.measured = whole.then(|| scale_of(elapsed, counted)).flatten();
         check.last = sample;
         self.segment.store(ASK_OS, Ordering::Relaxed);
         Tick::from_nanos(os.saturating_add(check.lead))
@@ -240,40 +246,34 @@ impl<S: Source> CheckedCounter<S> {
         let sample = self.sample();
         let now = Tick::from_nanos(sample.os.saturating_add(check.lead));
         let elapsed = sample.os.saturating_sub(check.last.os);
-        let counts = sample.raw.checked_sub(check.last.raw);
-        let scale = counts.and_then(|counts| scale_of(elapsed, counts));
+        let scale = scale_of(elapsed, sample.raw.saturating_sub(check.last.raw));
         if !scale.is_none_or(|scale| sample.is_sharp(elapsed, scale)) {
             return now;
         }
         check.last = sample;
-        let measured = std::mem::replace(&mut check.measured, scale);
-        match (scale, measured) {
-            (Some(scale), Some(measured)) if agree(scale, measured, scale) => {
-                self.begin_segment(&mut check, scale);
+        check.measurements += 1;
+        match (scale, std::mem::replace(&mut check.measured, scale)) {
+            _ if check.measurements > MEASUREMENTS => {
+                self.final_lead.store(check.lead, Ordering::Release);
             }
-            _ if check.used < MEASUREMENTS => check.used += 1,
-            _ => self.final_lead.store(check.lead, Ordering::Release),
+            (Some(scale), Some(measured)) if agree(scale, measured, scale) => {
+                self.begin_segment(&check, scale);
+            }
+            _ => {}
         }
         now
     }
 
     /// Begins a segment at the last sample, with what the operating system said then and the lead.
-    fn begin_segment(&self, check: &mut Check, scale: u64) {
+    fn begin_segment(&self, check: &Check, scale: u64) {
         let Sample { raw, os, .. } = check.last;
-        let number = check.used;
-        if number > MEASUREMENTS {
-            return self.final_lead.store(check.lead, Ordering::Release);
-        }
-        check.used += 1;
         let start = raw.wrapping_sub(counts_of(os.saturating_add(check.lead), scale));
         // Some counts earlier, so that it has the number of the slot.
-        let start = start.wrapping_sub(start.wrapping_sub(number) & SLOT_BITS);
-        let limit = raw
-            .wrapping_sub(start)
-            .saturating_add(counts_of(SECOND, scale));
-        let slot = slot_of(start);
-        self.scales[slot].store(scale, Ordering::Relaxed);
-        self.limits[slot].store(limit, Ordering::Relaxed);
+        let start = start.wrapping_sub(start.wrapping_sub(check.measurements) & SLOT_BITS);
+        let (slots, slot) = (&self.slots, slot_of(start));
+        slots.scale[slot].store(scale, Ordering::Relaxed);
+        slots.from[slot].store(raw.wrapping_sub(start), Ordering::Relaxed);
+        slots.window[slot].store(counts_of(SECOND, scale), Ordering::Relaxed);
         // Pairs with the acquire in `now`.
         self.segment.store(start, Ordering::Release);
     }

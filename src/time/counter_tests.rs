@@ -386,6 +386,67 @@ fn now_with_a_counter_that_was_set_back_does_not_go_back() {
     }
 }
 
+/// It was compared only at the old limit, so time stood up to the length of the whole segment behind.
+#[test]
+fn now_after_the_counter_was_set_back_within_its_segment_notices_at_once() {
+    for back in [SECOND, 5 * SECOND, 3599 * SECOND] {
+        let fake = Fake::new(NANO_PER_COUNT, 1 << 50);
+        let counter = fake.counter();
+        for _ in 0..3600 {
+            fake.advance(SECOND);
+            counter.now();
+        }
+        fake.advance(SECOND / 2);
+        let before = nanos(&counter);
+        fake.set_back(back);
+        let after = nanos(&counter);
+        // At most to the end of the second that had begun.
+        assert!(
+            before <= after && after <= before + SECOND,
+            "{before}, {after}"
+        );
+        for _ in 0..5 {
+            assert!(gain(&fake, &counter).abs() <= 16);
+        }
+        assert!(!fake.asks_os(&counter));
+    }
+}
+
+/// Into the second since the last comparison, of which nothing is known but that it is there.
+#[test]
+fn now_after_the_counter_was_set_back_by_less_than_a_second_is_right_after_a_second() {
+    let fake = Fake::new(NANO_PER_COUNT, 1 << 50);
+    let counter = fake.counter();
+    fake.advance(10 * SECOND);
+    counter.now();
+    fake.advance(SECOND / 2);
+    let before = nanos(&counter);
+    fake.set_back(SECOND / 4);
+    assert_eq!(nanos(&counter), before - SECOND / 4);
+    fake.advance(SECOND);
+    assert_eq!(nanos(&counter), fake.os());
+    for _ in 0..5 {
+        assert!(gain(&fake, &counter).abs() <= 16);
+    }
+    assert!(!fake.asks_os(&counter));
+}
+
+#[test]
+fn now_after_the_counter_was_set_back_by_less_than_the_tolerance_stands_still() {
+    let fake = Fake::new(NANO_PER_COUNT, 1 << 50);
+    let counter = fake.counter();
+    fake.advance(2 * SECOND);
+    let before = nanos(&counter);
+    fake.set_back(40_000);
+    assert_eq!(nanos(&counter), before);
+    fake.advance(39_999);
+    assert_eq!(nanos(&counter), before);
+    assert!(fake.asks_os(&counter));
+    fake.advance(11);
+    assert_eq!(nanos(&counter), before + 10);
+    assert!(!fake.asks_os(&counter));
+}
+
 #[test]
 fn now_with_a_counter_that_is_never_steady_asks_the_operating_system_for_good() {
     let fake = Fake::new(NANO_PER_COUNT, 1 << 40);
@@ -446,11 +507,13 @@ fn now_never_goes_back() {
             random ^= random << 17;
             random % bound
         };
-        let fake = Fake::estimated(800_000 + below(400_000));
+        let estimate = scale_of(800_000 + below(400_000), 4_000_000).unwrap();
+        // A counter never goes below zero.
+        let fake = Fake::new(estimate, 1 << 50);
         let counter = fake.counter();
         let mut last = 0;
         for _ in 0..300 {
-            match below(12) {
+            match below(13) {
                 0 => fake.0.speed.set(3_500_000 + below(1_000_000)),
                 1 => fake.suspend(below(3 * SECOND)),
                 2 => fake
@@ -458,7 +521,9 @@ fn now_never_goes_back() {
                     .interruptions
                     .set((below(6) as u32, below(20 * MILLI))),
                 3 => drop(counter.checked_now()),
-                4..=7 => fake.advance(below(MILLI)),
+                // To before the last comparison.
+                4 => fake.set_back((4 + below(40)) * SECOND),
+                5..=8 => fake.advance(below(MILLI)),
                 _ => fake.advance(below(2 * SECOND)),
             }
             let now = nanos(&counter);

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::queue::{Key, Queue};
 use super::tick::Tick;
+use super::timer::{Key, Queue, pop_due};
 use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -45,10 +45,9 @@ use crate::sync::{Mutex, MutexGuard, lock};
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 #[derive(Clone)]
-pub struct ManualClock(pub(super) Arc<Manual>);
+pub struct ManualClock(Arc<Mutex<State>>);
 
-pub(super) struct Manual(Mutex<State>);
-
+#[derive(Default)]
 struct State {
     now: Tick,
     /// Where all calls of `advance` together end.
@@ -60,17 +59,13 @@ struct State {
 
 impl ManualClock {
     pub(super) fn new() -> Self {
-        Self(Arc::new(Manual(Mutex::new(State {
-            now: Tick::default(),
-            target: Tick::default(),
-            movers: 0,
-            queue: Queue::new(),
-        }))))
+        Self(Arc::new(Mutex::new(State::default())))
     }
 
     /// Returns the current tick.
+    #[cold]
     pub fn now(&self) -> Tick {
-        self.0.now()
+        lock(&self.0).now
     }
 
     /// Advances time by `duration`, from one due tick to the next.
@@ -91,20 +86,18 @@ impl ManualClock {
     /// assert_eq!(clock.now().as_nanos(), 3_600_000_000_000);
     /// ```
     pub fn advance(&self, duration: Duration) {
-        let mut state = lock(&self.0.0);
+        let mut state = lock(&self.0);
         state.target = state.target.saturating_add(duration);
         let target = state.target;
-        self.0.run_to(state, target);
+        self.run_to(state, target);
     }
-}
 
-impl Manual {
     fn run_to<'a>(&'a self, mut state: MutexGuard<'a, State>, target: Tick) {
         state.movers += 1;
         loop {
             // A waker may have advanced time past an entry that was set then.
             let until = target.max(state.now);
-            let Some((due, waker)) = state.queue.pop_due(until) else {
+            let Some((due, waker)) = pop_due(&mut state.queue, until) else {
                 break;
             };
             state.now = state.now.max(due);
@@ -126,29 +119,16 @@ impl Manual {
         }
     }
 
-    pub(super) fn now(&self) -> Tick {
-        lock(&self.0).now
-    }
-
-    pub(super) fn set(&self, due: Tick, waker: Waker) -> Key {
-        let mut state = lock(&self.0);
-        let key = state.queue.key(due);
-        state.queue.insert(key, waker);
-        key
-    }
-
-    pub(super) fn set_waker(&self, key: Key, waker: &Waker) {
-        if lock(&self.0).queue.will_wake(key, waker) {
-            return;
-        }
-        let waker = waker.clone();
+    /// Sets an entry, or changes its waker; sets it again if it has expired.
+    pub(super) fn insert(&self, key: Key, waker: Waker) {
         // The lock was a temporary, so the old waker is dropped after it.
         let old = lock(&self.0).queue.insert(key, waker);
         drop(old);
     }
 
-    pub(super) fn cancel(&self, key: Key) {
-        let waker = lock(&self.0).queue.remove(key);
+    /// Cancels an entry. Harmless if it has expired.
+    pub(super) fn remove(&self, key: Key) {
+        let waker = lock(&self.0).queue.remove(&key);
         drop(waker);
     }
 }

@@ -1,16 +1,14 @@
-//! In place of tokio's time, where the crate is built without tokio.
+//! In place of tokio's time and timer, where the crate is built without tokio: no code runs inside a runtime.
 
 use std::task::Waker;
 
-use super::clock::{self, Clock};
+use super::clock::{Clock, TimerEntry};
+pub(crate) use super::sleep::ClockSleep as Sleep;
+pub(super) use super::system::now;
 use super::tick::Tick;
 
 /// There is none.
-#[derive(Clone, Copy)]
-pub(super) enum Time {}
-
-/// There is none.
-pub(super) enum Entry {}
+pub(super) enum Task {}
 
 /// There is none.
 #[derive(Default)]
@@ -22,23 +20,10 @@ impl LastRuntime {
     }
 }
 
-/// Returns the clock of a limiter without a chosen one.
-pub(super) fn unchosen() -> Clock {
-    Clock::system()
+pub(super) fn is_default() -> bool {
+    false
 }
 
-impl Time {
-    pub(super) fn now(self) -> Tick {
-        match self {}
-    }
-
-    pub(super) fn start_timer(self, _due: Tick, _waker: Waker) -> clock::TimerEntry {
-        match self {}
-    }
-}
-
-impl Entry {
-    pub(super) fn cancel(self) {
-        match self {}
-    }
+pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
+    Clock::system().start_timer(due, waker)
 }

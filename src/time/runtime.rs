@@ -1,4 +1,4 @@
-//! Tokio's time and timer.
+//! Tokio's time and timer, and sleeping where there may be a runtime.
 //!
 //! 1. Inside a runtime, time is the runtime's, which may be paused. Outside, it is the machine's, and
 //!    entries are those of the timer of the process.
@@ -6,19 +6,22 @@
 //!    long as the runtime is driven. If the runtime is dropped before, the entry expires at once, on the
 //!    timer of the process: somebody elsewhere may wait for it.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use pin_project_lite::pin_project;
 use tokio::runtime::{Handle, Id};
 use tokio::task::AbortHandle;
 
-use super::clock::{self, Clock};
-use super::queue::Key;
+use super::clock::{Clock, TimerEntry};
+use super::sleep::ClockSleep;
 use super::system;
 use super::tick::Tick;
-use super::timer::TIMER;
+use super::timer::{Key, TIMER};
 
 /// Tokio's ticks count from [`BEFORE`] this, because a runtime may have been paused before this was first
 /// read.
@@ -27,57 +30,17 @@ static EPOCH: OnceLock<Instant> = OnceLock::new();
 /// A year.
 const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-impl Clock {
-    /// Returns tokio's clock and timer: inside a runtime, the time of the runtime, which a test can pause
-    /// and advance; elsewhere, the time of the machine.
-    ///
-    /// # A limiter that is used in several runtimes
-    ///
-    /// The times of two runtimes need not agree. A limiter on this clock therefore **restarts**
-    /// whenever it is used in another runtime than the last time: it forgets what was charged, and
-    /// its waiters share the fresh burst. Code outside of every runtime counts as one more runtime.
-    /// A limiter that alternates between two runtimes restarts each time, and limits neither. So a
-    /// limiter in a `static` must not serve tests that run at the same time, and a limiter that
-    /// several runtimes of one process share belongs on the [system clock](Self::system).
-    /// (To give a limiter in a `static` a clock, put it in a
-    /// [`LazyLock`](std::sync::LazyLock).)
-    ///
-    /// # Precision
-    ///
-    /// Tokio's timer counts in milliseconds, so waits end at whole milliseconds, also in paused
-    /// time. Needs the feature `tokio`, a default.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tokio::time::Instant;
-    /// use tollgate::{Clock, Quota, RateLimiter};
-    ///
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), tollgate::AcquireError> {
-    /// let limiter = RateLimiter::new(Quota::per_hour(2)).clock(Clock::tokio());
-    /// let start = Instant::now();
-    /// for _ in 0..3 {
-    ///     limiter.acquire().await?;
-    /// }
-    /// assert_eq!(start.elapsed(), Duration::from_secs(3600));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub const fn tokio() -> Self {
-        Self::of_runtime(Time(()))
-    }
+/// An entry that is a task, which ends when this is dropped.
+pub(super) struct Task {
+    task: AbortHandle,
+    cancelled: Arc<AtomicBool>,
 }
 
-/// The time of the current runtime.
-#[derive(Clone, Copy)]
-pub(super) struct Time(());
-
-/// An entry that was set.
-pub(super) enum Entry {
-    Task(AbortHandle, Arc<AtomicBool>),
-    System(Key),
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.task.abort();
+    }
 }
 
 /// Wakes the waker of an entry whose runtime is dropped.
@@ -90,14 +53,14 @@ impl Drop for WakeOnDrop {
     fn drop(&mut self) {
         if let Some(waker) = self.waker.take() {
             if !self.cancelled.load(Ordering::Relaxed) {
-                TIMER.set(system::now(), waker);
+                TIMER.insert(Key::new(system::now()), waker);
             }
         }
     }
 }
 
 /// Returns the current runtime.
-pub(super) fn current() -> Option<Id> {
+fn current() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
 
@@ -117,67 +80,106 @@ impl LastRuntime {
     }
 }
 
-/// Returns the clock of a limiter without a chosen one.
-#[cfg(feature = "test-util")]
-pub(super) fn unchosen() -> Clock {
-    match current() {
-        Some(_) => Clock::tokio(),
-        None => Clock::system(),
+/// With the feature `test-util`, limiters without a chosen clock follow the runtime.
+const TEST_UTIL: bool = cfg!(feature = "test-util");
+
+/// Returns whether tokio's time is that of a limiter without a chosen clock.
+pub(super) fn is_default() -> bool {
+    TEST_UTIL && current().is_some()
+}
+
+/// Returns the tick of the current runtime.
+#[cold]
+pub(super) fn now() -> Tick {
+    let epoch = *EPOCH.get_or_init(Instant::now);
+    let now = tokio::time::Instant::now().into_std();
+    let after = now.saturating_duration_since(epoch);
+    let before = epoch.saturating_duration_since(now);
+    Tick::after_epoch((BEFORE + after).saturating_sub(before))
+}
+
+/// Wakes `waker` at `due`.
+///
+/// # Panics
+///
+/// If the runtime has no timer.
+pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
+    let away = due.saturating_since(now());
+    let Ok(runtime) = Handle::try_current() else {
+        return Clock::system().start_timer(system::now().saturating_add(away), waker);
+    };
+    // Made here, where its panic reaches the waiter, and not in the task.
+    let sleep = tokio::time::sleep(away);
+    let cancelled = Arc::new(AtomicBool::new(false));
+    let mut guard = WakeOnDrop {
+        waker: Some(waker),
+        cancelled: Arc::clone(&cancelled),
+    };
+    let task = runtime.spawn(async move {
+        sleep.await;
+        if let Some(waker) = guard.waker.take() {
+            waker.wake();
+        }
+    });
+    TimerEntry::Runtime(Task {
+        task: task.abort_handle(),
+        cancelled,
+    })
+}
+
+pin_project! {
+    /// Ready after a time: on the clock of a throttle; if it has none, on tokio's timer inside a runtime, and
+    /// on the timer of the process elsewhere.
+    #[project = Projection]
+    pub(crate) enum Sleep {
+        Tokio {
+            #[pin]
+            sleep: tokio::time::Sleep,
+            runtime: Id,
+        },
+        Clock {
+            #[pin]
+            sleep: ClockSleep,
+        },
     }
 }
 
-/// Returns the clock of a limiter without a chosen one.
-#[cfg(not(feature = "test-util"))]
-pub(super) fn unchosen() -> Clock {
-    Clock::system()
-}
-
-impl Time {
-    pub(super) fn now(self) -> Tick {
-        let epoch = *EPOCH.get_or_init(Instant::now);
-        let now = tokio::time::Instant::now().into_std();
-        let after = now.saturating_duration_since(epoch);
-        let before = epoch.saturating_duration_since(now);
-        Tick::after_epoch((BEFORE + after).saturating_sub(before))
+impl Sleep {
+    /// Ready after `duration` on this clock, if there is one. `blocking` says that the poller blocks its
+    /// thread. Then tokio's timer is not used, because the poller may keep it from being driven.
+    pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
+        let clock = clock.filter(|clock| !clock.is_of_runtime());
+        match current() {
+            Some(runtime) if clock.is_none() && !blocking => Self::Tokio {
+                sleep: tokio::time::sleep(duration),
+                runtime,
+            },
+            _ => Self::Clock {
+                sleep: ClockSleep::new(clock, duration, blocking),
+            },
+        }
     }
 
-    /// Wakes `waker` at `due`.
+    /// Polls; `blocking` as for [`new`](Self::new).
     ///
-    /// # Panics
-    ///
-    /// If the runtime has no timer.
-    pub(super) fn start_timer(self, due: Tick, waker: Waker) -> clock::TimerEntry {
-        let away = due.saturating_since(self.now());
-        clock::TimerEntry::Runtime(match Handle::try_current() {
-            Ok(runtime) => {
-                // Made here, where its panic reaches the waiter, and not in the task.
-                let sleep = tokio::time::sleep(away);
-                let cancelled = Arc::new(AtomicBool::new(false));
-                let mut guard = WakeOnDrop {
-                    waker: Some(waker),
-                    cancelled: Arc::clone(&cancelled),
-                };
-                let task = runtime.spawn(async move {
-                    sleep.await;
-                    if let Some(waker) = guard.waker.take() {
-                        waker.wake();
-                    }
-                });
-                Entry::Task(task.abort_handle(), cancelled)
+    /// When the poller cannot rely on the timer, which is that of another runtime or of the one that it
+    /// blocks, the sleep moves to the timer that is there, for the time that is left: the first runtime may
+    /// be gone, and its timer with it.
+    pub(crate) fn poll_sleep(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        blocking: bool,
+    ) -> Poll<()> {
+        if let Self::Tokio { sleep, runtime } = &*self {
+            if blocking || current() != Some(*runtime) {
+                let now = tokio::time::Instant::now();
+                let left = sleep.deadline().saturating_duration_since(now);
+                self.set(Self::new(None, left, blocking));
             }
-            Err(_) => Entry::System(TIMER.set(system::now().saturating_add(away), waker)),
-        })
-    }
-}
-
-impl Entry {
-    pub(super) fn cancel(self) {
-        match self {
-            Self::Task(task, cancelled) => {
-                cancelled.store(true, Ordering::Relaxed);
-                task.abort();
-            }
-            Self::System(key) => TIMER.cancel(key),
+        }
+        match self.project() {
+            Projection::Tokio { sleep, .. } => sleep.poll(context),
+            Projection::Clock { sleep } => sleep.poll_sleep(context, blocking),
         }
     }
 }

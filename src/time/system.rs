@@ -1,13 +1,17 @@
-//! The clock of the process.
+//! The clock of the process: the counter of the processor (by quanta, with the feature `tsc`), compared with
+//! the clock of the operating system.
 
 use std::sync::OnceLock;
+use std::time::Instant;
 
-use super::counter::CheckedCounter;
-use super::machine::Machine;
+#[cfg(feature = "tsc")]
+use quanta::Clock as Processor;
+
+use super::counter::{CheckedCounter, Source, scale_of};
 use super::tick::Tick;
 
 /// The machine's counter.
-pub(super) type SystemCounter = CheckedCounter<Machine>;
+pub(crate) type SystemCounter = CheckedCounter<Machine>;
 
 /// Its epoch is when it is first asked for.
 static COUNTER: OnceLock<SystemCounter> = OnceLock::new();
@@ -15,8 +19,12 @@ static COUNTER: OnceLock<SystemCounter> = OnceLock::new();
 /// Returns the counter, to be kept by callers who read it often.
 pub(super) fn counter() -> &'static SystemCounter {
     COUNTER.get_or_init(|| {
-        let (machine, scale) = Machine::new();
-        CheckedCounter::new(machine, scale)
+        const COUNTS: u64 = 1 << 40;
+        // Quanta estimates the scale, which takes it some milliseconds.
+        let processor = Processor::new();
+        let scale = scale_of(processor.delta_as_nanos(0, COUNTS), COUNTS);
+        let began = Instant::now();
+        CheckedCounter::new(Machine { processor, began }, scale)
     })
 }
 
@@ -24,4 +32,40 @@ pub(super) fn counter() -> &'static SystemCounter {
 #[inline]
 pub(super) fn now() -> Tick {
     counter().now()
+}
+
+/// The counter of the processor and the clock of the operating system.
+pub(crate) struct Machine {
+    processor: Processor,
+    began: Instant,
+}
+
+impl Source for Machine {
+    #[inline(always)]
+    fn raw(&self) -> u64 {
+        self.processor.raw()
+    }
+
+    fn os_nanos(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+/// In place of a counter: it stands still, so it has no scale and is not used.
+#[cfg(not(feature = "tsc"))]
+struct Processor;
+
+#[cfg(not(feature = "tsc"))]
+impl Processor {
+    fn new() -> Self {
+        Self
+    }
+
+    fn raw(&self) -> u64 {
+        0
+    }
+
+    fn delta_as_nanos(&self, _from: u64, _to: u64) -> u64 {
+        0
+    }
 }

@@ -1,116 +1,107 @@
 //! The timer of the process: it wakes wakers when they are due.
 //!
-//! It has one thread, which starts when the first entry is set and never ends. It depends on no runtime:
+//! It has one thread, which starts before the first entry is set and never ends. It depends on no runtime:
 //! waiters are woken whether or not an executor is being polled.
 //!
 //! 1. The queue is under one lock, which is never held while a waker is called, cloned or dropped.
-//! 2. The thread sleeps relatively, for as long as the earliest entry is away. When it wakes, it compares
-//!    its clock with the operating system's before it looks at the queue, because the machine may have
-//!    been suspended or its counter set back meanwhile. Waking early, late or for nothing does no harm.
+//! 2. The thread sleeps relatively, for as long as the earliest entry is away, or somewhat
+//!    [shorter](super::schedule). When it wakes, it compares its clock with the operating system's before it
+//!    looks at the queue, because the machine may have been suspended or its counter set back meanwhile.
+//!    Waking early, late or for nothing does no harm.
 //! 3. An entry that becomes the earliest notifies the thread under the lock, so the thread cannot miss it
 //!    between looking and sleeping. With an empty queue it sleeps until it is notified.
 //! 4. A waker that panics does not end the thread.
-//! 5. Sleeps end late. So the thread sleeps somewhat [shorter](super::wake_latency), and yields its
-//!    processor until the deadline.
+//! 5. The queue has entries only if the thread runs. So if it cannot be started, only the caller who tries
+//!    has to be told; nobody else relies on it.
 //!
 //! The lock is a plain monitor, with nothing beside it that could be observed without it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::task::Waker;
 use std::thread;
-use std::time::Duration;
 
-use super::counter::{CheckedCounter, Source};
-use super::queue::{Key, Queue};
+use super::atomics::lock;
+use super::schedule::{Schedule, Step};
 use super::system;
 use super::tick::Tick;
-use super::wake_latency::WakeLatency;
 use crate::panic::catch_waker_panic;
+
+/// The key of an entry: when it is due, and a number, by which those that are due at one tick are in the order
+/// in which they were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub(super) due: Tick,
+    number: u64,
+}
+
+impl Key {
+    pub(super) fn new(due: Tick) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { due, number }
+    }
+}
+
+/// Entries, the earliest first. A timer keeps them under a lock, and calls and drops the wakers that it takes
+/// out after the lock.
+pub(super) type Queue = BTreeMap<Key, Waker>;
+
+/// Removes the earliest entry if it is due. The last tick never comes.
+pub(super) fn pop_due(queue: &mut Queue, now: Tick) -> Option<(Tick, Waker)> {
+    let first = queue.first_entry()?;
+    let due = first.key().due;
+    (due <= now && !due.is_never()).then(|| (due, first.remove()))
+}
 
 /// The timer of the process.
 pub(super) static TIMER: Timer = Timer {
-    state: Mutex::new(State {
-        queue: Queue::new(),
-        running: false,
-    }),
+    queue: Mutex::new(Queue::new()),
     earlier: Condvar::new(),
+    thread: OnceLock::new(),
 };
 
 /// Entries, and the thread that wakes them.
 pub(super) struct Timer {
-    state: Mutex<State>,
+    queue: Mutex<Queue>,
     earlier: Condvar,
-}
-
-struct State {
-    queue: Queue,
-    running: bool,
+    thread: OnceLock<()>,
 }
 
 impl Timer {
-    /// Sets an entry that wakes `waker` at `due`.
+    /// Sets an entry, or changes its waker; sets it again if it has expired.
     ///
     /// # Panics
     ///
     /// If the thread cannot be started.
-    pub(super) fn set(&'static self, due: Tick, waker: Waker) -> Key {
-        let mut state = self.lock();
-        let key = state.queue.key(due);
-        self.insert(state, key, waker);
-        key
-    }
-
-    /// Makes an entry wake `waker`; sets it again if it has expired.
-    ///
-    /// # Panics
-    ///
-    /// If the thread cannot be started.
-    pub(super) fn set_waker(&'static self, key: Key, waker: &Waker) {
-        if self.lock().queue.will_wake(key, waker) {
-            return;
-        }
-        // Cloned without the lock; if the entry expires in between, it is set again.
-        let waker = waker.clone();
-        self.insert(self.lock(), key, waker);
-    }
-
-    /// Cancels an entry. Harmless if it has expired.
-    pub(super) fn cancel(&self, key: Key) {
-        let waker = self.lock().queue.remove(key);
-        // The lock was a temporary, so the waker is dropped after it.
-        drop(waker);
-    }
-
-    /// Inserts an entry, and makes sure that the thread runs and knows.
-    fn insert(&'static self, mut state: MutexGuard<'static, State>, key: Key, waker: Waker) {
-        let old = state.queue.insert(key, waker);
-        if state.queue.first() == Some(key) {
+    pub(super) fn insert(&'static self, key: Key, waker: Waker) {
+        self.thread.get_or_init(|| self.start());
+        let mut queue = lock(&self.queue);
+        let old = queue.insert(key, waker);
+        if queue
+            .first_key_value()
+            .is_some_and(|(first, _)| *first == key)
+        {
             self.earlier.notify_one();
         }
-        let running = std::mem::replace(&mut state.running, true);
-        drop(state);
-        if !running {
-            self.start(key);
-        }
+        drop(queue);
         // Foreign code, which may panic.
         drop(old);
     }
 
+    /// Cancels an entry. Harmless if it has expired.
+    pub(super) fn remove(&self, key: Key) {
+        let waker = lock(&self.queue).remove(&key);
+        // The lock was a temporary, so the waker is dropped after it.
+        drop(waker);
+    }
+
     #[cold]
-    fn start(&'static self, key: Key) {
+    fn start(&'static self) {
         let thread = thread::Builder::new().name("tollgate-timer".into());
         if let Err(error) = thread.spawn(|| self.run()) {
-            let mut state = self.lock();
-            state.running = false;
-            let own = state.queue.remove(key);
-            let stranded = state.queue.take_all();
-            drop(state);
-            drop(own);
-            // Waiters that relied on this thread meanwhile are woken to try for themselves.
-            for waker in stranded {
-                catch_waker_panic(|| waker.wake());
-            }
             panic!("cannot start the timer thread: {error}");
         }
     }
@@ -119,104 +110,37 @@ impl Timer {
         precise_sleeps();
         let mut schedule = Schedule::new();
         let mut due = Vec::new();
-        let mut state = self.lock();
+        let mut queue = lock(&self.queue);
         loop {
-            let step = schedule.next_step(&mut state.queue, system::counter(), &mut due);
-            state = match step {
+            let step = schedule.next_step(&mut queue, system::counter(), &mut due);
+            queue = match step {
                 Step::Wake => {
-                    drop(state);
+                    drop(queue);
                     for waker in due.drain(..) {
                         // The panic hook reports it; there is nobody else to tell.
                         catch_waker_panic(|| waker.wake());
                     }
-                    self.lock()
+                    lock(&self.queue)
                 }
                 Step::Wait => self
                     .earlier
-                    .wait(state)
+                    .wait(queue)
                     .unwrap_or_else(PoisonError::into_inner),
                 Step::Sleep(duration) => {
-                    let slept = self.earlier.wait_timeout(state, duration);
-                    let (state, slept) = slept.unwrap_or_else(PoisonError::into_inner);
+                    let slept = self.earlier.wait_timeout(queue, duration);
+                    let (queue, slept) = slept.unwrap_or_else(PoisonError::into_inner);
                     if slept.timed_out() {
                         schedule.slept(duration, system::now());
                     }
-                    state
+                    queue
                 }
                 Step::Yield => {
-                    drop(state);
+                    drop(queue);
                     thread::yield_now();
-                    self.lock()
+                    lock(&self.queue)
                 }
             };
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What the thread does next. It has no lock and no thread of its own, so it can be tested on any clock.
-struct Schedule {
-    latency: WakeLatency,
-    /// When the thread last looked at the clock.
-    now: Tick,
-    /// When it last woke an entry.
-    last_batch: Tick,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Step {
-    /// Wake the wakers that are due.
-    Wake,
-    /// Wait for an entry.
-    Wait,
-    /// Sleep, or until an earlier entry is set.
-    Sleep(Duration),
-    /// Stay awake: the deadline is nearer than a sleep is exact.
-    Yield,
-}
-
-impl Schedule {
-    fn new() -> Self {
-        Self {
-            latency: WakeLatency::new(),
-            now: Tick::default(),
-            last_batch: Tick::default(),
-        }
-    }
-
-    /// Reads the clock, and moves the wakers that are due out of the queue.
-    fn next_step<S: Source>(
-        &mut self,
-        queue: &mut Queue,
-        counter: &CheckedCounter<S>,
-        due: &mut Vec<Waker>,
-    ) -> Step {
-        self.now = counter.checked_now();
-        while let Some((_, waker)) = queue.pop_due(self.now) {
-            due.push(waker);
-        }
-        if !due.is_empty() {
-            self.last_batch = self.now;
-            return Step::Wake;
-        }
-        let Some(first) = queue.first() else {
-            return Step::Wait;
-        };
-        let away = first.due.saturating_since(self.now);
-        let since = self.now.saturating_since(self.last_batch);
-        match self.latency.sleep_for(away, since) {
-            Some(duration) => Step::Sleep(duration),
-            None => Step::Yield,
-        }
-    }
-
-    /// Records that a sleep of `duration` has ended.
-    fn slept(&mut self, duration: Duration, now: Tick) {
-        let planned = self.now.saturating_add(duration);
-        self.latency.record(now.saturating_since(planned));
     }
 }
 
@@ -237,7 +161,6 @@ mod tests {
     use std::task::Wake;
     use std::time::Duration;
 
-    use super::super::counter_tests::{Fake, NANO_PER_COUNT, SECOND};
     use super::*;
 
     /// Says its name when it is woken, and then panics if it is to.
@@ -267,23 +190,52 @@ mod tests {
         }))
     }
 
+    fn tick(millis: u64) -> Tick {
+        Tick::after_epoch(Duration::from_millis(millis))
+    }
+
+    #[test]
+    fn pop_due_returns_entries_in_the_order_of_their_ticks() {
+        let mut queue = Queue::new();
+        for millis in [15, 5, 16, 10, 5] {
+            let key = Key::new(tick(millis));
+            assert!(queue.insert(key, Waker::noop().clone()).is_none());
+        }
+        let mut due = Vec::new();
+        while let Some((at, _)) = pop_due(&mut queue, tick(15)) {
+            due.push(at);
+        }
+        assert_eq!(due, [tick(5), tick(5), tick(10), tick(15)]);
+        assert_eq!(
+            queue.first_key_value().map(|(first, _)| first.due),
+            Some(tick(16))
+        );
+        assert_eq!(queue.len(), 1);
+    }
+
+    fn set(due: Tick, waker: Waker) -> Key {
+        let key = Key::new(due);
+        TIMER.insert(key, waker);
+        key
+    }
+
     #[test]
     fn set_before_the_entry_that_is_slept_for_wakes_first() {
         let (sender, woken) = channel();
-        let far = TIMER.set(in_millis(3_600_000), waker(1, false, &sender));
+        let far = set(in_millis(3_600_000), waker(1, false, &sender));
         let near = in_millis(1);
-        TIMER.set(near, waker(2, false, &sender));
+        set(near, waker(2, false, &sender));
         assert_eq!(woken.recv(), Ok(2));
         assert!(system::now() >= near);
-        TIMER.cancel(far);
+        TIMER.remove(far);
     }
 
     #[test]
     fn set_after_a_waker_that_panicked_wakes() {
         let (sender, woken) = channel();
-        TIMER.set(in_millis(0), waker(1, true, &sender));
+        set(in_millis(0), waker(1, true, &sender));
         assert_eq!(woken.recv(), Ok(1));
-        TIMER.set(in_millis(1), waker(2, false, &sender));
+        set(in_millis(1), waker(2, false, &sender));
         assert_eq!(woken.recv(), Ok(2));
     }
 
@@ -291,10 +243,10 @@ mod tests {
     fn cancel_drops_the_waker() {
         let (sender, woken) = channel();
         let never = Tick::after_epoch(Duration::MAX);
-        let entry = TIMER.set(never, waker(1, false, &sender));
-        TIMER.set_waker(entry, &waker(2, false, &sender));
-        TIMER.cancel(entry);
-        TIMER.cancel(entry);
+        let entry = set(never, waker(1, false, &sender));
+        TIMER.insert(entry, waker(2, false, &sender));
+        TIMER.remove(entry);
+        TIMER.remove(entry);
         drop(sender);
         assert!(woken.recv().is_err());
     }
@@ -302,40 +254,9 @@ mod tests {
     #[test]
     fn set_waker_after_expiry_sets_the_entry_again() {
         let (sender, woken) = channel();
-        let entry = TIMER.set(in_millis(0), waker(1, false, &sender));
+        let entry = set(in_millis(0), waker(1, false, &sender));
         assert_eq!(woken.recv(), Ok(1));
-        TIMER.set_waker(entry, &waker(2, false, &sender));
+        TIMER.insert(entry, waker(2, false, &sender));
         assert_eq!(woken.recv(), Ok(2));
-    }
-
-    /// Found as a mutant: a timer that never compares its clock. The machine comes back from a
-    /// suspension of an hour with a counter that was set back.
-    #[test]
-    fn next_step_after_a_suspension_wakes_what_is_due() {
-        let fake = Fake::new(NANO_PER_COUNT, 7);
-        let counter = fake.counter();
-        let (mut queue, mut due) = (Queue::new(), Vec::new());
-        let mut schedule = Schedule::new();
-        fake.advance(SECOND / 2);
-        assert_eq!(
-            schedule.next_step(&mut queue, &counter, &mut due),
-            Step::Wait
-        );
-        let hour = Duration::from_secs(3600);
-        let key = queue.key(counter.now().saturating_add(hour));
-        queue.insert(key, Waker::noop().clone());
-        let early = Duration::from_micros(50);
-        let step = schedule.next_step(&mut queue, &counter, &mut due);
-        assert_eq!(step, Step::Sleep(hour - early));
-        fake.suspend(3601 * SECOND);
-        fake.set_back(SECOND / 4);
-        // By the counter alone it is earlier than before.
-        let step = schedule.next_step(&mut queue, &counter, &mut due);
-        assert_eq!((step, due.len()), (Step::Wake, 1));
-        due.clear();
-        assert_eq!(
-            schedule.next_step(&mut queue, &counter, &mut due),
-            Step::Wait
-        );
     }
 }

@@ -28,10 +28,6 @@ struct Unpark {
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
         // Pairs with the swap in `block_on`: the next poll sees what was done before the wake.
         if !self.woken.swap(true, Ordering::Release) {
             self.thread.unpark();

@@ -22,23 +22,14 @@ impl<'a, S, P> BoxedWhenWaiting<'a, S, P> {
         try_now: impl FnOnce(&S) -> Result<P, AcquireError>,
         wait: impl FnOnce(S) -> BoxFuture<'a, P>,
     ) -> Poll<Result<P, AcquireError>> {
-        match std::mem::replace(self, Self::Over) {
+        let mut future = match std::mem::replace(self, Self::Over) {
             Self::Over => panic!("polled again after it was ready"),
-            Self::Waiting(future) => self.wait_on(future, context),
+            Self::Waiting(future) => future,
             Self::Asking(source) => match try_now(&source) {
-                Err(error) if error.kind() == ErrorKind::NoPermits => {
-                    self.wait_on(wait(source), context)
-                }
-                answer => Poll::Ready(answer),
+                Err(error) if error.kind() == ErrorKind::NoPermits => wait(source),
+                answer => return Poll::Ready(answer),
             },
-        }
-    }
-
-    fn wait_on(
-        &mut self,
-        mut future: BoxFuture<'a, P>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<P, AcquireError>> {
+        };
         // It is dropped as soon as it is ready: what else it was told goes to others then.
         let polled = future.as_mut().poll(context);
         if polled.is_pending() {

@@ -21,23 +21,26 @@ thread_local! {
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
-/// Restores the hint of an outer poll, also when the inner one panics.
-struct Restore(Option<Duration>);
+/// Replaces the clock that was reported. There is none while the thread is being torn down.
+fn replace_clock(clock: Option<Clock>) -> Option<Clock> {
+    let replaced = CLOCK.try_with(|cell| cell.replace(clock));
+    replaced.ok().flatten()
+}
+
+/// Restores the hint of an outer poll and what was reported to it, also when the inner one panics.
+struct Restore(Option<Duration>, Option<Clock>);
 
 impl Restore {
     /// Sets the hint until this is dropped.
     fn after(hint: Option<Duration>) -> Self {
-        Self(REMAINING.replace(hint))
+        Self(REMAINING.replace(hint), replace_clock(None))
     }
 }
 
 impl Drop for Restore {
     fn drop(&mut self) {
         REMAINING.set(self.0);
-        if self.0.is_none() {
-            // Nobody is left to ask for it.
-            let _ = CLOCK.try_with(Cell::take);
-        }
+        replace_clock(self.1.take());
     }
 }
 
@@ -46,12 +49,13 @@ impl Drop for Restore {
 pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
     let outer = REMAINING.get();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
-    let _restore = Restore::after(Some(remaining));
+    let restore = Restore::after(Some(remaining));
     let polled = poll();
-    let clock = CLOCK.try_with(Cell::take).ok().flatten();
-    if outer.is_some() {
+    let clock = replace_clock(None);
+    drop(restore);
+    if let Some(clock) = &clock {
         // The outer timeout runs on it as well.
-        let _ = CLOCK.try_with(|cell| cell.set(clock.clone()));
+        report_clock(clock);
     }
     (polled, clock)
 }
@@ -65,13 +69,8 @@ pub(super) fn is_set() -> bool {
 /// Polls without a hint.
 #[cold]
 pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
-    let clock = CLOCK.try_with(Cell::take).ok().flatten();
-    let polled = {
-        let _restore = Restore::after(None);
-        poll()
-    };
-    let _ = CLOCK.try_with(|cell| cell.set(clock));
-    polled
+    let _restore = Restore::after(None);
+    poll()
 }
 
 /// Returns how long the caller waits at most, if the future that is being polled has a
@@ -111,6 +110,6 @@ pub fn remaining_timeout() -> Option<Duration> {
 /// Reports the clock that the caller waits by, if a timeout asks for it.
 pub(crate) fn report_clock(clock: &Clock) {
     if is_set() {
-        let _ = CLOCK.try_with(|cell| cell.set(Some(clock.clone())));
+        replace_clock(Some(clock.clone()));
     }
 }

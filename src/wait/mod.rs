@@ -1,10 +1,20 @@
 //! What every wait has: a token that cancels it, a timeout, and waiting by blocking the thread.
 //!
-//! [`Waiting`] wraps every future that waits, and has the three methods. The first two wrap the future
-//! inside, [`CancelOn`] and [`Timeout`], so they stack in any order and nobody imports a trait to wait.
+//! [`Waiting`] wraps every future that waits, and has the three methods, here only. The first two wrap the
+//! future inside, [`CancelOn`] and [`Timeout`], so they stack in any order and nobody imports a trait to wait.
 
+#[cfg(feature = "tokio")]
+use std::borrow::Borrow;
+use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+#[cfg(feature = "tokio")]
+use tokio_util::sync::CancellationToken;
 
 use crate::error::AcquireError;
 
@@ -14,9 +24,7 @@ mod boxed_when_waiting;
 #[cfg(feature = "tokio")]
 mod cancel_on;
 mod deadline_hint;
-mod outcome;
 mod timeout;
-mod waiting;
 
 pub(crate) use self::block::{block_on, is_blocking};
 #[cfg(feature = "tokio")]
@@ -25,10 +33,245 @@ pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;
 pub use self::cancel_on::CancelOn;
 pub use self::deadline_hint::remaining_timeout;
 pub(crate) use self::deadline_hint::{report_clock, without_hint};
-pub use self::outcome::Outcome;
 pub use self::timeout::Timeout;
-pub use self::waiting::Waiting;
 
 /// A wait of a type that is not known.
 pub(crate) type BoxFuture<'a, P> =
     Pin<Box<dyn Future<Output = Result<P, AcquireError>> + Send + 'a>>;
+
+pin_project! {
+    /// A wait: what every `acquire` returns, and [`Throttle::enter`](crate::Throttle::enter).
+    ///
+    /// Await it, or add to it first: [`cancel_on`](Self::cancel_on) a token,
+    /// [`timeout`](Self::timeout), and [`wait`](Self::wait) to block a thread. They stack in any order.
+    /// `F` is the future that waits; it joins the queue of its throttle at its first poll.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of `F`: dropping a wait loses no permit and no slot of time.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{AcquireError, Throttle};
+    ///
+    /// /// Enters any throttle, and waits for 20 ms at most.
+    /// async fn enter_soon<T: Throttle>(throttle: &T) -> Result<T::Permit, AcquireError> {
+    ///     throttle.enter().timeout(Duration::from_millis(20)).await
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let paused = tollgate::Semaphore::new(0);
+    /// assert!(enter_soon(&&paused).await.is_err());
+    /// # }
+    /// ```
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct Waiting<F> {
+        #[pin]
+        future: F,
+    }
+}
+
+impl<F> Waiting<F> {
+    /// Makes a wait of a future, for a [`Throttle`](crate::Throttle) of one's own.
+    #[inline(always)]
+    pub const fn new(future: F) -> Self {
+        Self { future }
+    }
+
+    /// Returns the future, without the methods of this type.
+    ///
+    /// A throttle that wraps another one polls this, so that the throttle inside sees what is left
+    /// of a [timeout](crate::throttle::remaining_timeout) around both.
+    #[inline(always)]
+    pub fn into_inner(self) -> F {
+        self.future
+    }
+}
+
+impl<F: Future> Waiting<F> {
+    /// Ends the wait with [`Cancelled`](crate::ErrorKind::Cancelled) when `token` is cancelled; the
+    /// future is dropped then.
+    ///
+    /// A token that is cancelled already wins at once, even when there is nothing to wait for, and
+    /// nothing is taken. When there is nothing to wait for, the token is only looked at; the wait
+    /// registers with it only if it has to wait. If a permit and a cancellation come at once, exactly
+    /// one is observed, and a permit that is not goes to the next waiter.
+    ///
+    /// Takes `&token`, or the token itself where the future must be `'static`. A token needs no
+    /// runtime. Needs the feature `tokio`, a default.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of the future it is added to.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tokio_util::sync::CancellationToken;
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let semaphore = Semaphore::new(1);
+    /// let token = CancellationToken::new();
+    /// token.cancel();
+    /// let refused = semaphore.acquire().cancel_on(&token).await;
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
+    /// # }
+    /// ```
+    #[cfg(feature = "tokio")]
+    #[inline]
+    pub fn cancel_on<C>(self, token: C) -> Waiting<CancelOn<F, C>>
+    where
+        F: Future<Output: Outcome>,
+        C: Borrow<CancellationToken>,
+    {
+        Waiting::new(CancelOn::new(self.future, token))
+    }
+
+    /// Ends the wait with [`TimedOut`](crate::ErrorKind::TimedOut) after `duration`; the future is
+    /// dropped then.
+    ///
+    /// The time runs from the first poll that has to wait; when there is nothing to wait for, no
+    /// clock is read. With a duration of zero the wait is over as soon as it would have to wait.
+    ///
+    /// For a rate limiter or a gate, it is the time of its [clock](crate::Clock); and if that knows
+    /// that the wait will not fit, it refuses at once, and the caller takes no place in the queue. For
+    /// other throttles it is tokio's time inside a tokio runtime, rounded up to milliseconds, so that
+    /// paused tests just work; elsewhere, and under [`wait`](Self::wait), it is the system's, on a timer
+    /// thread that serves the whole process.
+    ///
+    /// # Cancel safety
+    ///
+    /// That of the future it is added to.
+    ///
+    /// # Panics
+    ///
+    /// When it has to wait inside a tokio runtime that was built without its timer, or elsewhere when
+    /// the system cannot start the timer thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{ErrorKind, Semaphore};
+    ///
+    /// let semaphore = Semaphore::new(0);
+    /// let refused = semaphore.acquire().timeout(Duration::from_millis(2)).wait();
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// ```
+    #[inline]
+    pub fn timeout(self, duration: Duration) -> Waiting<Timeout<F>>
+    where
+        F: Future<Output: Outcome>,
+    {
+        Waiting::new(Timeout::new(self.future, duration))
+    }
+
+    /// Blocks the thread until the future is ready. The thread is parked meanwhile.
+    ///
+    /// Not for use inside asynchronous code: it would block the executor. A wait on a
+    /// [manual clock](crate::ManualClock) waits for another thread to advance it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(1);
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..4 {
+    ///         scope.spawn(|| {
+    ///             let _permit = semaphore.acquire().wait().unwrap();
+    ///             // One thread at a time is here.
+    ///         });
+    ///     }
+    /// });
+    /// assert_eq!(semaphore.available_permits(), 1);
+    /// ```
+    #[inline]
+    pub fn wait(self) -> F::Output {
+        block_on(self)
+    }
+}
+
+impl<F: Future> Future for Waiting<F> {
+    type Output = F::Output;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let future = self.project().future;
+        // Whoever polls this may itself be polled by a timeout, which is none of this wait's.
+        if deadline_hint::is_set() {
+            return poll_without_hint(future, context);
+        }
+        future.poll(context)
+    }
+}
+
+/// Apart, so that the poll above is inlined where it is alone.
+#[cold]
+#[inline(never)]
+fn poll_without_hint<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
+    deadline_hint::without_hint(|| future.poll(context))
+}
+
+/// What can be asked of the future, for example how long a reservation has to wait.
+impl<F> Deref for Waiting<F> {
+    type Target = F;
+
+    #[inline]
+    fn deref(&self) -> &F {
+        &self.future
+    }
+}
+
+impl<F: fmt::Debug> fmt::Debug for Waiting<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.future.fmt(f)
+    }
+}
+
+/// The output of a future that a combinator can be added to: a `Result`, or plainly `()`.
+///
+/// It is only met in the bounds of [`Timeout`] and of `CancelOn`; there is no need
+/// to name it.
+///
+/// With a combinator it is a `Result` in either case, since the combinator may end the wait.
+/// Sealed: it is implemented here alone.
+pub trait Outcome: sealed::Sealed {
+    /// What there is when all went well.
+    type Ok;
+
+    /// As a result.
+    #[doc(hidden)]
+    fn into_result(self) -> Result<Self::Ok, AcquireError>;
+}
+
+impl<T> Outcome for Result<T, AcquireError> {
+    type Ok = T;
+
+    #[inline]
+    fn into_result(self) -> Self {
+        self
+    }
+}
+
+impl Outcome for () {
+    type Ok = ();
+
+    #[inline]
+    fn into_result(self) -> Result<(), AcquireError> {
+        Ok(())
+    }
+}
+
+mod sealed {
+    use crate::error::AcquireError;
+
+    pub trait Sealed {}
+
+    impl<T> Sealed for Result<T, AcquireError> {}
+    impl Sealed for () {}
+}

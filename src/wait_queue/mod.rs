@@ -1,46 +1,90 @@
-//! The line: who waits, in what order, for how much.
+//! [`WaitQueue`]: the waiters, first-in first-out, and what each asks for.
 //!
-//! Stands alone: it knows no permits, no rates and no clock. A throttle keeps one under its lock,
-//! decides by [`head`](WaitQueue::head) whether the first waiter can be served, and tells it what came
-//! of its wait by [`tell_head`](WaitQueue::tell_head).
+//! It stands alone: it knows no permits, no rates and no clock. A throttle keeps one under its lock,
+//! decides by [`head`](WaitQueue::head) whether the first waiter can be served, and
+//! [grants](WaitQueue::grant_head) it, or [keeps](WaitQueue::keep_head) something for it.
+//!
+//! Waiters are in chunks of 32 slots. A chunk is filled once, from its first slot to its last, so a slot is
+//! its waiter's number less the chunk's `base`; a bit says whether somebody still waits there. Leaving clears
+//! a bit, serving the head finds the lowest one, and nobody touches a neighbour. A chunk goes back to the
+//! spare ones when nobody waits in it any more and nothing is kept in it; so a waiter costs 22 bytes in a
+//! queue that is served from the front, and at the worst a whole chunk, when the 31 others have left. The
+//! heads of the chunks lie together, apart from the slots: of ten thousand waiters they stay in the nearest
+//! cache, whoever leaves. Chunks instead of one vector: growing moves no waiter.
 //!
 //! Invariants:
 //!
-//! 1. Waiters are numbered as they join, from 1, and no number is used twice. They stand in the
-//!    [slab] in the order of their numbers.
-//! 2. Only the head is served, so numbers are served in rising order, whatever they ask for: to
-//!    know the last number served is to know, of every waiter, whether it has been. A throttle
-//!    may publish it, so that a waiter finds out without the lock.
-//! 3. A waiter that is [granted](WaitQueue::grant_head) leaves no trace. What is
-//!    [kept](WaitQueue::keep_head) for one, or what one was [told](WaitQueue::tell_head), stays until its
-//!    ticket collects it.
-//! 4. A ticket names a place and the number that waited there. Slots are reused and numbers are
-//!    not, so a ticket cannot be taken for a later one.
-//! 5. No waker is called, cloned or dropped in here: they come in by value and go out by value, so
-//!    the owner of the lock decides where foreign code runs, which is after the lock.
-//! 6. Joining, being granted and leaving take a constant number of steps.
+//! 1. Waiters are numbered as they join, from 1, and no number is used twice. Only the head is served, so
+//!    numbers are served in rising order, whatever they ask for: to know the last number served is to know,
+//!    of every waiter, whether it has been. A throttle may publish it, so that a waiter finds out without
+//!    the lock.
+//! 2. A waiter that is granted leaves no trace. What is kept for one stays in its slot until it
+//!    [collects](WaitQueue::collect) that.
+//! 3. An id names a slot and the number that waited there. A slot is not filled a second time before its
+//!    chunk has got another `base`; so an id cannot be taken for a later one.
+//! 4. Chunks are linked from `head` to `tail`, in the order of their numbers. Those in which somebody waits
+//!    are, and the tail; no others.
+//! 5. When nobody waits and nothing is kept, none is linked, and the next one to be used is number 0: memory
+//!    is used from the front, and a shrink has only to cut off the end.
+//! 6. No waker is called, cloned or dropped in here: they come in by value and go out by value, so the owner
+//!    of the lock decides where foreign code runs, which is after the lock.
+//! 7. Joining, being served and leaving take a constant number of steps; giving memory back frees a bounded
+//!    number of chunks at once.
 
-mod slab;
-mod wake;
-
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::task::Waker;
 
-use self::slab::WaiterSlab;
+mod wake;
+
 pub(crate) use self::wake::WakeList;
 
-/// A first-in first-out line of waiters, who ask for a `C` each, and of whom some are told a `T` in
-/// the end.
-pub(crate) struct WaitQueue<C, T> {
-    waiting: WaiterSlab<C>,
-    /// What was told and not collected. Nobody is told anything on the ordinary ways.
-    told: BTreeMap<NonZeroU64, T>,
+/// The slots of a chunk: one for each bit of its `waiting`.
+const SIZE: usize = 32;
+/// No chunk: the end of a chain.
+const NONE: u32 = u32::MAX;
+/// How many chunks are freed at once: this is done under the lock, by whoever empties the queue.
+const AT_ONCE: usize = 128;
+/// The most chunks, so that the index of a slot fits: it is that of the chunk, times `SIZE`, plus
+/// that of the slot in it.
+const MOST: u32 = u32::MAX / SIZE as u32;
+
+/// Waiters in the order in which they joined, who ask for a `C` each.
+pub(crate) struct WaitQueue<C> {
+    chunks: Vec<Chunk<C>>,
+    head: u32,
+    tail: u32,
+    len: u32,
+    /// In how many slots something is kept.
+    kept: u32,
+    /// Chunks below this have been used since the queue was last empty.
+    fresh: u32,
+    /// The chain of those that are not used any more.
+    spare: u32,
+    /// The decaying maximum of `fresh` over past fillings.
+    recent: u32,
     joined: u64,
 }
 
-/// The right to a place in a line: to be given up by [`WaitQueue::withdraw`], or, when the waiter has
-/// been told something, by [`WaitQueue::collect`].
+/// The head of a chunk.
+struct Chunk<C> {
+    /// The number of the waiter in the first slot.
+    base: u64,
+    /// Where somebody waits.
+    waiting: u32,
+    /// Where something is kept.
+    kept: u32,
+    previous: u32,
+    next: u32,
+    slots: Box<Slots<C>>,
+}
+
+struct Slots<C> {
+    wakers: [Option<Waker>; SIZE],
+    costs: [C; SIZE],
+}
+
+/// The right to a slot in a queue: to be given up by [`WaitQueue::withdraw`], or, when something is kept for
+/// the waiter, by [`WaitQueue::collect`].
 #[derive(Debug)]
 pub(crate) struct WaiterId {
     number: NonZeroU64,
@@ -53,14 +97,14 @@ pub(crate) struct Woken {
     pub(crate) waker: Waker,
 }
 
-/// What a waiter finds when it looks at its place.
+/// What a waiter finds when it looks at its slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WaiterStatus {
-    /// Still in line, and the waker that it left is the right one.
+    /// It still waits, and the waker that it left is the right one.
     Waiting,
-    /// Still in line, but it left another waker.
+    /// It still waits, but it left another waker.
     StaleWaker,
-    /// Served: granted, or told something, which is to be collected.
+    /// It was served; perhaps something is kept for it.
     Served,
 }
 
@@ -71,123 +115,304 @@ impl WaiterId {
     }
 }
 
-impl<C: Copy + Default, T> WaitQueue<C, T> {
+impl<C: Copy + Default> WaitQueue<C> {
     pub(crate) const fn new() -> Self {
         Self {
-            waiting: WaiterSlab::new(),
-            told: BTreeMap::new(),
+            chunks: Vec::new(),
+            head: NONE,
+            tail: NONE,
+            len: 0,
+            kept: 0,
+            fresh: 0,
+            spare: NONE,
+            recent: 0,
             joined: 0,
         }
     }
 
-    /// How many are waiting.
+    /// Returns how many are waiting.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.len as usize
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.len() == 0
+        self.len == 0
     }
 
-    /// The number of the last waiter that joined; 0 when nobody ever did.
+    /// Returns whether there might be no chunk left for another waiter.
+    pub(crate) fn is_full(&self) -> bool {
+        self.fresh == MOST && self.spare == NONE
+    }
+
+    /// Returns whether something is kept for somebody.
+    pub(crate) fn has_kept(&self) -> bool {
+        self.kept != 0
+    }
+
+    /// Returns the number of the last waiter that joined; 0 when nobody ever did.
     pub(crate) fn last_number(&self) -> u64 {
         self.joined
     }
 
-    /// The number of the first waiter.
+    /// Returns the number of the first waiter.
+    #[inline]
     pub(crate) fn head_number(&self) -> Option<u64> {
-        self.waiting.first_number()
+        let chunk = self.chunks.get(self.head as usize)?;
+        let slot = u64::from(chunk.waiting.trailing_zeros());
+        (chunk.waiting != 0).then_some(chunk.base + slot)
     }
 
-    /// Whether somebody has been told something and has not collected it.
-    pub(crate) fn has_told(&self) -> bool {
-        !self.told.is_empty()
+    /// Returns what the first waiter asks for.
+    #[inline]
+    pub(crate) fn head(&self) -> Option<C> {
+        let chunk = self.chunks.get(self.head as usize)?;
+        let slot = chunk.waiting.trailing_zeros() as usize;
+        chunk.slots.costs.get(slot).copied()
     }
 
-    /// Whether there is no room left for another waiter.
-    pub(crate) fn is_full(&self) -> bool {
-        self.waiting.is_full()
-    }
-
-    /// Joins at the end. Not to be called when the line [is full](Self::is_full).
+    /// Joins at the end. Not to be called when the queue [is full](Self::is_full).
     #[inline]
     pub(crate) fn push(&mut self, cost: C, waker: Waker) -> WaiterId {
         // At one a nanosecond, numbers last for 584 years.
         let number = NonZeroU64::MIN.saturating_add(self.joined);
         self.joined += 1;
-        let index = self.waiting.push(number, cost, waker);
+        let fits = |chunk: &Chunk<C>| number.get() - chunk.base < SIZE as u64;
+        if !self.chunks.get(self.tail as usize).is_some_and(fits) {
+            self.link(number.get());
+        }
+        let tail = self.tail;
+        let chunk = &mut self.chunks[tail as usize];
+        let slot = (number.get() - chunk.base) as usize % SIZE;
+        chunk.waiting |= 1 << slot;
+        self.len += 1;
+        chunk.slots.costs[slot] = cost;
+        chunk.slots.wakers[slot] = Some(waker);
+        let index = tail * SIZE as u32 + slot as u32;
         WaiterId { number, index }
     }
 
-    /// What the first waiter asks for.
-    #[inline]
-    pub(crate) fn head(&self) -> Option<C> {
-        self.waiting.first()
-    }
-
-    /// Gives the first waiter what it asks for, and takes it out of the line.
+    /// Gives the first waiter what it asks for, and takes it out of the queue.
     #[inline]
     pub(crate) fn grant_head(&mut self) -> Option<Woken> {
-        self.waiting.pop_first()
+        self.take_head(None)
     }
 
-    /// Takes the first waiter out of the line, and keeps `what` in its place, until it
-    /// [collects](Self::collect_kept) that. Where everybody gets something, this is what it is for:
-    /// no memory is needed beyond that of the place.
+    /// Takes the first waiter out of the queue, and keeps `what` in its slot until it
+    /// [collects](Self::collect) that. So no memory is needed beyond that of the slot.
     pub(crate) fn keep_head(&mut self, what: C) -> Option<Woken> {
-        self.waiting.keep_first(what)
+        self.take_head(Some(what))
     }
 
-    /// Takes what was kept for a waiter that has been served.
-    pub(crate) fn collect_kept(&mut self, ticket: &WaiterId) -> Option<C> {
-        self.waiting.collect(ticket.index, ticket.number)
+    #[inline(always)]
+    fn take_head(&mut self, kept: Option<C>) -> Option<Woken> {
+        let head = self.head;
+        let chunk = self.chunks.get_mut(head as usize)?;
+        let slot = chunk.waiting.trailing_zeros();
+        let number = NonZeroU64::new(chunk.base + u64::from(slot))?;
+        let waker = chunk.slots.wakers.get_mut(slot as usize)?.take()?;
+        if let Some(what) = kept {
+            chunk.slots.costs[slot as usize] = what;
+            chunk.kept |= 1 << slot;
+            self.kept += 1;
+        }
+        let left = chunk.waiting & chunk.waiting.wrapping_sub(1);
+        chunk.waiting = left;
+        self.len -= 1;
+        if left == 0 {
+            self.emptied(head);
+        }
+        Some(Woken { number, waker })
     }
 
-    /// What those ask for who wait before this waiter, in their order.
-    pub(crate) fn before(&self, ticket: &WaiterId) -> impl Iterator<Item = C> {
-        self.waiting.before(ticket.number)
+    /// Takes what is kept for a waiter that was served; `None` if it was granted.
+    pub(crate) fn collect(&mut self, id: &WaiterId) -> Option<C> {
+        let (at, slot) = self.find(id, |chunk| chunk.kept)?;
+        let chunk = &mut self.chunks[at];
+        chunk.kept &= !(1 << slot);
+        self.kept -= 1;
+        let what = chunk.slots.costs[slot];
+        let unused = chunk.kept == 0 && chunk.waiting == 0;
+        if self.len == 0 && self.kept == 0 {
+            self.reset();
+        } else if unused && at as u32 != self.tail {
+            self.add_spare(at as u32);
+        }
+        Some(what)
     }
 
-    /// What a waiter asks for, if it still waits; to be changed.
-    pub(crate) fn cost_mut(&mut self, ticket: &WaiterId) -> Option<&mut C> {
-        self.waiting.cost_mut(ticket.index, ticket.number)
+    /// Returns what those ask for who wait before this waiter, in their order.
+    pub(crate) fn before(&self, id: &WaiterId) -> impl Iterator<Item = C> {
+        let number = id.number.get();
+        let mut next = self.head;
+        let chunks = std::iter::from_fn(move || {
+            let chunk = self.chunks.get(next as usize)?;
+            next = chunk.next;
+            Some(chunk)
+        });
+        chunks
+            .take_while(move |chunk| chunk.base < number)
+            .flat_map(move |chunk| {
+                let before = usize::try_from(number - chunk.base).unwrap_or(SIZE);
+                let waits = |slot: &usize| chunk.waiting & 1 << slot != 0;
+                (0..SIZE.min(before))
+                    .filter(waits)
+                    .map(|slot| chunk.slots.costs[slot])
+            })
     }
 
-    /// Tells the first waiter an outcome, and takes it out of the line.
-    pub(crate) fn tell_head(&mut self, outcome: T) -> Option<Woken> {
-        let served = self.waiting.pop_first()?;
-        self.told.insert(served.number, outcome);
-        Some(served)
+    /// Returns what a waiter asks for, if it still waits.
+    pub(crate) fn cost(&self, id: &WaiterId) -> Option<C> {
+        let (at, slot) = self.find(id, |chunk| chunk.waiting)?;
+        Some(self.chunks[at].slots.costs[slot])
     }
 
-    /// Looks whether a waiter has been served.
-    pub(crate) fn look(&self, ticket: &WaiterId, waker: &Waker) -> WaiterStatus {
-        match self.waiting.waker(ticket.index, ticket.number) {
+    /// Returns whether a waiter has been served, and whether `waker` is the one that it left.
+    pub(crate) fn look(&self, id: &WaiterId, waker: &Waker) -> WaiterStatus {
+        let Some((at, slot)) = self.find(id, |chunk| chunk.waiting) else {
+            return WaiterStatus::Served;
+        };
+        match &self.chunks[at].slots.wakers[slot] {
             Some(left) if left.will_wake(waker) => WaiterStatus::Waiting,
-            Some(_) => WaiterStatus::StaleWaker,
-            None => WaiterStatus::Served,
+            _ => WaiterStatus::StaleWaker,
         }
     }
 
     /// Exchanges the waker of a waiter, and gives back the one that is not needed: the old one, or
     /// `waker` itself when the waiter has been served in the meantime.
-    pub(crate) fn set_waker(&mut self, ticket: &WaiterId, waker: Waker) -> Waker {
-        match self.waiting.waker_mut(ticket.index, ticket.number) {
-            Some(left) => std::mem::replace(left, waker),
-            None => waker,
+    pub(crate) fn set_waker(&mut self, id: &WaiterId, waker: Waker) -> Option<Waker> {
+        match self.find(id, |chunk| chunk.waiting) {
+            Some((at, slot)) => self.chunks[at].slots.wakers[slot].replace(waker),
+            None => Some(waker),
         }
     }
 
-    /// Gives up a place, and gives back the waker that was left there. `None` if the waiter has
+    /// Gives up a slot, and gives back the waker that was left there. `None` if the waiter has
     /// been served.
     #[inline]
-    pub(crate) fn withdraw(&mut self, ticket: &WaiterId) -> Option<Waker> {
-        self.waiting.remove(ticket.index, ticket.number)
+    pub(crate) fn withdraw(&mut self, id: &WaiterId) -> Option<Waker> {
+        let (at, slot) = self.find(id, |chunk| chunk.waiting)?;
+        let chunk = &mut self.chunks[at];
+        chunk.waiting &= !(1 << slot);
+        self.len -= 1;
+        let left = chunk.waiting;
+        let waker = chunk.slots.wakers[slot].take();
+        if left == 0 {
+            self.emptied(at as u32);
+        }
+        waker
     }
 
-    /// What a waiter that has been served was told; `None` if it was granted.
-    pub(crate) fn collect(&mut self, ticket: WaiterId) -> Option<T> {
-        self.told.remove(&ticket.number)
+    /// The chunk of a waiter and its slot in it, if the bit of the slot is set in `bits`.
+    #[inline(always)]
+    fn find(&self, id: &WaiterId, bits: fn(&Chunk<C>) -> u32) -> Option<(usize, usize)> {
+        let (at, slot) = (id.index as usize / SIZE, id.index as usize % SIZE);
+        let chunk = self.chunks.get(at)?;
+        let same = chunk.base.wrapping_add(slot as u64) == id.number.get();
+        (same && bits(chunk) & 1 << slot != 0).then_some((at, slot))
+    }
+}
+
+/// The chunks.
+impl<C: Copy + Default> WaitQueue<C> {
+    /// Takes a chunk into use, at the tail.
+    #[inline(never)]
+    fn link(&mut self, base: u64) {
+        // A tail that everybody has left was kept only to be filled up.
+        if self.tail != NONE && self.chunks[self.tail as usize].waiting == 0 {
+            self.unlink(self.tail);
+        }
+        let index = if self.spare == NONE {
+            self.fresh += 1;
+            self.fresh - 1
+        } else {
+            self.spare
+        };
+        if index as usize == self.chunks.len() {
+            self.chunks.push(Chunk::new());
+        }
+        let tail = self.tail;
+        let chunk = &mut self.chunks[index as usize];
+        if index == self.spare {
+            self.spare = chunk.next;
+        }
+        chunk.base = base;
+        chunk.previous = tail;
+        chunk.next = NONE;
+        match tail {
+            NONE => self.head = index,
+            _ => self.chunks[tail as usize].next = index,
+        }
+        self.tail = index;
+    }
+
+    /// The last waiter has left a chunk.
+    #[inline(never)]
+    fn emptied(&mut self, index: u32) {
+        if self.len == 0 && self.kept == 0 {
+            self.reset();
+        } else if index != self.tail {
+            self.unlink(index);
+        }
+    }
+
+    /// Takes a chunk out of the chain, to be used again when nothing is kept in it.
+    fn unlink(&mut self, index: u32) {
+        let chunk = &self.chunks[index as usize];
+        let (previous, next, kept) = (chunk.previous, chunk.next, chunk.kept);
+        match previous {
+            NONE => self.head = next,
+            _ => self.chunks[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.tail = previous,
+            _ => self.chunks[next as usize].previous = previous,
+        }
+        if kept == 0 {
+            self.add_spare(index);
+        }
+    }
+
+    /// Makes a chunk a spare one.
+    fn add_spare(&mut self, index: u32) {
+        self.chunks[index as usize].next = self.spare;
+        self.spare = index;
+    }
+
+    /// Starts again at the front, and gives memory back, some chunks at once, beyond twice of what recent
+    /// fillings needed at most. That maximum decays by an eighth a filling: one small filling after a large
+    /// one frees nothing, and half a dozen of them do.
+    fn reset(&mut self) {
+        self.head = NONE;
+        self.tail = NONE;
+        self.spare = NONE;
+        self.recent = self.fresh.max(self.recent - self.recent.div_ceil(8));
+        self.fresh = 0;
+        let need = (2 * self.recent as usize).max(1);
+        if self.chunks.len() > need {
+            let some_less = self.chunks.len().saturating_sub(AT_ONCE);
+            self.chunks.truncate(some_less.max(need));
+            if self.chunks.len() <= self.chunks.capacity() / 8 {
+                self.chunks.shrink_to(2 * self.chunks.len());
+            }
+        }
+    }
+}
+
+impl<C: Copy + Default> Chunk<C> {
+    #[cold]
+    fn new() -> Self {
+        Self {
+            base: 0,
+            waiting: 0,
+            kept: 0,
+            previous: NONE,
+            next: NONE,
+            slots: Box::new(Slots {
+                wakers: [const { None }; SIZE],
+                costs: [C::default(); SIZE],
+            }),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The line against the most obvious model of it: a `VecDeque` of names.
+//! The queue against the most obvious model of it, a `VecDeque` of names; and the memory that it holds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,28 +24,28 @@ fn waker() -> Waker {
 }
 
 /// What a waiter gave up by leaving.
-enum Left<T> {
-    Place,
-    Told(T),
+enum Left<C> {
+    Slot,
+    Kept(C),
     Granted,
 }
 
-fn leave<C: Copy + Default, T>(line: &mut WaitQueue<C, T>, ticket: WaiterId) -> Left<T> {
+fn leave<C: Copy + Default>(line: &mut WaitQueue<C>, ticket: WaiterId) -> Left<C> {
     if line.withdraw(&ticket).is_some() {
-        return Left::Place;
+        return Left::Slot;
     }
-    line.collect(ticket).map_or(Left::Granted, Left::Told)
+    line.collect(&ticket).map_or(Left::Granted, Left::Kept)
 }
 
 #[test]
 fn waiters_are_served_in_the_order_in_which_they_joined() {
-    let mut line = WaitQueue::<usize, usize>::new();
+    let mut line = WaitQueue::<usize>::new();
     let tickets: Vec<_> = (0..100).map(|cost| line.push(cost, waker())).collect();
     let mut last = 0;
     for cost in 0..100 {
         assert_eq!(line.head(), Some(cost));
         let served = if cost % 3 == 0 {
-            line.tell_head(cost)
+            line.keep_head(cost)
         } else {
             line.grant_head()
         };
@@ -56,20 +56,20 @@ fn waiters_are_served_in_the_order_in_which_they_joined() {
     assert!(line.is_empty());
     for (cost, ticket) in tickets.into_iter().enumerate() {
         match leave(&mut line, ticket) {
-            Left::Told(told) => assert_eq!((told, cost % 3), (cost, 0)),
+            Left::Kept(told) => assert_eq!((told, cost % 3), (cost, 0)),
             Left::Granted => assert_ne!(cost % 3, 0),
-            Left::Place => panic!("still in line"),
+            Left::Slot => panic!("still in line"),
         }
     }
-    assert!(!line.has_told());
+    assert!(!line.has_kept());
 }
 
 #[test]
 fn an_empty_line_has_no_head_to_serve() {
-    let mut line = WaitQueue::<u32, ()>::new();
+    let mut line = WaitQueue::<u32>::new();
     assert_eq!(line.head(), None);
     assert!(line.grant_head().is_none());
-    assert!(line.tell_head(()).is_none());
+    assert!(line.keep_head(0).is_none());
 }
 
 #[test]
@@ -80,21 +80,21 @@ fn a_waiter_finds_out_that_it_left_another_waker() {
     assert_eq!(line.look(&ticket, &first), WaiterStatus::Waiting);
     assert_eq!(line.look(&ticket, &second), WaiterStatus::StaleWaker);
 
-    let old = line.set_waker(&ticket, second.clone());
+    let old = line.set_waker(&ticket, second.clone()).unwrap();
     assert!(old.will_wake(&first));
     assert_eq!(line.look(&ticket, &second), WaiterStatus::Waiting);
 
-    let served = line.tell_head(()).unwrap();
+    let served = line.keep_head(0).unwrap();
     assert!(served.waker.will_wake(&second));
     assert_eq!(line.look(&ticket, &second), WaiterStatus::Served);
-    let unused = line.set_waker(&ticket, first.clone());
+    let unused = line.set_waker(&ticket, first.clone()).unwrap();
     assert!(unused.will_wake(&first));
     leave(&mut line, ticket);
 }
 
 #[test]
 fn a_ticket_is_not_taken_for_a_later_one_in_the_same_slot() {
-    let mut line = WaitQueue::<u32, ()>::new();
+    let mut line = WaitQueue::<u32>::new();
     let old = line.push(1, waker());
     line.grant_head();
     let new = line.push(2, waker());
@@ -102,7 +102,8 @@ fn a_ticket_is_not_taken_for_a_later_one_in_the_same_slot() {
 
     let third = waker();
     assert_eq!(line.look(&old, &third), WaiterStatus::Served);
-    assert!(line.set_waker(&old, third.clone()).will_wake(&third));
+    let unused = line.set_waker(&old, third.clone()).unwrap();
+    assert!(unused.will_wake(&third));
     assert!(matches!(leave(&mut line, old), Left::Granted));
     assert_eq!(line.look(&new, &third), WaiterStatus::StaleWaker);
     assert_eq!(line.head(), Some(2));
@@ -115,7 +116,7 @@ fn no_waker_is_called_by_the_line() {
     let settled = line.push(1, Waker::from(Arc::clone(&counter)));
     let granted = line.push(1, Waker::from(Arc::clone(&counter)));
     let left = line.push(1, Waker::from(Arc::clone(&counter)));
-    drop(line.tell_head(()));
+    drop(line.keep_head(0));
     drop(line.grant_head());
     for ticket in [settled, granted, left] {
         leave(&mut line, ticket);
@@ -135,7 +136,7 @@ fn a_ticket_is_small() {
 enum Step {
     Push(u64),
     GrantHead,
-    TellHead,
+    KeepHead,
     /// Leaves with the ticket at this place among those that are out.
     Leave(prop::sample::Index),
 }
@@ -144,7 +145,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         3 => (0..10_u64).prop_map(Step::Push),
         2 => Just(Step::GrantHead),
-        1 => Just(Step::TellHead),
+        1 => Just(Step::KeepHead),
         2 => any::<prop::sample::Index>().prop_map(Step::Leave),
     ]
 }
@@ -165,10 +166,10 @@ proptest! {
                 Step::GrantHead => {
                     prop_assert_eq!(line.grant_head().is_some(), waiting.pop_front().is_some());
                 }
-                Step::TellHead => {
+                Step::KeepHead => {
                     let first = waiting.pop_front();
-                    let outcome = first.map_or(usize::MAX, |(name, _)| name);
-                    prop_assert_eq!(line.tell_head(outcome).is_some(), first.is_some());
+                    let outcome = first.map_or(u64::MAX, |(name, _)| name as u64);
+                    prop_assert_eq!(line.keep_head(outcome).is_some(), first.is_some());
                     told.extend(first.map(|(name, _)| name));
                 }
                 Step::Leave(_) if tickets.is_empty() => {}
@@ -176,8 +177,8 @@ proptest! {
                     let (name, ticket) = tickets.swap_remove(which.index(tickets.len()));
                     let place = waiting.iter().position(|(other, _)| *other == name);
                     match leave(&mut line, ticket) {
-                        Left::Told(outcome) => {
-                            prop_assert_eq!(outcome, name);
+                        Left::Kept(outcome) => {
+                            prop_assert_eq!(outcome, name as u64);
                             prop_assert!(told.contains(&name));
                             told.retain(|other| *other != name);
                         }
@@ -185,7 +186,7 @@ proptest! {
                             prop_assert_eq!(place, None);
                             prop_assert!(!told.contains(&name));
                         }
-                        Left::Place => {
+                        Left::Slot => {
                             prop_assert!(place.and_then(|place| waiting.remove(place)).is_some());
                         }
                     }
@@ -193,8 +194,129 @@ proptest! {
             }
             prop_assert_eq!(line.len(), waiting.len());
             prop_assert_eq!(line.is_empty(), waiting.is_empty());
-            prop_assert_eq!(line.has_told(), !told.is_empty());
+            prop_assert_eq!(line.has_kept(), !told.is_empty());
             prop_assert_eq!(line.head(), waiting.front().map(|(_, cost)| *cost));
         }
     }
+}
+
+fn fill_and_drain(line: &mut WaitQueue<u32>, count: u64) {
+    let first = line.last_number() + 1;
+    (0..count).for_each(|_| {
+        line.push(1, Waker::noop().clone());
+    });
+    for number in first..first + count {
+        assert_eq!(line.grant_head().unwrap().number.get(), number);
+    }
+    assert!(line.grant_head().is_none());
+}
+
+#[test]
+fn a_waiter_of_a_long_line_costs_at_most_48_bytes() {
+    let mut line = WaitQueue::<u32>::new();
+    (0..10_000).for_each(|_| {
+        line.push(1, waker());
+    });
+    let heads = line.chunks.capacity() * size_of::<Chunk<u32>>();
+    let places = line.chunks.len() * size_of::<Slots<u32>>();
+    assert!(heads + places <= 48 * 10_000, "{heads} + {places} bytes");
+}
+
+#[test]
+fn a_line_that_never_empties_allocates_nothing_once_warm() {
+    let mut line = WaitQueue::<u32>::new();
+    (0..100).for_each(|_| {
+        line.push(1, waker());
+    });
+    let warm = line.chunks.len() + 1;
+    for _ in 0..10_000 {
+        line.push(1, waker());
+        line.grant_head().unwrap();
+    }
+    assert!(line.chunks.len() <= warm);
+}
+
+#[test]
+fn those_who_leave_make_room_also_behind_a_head_that_stays() {
+    let mut line = WaitQueue::<u32>::new();
+    line.push(1, waker());
+    for _ in 0..10_000 {
+        let id = line.push(1, waker());
+        assert!(line.withdraw(&id).is_some());
+        assert!(line.withdraw(&id).is_none());
+    }
+    assert_eq!(line.head_number(), Some(1));
+    assert!(line.chunks.len() <= 3, "{} chunks", line.chunks.len());
+}
+
+/// Mutated: a chunk that was out of the chain was never used again.
+#[test]
+fn a_chunk_in_which_something_was_kept_is_used_again() {
+    let mut line = WaitQueue::<u32>::new();
+    let first = line.push(1, waker());
+    line.keep_head(1).unwrap();
+    for _ in 0..1000 {
+        let ids: Vec<_> = (0..64).map(|_| line.push(1, waker())).collect();
+        while line.keep_head(7).is_some() {}
+        for id in ids {
+            assert_eq!(line.collect(&id), Some(7));
+            assert_eq!(line.collect(&id), None);
+        }
+    }
+    assert_eq!(line.collect(&first), Some(1));
+    assert!(line.chunks.len() <= 5, "{} chunks", line.chunks.len());
+}
+
+#[test]
+fn one_small_filling_after_a_large_one_frees_nothing() {
+    let mut line = WaitQueue::<u32>::new();
+    fill_and_drain(&mut line, 10_000);
+    let allocated = line.chunks.len();
+    assert_eq!(allocated, 10_000_usize.div_ceil(SIZE));
+    fill_and_drain(&mut line, 1);
+    assert_eq!(line.chunks.len(), allocated);
+}
+
+#[test]
+fn memory_comes_back_after_some_small_fillings() {
+    let mut line = WaitQueue::<u32>::new();
+    fill_and_drain(&mut line, 10_000);
+    let allocated = line.chunks.len();
+    (0..12).for_each(|_| fill_and_drain(&mut line, 1));
+    assert!(2 * line.chunks.len() <= allocated + 1);
+    (0..100).for_each(|_| fill_and_drain(&mut line, 1));
+    assert!(line.chunks.len() <= 2);
+    fill_and_drain(&mut line, 10_000);
+}
+
+/// Whoever empties the queue does it under the lock.
+#[test]
+fn reset_after_a_long_queue_frees_a_bounded_number_of_chunks() {
+    let mut line = WaitQueue::<u32>::new();
+    fill_and_drain(&mut line, 100_000);
+    let mut allocated = line.chunks.len();
+    for _ in 0..150 {
+        fill_and_drain(&mut line, 1);
+        assert!(allocated - line.chunks.len() <= AT_ONCE);
+        allocated = line.chunks.len();
+    }
+    assert!(allocated <= 8, "{allocated} chunks");
+}
+
+#[test]
+fn a_place_of_a_chunk_that_was_given_back_holds_nobody() {
+    let mut line = WaitQueue::<u32>::new();
+    let id = (0..10_000).map(|_| line.push(1, waker())).last().unwrap();
+    while line.grant_head().is_some() {}
+    (0..100).for_each(|_| fill_and_drain(&mut line, 1));
+    let waker = waker();
+    assert_eq!(line.look(&id, &waker), WaiterStatus::Served);
+    assert!(
+        line.set_waker(&id, waker.clone())
+            .unwrap()
+            .will_wake(&waker)
+    );
+    assert_eq!(line.cost(&id), None);
+    assert_eq!(line.collect(&id), None);
+    assert!(line.withdraw(&id).is_none());
 }

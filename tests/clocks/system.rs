@@ -1,5 +1,8 @@
 //! The time of the machine: it depends on no runtime, and so on nobody who drives one.
 
+use std::env;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -274,4 +277,40 @@ fn all_of_the_process_have_the_same_time() {
     let after = Clock::system().now();
     assert!(before.saturating_since(at) <= MICROSECOND);
     assert!(at.saturating_since(after) <= MICROSECOND);
+}
+
+/// In a process whose threads would need more memory than there are addresses.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_timer_thread_that_cannot_be_started_is_reported_to_each_caller() {
+    const NAME: &str =
+        "clocks::system::a_timer_thread_that_cannot_be_started_is_reported_to_each_caller";
+    const CHILD: &str = "TOLLGATE_WITHOUT_THREADS";
+    if env::var_os(CHILD).is_some() {
+        return without_threads();
+    }
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", NAME, "--test-threads=1"]);
+    child
+        .env(CHILD, "1")
+        .env("RUST_MIN_STACK", (1_u64 << 47).to_string());
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[cfg(target_os = "linux")]
+fn without_threads() {
+    let limiter = RateLimiter::new(NEVER).clock(Clock::system());
+    limiter.try_acquire().unwrap();
+    for _ in 0..3 {
+        let waits = catch_unwind(AssertUnwindSafe(|| limiter.acquire().wait()));
+        let payload = waits.unwrap_err();
+        let message = payload.downcast_ref::<String>().unwrap();
+        assert!(
+            message.starts_with("cannot start the timer thread"),
+            "{message}"
+        );
+        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
+    }
 }

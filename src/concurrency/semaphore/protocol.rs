@@ -13,7 +13,6 @@
 //!    head cannot go. While it wakes, others may advance the line instead: it stays in order,
 //!    because it is settled only from the head.
 
-use std::convert::Infallible;
 use std::task::{Poll, Waker};
 
 use super::Semaphore;
@@ -24,9 +23,9 @@ use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
 /// What the lock guards.
 pub(super) struct QueueState {
     /// Those who wait for permits. One who asks for more than the limit has shrunk to is told it.
-    permits: WaitQueue<u32, usize>,
+    permits: WaitQueue<u32>,
     /// Those who wait until everything has come back.
-    idle: WaitQueue<(), Infallible>,
+    idle: WaitQueue<()>,
     /// The last of them who was there when everything had come back. All up to that number are
     /// granted, even if the moment is over by the time that their turn to be woken comes.
     idle_until: u64,
@@ -98,7 +97,7 @@ impl QueueState {
     /// What came of the wait for permits of one who has been served.
     fn collect(&mut self, ticket: WaiterId) -> Result<(), AcquireError> {
         let number = ticket.number().get();
-        if let Some(limit) = self.permits.collect(ticket) {
+        if let Some(limit) = self.permits.collect(&ticket) {
             Err(AcquireError::exceeds_capacity(limit as u64))
         } else if self.closed_from.is_some_and(|first| first <= number) {
             Err(AcquireError::new(ErrorKind::Closed))
@@ -389,7 +388,8 @@ impl Semaphore {
                 }
                 // No more than a grant is noted: its number says what it is.
                 Some(Turn::Closed) => lines.permits.grant_head(),
-                Some(Turn::ExceedsCapacity(limit)) => lines.permits.tell_head(limit),
+                // It is less than what the head asks for, so it fits.
+                Some(Turn::ExceedsCapacity(limit)) => lines.permits.keep_head(limit as u32),
             };
             last = served.as_ref().map(|served| served.number);
             batch.push(served);
@@ -407,7 +407,7 @@ impl Semaphore {
         let notice = line || !lines.idle.is_empty();
         self.state.settle(seen, seen.free() - free, line, notice);
         if let Some(number) = last {
-            let told = lines.permits.has_told() || seen.is_closed();
+            let told = lines.permits.has_kept() || seen.is_closed();
             self.cursor.publish(number, told);
         }
         batch.is_full()
@@ -415,9 +415,9 @@ impl Semaphore {
 
     /// Looks whether a waiter has been served, and collects what came of it; otherwise makes sure
     /// that it left the right waker.
-    fn look_in<C: Copy + Default, T, R>(
+    fn look_in<C: Copy + Default, R>(
         &self,
-        line: fn(&mut QueueState) -> &mut WaitQueue<C, T>,
+        line: fn(&mut QueueState) -> &mut WaitQueue<C>,
         ticket: &mut Option<WaiterId>,
         waker: &Waker,
         collect: fn(&mut QueueState, WaiterId) -> R,
@@ -433,7 +433,7 @@ impl Semaphore {
             drop(lines);
             let fresh = waker.clone();
             lines = self.lock();
-            _unused = Some(line(&mut lines).set_waker(place, fresh));
+            _unused = line(&mut lines).set_waker(place, fresh);
             look = line(&mut lines).look(place, waker);
         }
         // Still stale, perhaps: a clone need not be known as waking the same.

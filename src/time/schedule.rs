@@ -1,0 +1,219 @@
+//! What the timer thread does next: it wakes, waits, sleeps, or stays awake. It has no lock and no thread, so
+//! it can be tested on any clock.
+//!
+//! Sleeps end late, mostly by about the same time. So for a distant deadline the thread sleeps that much
+//! shorter, and yields its processor until the deadline. It measures its sleeps: the estimate follows the
+//! third quartile, up by three steps when a sleep was later than that, and down by one when it was not.
+//! A single outlier, such as a preemption, moves it no more than any other sleep.
+//!
+//! Deadlines in quick succession are batched, at most every [`BATCH_INTERVAL`]: a thread that is woken
+//! for each of a hundred thousand a second does nothing but sleep and wake.
+
+use std::task::Waker;
+use std::time::Duration;
+
+use super::counter::{CheckedCounter, Source};
+use super::tick::Tick;
+use super::timer::{Queue, pop_due};
+
+/// One step, in nanoseconds.
+const STEP: u64 = 1_000;
+
+/// The largest estimate: the thread is awake for at most so long before a deadline.
+const MAX: u64 = 100_000;
+
+/// The least time between two batches.
+const BATCH_INTERVAL: Duration = Duration::from_micros(90);
+
+pub(super) struct Schedule {
+    /// By how many nanoseconds a sleep is likely to end late.
+    latency: u64,
+    /// Whether the last sleep was cut short, for a deadline that is yet to come.
+    awake: bool,
+    /// When the thread last looked at the clock.
+    now: Tick,
+    /// When it last woke an entry.
+    last_batch: Tick,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Wake the wakers that are due.
+    Wake,
+    /// Wait for an entry.
+    Wait,
+    /// Sleep, or until an earlier entry is set.
+    Sleep(Duration),
+    /// Stay awake: the deadline is nearer than a sleep is exact.
+    Yield,
+}
+
+impl Schedule {
+    pub(super) fn new() -> Self {
+        Self {
+            latency: 50 * STEP,
+            awake: false,
+            now: Tick::default(),
+            last_batch: Tick::default(),
+        }
+    }
+
+    /// Reads the clock, and moves the wakers that are due out of the queue.
+    pub(super) fn next_step<S: Source>(
+        &mut self,
+        queue: &mut Queue,
+        counter: &CheckedCounter<S>,
+        due: &mut Vec<Waker>,
+    ) -> Step {
+        self.now = counter.checked_now();
+        while let Some((_, waker)) = pop_due(queue, self.now) {
+            due.push(waker);
+        }
+        if !due.is_empty() {
+            self.last_batch = self.now;
+            return Step::Wake;
+        }
+        let Some((first, _)) = queue.first_key_value() else {
+            return Step::Wait;
+        };
+        let away = first.due.saturating_since(self.now);
+        let since = self.now.saturating_since(self.last_batch);
+        self.step_for(away, since)
+    }
+
+    /// Sleeps or stays awake for a deadline that is `away`, if the last batch was `since` ago.
+    fn step_for(&mut self, away: Duration, since: Duration) -> Step {
+        let early = Duration::from_nanos(self.latency);
+        if self.awake && away <= early {
+            return Step::Yield;
+        }
+        self.awake = away > BATCH_INTERVAL.max(2 * early);
+        if self.awake {
+            return Step::Sleep(away - early);
+        }
+        let rest = BATCH_INTERVAL.saturating_sub(since);
+        // The sleep is likely to end late by itself.
+        Step::Sleep(away.max(rest.saturating_sub(early)))
+    }
+
+    /// Records that a sleep of `duration` has ended.
+    pub(super) fn slept(&mut self, duration: Duration, now: Tick) {
+        let planned = self.now.saturating_add(duration);
+        self.record(now.saturating_since(planned));
+    }
+
+    /// Records by how much a sleep has ended late.
+    fn record(&mut self, late: Duration) {
+        let late = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
+        self.latency = if late > self.latency {
+            (self.latency + 3 * STEP).min(MAX)
+        } else {
+            self.latency.saturating_sub(STEP)
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::counter_tests::{Fake, NANO_PER_COUNT, SECOND};
+    use super::super::timer::Key;
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(1);
+
+    const fn micros(micros: u64) -> Duration {
+        Duration::from_micros(micros)
+    }
+
+    #[test]
+    fn sleep_for_far_deadline_is_shorter_by_the_latency() {
+        let mut schedule = Schedule::new();
+        assert_eq!(
+            schedule.step_for(micros(1000), LONG),
+            Step::Sleep(micros(950))
+        );
+        // It ended early, so the rest is spent awake.
+        assert_eq!(schedule.step_for(micros(20), LONG), Step::Yield);
+        assert_eq!(schedule.step_for(micros(1), LONG), Step::Yield);
+    }
+
+    #[test]
+    fn sleep_for_near_deadline_is_not_shortened() {
+        let mut schedule = Schedule::new();
+        assert_eq!(
+            schedule.step_for(micros(1000), LONG),
+            Step::Sleep(micros(950))
+        );
+        assert_eq!(schedule.step_for(micros(80), LONG), Step::Sleep(micros(80)));
+        assert_eq!(schedule.step_for(micros(10), LONG), Step::Sleep(micros(10)));
+    }
+
+    #[test]
+    fn sleep_for_deadlines_in_quick_succession_batches_them() {
+        let mut schedule = Schedule::new();
+        (0..40).for_each(|_| schedule.record(micros(0)));
+        // So long since, and ten that the sleep is likely to be late.
+        let rest = BATCH_INTERVAL - micros(1) - micros(10);
+        assert_eq!(schedule.step_for(micros(15), micros(1)), Step::Sleep(rest));
+        assert_eq!(
+            schedule.step_for(micros(15), BATCH_INTERVAL),
+            Step::Sleep(micros(15))
+        );
+        // Sleeps that are late anyway need not be longer.
+        (0..100).for_each(|_| schedule.record(micros(500)));
+        assert_eq!(
+            schedule.step_for(micros(5), micros(1)),
+            Step::Sleep(micros(5))
+        );
+    }
+
+    #[test]
+    fn record_follows_the_third_quartile() {
+        let mut schedule = Schedule::new();
+        for round in 0..10_000 {
+            // One in ten is an outlier.
+            let late = if round % 10 == 0 { 5000 } else { 30 };
+            schedule.record(micros(late));
+        }
+        assert!(
+            (28_000..=36_000).contains(&schedule.latency),
+            "{}",
+            schedule.latency
+        );
+        (0..1000).for_each(|_| schedule.record(micros(5000)));
+        assert_eq!(schedule.latency, MAX);
+        (0..1000).for_each(|_| schedule.record(micros(0)));
+        assert_eq!(schedule.latency, 0);
+    }
+
+    /// Found as a mutant: a timer that never compares its clock. The machine comes back from a
+    /// suspension of an hour with a counter that was set back.
+    #[test]
+    fn next_step_after_a_suspension_wakes_what_is_due() {
+        let fake = Fake::new(NANO_PER_COUNT, 7);
+        let counter = fake.counter();
+        let (mut queue, mut due) = (Queue::new(), Vec::new());
+        let mut schedule = Schedule::new();
+        fake.advance(SECOND / 2);
+        assert_eq!(
+            schedule.next_step(&mut queue, &counter, &mut due),
+            Step::Wait
+        );
+        let hour = Duration::from_secs(3600);
+        let key = Key::new(counter.now().saturating_add(hour));
+        queue.insert(key, Waker::noop().clone());
+        let early = Duration::from_micros(50);
+        let step = schedule.next_step(&mut queue, &counter, &mut due);
+        assert_eq!(step, Step::Sleep(hour - early));
+        fake.suspend(3601 * SECOND);
+        fake.set_back(SECOND / 4);
+        // By the counter alone it is earlier than before.
+        let step = schedule.next_step(&mut queue, &counter, &mut due);
+        assert_eq!((step, due.len()), (Step::Wake, 1));
+        due.clear();
+        assert_eq!(
+            schedule.next_step(&mut queue, &counter, &mut due),
+            Step::Wait
+        );
+    }
+}
