@@ -1,8 +1,8 @@
 //! How many per time: rate limiters, by every algorithm.
 
 mod algorithms;
+mod audit;
 mod leaky_bucket;
-mod limiter_world;
 mod local;
 mod quota;
 mod rate_limiter;

@@ -2,7 +2,6 @@
 
 mod chunks;
 mod given_back;
-mod model;
 mod others;
 mod threads;
 mod waits;

@@ -5,15 +5,15 @@ use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 use tollgate::Waiting;
 
-use num_bigint::BigInt;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate::rate::Acquire;
 use tollgate::{Algorithm, Charge, Clock, MissedTickBehavior, Quota, RateLimiter};
 
-use super::owed::Owed;
+use super::model::model;
+use super::naive::{Fate, Naive};
 use super::rule::Rule;
-use crate::limiter_world::naive::{Fate, Naive};
+
 use crate::support::cases::cases;
 use crate::support::{Waiter, paused_runtime};
 
@@ -79,18 +79,6 @@ fn jumps() -> impl Strategy<Value = Vec<u64>> {
         1 => 0..3_000_000_000_u64,
     ];
     prop::collection::vec(jump, 1..20)
-}
-
-/// In any interval no more than what the quota allows, and so much beyond it.
-fn assert_promise(rule: &Rule, more: u64, charged: &[(u64, u64)]) {
-    let more = rule.price(more);
-    for (first, (from, _)) in charged.iter().enumerate() {
-        let mut units = BigInt::default();
-        for (to, cost) in &charged[first..] {
-            units += rule.price(*cost);
-            assert!(rule.allows(&(&units - &more), *from, *to));
-        }
-    }
 }
 
 /// What is made up for at most, if nothing was chosen: what the quota gives in 10 ms, and at least
@@ -173,8 +161,8 @@ proptest! {
             }
             by_at.sort_unstable();
             by_let_go.sort_unstable();
-            assert_promise(&rule, 0, &by_at);
-            assert_promise(&rule, made_up(quota, missed), &by_let_go);
+            rule.assert_promise(0, &by_at);
+            rule.assert_promise(made_up(quota, missed), &by_let_go);
             Ok(())
         })?;
     }
@@ -192,8 +180,8 @@ proptest! {
                 .missed_tick(MissedTickBehavior::Burst { max: u64::MAX })
                 .clock(Clock::tokio());
             let start = Clock::tokio().now().as_nanos();
-            let model = Owed::new(Algorithm::Gcra, quota, false);
-            let mut naive = Naive::new(model, false, start);
+            let model = model(Algorithm::Gcra, quota, false);
+            let mut naive = Naive::new(model, false, usize::MAX, start);
             let burst = quota.max_burst();
             naive.try_acquire(burst);
             limiter.try_acquire_many(burst).unwrap();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, AlgorithmError, Clock, ErrorKind, Oversize, Quota, RateLimiter};
 
-use crate::limiter_world::LAST_TICK;
+use crate::rate_model::LAST_TICK;
 use crate::support::{Waiter, kind, poll_once};
 
 const ALL: [Algorithm; 2] = [Algorithm::SlidingLog, Algorithm::SlidingWindow];

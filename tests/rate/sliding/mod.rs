@@ -1,14 +1,6 @@
-//! The rules that remember: the sliding window and the sliding logs, against the most obvious
-//! models of them, by hand, and in real threads with an auditor.
+//! What the sliding window and the sliding log promise beyond what every algorithm does.
 
-mod agree;
-pub(crate) mod any;
-pub(crate) mod audit;
 mod carried;
 mod debts;
 mod edges;
-pub(crate) mod kept;
-pub(crate) mod log;
-pub(crate) mod rule;
 mod threads;
-pub(crate) mod window;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Charge, Clock, ErrorKind, Quota, QuotaChange, RateLimiter};
 
-use super::audit::{Entry, estimate, fullest};
+use crate::audit::{Entry, estimate, fullest};
 use crate::support::random::on_threads;
 
 fn entry(charge: &Charge) -> Entry {

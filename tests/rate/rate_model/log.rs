@@ -1,7 +1,7 @@
 //! A sliding log as one would write it down: the times of all that was ever charged, unit by unit, as
 //! far as there is a place for them.
 
-use crate::limiter_world::LAST_TICK;
+use super::LAST_TICK;
 
 /// One that was charged.
 #[derive(Clone, Copy, Debug)]
