@@ -8,6 +8,7 @@ mod quota;
 mod rate_limiter;
 mod rate_model;
 mod rate_threads;
+mod setup;
 mod sliding;
 #[path = "../support/mod.rs"]
 mod support;
