@@ -15,13 +15,13 @@ fn all_that_there_is_and_no_more_is_let_through() {
     for seed in 0..20 {
         let burst = 10_000;
         let limiter = RateLimiter::new(Quota::per_hour(1).burst(burst)).clock(Clock::manual());
-        let line_up = Barrier::new(THREADS as usize);
+        let start = Barrier::new(THREADS as usize);
         let run = |number: u64| {
-            let (limiter, line_up) = (&limiter, &line_up);
+            let (limiter, start) = (&limiter, &start);
             move || {
                 let mut random = Random::new(seed * THREADS + number);
                 let mut local = limiter.local([1, 7, 32, 500][number as usize]);
-                line_up.wait();
+                start.wait();
                 let mut through = 0;
                 for _ in 0..4_000 {
                     let cost = u64::from(1 + random.below(2));
@@ -67,12 +67,12 @@ fn in_any_window_there_is_no_more_than_the_bound() {
             while through.len() < 2_000 {
                 let before = clock.now().as_nanos();
                 let cost = u64::from(1 + random.below(3));
-                let let_in = if random.below(20) == 0 {
+                let admitted = if random.below(20) == 0 {
                     local.acquire_many(cost).wait().is_ok()
                 } else {
                     local.try_acquire_many(cost).is_ok()
                 };
-                if let_in {
+                if admitted {
                     through.push((before, clock.now().as_nanos(), cost));
                 }
             }
