@@ -7,8 +7,8 @@ mod local;
 mod quota;
 mod rate_limiter;
 mod rate_model;
-mod rate_threads;
 mod setup;
 mod sliding;
 #[path = "../support/mod.rs"]
 mod support;
+mod threads;
