@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
-use tollgate::{Clock, MissedTickBehavior, Quota, RateLimiter};
+use tollgate::{Clock, Quota, RateLimiter};
 
 use crate::support::Waiter;
 use crate::{SECOND, acquire_times, millis};
@@ -83,28 +83,6 @@ async fn queue_moves_while_nobody_polls() {
     }
 }
 
-/// A step that is longer than what would be made up for.
-#[tokio::test(start_paused = true)]
-async fn advance_by_a_long_step_makes_up_for_what_was_chosen_and_no_more() {
-    for (missed_tick, at_once) in [
-        (MissedTickBehavior::Delay, 1),
-        (MissedTickBehavior::Burst { max: 3 }, 4),
-    ] {
-        let limiter = RateLimiter::new(Quota::per_second(10))
-            .missed_tick(missed_tick)
-            .clock(Clock::tokio());
-        limiter.try_acquire().unwrap();
-        let mut waiters: Vec<_> = (0..8).map(|_| Waiter::parked(limiter.acquire())).collect();
-        // So that the timer has begun to sleep.
-        run_what_is_due().await;
-        advance(Duration::from_secs(10)).await;
-        run_what_is_due().await;
-        assert_eq!(limiter.waiting(), 8 - at_once, "{missed_tick:?}");
-        let woken = waiters.iter_mut().filter(|waiter| waiter.wakes() > 0);
-        assert_eq!(woken.count(), at_once);
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn many_limiters_each_keep_their_own_time() {
     let begun = Instant::now();
@@ -133,32 +111,5 @@ async fn many_tasks_go_in_the_order_in_which_they_came() {
         .collect();
     for (task, due) in tasks {
         assert_eq!(task.await.unwrap(), Ok(due));
-    }
-}
-
-/// The timer of tokio runs only when the runtime does, which a task that is busy keeps it from.
-/// Time goes on nevertheless, as it does here before there is another chance for the timer.
-#[tokio::test(start_paused = true)]
-async fn waiters_due_in_a_busy_runtime_go_before_newcomers() {
-    type Verb = fn(&RateLimiter) -> u64;
-    let verbs: [(Verb, u64); 4] = [
-        (|limiter| limiter.try_acquire().unwrap().cost(), 2),
-        (|limiter| Waiter::new(limiter.acquire()).granted().cost(), 2),
-        (|limiter| limiter.peek().remaining - 2, 3),
-        (|limiter| limiter.available() - 2, 3),
-    ];
-    for (verb, left) in verbs {
-        let quota = Quota::new(1, millis(20)).burst(3);
-        let limiter = RateLimiter::new(quota).clock(Clock::tokio());
-        limiter.try_acquire_many(3).unwrap();
-        let mut waiter = Waiter::parked(limiter.acquire());
-        run_what_is_due().await;
-        // Time moves at the first poll, and the timer runs after it.
-        let mut moved = Waiter::parked(advance(millis(300)));
-        assert_eq!((verb(&limiter), waiter.wakes()), (1, 1));
-        // It was due long ago, but only one is made up for.
-        waiter.granted();
-        assert_eq!(limiter.available(), left);
-        moved.output();
     }
 }
