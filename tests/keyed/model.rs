@@ -16,7 +16,7 @@ use crate::support::foreign::panic_message;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The algorithms that keep a word, and quotas that fit them. But for the default all of a second:
-/// windows of a single limiter begin anew when their length changes, and those of keys do not.
+/// windows of a single limiter begin again when their length changes, and those of keys do not.
 fn rules() -> impl Strategy<Value = (Algorithm, [Quota; 4])> {
     let any = [
         Quota::per_second(1).burst(3),

@@ -25,7 +25,7 @@ fn each_key_has_its_permits_and_its_queue() {
 }
 
 #[test]
-fn a_key_in_use_is_not_evicted_and_a_newcomer_is_refused() {
+fn key_in_use_is_not_evicted_and_a_new_one_is_refused() {
     let users = Keyed::<u32, _>::semaphores(1).max_keys(2);
     let one = users.key(&1).try_acquire().unwrap();
     let two = users.key(&2).try_acquire().unwrap();
@@ -46,7 +46,7 @@ fn a_key_in_use_is_not_evicted_and_a_newcomer_is_refused() {
 }
 
 #[test]
-fn keys_that_come_and_go_take_the_place_of_each_other() {
+fn idle_keys_make_room_for_new_ones() {
     let users = Keyed::<u32, _>::semaphores(1).max_keys(1000);
     for key in 0..10_000 {
         drop(users.key(&key).try_acquire().unwrap());
@@ -86,7 +86,7 @@ fn requota_asks_for_the_permits_of_a_key_again() {
 }
 
 #[test]
-fn retain_drops_only_who_is_not_in_use() {
+fn retain_drops_only_keys_that_are_not_in_use() {
     let users = Keyed::<u32, _>::semaphores(1).max_keys(100);
     let held: Vec<_> = (0..50)
         .map(|key| users.key(&key).try_acquire().unwrap())

@@ -21,7 +21,7 @@ thread_local! {
     static CALLBACK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// A key that calls back, and panics when it is told to.
+/// A key that calls back, and panics on request when it is compared.
 #[derive(Debug)]
 struct Noisy(u32);
 
@@ -140,7 +140,7 @@ fn retain_may_ask_the_map() {
     assert_eq!(slots.len(), held.lock().unwrap().len());
 }
 
-/// Who is let go by another quota may ask for it, or set one that is better still.
+/// A waker called by a change of the quota may ask for the quota, or set another one.
 #[test]
 fn waker_may_set_the_quota_that_wakes_it() {
     let clock = Clock::manual();
@@ -162,7 +162,7 @@ fn waker_may_set_the_quota_that_wakes_it() {
         waiters.push(waiter);
     }
     users.set_quota(Quota::per_second(2).burst(4));
-    // The first that is let go sets another one, by which others are due.
+    // The first that is woken sets another one, by which others are due.
     clock.advance(Duration::from_secs(8));
     for (key, mut waiter) in (0..).zip(waiters) {
         waiter.granted();

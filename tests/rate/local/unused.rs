@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tollgate::{Clock, LocalLimiter, Quota, QuotaChange, RateLimiter};
+use tollgate::{LocalLimiter, Quota, QuotaChange, RateLimiter};
 
 use crate::setup::{FIFTY, limiter, ms};
 use crate::support::Waiter;
@@ -139,6 +139,7 @@ fn handle_outlives_its_limiter_and_may_be_of_a_static() {
 #[test]
 fn return_unused_in_another_runtime_gives_nothing_back() {
     use crate::support::paused_runtime;
+    use tollgate::Clock;
 
     let limiter = RateLimiter::new(Quota::per_hour(1).burst(10)).clock(Clock::tokio());
     let (first, second) = (paused_runtime(), paused_runtime());

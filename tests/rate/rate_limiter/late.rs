@@ -11,7 +11,7 @@ use std::time::Duration;
 use tollgate::rate::AcquireOwned;
 use tollgate::{Algorithm, Clock, ManualClock, MissedTickBehavior, Quota, RateLimiter, Waiting};
 
-use crate::setup::{FIFTY, TEN, TICK, assert_due, assert_limited, at, charged, ms, now};
+use crate::setup::{FIFTY, TEN, assert_due, assert_limited, at, charged, ms, now};
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
 
@@ -197,6 +197,8 @@ fn acquire_is_not_charged_before_the_quota_that_made_it_due() {
 #[cfg(feature = "tokio")]
 #[tokio::test(start_paused = true)]
 async fn missed_tick_makes_up_for_a_timer_of_whole_milliseconds_or_not() {
+    use crate::setup::TICK;
+
     let thirds = Quota::per_second(3);
     let burst = RateLimiter::new(thirds).clock(Clock::tokio());
     let delay = RateLimiter::new(thirds)

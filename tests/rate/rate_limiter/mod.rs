@@ -1,5 +1,5 @@
 //! The rate limiter where the models of [`rate_model`](crate::rate_model) do not reach: late timers,
-//! wakers that are foreign code, several limiters together, and what is told in words.
+//! wakers that are foreign code, several limiters together, and texts.
 
 mod close;
 mod composed;

@@ -137,7 +137,7 @@ fn wakers_are_dropped_outside_of_the_lock() {
 
 /// As an executor does that runs a task on the spot when it is woken.
 #[test]
-fn a_waker_may_poll_the_future_that_it_wakes() {
+fn waker_may_poll_the_future_that_it_wakes() {
     let (clock, limiter) = spent(TEN);
     let limiter = Arc::new(limiter);
     let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
@@ -164,7 +164,7 @@ fn a_waker_may_poll_the_future_that_it_wakes() {
 
 /// The same, with a future that is dropped instead: its charge is given back from inside the wake.
 #[test]
-fn a_waker_may_drop_the_future_that_it_wakes() {
+fn waker_may_drop_the_future_that_it_wakes() {
     let (clock, limiter) = spent(TEN);
     let limiter = Arc::new(limiter);
     let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
@@ -181,7 +181,7 @@ fn a_waker_may_drop_the_future_that_it_wakes() {
 }
 
 #[test]
-fn a_waker_may_close_the_limiter_in_the_midst_of_a_batch() {
+fn waker_may_close_the_limiter_in_the_midst_of_a_batch() {
     let (clock, limiter) = spent(FIFTY);
     let limiter = Arc::new(limiter);
     let large = Waiter::parked(limiter.acquire_many(50));
@@ -190,16 +190,16 @@ fn a_waker_may_close_the_limiter_in_the_midst_of_a_batch() {
         move || limiter.close()
     });
     let mut first = parked_with(limiter.acquire(), &waker);
-    let mut line: Vec<_> = (0..39).map(|_| Waiter::parked(limiter.acquire())).collect();
+    let mut queue: Vec<_> = (0..39).map(|_| Waiter::parked(limiter.acquire())).collect();
     clock.advance(ms(400));
     drop(large);
-    // Whoever was granted before the close has its charge; nobody is left waiting.
+    // A waiter that was granted before the close has its charge; none is left waiting.
     assert!(first.output().is_ok());
-    let outcomes: Vec<_> = line
+    let outcomes: Vec<_> = queue
         .iter_mut()
         .map(|waiter| waiter.output().is_ok())
         .collect();
     assert!(outcomes.is_sorted_by(|before, after| before >= after));
-    assert!(line.iter().all(|waiter| waiter.wakes() == 1));
+    assert!(queue.iter().all(|waiter| waiter.wakes() == 1));
     assert_eq!(limiter.waiting(), 0);
 }

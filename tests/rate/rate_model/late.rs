@@ -120,7 +120,7 @@ proptest! {
                 Some(missed) => limiter.missed_tick(missed),
                 None => limiter,
             };
-            let (rule, burst) = (Rule::of(quota), quota.max_burst());
+            let (rule, burst) = (Rule::by(Algorithm::Gcra, quota), quota.max_burst());
             // By the ticks of the charges, and by the ticks at which they were granted.
             let (mut by_at, mut by_granted_at) = (Vec::new(), Vec::new());
             let mut queue = Vec::new();

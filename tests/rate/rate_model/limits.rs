@@ -6,7 +6,7 @@ use tollgate::{Clock, ErrorKind, MissedTickBehavior, Quota, RateLimiter};
 
 use crate::support::{Waiter, kind};
 
-/// The last tick of all means never, and a clock that is moved there rings nobody for ever; but one
+/// The last tick of all means never, and a clock that is moved there does not wake forever; but a waiter
 /// that becomes due there by a refund is granted like every other.
 #[test]
 fn acquire_at_the_last_tick_of_all_is_granted_only_by_a_refund() {

@@ -17,7 +17,7 @@ pub(crate) struct Log {
     most: u64,
     period: u64,
     units: Vec<Unit>,
-    /// The first so many have places of their own, as they had none when all were written anew.
+    /// The first so many have places of their own, because they had none when all were written again.
     apart: usize,
 }
 

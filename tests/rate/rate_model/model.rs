@@ -55,7 +55,7 @@ pub(crate) trait Model {
     /// `ahead`, and each of them goes when it is due.
     fn due(&self, now: u64, ahead: &[u64], cost: u64) -> Option<u64>;
 
-    /// What a call for so much behind such a queue is told.
+    /// How exact the time is that a call for so much behind such a queue gets.
     fn hint(&self, queue: &[u64], cost: u64) -> Hint;
 
     /// Charges what is due at `now`, and may have been since some earlier tick.

@@ -22,11 +22,6 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Of the generic cell rate algorithm.
-    pub(crate) fn of(quota: Quota) -> Self {
-        Self::by(Algorithm::Gcra, quota)
-    }
-
     pub(crate) fn by(algorithm: Algorithm, quota: Quota) -> Self {
         let count = quota.count();
         let even = Self {

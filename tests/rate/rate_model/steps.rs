@@ -89,7 +89,7 @@ pub(crate) fn changing(quota: impl Strategy<Value = Quota>) -> impl Strategy<Val
     ]
 }
 
-/// Tries, of which some come again when they were told to.
+/// Tries, of which some come again at the time they were given.
 pub(crate) fn trying() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => cost().prop_map(Step::Try),

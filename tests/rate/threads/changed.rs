@@ -11,8 +11,8 @@ use super::{LOG, audit, entry, in_micros, limiter, tries};
 use crate::support::audit::Allowance;
 use crate::support::random::on_threads;
 
-/// Changes the quota back and forth until it is told to stop, and ends with the fast one. Says from
-/// when on which may have been in force.
+/// Changes the quota back and forth until it is to stop, and ends with the fast one. Returns from when
+/// on which may have been in force.
 fn toggle(
     limiter: &RateLimiter,
     [slow, fast]: [Quota; 2],
@@ -37,8 +37,8 @@ fn toggle(
     allowance
 }
 
-/// From one an hour to a thousand a second and back: whoever waits is timed anew each time, and when it
-/// is fast at last, nobody is left behind.
+/// From one an hour to a thousand a second and back: waiters are due by the new quota each time, and when
+/// it is fast at last, none is left behind.
 #[test]
 fn from_slow_to_fast_and_back_strands_nobody() {
     const EACH: usize = 150;
@@ -99,7 +99,7 @@ fn tries_while_the_quota_changes_keep_the_promise() {
 /// under both quotas. A try that was begun under one of them must not succeed under the other, where
 /// it would have taken what takes an hour.
 #[test]
-fn a_try_of_before_a_change_takes_nothing_although_as_much_is_owed_after_it() {
+fn try_acquire_begun_before_a_change_takes_nothing_after_it() {
     let (slow, fast) = (Quota::per_hour(1), Quota::per_second(1000));
     let clock = Clock::manual();
     clock.advance(Duration::from_secs(100));
@@ -126,10 +126,10 @@ fn a_try_of_before_a_change_takes_nothing_although_as_much_is_owed_after_it() {
     assert!(!taken_too_much);
 }
 
-/// Written anew again and again under load, and beyond the room there is: what was spent stays
+/// Written again and again under load, and beyond the room there is: what was spent stays
 /// spent each time.
 #[test]
-fn a_quota_that_changes_under_load_lets_no_more_in_than_it_says() {
+fn quota_that_changes_under_load_admits_no_more_than_it_says() {
     for (count, micros) in [(1, 30), (3, 100), (50, 400), (50, 5000)] {
         let quota = |count| in_micros(count, micros);
         let limiter = limiter(LOG, quota(count));
@@ -165,10 +165,10 @@ fn a_quota_that_changes_under_load_lets_no_more_in_than_it_says() {
     }
 }
 
-/// Time stands still, so every charge is at this tick, also of whoever was overtaken by a change
-/// of the quota, or by a refund, before it has written down its own.
+/// Time stands still, so every charge is at this tick, also of a call that was overtaken by
+/// a change of the quota, or by a refund, before it wrote its own.
 #[test]
-fn whoever_is_overtaken_was_charged_no_earlier() {
+fn charge_overtaken_by_a_change_is_at_no_earlier_tick() {
     const NOW: u64 = 1_000_000_000_000;
     for (count, refunds) in [(1, false), (4, false), (4, true), (64, true)] {
         let clock = Clock::manual();
@@ -211,7 +211,7 @@ fn whoever_is_overtaken_was_charged_no_earlier() {
 
 /// What was charged under one quota is not given back under the next, in which nothing is owed.
 #[test]
-fn who_is_charged_while_the_quota_changes_gives_nothing_back_that_is_not_its_own() {
+fn refund_of_a_charge_beside_a_change_gives_nothing_of_others_back() {
     let clock = Clock::manual();
     let quota = Quota::per_second(3);
     let limiter = RateLimiter::new(quota)

@@ -102,7 +102,7 @@ fn tries_keep_the_promise() {
 
 /// No charge is lost in a race, and none is made twice; and the auditors would find one more.
 #[test]
-fn of_many_threads_exactly_as_many_are_let_in_as_there_are() {
+fn try_acquire_by_many_threads_admits_exactly_as_many_as_there_are() {
     for algorithm in [GCRA, LOG, WINDOW] {
         for count in [1, 7, 3000] {
             let quota = Quota::new(count, Duration::from_secs(36_000 * count)).burst(count);
@@ -175,7 +175,7 @@ fn waiting_threads_keep_the_promise_and_all_get_through() {
 
 /// By what was kept, however many were given back in between, early, late and in any order.
 #[test]
-fn refunds_never_let_too_many_in() {
+fn refunds_admit_no_more_than_was_kept() {
     for (algorithm, quota) in [
         (GCRA, Quota::per_second(1_000_000).burst(30)),
         (GCRA, Quota::per_second(20_000).burst(8)),
@@ -238,7 +238,7 @@ fn nothing_is_lost_when_all_is_given_back() {
 
 /// Waits, tries, refunds and cancelled waits together. At the end the queue is empty, and moves on.
 #[test]
-fn who_gives_up_or_gives_back_strands_nobody() {
+fn waits_given_up_and_charges_given_back_strand_nobody() {
     let quota = Quota::per_second(50_000).burst(6);
     let limiter = RateLimiter::new(quota);
     let charged = on_threads(4, |random| {
