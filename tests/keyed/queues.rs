@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter};
+use tollgate::{Clock, ErrorKind, Keyed, ManualClock, MissedTickBehavior, Quota, RateLimiter};
 
 use super::world::Users;
 use crate::support::{Waiter, kind};
@@ -126,9 +126,11 @@ fn acquire_that_will_not_fit_is_refused_as_a_limiter_refuses() {
         let quota = Quota::per_second(1);
         let limiter = RateLimiter::new(quota)
             .max_waiters(max_waiters)
+            .missed_tick(MissedTickBehavior::Delay)
             .clock(&clock);
         let users = Users::rate_limiters(quota)
             .max_waiters(max_waiters)
+            .missed_tick(MissedTickBehavior::Delay)
             .clock(&clock);
         let user = users.key(&1);
         limiter.try_acquire().unwrap();

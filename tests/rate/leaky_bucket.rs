@@ -8,7 +8,7 @@ use tollgate::{
     Clock, ErrorKind, LeakyBucket, ManualClock, MissedTickBehavior, Quota, Semaphore, all,
 };
 
-use crate::setup::{TEN, TICK, assert_due, at, charged, ms};
+use crate::setup::{TEN, TICK, assert_due, at, ms};
 use crate::support::foreign::calls_when_woken;
 use crate::support::{Waiter, kind};
 
@@ -48,18 +48,6 @@ fn acquire_is_released_in_order_and_evenly_spaced() {
         assert_eq!(bucket.waiting(), 0);
         clock.advance(ms(100));
     }
-}
-
-#[test]
-fn acquire_at_a_rate_without_whole_nanoseconds_is_exact_over_time() {
-    let clock = Clock::manual();
-    let bucket = LeakyBucket::new(Quota::per_second(3), 300).clock(&clock);
-    bucket.try_acquire().unwrap();
-    let mut queue: Vec<_> = (0..300).map(|_| Waiter::parked(bucket.acquire())).collect();
-    clock.advance(Duration::from_secs(100));
-    let exact = |place: u64| Duration::from_nanos((place * 1_000_000_000).div_ceil(3));
-    let exact: Vec<_> = (1..=300).map(exact).collect();
-    assert_eq!(charged(&mut queue), exact);
 }
 
 #[test]

@@ -12,24 +12,23 @@ use crate::support::{Waiter, assert_at_rest};
 
 #[test]
 fn all_with_a_part_that_refuses_says_when_and_gives_the_charges_back() {
-    let (_clock, requests) = limiter(TEN);
-    let (_, bytes) = spent(FIFTY);
+    let (_clock, bytes) = limiter(FIFTY);
+    let (_, requests) = spent(TEN);
     let slots = Semaphore::new(2);
-    let error = all((&slots, &requests, bytes.cost(30)))
-        .try_acquire()
-        .unwrap_err();
+    let parts = all((&slots, bytes.cost(30), &requests));
+    let error = parts.try_acquire().unwrap_err();
     assert_eq!(
         (error.kind(), error.part()),
         (ErrorKind::RateLimited, Some(2))
     );
-    assert_eq!(error.retry_after(), Some(ms(300)));
-    let error = all((&slots, &requests, bytes.cost(51))).acquire().wait();
-    let error = error.unwrap_err();
+    assert_eq!(error.retry_after(), Some(ms(100)));
+    let parts = all((&slots, bytes.cost(30), requests.cost(2)));
+    let error = parts.acquire().wait().unwrap_err();
     assert_eq!(
         (error.kind(), error.part()),
         (ErrorKind::ExceedsCapacity, Some(2))
     );
-    assert_available(&requests, 1);
+    assert_available(&bytes, 50);
     assert_at_rest(&slots, 2);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, Quota, QuotaChange, RateLimiter};
 
-use crate::setup::{FIFTY, TICK, assert_available, limiter, ms, queue, spent};
+use crate::setup::{TICK, assert_available, limiter, ms, queue, spent};
 
 const WAYS: [QuotaChange; 2] = [QuotaChange::Proportional, QuotaChange::KeepSpent];
 const TENTH: Quota = Quota::per_second(100).burst(10);
@@ -55,23 +55,6 @@ fn set_quota_with_another_rate_counts_the_same_tokens() {
         clock.advance(Duration::from_secs(50));
         limiter.set_quota_with(TENTH, how);
         assert_eq!(limiter.peek().reset_after, ms(35), "{how:?}");
-    }
-}
-
-#[test]
-fn set_quota_to_the_same_changes_nothing() {
-    for how in WAYS {
-        let (clock, limiter) = spent(FIFTY);
-        let mut waiters = queue(&limiter, &[3, 4, 50]);
-        clock.advance(ms(13));
-        let before = limiter.peek_many(7);
-        for _ in 0..100 {
-            limiter.set_quota_with(FIFTY, how);
-        }
-        assert_eq!(limiter.peek_many(7), before, "{how:?}");
-        clock.advance(ms(1000));
-        let ticks = crate::setup::charged(&mut waiters);
-        assert_eq!(ticks, [ms(30), ms(70), ms(570)]);
     }
 }
 

@@ -11,9 +11,9 @@ use tollgate::Waiting;
 use tollgate::rate::AcquireOwned;
 use tollgate::{Charge, ManualClock, RateLimiter};
 
-use crate::setup::{FIFTY, TEN, assert_due, at, ms, spent};
-use crate::support::Waiter;
+use crate::setup::{FIFTY, TEN, at, ms, spent};
 use crate::support::foreign::{calls_when_dropped, calls_when_woken};
+use crate::support::{Waiter, poll_once};
 
 /// A limiter of which everything has been taken, and wakers that call it back.
 struct Scene {
@@ -135,49 +135,39 @@ fn wakers_are_dropped_outside_of_the_lock() {
     served.granted();
 }
 
-/// As an executor does that runs a task on the spot when it is woken.
+/// As an executor does that runs a task on the spot when it is woken; or the future is dropped from
+/// inside of the wake, and its charge given back.
 #[test]
-fn waker_may_poll_the_future_that_it_wakes() {
-    let (clock, limiter) = spent(TEN);
-    let limiter = Arc::new(limiter);
-    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
-    let charge: Arc<Mutex<Option<Charge>>> = Arc::default();
-    let waker = calls_when_woken({
-        let (task, charge) = (Arc::clone(&task), Arc::clone(&charge));
-        move || {
-            let mut future = task.lock().unwrap().take().expect("woken once");
-            let mut context = Context::from_waker(Waker::noop());
-            match Pin::new(&mut future).poll(&mut context) {
-                Poll::Ready(granted) => *charge.lock().unwrap() = granted.ok(),
-                Poll::Pending => panic!("woken for nothing"),
+fn waker_may_poll_or_drop_the_future_that_it_wakes() {
+    for polls in [true, false] {
+        let (clock, limiter) = spent(TEN);
+        let limiter = Arc::new(limiter);
+        let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
+        let charge: Arc<Mutex<Option<Charge>>> = Arc::default();
+        let waker = calls_when_woken({
+            let (task, charge) = (Arc::clone(&task), Arc::clone(&charge));
+            move || {
+                let mut future = task.lock().unwrap().take().expect("woken once");
+                if polls {
+                    match poll_once(&mut future) {
+                        Poll::Ready(granted) => *charge.lock().unwrap() = granted.ok(),
+                        Poll::Pending => panic!("woken for nothing"),
+                    }
+                }
             }
-        }
-    });
-    let mut future = Arc::clone(&limiter).acquire_owned();
-    let mut context = Context::from_waker(&waker);
-    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
-    *task.lock().unwrap() = Some(future);
-    clock.advance(ms(100));
-    let charge = charge.lock().unwrap().take().expect("it was granted");
-    assert_eq!(at(&charge), ms(100));
-}
-
-/// The same, with a future that is dropped instead: its charge is given back from inside the wake.
-#[test]
-fn waker_may_drop_the_future_that_it_wakes() {
-    let (clock, limiter) = spent(TEN);
-    let limiter = Arc::new(limiter);
-    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
-    let waker = calls_when_woken({
-        let task = Arc::clone(&task);
-        move || drop(task.lock().unwrap().take())
-    });
-    let mut future = Arc::clone(&limiter).acquire_owned();
-    let mut context = Context::from_waker(&waker);
-    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
-    *task.lock().unwrap() = Some(future);
-    let mut next = Waiter::parked(limiter.acquire());
-    assert_due(&clock, &mut next, ms(100));
+        });
+        let mut future = Arc::clone(&limiter).acquire_owned();
+        let mut context = Context::from_waker(&waker);
+        assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+        *task.lock().unwrap() = Some(future);
+        let mut next = Waiter::parked(limiter.acquire());
+        clock.advance(ms(100));
+        let charge = charge.lock().unwrap().take().map(|charge| at(&charge));
+        assert_eq!(charge, polls.then_some(ms(100)));
+        assert_eq!(next.wakes(), usize::from(!polls));
+        clock.advance(ms(100));
+        next.granted();
+    }
 }
 
 #[test]

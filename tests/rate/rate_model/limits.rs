@@ -64,6 +64,24 @@ fn try_acquire_behind_a_queue_that_delays_gets_the_exact_time() {
     limiter.try_acquire().unwrap();
 }
 
+/// Charged when they go, waiters keep the exact rate as long as the timer is on time.
+#[test]
+fn acquire_with_delay_keeps_the_exact_rate_and_no_more() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_second(700_000_000))
+        .missed_tick(MissedTickBehavior::Delay)
+        .clock(&clock);
+    limiter.try_acquire().unwrap();
+    let queue: Vec<_> = (0..7000)
+        .map(|_| Waiter::parked(limiter.acquire()))
+        .collect();
+    for nanos in 1..=10_000_usize {
+        clock.advance(Duration::from_nanos(1));
+        let gone = queue.len() - limiter.waiting();
+        assert_eq!(gone, nanos * 7 / 10);
+    }
+}
+
 /// The first and the last of ten thousand: those behind a waiter that leaves move up at once,
 /// whichever leave first.
 #[test]

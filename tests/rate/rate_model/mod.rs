@@ -8,7 +8,6 @@
 mod agree;
 mod amounts;
 mod any;
-mod exact;
 mod kept;
 #[cfg(feature = "tokio")]
 mod late;

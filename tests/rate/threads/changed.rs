@@ -37,62 +37,47 @@ fn toggle(
     allowance
 }
 
-/// From one an hour to a thousand a second and back: waiters are due by the new quota each time, and when
-/// it is fast at last, none is left behind.
+/// Waits under a quota that goes from one an hour to a thousand a second and back: they are due by the
+/// new quota each time, and when it is fast at last, none is left behind. And tries: what was decided
+/// by one quota is not charged under another.
 #[test]
-fn from_slow_to_fast_and_back_strands_nobody() {
-    const EACH: usize = 150;
-    const THREADS: usize = 4;
-    for burst in [1, 5] {
-        let slow = Quota::per_hour(1).burst(burst);
-        let fast = Quota::per_second(1000).burst(burst);
-        let limiter = RateLimiter::new(slow);
+fn quota_from_slow_to_fast_and_back_strands_nobody_and_keeps_the_promise() {
+    let hourly = (Quota::per_hour(1), Quota::per_second(1000), true);
+    let seconds = (Quota::per_second(3), Quota::per_second(700_000), false);
+    for ((slow, fast, waits), burst) in [(hourly, 1), (hourly, 5), (seconds, 20)] {
+        let quotas = [slow.burst(burst), fast.burst(burst)];
+        let limiter = RateLimiter::new(quotas[0]);
         let (enough, progress) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let each = if waits { 150 } else { 20_000 };
         let (allowance, charged) = thread::scope(|scope| {
-            let toggling = scope.spawn(|| toggle(&limiter, [slow, fast], &enough, &progress));
-            let charged = on_threads(THREADS as u64, |_| {
-                let waits = (0..EACH).map(|_| {
-                    let charge = limiter.acquire().wait().unwrap();
+            let toggling = scope.spawn(|| toggle(&limiter, quotas, &enough, &progress));
+            let charged = on_threads(4, |random| {
+                let mut charged = Vec::new();
+                for _ in 0..each {
+                    if waits {
+                        charged.push(entry(&limiter.acquire().wait().unwrap()));
+                    } else {
+                        charged.extend(tries(&limiter, random, 1, 3));
+                    }
                     // Towards the end nobody is left to make progress.
-                    if progress.fetch_add(1, Ordering::SeqCst) >= THREADS * EACH / 2 {
+                    if progress.fetch_add(1, Ordering::SeqCst) >= 2 * each {
                         enough.store(true, Ordering::SeqCst);
                     }
-                    (charge.at().as_nanos(), 1)
-                });
-                waits.collect::<Vec<_>>()
+                }
+                charged
             })
             .concat();
+            enough.store(true, Ordering::SeqCst);
             (toggling.join().unwrap(), charged)
         });
-        assert_eq!(charged.len(), THREADS * EACH);
+        assert!(if waits {
+            charged.len() == 4 * each
+        } else {
+            !charged.is_empty()
+        });
         assert_eq!(limiter.waiting(), 0);
         assert_eq!(allowance.audit(&charged), Ok(()));
     }
-}
-
-/// What was decided by one quota is not booked under another.
-#[test]
-fn tries_while_the_quota_changes_keep_the_promise() {
-    let slow = Quota::per_second(3).burst(20);
-    let fast = Quota::per_second(700_000).burst(20);
-    let limiter = RateLimiter::new(slow);
-    let (enough, progress) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let (allowance, charged) = thread::scope(|scope| {
-        let toggling = scope.spawn(|| toggle(&limiter, [slow, fast], &enough, &progress));
-        let charged = on_threads(3, |random| {
-            let mut charged = Vec::new();
-            for _ in 0..20_000 {
-                charged.extend(tries(&limiter, random, 1, 3));
-                progress.fetch_add(1, Ordering::SeqCst);
-            }
-            charged
-        })
-        .concat();
-        enough.store(true, Ordering::SeqCst);
-        (toggling.join().unwrap(), charged)
-    });
-    assert!(!charged.is_empty());
-    assert_eq!(allowance.audit(&charged), Ok(()));
 }
 
 /// Time stands still, and all is paid off before each change, so that what is owed is the same number
