@@ -17,7 +17,7 @@ use crate::support::cases::cases;
 
 /// Limiters of any kind.
 fn setup(chosen: impl Strategy<Value = (Algorithm, Quota)>) -> impl Strategy<Value = Setup> {
-    let max_waiters = prop_oneof![2 => Just(usize::MAX), 1 => 0..4_usize];
+    let max_waiters = prop_oneof![4 => Just(usize::MAX), 1 => 0..4_usize];
     (chosen, oversize(), max_waiters, start()).prop_map(|(chosen, oversize, max_waiters, start)| {
         Setup {
             oversize,
@@ -48,6 +48,15 @@ fn changed() -> impl Strategy<Value = (Setup, Steps)> {
 }
 
 proptest! {
+    #![proptest_config(cases(1500))]
+
+    #[test]
+    fn changes_of_the_quota_and_the_close_agree_with_the_model((setup, steps) in changed()) {
+        run(World::new(setup), steps).assert_promise();
+    }
+}
+
+proptest! {
     #![proptest_config(cases(500))]
 
     #[test]
@@ -62,11 +71,6 @@ proptest! {
         steps in steps(asking()),
     ) {
         run(World::new(Setup::new(chosen)), steps).assert_promise();
-    }
-
-    #[test]
-    fn changes_of_the_quota_and_the_close_agree_with_the_model((setup, steps) in changed()) {
-        run(World::new(setup), steps).assert_promise();
     }
 
     /// If no timer is ever late, it makes no difference what is made up for: where a nanosecond is a

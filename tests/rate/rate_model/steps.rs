@@ -84,7 +84,7 @@ pub(crate) fn charging() -> impl Strategy<Value = Step> {
 /// And changes of the quota.
 pub(crate) fn changing(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Step> {
     prop_oneof![
-        12 => charging(),
+        8 => charging(),
         1 => (quota, carry()).prop_map(|(quota, carry)| Step::SetQuota(quota, carry)),
     ]
 }
