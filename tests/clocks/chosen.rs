@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate::{Clock, LeakyBucket, Quota, RateLimiter};
 
-use super::super::{SECOND, acquire_times, assert_apart, ends, millis};
 use crate::support::paused_runtime;
+use crate::{SECOND, acquire_times, assert_apart, ends, millis};
 
 const FAST: Quota = Quota::per_second(1000);
 

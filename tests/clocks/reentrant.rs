@@ -8,7 +8,7 @@ use tollgate::Waiting;
 
 use tollgate::{Clock, ManualClock, Quota, RateLimiter};
 
-use super::super::millis;
+use crate::millis;
 use crate::support::Waiter;
 use crate::support::foreign::{calls_when_woken, panics_when_woken};
 
@@ -24,7 +24,7 @@ fn advances(clock: &ManualClock, by: Duration) -> Waker {
 }
 
 #[test]
-fn a_waker_that_advances_adds_to_where_time_is_going() {
+fn waker_that_advances_adds_to_where_time_is_going() {
     let clock = Clock::manual();
     let limiter = limiter(&clock);
     let mut waiter = Waiter::new(limiter.acquire());
@@ -34,27 +34,9 @@ fn a_waker_that_advances_adds_to_where_time_is_going() {
     assert_eq!(waiter.granted().at().as_nanos(), 10_000_000);
 }
 
-/// The next alarm is set after the wakers were called, and its tick has passed by then.
+/// When it was not time that made the first one due, the next is overdue before its timer is armed.
 #[test]
-fn a_waker_that_advances_beyond_the_next_due_time_strands_nobody() {
-    let clock = Clock::manual();
-    let limiter = limiter(&clock);
-    let mut first = Waiter::new(limiter.acquire());
-    assert!(first.poll_with(&advances(&clock, millis(500))).is_pending());
-    let mut others = [(); 3].map(|()| Waiter::parked(limiter.acquire()));
-    clock.advance(millis(10));
-    assert_eq!(clock.now().as_nanos(), 510_000_000);
-    // What was missed by half a second is made up for by one, so the last one is due later.
-    assert_eq!(others.each_ref().map(Waiter::wakes), [1, 1, 0]);
-    clock.advance(millis(10));
-    first.granted();
-    let ticks = others.each_mut().map(|waiter| waiter.granted().at());
-    assert_eq!(ticks.map(|at| at.as_nanos() / 1_000_000), [500, 510, 520]);
-}
-
-/// The same, when it was not time that let the first one go.
-#[test]
-fn a_waker_that_advances_when_the_head_has_left_strands_nobody() {
+fn waker_that_advances_when_the_head_has_left_strands_nobody() {
     let clock = Clock::manual();
     let limiter = Arc::new(RateLimiter::new(Quota::per_second(100).burst(5)).clock(&clock));
     limiter.try_acquire_many(3).unwrap();
@@ -97,10 +79,9 @@ fn what_a_waker_does_is_done_at_its_tick() {
     assert_eq!(ticks, [(10_000_000, 10_000_000), (20_000_000, 20_000_000)]);
 }
 
-/// Two waiters of one limiter, each of which joins anew when it is woken: it is due at the tick after, which
-/// is before the end.
+/// It joins the queue again when it is woken, and is due at the tick after, which is before the end.
 #[test]
-fn what_is_set_on_the_way_is_honoured_if_it_is_due_before_the_end() {
+fn waker_that_joins_again_is_due_before_the_end_of_the_step() {
     type Rejoined = Mutex<Vec<Waiter<Waiting<tollgate::rate::AcquireOwned>>>>;
     let clock = Clock::manual();
     let limiter = limiter(&clock);
@@ -122,32 +103,21 @@ fn what_is_set_on_the_way_is_honoured_if_it_is_due_before_the_end() {
     assert_eq!(rejoined[0].granted().at().as_nanos(), 20_000_000);
 }
 
+/// Neither the waker of a waiter nor that of a timeout, which is set on the clock itself.
 #[test]
-fn a_panicking_waker_delays_nobody() {
-    let clock = Clock::manual();
-    let limiters = [limiter(&clock), limiter(&clock)];
-    let mut bad = Waiter::new(limiters[0].acquire());
-    assert!(bad.poll_with(&panics_when_woken()).is_pending());
-    let mut behind = Waiter::parked(limiters[0].acquire());
-    let mut elsewhere = Waiter::parked(limiters[1].acquire());
-    clock.advance(millis(20));
-    assert_eq!(clock.now().as_nanos(), 20_000_000);
-    assert_eq!((behind.wakes(), elsewhere.wakes()), (1, 1));
-    assert_eq!(bad.granted().at().as_nanos(), 10_000_000);
-    assert_eq!(behind.granted().at().as_nanos(), 20_000_000);
-    assert_eq!(elsewhere.granted().at().as_nanos(), 10_000_000);
-}
-
-/// The waker of a timeout is set on the clock itself.
-#[test]
-fn a_panicking_waker_of_a_timeout_delays_nobody() {
-    let clock = Clock::manual();
-    let limiter = limiter(&clock);
-    let mut bad = Waiter::new(limiter.acquire().timeout(millis(10)));
-    assert!(bad.poll_with(&panics_when_woken()).is_pending());
-    let mut behind = Waiter::parked(limiter.acquire());
-    clock.advance(millis(20));
-    assert_eq!(behind.wakes(), 1);
-    bad.granted();
-    behind.granted();
+fn waker_that_panics_delays_nobody() {
+    for timeout in [Duration::MAX, millis(10)] {
+        let clock = Clock::manual();
+        let limiters = [limiter(&clock), limiter(&clock)];
+        let mut bad = Waiter::new(limiters[0].acquire().timeout(timeout));
+        assert!(bad.poll_with(&panics_when_woken()).is_pending());
+        let mut behind = Waiter::parked(limiters[0].acquire());
+        let mut elsewhere = Waiter::parked(limiters[1].acquire());
+        clock.advance(millis(20));
+        assert_eq!(clock.now().as_nanos(), 20_000_000);
+        assert_eq!((behind.wakes(), elsewhere.wakes()), (1, 1));
+        let ticks = [bad.granted(), behind.granted(), elsewhere.granted()];
+        let ticks = ticks.map(|charge| charge.at().as_nanos());
+        assert_eq!(ticks, [10_000_000, 20_000_000, 10_000_000]);
+    }
 }

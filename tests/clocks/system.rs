@@ -1,4 +1,4 @@
-//! The time of the machine: it depends on no runtime, and so on nobody who drives one.
+//! The time of the machine: it depends on no runtime, and so not on who drives one.
 
 use std::env;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,9 +13,9 @@ use futures::task::LocalSpawnExt;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::{Charge, Clock, ErrorKind, Quota, RateLimiter, Tick};
 
-use super::super::{SECOND, acquire_times, assert_apart, block_on, ends, millis, until_in_line};
 use crate::support::foreign::{panics_when_woken, throws_a_bomb_when_woken};
 use crate::support::{Waiter, kind, paused_runtime};
+use crate::{SECOND, acquire_times, assert_apart, block_on, ends, flat, millis, until_queued};
 
 const FAST: Quota = Quota::per_second(1000);
 const NEVER: Quota = Quota::per_day(1);
@@ -31,54 +31,81 @@ fn begun(limiter: &'static RateLimiter) -> &'static RateLimiter {
     limiter
 }
 
-/// Somebody who will be due only when the quota is changed, and then soon.
+/// The next will be due only when the quota is changed, and then soon.
 fn never(limiter: &'static RateLimiter) -> &'static RateLimiter {
     begun(limiter).try_acquire().unwrap();
     limiter
 }
 
+/// Whoever drives them, all share one limiter in a static and go at its rate.
 #[test]
-fn runtimes_one_after_another_share_one_in_a_static() {
-    static LIMITER: RateLimiter = RateLimiter::new(FAST);
-    let limiter = begun(&LIMITER);
-    let charges = ends(|| {
-        let charges = (0..4).map(|_| runtime().block_on(acquire_times(limiter, 3)));
-        charges.flatten().collect::<Vec<_>>()
+fn limiter_in_a_static_is_shared_by_everything_that_waits() {
+    type Waits = fn(&'static RateLimiter) -> Vec<Charge>;
+    let rows: [(&str, Waits, usize); 4] = [
+        ("runtimes one after another", one_after_another, 12),
+        ("runtimes at once", at_once, 18),
+        ("plain threads", plain_threads, 20),
+        ("an executor without a timer", without_a_timer, 9),
+    ];
+    for (name, waits, count) in rows {
+        let limiter = begun(Box::leak(Box::new(RateLimiter::new(FAST))));
+        let charges = ends(move || waits(limiter));
+        assert_eq!(charges.len(), count, "{name}");
+        assert_apart(charges, millis(1));
+    }
+}
+
+fn one_after_another(limiter: &'static RateLimiter) -> Vec<Charge> {
+    flat((0..4).map(|_| runtime().block_on(acquire_times(limiter, 3))))
+}
+
+fn at_once(limiter: &'static RateLimiter) -> Vec<Charge> {
+    let threads = [(); 3].map(|()| {
+        thread::spawn(|| {
+            let each = join_all((0..3).map(|_| acquire_times(limiter, 2)));
+            flat(runtime().block_on(each))
+        })
     });
-    assert_eq!(charges.len(), 12);
-    assert_apart(charges, millis(1));
+    flat(threads.map(|thread| thread.join().unwrap()))
+}
+
+fn plain_threads(limiter: &'static RateLimiter) -> Vec<Charge> {
+    let wait = |_| limiter.acquire().wait().unwrap();
+    let waits = move || (0..5).map(wait).collect::<Vec<Charge>>();
+    let threads = [(); 4].map(|()| thread::spawn(waits));
+    let each = threads.map(|thread| thread.join().unwrap());
+    // For each thread its own charges are in order.
+    for charges in &each {
+        assert!(charges.is_sorted_by_key(Charge::at));
+    }
+    flat(each)
+}
+
+fn without_a_timer(limiter: &'static RateLimiter) -> Vec<Charge> {
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let mut pool = LocalPool::new();
+    for _ in 0..3 {
+        let done = Arc::clone(&done);
+        let task = async move {
+            let charges = acquire_times(limiter, 3).await;
+            done.lock().unwrap().extend(charges);
+        };
+        pool.spawner().spawn_local(task).unwrap();
+    }
+    pool.run();
+    std::mem::take(&mut *done.lock().unwrap())
 }
 
 #[test]
-fn runtimes_at_once_share_one_in_a_static() {
-    static LIMITER: RateLimiter = RateLimiter::new(FAST);
-    let limiter = begun(&LIMITER);
-    let charges = ends(|| {
-        let threads = [(); 3].map(|()| {
-            thread::spawn(|| {
-                runtime().block_on(async {
-                    let each = join_all((0..3).map(|_| acquire_times(limiter, 2))).await;
-                    each.into_iter().flatten().collect::<Vec<_>>()
-                })
-            })
-        });
-        let each = threads.map(|thread| thread.join().unwrap());
-        each.into_iter().flatten().collect::<Vec<_>>()
-    });
-    assert_eq!(charges.len(), 18);
-    assert_apart(charges, millis(1));
-}
-
-#[test]
-fn a_runtime_that_is_dropped_takes_only_its_own_tasks_out_of_the_line() {
+fn runtime_that_is_dropped_takes_only_its_own_tasks_out_of_the_queue() {
     static LIMITER: RateLimiter = RateLimiter::new(NEVER);
     let limiter = never(&LIMITER);
     ends(|| {
         let gone = runtime();
         let tasks = [(); 3].map(|()| gone.spawn(limiter.acquire()));
-        gone.block_on(until_in_line(limiter, 3));
+        gone.block_on(until_queued(limiter, 3));
         let behind = thread::spawn(|| runtime().block_on(limiter.acquire()));
-        block_on(until_in_line(limiter, 4));
+        block_on(until_queued(limiter, 4));
         drop(gone);
         assert!(tasks.iter().all(|task| task.is_finished()));
         assert_eq!(limiter.waiting(), 1);
@@ -88,7 +115,7 @@ fn a_runtime_that_is_dropped_takes_only_its_own_tasks_out_of_the_line() {
 }
 
 #[test]
-fn a_runtime_that_is_dropped_after_the_line_began_to_move_strands_nobody() {
+fn runtime_that_is_dropped_after_the_queue_began_to_move_strands_nobody() {
     static LIMITER: RateLimiter = RateLimiter::new(NEVER);
     let limiter = never(&LIMITER);
     ends(|| {
@@ -96,29 +123,29 @@ fn a_runtime_that_is_dropped_after_the_line_began_to_move_strands_nobody() {
         for _ in 0..20 {
             gone.spawn(limiter.acquire());
         }
-        gone.block_on(until_in_line(limiter, 20));
+        gone.block_on(until_queued(limiter, 20));
         let behind = thread::spawn(|| limiter.acquire().wait());
-        block_on(until_in_line(limiter, 21));
+        block_on(until_queued(limiter, 21));
         limiter.set_quota(FAST);
         drop(gone);
         behind.join().unwrap().unwrap();
     });
 }
 
-/// Its task is the head of the line, and nobody will ever poll it.
+/// Its task is the head of the queue, and is not polled.
 #[test]
-fn a_runtime_that_is_never_driven_again_strands_nobody() {
+fn runtime_that_is_never_driven_again_strands_nobody() {
     static LIMITER: RateLimiter = RateLimiter::new(NEVER);
     let limiter = never(&LIMITER);
     ends(|| {
         let asleep = runtime();
         let task = asleep.spawn(limiter.acquire());
-        asleep.block_on(until_in_line(limiter, 1));
+        asleep.block_on(until_queued(limiter, 1));
         let behind = thread::spawn(|| runtime().block_on(acquire_times(limiter, 3)));
-        block_on(until_in_line(limiter, 2));
+        block_on(until_queued(limiter, 2));
         limiter.set_quota(FAST);
         let charges = behind.join().unwrap();
-        // Its turn had come before theirs, although nobody has told it yet.
+        // Its turn had come before theirs, although it has not been polled yet.
         assert!(!task.is_finished());
         let its = asleep.block_on(task).unwrap().unwrap();
         assert!(charges.iter().all(|charge| charge.at() > its.at()));
@@ -126,50 +153,7 @@ fn a_runtime_that_is_never_driven_again_strands_nobody() {
 }
 
 #[test]
-fn plain_threads_share_one() {
-    static LIMITER: RateLimiter = RateLimiter::new(FAST);
-    let limiter = begun(&LIMITER);
-    let charges = ends(|| {
-        let waits = || {
-            (0..5)
-                .map(|_| limiter.acquire().wait().unwrap())
-                .collect::<Vec<Charge>>()
-        };
-        let threads = [(); 4].map(|()| thread::spawn(waits));
-        let each = threads.map(|thread| thread.join().unwrap());
-        // For each thread its own charges are in order.
-        for charges in &each {
-            assert!(charges.is_sorted_by_key(Charge::at));
-        }
-        each.into_iter().flatten().collect::<Vec<_>>()
-    });
-    assert_eq!(charges.len(), 20);
-    assert_apart(charges, millis(1));
-}
-
-#[test]
-fn an_executor_without_a_timer_is_woken() {
-    let charges = ends(|| {
-        let limiter = Arc::new(RateLimiter::new(FAST).clock(Clock::system()));
-        let done = Arc::new(Mutex::new(block_on(acquire_times(&limiter, 3))));
-        let mut pool = LocalPool::new();
-        for _ in 0..3 {
-            let (limiter, done) = (Arc::clone(&limiter), Arc::clone(&done));
-            let task = async move {
-                let charges = acquire_times(&limiter, 3).await;
-                done.lock().unwrap().extend(charges);
-            };
-            pool.spawner().spawn_local(task).unwrap();
-        }
-        pool.run();
-        std::mem::take(&mut *done.lock().unwrap())
-    });
-    assert_eq!(charges.len(), 12);
-    assert_apart(charges, millis(1));
-}
-
-#[test]
-fn a_runtime_whose_time_is_paused_does_not_concern_it() {
+fn paused_time_of_a_runtime_does_not_concern_it() {
     ends(|| {
         paused_runtime().block_on(async {
             let limiter = RateLimiter::new(FAST).clock(Clock::system());
@@ -184,44 +168,34 @@ fn a_runtime_whose_time_is_paused_does_not_concern_it() {
     });
 }
 
+/// Neither the waker of a waiter, nor that of a timeout, which is a timer of its own: it would fit, so it
+/// waits, and then it is due soon.
 #[test]
-fn a_waker_that_panics_ends_no_timer() {
+fn waker_that_panics_ends_no_timer() {
     ends(|| {
-        for waker in [panics_when_woken(), throws_a_bomb_when_woken()] {
+        let wakers = [panics_when_woken(), throws_a_bomb_when_woken()];
+        for (waker, timeout) in wakers.into_iter().zip([2 * 86_400 * SECOND, Duration::MAX]) {
             let limiter = RateLimiter::new(NEVER).clock(Clock::system());
             let other = RateLimiter::new(FAST).clock(Clock::system());
             limiter.try_acquire().unwrap();
             let mut bad = Waiter::new(limiter.acquire());
             assert!(bad.poll_with(&waker).is_pending());
-            // In line before it is due, however slow the machine is.
+            let mut timed = Waiter::new(limiter.acquire().timeout(timeout));
+            assert!(timed.poll_with(&waker).is_pending());
+            // Queued before it is due, however slow the machine is.
             limiter.set_quota(FAST);
             limiter.acquire().wait().unwrap();
             let charges = (0..3).map(|_| other.acquire().wait().unwrap()).collect();
             assert_apart(charges, millis(1));
             bad.granted();
+            timed.granted();
+            limiter.acquire().wait().unwrap();
         }
     });
 }
 
-/// A timeout is an alarm of its own.
 #[test]
-fn a_waker_of_a_timeout_that_panics_ends_no_timer() {
-    ends(|| {
-        let limiter = RateLimiter::new(NEVER).clock(Clock::system());
-        limiter.try_acquire().unwrap();
-        // It would fit, so it waits, until somebody takes all there is for a long time.
-        let mut bad = Waiter::new(limiter.acquire().timeout(2 * 86_400 * SECOND));
-        assert!(bad.poll_with(&panics_when_woken()).is_pending());
-        limiter.set_quota(FAST);
-        // Behind it, so woken by the alarm after the one that panicked.
-        limiter.acquire().wait().unwrap();
-        bad.granted();
-        limiter.acquire().wait().unwrap();
-    });
-}
-
-#[test]
-fn a_timeout_of_a_blocked_thread_ends() {
+fn timeout_of_a_blocked_thread_ends() {
     ends(|| {
         let limiter = RateLimiter::new(NEVER).clock(Clock::system());
         limiter.try_acquire().unwrap();
@@ -248,7 +222,7 @@ fn a_timeout_of_a_blocked_thread_ends() {
 const MICROSECOND: Duration = Duration::from_micros(1);
 
 #[test]
-fn from_one_thread_to_another_it_goes_back_by_a_microsecond_at_most() {
+fn now_goes_back_from_one_thread_to_another_by_a_microsecond_at_most() {
     let latest = Mutex::new(Tick::default());
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -268,7 +242,7 @@ fn from_one_thread_to_another_it_goes_back_by_a_microsecond_at_most() {
 }
 
 #[test]
-fn all_of_the_process_have_the_same_time() {
+fn now_is_the_same_in_all_of_the_process() {
     let before = Clock::system().now();
     let limiter = RateLimiter::new(FAST).clock(Clock::system());
     let at = thread::spawn(move || limiter.try_acquire().unwrap().at())

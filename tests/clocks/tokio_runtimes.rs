@@ -10,8 +10,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 use tollgate::{Charge, Clock, Quota, RateLimiter};
 
-use super::super::{SECOND, acquire_times, assert_apart, ends, millis, until_in_line};
 use crate::support::{Waiter, paused_runtime};
+use crate::{SECOND, acquire_times, assert_apart, ends, millis, until_queued};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -42,10 +42,13 @@ fn acquire_in_another_runtime_than_the_last_restarts() {
     }
 }
 
+/// From outside: a limiter in a static remembered every runtime.
 #[test]
 fn static_limiter_alternating_between_two_runtimes_restarts_each_time() {
     static LIMITER: LazyLock<RateLimiter> =
         LazyLock::new(|| RateLimiter::new(Quota::per_day(1).burst(3)).clock(Clock::tokio()));
+    // Asked for, not taken: it has been used nowhere yet.
+    assert_eq!(LIMITER.quota().max_burst(), 3);
     let (one, other) = (paused_runtime(), paused_runtime());
     for _ in 0..5 {
         for runtime in [&one, &other] {
@@ -55,22 +58,9 @@ fn static_limiter_alternating_between_two_runtimes_restarts_each_time() {
     }
 }
 
-#[test]
-fn the_first_runtime_finds_what_was_spent_before_it_was_used() {
-    let limiter = limiter(Quota::per_day(1).burst(7));
-    // Asked for, not taken: it has been used nowhere yet.
-    assert_eq!(limiter.quota().max_burst(), 7);
-    let runtime = paused_runtime();
-    let first = runtime.block_on(async { at_once(&limiter) });
-    assert_eq!(
-        (first, runtime.block_on(async { at_once(&limiter) })),
-        (7, 0)
-    );
-}
-
 /// Every verb meets the runtime, not only the tries.
 #[test]
-fn whatever_is_asked_first_starts_fresh() {
+fn each_verb_that_comes_first_in_a_runtime_starts_fresh() {
     type Verb = fn(&Arc<RateLimiter>) -> usize;
     let verbs: [Verb; 6] = [
         |limiter| usize::try_from(limiter.available()).unwrap(),
@@ -102,7 +92,7 @@ impl<T> AtOnce for std::task::Poll<T> {
 }
 
 #[test]
-fn those_in_line_share_in_a_fresh_start() {
+fn restart_grants_those_that_wait() {
     let limiter = limiter(Quota::per_day(1));
     let (first, second) = (paused_runtime(), paused_runtime());
     let mut waiters = first.block_on(async {
@@ -122,9 +112,9 @@ fn those_in_line_share_in_a_fresh_start() {
     });
 }
 
-/// The alarm of whoever was first in line is of a runtime that nobody drives any more.
+/// The timer of the queue is of a runtime that nobody drives any more.
 #[test]
-fn those_in_line_are_woken_by_an_alarm_of_the_runtime_that_was_met_last() {
+fn waiters_are_woken_by_a_timer_of_the_runtime_that_was_met_last() {
     let day = Duration::from_secs(86_400);
     let limiter = limiter(Quota::per_day(1));
     let (left, driven) = (paused_runtime(), paused_runtime());
@@ -134,11 +124,11 @@ fn those_in_line_are_woken_by_an_alarm_of_the_runtime_that_was_met_last() {
     });
     driven.block_on(async {
         let wakes = |waiters: &[Waiter<_>; 3]| waiters.each_ref().map(Waiter::wakes);
-        // Later than any alarm of the other runtime is, so that none of that could be left.
+        // Later than any timer of the other runtime is, so that none of that could be left.
         sleep(SECOND).await;
         assert_eq!(limiter.available(), 0);
         assert_eq!(wakes(&waiters), [1, 0, 0]);
-        // Nobody looks at the line from here on but the alarm.
+        // Nothing looks at the queue from here on but the timer.
         sleep(day - SECOND).await;
         assert_eq!(wakes(&waiters), [1, 0, 0]);
         sleep(2 * SECOND).await;
@@ -152,10 +142,10 @@ fn those_in_line_are_woken_by_an_alarm_of_the_runtime_that_was_met_last() {
     drop(left);
 }
 
-/// A runtime restarts the limiter and so holds the alarm of the waiters of another one, and is then
+/// A runtime restarts the limiter and so holds the timer of the waiters of another one, and is then
 /// dropped with a waiter of its own.
 #[test]
-fn a_runtime_that_is_dropped_takes_nobody_of_another_with_it() {
+fn runtime_that_is_dropped_takes_nobody_of_another_with_it() {
     let limiter = limiter(Quota::per_second(10));
     let (first, second) = (paused_runtime(), paused_runtime());
     let visitor = Arc::clone(&limiter);
@@ -163,11 +153,11 @@ fn a_runtime_that_is_dropped_takes_nobody_of_another_with_it() {
         at_once(&limiter);
         let waits = join_all((0..3).map(|_| limiter.acquire()));
         let gone = async {
-            until_in_line(&limiter, 3).await;
+            until_queued(&limiter, 3).await;
             let gone = thread::spawn(move || {
                 // One waiter goes with the restart, and another one comes.
                 let own = first.spawn(Arc::clone(&visitor).acquire_owned());
-                first.block_on(until_in_line(&visitor, 3));
+                first.block_on(until_queued(&visitor, 3));
                 drop(first);
                 own.is_finished()
             });
@@ -181,14 +171,14 @@ fn a_runtime_that_is_dropped_takes_nobody_of_another_with_it() {
 }
 
 #[test]
-fn a_runtime_that_only_visited_takes_nobody_with_it() {
+fn runtime_that_was_only_met_takes_nobody_with_it() {
     let limiter = limiter(Quota::per_second(10));
     let home = paused_runtime();
     home.block_on(async {
         at_once(&limiter);
         let mut waiters = [(); 3].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()));
         let visitor = Arc::clone(&limiter);
-        // It starts fresh there, so one of them goes, and the alarm for the next is set there.
+        // It starts fresh there, so one of them goes, and the timer for the next is armed there.
         thread::spawn(move || paused_runtime().block_on(async { visitor.available() }))
             .join()
             .unwrap();
@@ -203,9 +193,9 @@ fn a_runtime_that_only_visited_takes_nobody_with_it() {
     });
 }
 
-/// Nobody waits any more, but an alarm was set in the runtime that is gone.
+/// Nobody waits any more, but a timer was armed in the runtime that is gone.
 #[test]
-fn who_comes_after_a_runtime_is_gone_is_woken_by_an_alarm_of_its_own() {
+fn acquire_after_a_runtime_is_gone_is_woken_by_a_timer_of_its_own() {
     let limiter = limiter(Quota::per_second(1000));
     let before = paused_runtime();
     before.block_on(async { limiter.available() });
@@ -224,62 +214,38 @@ fn who_comes_after_a_runtime_is_gone_is_woken_by_an_alarm_of_its_own() {
     });
 }
 
+/// On a plain thread, also after a runtime is gone, and in an executor of another kind.
 #[test]
-fn on_a_plain_thread_it_is_the_time_of_the_machine() {
-    let limiter = limiter(Quota::per_second(1000));
-    let charges = ends(move || {
+fn acquire_outside_of_a_runtime_goes_by_the_time_of_the_machine() {
+    type Waits = fn(&RateLimiter) -> Vec<Charge>;
+    let on_a_thread: Waits = |limiter| {
         let waits = (0..5).map(|_| limiter.acquire().wait().unwrap());
-        waits.collect::<Vec<Charge>>()
-    });
-    assert_apart(charges, millis(1));
-}
-
-#[test]
-fn on_a_plain_thread_after_a_runtime_is_gone_nobody_hangs() {
-    let limiter = limiter(Quota::per_second(1000));
-    let charges = ends(move || {
-        at_once(&limiter);
-        paused_runtime().block_on(async {
-            at_once(&limiter);
-            drop(Waiter::parked(limiter.acquire()));
-        });
-        let waits = (0..5).map(|_| limiter.acquire().wait().unwrap());
-        waits.collect::<Vec<Charge>>()
-    });
-    assert_apart(charges, millis(1));
-}
-
-#[test]
-fn an_executor_of_another_kind_is_served() {
-    let limiter = limiter(Quota::per_second(1000));
-    let charges = ends(move || super::super::block_on(acquire_times(&limiter, 5)));
-    assert_apart(charges, millis(1));
-}
-
-#[test]
-fn a_blocking_task_of_a_runtime_that_is_driven_is_served() {
-    ends(|| {
+        waits.collect()
+    };
+    let in_an_executor: Waits = |limiter| crate::block_on(acquire_times(limiter, 5));
+    for (waits, after_a_runtime) in [
+        (on_a_thread, false),
+        (on_a_thread, true),
+        (in_an_executor, false),
+    ] {
         let limiter = limiter(Quota::per_second(1000));
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_time()
-            .build()
-            .unwrap();
-        let waits = (0..3).map(|_| {
-            let wait = Arc::clone(&limiter).acquire_owned();
-            runtime.spawn_blocking(move || wait.wait().unwrap())
+        let charges = ends(move || {
+            if after_a_runtime {
+                at_once(&limiter);
+                paused_runtime().block_on(async {
+                    at_once(&limiter);
+                    drop(Waiter::parked(limiter.acquire()));
+                });
+            }
+            waits(&limiter)
         });
-        let waits: Vec<_> = waits.collect();
-        let mut charges = Vec::new();
-        for wait in waits {
-            charges.push(runtime.block_on(wait).unwrap());
-        }
         assert_apart(charges, millis(1));
-    });
+    }
 }
 
+/// Tasks of many workers, and a blocking task of a runtime that is driven.
 #[test]
-fn many_workers_share_one_limiter() {
+fn acquire_in_a_runtime_of_many_workers_goes_at_the_rate() {
     let charges = ends(|| {
         let limiter = limiter(Quota::per_second(2000));
         let runtime = Builder::new_multi_thread()
@@ -293,20 +259,19 @@ fn many_workers_share_one_limiter() {
                 let limiter = Arc::clone(&limiter);
                 tasks.spawn(async move { acquire_times(&limiter, 5).await });
             }
-            tasks
-                .join_all()
-                .await
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
+            for _ in 0..3 {
+                let wait = Arc::clone(&limiter).acquire_owned();
+                tasks.spawn_blocking(move || vec![wait.wait().unwrap()]);
+            }
+            crate::flat(tasks.join_all().await)
         })
     });
-    assert_eq!(charges.len(), 20);
+    assert_eq!(charges.len(), 23);
     assert_apart(charges, SECOND / 2000);
 }
 
 #[test]
-fn a_runtime_without_a_timer_fails_whoever_waits_and_nobody_else() {
+fn runtime_without_a_timer_fails_only_what_waits() {
     let limiter = limiter(Quota::per_hour(1));
     let runtime = Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, advance, sleep};
-use tollgate::{Charge, Clock, MissedTickBehavior, Quota, RateLimiter, all};
+use tollgate::{Clock, Quota, RateLimiter};
 
-use super::super::{SECOND, acquire_times, millis};
 use crate::support::Waiter;
+use crate::{SECOND, acquire_times, millis};
 
 /// One in `interval`, to which one is owed.
 fn limiter(interval: Duration) -> RateLimiter {
@@ -54,21 +54,7 @@ async fn charges_are_exact_and_waits_end_at_the_next_whole_millisecond() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_burst_goes_at_once_and_the_rest_evenly() {
-    let limiter = RateLimiter::new(Quota::per_second(10).burst(4)).clock(Clock::tokio());
-    let begun = Instant::now();
-    acquire_times(&limiter, 4).await;
-    assert_eq!(begun.elapsed(), Duration::ZERO);
-    acquire_times(&limiter, 6).await;
-    assert_eq!(begun.elapsed(), millis(600));
-    sleep(SECOND).await;
-    let begun = Instant::now();
-    acquire_times(&limiter, 5).await;
-    assert_eq!(begun.elapsed(), millis(100));
-}
-
-#[tokio::test(start_paused = true)]
-async fn time_that_is_advanced_is_the_time_of_the_limiter() {
+async fn advance_moves_the_time_of_the_limiter() {
     let limiter = limiter(millis(100));
     assert_eq!(limiter.peek().retry_after, millis(100));
     advance(millis(99)).await;
@@ -84,21 +70,7 @@ async fn time_that_is_advanced_is_the_time_of_the_limiter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_not_polled_delays_nobody() {
-    let limiter = limiter(millis(100));
-    let first = Clock::tokio().now();
-    let begun = Instant::now();
-    let mut aside = [(); 2].map(|()| Waiter::parked(limiter.acquire()));
-    limiter.acquire().await.unwrap();
-    assert_eq!(begun.elapsed(), millis(300));
-    let ticks = aside
-        .each_mut()
-        .map(|waiter| waiter.granted().at().saturating_since(first));
-    assert_eq!(ticks, [millis(100), millis(200)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_line_moves_while_nobody_polls() {
+async fn queue_moves_while_nobody_polls() {
     let limiter = limiter(millis(100));
     let first = Clock::tokio().now();
     let mut waiters: Vec<_> = (0..5).map(|_| Waiter::parked(limiter.acquire())).collect();
@@ -106,32 +78,8 @@ async fn the_line_moves_while_nobody_polls() {
     assert_eq!(limiter.waiting(), 0);
     for (waiter, number) in waiters.iter_mut().zip(1..) {
         assert_eq!(waiter.wakes(), 1);
-        assert_eq!(
-            waiter.granted().at().saturating_since(first),
-            number * millis(100)
-        );
-    }
-}
-
-/// A step that is longer than what would be made up for.
-#[tokio::test(start_paused = true)]
-async fn a_long_step_makes_up_for_what_was_chosen_and_no_more() {
-    for (missed_tick, at_once) in [
-        (MissedTickBehavior::Delay, 1),
-        (MissedTickBehavior::Burst { max: 3 }, 4),
-    ] {
-        let limiter = RateLimiter::new(Quota::per_second(10))
-            .missed_tick(missed_tick)
-            .clock(Clock::tokio());
-        limiter.try_acquire().unwrap();
-        let mut waiters: Vec<_> = (0..8).map(|_| Waiter::parked(limiter.acquire())).collect();
-        // So that the alarm has begun to sleep.
-        run_what_is_due().await;
-        advance(Duration::from_secs(10)).await;
-        run_what_is_due().await;
-        assert_eq!(limiter.waiting(), 8 - at_once, "{missed_tick:?}");
-        let woken = waiters.iter_mut().filter(|waiter| waiter.wakes() > 0);
-        assert_eq!(woken.count(), at_once);
+        let at = waiter.granted().at().saturating_since(first);
+        assert_eq!(at, number * millis(100));
     }
 }
 
@@ -163,41 +111,5 @@ async fn many_tasks_go_in_the_order_in_which_they_came() {
         .collect();
     for (task, due) in tasks {
         assert_eq!(task.await.unwrap(), Ok(due));
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn several_as_one_wait_for_the_slowest() {
-    let (fast, slow) = (limiter(millis(10)), limiter(millis(250)));
-    let begun = Instant::now();
-    let charges: (Charge, Charge) = all((&slow, &fast)).acquire().await.unwrap();
-    assert_eq!(begun.elapsed(), millis(250));
-    assert_eq!(charges.0.at(), charges.1.at());
-}
-
-/// The timer of tokio runs only when the runtime does, which a task that is busy keeps it from.
-/// Time goes on nevertheless, as it does here before there is another chance for the timer.
-#[tokio::test(start_paused = true)]
-async fn whoever_is_due_in_a_busy_runtime_goes_before_whoever_comes() {
-    type Verb = fn(&RateLimiter) -> u64;
-    let verbs: [(Verb, u64); 4] = [
-        (|limiter| limiter.try_acquire().unwrap().cost(), 2),
-        (|limiter| Waiter::new(limiter.acquire()).granted().cost(), 2),
-        (|limiter| limiter.peek().remaining - 2, 3),
-        (|limiter| limiter.available() - 2, 3),
-    ];
-    for (verb, left) in verbs {
-        let quota = Quota::new(1, millis(20)).burst(3);
-        let limiter = RateLimiter::new(quota).clock(Clock::tokio());
-        limiter.try_acquire_many(3).unwrap();
-        let mut waiter = Waiter::parked(limiter.acquire());
-        run_what_is_due().await;
-        // Time moves at the first poll, and the timer runs after it.
-        let mut moved = Waiter::parked(advance(millis(300)));
-        assert_eq!((verb(&limiter), waiter.wakes()), (1, 1));
-        // It was due long ago, but only one is made up for.
-        waiter.granted();
-        assert_eq!(limiter.available(), left);
-        moved.output();
     }
 }

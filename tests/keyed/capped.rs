@@ -1,9 +1,9 @@
-//! As many keys as there may be: who goes, who stays, and what a newcomer is told.
+//! As many keys as there may be: which is evicted, which stays, and when a new one may come again.
 
 use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Keyed, ManualClock, Quota, WhenFull};
+use tollgate::{Clock, ErrorKind, ManualClock, Quota, WhenFull};
 
 use super::world::Users;
 use crate::support::{Waiter, kind};
@@ -20,7 +20,7 @@ fn users(keys: usize, when_full: WhenFull) -> (Users, ManualClock) {
 }
 
 #[test]
-fn there_is_room_for_as_many_as_was_said() {
+fn max_keys_is_how_many_there_is_room_for() {
     for keys in [1, 2, 63, 64, 65, 127, 1000, 4096, 10_000] {
         for _ in 0..3 {
             let (users, _clock) = users(keys, WhenFull::Reject);
@@ -36,7 +36,7 @@ fn there_is_room_for_as_many_as_was_said() {
 }
 
 #[test]
-fn a_newcomer_is_told_when_the_first_it_looked_at_makes_room() {
+fn new_key_is_refused_until_the_first_it_looked_at_makes_room() {
     let (users, clock) = users(2, WhenFull::Reject);
     users.key(&1).try_acquire_many(4).unwrap();
     users.key(&2).try_acquire_many(2).unwrap();
@@ -52,7 +52,7 @@ fn a_newcomer_is_told_when_the_first_it_looked_at_makes_room() {
 }
 
 #[test]
-fn who_was_refused_for_want_of_room_has_its_whole_burst_later() {
+fn calls_without_room_are_refused_and_leave_the_whole_burst() {
     let (users, clock) = users(1, WhenFull::Reject);
     users.key(&1).try_acquire().unwrap();
     assert_eq!(kind(users.key(&2).acquire().wait()), ErrorKind::TooManyKeys);
@@ -63,7 +63,7 @@ fn who_was_refused_for_want_of_room_has_its_whole_burst_later() {
 }
 
 #[test]
-fn an_evicted_key_is_forgiven_and_it_is_the_one_that_owes_least() {
+fn evict_forgets_the_key_that_owes_least() {
     let (users, _clock) = users(2, WhenFull::Evict);
     users.key(&1).try_acquire_many(4).unwrap();
     users.key(&2).try_acquire_many(3).unwrap();
@@ -94,7 +94,7 @@ fn waiters_survive_the_eviction_of_everything_else() {
 }
 
 #[test]
-fn where_all_keys_have_waiters_a_newcomer_is_refused_whatever_was_chosen() {
+fn new_key_beside_keys_with_waiters_is_refused_whatever_was_chosen() {
     for when_full in [WhenFull::Reject, WhenFull::Evict] {
         let (users, clock) = users(2, when_full);
         let keys = [1, 2];
@@ -107,7 +107,7 @@ fn where_all_keys_have_waiters_a_newcomer_is_refused_whatever_was_chosen() {
             (refused.kind(), refused.retry_after()),
             (ErrorKind::TooManyKeys, None)
         );
-        // When they have been let go and all is paid off, their keys make room.
+        // When they have been granted and all is paid off, their keys make room.
         clock.advance(4 * SECOND);
         for waiter in &mut waiters {
             waiter.granted();
@@ -121,7 +121,7 @@ fn where_all_keys_have_waiters_a_newcomer_is_refused_whatever_was_chosen() {
 }
 
 #[test]
-fn a_key_that_has_recovered_for_a_minute_makes_room_where_there_is_more() {
+fn key_recovered_for_a_minute_makes_room_where_there_is_more() {
     let (users, clock) = users(1000, WhenFull::Reject);
     // The same in every run.
     let users = users.hasher(BuildHasherDefault::<DefaultHasher>::default());
@@ -137,7 +137,7 @@ fn a_key_that_has_recovered_for_a_minute_makes_room_where_there_is_more() {
 }
 
 #[test]
-fn shrink_drops_who_has_recovered_and_retain_whom_it_is_told_to() {
+fn shrink_drops_recovered_keys_and_retain_those_it_does_not_keep() {
     let (users, clock) = users(10_000, WhenFull::Reject);
     for key in 0..5000 {
         users
@@ -171,18 +171,7 @@ fn shrink_drops_who_has_recovered_and_retain_whom_it_is_told_to() {
 }
 
 #[test]
-fn a_refused_newcomer_of_a_string_is_not_even_copied() {
-    let clock = Clock::manual();
-    let users = Keyed::<String, _>::rate_limiters(Quota::per_second(1))
-        .max_keys(1)
-        .clock(&clock);
-    users.key("ann").try_acquire().unwrap();
-    assert_eq!(kind(users.key("bob").try_acquire()), ErrorKind::TooManyKeys);
-    assert_eq!(kind(users.key("ann").try_acquire()), ErrorKind::RateLimited);
-}
-
-#[test]
-fn who_comes_again_when_it_was_told_finds_room() {
+fn key_that_comes_again_after_retry_after_finds_room() {
     let (users, clock) = users(100, WhenFull::Reject);
     for key in 0..100 {
         users
@@ -192,7 +181,7 @@ fn who_comes_again_when_it_was_told_finds_room() {
         clock.advance(Duration::from_millis(1));
     }
     for newcomer in 100..150 {
-        // What others are told meanwhile makes no difference.
+        // Refusals of others meanwhile make no difference.
         for other in 1000..1010 {
             let _ = users.key(&other).try_acquire();
         }
@@ -204,7 +193,7 @@ fn who_comes_again_when_it_was_told_finds_room() {
 }
 
 #[test]
-fn who_makes_room_first_is_not_lost_sight_of() {
+fn retry_after_of_new_keys_only_shrinks() {
     let (users, _clock) = users(100, WhenFull::Reject);
     for key in 0..100 {
         let cost = if key == 50 { 1 } else { 4 };
@@ -233,7 +222,7 @@ impl Hasher for Same {
 }
 
 #[test]
-fn keys_with_equal_hashes_are_told_apart() {
+fn keys_with_equal_hashes_are_different_keys() {
     let clock = Clock::manual();
     let users = Users::rate_limiters(Quota::per_second(1).burst(100))
         .max_keys(60)

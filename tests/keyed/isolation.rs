@@ -71,21 +71,14 @@ struct World {
 
 impl World {
     fn held(&self, key: u32) -> usize {
-        self.permits
-            .iter()
-            .filter(|(other, _)| *other == key)
-            .count()
+        let of_key = self.permits.iter().filter(|(other, _)| *other == key);
+        of_key.count()
     }
 
     /// Looks a permit of a key up to which anything may be done.
     fn meddled(&self, index: &Index) -> Option<usize> {
-        let meddled = |(at, (key, _)): (usize, &(u32, OwnedPermit))| (*key < MEDDLED).then_some(at);
-        let all: Vec<usize> = self
-            .permits
-            .iter()
-            .enumerate()
-            .filter_map(meddled)
-            .collect();
+        let all = 0..self.permits.len();
+        let all: Vec<usize> = all.filter(|at| self.permits[*at].0 < MEDDLED).collect();
         (!all.is_empty()).then(|| *index.get(&all))
     }
 
@@ -232,17 +225,21 @@ fn close_on_semaphore_of_a_permit_closes_no_other_key() {
     }
 }
 
+/// A `Weak` or an `Arc` of it: what is done with that is done to this key, as long as it is kept.
 #[test]
-fn a_key_of_which_a_weak_is_kept_is_in_use() {
+fn key_whose_semaphore_is_kept_is_in_use() {
     let users = Keyed::<u32, _>::semaphores(1).max_keys(1);
     let permit = users.key(&1).try_acquire().unwrap();
     let weak = Arc::downgrade(permit.semaphore());
     drop(permit);
     assert_eq!(kind(users.key(&2).try_acquire()), ErrorKind::TooManyKeys);
     users.shrink();
-    let permit = weak.upgrade().unwrap().try_acquire_owned().unwrap();
+    let semaphore = weak.upgrade().unwrap();
+    drop(weak);
+    assert_eq!(kind(users.key(&2).try_acquire()), ErrorKind::TooManyKeys);
+    let permit = semaphore.try_acquire_owned().unwrap();
     assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::NoPermits);
-    drop((permit, weak));
+    drop(permit);
     drop(users.key(&2).try_acquire().unwrap());
 }
 

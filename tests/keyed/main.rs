@@ -3,12 +3,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod algorithms;
 mod capped;
 mod isolation;
-mod lines;
+
 mod model;
 mod permits;
+mod queues;
 mod quotas;
 mod reentrant;
 mod threads;

@@ -40,7 +40,7 @@ fn requota_asks_for_the_quota_of_a_key_again() {
 }
 
 #[test]
-fn a_quota_is_asked_for_under_no_lock() {
+fn quota_is_asked_for_under_no_lock() {
     static USERS: OnceLock<Users> = OnceLock::new();
     let users = USERS.get_or_init(|| {
         Users::rate_limiters(Quota::per_second(1))
@@ -60,7 +60,7 @@ fn a_quota_is_asked_for_under_no_lock() {
 }
 
 #[test]
-fn a_quota_for_all_keeps_what_was_spent_in_proportion() {
+fn set_quota_for_all_keeps_what_was_spent_in_proportion() {
     let clock = Clock::manual();
     let users = Users::rate_limiters(Quota::per_second(4).burst(4)).clock(&clock);
     let spent = users.key(&1).try_acquire_many(2).unwrap();
@@ -78,7 +78,7 @@ fn a_quota_for_all_keeps_what_was_spent_in_proportion() {
 }
 
 #[test]
-fn a_map_in_a_static_is_ready_at_once() {
+fn map_in_a_static_is_ready_at_once() {
     static USERS: Keyed<u64, RateLimiter> = Keyed::<u64, _>::rate_limiters(Quota::per_day(1));
     assert!(USERS.is_empty());
     USERS.key(&7).try_acquire().unwrap();
@@ -88,7 +88,7 @@ fn a_map_in_a_static_is_ready_at_once() {
 
 #[cfg(feature = "tokio")]
 #[test]
-fn in_another_runtime_every_key_begins_anew() {
+fn every_key_in_another_runtime_starts_fresh() {
     let users = Arc::new(Users::rate_limiters(Quota::per_hour(1)).clock(Clock::tokio()));
     let own = Users::rate_limiters(Quota::per_day(1)).quotas(|_| Quota::per_hour(1));
     let own = own.clock(Clock::tokio());
@@ -104,7 +104,7 @@ fn in_another_runtime_every_key_begins_anew() {
     }
 }
 
-/// Keys that are moved to make room for others take their quotas, and their lines, with them.
+/// Keys that are moved when the table grows take their quotas, and their queues, with them.
 #[test]
 fn every_key_keeps_its_quota_when_the_map_is_full() {
     let clock = Clock::manual();

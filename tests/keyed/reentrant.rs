@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -16,29 +17,25 @@ static MAP: OnceLock<Map> = OnceLock::new();
 
 thread_local! {
     static EQUAL: Cell<bool> = const { Cell::new(false) };
+    /// What keys do when they are hashed, cloned and dropped.
+    static CALLBACK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// A key that calls the map when it is hashed, made and dropped, and panics when it is told to.
+/// A key that calls back, and panics on request when it is compared.
 #[derive(Debug)]
 struct Noisy(u32);
 
-fn call_the_map() {
-    thread_local! {
-        static CALLING: Cell<bool> = const { Cell::new(false) };
-    }
-    if !CALLING.replace(true) {
-        if let Some(map) = MAP.get() {
-            let key = Noisy(u32::MAX);
-            let _ = map.key(&key).try_acquire();
-            std::mem::forget(key);
-        }
-        CALLING.set(false);
+/// Calls back, but not from inside of what is called back.
+fn call_back() {
+    if let Some(callback) = CALLBACK.take() {
+        callback();
+        CALLBACK.set(Some(callback));
     }
 }
 
 impl Hash for Noisy {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        call_the_map();
+        call_back();
         self.0.hash(state);
     }
 }
@@ -54,19 +51,19 @@ impl Eq for Noisy {}
 
 impl Clone for Noisy {
     fn clone(&self) -> Self {
-        call_the_map();
+        call_back();
         Self(self.0)
     }
 }
 
 impl Drop for Noisy {
     fn drop(&mut self) {
-        call_the_map();
+        call_back();
     }
 }
 
 #[test]
-fn a_key_may_use_the_map_when_it_is_hashed_made_and_dropped() {
+fn key_may_use_the_map_when_it_is_hashed_cloned_and_dropped() {
     let clock = Clock::manual();
     let map = MAP.get_or_init(|| {
         // One shard.
@@ -75,6 +72,11 @@ fn a_key_may_use_the_map_when_it_is_hashed_made_and_dropped() {
             .when_full(WhenFull::Evict)
             .clock(&clock)
     });
+    CALLBACK.set(Some(|| {
+        let key = Noisy(u32::MAX);
+        let _ = MAP.get().unwrap().key(&key).try_acquire();
+        std::mem::forget(key);
+    }));
     for key in 0..100 {
         map.key(&Noisy(key)).try_acquire().unwrap();
     }
@@ -86,7 +88,7 @@ fn a_key_may_use_the_map_when_it_is_hashed_made_and_dropped() {
 }
 
 #[test]
-fn a_key_that_panics_when_it_is_compared_breaks_nothing() {
+fn key_that_panics_when_it_is_compared_breaks_nothing() {
     let users = Keyed::<Noisy, _>::rate_limiters(Quota::per_hour(1)).max_keys(100);
     let slots = Keyed::<Noisy, _>::semaphores(1).max_keys(100);
     for key in 0..50 {
@@ -112,7 +114,7 @@ fn a_key_that_panics_when_it_is_compared_breaks_nothing() {
 
 /// `retain` calls back under no lock; see also the table of failures.
 #[test]
-fn what_is_to_be_retained_may_be_asked_of_the_map() {
+fn retain_may_ask_the_map() {
     let clock = Clock::manual();
     let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1).burst(2))
         .max_keys(10)
@@ -138,9 +140,9 @@ fn what_is_to_be_retained_may_be_asked_of_the_map() {
     assert_eq!(slots.len(), held.lock().unwrap().len());
 }
 
-/// Who is let go by another quota may ask for it, or set one that is better still.
+/// A waker called by a change of the quota may ask for the quota, or set another one.
 #[test]
-fn a_waker_may_set_the_quota_that_wakes_it() {
+fn waker_may_set_the_quota_that_wakes_it() {
     let clock = Clock::manual();
     let users = Keyed::<u32, _>::rate_limiters(Quota::per_hour(1)).clock(&clock);
     let users = Arc::new(users);
@@ -160,7 +162,7 @@ fn a_waker_may_set_the_quota_that_wakes_it() {
         waiters.push(waiter);
     }
     users.set_quota(Quota::per_second(2).burst(4));
-    // The first that is let go sets another one, by which others are due.
+    // The first that is woken sets another one, by which others are due.
     clock.advance(Duration::from_secs(8));
     for (key, mut waiter) in (0..).zip(waiters) {
         waiter.granted();
@@ -172,38 +174,18 @@ fn a_waker_may_set_the_quota_that_wakes_it() {
     }
 }
 
-/// A key that ends everything when it is made.
-struct Made(u32);
-
-static ENDED: OnceLock<Keyed<Made, RateLimiter>> = OnceLock::new();
-
-impl Clone for Made {
-    fn clone(&self) -> Self {
-        if let Some(users) = ENDED.get() {
-            users.close();
-        }
-        Self(self.0)
-    }
-}
-
-impl Hash for Made {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
-    }
-}
-
-impl PartialEq for Made {
-    fn eq(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-}
-
-impl Eq for Made {}
-
+/// A key is hashed first, and cloned when it is to be inserted.
 #[test]
-fn nobody_is_put_in_after_the_end_that_came_meanwhile() {
-    let users = ENDED.get_or_init(|| Keyed::<Made, _>::rate_limiters(Quota::per_hour(1)));
-    let refused = users.key(&Made(1)).try_acquire().unwrap_err();
+fn key_inserted_after_a_close_that_came_meanwhile_is_refused() {
+    static CLOSED: OnceLock<Map> = OnceLock::new();
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let users = CLOSED.get_or_init(|| Keyed::<Noisy, _>::rate_limiters(Quota::per_hour(1)));
+    CALLBACK.set(Some(|| {
+        if CALLS.fetch_add(1, Ordering::SeqCst) == 1 {
+            CLOSED.get().unwrap().close();
+        }
+    }));
+    let refused = users.key(&Noisy(1)).try_acquire().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Closed);
-    assert!(users.is_empty());
+    assert!(users.is_empty() && CALLS.load(Ordering::SeqCst) >= 2);
 }

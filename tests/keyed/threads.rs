@@ -108,7 +108,7 @@ fn permits_are_never_exceeded_for_any_key() {
 }
 
 #[test]
-fn what_goes_through_all_keys_may_go_on_beside_calls() {
+fn verbs_of_all_keys_may_run_beside_calls_of_one() {
     let quota = Quota::per_second(1_000_000).burst(3);
     let users = Keyed::<u32, _>::rate_limiters(quota)
         .max_keys(50)

@@ -37,15 +37,6 @@ pub(crate) enum Step {
     Close,
 }
 
-pub(crate) fn quotas() -> [Quota; 4] {
-    [
-        Quota::per_second(1).burst(3),
-        Quota::per_second(3),
-        Quota::per_second(7).burst(10),
-        Quota::per_minute(90).burst(5),
-    ]
-}
-
 pub(crate) fn step(keys: u32) -> impl Strategy<Value = Step> {
     let any = any::<Index>;
     let key = 0..keys;
@@ -90,12 +81,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(max_keys: usize, own: bool, oversize: Oversize) -> Self {
-        Self::by(Algorithm::Gcra, quotas(), max_keys, own, oversize)
-    }
-
-    /// By some rule, which all of these quotas fit.
-    pub(crate) fn by(
+    /// By some algorithm, which all of these quotas fit; each key has one of its own, or all the first.
+    pub(crate) fn new(
         algorithm: Algorithm,
         quotas: [Quota; 4],
         max_keys: usize,
@@ -165,11 +152,7 @@ impl World {
         ours: Result<Charge, AcquireError>,
         model: impl FnOnce(&RateLimiter) -> Result<Charge, AcquireError>,
     ) {
-        if ours
-            .as_ref()
-            .is_err_and(|error| error.kind() == ErrorKind::TooManyKeys)
-        {
-            // Without a bound of the line.
+        if is_without_room(&ours) {
             assert_eq!(self.users.len(), self.users.capacity());
             return;
         }
@@ -206,10 +189,7 @@ impl World {
             }
             Step::Reserve(key, cost) => {
                 let ours = self.key(*key).reserve_many(*cost);
-                if ours
-                    .as_ref()
-                    .is_err_and(|error| error.kind() == ErrorKind::TooManyKeys)
-                {
+                if is_without_room(&ours) {
                     return;
                 }
                 match (ours, self.single(*key).reserve_many(*cost)) {
@@ -325,4 +305,9 @@ impl World {
             assert_eq!(ours.quota(), single.quota());
         }
     }
+}
+
+fn is_without_room<T>(result: &Result<T, AcquireError>) -> bool {
+    let error = result.as_ref().err();
+    error.is_some_and(|error| error.kind() == ErrorKind::TooManyKeys)
 }

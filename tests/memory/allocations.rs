@@ -59,7 +59,7 @@ fn to_be_woken_in_vain<T: TryThrottle>(throttle: &T) -> usize {
     })
 }
 
-/// How often it allocates to block until another thread has let go.
+/// How often it allocates to block until another thread has released its permit.
 fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
     let semaphore = CondvarSemaphore::new(1);
     least(|| {
@@ -81,8 +81,8 @@ fn to_block(wait: impl Fn(&CondvarSemaphore)) -> usize {
     })
 }
 
-/// How often a rate limiter allocates to let somebody in, to refuse in any way, and to have a line
-/// of so many go one by one.
+/// How often a rate limiter allocates to admit a call, to refuse one in any way, and to grant a queue
+/// of so many one by one.
 fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -> [usize; 3] {
     let context = || Context::from_waker(Waker::noop());
     let second = Duration::from_secs(1);
@@ -103,13 +103,13 @@ fn to_limit(limiter: &RateLimiter, advance: impl Fn(Duration), waiters: usize) -
     };
     let wait = || {
         limiter.charge(10);
-        let mut line: Vec<_> = (0..waiters).map(|_| limiter.acquire()).collect();
+        let mut queue: Vec<_> = (0..waiters).map(|_| limiter.acquire()).collect();
         allocations(|| {
-            for waiting in &mut line {
+            for waiting in &mut queue {
                 assert!(pin!(waiting).poll(&mut context()).is_pending());
             }
             assert!(limiter.try_acquire().is_err());
-            for (place, waiting) in line.iter_mut().enumerate() {
+            for (place, waiting) in queue.iter_mut().enumerate() {
                 advance(if place == 0 { 10 * second } else { second });
                 assert!(pin!(waiting).poll(&mut context()).is_ready());
             }

@@ -1,4 +1,4 @@
-//! What a clock keeps: no more alarms than there are lines and timeouts, however often those change.
+//! What a clock keeps: no more timers than there are queues and timeouts, however often those change.
 //!
 //! Counted in bytes that the process holds.
 
@@ -48,64 +48,46 @@ fn what_is_counted_is_what_is_held() {
     assert!(held_after(|| held.lock().unwrap().push(Box::new([0_u64; 4]))) > LITTLE);
 }
 
+/// What is done again and again to a limiter whose burst of 2 is taken, on each clock.
 #[test]
-fn one_who_comes_and_goes_leaves_no_alarm() {
-    for clock in clocks() {
-        let limiter = limiter(&clock);
-        let held = held_after(|| {
+fn waits_that_come_and_go_leave_no_timer() {
+    type Act = fn(&Clock, &Arc<RateLimiter>);
+    let rows: [(&str, Act); 4] = [
+        ("a wait, and one that is due earlier", |_, limiter| {
             drop(Waiter::parked(limiter.acquire_many(2)));
-            // Due earlier, so the alarm is moved.
             drop(Waiter::parked(limiter.acquire()));
-        });
-        assert!(held < LITTLE, "{clock:?} holds {held}");
-    }
-}
-
-#[test]
-fn timeouts_that_come_and_go_leave_no_alarm() {
-    for clock in clocks() {
-        let limiter = limiter(&clock);
-        let held = held_after(|| {
-            drop(Waiter::parked(
-                limiter.acquire().timeout(86_400 * 2 * SECOND),
-            ))
-        });
-        assert!(held < LITTLE, "{clock:?} holds {held}");
-    }
-}
-
-#[test]
-fn a_quota_that_changes_all_the_time_leaves_one_alarm() {
-    for clock in clocks() {
-        let limiter = limiter(&clock);
-        let waiter = Waiter::parked(limiter.acquire());
-        let held = held_after(|| {
+        }),
+        ("a timeout", |_, limiter| {
+            let timeout = limiter.acquire().timeout(86_400 * 2 * SECOND);
+            drop(Waiter::parked(timeout));
+        }),
+        ("another quota", |_, limiter| {
             for quota in [Quota::per_day(2), Quota::per_day(1)] {
                 limiter.set_quota(quota.burst(2));
             }
-        });
-        assert!(held < LITTLE, "{clock:?} holds {held}");
-        drop(waiter);
-    }
-}
-
-#[test]
-fn limiters_that_are_dropped_while_somebody_is_in_line_leave_nothing() {
-    for clock in clocks() {
-        let held = held_after(|| {
-            let limiter = limiter(&clock);
+        }),
+        ("a limiter that is dropped while one waits", |clock, _| {
+            let limiter = limiter(clock);
             let reservation = limiter.reserve().unwrap();
             let waiter = Waiter::parked(Arc::clone(&limiter).acquire_owned());
             drop(limiter);
             drop((waiter, reservation));
-        });
-        assert!(held < LITTLE, "{clock:?} holds {held}");
+        }),
+    ];
+    for (name, act) in rows {
+        for clock in clocks() {
+            let limiter = limiter(&clock);
+            let waiter = Waiter::parked(limiter.acquire());
+            let held = held_after(|| act(&clock, &limiter));
+            assert!(held < LITTLE, "{name}: {clock:?} holds {held}");
+            drop(waiter);
+        }
     }
 }
 
 #[cfg(feature = "tokio")]
 #[test]
-fn on_the_time_of_tokio_nothing_is_left_once_the_runtime_has_run() {
+fn waits_on_the_time_of_tokio_leave_nothing_once_the_runtime_has_run() {
     let runtime = crate::support::paused_runtime();
     let one = runtime.block_on(async { limiter(&Clock::tokio()) });
     let held = held_after(|| {

@@ -75,7 +75,7 @@ fn keys_without_bound_take_no_more_than_was_said() {
         assert_eq!(users.len(), CAP);
     }
     few_keys_take_less_and_shrink_gives_back();
-    nothing_is_left_of_lines();
+    nothing_is_left_of_queues();
     nothing_is_allocated_for_keys_that_are_there();
 }
 
@@ -98,8 +98,8 @@ fn few_keys_take_less_and_shrink_gives_back() {
     assert!((none as f64) < stated(0, 24), "{none}");
 }
 
-/// Lines of many keys, one after the other, leave as much as those of few.
-fn nothing_is_left_of_lines() {
+/// Queues of many keys, one after the other, leave as much as those of few.
+fn nothing_is_left_of_queues() {
     let clock = Clock::manual();
     let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
         .max_keys(1000)

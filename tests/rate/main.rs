@@ -1,13 +1,14 @@
 //! How many per time: rate limiters, by every algorithm.
 
 mod algorithms;
+mod audit;
 mod leaky_bucket;
-mod limiter_world;
 mod local;
 mod quota;
 mod rate_limiter;
 mod rate_model;
-mod rate_threads;
+mod setup;
 mod sliding;
 #[path = "../support/mod.rs"]
 mod support;
+mod threads;

@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Clock, Quota, RateLimiter};
+use proptest::prelude::*;
+use tollgate::{Algorithm, Clock, ManualClock, Quota, QuotaChange, RateLimiter};
+
+use crate::audit::fullest;
+use crate::support::cases::cases;
+
+const PARTS: Algorithm = Algorithm::SubInterval { parts: 3 };
 
 const ALL: [Algorithm; 6] = [
     Algorithm::Gcra,
@@ -13,31 +19,44 @@ const ALL: [Algorithm; 6] = [
     Algorithm::SubInterval { parts: 4 },
 ];
 
-fn quota(algorithm: Algorithm, count: u64) -> Quota {
-    let quota = Quota::per_second(count);
+/// So many in so many milliseconds, and all at once by every algorithm.
+fn quota(algorithm: Algorithm, count: u64, millis: u64) -> Quota {
+    let quota = Quota::new(count, Duration::from_millis(millis));
     match algorithm {
         Algorithm::Gcra => quota.burst(count),
         _ => quota,
     }
 }
 
-/// To say what is so already changes nothing.
+fn limiter(algorithm: Algorithm, quota: Quota) -> (ManualClock, RateLimiter) {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+    (clock, limiter)
+}
+
+/// Takes up to so many, and says when.
+fn take(limiter: &RateLimiter, most: u64) -> impl Iterator<Item = (u64, u64)> {
+    let charges = (0..most).map_while(|_| limiter.try_acquire().ok());
+    charges.map(|charge| (charge.at().as_nanos(), 1))
+}
+
+/// To set what is so already changes nothing, not even what can be given back.
 #[test]
-fn the_same_quota_again_and_again_is_no_change() {
+fn set_quota_to_the_same_again_and_again_is_no_change() {
     for algorithm in ALL {
         for millis in [10, 100, 400, 900, 1000, 1100] {
-            let clock = Clock::manual();
-            let limiter = RateLimiter::new(quota(algorithm, 50))
-                .algorithm(algorithm)
-                .clock(&clock);
-            let other = RateLimiter::new(quota(algorithm, 50))
-                .algorithm(algorithm)
-                .clock(&clock);
+            let quota = quota(algorithm, 50, 1000);
+            let (clock, limiter) = limiter(algorithm, quota);
+            let other = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
             let most = limiter.available();
+            let charge = limiter.try_acquire_many(most / 2).unwrap();
+            limiter.set_quota(quota);
+            limiter.refund(charge);
+            assert_eq!(limiter.available(), most, "{algorithm}");
             limiter.try_acquire_many(most / 2).unwrap();
             other.try_acquire_many(most / 2).unwrap();
             for _ in 0..3000 / millis {
-                limiter.set_quota(quota(algorithm, 50));
+                limiter.set_quota(quota);
                 assert_eq!(limiter.peek(), other.peek(), "{algorithm}");
                 clock.advance(Duration::from_millis(millis));
             }
@@ -46,24 +65,9 @@ fn the_same_quota_again_and_again_is_no_change() {
     }
 }
 
-/// Not even what can be given back.
 #[test]
-fn the_same_quota_again_leaves_charges_to_be_given_back() {
-    for algorithm in ALL {
-        let limiter = RateLimiter::new(quota(algorithm, 50))
-            .algorithm(algorithm)
-            .clock(Clock::manual());
-        let most = limiter.available();
-        let charge = limiter.try_acquire_many(most / 2).unwrap();
-        limiter.set_quota(quota(algorithm, 50));
-        limiter.refund(charge);
-        assert_eq!(limiter.available(), most, "{algorithm}");
-    }
-}
-
-#[test]
-fn the_same_rate_in_other_words_is_the_same_quota() {
-    let limiter = RateLimiter::new(Quota::per_second(1).burst(3)).clock(Clock::manual());
+fn set_quota_to_the_same_rate_in_other_words_is_no_change() {
+    let (_clock, limiter) = limiter(Algorithm::Gcra, Quota::per_second(1).burst(3));
     let charge = limiter.try_acquire_many(2).unwrap();
     limiter.set_quota(Quota::per_minute(60).burst(3));
     assert_eq!(limiter.quota(), Quota::per_minute(60).burst(3));
@@ -71,77 +75,61 @@ fn the_same_rate_in_other_words_is_the_same_quota() {
     assert_eq!(limiter.available(), 3);
 }
 
-/// Whoever asks for a tenth of it gets that, however often it moves.
+/// The count or the period changes each 10 or 11 ms, so that no window ends just between two changes.
+/// A call for each 20 changes is admitted, and all that was spent comes back. In a sliding window whose
+/// period changes, what fades is rounded up each time.
 #[test]
-fn a_quota_that_goes_back_and_forth_goes_on_to_admit() {
+fn quota_that_goes_back_and_forth_goes_on_to_admit() {
     for algorithm in ALL {
-        let clock = Clock::manual();
-        let limiter = RateLimiter::new(quota(algorithm, 50))
-            .algorithm(algorithm)
-            .clock(&clock);
-        for round in 0..6000_u64 {
-            if round % 20 == 0 {
-                assert!(limiter.try_acquire().is_ok(), "{algorithm}, {round}");
+        for (count, period, millis) in [(1, 0, 10), (0, 1, 11)] {
+            let quota = |more| quota(algorithm, 50 + count * more, 1000 + period * more);
+            if period > 0 && algorithm == Algorithm::SlidingWindow {
+                continue;
             }
-            limiter.set_quota(quota(algorithm, 50 + round % 2));
-            clock.advance(Duration::from_millis(10));
+            let run = |limiter: &RateLimiter, clock: &ManualClock, rounds: u64, every: u64| {
+                for round in 0..rounds {
+                    if every > 0 && round % every == 0 {
+                        assert!(limiter.try_acquire().is_ok(), "{algorithm}, {round}");
+                    }
+                    limiter.set_quota(quota(1 - round % 2));
+                    clock.advance(Duration::from_millis(millis));
+                }
+            };
+            let (clock, asked) = limiter(algorithm, quota(0));
+            run(&asked, &clock, 6000, 20);
+            let (clock, spent) = limiter(algorithm, quota(0));
+            let most = spent.available();
+            spent.try_acquire_many(most).unwrap();
+            run(&spent, &clock, 220, 0);
+            assert_eq!(spent.available(), most, "{algorithm}");
         }
     }
 }
 
-/// What was spent and paid off comes back, also if the quota changes meanwhile.
+/// The period changes far within a window: ten windows in all, or more than 32 parts of two.
 #[test]
-fn all_comes_back_though_the_quota_goes_back_and_forth() {
-    for algorithm in ALL {
-        let clock = Clock::manual();
-        let limiter = RateLimiter::new(quota(algorithm, 50))
-            .algorithm(algorithm)
-            .clock(&clock);
-        let most = limiter.available();
-        limiter.try_acquire_many(most).unwrap();
-        for round in 0..220_u64 {
-            limiter.set_quota(quota(algorithm, 51 - round % 2));
-            clock.advance(Duration::from_millis(10));
+fn period_that_goes_back_and_forth_within_a_window_ends_it() {
+    for (algorithm, windows, each) in [
+        (PARTS, 32, 2),
+        (Algorithm::FixedWindow, 10, 8),
+        (Algorithm::TokenBucket, 10, 8),
+    ] {
+        let quota = |round| Quota::new(8, Duration::from_nanos(1000 + round % 2));
+        let (clock, limiter) = limiter(algorithm, quota(0));
+        let mut total = 0;
+        for round in 0..1000_u64 {
+            total += take(&limiter, 99).count();
+            limiter.set_quota(quota(round));
+            clock.advance(Duration::from_nanos(11));
         }
-        assert_eq!(limiter.quota(), quota(algorithm, 50));
-        assert_eq!(limiter.available(), most, "{algorithm}");
-    }
-}
-
-/// The same, if it is the period that moves. Where it is that of windows, none of them ends just
-/// between two changes. In a sliding window what fades is rounded up each time.
-#[test]
-fn all_comes_back_though_the_period_goes_back_and_forth() {
-    for algorithm in ALL {
-        if algorithm == Algorithm::SlidingWindow {
-            continue;
-        }
-        let quota = |millis| {
-            let quota = Quota::new(50, Duration::from_millis(millis));
-            match algorithm {
-                Algorithm::Gcra => quota.burst(50),
-                _ => quota,
-            }
-        };
-        let clock = Clock::manual();
-        let limiter = RateLimiter::new(quota(1000))
-            .algorithm(algorithm)
-            .clock(&clock);
-        let most = limiter.available();
-        limiter.try_acquire_many(most).unwrap();
-        for round in 0..200_u64 {
-            limiter.set_quota(quota(1001 - round % 2));
-            clock.advance(Duration::from_millis(11));
-        }
-        assert_eq!(limiter.quota(), quota(1000));
-        assert_eq!(limiter.available(), most, "{algorithm}");
+        assert!(total >= windows * each, "{algorithm}: {total}");
     }
 }
 
 /// What was had at once under the old quota is paid off as soon as what is had at once under the new
 /// one; but what was forced stays owed.
 #[test]
-fn a_much_smaller_quota_does_not_lock_out_for_what_was_had_under_the_old_one() {
+fn set_quota_to_a_much_smaller_one_does_not_lock_out_for_what_was_had_before() {
     let minute = Duration::from_secs(60);
     for (algorithm, periods) in [
         (Algorithm::TokenBucket, 1),
@@ -150,10 +138,7 @@ fn a_much_smaller_quota_does_not_lock_out_for_what_was_had_under_the_old_one() {
         (Algorithm::SubInterval { parts: 4 }, 1),
     ] {
         for forced in [0, 30] {
-            let clock = Clock::manual();
-            let limiter = RateLimiter::new(Quota::per_minute(1000))
-                .algorithm(algorithm)
-                .clock(&clock);
+            let (clock, limiter) = limiter(algorithm, Quota::per_minute(1000));
             limiter.try_acquire_many(limiter.available()).unwrap();
             limiter.charge(forced);
             limiter.set_quota(Quota::per_minute(10));
@@ -166,44 +151,79 @@ fn a_much_smaller_quota_does_not_lock_out_for_what_was_had_under_the_old_one() {
     }
 }
 
-/// What is chosen after the first use is not heeded, by a change of the quota neither.
+/// The end of a window of the old quota, the beginning of the next, and the beginning of one of the
+/// new quota, in two milliseconds.
 #[test]
-fn a_quota_is_changed_by_the_algorithm_that_is_in_use() {
-    let limiter = RateLimiter::new(Quota::per_second(10))
-        .algorithm(Algorithm::SlidingLog)
-        .clock(Clock::manual());
+fn set_quota_to_another_period_begins_no_window_in_the_midst_of_another() {
+    for (algorithm, count) in [
+        (Algorithm::SubInterval { parts: 1 }, 2),
+        (Algorithm::FixedWindow, 10),
+    ] {
+        let ms = Duration::from_millis;
+        let (clock, limiter) = limiter(algorithm, Quota::new(count, ms(1000)));
+        let each = limiter.available() as usize;
+        clock.advance(ms(999));
+        assert_eq!(take(&limiter, 99).count(), each);
+        clock.advance(ms(1));
+        assert_eq!(take(&limiter, 99).count(), each);
+        limiter.set_quota(Quota::new(count, ms(1001)));
+        clock.advance(ms(1));
+        let refused = limiter.try_acquire().unwrap_err();
+        assert_eq!(refused.retry_after(), Some(ms(1000)), "{algorithm}");
+    }
+}
+
+/// What is chosen after the first use changes nothing: quotas are changed, and carried over, by the
+/// algorithm in use.
+#[test]
+fn algorithm_chosen_after_the_first_use_is_not_that_of_a_change() {
+    let (_clock, limiter) = limiter(Algorithm::SlidingLog, Quota::per_second(10));
     limiter.try_acquire_many(4).unwrap();
-    // One by which the quotas that follow would not do, or would carry over in proportion.
     let limiter = limiter.algorithm(Algorithm::SubInterval { parts: 9 });
     limiter.set_quota(Quota::per_second(9));
     assert_eq!(limiter.available(), 5);
     let limiter = limiter.algorithm(Algorithm::Gcra);
     limiter.set_quota(Quota::per_second(20));
     assert_eq!(limiter.available(), 16);
+    let burst = crate::support::foreign::panic_message(|| {
+        limiter.set_quota(Quota::per_second(20).burst(3));
+    });
+    assert!(burst.is_some_and(|message| message.contains("20/s burst 3")));
 }
 
-#[test]
-#[should_panic(expected = "20/s burst 3")]
-fn a_quota_that_does_not_fit_the_algorithm_in_use_is_refused() {
-    let limiter = RateLimiter::new(Quota::per_second(10))
-        .algorithm(Algorithm::SlidingLog)
-        .clock(Clock::manual());
-    limiter.try_acquire().unwrap();
-    let limiter = limiter.algorithm(Algorithm::Gcra);
-    limiter.set_quota(Quota::per_second(20).burst(3));
-}
+proptest! {
+    #![proptest_config(cases(1000))]
 
-/// A log counts what it has admitted under the new quota as well.
-#[test]
-fn a_log_has_no_more_than_the_new_count_in_any_new_period() {
-    let algorithm = Algorithm::SlidingLog;
-    let clock = Clock::manual();
-    let limiter = RateLimiter::new(Quota::per_second(20))
-        .algorithm(algorithm)
-        .clock(&clock);
-    limiter.try_acquire_many(7).unwrap();
-    limiter.set_quota(Quota::per_second(5));
-    assert_eq!(limiter.available(), 0);
-    limiter.set_quota(Quota::per_second(20));
-    assert_eq!(limiter.available(), 13, "{algorithm}");
+    /// In any time of the shorter period there are no more than by the larger count: twice as many
+    /// by a fixed window.
+    #[test]
+    fn windows_admit_no_more_across_changes_than_by_the_larger_count(
+        (algorithm, times) in prop_oneof![Just((PARTS, 1)), Just((Algorithm::FixedWindow, 2))],
+        steps in prop::collection::vec(
+            (prop_oneof![3 => 0..3_u64, 3 => 0..40_u64, 1 => 0..200_u64], 0..12_u64),
+            1..60,
+        ),
+        quotas in prop::collection::vec((4..12_u64, 60..120_u64, 0..30_usize), 0..5),
+    ) {
+        let quota = |count, nanos| Quota::new(count, Duration::from_nanos(nanos));
+        let (clock, limiter) = limiter(algorithm, quota(8, 90));
+        let mut changes = quotas.iter();
+        let (mut ticks, mut next) = (Vec::new(), changes.next());
+        let mut wait = next.map_or(0, |change| change.2);
+        for (pause, most) in steps {
+            clock.advance(Duration::from_nanos(pause));
+            ticks.extend(take(&limiter, most));
+            if let Some((count, nanos, _)) = next.filter(|_| wait == 0) {
+                limiter.set_quota_with(quota(*count, *nanos), QuotaChange::Proportional);
+                next = changes.next();
+                wait = next.map_or(0, |change| change.2);
+            }
+            wait = wait.saturating_sub(1);
+        }
+        let shortest = quotas.iter().map(|(_, nanos, _)| *nanos).chain([90]).min();
+        let largest = quotas.iter().map(|(count, ..)| *count).chain([8]).max();
+        let most = times * largest.expect("there is one");
+        let fullest = fullest(&ticks, shortest.expect("there is one"));
+        prop_assert!(fullest <= most, "{fullest} of {most}: {ticks:?}");
+    }
 }

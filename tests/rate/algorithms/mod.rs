@@ -1,9 +1,6 @@
-//! What can be said of each algorithm in a few lines: its promise, shown where it is tight, its
-//! text, and how it goes on when another process takes over.
-//!
-//! Against a model each is tested in `rate_model` and `sliding`.
+//! What can be said of each algorithm in a few lines: its promise where it is tight, how it goes on
+//! when the quota changes all the time, and its text. Against a model all are tested in `rate_model`.
 
-mod across;
 mod changed;
 mod promises;
 mod text;

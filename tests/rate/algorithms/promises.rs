@@ -2,136 +2,96 @@
 
 use std::time::Duration;
 
-use tollgate::{Algorithm, Clock, ManualClock, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
-const SECOND: Duration = Duration::from_secs(1);
+use crate::setup::ms;
 
-fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
+/// After so long, so many are asked for, one at a time; so many go, and the next may come after this
+/// time.
+type Step = (Duration, usize, usize, Duration);
 
-/// Ten a second.
-fn limiter(algorithm: Algorithm) -> (ManualClock, RateLimiter) {
-    let clock = Clock::manual();
-    clock.advance(100 * SECOND);
-    let limiter = RateLimiter::new(Quota::per_second(10))
-        .algorithm(algorithm)
-        .clock(&clock);
-    (clock, limiter)
-}
-
-/// Takes whatever is to be had, one at a time, and says how many that were.
-fn take(limiter: &RateLimiter) -> usize {
-    std::iter::from_fn(|| limiter.try_acquire().ok()).count()
-}
+/// As many as there are.
+const ALL: usize = 1000;
 
 #[track_caller]
-fn assert_refused_for(limiter: &RateLimiter, after: Duration) {
-    let refused = limiter.try_acquire().unwrap_err();
-    assert_eq!(refused.retry_after(), Some(after));
-}
-
-#[test]
-fn a_bucket_is_filled_by_batches_and_keeps_the_burst() {
+fn check(algorithm: Algorithm, quota: Quota, steps: &[Step]) {
     let clock = Clock::manual();
-    let limiter = RateLimiter::new(Quota::per_second(10).burst(25))
-        .algorithm(Algorithm::TokenBucket)
-        .clock(&clock);
-    assert_eq!(take(&limiter), 25);
-    clock.advance(ms(999));
-    assert_refused_for(&limiter, ms(1));
-    clock.advance(ms(1));
-    assert_eq!(take(&limiter), 10);
-    clock.advance(ms(1500));
-    assert_eq!(take(&limiter), 10);
-    clock.advance(100 * SECOND);
-    assert_eq!(take(&limiter), 25);
-}
-
-#[test]
-fn of_a_bucket_that_holds_less_than_a_batch_the_rest_is_lost() {
-    let clock = Clock::manual();
-    let limiter = RateLimiter::new(Quota::per_second(10).burst(4))
-        .algorithm(Algorithm::TokenBucket)
-        .clock(&clock);
-    for _ in 0..3 {
-        assert_eq!(take(&limiter), 4);
-        clock.advance(SECOND);
+    clock.advance(ms(100_000));
+    let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+    for (step, (pause, asked, taken, after)) in steps.iter().enumerate() {
+        clock.advance(*pause);
+        let went = (0..*asked).take_while(|_| limiter.try_acquire().is_ok());
+        assert_eq!(went.count(), *taken, "step {step}");
+        assert_eq!(limiter.peek().retry_after, *after, "step {step}");
     }
+}
+
+const TEN: Quota = Quota::per_second(10);
+
+#[test]
+fn token_bucket_is_filled_by_batches_and_keeps_the_burst() {
+    let steps = [
+        (ms(0), ALL, 25, ms(1000)),
+        (ms(999), ALL, 0, ms(1)),
+        (ms(1), ALL, 10, ms(1000)),
+        (ms(1500), ALL, 10, ms(500)),
+        (ms(100_000), ALL, 25, ms(500)),
+    ];
+    check(Algorithm::TokenBucket, TEN.burst(25), &steps);
+}
+
+#[test]
+fn token_bucket_that_holds_less_than_a_batch_loses_the_rest() {
+    let steps = [(ms(1000), ALL, 4, ms(1000)); 3];
+    check(Algorithm::TokenBucket, TEN.burst(4), &steps);
 }
 
 /// The known weakness, which is why there are the others.
 #[test]
-fn around_the_edge_of_a_fixed_window_there_are_twice_as_many() {
-    let (clock, limiter) = limiter(Algorithm::FixedWindow);
-    clock.advance(ms(999));
-    assert_eq!(take(&limiter), 10);
-    assert_refused_for(&limiter, ms(1));
-    clock.advance(ms(1));
-    assert_eq!(take(&limiter), 10);
-    assert_refused_for(&limiter, SECOND);
+fn fixed_window_admits_twice_as_many_around_its_edge() {
+    let steps = [(ms(999), ALL, 10, ms(1)), (ms(1), ALL, 10, ms(1000))];
+    check(Algorithm::FixedWindow, TEN, &steps);
 }
 
 #[test]
-fn of_the_window_before_a_sliding_window_counts_what_is_left_of_it() {
-    let (clock, limiter) = limiter(Algorithm::SlidingWindow);
-    clock.advance(ms(999));
-    assert_eq!(take(&limiter), 10);
-    // It is all in the window before, a whole period long.
-    clock.advance(ms(1));
-    assert_refused_for(&limiter, ms(100));
-    clock.advance(ms(500));
-    assert_eq!(take(&limiter), 5);
-    assert_refused_for(&limiter, ms(100));
-    clock.advance(ms(500));
-    // Five are in the window before.
-    assert_eq!(limiter.available(), 5);
+fn sliding_window_counts_what_is_left_of_the_window_before() {
+    let steps = [
+        // Then it is all in the window before, a whole period long.
+        (ms(999), ALL, 10, ms(101)),
+        (ms(1), ALL, 0, ms(100)),
+        (ms(500), ALL, 5, ms(100)),
+        // Five are in the window before.
+        (ms(500), ALL, 5, ms(200)),
+    ];
+    check(Algorithm::SlidingWindow, TEN, &steps);
 }
 
 /// The estimate takes those before for evenly spread, so if they are not it may be too many,
 /// though never twice as many.
 #[test]
-fn a_sliding_window_may_let_nearly_twice_as_many_through_in_a_period() {
-    let (clock, limiter) = limiter(Algorithm::SlidingWindow);
-    clock.advance(SECOND - Duration::from_nanos(1));
-    assert_eq!(take(&limiter), 10);
-    // Within a nanosecond less than a period nine more.
-    clock.advance(SECOND - Duration::from_nanos(1));
-    assert_eq!(take(&limiter), 9);
+fn sliding_window_may_admit_nearly_twice_as_many_in_a_period() {
+    let tick = Duration::from_nanos(1);
+    let steps = [
+        (ms(1000) - tick, ALL, 10, ms(100) + tick),
+        (ms(1000) - tick, ALL, 9, 2 * tick),
+    ];
+    check(Algorithm::SlidingWindow, TEN, &steps);
 }
 
 #[test]
-fn each_of_a_log_comes_back_after_a_period() {
-    let algorithm = Algorithm::SlidingLog;
-    let (clock, limiter) = limiter(algorithm);
-    for _ in 0..5 {
-        limiter.try_acquire().unwrap();
-        clock.advance(ms(100));
-    }
-    assert_eq!(take(&limiter), 5);
-    // For a short log a second has units of 2 ns, of which all of these are multiples.
-    for after in [500, 100, 100, 100, 100] {
-        assert_refused_for(&limiter, ms(after));
-        clock.advance(ms(after));
-        assert_eq!(take(&limiter), 1, "{algorithm}");
-    }
-    assert_refused_for(&limiter, ms(100));
-    clock.advance(ms(100));
-    assert_eq!(take(&limiter), 5, "{algorithm}");
+fn sliding_log_gives_each_back_after_a_period() {
+    let mut steps = vec![(ms(100), 1, 1, ms(0)); 5];
+    steps.push((ms(100), ALL, 5, ms(500)));
+    steps.push((ms(500), ALL, 1, ms(100)));
+    steps.extend([(ms(100), ALL, 1, ms(100)); 4]);
+    steps.push((ms(100), ALL, 5, ms(500)));
+    check(Algorithm::SlidingLog, TEN, &steps);
 }
 
+/// Two in each 250 ms: any second touches five of them.
 #[test]
-fn with_sub_intervals_no_period_has_more_than_the_count() {
-    // Two in each 250 ms: any second touches five of them.
-    let (clock, limiter) = limiter(Algorithm::SubInterval { parts: 4 });
-    clock.advance(ms(249));
-    let mut total = take(&limiter);
-    for advance in [1, 250, 250, 250] {
-        clock.advance(ms(advance));
-        total += take(&limiter);
-    }
-    // From 249 to 1000 ms.
-    assert_eq!(total, 10);
-    assert_refused_for(&limiter, ms(250));
-    assert_eq!(limiter.peek().limit, 2);
+fn sub_interval_has_no_more_than_the_count_in_any_period() {
+    let mut steps = vec![(ms(249), ALL, 2, ms(1)), (ms(1), ALL, 2, ms(250))];
+    steps.extend([(ms(250), ALL, 2, ms(250)); 3]);
+    check(Algorithm::SubInterval { parts: 4 }, TEN, &steps);
 }

@@ -1,8 +1,6 @@
-//! Local handles of a limiter: what they let through, take ahead, and give back.
+//! Local handles of a limiter. What they take ahead, let through and give back is compared with the
+//! model in `rate_model`; here are waits, threads, and what a handle is beside that.
 
-mod chunks;
-mod given_back;
-mod model;
-mod others;
 mod threads;
+mod unused;
 mod waits;

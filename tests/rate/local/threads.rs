@@ -1,50 +1,37 @@
 //! Handles in real threads, audited.
 
 use std::sync::Barrier;
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tollgate::{Clock, MissedTickBehavior, Quota, RateLimiter};
 
-use crate::support::random::Random;
+use crate::support::random::on_threads;
 
 /// Time stands still, so that what is let through is exactly what there is: nothing is lost between a
 /// handle that gives back and another that takes, and nothing is let through twice.
 #[test]
 fn all_that_there_is_and_no_more_is_let_through() {
-    const THREADS: u64 = 4;
-    for seed in 0..20 {
+    for _ in 0..20 {
         let burst = 10_000;
         let limiter = RateLimiter::new(Quota::per_hour(1).burst(burst)).clock(Clock::manual());
-        let line_up = Barrier::new(THREADS as usize);
-        let run = |number: u64| {
-            let (limiter, line_up) = (&limiter, &line_up);
-            move || {
-                let mut random = Random::new(seed * THREADS + number);
-                let mut local = limiter.local([1, 7, 32, 500][number as usize]);
-                line_up.wait();
-                let mut through = 0;
-                for _ in 0..4_000 {
-                    let cost = u64::from(1 + random.below(2));
-                    if local.try_acquire_many(cost).is_ok() {
-                        through += cost;
-                    }
-                    if random.below(50) == 0 {
-                        local.return_unused();
-                    }
+        let (start, number) = (Barrier::new(4), AtomicUsize::new(0));
+        let through = on_threads(4, |random| {
+            let batch = [1, 7, 32, 500][number.fetch_add(1, Ordering::SeqCst)];
+            let mut local = limiter.local(batch);
+            start.wait();
+            let mut through = 0;
+            for _ in 0..4_000 {
+                let cost = u64::from(1 + random.below(2));
+                if local.try_acquire_many(cost).is_ok() {
+                    through += cost;
                 }
-                through
+                if random.below(50) == 0 {
+                    local.return_unused();
+                }
             }
-        };
-        let through: u64 = thread::scope(|scope| {
-            let threads: Vec<_> = (0..THREADS)
-                .map(|number| scope.spawn(run(number)))
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| thread.join().unwrap())
-                .sum()
+            through
         });
-        assert_eq!(through + limiter.available(), burst, "seed {seed}");
+        assert_eq!(through.iter().sum::<u64>() + limiter.available(), burst);
     }
 }
 
@@ -52,40 +39,29 @@ fn all_that_there_is_and_no_more_is_let_through() {
 /// one just after it; so those that lie in a window with both are surely in it.
 #[test]
 fn in_any_window_there_is_no_more_than_the_bound() {
-    const CHUNK: u64 = 32;
+    const BATCH: u64 = 32;
     const THREADS: u64 = 3;
     let quota = Quota::per_second(200_000).burst(100);
-    // Who has waited is charged when it is let go.
+    // A waiter is charged when it goes.
     let limiter = RateLimiter::new(quota).missed_tick(MissedTickBehavior::Delay);
     let clock = Clock::system();
-    let threads = |number: u64| {
-        let (limiter, clock) = (&limiter, &clock);
-        move || {
-            let mut random = Random::new(number);
-            let mut local = limiter.local(CHUNK);
-            let mut through = Vec::new();
-            while through.len() < 2_000 {
-                let before = clock.now().as_nanos();
-                let cost = u64::from(1 + random.below(3));
-                let let_in = if random.below(20) == 0 {
-                    local.acquire_many(cost).wait().is_ok()
-                } else {
-                    local.try_acquire_many(cost).is_ok()
-                };
-                if let_in {
-                    through.push((before, clock.now().as_nanos(), cost));
-                }
+    let mut through = on_threads(THREADS, |random| {
+        let mut local = limiter.local(BATCH);
+        let mut through = Vec::new();
+        while through.len() < 2_000 {
+            let before = clock.now().as_nanos();
+            let cost = u64::from(1 + random.below(3));
+            let admitted = match random.below(20) {
+                0 => local.acquire_many(cost).wait(),
+                _ => local.try_acquire_many(cost),
+            };
+            if admitted.is_ok() {
+                through.push((before, clock.now().as_nanos(), cost));
             }
-            through
         }
-    };
-    let mut through: Vec<_> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
-            .map(|number| scope.spawn(threads(number)))
-            .collect();
-        let threads = threads.into_iter();
-        threads.flat_map(|thread| thread.join().unwrap()).collect()
-    });
+        through
+    })
+    .concat();
     // The clocks of two threads may disagree by some microseconds.
     let slack = 10_000;
     through.sort_unstable();
@@ -100,7 +76,7 @@ fn in_any_window_there_is_no_more_than_the_bound() {
             sum += cost;
             let window = u128::from(until - from + slack);
             let paid = u128::from(quota.count()) * window / quota.period().as_nanos();
-            let most = quota.max_burst() + THREADS * CHUNK;
+            let most = quota.max_burst() + THREADS * BATCH;
             assert!(
                 u128::from(sum) <= u128::from(most) + paid,
                 "{sum} from {from} to {until}"

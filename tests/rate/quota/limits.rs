@@ -25,16 +25,13 @@ fn refused(count: u64, period: Duration, burst: u64) -> String {
 }
 
 #[test]
-fn each_constructor_has_its_period_and_a_burst_of_one() {
+fn constructors_have_their_period_and_a_burst_of_one() {
     assert_eq!(parts(Quota::per_second(7)), (7, 1_000_000_000, 1));
     assert_eq!(parts(Quota::per_minute(7)), (7, 60_000_000_000, 1));
     assert_eq!(parts(Quota::per_hour(7)), (7, 3_600_000_000_000, 1));
     assert_eq!(parts(Quota::per_day(7)), (7, 86_400_000_000_000, 1));
     assert_eq!(parts(Quota::new(3, NANOSECOND * 10)), (3, 10, 1));
-}
-
-#[test]
-fn a_burst_replaces_the_one_before_and_nothing_else() {
+    // A burst replaces the one before and nothing else.
     let quota = Quota::per_minute(3).burst(20);
     assert_eq!(parts(quota), (3, 60_000_000_000, 20));
     assert_eq!(quota.burst(1), Quota::per_minute(3));
@@ -67,78 +64,54 @@ fn everything_can_be_made_by_the_compiler() {
     assert_eq!(DAILY, [1, 2, 1]);
 }
 
+/// At most one per nanosecond, in a period of at most `u64::MAX` nanoseconds, and a burst that takes
+/// at most 2^58 of them to come back; nothing may be zero.
 #[test]
-fn one_per_nanosecond_is_the_most() {
-    assert_eq!(Quota::per_second(1_000_000_000).count(), 1_000_000_000);
-    assert_eq!(Quota::new(1, NANOSECOND).period(), NANOSECOND);
-    let fastest = Quota::new(u64::MAX, LONGEST_PERIOD);
-    assert_eq!(parts(fastest), (u64::MAX, u128::from(u64::MAX), 1));
-    let most = "but at most one per nanosecond";
-    for (count, period) in [
-        (1_000_000_001, Duration::from_secs(1)),
-        (2, NANOSECOND),
-        (u64::MAX, LONGEST_PERIOD - NANOSECOND),
-    ] {
-        assert_eq!(
-            refused(count, period, 1),
-            format!(
-                "a quota cannot have {count} in {}ns, {most}",
-                period.as_nanos()
-            )
-        );
-    }
-}
-
-#[test]
-fn a_burst_may_take_exactly_so_long_to_come_back() {
-    let longest = Duration::from_nanos(LONGEST);
-    let one = Quota::new(1, longest);
-    assert_eq!(parts(one), (1, u128::from(LONGEST), 1));
-    let fastest = Quota::new(u64::MAX, LONGEST_PERIOD);
-    assert_eq!(fastest.burst(LONGEST).max_burst(), LONGEST);
+fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
     // Three in ten nanoseconds: 2^58 is not divided by ten, and a part of a token does not count.
     let most = LONGEST * 3 / 10;
-    let three = Quota::new(3, NANOSECOND * 10);
-    assert_eq!(three.burst(most).max_burst(), most);
     for (count, period, burst) in [
-        (1, LONGEST + 1, 1),
-        (1, LONGEST, 2),
-        (2, 2 * LONGEST + 1, 1),
-        (u64::MAX, u64::MAX, LONGEST + 1),
-        (u64::MAX, u64::MAX, u64::MAX),
-        (3, 10, most + 1),
+        (1_000_000_000, 1_000_000_000, 1),
+        (1, 1, 1),
+        (u64::MAX, u64::MAX, 1),
+        (64, u64::MAX, 1),
+        (1, LONGEST, 1),
+        (u64::MAX, u64::MAX, LONGEST),
+        (3, 10, most),
     ] {
-        assert_eq!(
-            refused(count, Duration::from_nanos(period), burst),
-            format!(
-                "a quota cannot have a burst of {burst} at {count} in {period}ns, \
-                 which takes more than 2^58ns to come back"
-            )
-        );
+        let quota = Quota::new(count, Duration::from_nanos(period)).burst(burst);
+        assert_eq!(parts(quota), (count, u128::from(period), burst));
     }
-}
-
-#[test]
-fn a_period_has_to_fit() {
-    let quota = Quota::new(64, LONGEST_PERIOD);
-    assert_eq!(quota.period(), LONGEST_PERIOD);
+    for (count, period, burst, expected) in [
+        (1_000_000_001, 1_000_000_000, 1, "one per nanosecond"),
+        (2, 1, 1, "one per nanosecond"),
+        (u64::MAX, u64::MAX - 1, 1, "one per nanosecond"),
+        (1, LONGEST + 1, 1, "to come back"),
+        (1, LONGEST, 2, "to come back"),
+        (2, 2 * LONGEST + 1, 1, "to come back"),
+        (u64::MAX, u64::MAX, LONGEST + 1, "to come back"),
+        (u64::MAX, u64::MAX, u64::MAX, "to come back"),
+        (3, 10, most + 1, "to come back"),
+        (0, 1000, 1, "count of 0"),
+        (1, 0, 1, "period of 0ns"),
+        (1, 1000, 0, "burst of 0"),
+    ] {
+        let rate = format!("{count} in {period}ns");
+        let expected = match expected {
+            "one per nanosecond" => format!("{rate}, but at most one per nanosecond"),
+            "to come back" => {
+                format!("a burst of {burst} at {rate}, which takes more than 2^58ns to come back")
+            }
+            zero => format!("a {zero}"),
+        };
+        let text = refused(count, Duration::from_nanos(period), burst);
+        assert_eq!(text, format!("a quota cannot have {expected}"));
+    }
     for period in [LONGEST_PERIOD + NANOSECOND, Duration::MAX] {
-        let expected = format!(
-            "a quota cannot have a period of {}ns, but at most {}ns",
-            period.as_nanos(),
-            u64::MAX
-        );
+        let (nanos, most) = (period.as_nanos(), u64::MAX);
+        let expected = format!("a quota cannot have a period of {nanos}ns, but at most {most}ns");
         assert_eq!(refused(u64::MAX, period, 1), expected);
     }
-}
-
-#[test]
-fn nothing_of_it_may_be_zero() {
-    let second = Duration::from_secs(1);
-    let zero = |what: &str| format!("a quota cannot have a {what}");
-    assert_eq!(refused(0, second, 1), zero("count of 0"));
-    assert_eq!(refused(1, Duration::ZERO, 1), zero("period of 0ns"));
-    assert_eq!(refused(1, second, 0), zero("burst of 0"));
 }
 
 #[test]

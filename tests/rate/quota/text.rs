@@ -24,48 +24,39 @@ fn is_refused(text: &str, expected: &str) {
     assert_eq!(error.to_string(), expected, "{text:?}");
 }
 
+/// The period in the largest unit that divides it, and a burst but for one of 1.
 #[test]
-fn the_period_is_written_in_the_largest_unit_that_divides_it() {
-    let written = |count, period| Quota::new(count, period).to_string();
-    assert_eq!(Quota::per_second(100).to_string(), "100/s");
-    assert_eq!(Quota::per_minute(5).to_string(), "5/min");
-    assert_eq!(Quota::per_hour(1).to_string(), "1/h");
-    assert_eq!(Quota::per_day(2).to_string(), "2/d");
-    assert_eq!(written(60, Duration::from_secs(60)), "60/min");
-    assert_eq!(written(1, Duration::from_secs(90 * 60)), "1/90min");
-    assert_eq!(written(1, Duration::from_secs(91)), "1/91s");
-    assert_eq!(written(1, Duration::from_secs(7 * 24 * 60 * 60)), "1/7d");
-    assert_eq!(written(7, Duration::from_millis(1500)), "7/1500ms");
-    assert_eq!(written(1, Duration::from_millis(1)), "1/ms");
-    assert_eq!(written(1, Duration::from_micros(1)), "1/us");
-    assert_eq!(written(3, nanos(1001)), "3/1001ns");
-    assert_eq!(written(3, nanos(10)), "3/10ns");
-    assert_eq!(written(1, nanos(1)), "1/ns");
-}
-
-#[test]
-fn a_burst_of_one_is_not_written() {
-    let quota = Quota::new(1000, Duration::from_secs(10));
-    assert_eq!(quota.burst(50).to_string(), "1000/10s burst 50");
-    assert_eq!(quota.burst(1).to_string(), "1000/10s");
-}
-
-#[test]
-fn the_longest_text_is_written_whole() {
-    let quota = Quota::new(u64::MAX, nanos(u64::MAX)).burst(1 << 58);
-    assert_eq!(
-        quota.to_string(),
-        "18446744073709551615/18446744073709551615ns burst 288230376151711744"
-    );
-}
-
-#[test]
-fn a_quota_fits_into_a_table() {
+fn quota_is_written_in_the_largest_unit() {
+    let longest = "18446744073709551615/18446744073709551615ns burst 288230376151711744";
+    for (quota, text) in [
+        (Quota::per_second(100), "100/s"),
+        (Quota::per_minute(5), "5/min"),
+        (Quota::per_hour(1), "1/h"),
+        (Quota::per_day(2), "2/d"),
+        (Quota::new(60, Duration::from_secs(60)), "60/min"),
+        (Quota::new(1, Duration::from_secs(90 * 60)), "1/90min"),
+        (Quota::new(1, Duration::from_secs(91)), "1/91s"),
+        (Quota::new(1, Duration::from_secs(7 * 24 * 60 * 60)), "1/7d"),
+        (Quota::new(7, Duration::from_millis(1500)), "7/1500ms"),
+        (Quota::new(1, Duration::from_millis(1)), "1/ms"),
+        (Quota::new(1, Duration::from_micros(1)), "1/us"),
+        (Quota::new(3, nanos(1001)), "3/1001ns"),
+        (Quota::new(1, nanos(1)), "1/ns"),
+        (Quota::new(10, Duration::from_secs(10)).burst(1), "10/10s"),
+        (
+            Quota::new(10, Duration::from_secs(10)).burst(5),
+            "10/10s burst 5",
+        ),
+        (
+            Quota::new(u64::MAX, nanos(u64::MAX)).burst(1 << 58),
+            longest,
+        ),
+    ] {
+        assert_eq!(quota.to_string(), text);
+    }
     let quota = Quota::per_second(100);
-    assert_eq!(
-        format!("[{quota:>8}] [{quota:<8}]"),
-        "[   100/s] [100/s   ]"
-    );
+    let table = format!("[{quota:>8}] [{quota:<8}]");
+    assert_eq!(table, "[   100/s] [100/s   ]");
 }
 
 #[test]
@@ -115,106 +106,91 @@ fn units_have_other_names() {
     }
 }
 
+const EMPTY: &str = "an empty text is no quota, expected one such as 100/s";
+const COUNT: &str = "expected a count at byte 0";
+const SLASH: &str = "expected a slash after a whole number at byte ";
+const UNIT: &str = "expected a unit of time (d, h, min, s, ms, us or ns) at byte ";
+const BURST: &str = "expected a number for the burst at byte ";
+const OR_END: &str = "expected \"burst\" or the end at byte ";
+
 #[test]
-fn a_part_that_is_missing_is_named() {
-    is_refused("", "an empty text is no quota, expected one such as 100/s");
-    is_refused(
-        " \n",
-        "an empty text is no quota, expected one such as 100/s",
-    );
+fn text_that_is_no_quota_is_refused_at_the_byte() {
+    for text in ["", " \n"] {
+        is_refused(text, EMPTY);
+    }
     for text in ["/s", "s", "-1/s", "+1/s", ".5/s", "burst 5", "\u{663}/s"] {
-        is_refused(text, "expected a count at byte 0");
+        is_refused(text, COUNT);
+    }
+    for (text, expected, at) in [
+        ("100", SLASH, 3),
+        ("100s", SLASH, 3),
+        ("100 per second", SLASH, 4),
+        ("1.5/s", SLASH, 1),
+        ("1_0/s", SLASH, 1),
+        ("1 0/s", SLASH, 2),
+        ("100/", UNIT, 4),
+        ("100/10", UNIT, 6),
+        ("100/-1s", UNIT, 4),
+        ("100/1.5h", UNIT, 5),
+        ("100/s,", "expected \"burst\" at byte ", 6),
+        ("100/s, 5", "expected \"burst\" at byte ", 7),
+        ("100/s burst", BURST, 11),
+        ("100/s burst -1", BURST, 12),
+        ("100/s burst = 1", BURST, 12),
+        ("100/s 20", OR_END, 6),
+        ("100/s; burst 20", OR_END, 5),
+        ("100/s Burst 20", OR_END, 6),
+        ("100/\u{b5}s!", OR_END, 7),
+        ("100/s burst 20/s", "expected the end at byte ", 14),
+        ("100/s burst 20 burst 20", "expected the end at byte ", 15),
+    ] {
+        is_refused(text, &format!("{expected}{at}"));
+    }
+    // A unit is not guessed.
+    for (text, at) in [
+        ("100/S", 4),
+        ("100/M", 4),
+        ("100/mo", 4),
+        ("100/week", 4),
+        ("100/sburst 5", 4),
+        ("100/\u{b5}", 4),
+        ("100/ burst", 5),
+        ("100/ 10 Sec", 8),
+    ] {
+        let units = "expected d, h, min, s, ms, us or ns";
+        is_refused(text, &format!("unknown unit of time at byte {at}, {units}"));
     }
     for (text, at) in [
-        ("100", 3),
-        ("100s", 3),
-        ("100 per second", 4),
-        ("1.5/s", 1),
-        ("1_0/s", 1),
-        ("1 0/s", 2),
+        ("18446744073709551616/s", 0),
+        (" 99999999999999999999999999999999999999999/s", 1),
+        ("1/18446744073709551616ns", 2),
+        ("1/s burst 18446744073709551616", 10),
     ] {
-        is_refused(
-            text,
-            &format!("expected a slash after a whole number at byte {at}"),
-        );
+        let above = "is above 18446744073709551615";
+        is_refused(text, &format!("the number at byte {at} {above}"));
     }
-    let unit = "expected a unit of time (d, h, min, s, ms, us or ns) at byte";
-    is_refused("100/", &format!("{unit} 4"));
-    is_refused("100/10", &format!("{unit} 6"));
-    is_refused("100/-1s", &format!("{unit} 4"));
-    is_refused("100/1.5h", &format!("{unit} 5"));
-    is_refused("100/ burst", &unknown_unit(5));
-    is_refused("100/s,", "expected \"burst\" at byte 6");
-    is_refused("100/s, 5", "expected \"burst\" at byte 7");
-    is_refused("100/s burst", "expected a number for the burst at byte 11");
-    is_refused(
-        "100/s burst -1",
-        "expected a number for the burst at byte 12",
-    );
-    is_refused(
-        "100/s burst = 1",
-        "expected a number for the burst at byte 12",
-    );
 }
 
-fn unknown_unit(at: usize) -> String {
-    format!("unknown unit of time at byte {at}, expected d, h, min, s, ms, us or ns")
-}
-
+/// The longest time that can be written is 2^64 - 1 days.
 #[test]
-fn a_unit_is_not_guessed() {
-    for text in [
-        "100/S",
-        "100/M",
-        "100/mo",
-        "100/week",
-        "100/sburst 5",
-        "100/\u{b5}",
+fn text_of_a_quota_that_there_cannot_be_is_refused() {
+    for (text, expected) in [
+        ("0/s", "count of 0"),
+        ("1/0s", "period of 0ns"),
+        ("1/s burst 0", "burst of 0"),
+        (
+            "1/18446744073709551615d",
+            "period of 1593798687968505259536000000000000ns, but at most 18446744073709551615ns",
+        ),
+        (
+            "1/3650d",
+            "burst of 1 at 1 in 315360000000000000ns, which takes more than 2^58ns to come back",
+        ),
     ] {
-        is_refused(text, &unknown_unit(4));
+        is_refused(text, &format!("a quota cannot have a {expected}"));
     }
-    is_refused("100/ 10 Sec", &unknown_unit(8));
-}
-
-#[test]
-fn text_after_the_end_is_refused() {
-    is_refused("100/s 20", "expected \"burst\" or the end at byte 6");
-    is_refused("100/s; burst 20", "expected \"burst\" or the end at byte 5");
-    is_refused("100/s Burst 20", "expected \"burst\" or the end at byte 6");
-    is_refused("100/\u{b5}s!", "expected \"burst\" or the end at byte 7");
-    is_refused("100/s burst 20/s", "expected the end at byte 14");
-    is_refused("100/s burst 20 burst 20", "expected the end at byte 15");
-}
-
-#[test]
-fn a_number_that_does_not_fit_is_refused() {
-    let above = |at| format!("the number at byte {at} is above 18446744073709551615");
-    is_refused("18446744073709551616/s", &above(0));
-    is_refused(" 99999999999999999999999999999999999999999/s", &above(1));
-    is_refused("1/18446744073709551616ns", &above(2));
-    is_refused("1/s burst 18446744073709551616", &above(10));
-}
-
-#[test]
-fn what_is_read_is_checked_as_well() {
-    is_refused("0/s", "a quota cannot have a count of 0");
-    is_refused("1/0s", "a quota cannot have a period of 0ns");
-    is_refused("1/s burst 0", "a quota cannot have a burst of 0");
-    is_refused(
-        "2/ns",
-        "a quota cannot have 2 in 1ns, but at most one per nanosecond",
-    );
-    // The longest time that can be written: 2^64 - 1 days.
-    is_refused(
-        "1/18446744073709551615d",
-        "a quota cannot have a period of 1593798687968505259536000000000000ns, \
-         but at most 18446744073709551615ns",
-    );
-    is_refused(
-        "1/3650d",
-        "a quota cannot have a burst of 1 at 1 in 315360000000000000ns, \
-         which takes more than 2^58ns to come back",
-    );
+    let most = "but at most one per nanosecond";
+    is_refused("2/ns", &format!("a quota cannot have 2 in 1ns, {most}"));
 }
 
 proptest! {

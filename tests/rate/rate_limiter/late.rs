@@ -1,277 +1,340 @@
-//! Alarms that go off late.
+//! Timers that are late, and what is done while the head of the queue is due and the timer has not
+//! gone off.
 //!
 //! Time that is moved by hand is never late by itself. Here a waker takes its time: it moves the
-//! clock on while it runs, and only after it the limiter can see to the next alarm, which is
-//! overdue by then. That is how a busy thread makes an alarm late.
+//! clock on while it runs, and only after it the timer can be armed for the next waiter, which is
+//! overdue by then. What is done in the midst of the waker finds the queue as a busy thread leaves it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tollgate::Waiting;
 
 use tollgate::rate::AcquireOwned;
-use tollgate::{Clock, ManualClock, MissedTickBehavior, Quota, RateLimiter};
+use tollgate::{Algorithm, Clock, ManualClock, MissedTickBehavior, Quota, RateLimiter, Waiting};
 
-use super::scene::{FIFTY, TEN, TICK, assert_due, assert_limited, at, charged, ms};
+use crate::setup::{FIFTY, TEN, assert_due, assert_limited, at, charged, ms, now};
 use crate::support::Waiter;
 use crate::support::foreign::calls_when_woken;
 
-struct Scene {
-    clock: ManualClock,
-    limiter: Arc<RateLimiter>,
-}
+type Owned = Waiter<Waiting<AcquireOwned>>;
 
-impl Scene {
-    /// A limiter of which the whole burst has been taken.
-    fn new(quota: Quota, missed_tick: Option<MissedTickBehavior>) -> Self {
-        let clock = Clock::manual();
-        let limiter = RateLimiter::new(quota).clock(&clock);
-        let limiter = match missed_tick {
-            Some(missed_tick) => limiter.missed_tick(missed_tick),
-            None => limiter,
-        };
-        limiter.try_acquire_many(quota.max_burst()).unwrap();
-        let limiter = Arc::new(limiter);
-        Self { clock, limiter }
+/// A limiter of which the whole burst has been taken.
+fn spent(quota: Quota, missed: Option<MissedTickBehavior>) -> (ManualClock, Arc<RateLimiter>) {
+    let clock = Clock::manual();
+    let mut limiter = RateLimiter::new(quota).clock(&clock);
+    if let Some(missed) = missed {
+        limiter = limiter.missed_tick(missed);
     }
-
-    /// Somebody whose waker takes that long.
-    fn slow(&self, takes: Duration) -> Waiter<Waiting<AcquireOwned>> {
-        let mut waiter = Waiter::new(Arc::clone(&self.limiter).acquire_owned());
-        let clock = self.clock.clone();
-        let waker = calls_when_woken(move || clock.advance(takes));
-        assert!(waiter.poll_with(&waker).is_pending());
-        waiter
-    }
-
-    fn line(&self, costs: &[u64]) -> Vec<Waiter<Waiting<AcquireOwned>>> {
-        let costs = costs.iter();
-        let join = |cost: &u64| Arc::clone(&self.limiter).acquire_many_owned(*cost);
-        costs.map(|cost| Waiter::parked(join(cost))).collect()
-    }
+    limiter.try_acquire_many(quota.max_burst()).unwrap();
+    (clock, Arc::new(limiter))
 }
 
-#[test]
-fn delay_charges_whom_it_lets_go_when_it_does() {
-    let scene = Scene::new(TEN, Some(MissedTickBehavior::Delay));
-    let mut slow = scene.slow(ms(250));
-    let mut waiters = scene.line(&[1; 3]);
-    scene.clock.advance(ms(100));
-    // It is 350 ms now. The alarm for 200 ms went off late, and so one went, and no more.
-    let wakes: Vec<_> = waiters.iter().map(Waiter::wakes).collect();
-    assert_eq!(wakes, [1, 0, 0]);
-    assert_eq!(at(&slow.granted()), ms(100));
-    assert_eq!(at(&waiters[0].granted()), ms(350));
-    assert_due(&scene.clock, &mut waiters[1], ms(100));
-    assert_due(&scene.clock, &mut waiters[2], ms(100));
+/// One that makes up for a second.
+fn makes_up(quota: Quota) -> (ManualClock, Arc<RateLimiter>) {
+    spent(quota, Some(MissedTickBehavior::Burst { max: 10 }))
 }
 
-#[test]
-fn burst_charges_whom_it_lets_go_when_they_were_due() {
-    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 5 }));
-    let mut slow = scene.slow(ms(250));
-    let mut waiters = scene.line(&[1; 4]);
-    scene.clock.advance(ms(100));
-    assert_eq!(at(&slow.granted()), ms(100));
-    let wakes: Vec<_> = waiters.iter().map(Waiter::wakes).collect();
-    assert_eq!(wakes, [1, 1, 0, 0]);
-    assert_eq!(charged(&mut waiters[..2]), [ms(200), ms(300)]);
-    // The rate is as if nothing had been late.
-    assert_due(&scene.clock, &mut waiters[2], ms(50));
-    assert_due(&scene.clock, &mut waiters[3], ms(100));
+fn queue(limiter: &Arc<RateLimiter>, costs: &[u64]) -> Vec<Owned> {
+    let join = |cost: &u64| Waiter::parked(Arc::clone(limiter).acquire_many_owned(*cost));
+    costs.iter().map(join).collect()
 }
 
-#[test]
-fn burst_makes_up_for_so_much_and_the_rest_is_lost() {
-    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 2 }));
-    let _slow = scene.slow(ms(1040));
-    let mut waiters = scene.line(&[1; 6]);
-    scene.clock.advance(ms(100));
-    // It is 1140 ms. Nobody is charged at a tick that is longer ago than two take.
-    let ticks = charged(&mut waiters[..3]);
-    assert_eq!(ticks, [ms(940), ms(1040), ms(1140)]);
-    assert!(waiters[3].is_pending());
-    assert_due(&scene.clock, &mut waiters[3], ms(100));
-    assert_due(&scene.clock, &mut waiters[4], ms(100));
-}
-
-#[test]
-fn burst_of_nothing_is_delay() {
-    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 0 }));
-    let _slow = scene.slow(ms(250));
-    let mut waiters = scene.line(&[1; 2]);
-    scene.clock.advance(ms(100));
-    assert_eq!(at(&waiters[0].granted()), ms(350));
-    assert_due(&scene.clock, &mut waiters[1], ms(100));
-}
-
-#[test]
-fn burst_counts_in_units_of_cost() {
-    let scene = Scene::new(FIFTY, Some(MissedTickBehavior::Burst { max: 20 }));
-    let _slow = scene.slow(ms(1000));
-    let mut waiters = scene.line(&[10; 10]);
-    // One at 10 ms, and then it is 1010 ms; so from 810 ms on it is made up for.
-    scene.clock.advance(ms(10));
-    let gone = waiters.iter().filter(|waiter| waiter.wakes() == 1).count();
-    let ticks = charged(&mut waiters[..gone]);
-    assert!(ticks.iter().all(|tick| *tick >= ms(810)), "{ticks:?}");
-    // The burst of fifty had come back, and twenty were made up for.
-    assert_eq!(gone, 7);
-    assert_limited(&scene.limiter, 1, ms(300 + 10));
-}
-
-#[test]
-fn by_default_a_hundredth_of_a_second_is_made_up_for() {
-    let scene = Scene::new(Quota::per_second(1000), None);
-    let _slow = scene.slow(ms(30));
-    let mut waiters = scene.line(&[1; 20]);
-    scene.clock.advance(ms(1));
-    // It is 31 ms, so from 21 ms on, that of now included.
-    let gone = waiters.iter().filter(|waiter| waiter.wakes() == 1).count();
-    let expected: Vec<_> = (21..=31).map(ms).collect();
-    assert_eq!(charged(&mut waiters[..gone]), expected);
-}
-
-#[test]
-fn by_default_at_least_one_is_made_up_for() {
-    let scene = Scene::new(TEN, None);
-    let _slow = scene.slow(ms(480));
-    let mut waiters = scene.line(&[1; 3]);
-    scene.clock.advance(ms(100));
-    assert_eq!(charged(&mut waiters[..2]), [ms(480), ms(580)]);
-    assert_due(&scene.clock, &mut waiters[2], ms(100));
-}
-
-#[test]
-fn nobody_is_charged_before_it_came() {
-    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 100 }));
-    let limiter = Arc::clone(&scene.limiter);
-    let clock = scene.clock.clone();
-    let late = Arc::new(std::sync::Mutex::new(None));
-    // Somebody who joins while the alarm for the one in front is late.
-    let mut slow = Waiter::new(Arc::clone(&scene.limiter).acquire_owned());
+/// A waiter whose waker takes that long, and then does this.
+fn slow<R: Send + 'static>(
+    clock: &ManualClock,
+    limiter: &Arc<RateLimiter>,
+    takes: Duration,
+    then: impl FnOnce() -> R + Send + 'static,
+) -> (Owned, Arc<Mutex<Option<R>>>) {
+    let (then, done) = (Mutex::new(Some(then)), Arc::new(Mutex::new(None)));
     let waker = calls_when_woken({
-        let late = Arc::clone(&late);
+        let (clock, done) = (clock.clone(), Arc::clone(&done));
         move || {
-            clock.advance(ms(350));
-            let waiter = Waiter::new(Arc::clone(&limiter).acquire_owned());
-            *late.lock().unwrap() = Some(waiter);
+            clock.advance(takes);
+            let then = then.lock().unwrap().take().expect("it is woken once");
+            let result = then();
+            *done.lock().unwrap() = Some(result);
         }
     });
-    assert!(slow.poll_with(&waker).is_pending());
-    let mut waiting = scene.line(&[1]);
-    scene.clock.advance(ms(100));
+    let mut waiter = Waiter::new(Arc::clone(limiter).acquire_owned());
+    assert!(waiter.poll_with(&waker).is_pending());
+    (waiter, done)
+}
+
+/// As [`slow`], for a waiter that is due at 100 ms. What was done is in the end.
+fn busy<R: Send + 'static>(
+    clock: &ManualClock,
+    limiter: &Arc<RateLimiter>,
+    takes: Duration,
+    then: impl FnOnce() -> R + Send + 'static,
+) -> impl FnOnce() -> R {
+    let (mut waiter, done) = slow(clock, limiter, takes, then);
+    let clock = clock.clone();
+    move || {
+        clock.advance(ms(100));
+        assert_eq!(at(&waiter.granted()), ms(100));
+        assert_eq!(now(&clock), ms(100) + takes);
+        let done = done.lock().unwrap().take();
+        done.expect("it was woken")
+    }
+}
+
+/// The first waiter is due after one token's time, and its waker takes so long. Then those behind it
+/// are charged at these ticks, and the next ones after these times.
+#[test]
+fn missed_tick_says_when_those_behind_a_late_timer_are_charged() {
+    let burst = |max| Some(MissedTickBehavior::Burst { max });
+    let delay = Some(MissedTickBehavior::Delay);
+    type Row = (
+        &'static str,
+        Quota,
+        Option<MissedTickBehavior>,
+        u64,
+        u64,
+        Vec<u64>,
+        Vec<u64>,
+    );
+    let rows: [Row; 7] = [
+        (
+            "when they go",
+            TEN,
+            delay,
+            250,
+            1,
+            vec![350],
+            vec![100, 100],
+        ),
+        ("the same", TEN, burst(0), 250, 1, vec![350], vec![100]),
+        (
+            "when they were due",
+            TEN,
+            burst(5),
+            250,
+            1,
+            vec![200, 300],
+            vec![50, 100],
+        ),
+        (
+            "not longer ago than two take",
+            TEN,
+            burst(2),
+            1040,
+            1,
+            vec![940, 1040, 1140],
+            vec![100, 100],
+        ),
+        (
+            "in units of cost, and the burst had come back",
+            FIFTY,
+            burst(20),
+            1000,
+            10,
+            vec![810, 810, 810, 810, 810, 910, 1010],
+            vec![100],
+        ),
+        (
+            "by default a hundredth of a second",
+            Quota::per_second(1000),
+            None,
+            30,
+            1,
+            (21..=31).collect(),
+            vec![1],
+        ),
+        (
+            "by default at least one",
+            TEN,
+            None,
+            480,
+            1,
+            vec![480, 580],
+            vec![100],
+        ),
+    ];
+    for (name, quota, missed, takes, cost, ticks, next) in rows {
+        let (clock, limiter) = spent(quota, missed);
+        let (mut first, _) = slow(&clock, &limiter, ms(takes), || {});
+        let mut waiters = queue(&limiter, &vec![cost; ticks.len() + next.len()]);
+        let token = quota.period() / u32::try_from(quota.count()).unwrap();
+        clock.advance(token);
+        assert_eq!(at(&first.granted()), token, "{name}");
+        let gone = waiters.iter().filter(|waiter| waiter.wakes() == 1).count();
+        let ticks: Vec<_> = ticks.into_iter().map(ms).collect();
+        assert_eq!(charged(&mut waiters[..gone]), ticks, "{name}");
+        for (waiter, after) in waiters[gone..].iter_mut().zip(next) {
+            assert_due(&clock, waiter, ms(after));
+        }
+    }
+}
+
+/// One that joins while the timer for the head is late could have had a token at 300 ms, but was not
+/// there before 450 ms.
+#[test]
+fn acquire_behind_a_late_timer_is_not_charged_before_it_came() {
+    let (clock, limiter) = spent(TEN, Some(MissedTickBehavior::Burst { max: 100 }));
+    let comes = Arc::clone(&limiter);
+    let busy = busy(&clock, &limiter, ms(350), move || {
+        Waiter::new(comes.acquire_owned()).granted()
+    });
+    let mut waiting = queue(&limiter, &[1]);
+    assert_eq!(at(&busy()), ms(450));
     assert_eq!(at(&waiting[0].granted()), ms(200));
-    // It could have had a slot at 300 ms, but was not there before 450 ms.
-    let mut late = late.lock().unwrap().take().unwrap();
-    assert_eq!(at(&late.granted()), ms(450));
-    assert_limited(&scene.limiter, 1, ms(100));
+    assert_limited(&limiter, 1, ms(100));
 }
 
 #[test]
-fn nobody_is_charged_before_the_quota_that_made_it_due() {
-    let scene = Scene::new(
-        Quota::per_hour(1),
-        Some(MissedTickBehavior::Burst { max: 100 }),
-    );
-    let mut waiters = scene.line(&[1; 2]);
-    scene.clock.advance(ms(5000));
+fn acquire_is_not_charged_before_the_quota_that_made_it_due() {
+    let (clock, limiter) = makes_up(Quota::per_hour(1));
+    let mut waiters = queue(&limiter, &[1; 2]);
+    clock.advance(ms(5000));
     // Less than one is owed still, of two.
-    scene
-        .limiter
-        .set_quota_with(TEN.burst(2), tollgate::QuotaChange::KeepSpent);
+    limiter.set_quota_with(TEN.burst(2), tollgate::QuotaChange::KeepSpent);
     assert_eq!(at(&waiters[0].granted()), ms(5000));
     let owed = Duration::from_nanos((100_000_000 * 3595_u64).div_ceil(3600));
-    assert_due(&scene.clock, &mut waiters[1], owed);
-}
-
-/// A refund that gives nothing back makes nobody due, so it takes nothing from those who are
-/// overdue.
-#[test]
-fn a_refund_of_nothing_does_not_change_when_anybody_is_charged() {
-    let scene = Scene::new(TEN, Some(MissedTickBehavior::Burst { max: 5 }));
-    let (clock, limiter) = (scene.clock.clone(), Arc::clone(&scene.limiter));
-    let mut slow = Waiter::new(Arc::clone(&limiter).acquire_owned());
-    let waker = calls_when_woken(move || {
-        let nothing = limiter.try_acquire_many(0).unwrap();
-        clock.advance(ms(250));
-        limiter.refund(nothing);
-    });
-    assert!(slow.poll_with(&waker).is_pending());
-    let mut waiters = scene.line(&[1; 3]);
-    scene.clock.advance(ms(100));
-    assert_eq!(charged(&mut waiters[..2]), [ms(200), ms(300)]);
-    assert_due(&scene.clock, &mut waiters[2], ms(50));
+    assert_due(&clock, &mut waiters[1], owed);
 }
 
 /// Tokio's timer counts in milliseconds, so it is late for a third of a second.
 #[cfg(feature = "tokio")]
 #[tokio::test(start_paused = true)]
-async fn a_timer_that_counts_in_milliseconds_is_made_up_for_or_not() {
+async fn missed_tick_makes_up_for_a_timer_of_whole_milliseconds_or_not() {
+    use crate::setup::TICK;
+
     let thirds = Quota::per_second(3);
     let burst = RateLimiter::new(thirds).clock(Clock::tokio());
     let delay = RateLimiter::new(thirds)
         .clock(Clock::tokio())
         .missed_tick(MissedTickBehavior::Delay);
-    for limiter in [&burst, &delay] {
+    let mut lost = [const { Vec::new() }; 2];
+    for (limiter, lost) in [burst, delay].iter().zip(&mut lost) {
         let first = limiter.try_acquire().unwrap().at();
-        let mut after = Vec::new();
-        for _ in 0..6 {
-            let charge = limiter.acquire().await.unwrap();
-            after.push(charge.at().saturating_since(first));
+        for n in 1..=6_u64 {
+            let after = limiter
+                .acquire()
+                .await
+                .unwrap()
+                .at()
+                .saturating_since(first);
+            let exact = Duration::from_nanos((n * 1_000_000_000).div_ceil(3));
+            // From a tick in the midst of a unit it may be one nanosecond less.
+            lost.push((after + TICK).checked_sub(exact).expect("too early"));
         }
-        // From a tick in the midst of a unit it may be one nanosecond less.
-        let exact = |n: u64| Duration::from_nanos((n * 1_000_000_000).div_ceil(3));
-        let lost: Vec<_> = (1..)
-            .zip(&after)
-            .map(|(n, at)| (*at + TICK).checked_sub(exact(n)).expect("too early"))
-            .collect();
-        if std::ptr::eq(limiter, &burst) {
-            assert!(lost.iter().all(|lost| *lost <= TICK), "{lost:?}");
-        } else {
-            assert!(lost.is_sorted() && lost[5] > lost[0], "{lost:?}");
-            assert!(lost[0] > TICK && lost[5] <= 6 * ms(2), "{lost:?}");
+    }
+    let [burst, delay] = lost;
+    assert!(burst.iter().all(|lost| *lost <= TICK), "{burst:?}");
+    assert!(delay.is_sorted() && delay[5] > delay[0], "{delay:?}");
+    assert!(delay[0] > TICK && delay[5] <= 6 * ms(2), "{delay:?}");
+}
+
+/// At 500 ms two waiters are overdue, which are charged for 200 and 300, and two tokens are left. All
+/// calls that come first find it so.
+#[test]
+fn calls_that_come_before_a_late_timer_find_those_granted_that_are_due() {
+    type Call = fn(Arc<RateLimiter>) -> u64;
+    let calls: [(&str, Call, u64); 4] = [
+        (
+            "try_acquire",
+            |it| it.try_acquire().unwrap().at().as_nanos(),
+            1,
+        ),
+        (
+            "acquire",
+            |it| Waiter::new(it.acquire_owned()).granted().at().as_nanos(),
+            1,
+        ),
+        (
+            "peek",
+            |it| it.peek().at.as_nanos() + it.peek().remaining - 2,
+            2,
+        ),
+        ("available", |it| 500_000_000 + it.available() - 2, 2),
+    ];
+    for (name, call, left) in calls {
+        let (clock, limiter) = makes_up(TEN.burst(3));
+        let comes = Arc::clone(&limiter);
+        let busy = busy(&clock, &limiter, ms(400), move || call(comes));
+        let mut waiters = queue(&limiter, &[1, 1]);
+        assert_eq!(busy(), 500_000_000, "{name}");
+        assert_eq!(
+            waiters.iter().map(Waiter::wakes).sum::<usize>(),
+            2,
+            "{name}"
+        );
+        assert_eq!(charged(&mut waiters), [ms(200), ms(300)], "{name}");
+        assert_eq!(limiter.available(), left, "{name}");
+    }
+    // One that is refused gets the time after those that are due: at 330 ms two have gone.
+    let (clock, limiter) = makes_up(TEN);
+    let comes = Arc::clone(&limiter);
+    let busy = busy(&clock, &limiter, ms(230), move || comes.try_acquire());
+    let mut waiters = queue(&limiter, &[1; 3]);
+    assert_eq!(busy().unwrap_err().retry_after(), Some(ms(170)));
+    assert_eq!(charged(&mut waiters[..2]), [ms(200), ms(300)]);
+    assert_due(&clock, &mut waiters[2], ms(70));
+}
+
+/// What makes nobody due leaves those that are overdue charged when they were due: a refund of nothing,
+/// and an overdue head that leaves.
+#[test]
+fn what_makes_nobody_due_does_not_change_when_the_overdue_are_charged() {
+    type Then = fn(Arc<RateLimiter>, Option<Owned>);
+    let rows: [Then; 2] = [
+        |limiter, _head| limiter.refund(limiter.try_acquire_many(0).unwrap()),
+        |_limiter, head| drop(head),
+    ];
+    for (then, leaves) in rows.into_iter().zip([false, true]) {
+        let (clock, limiter) = makes_up(TEN);
+        let head = Arc::new(Mutex::new(None));
+        let (acts, taken) = (Arc::clone(&limiter), Arc::clone(&head));
+        let busy = busy(&clock, &limiter, ms(250), move || {
+            then(acts, taken.lock().unwrap().take());
+        });
+        if leaves {
+            *head.lock().unwrap() = queue(&limiter, &[1]).pop();
         }
+        let mut waiters = queue(&limiter, &[1, 1, 1]);
+        busy();
+        assert_eq!(charged(&mut waiters[..2]), [ms(200), ms(300)]);
+        assert_due(&clock, &mut waiters[2], ms(50));
     }
 }
 
-/// Charges that are charged late, and those that are not, together keep the promise.
+/// Nor does a refund that gives something back change when the head was due before it.
 #[test]
-fn whatever_is_late_no_more_than_the_quota_is_charged_by_the_ticks() {
-    for max in [0, 1, 3, 1000] {
-        let scene = Scene::new(TEN.burst(3), Some(MissedTickBehavior::Burst { max }));
-        let mut slow: Vec<_> = (1..60).map(|n| scene.slow(ms(n * 37 % 500))).collect();
-        let mut others = scene.line(&[2; 5]);
-        // In small steps: a waker that moves the clock on also ends the step that it is called in.
-        for _ in 0..40_000 {
-            scene.clock.advance(ms(1));
-        }
-        let mut ticks = charged(&mut slow);
-        assert!(ticks.is_sorted());
-        for tick in charged(&mut others) {
-            ticks.extend([tick; 2]);
-        }
-        for (first, from) in ticks.iter().enumerate() {
-            for (last, to) in ticks.iter().enumerate().skip(first) {
-                let most = 3 + (*to - *from + TICK).as_nanos() / ms(100).as_nanos();
-                let count = last - first + 1;
-                assert!(
-                    count as u128 <= most,
-                    "{count} in {:?}, max {max}",
-                    *to - *from
-                );
-            }
-        }
-    }
+fn refund_when_the_head_is_overdue_leaves_it_charged_when_it_was_due() {
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::new(3, ms(300)))
+        .algorithm(Algorithm::SlidingLog)
+        .missed_tick(MissedTickBehavior::Burst { max: 10 })
+        .clock(&clock);
+    let limiter = Arc::new(limiter);
+    limiter.try_acquire().unwrap();
+    clock.advance(ms(150));
+    limiter.try_acquire().unwrap();
+    clock.advance(ms(100));
+    let charge = limiter.try_acquire().unwrap();
+    let refunds = Arc::clone(&limiter);
+    let (mut first, _) = slow(&clock, &limiter, ms(200), move || refunds.refund(charge));
+    let mut next = queue(&limiter, &[1]);
+    clock.advance(ms(50));
+    assert_eq!(at(&first.granted()), ms(300));
+    assert_eq!(charged(&mut next), [ms(450)]);
+    assert_eq!(now(&clock), ms(500));
 }
 
-/// Only somebody who has to wait depends on an alarm.
+/// The headers of an answer go with the tick of the charge, however late it was made.
 #[test]
-fn a_call_that_need_not_wait_is_never_late() {
-    let scene = Scene::new(TEN, Some(MissedTickBehavior::Delay));
-    scene.clock.advance(ms(1234));
-    let charge = scene.limiter.try_acquire().unwrap();
-    assert_eq!(at(&charge), ms(1234));
-    scene.clock.advance(ms(100));
-    let charge = scene.limiter.try_acquire().unwrap();
-    assert_eq!(at(&charge), ms(1334));
+fn decision_of_a_charge_for_an_earlier_tick_says_how_it_stood_then() {
+    let (clock, limiter) = makes_up(TEN.burst(4));
+    let busy = busy(&clock, &limiter, ms(350), || {});
+    let mut waiters = queue(&limiter, &[1, 2]);
+    busy();
+    let stood = waiters.iter_mut().map(|waiter| {
+        let charge = waiter.granted();
+        let decision = limiter.decision(&charge);
+        (at(&charge), decision.remaining, decision.reset_after)
+    });
+    let stood: Vec<_> = stood.collect();
+    assert_eq!(stood, [(ms(200), 0, ms(400)), (ms(400), 0, ms(400))]);
+    // It is 450 ms, and a half of one has been paid off since.
+    assert_limited(&limiter, 1, ms(50));
 }

@@ -1,67 +1,54 @@
-//! What can be seen of a limiter.
+//! What can be seen of a limiter in words, and from several sides at once.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::scene::{FIFTY, TEN, TICK, limiter, ms, spent};
+use crate::setup::{FIFTY, TEN, TICK, assert_due, at, limiter, ms, spent};
 use crate::support::Waiter;
 
+/// What could be had, if nobody waited, is not what a call gets that comes now.
 #[test]
-fn peeking_charges_nothing_and_says_how_it_stands() {
-    let (clock, limiter) = limiter(FIFTY);
-    for _ in 0..100 {
-        let decision = limiter.peek_many(50);
-        assert_eq!((decision.limit, decision.remaining), (50, 50));
-        assert_eq!(decision.retry_after, Duration::ZERO);
-        assert_eq!(decision.reset_after, Duration::ZERO);
-    }
-    limiter.try_acquire_many(50).unwrap();
-    clock.advance(ms(19));
-    let decision = limiter.peek_many(3);
-    assert_eq!((decision.limit, decision.remaining), (50, 1));
-    assert_eq!(decision.retry_after, ms(11));
-    assert_eq!(decision.reset_after, ms(481));
-    assert_eq!(decision.at, clock.now());
-}
-
-#[test]
-fn a_snapshot_shows_the_line() {
+fn snapshot_beside_a_queue_shows_the_queue_and_what_is_available() {
     let (clock, limiter) = spent(FIFTY);
     let snapshot = limiter.snapshot();
-    assert_eq!((snapshot.available, snapshot.waiting), (0, 0));
     assert_eq!((snapshot.limit, snapshot.in_use), (50, 50));
-    assert_eq!(snapshot.oldest_wait, None);
-
     let mut first = Waiter::parked(limiter.acquire_many(40));
     clock.advance(ms(150));
-    let second = Waiter::parked(limiter.acquire_many(20));
-    let third = limiter.reserve().unwrap();
+    let _second = Waiter::parked(limiter.acquire_many(20));
+    let _third = limiter.reserve().unwrap();
     clock.advance(ms(250) - TICK);
-    let snapshot = limiter.snapshot();
+    let (snapshot, decision) = (limiter.snapshot(), limiter.peek());
     assert_eq!((snapshot.available, snapshot.waiting), (39, 3));
     assert_eq!(snapshot.oldest_wait, Some(ms(400) - TICK));
-    // Which nobody gets who comes now.
-    let decision = limiter.peek();
     assert_eq!((limiter.available(), decision.remaining), (39, 0));
     assert!(!decision.retry_after.is_zero());
-
     clock.advance(TICK);
     first.granted();
-    let snapshot = limiter.snapshot();
-    assert_eq!((snapshot.available, snapshot.waiting), (0, 2));
-    assert_eq!(snapshot.oldest_wait, Some(ms(250)));
-    drop(second);
-    // The last one was granted when that one left, 250 ms after it came: one is to be had in 10 ms.
-    clock.advance(ms(10));
-    assert_eq!(limiter.snapshot().waiting, 0);
-    assert_eq!(limiter.snapshot().oldest_wait, None);
-    drop(third);
+    assert_eq!(limiter.snapshot().oldest_wait, Some(ms(250)));
 }
 
 #[test]
-fn the_oldest_wait_of_one_that_was_leaked_is_known() {
+fn debug_shows_the_quota_the_queue_and_the_cost() {
+    let (_clock, limiter) = limiter(TEN.burst(7));
+    let charge = format!("{:?}", limiter.try_acquire_many(7).unwrap());
+    assert!(charge.contains("cost: 7"), "{charge}");
+    let reserved = limiter.reserve().unwrap();
+    let reservation = format!("{reserved:?}");
+    assert!(reservation.contains("cost: 1") && reservation.contains("waiting: true"));
+    let text = format!("{limiter:?}");
+    assert!(
+        text.contains("10/s") && text.contains("waiting: 1"),
+        "{text}"
+    );
+}
+
+#[test]
+fn acquire_owned_and_a_reservation_outlive_their_limiter() {
     let (clock, limiter) = spent(TEN);
-    clock.advance(ms(10));
-    std::mem::forget(limiter.reserve().unwrap());
-    clock.advance(ms(40));
-    assert_eq!(limiter.snapshot().oldest_wait, Some(ms(40)));
+    let shared = Arc::new(limiter);
+    let mut waiter = Waiter::parked(Arc::clone(&shared).acquire_owned());
+    let reservation = shared.reserve().unwrap();
+    drop(shared);
+    assert_due(&clock, &mut waiter, ms(100));
+    clock.advance(ms(100));
+    assert_eq!(at(&Waiter::new(reservation).granted()), ms(200));
 }

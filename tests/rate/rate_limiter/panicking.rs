@@ -1,62 +1,52 @@
-//! Wakers that panic: everybody else is granted and woken at their tick, and nothing is poisoned.
+//! Wakers that panic: all others are granted and woken at their tick, and nothing is poisoned.
 
 use tollgate::ErrorKind;
 
-use super::scene::{FIFTY, TEN, assert_due, assert_limited, at, charged, line, ms, spent};
+use crate::setup::{FIFTY, TEN, assert_due, assert_limited, at, charged, ms, queue, spent};
 use crate::support::foreign::{panics_when_woken, throws_a_bomb_when_woken};
 use crate::support::{Waiter, kind};
 
+/// One after the other, and forty at one tick: which wakers of them panic.
 #[test]
-fn the_others_are_granted_at_their_ticks() {
-    let (clock, limiter) = spent(TEN);
-    let mut waiters: Vec<_> = (0..30)
-        .map(|name| {
-            let mut waiter = Waiter::new(limiter.acquire());
-            match name % 3 {
-                0 => assert!(waiter.poll_with(&panics_when_woken()).is_pending()),
-                _ => assert!(waiter.is_pending()),
-            }
-            waiter
-        })
-        .collect();
-    clock.advance(ms(3000));
-    for (name, waiter) in waiters.iter().enumerate() {
-        assert_eq!(waiter.wakes(), usize::from(name % 3 != 0));
+fn waker_that_panics_leaves_the_others_granted_and_woken() {
+    for (count, each, at_once) in [(30, 3, false), (40, 2, true)] {
+        let (clock, limiter) = spent(FIFTY);
+        let large = Waiter::parked(limiter.acquire_many(50));
+        let mut waiters: Vec<_> = (0..count)
+            .map(|name| {
+                let mut waiter = Waiter::new(limiter.acquire());
+                match name % each {
+                    0 => assert!(waiter.poll_with(&panics_when_woken()).is_pending()),
+                    _ => assert!(waiter.is_pending()),
+                }
+                waiter
+            })
+            .collect();
+        let ticks: Vec<_> = if at_once {
+            clock.advance(ms(450));
+            drop(large);
+            vec![ms(450); count]
+        } else {
+            drop(large);
+            clock.advance(ms(3000));
+            (1..=count as u64).map(|n| ms(10 * n)).collect()
+        };
+        for (name, waiter) in waiters.iter().enumerate() {
+            assert_eq!(waiter.wakes(), usize::from(name % each != 0));
+        }
+        assert_eq!(charged(&mut waiters), ticks);
     }
-    let expected: Vec<_> = (1..=30).map(|n| ms(100 * n)).collect();
-    assert_eq!(charged(&mut waiters), expected);
 }
 
+/// Not out of the timer, a refund, a head that leaves, another quota, or the close.
 #[test]
-fn a_crowd_that_goes_at_one_tick_is_woken_to_the_last() {
-    let (clock, limiter) = spent(FIFTY);
-    let large = Waiter::parked(limiter.acquire_many(50));
-    let mut waiters: Vec<_> = (0..40)
-        .map(|name| {
-            let mut waiter = Waiter::new(limiter.acquire());
-            match name % 2 {
-                0 => assert!(waiter.poll_with(&panics_when_woken()).is_pending()),
-                _ => assert!(waiter.is_pending()),
-            }
-            waiter
-        })
-        .collect();
-    clock.advance(ms(450));
-    drop(large);
-    let woken = waiters.iter().filter(|waiter| waiter.wakes() == 1).count();
-    assert_eq!(woken, 20);
-    assert_eq!(charged(&mut waiters), [ms(450); 40]);
-}
-
-#[test]
-fn the_panic_goes_no_further() {
+fn panic_of_a_waker_goes_no_further() {
     let (clock, limiter) = spent(TEN);
     let panicking = || {
         let mut waiter = Waiter::new(limiter.acquire());
         assert!(waiter.poll_with(&panics_when_woken()).is_pending());
         waiter
     };
-    // Not out of the alarm, a refund, a leaving head, another quota, or the close.
     let mut first = panicking();
     clock.advance(ms(100));
     let charge = first.granted();
@@ -78,7 +68,7 @@ fn the_panic_goes_no_further() {
 }
 
 #[test]
-fn nothing_is_poisoned() {
+fn panic_of_a_waker_and_of_its_payload_poisons_nothing() {
     let (clock, limiter) = spent(TEN);
     let mut waiter = Waiter::new(limiter.acquire());
     assert!(waiter.poll_with(&throws_a_bomb_when_woken()).is_pending());
@@ -89,7 +79,7 @@ fn nothing_is_poisoned() {
     assert_eq!(at(&waiter.granted()), ms(100));
     assert_due(&clock, &mut next, ms(100));
     assert_limited(&limiter, 1, ms(100));
-    let mut waiters = line(&limiter, &[1, 1]);
+    let mut waiters = queue(&limiter, &[1, 1]);
     assert_eq!(limiter.snapshot().waiting, 2);
     limiter.set_quota(FIFTY);
     limiter.close();

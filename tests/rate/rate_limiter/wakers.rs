@@ -11,9 +11,9 @@ use tollgate::Waiting;
 use tollgate::rate::AcquireOwned;
 use tollgate::{Charge, ManualClock, RateLimiter};
 
-use super::scene::{FIFTY, TEN, TICK, assert_due, at, ms, spent};
+use crate::setup::{FIFTY, TEN, at, ms, spent};
 use crate::support::foreign::{calls_when_dropped, calls_when_woken};
-use crate::support::{Counter, Waiter};
+use crate::support::{Waiter, poll_once};
 
 /// A limiter of which everything has been taken, and wakers that call it back.
 struct Scene {
@@ -75,64 +75,45 @@ fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
     waiter
 }
 
+/// Whatever serves two waiters behind a head for 50 calls their wakers outside of the lock.
 #[test]
-fn the_alarm_wakes_outside_of_the_lock() {
-    let scene = Scene::new();
-    let mut waiters: Vec<_> = (0..20).map(|_| scene.heard(1)).collect();
-    scene.clock.advance(ms(200));
-    scene.assert_calls(20);
-    for waiter in &mut waiters {
-        waiter.granted();
+fn wakers_are_called_outside_of_the_lock() {
+    type Head = Waiter<Waiting<AcquireOwned>>;
+    type Serve = fn(&Scene, Charge, Head);
+    let rows: [(&str, Serve); 5] = [
+        ("the timer", |scene, _, _head| scene.clock.advance(ms(720))),
+        ("a refund", |scene, charge, head| {
+            drop(head);
+            scene.assert_calls(0);
+            scene.limiter.refund(charge);
+        }),
+        ("a head that leaves", |scene, _, head| {
+            scene.clock.advance(ms(300));
+            scene.assert_calls(0);
+            drop(head);
+        }),
+        ("another quota", |scene, _, head| {
+            drop(head);
+            scene.assert_calls(0);
+            let larger = FIFTY.burst(100);
+            let how = tollgate::QuotaChange::KeepSpent;
+            scene.limiter.set_quota_with(larger, how);
+        }),
+        ("the close", |scene, _, _head| scene.limiter.close()),
+    ];
+    for (name, serve) in rows {
+        let scene = Scene::new();
+        scene.clock.advance(ms(20));
+        let charge = scene.limiter.charge(20);
+        let head = Waiter::parked(Arc::clone(&scene.limiter).acquire_many_owned(50));
+        let waiters = [1, 1].map(|cost| scene.heard(cost));
+        serve(&scene, charge, head);
+        assert_eq!(scene.calls.load(Ordering::SeqCst), 2, "{name}");
+        for mut waiter in waiters {
+            assert_eq!(waiter.output().is_ok(), name != "the close", "{name}");
+        }
+        assert_eq!(scene.limiter.waiting(), 0, "{name}");
     }
-    assert_eq!(scene.limiter.waiting(), 0);
-}
-
-#[test]
-fn a_refund_wakes_outside_of_the_lock() {
-    let scene = Scene::new();
-    let charge = scene.limiter.charge(20);
-    let mut waiter = scene.heard(1);
-    scene.clock.advance(ms(10));
-    scene.assert_calls(0);
-    scene.limiter.refund(charge);
-    scene.assert_calls(1);
-    waiter.granted();
-}
-
-#[test]
-fn a_leaving_head_wakes_outside_of_the_lock() {
-    let scene = Scene::new();
-    let head = scene.heard(50);
-    let mut next = scene.heard(1);
-    scene.clock.advance(ms(20));
-    drop(head);
-    scene.assert_calls(1);
-    next.granted();
-}
-
-#[test]
-fn another_quota_wakes_outside_of_the_lock() {
-    let scene = Scene::new();
-    let mut refused = scene.heard(50);
-    let mut granted = scene.heard(5);
-    scene.limiter.set_quota(FIFTY.burst(10));
-    scene.assert_calls(1);
-    let larger = FIFTY.burst(20);
-    scene
-        .limiter
-        .set_quota_with(larger, tollgate::QuotaChange::KeepSpent);
-    scene.assert_calls(2);
-    granted.granted();
-    assert!(refused.output().is_err());
-}
-
-#[test]
-fn the_close_wakes_outside_of_the_lock() {
-    let scene = Scene::new();
-    let mut waiters: Vec<_> = (0..40).map(|_| scene.heard(1)).collect();
-    scene.limiter.close();
-    scene.assert_calls(40);
-    assert!(waiters.iter_mut().all(|waiter| waiter.output().is_err()));
 }
 
 #[test]
@@ -154,97 +135,43 @@ fn wakers_are_dropped_outside_of_the_lock() {
     served.granted();
 }
 
+/// As an executor does that runs a task on the spot when it is woken; or the future is dropped from
+/// inside of the wake, and its charge given back.
 #[test]
-fn no_waker_is_kept_longer_than_its_wait() {
-    let counter = Arc::new(Counter::default());
-    let waker = Waker::from(Arc::clone(&counter));
-    let (clock, limiter) = spent(TEN);
-    let mut served = parked_with(limiter.acquire(), &waker);
-    let left = parked_with(limiter.acquire(), &waker);
-    let closed = parked_with(limiter.acquire(), &waker);
-    drop(left);
-    clock.advance(ms(100));
-    limiter.close();
-    drop(waker);
-    assert_eq!((counter.count(), Arc::strong_count(&counter)), (2, 1));
-    served.granted();
-    drop(closed);
-}
-
-#[test]
-fn a_waiter_that_is_polled_with_another_waker_wakes_that_one() {
-    let (clock, limiter) = spent(TEN);
-    let (old, new) = (Arc::new(Counter::default()), Arc::new(Counter::default()));
-    let mut waiter = parked_with(limiter.acquire(), &Waker::from(Arc::clone(&old)));
-    let waker = Waker::from(Arc::clone(&new));
-    assert!(waiter.poll_with(&waker).is_pending());
-    assert_eq!(limiter.waiting(), 1);
-    clock.advance(ms(100));
-    assert_eq!((old.count(), new.count()), (0, 1));
-    assert_eq!(at(&waiter.granted()), ms(100));
-}
-
-#[test]
-fn another_waker_is_not_a_new_place_in_line() {
-    let (clock, limiter) = spent(TEN);
-    let mut first = Waiter::parked(limiter.acquire());
-    let mut second = Waiter::parked(limiter.acquire());
-    let counter = Arc::new(Counter::default());
-    let waker = Waker::from(Arc::clone(&counter));
-    assert!(first.poll_with(&waker).is_pending());
-    clock.advance(ms(200) - TICK);
-    assert_eq!((counter.count(), second.wakes()), (1, 0));
-    assert_due(&clock, &mut second, TICK);
-    first.granted();
-}
-
-/// As an executor does that runs a task on the spot when it is woken.
-#[test]
-fn a_waker_may_poll_the_future_that_it_wakes() {
-    let (clock, limiter) = spent(TEN);
-    let limiter = Arc::new(limiter);
-    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
-    let charge: Arc<Mutex<Option<Charge>>> = Arc::default();
-    let waker = calls_when_woken({
-        let (task, charge) = (Arc::clone(&task), Arc::clone(&charge));
-        move || {
-            let mut future = task.lock().unwrap().take().expect("woken once");
-            let mut context = Context::from_waker(Waker::noop());
-            match Pin::new(&mut future).poll(&mut context) {
-                Poll::Ready(granted) => *charge.lock().unwrap() = granted.ok(),
-                Poll::Pending => panic!("woken for nothing"),
+fn waker_may_poll_or_drop_the_future_that_it_wakes() {
+    for polls in [true, false] {
+        let (clock, limiter) = spent(TEN);
+        let limiter = Arc::new(limiter);
+        let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
+        let charge: Arc<Mutex<Option<Charge>>> = Arc::default();
+        let waker = calls_when_woken({
+            let (task, charge) = (Arc::clone(&task), Arc::clone(&charge));
+            move || {
+                let mut future = task.lock().unwrap().take().expect("woken once");
+                if polls {
+                    match poll_once(&mut future) {
+                        Poll::Ready(granted) => *charge.lock().unwrap() = granted.ok(),
+                        Poll::Pending => panic!("woken for nothing"),
+                    }
+                }
             }
-        }
-    });
-    let mut future = Arc::clone(&limiter).acquire_owned();
-    let mut context = Context::from_waker(&waker);
-    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
-    *task.lock().unwrap() = Some(future);
-    clock.advance(ms(100));
-    let charge = charge.lock().unwrap().take().expect("it was granted");
-    assert_eq!(at(&charge), ms(100));
-}
-
-/// The same, with a future that is dropped instead: its charge is given back from inside the wake.
-#[test]
-fn a_waker_may_drop_the_future_that_it_wakes() {
-    let (clock, limiter) = spent(TEN);
-    let limiter = Arc::new(limiter);
-    let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
-    let waker = calls_when_woken({
-        let task = Arc::clone(&task);
-        move || drop(task.lock().unwrap().take())
-    });
-    let mut future = Arc::clone(&limiter).acquire_owned();
-    let mut context = Context::from_waker(&waker);
-    assert!(Pin::new(&mut future).poll(&mut context).is_pending());
-    *task.lock().unwrap() = Some(future);
-    let mut next = Waiter::parked(limiter.acquire());
-    assert_due(&clock, &mut next, ms(100));
+        });
+        let mut future = Arc::clone(&limiter).acquire_owned();
+        let mut context = Context::from_waker(&waker);
+        assert!(Pin::new(&mut future).poll(&mut context).is_pending());
+        *task.lock().unwrap() = Some(future);
+        let mut next = Waiter::parked(limiter.acquire());
+        clock.advance(ms(100));
+        let charge = charge.lock().unwrap().take().map(|charge| at(&charge));
+        assert_eq!(charge, polls.then_some(ms(100)));
+        assert_eq!(next.wakes(), usize::from(!polls));
+        clock.advance(ms(100));
+        next.granted();
+    }
 }
 
 #[test]
-fn a_waker_may_close_the_limiter_in_the_midst_of_a_batch() {
+fn waker_may_close_the_limiter_in_the_midst_of_a_batch() {
     let (clock, limiter) = spent(FIFTY);
     let limiter = Arc::new(limiter);
     let large = Waiter::parked(limiter.acquire_many(50));
@@ -253,16 +180,16 @@ fn a_waker_may_close_the_limiter_in_the_midst_of_a_batch() {
         move || limiter.close()
     });
     let mut first = parked_with(limiter.acquire(), &waker);
-    let mut line: Vec<_> = (0..39).map(|_| Waiter::parked(limiter.acquire())).collect();
+    let mut queue: Vec<_> = (0..39).map(|_| Waiter::parked(limiter.acquire())).collect();
     clock.advance(ms(400));
     drop(large);
-    // Whoever was granted before the close has its charge; nobody is left waiting.
+    // A waiter that was granted before the close has its charge; none is left waiting.
     assert!(first.output().is_ok());
-    let outcomes: Vec<_> = line
+    let outcomes: Vec<_> = queue
         .iter_mut()
         .map(|waiter| waiter.output().is_ok())
         .collect();
     assert!(outcomes.is_sorted_by(|before, after| before >= after));
-    assert!(line.iter().all(|waiter| waiter.wakes() == 1));
+    assert!(queue.iter().all(|waiter| waiter.wakes() == 1));
     assert_eq!(limiter.waiting(), 0);
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Quota};
 
-use crate::limiter_world::LAST_TICK;
-use crate::limiter_world::amounts::{Cost, Pause};
+use super::LAST_TICK;
+use super::amounts::{Cost, Pause};
 
 /// Whatever is accepted: from one in nine years to one a nanosecond, and any burst.
 pub(crate) fn quota() -> impl Strategy<Value = Quota> {
@@ -29,7 +29,7 @@ pub(crate) fn quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// Quotas whose burst comes back within some days, for long stories that end before time does.
+/// Quotas whose burst comes back within some days, for long runs that end before time does.
 pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
     let fixed = |count, period| (Just(count), Just(period));
     let rate = prop_oneof![
@@ -68,27 +68,57 @@ pub(crate) fn rule_and(
     })
 }
 
+/// A count of a few, in any period: each of them is remembered.
+pub(crate) fn small_quota() -> impl Strategy<Value = Quota> {
+    let period = prop_oneof![
+        12 => 1..=100_u64,
+        1 => 1..=1_u64 << 29,
+        2 => Just(1_000_000_000_u64),
+        1 => Just(3_600_000_000_000_u64),
+        2 => 1..=1_u64 << 58,
+        1 => Just(1_u64 << 58),
+    ];
+    let count = prop_oneof![2 => Just(1_u64), 6 => 2..=9_u64, 1 => 10..=70_u64];
+    (count, period).prop_map(|(count, period)| {
+        let period = Duration::from_nanos(period.max(count));
+        Quota::new(count, period)
+    })
+}
+
+/// Small quotas, and the rules that remember.
+pub(crate) fn sliding() -> impl Strategy<Value = (Algorithm, Quota)> {
+    let algorithm = prop_oneof![Just(Algorithm::SlidingLog), Just(Algorithm::SlidingWindow)];
+    (algorithm, small_quota())
+}
+
+/// Any rule, with a quota for long runs.
+pub(crate) fn chosen() -> impl Strategy<Value = (Algorithm, Quota)> {
+    prop_oneof![rule_and(modest_quota()), sliding()]
+}
+
 fn without_burst(quota: Quota) -> Quota {
     Quota::new(quota.count(), quota.period())
 }
 
 pub(crate) fn cost() -> impl Strategy<Value = Cost> {
     prop_oneof![
-        8 => (1..4_u64).prop_map(Cost::Few),
-        1 => Just(Cost::Few(0)),
+        5 => Just(Cost::Few(1)),
+        7 => (0..4_u64).prop_map(Cost::Few),
         6 => (0..=64_u64).prop_map(Cost::Part),
         3 => (0..3_u64).prop_map(Cost::AllBut),
         1 => (1..4_u64).prop_map(Cost::TooMuchBy),
+        1 => (1..4_u64).prop_map(Cost::Times),
         1 => Just(Cost::Endless),
     ]
 }
 
-/// Short ones, as a rule.
+/// Short ones, mostly.
 pub(crate) fn pause() -> impl Strategy<Value = Pause> {
     prop_oneof![
         4 => (0..3_u64).prop_map(Pause::Nanos),
         6 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Token(part, more)),
-        4 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Part(part, more)),
+        5 => (0..32_u64, 0..2_u64).prop_map(|(part, more)| Pause::Part(part, more)),
+        1 => (1..30_u64).prop_map(Pause::Times),
     ]
 }
 
@@ -99,4 +129,9 @@ pub(crate) fn any_pause() -> impl Strategy<Value = Pause> {
         1 => (0..=LAST_TICK).prop_map(Pause::Nanos),
         1 => (0..40_u64).prop_map(Pause::NearTheEnd),
     ]
+}
+
+/// When it begins, often at the end of time.
+pub(crate) fn start() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => Just(0), 2 => 0..=LAST_TICK, 1 => LAST_TICK - 200..=LAST_TICK + 100]
 }

@@ -1,17 +1,27 @@
-//! Rate limiters against the most obvious model of them, with integers of any size.
+//! Rate limiters beside the most obvious models of them, to which the same is done.
 //!
 //! Random steps are done to both, on a manual clock, and whatever can be seen is compared, for
-//! equality: who is admitted, at which tick, what the others are told, and what is left.
+//! equality: who is admitted, at which tick, with which error the others are refused, and what is
+//! left. The [`naive`] limiter knows the queue; a [`model::Model`] knows what is owed, and nothing
+//! of waiters. A new algorithm is a new `Model`, or a row of [`rule::Rule::by`].
 
-pub(crate) mod any;
-pub(crate) mod charges;
-mod exact;
+mod agree;
+mod amounts;
+mod any;
+mod kept;
 #[cfg(feature = "tokio")]
 mod late;
 mod limits;
-mod line;
-pub(crate) mod owed;
+mod log;
+mod model;
+mod naive;
+mod owed;
 mod refunds;
-pub(crate) mod rule;
-pub(crate) mod schedule;
-mod tries;
+mod rule;
+mod schedule;
+mod steps;
+mod window;
+mod world;
+
+/// The last tick that a limiter tells apart from later ones.
+pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;

@@ -3,10 +3,10 @@
 use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota, QuotaChange};
 
+use super::amounts::Scale;
+use super::model::{Booked, Hint, Model};
 use super::rule::Rule;
 use super::schedule::Schedule;
-use crate::limiter_world::amounts::Scale;
-use crate::limiter_world::model::{Booked, Hint, Model};
 
 pub(crate) struct Owed {
     algorithm: Algorithm,
@@ -25,10 +25,6 @@ impl Owed {
         }
     }
 
-    pub(crate) fn assert_promise(&self) {
-        self.schedules.iter().for_each(Schedule::assert_promise);
-    }
-
     fn schedule(&self) -> &Schedule {
         self.schedules.last().expect("there is one")
     }
@@ -41,7 +37,7 @@ impl Owed {
         self.schedule().rule
     }
 
-    /// From which unit on so much is admitted, at the head of the line, if what is owed ends at
+    /// From which unit on so much is admitted, at the head of the queue, if what is owed ends at
     /// `end`.
     fn due_after(&self, end: BigInt, cost: u64) -> BigInt {
         if cost > self.rule().burst {
@@ -53,11 +49,14 @@ impl Owed {
 
     fn book(&mut self, now: u64, start: BigInt, cost: u64, forced: bool) -> Booked {
         let price = self.rule().price(cost);
+        let number = self.schedule_mut().charge(price, start, now, forced);
         Booked {
             epoch: self.epoch(),
-            number: self.schedule_mut().charge(price, start, now, forced),
+            number,
             at: now,
             cost,
+            left: self.available(now),
+            reset: self.reset(now),
         }
     }
 }
@@ -96,11 +95,19 @@ impl Model for Owed {
             };
             end = end.max(start) + rule.price(*ahead);
         }
-        rule.tick_of(&self.due_after(end, cost), now)
+        let due = rule.tick_of(&self.due_after(end, cost), now);
+        if let Some(earliest) = self
+            .schedule()
+            .earliest(now, cost)
+            .filter(|_| ahead.is_empty())
+        {
+            assert_eq!(due, earliest, "later than the promise needs, or earlier");
+        }
+        due
     }
 
     /// One of those before it may not use up a batch.
-    fn hint(&self, _line: &[u64], _cost: u64) -> Hint {
+    fn hint(&self, _queue: &[u64], _cost: u64) -> Hint {
         if self.rule().is_even() {
             Hint::Exact
         } else {
@@ -157,5 +164,9 @@ impl Model for Owed {
         };
         schedule.charge(owed, start, now, true);
         self.schedules.push(schedule);
+    }
+
+    fn assert_promise(&self) {
+        self.schedules.iter().for_each(Schedule::assert_promise);
     }
 }

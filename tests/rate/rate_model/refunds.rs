@@ -1,63 +1,25 @@
-//! What may be given back: never more than was owed without a break since the charge, so that
-//! nobody was, or will be, admitted on the strength of it twice.
+//! Many refunds: only so many are told apart, and beyond that less is given back, never more.
 
 use std::time::Duration;
 
-use num_bigint::BigInt;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
-use tollgate::{Charge, Clock, Quota, RateLimiter};
+use tollgate::{Charge, Clock, ManualClock, Oversize, Quota, RateLimiter};
 
-use super::rule::Rule;
-use super::schedule::Schedule;
 use crate::support::cases::cases;
+use crate::support::random::Random;
 
-#[derive(Clone, Debug)]
-enum Step {
-    Try(u64),
-    Charge(u64),
-    Advance(u64),
-    /// Of one of the charges; so much of its cost, in quarters.
-    Refund(Index, u64),
-}
-
-fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        6 => (1..60_u64).prop_map(Step::Try),
-        1 => (1..60_u64).prop_map(Step::Charge),
-        2 => (0..40_u64).prop_map(Step::Advance),
-        1 => (0..2000_u64).prop_map(Step::Advance),
-        5 => (any::<Index>(), 1..=4_u64).prop_map(|(which, part)| Step::Refund(which, part)),
-    ];
-    prop::collection::vec(step, 1..most)
-}
-
-/// What was owed just before and just after each step, as it was then.
-struct Trajectory(Vec<u64>);
-
-impl Trajectory {
-    /// The least that was owed since a step.
-    fn least_since(&self, step: usize) -> u64 {
-        *self.0[step..].iter().min().expect("there was a step")
-    }
-}
+const BURST: u64 = 1000;
 
 /// One unit is one token is one nanosecond, so that what is owed can be seen.
 struct Ledger {
-    clock: tollgate::ManualClock,
+    clock: ManualClock,
     limiter: RateLimiter,
-    /// What was really kept.
+    /// What was kept of each charge: when, how much, and whether it was forced.
     kept: Vec<(u64, u64, bool)>,
-    /// What should be kept, if every refund was told apart.
-    schedule: Schedule,
-    charges: Vec<(Charge, usize, usize)>,
-    trajectory: Trajectory,
+    charges: Vec<(Charge, usize)>,
 }
-
-const BURST: u64 = 1000;
-/// In token nanoseconds; never reached by what these steps charge by force.
-const HEADROOM: u64 = 1_000_000;
 
 impl Ledger {
     fn new() -> Self {
@@ -67,92 +29,44 @@ impl Ledger {
             limiter: RateLimiter::new(quota).clock(&clock),
             clock,
             kept: Vec::new(),
-            schedule: Schedule::new(Rule::of(quota)),
             charges: Vec::new(),
-            trajectory: Trajectory(Vec::new()),
         }
     }
 
-    fn now(&self) -> u64 {
-        self.clock.now().as_nanos()
-    }
-
-    /// Seen from outside: how long until the whole burst fits.
+    /// How long until the whole burst fits.
     fn owed(&self) -> u64 {
         let after = self.limiter.peek_many(BURST).retry_after;
-        let owed = u64::try_from(after.as_nanos()).expect("some nanoseconds");
-        assert!(owed < HEADROOM);
-        owed
+        u64::try_from(after.as_nanos()).expect("some nanoseconds")
     }
 
-    /// What would be owed if only what was kept had ever been charged.
-    fn owed_for_kept(&self) -> u64 {
+    fn charged(&mut self, charge: Charge, forced: bool) {
+        self.kept
+            .push((charge.at().as_nanos(), charge.cost(), forced));
+        self.charges.push((charge, self.kept.len() - 1));
+    }
+
+    /// Gives so many quarters of a charge back. What would be owed if only what was kept had ever
+    /// been charged is no more than what is owed.
+    fn refund(&mut self, which: Index, quarters: u64) {
+        let (charge, number) = self.charges.remove(which.index(self.charges.len()));
+        let (cost, before) = (charge.cost(), self.owed());
+        self.limiter
+            .settle(charge, cost - (cost * quarters).div_ceil(4));
+        self.kept[number].1 -= before - self.owed();
         let end = self.kept.iter().fold(0, |end: u64, (at, units, _)| {
             if *units == 0 {
                 return end;
             }
             end.max(*at) + units
         });
-        end.saturating_sub(self.now())
+        let owed = end.saturating_sub(self.clock.now().as_nanos());
+        assert!(self.owed() >= owed, "a refund minted");
     }
 
-    fn took(&mut self, charge: Charge, forced: bool) {
-        let (cost, at) = (charge.cost(), charge.at().as_nanos());
-        let units = BigInt::from(cost);
-        self.schedule.charge(units, at.into(), at, forced);
-        self.kept.push((at, cost, forced));
-        let number = self.kept.len() - 1;
-        self.charges.push((charge, number, self.trajectory.0.len()));
-    }
-
-    /// Gives back, and says how much it was, and how much it should have been.
-    fn refund(&mut self, which: Index, quarters: u64) -> (u64, u64) {
-        if self.charges.is_empty() {
-            return (0, 0);
-        }
-        let (charge, number, since) = self.charges.remove(which.index(self.charges.len()));
-        let (cost, before) = (charge.cost(), self.owed());
-        self.trajectory.0.push(before);
-        let back = (cost * quarters).div_ceil(4);
-        self.limiter.settle(charge, cost - back);
-        let given = before - self.owed();
-        assert!(
-            given <= self.trajectory.least_since(since),
-            "somebody was admitted on the strength of it"
-        );
-        let now = self.now();
-        let expected = self.schedule.refund(number, &back.into(), now);
-        self.kept[number].1 -= given;
-        (given, u64::try_from(expected).expect("small"))
-    }
-
-    fn step(&mut self, step: &Step) -> (u64, u64) {
-        self.trajectory.0.push(self.owed());
-        let mut given = (0, 0);
-        match *step {
-            Step::Try(cost) => {
-                if let Ok(charge) = self.limiter.try_acquire_many(cost) {
-                    self.trajectory.0.push(self.owed());
-                    self.took(charge, false);
-                }
-            }
-            Step::Charge(cost) => {
-                let charge = self.limiter.charge(cost);
-                self.trajectory.0.push(self.owed());
-                self.took(charge, true);
-            }
-            Step::Advance(nanos) => self.clock.advance(Duration::from_nanos(nanos)),
-            Step::Refund(which, quarters) => given = self.refund(which, quarters),
-        }
-        self.trajectory.0.push(self.owed());
-        assert!(self.owed() >= self.owed_for_kept(), "a refund minted");
-        given
-    }
-
-    /// By what was really kept, from each charge to each that was asked whether it fits.
+    /// By what was kept, from each charge to each that was asked whether it fits.
     fn assert_promise(&self) {
-        for first in 0..self.kept.len() {
-            let (from, mut total) = (self.kept[first].0, 0);
+        for (first, (from, ..)) in self.kept.iter().enumerate() {
+            let mut total = 0;
             for (to, units, forced) in &self.kept[first..] {
                 total += units;
                 assert!(*forced || total <= BURST + (to - from) + 1);
@@ -161,26 +75,7 @@ impl Ledger {
     }
 }
 
-proptest! {
-    #![proptest_config(cases(250))]
-
-    #[test]
-    fn a_refund_gives_back_exactly_what_is_not_paid_off(steps in steps(60)) {
-        let mut ledger = Ledger::new();
-        for step in &steps {
-            let (given, expected) = ledger.step(step);
-            prop_assert_eq!(given, expected);
-            let now = ledger.now();
-            prop_assert_eq!(BigInt::from(ledger.owed()), ledger.schedule.owed(now));
-            prop_assert!(ledger.schedule.owed(now) >= ledger.schedule.owed_for_kept(now));
-        }
-        ledger.schedule.assert_promise();
-        ledger.assert_promise();
-    }
-}
-
-/// Beyond some number they are not told apart, and then less is given back, never more. Not many
-/// cases: each is long.
+/// Not many cases: each is long.
 #[test]
 fn any_number_of_refunds_mints_nothing() {
     let steps = (
@@ -194,12 +89,15 @@ fn any_number_of_refunds_mints_nothing() {
     let cases = TestRunner::new(config).run(&steps, |(large, order)| {
         let mut ledger = Ledger::new();
         for cost in large {
-            ledger.step(&Step::Charge(cost));
+            let charge = ledger.limiter.charge(cost);
+            ledger.charged(charge, true);
         }
         for (which, nanos, quarters) in order {
-            ledger.step(&Step::Refund(which, quarters));
-            ledger.step(&Step::Advance(nanos));
-            ledger.step(&Step::Try(1 + nanos));
+            ledger.refund(which, quarters);
+            ledger.clock.advance(Duration::from_nanos(nanos));
+            if let Ok(charge) = ledger.limiter.try_acquire_many(1 + nanos) {
+                ledger.charged(charge, false);
+            }
         }
         ledger.assert_promise();
         Ok(())
@@ -207,40 +105,115 @@ fn any_number_of_refunds_mints_nothing() {
     cases.unwrap();
 }
 
-/// As many as are told apart, in an order in which hardly any two are of one stretch; beyond that
-/// some of it stays charged, until time has paid it off.
+/// At one tick as many as are told apart are given back in full, in an order in which hardly any
+/// two are of one stretch; in the order of the charges, any number.
 #[test]
-fn at_one_tick_all_of_many_charges_is_given_back_in_any_order() {
-    for (count, all_of_it) in [(64, true), (1000, true), (4000, false)] {
-        let mut ledger = Ledger::new();
-        for _ in 0..count {
-            ledger.step(&Step::Charge(5));
-        }
+fn refund_of_many_charges_at_one_tick_gives_all_of_it_back() {
+    let evens_first = |number: usize| (number % 2, number);
+    let forward = |number: usize| (0, number);
+    let backward = |number: usize| (0, usize::MAX - number);
+    type Order = fn(usize) -> (usize, usize);
+    let rows: [(u64, Order, bool); 5] = [
+        (64, evens_first, true),
+        (1000, evens_first, true),
+        (4000, evens_first, false),
+        (4000, forward, true),
+        (4000, backward, true),
+    ];
+    for (count, order, all_of_it) in rows {
+        let ledger = Ledger::new();
+        let charges = (0..count).map(|_| ledger.limiter.charge(5));
+        let mut charges: Vec<_> = charges.enumerate().collect();
         assert_eq!(ledger.owed(), 5 * count);
-        let all = std::mem::take(&mut ledger.charges).into_iter();
-        let (even, odd): (Vec<_>, Vec<_>) = all.partition(|(_, number, _)| number % 2 == 0);
-        for (charge, _, _) in even.into_iter().chain(odd) {
+        charges.sort_by_key(|(number, _)| order(*number));
+        for (_, charge) in charges {
             ledger.limiter.refund(charge);
         }
         assert!(ledger.owed() < 5 * count);
         assert_eq!(ledger.owed() == 0, all_of_it, "{}", ledger.owed());
     }
+    // In any order, each gives its own back at once.
+    for seed in 0..20 {
+        let ledger = Ledger::new();
+        let mut charges: Vec<_> = (0..200).map(|_| ledger.limiter.charge(1)).collect();
+        let mut random = Random::new(seed);
+        for left in (0..200).rev() {
+            let which = random.below(charges.len() as u32) as usize;
+            ledger.limiter.refund(charges.swap_remove(which));
+            assert_eq!(ledger.owed(), left, "seed {seed}");
+        }
+    }
 }
 
+/// Refunds of charges that have been paid off are none of those that are told apart.
 #[test]
-fn at_one_tick_all_of_any_number_of_charges_is_given_back_in_order() {
-    for reversed in [false, true] {
-        let mut ledger = Ledger::new();
-        for _ in 0..BURST {
-            ledger.step(&Step::Try(1));
-        }
-        let mut all = std::mem::take(&mut ledger.charges);
-        if reversed {
-            all.reverse();
-        }
-        for (charge, _, _) in all {
-            ledger.limiter.refund(charge);
-        }
-        assert_eq!(ledger.owed(), 0);
+fn refund_after_many_of_what_was_paid_off_is_in_full() {
+    let ledger = Ledger::new();
+    for _ in 0..3000 {
+        ledger.limiter.refund(ledger.limiter.charge(10));
+        ledger.clock.advance(Duration::from_nanos(1));
     }
+    let first = ledger.limiter.charge(10);
+    let others: Vec<_> = (0..1024).map(|_| ledger.limiter.charge(10)).collect();
+    for charge in others {
+        ledger.limiter.refund(charge);
+    }
+    assert_eq!(ledger.owed(), 10);
+    ledger.limiter.refund(first);
+    assert_eq!(ledger.owed(), 0);
+}
+
+/// In units these are many times what fits in 64 bits.
+#[test]
+fn refund_after_any_amount_was_given_back_is_in_full() {
+    let ledger = Ledger::new();
+    let limiter = &ledger.limiter;
+    limiter.charge(BURST);
+    for _ in 0..100 {
+        let charge = limiter.charge(u64::MAX);
+        assert!(charge.cost() > 1 << 55);
+        limiter.refund(charge);
+        assert_eq!(ledger.owed(), BURST);
+    }
+    limiter.refund(limiter.charge(7));
+    assert_eq!(ledger.owed(), BURST);
+}
+
+/// A charge beyond counting took only what there was room for, and gives back no more; and a call
+/// that may ask for so much gets the same at its tick, whether it waited or not.
+#[test]
+fn charge_beyond_counting_takes_and_gives_back_what_there_was_room_for() {
+    let clock = Clock::manual();
+    let lenient = || {
+        RateLimiter::new(Quota::per_second(100).burst(50))
+            .oversize(Oversize::Overdraft)
+            .clock(&clock)
+    };
+    let limiter = lenient();
+    limiter.try_acquire_many(50).unwrap();
+    let before = limiter.peek();
+    let endless = limiter.charge(u64::MAX);
+    let years = Duration::from_secs(30 * 365 * 24 * 3600);
+    for cost in [u64::MAX, 1000, u64::MAX / 3] {
+        let after = limiter.peek();
+        assert!(after.retry_after > years && after.reset_after > years);
+        // It takes nothing, as there is no room.
+        limiter.refund(limiter.charge(cost));
+        assert_eq!(limiter.peek(), after);
+    }
+    limiter.refund(endless);
+    assert_eq!(limiter.peek(), before);
+
+    let mut waiter = crate::support::Waiter::parked(limiter.acquire_many(u64::MAX));
+    clock.advance(Duration::from_millis(500));
+    let (waited, tried) = (
+        waiter.granted(),
+        lenient().try_acquire_many(u64::MAX).unwrap(),
+    );
+    assert_eq!((waited.at(), waited.cost()), (tried.at(), tried.cost()));
+    // There is no room for another, and to settle for one less makes room for one.
+    assert_eq!(limiter.charge(1).cost(), 0);
+    let cost = waited.cost();
+    limiter.settle(waited, cost - 1);
+    assert_eq!(limiter.charge(2).cost(), 1);
 }

@@ -3,8 +3,8 @@
 use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota};
 
-use crate::limiter_world::LAST_TICK;
-use crate::limiter_world::amounts::Scale;
+use super::LAST_TICK;
+use super::amounts::Scale;
 
 /// A quota, and what follows from it.
 ///
@@ -22,11 +22,6 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// Of the generic cell rate algorithm.
-    pub(crate) fn of(quota: Quota) -> Self {
-        Self::by(Algorithm::Gcra, quota)
-    }
-
     pub(crate) fn by(algorithm: Algorithm, quota: Quota) -> Self {
         let count = quota.count();
         let even = Self {
@@ -148,6 +143,21 @@ impl Rule {
         }
         let time = BigInt::from(to) - from + 1;
         units * self.period <= self.tolerance() * self.period + self.interval() * self.count * time
+    }
+
+    /// The promise over every pair of charges, with `more` tokens beyond the burst.
+    pub(crate) fn assert_promise(&self, more: u64, charged: &[(u64, u64)]) {
+        let more = self.price(more);
+        for (first, (from, _)) in charged.iter().enumerate() {
+            let mut units = -more.clone();
+            for (to, cost) in &charged[first..] {
+                units += self.price(*cost);
+                assert!(
+                    self.allows(&units, *from, *to),
+                    "too much from tick {from} to tick {to}"
+                );
+            }
+        }
     }
 
     pub(crate) fn scale(&self) -> Scale {

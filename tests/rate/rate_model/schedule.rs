@@ -11,8 +11,12 @@ const MOST: u64 = (1 << 60) - 1;
 struct Kept {
     units: BigInt,
     at: u64,
-    /// Nobody was asked whether it fits.
+    /// From when on it would have been paid off, had nothing been owed.
+    from: BigInt,
+    /// It was not asked whether it fits.
     forced: bool,
+    /// The least that was owed since it was charged.
+    least: BigInt,
 }
 
 /// A stretch that a charge occupies.
@@ -27,6 +31,8 @@ pub(crate) struct Schedule {
     pub(crate) rule: Rule,
     all: Vec<Kept>,
     owed: Vec<Stretch>,
+    /// Each was asked whether it fits at its tick, and nothing was given back.
+    is_plain: bool,
 }
 
 impl Schedule {
@@ -35,6 +41,7 @@ impl Schedule {
             rule,
             all: Vec::new(),
             owed: Vec::new(),
+            is_plain: true,
         }
     }
 
@@ -58,21 +65,39 @@ impl Schedule {
     /// Charges; it begins when everything before it is paid off, or at `start`. Gives it a number.
     pub(crate) fn charge(&mut self, units: BigInt, start: BigInt, at: u64, forced: bool) -> usize {
         let charge = self.all.len();
+        self.note_owed(at);
+        self.is_plain &= !forced && start == self.rule.units(at);
+        let from = start.clone();
         let start = start.max(self.end());
         let end = (&start + &units).min(MOST.into());
         self.all.push(Kept {
             units: &end - &start,
             at,
+            from,
             forced,
+            least: &end - self.rule.units(at),
         });
         self.owed.push(Stretch { charge, start, end });
         charge
     }
 
-    /// Gives back up to so many units of a charge, as far as time has not paid them off; says how
-    /// many.
-    pub(crate) fn refund(&mut self, charge: usize, units: &BigInt, now: u64) -> BigInt {
-        let now = self.rule.units(now);
+    /// Notes how much is owed now, for the charges that were made before.
+    fn note_owed(&mut self, now: u64) {
+        let owed = self.owed(now);
+        for kept in &mut self.all {
+            if kept.least > owed {
+                kept.least.clone_from(&owed);
+            }
+        }
+    }
+
+    /// Gives back up to so many units of a charge, as far as time has not paid them off: never more
+    /// than was owed all the time since, so that no call was admitted on the strength of it; and never
+    /// so much that less is owed than if only what was kept had ever been charged.
+    pub(crate) fn refund(&mut self, charge: usize, units: &BigInt, tick: u64) {
+        self.is_plain = false;
+        self.note_owed(tick);
+        let now = self.rule.units(tick);
         let found = self.owed.iter().position(|owed| owed.charge == charge);
         let index = found.expect("it was charged here");
         let stretch = &mut self.owed[index];
@@ -85,8 +110,28 @@ impl Schedule {
                 later.end -= &given;
             }
         }
+        assert!(given <= self.all[charge].least, "given back twice");
         self.all[charge].units -= &given;
-        given
+        assert!(
+            self.owed(tick) >= self.owed_for_kept(tick),
+            "a refund minted"
+        );
+    }
+
+    /// By the promise alone, where that says it: the first tick from `now` on at which so many tokens
+    /// fit, so that from each charge until then no more is charged than the burst and what time has
+    /// given since.
+    pub(crate) fn earliest(&self, now: u64, cost: u64) -> Option<Option<u64>> {
+        if !self.is_plain || cost > self.rule.burst {
+            return None;
+        }
+        let mut since = self.rule.price(cost);
+        let mut needed = BigInt::default();
+        for kept in self.all.iter().rev() {
+            since += &kept.units;
+            needed = needed.max(self.rule.units(kept.at) + &since - self.rule.tolerance());
+        }
+        Some(self.rule.tick_of(&needed, now))
     }
 
     /// The promise, over every pair of charges of which the later one was asked whether it fits, by
@@ -103,17 +148,19 @@ impl Schedule {
                     "too much was kept from tick {from} to tick {}: {units} units",
                     last.at
                 );
+                let is_burst = !self.is_plain || last.at > from || units <= self.rule.tolerance();
+                assert!(is_burst, "more than the burst at tick {from}");
             }
         }
     }
 
-    /// What would be owed if only what was kept had ever been charged, each at its tick.
-    pub(crate) fn owed_for_kept(&self, now: u64) -> BigInt {
+    /// What would be owed if only what was kept had ever been charged.
+    fn owed_for_kept(&self, now: u64) -> BigInt {
         let end = self.all.iter().fold(BigInt::default(), |end, kept| {
             if kept.units == 0.into() {
                 return end;
             }
-            end.max(self.rule.units(kept.at)) + &kept.units
+            end.max(kept.from.clone()) + &kept.units
         });
         (end - self.rule.units(now)).max(0.into())
     }

@@ -1,21 +1,19 @@
-//! Clocks: what a limiter tells the time by, and who wakes those who wait for it.
+//! Clocks: what a limiter tells the time by, and what wakes those that wait for it.
 //!
 //! Exact on manual and on tokio's paused time. On the time of the machine a test only says that a wait
 //! ends, and in what order, never when.
 
+mod chosen;
+mod manual;
+mod reentrant;
+#[path = "../support/mod.rs"]
 mod support;
-
-mod clocks {
-    mod alarms;
-    mod chosen;
-    mod manual;
-    mod reentrant;
-    mod system;
-    #[cfg(feature = "tokio")]
-    mod tokio_runtimes;
-    #[cfg(feature = "tokio")]
-    mod tokio_time;
-}
+mod system;
+mod timers;
+#[cfg(feature = "tokio")]
+mod tokio_runtimes;
+#[cfg(feature = "tokio")]
+mod tokio_time;
 
 use std::future::Future;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -47,8 +45,8 @@ fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
     }
 }
 
-/// Waits until so many are in line.
-async fn until_in_line(limiter: &RateLimiter, waiting: usize) {
+/// Waits until so many are queued.
+async fn until_queued(limiter: &RateLimiter, waiting: usize) {
     while limiter.waiting() != waiting {
         thread::yield_now();
         support::yield_now().await;
@@ -62,6 +60,11 @@ async fn acquire_times(limiter: &RateLimiter, times: usize) -> Vec<Charge> {
         charges.push(limiter.acquire().await.expect("nobody closes it"));
     }
     charges
+}
+
+/// All of several in one.
+fn flat(each: impl IntoIterator<Item = Vec<Charge>>) -> Vec<Charge> {
+    each.into_iter().flatten().collect()
 }
 
 /// With a burst of 1, charges are never closer than this.

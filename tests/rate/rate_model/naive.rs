@@ -1,4 +1,4 @@
-//! A limiter with a line, written in the most obvious way: a queue, a model of what is owed, and
+//! A limiter with a queue, written in the most obvious way: a list, a model of what is owed, and
 //! time that goes from one due tick to the next.
 
 use std::collections::VecDeque;
@@ -7,10 +7,10 @@ use tollgate::{Quota, QuotaChange};
 
 use super::model::{Booked, Hint, Model};
 
-/// What has become of somebody who had to wait.
+/// What has become of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    InLine,
+    Queued,
     Granted {
         at: u64,
         asked: u64,
@@ -21,42 +21,47 @@ pub(crate) enum Fate {
     Closed,
 }
 
-/// What somebody who tries is told.
+/// The answer to a call that does not wait.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Answer {
     Charged(Booked),
     Closed,
     Exceeds(u64),
     /// Until the tick; `None` for never.
     Limited(Option<u64>, Hint),
+    /// It would wait, and there is no place until the tick.
+    Full(Option<u64>),
 }
 
 #[derive(Clone, Copy)]
 struct Place {
     name: usize,
     cost: u64,
+    since: u64,
 }
 
-pub(crate) struct Naive<M> {
-    pub(crate) model: M,
+pub(crate) struct Naive {
+    pub(crate) model: Box<dyn Model>,
     pub(crate) now: u64,
     /// More than what goes at once leaves a debt.
     debts: bool,
-    line: VecDeque<Place>,
-    /// Of everybody who ever waited, by name.
+    max_waiters: usize,
+    queue: VecDeque<Place>,
+    /// Of all waiters that there ever were, by name.
     fates: Vec<Fate>,
     /// When something happened that may have made the head due: nobody is charged for before.
     changed: u64,
     closed: bool,
 }
 
-impl<M: Model> Naive<M> {
-    pub(crate) fn new(model: M, debts: bool, now: u64) -> Self {
+impl Naive {
+    pub(crate) fn new(model: Box<dyn Model>, debts: bool, max_waiters: usize, now: u64) -> Self {
         Self {
             model,
             now,
             debts,
-            line: VecDeque::new(),
+            max_waiters,
+            queue: VecDeque::new(),
             fates: Vec::new(),
             changed: 0,
             closed: false,
@@ -64,7 +69,7 @@ impl<M: Model> Naive<M> {
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.line.len()
+        self.queue.len()
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -75,77 +80,109 @@ impl<M: Model> Naive<M> {
         self.fates[name]
     }
 
-    fn is_too_much(&self, cost: u64) -> bool {
+    /// When the head joined.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.queue.front().map(|head| head.since)
+    }
+
+    /// Whether so much is never admitted.
+    pub(crate) fn is_too_much(&self, cost: u64) -> bool {
         cost > self.model.scale().most && !self.debts
     }
 
-    /// At which tick somebody is admitted with so many in front, if all goes on as it is: each is
+    /// At which tick a call is admitted with so many in front, if all goes on as it is: each is
     /// charged when it is due, unless it will be refused.
     fn foresee(&self, ahead: usize, cost: u64) -> Option<u64> {
-        let ahead = self.line.iter().take(ahead).map(|place| place.cost);
+        let ahead = self.queue.iter().take(ahead).map(|place| place.cost);
         let ahead: Vec<u64> = ahead.filter(|cost| !self.is_too_much(*cost)).collect();
         self.model.due(self.now, &ahead, cost)
     }
 
-    /// At which tick somebody in line will be admitted.
+    /// At which tick a call would be admitted that comes now.
+    pub(crate) fn due_of_next(&self, cost: u64) -> Option<u64> {
+        self.foresee(self.queue.len(), cost)
+    }
+
+    /// At which tick a waiter will be admitted.
     pub(crate) fn due_of(&self, name: usize) -> Option<u64> {
-        let ahead = self.line.iter().position(|place| place.name == name);
-        let ahead = ahead.expect("in line");
-        self.foresee(ahead, self.line[ahead].cost)
+        let ahead = self.queue.iter().position(|place| place.name == name);
+        let ahead = ahead.expect("it waits");
+        self.foresee(ahead, self.queue[ahead].cost)
     }
 
-    /// At which tick the next one is admitted.
+    /// At which tick the next waiter is admitted.
     pub(crate) fn due_of_head(&self) -> Option<u64> {
-        self.foresee(0, self.line.front()?.cost)
+        self.foresee(0, self.queue.front()?.cost)
     }
 
-    /// Whether somebody in line will be refused at its head. It is not said when that will be.
+    /// Whether a waiter will be refused at the head of the queue. It is not said when that will be.
     pub(crate) fn is_doomed(&self, name: usize) -> bool {
-        let place = self.line.iter().find(|place| place.name == name);
+        let place = self.queue.iter().find(|place| place.name == name);
         place.is_some_and(|place| self.is_too_much(place.cost))
     }
 
-    pub(crate) fn try_acquire(&mut self, cost: u64) -> Told {
+    pub(crate) fn try_acquire(&mut self, cost: u64) -> Answer {
+        self.try_between(cost, cost)
+    }
+
+    /// Takes at least `cost`, and up to `most` of what is there.
+    pub(crate) fn try_between(&mut self, cost: u64, most: u64) -> Answer {
         if self.closed {
-            return Told::Closed;
+            return Answer::Closed;
         }
         if cost == 0 {
-            return Told::Charged(self.model.admit(self.now, self.now, 0));
+            return Answer::Charged(self.model.admit(self.now, self.now, 0));
         }
         if self.is_too_much(cost) {
-            return Told::Exceeds(self.model.scale().most);
+            return Answer::Exceeds(self.model.scale().most);
         }
-        let due = self.foresee(self.line.len(), cost);
-        if !self.line.is_empty() {
-            let line: Vec<u64> = self.line.iter().map(|place| place.cost).collect();
-            let doomed = line.iter().any(|cost| self.is_too_much(*cost));
-            let hint = match self.model.hint(&line, cost) {
+        let due = self.due_of_next(cost);
+        if !self.queue.is_empty() {
+            let queue: Vec<u64> = self.queue.iter().map(|place| place.cost).collect();
+            let doomed = queue.iter().any(|cost| self.is_too_much(*cost));
+            let hint = match self.model.hint(&queue, cost) {
                 Hint::Exact if doomed => Hint::Late,
                 _ if doomed => Hint::Open,
                 hint => hint,
             };
-            Told::Limited(due, hint)
+            Answer::Limited(due, hint)
         } else if due == Some(self.now) {
-            Told::Charged(self.model.admit(self.now, self.now, cost))
+            let cost = most.min(self.model.available(self.now)).max(cost);
+            Answer::Charged(self.model.admit(self.now, self.now, cost))
         } else {
-            Told::Limited(due, Hint::Exact)
+            Answer::Limited(due, Hint::Exact)
         }
     }
 
-    /// Joins the line; the name is that of the fate.
+    /// What a call is answered that waits if it is limited.
+    pub(crate) fn acquire(&mut self, cost: u64) -> Answer {
+        match self.try_acquire(cost) {
+            Answer::Limited(due, _) if self.waiting() >= self.max_waiters => {
+                Answer::Full(if self.waiting() > 0 {
+                    self.due_of_head()
+                } else {
+                    due
+                })
+            }
+            answer => answer,
+        }
+    }
+
+    /// Joins the queue; the name is that of the fate.
     pub(crate) fn join(&mut self, cost: u64) -> usize {
         let name = self.fates.len();
-        self.fates.push(Fate::InLine);
-        self.line.push_back(Place { name, cost });
+        self.fates.push(Fate::Queued);
+        let since = self.now;
+        self.queue.push_back(Place { name, cost, since });
         name
     }
 
     /// Gives up a place, or what was granted.
     pub(crate) fn leave(&mut self, name: usize) {
         match self.fates[name] {
-            Fate::InLine => {
-                let head = self.line.front().is_some_and(|head| head.name == name);
-                self.line.retain(|place| place.name != name);
+            Fate::Queued => {
+                let head = self.queue.front().is_some_and(|head| head.name == name);
+                self.queue.retain(|place| place.name != name);
                 if head {
                     self.change();
                 }
@@ -177,7 +214,7 @@ impl<M: Model> Naive<M> {
 
     pub(crate) fn close(&mut self) {
         self.closed = true;
-        while let Some(place) = self.line.pop_front() {
+        while let Some(place) = self.queue.pop_front() {
             self.fates[place.name] = Fate::Closed;
         }
     }
@@ -188,21 +225,22 @@ impl<M: Model> Naive<M> {
         self.serve();
     }
 
-    /// Lets go who is due at this tick.
+    /// Grants whatever is due at this tick.
     fn serve(&mut self) {
-        while let Some(head) = self.line.front().copied() {
+        while let Some(head) = self.queue.front().copied() {
             let fate = if self.is_too_much(head.cost) {
                 Fate::Refused(self.model.scale().most)
             } else if self.due_of_head() == Some(self.now) {
+                let charge = self.model.admit(self.now, self.changed, head.cost);
                 Fate::Granted {
                     at: self.now,
                     asked: head.cost,
-                    charge: self.model.admit(self.now, self.changed, head.cost),
+                    charge,
                 }
             } else {
                 return;
             };
-            self.line.pop_front();
+            self.queue.pop_front();
             self.fates[head.name] = fate;
         }
     }

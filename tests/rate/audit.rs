@@ -1,4 +1,5 @@
-//! The auditor: whether charges, in whatever order they are told, keep the promise.
+//! The auditors of a sliding log and a sliding window: whether charges, in whatever order they are
+//! listed, keep the promise.
 
 /// A charge: at which tick, and how much.
 pub(crate) type Entry = (u64, u64);

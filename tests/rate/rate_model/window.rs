@@ -1,7 +1,7 @@
 //! A sliding window as one would write it down: two counts, and time that goes from one window to
 //! the next.
 
-use crate::limiter_world::LAST_TICK;
+use super::LAST_TICK;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Window {

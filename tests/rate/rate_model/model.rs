@@ -1,8 +1,10 @@
-//! What a model tells of a limiter for which nobody waits.
+//! What a model knows of a limiter for which nobody waits.
 
 use tollgate::{Algorithm, Quota, QuotaChange};
 
 use super::amounts::Scale;
+use super::kept::Kept;
+use super::owed::Owed;
 
 /// A charge, as far as a model knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,18 +16,21 @@ pub(crate) struct Booked {
     pub(crate) at: u64,
     /// As much of it as there was time for.
     pub(crate) cost: u64,
+    /// What could be had just after it, and when nothing was owed then.
+    pub(crate) left: u64,
+    pub(crate) reset: Option<u64>,
 }
 
-/// What one is told behind a line, who would be admitted at some tick after it.
+/// The time to come again that a call behind a queue is given, if it would be admitted at some tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hint {
     /// That tick.
     Exact,
-    /// That tick or an earlier one, though none before the head of the line is due.
+    /// That tick or an earlier one, though none before the head of the queue is due.
     Early,
-    /// That tick or a later one: somebody in the line will be refused.
+    /// That tick or a later one: a waiter in the queue will be refused.
     Late,
-    /// Any tick from then on.
+    /// Any tick from the head's on.
     Open,
 }
 
@@ -50,8 +55,8 @@ pub(crate) trait Model {
     /// `ahead`, and each of them goes when it is due.
     fn due(&self, now: u64, ahead: &[u64], cost: u64) -> Option<u64>;
 
-    /// What one is told who asks for so much behind such a line.
-    fn hint(&self, line: &[u64], cost: u64) -> Hint;
+    /// How exact the time is that a call for so much behind such a queue gets.
+    fn hint(&self, queue: &[u64], cost: u64) -> Hint;
 
     /// Charges what is due at `now`, and may have been since some earlier tick.
     fn admit(&mut self, now: u64, since: u64, cost: u64) -> Booked;
@@ -64,4 +69,15 @@ pub(crate) trait Model {
 
     /// Begins another epoch, unless it is the same in other words.
     fn set_quota(&mut self, now: u64, quota: Quota, carry: QuotaChange);
+
+    /// Checks the promise of the algorithm by all that was kept under each quota.
+    fn assert_promise(&self);
+}
+
+/// The model of an algorithm; if it `delays`, late waiters are charged when they go.
+pub(crate) fn model(algorithm: Algorithm, quota: Quota, delays: bool) -> Box<dyn Model> {
+    match algorithm {
+        Algorithm::SlidingLog | Algorithm::SlidingWindow => Box::new(Kept::new(algorithm, quota)),
+        _ => Box::new(Owed::new(algorithm, quota, delays)),
+    }
 }

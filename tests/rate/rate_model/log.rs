@@ -1,7 +1,7 @@
 //! A sliding log as one would write it down: the times of all that was ever charged, unit by unit, as
 //! far as there is a place for them.
 
-use crate::limiter_world::LAST_TICK;
+use super::LAST_TICK;
 
 /// One that was charged.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Log {
     most: u64,
     period: u64,
     units: Vec<Unit>,
-    /// The first so many have places of their own, as they had none when all were written anew.
+    /// The first so many have places of their own, because they had none when all were written again.
     apart: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A limiter on a clock that is moved by hand, and what is said about it more than once.
+//! Limiters on a clock that is moved by hand, and what is said about them more than once.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,33 +10,33 @@ use tollgate::{AcquireError, Charge, Clock, ErrorKind, ManualClock, Quota, RateL
 use crate::support::{Waiter, kind};
 
 /// The resolution of the clock.
-pub(super) const TICK: Duration = Duration::from_nanos(1);
+pub(crate) const TICK: Duration = Duration::from_nanos(1);
 
 /// One each 100 ms.
-pub(super) const TEN: Quota = Quota::per_second(10);
+pub(crate) const TEN: Quota = Quota::per_second(10);
 
 /// One each 10 ms, and up to fifty at once.
-pub(super) const FIFTY: Quota = Quota::per_second(100).burst(50);
+pub(crate) const FIFTY: Quota = Quota::per_second(100).burst(50);
 
-pub(super) const fn ms(millis: u64) -> Duration {
+pub(crate) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-pub(super) fn limiter(quota: Quota) -> (ManualClock, RateLimiter) {
+pub(crate) fn limiter(quota: Quota) -> (ManualClock, RateLimiter) {
     let clock = Clock::manual();
     let limiter = RateLimiter::new(quota).clock(&clock);
     (clock, limiter)
 }
 
 /// A limiter of which the whole burst has been taken.
-pub(super) fn spent(quota: Quota) -> (ManualClock, RateLimiter) {
+pub(crate) fn spent(quota: Quota) -> (ManualClock, RateLimiter) {
     let (clock, limiter) = limiter(quota);
     limiter.try_acquire_many(quota.max_burst()).unwrap();
     (clock, limiter)
 }
 
-/// A waiter for each of these costs, in line in this order.
-pub(super) fn line<'a>(
+/// A waiter for each of these costs, queued in this order.
+pub(crate) fn queue<'a>(
     limiter: &'a RateLimiter,
     costs: &[u64],
 ) -> Vec<Waiter<Waiting<Acquire<&'a RateLimiter>>>> {
@@ -47,28 +47,28 @@ pub(super) fn line<'a>(
 }
 
 /// When it was charged, since the clock began.
-pub(super) fn at(charge: &Charge) -> Duration {
+pub(crate) fn at(charge: &Charge) -> Duration {
     Duration::from_nanos(charge.at().as_nanos())
 }
 
 /// When the clock says that it is, since it began.
-pub(super) fn now(clock: &ManualClock) -> Duration {
+pub(crate) fn now(clock: &ManualClock) -> Duration {
     Duration::from_nanos(clock.now().as_nanos())
 }
 
 /// When those who have been granted were charged.
 #[track_caller]
-pub(super) fn charged<F>(line: &mut [Waiter<F>]) -> Vec<Duration>
+pub(crate) fn charged<F>(waiters: &mut [Waiter<F>]) -> Vec<Duration>
 where
     F: Future<Output = Result<Charge, AcquireError>>,
 {
-    let line = line.iter_mut();
-    line.map(|waiter| at(&waiter.granted())).collect()
+    let waiters = waiters.iter_mut();
+    waiters.map(|waiter| at(&waiter.granted())).collect()
 }
 
 /// It is granted after this time, not a tick earlier, and is woken once for it.
 #[track_caller]
-pub(super) fn assert_due<F>(clock: &ManualClock, waiter: &mut Waiter<F>, after: Duration) -> Charge
+pub(crate) fn assert_due<F>(clock: &ManualClock, waiter: &mut Waiter<F>, after: Duration) -> Charge
 where
     F: Future<Output = Result<Charge, AcquireError>>,
 {
@@ -82,9 +82,9 @@ where
     charge
 }
 
-/// A call that costs so much is refused, and is told this time.
+/// A call that costs so much is refused, with this time to come again.
 #[track_caller]
-pub(super) fn assert_limited(limiter: &RateLimiter, cost: u64, retry_after: Duration) {
+pub(crate) fn assert_limited(limiter: &RateLimiter, cost: u64, retry_after: Duration) {
     let peeked = limiter.peek_many(cost).retry_after;
     let error = limiter.try_acquire_many(cost).expect_err("it was let in");
     assert_eq!(error.kind(), ErrorKind::RateLimited);
@@ -94,7 +94,7 @@ pub(super) fn assert_limited(limiter: &RateLimiter, cost: u64, retry_after: Dura
 
 /// So much can be had at once, and no more.
 #[track_caller]
-pub(super) fn assert_available(limiter: &RateLimiter, available: u64) {
+pub(crate) fn assert_available(limiter: &RateLimiter, available: u64) {
     assert_eq!(limiter.available(), available);
     assert_eq!(limiter.waiting(), 0);
     let charge = limiter.try_acquire_many(available).unwrap();

@@ -1,18 +1,18 @@
-//! The one alarm of a line: it is moved when somebody is due earlier, and goes off for nothing when
-//! somebody is due later. On each kind of clock.
+//! The one timer of a queue: it is armed again when a waiter is due earlier, and goes off for nothing
+//! when the head is due later. On each kind of clock.
 //!
-//! Each case says after how many milliseconds whom it let go was charged.
+//! Each case says after how many milliseconds those that it granted were charged.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate::{AcquireError, Charge, Clock, ErrorKind, Quota, QuotaChange, RateLimiter};
+use tollgate::{AcquireError, Charge, Clock, Quota, QuotaChange, RateLimiter};
 
-use super::super::{SECOND, block_on, ends, millis};
 use crate::support::{Counter, Waiter};
+use crate::{SECOND, block_on, ends, millis};
 
 /// One in 10 ms.
 const QUOTA: Quota = Quota::per_second(100);
@@ -24,8 +24,8 @@ fn owed(clock: &Clock, quota: Quota) -> (RateLimiter, Charge) {
     (limiter, charge)
 }
 
-/// Somebody in line, who is `due` so many milliseconds after `since`. On the time of the machine it may
-/// be that late already when it comes: then it is charged, and has not come before its time.
+/// A waiter that is `due` so many milliseconds after `since`. On the time of the machine it may be that
+/// late already when it comes: then it is charged, and has not come before its time.
 fn joined<F>(wait: F, since: &Charge, due: u64) -> Waiter<F>
 where
     F: Future<Output = Result<Charge, AcquireError>>,
@@ -44,14 +44,14 @@ fn after(first: &Charge, charge: &Charge) -> u128 {
     charge.at().saturating_since(first.at()).as_millis()
 }
 
-async fn a_newcomer_is_due_before_the_alarm_of_one_who_left(clock: Clock) -> Vec<u128> {
+async fn newcomer_due_before_the_timer_of_one_that_left(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA.burst(5));
     drop(joined(limiter.acquire_many(5), &first, 50));
     let charge = limiter.acquire().await.unwrap();
     vec![after(&first, &charge)]
 }
 
-async fn the_next_is_due_earlier_when_the_head_leaves(clock: Clock) -> Vec<u128> {
+async fn next_due_earlier_when_the_head_leaves(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA.burst(5));
     let head = joined(limiter.acquire_many(5), &first, 50);
     let next = async { limiter.acquire().await.unwrap() };
@@ -61,7 +61,7 @@ async fn the_next_is_due_earlier_when_the_head_leaves(clock: Clock) -> Vec<u128>
     vec![after(&first, &next), after(&first, &last)]
 }
 
-async fn a_refund_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
+async fn refund_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA.burst(5));
     let tick = first.at();
     let head = async { limiter.acquire_many(5).await.unwrap() };
@@ -69,7 +69,7 @@ async fn a_refund_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
     vec![charge.at().saturating_since(tick).as_millis()]
 }
 
-async fn a_faster_quota_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
+async fn faster_quota_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, Quota::per_hour(1));
     let head = async { limiter.acquire().await.unwrap() };
     let next = async { limiter.acquire().await.unwrap() };
@@ -77,7 +77,7 @@ async fn a_faster_quota_makes_the_head_due_earlier(clock: Clock) -> Vec<u128> {
     vec![after(&first, &head), after(&first, &next)]
 }
 
-async fn a_slower_quota_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
+async fn slower_quota_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
     let head = async { limiter.acquire().await.unwrap() };
     let slower =
@@ -86,7 +86,7 @@ async fn a_slower_quota_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
     vec![after(&first, &head)]
 }
 
-async fn a_quota_goes_from_fast_to_slow_and_back(clock: Clock) -> Vec<u128> {
+async fn quota_from_fast_to_slow_and_back(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
     let head = async { limiter.acquire().await.unwrap() };
     let changes = async {
@@ -102,25 +102,25 @@ async fn a_quota_goes_from_fast_to_slow_and_back(clock: Clock) -> Vec<u128> {
     vec![after(&first, &head)]
 }
 
-async fn a_charge_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
+async fn charge_makes_the_head_due_later(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
     let head = async { limiter.acquire().await.unwrap() };
     let (head, _) = futures::join!(head, async { limiter.charge(3) });
     vec![after(&first, &head)]
 }
 
-async fn an_alarm_that_nobody_waits_for_any_more_hinders_nobody(clock: Clock) -> Vec<u128> {
+async fn timer_of_one_that_left_hinders_nobody(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
     drop(joined(limiter.acquire(), &first, 10));
     limiter.charge(1);
-    // In line when the alarm of the one who left goes off.
+    // Queued when the timer of the one that left goes off.
     let charge = limiter.acquire().await.unwrap();
     drop(joined(limiter.acquire(), &charge, 10));
     let last = limiter.acquire().await.unwrap();
     vec![after(&first, &charge), after(&first, &last)]
 }
 
-async fn a_confirmed_reservation_is_passed_by_the_alarm_alone(clock: Clock) -> Vec<u128> {
+async fn leaked_reservation_is_passed_by_the_timer_alone(clock: Clock) -> Vec<u128> {
     let (limiter, first) = owed(&clock, QUOTA);
     std::mem::forget(limiter.reserve().unwrap());
     std::mem::forget(limiter.reserve().unwrap());
@@ -128,10 +128,10 @@ async fn a_confirmed_reservation_is_passed_by_the_alarm_alone(clock: Clock) -> V
     vec![after(&first, &charge)]
 }
 
-/// By hand: a millisecond at a time, when nobody can go on.
-fn on_manual_time(run: impl AsyncFnOnce(Clock) -> Vec<u128>) -> Vec<u128> {
+/// By hand: a millisecond at a time, when nothing can go on.
+fn on_manual_time(run: Case) -> Vec<u128> {
     let clock = Clock::manual();
-    let mut future = pin!(run(Clock::from(&clock)));
+    let mut future = run(Clock::from(&clock));
     let counter = Arc::new(Counter::default());
     let waker = Waker::from(Arc::clone(&counter));
     let mut woken = 0;
@@ -148,80 +148,81 @@ fn on_manual_time(run: impl AsyncFnOnce(Clock) -> Vec<u128>) -> Vec<u128> {
 }
 
 #[cfg(feature = "tokio")]
-fn on_tokio_time(run: impl AsyncFnOnce(Clock) -> Vec<u128>) -> Vec<u128> {
+fn on_tokio_time(run: Case) -> Vec<u128> {
     crate::support::paused_runtime().block_on(async {
         let ended = tokio::time::timeout(86_400 * SECOND, run(Clock::tokio())).await;
         ended.expect("it is not stranded")
     })
 }
 
-macro_rules! on_each_clock {
-    ($($case:ident: $expected:expr;)*) => {
-        mod on_manual_time {
-            $(#[test] fn $case() {
-                assert_eq!(super::on_manual_time(super::$case), $expected);
-            })*
-        }
+type Case = fn(Clock) -> Pin<Box<dyn Future<Output = Vec<u128>>>>;
 
-        #[cfg(feature = "tokio")]
-        mod on_tokio_time {
-            $(#[test] fn $case() {
-                assert_eq!(super::on_tokio_time(super::$case), $expected);
-            })*
-        }
-
-        /// It ends; and not earlier, if one does not count how late it was to begin.
-        mod on_the_time_of_the_machine {
-            $(#[test] fn $case() {
-                let run = || super::block_on(super::$case(super::Clock::system()));
-                let charged: Vec<u128> = super::ends(run);
-                assert_eq!(charged.len(), $expected.len());
-            })*
-        }
-    };
-}
-
-on_each_clock! {
-    a_newcomer_is_due_before_the_alarm_of_one_who_left: [10];
-    the_next_is_due_earlier_when_the_head_leaves: [10, 20];
-    a_refund_makes_the_head_due_earlier: [20];
-    a_faster_quota_makes_the_head_due_earlier: [10, 20];
-    a_slower_quota_makes_the_head_due_later: [30];
-    a_quota_goes_from_fast_to_slow_and_back: [20];
-    a_charge_makes_the_head_due_later: [40];
-    an_alarm_that_nobody_waits_for_any_more_hinders_nobody: [20, 30];
-    a_confirmed_reservation_is_passed_by_the_alarm_alone: [30];
-}
-
-#[test]
-fn an_alarm_that_goes_off_for_nothing_wakes_nobody() {
-    let clock = Clock::manual();
-    let (limiter, _) = owed(&Clock::from(&clock), QUOTA);
-    let mut waiter = Waiter::parked(limiter.acquire());
-    limiter.charge(1);
-    clock.advance(millis(10));
-    assert_eq!((waiter.wakes(), limiter.waiting()), (0, 1));
-    clock.advance(millis(10));
-    assert_eq!(waiter.wakes(), 1);
-    waiter.granted();
-}
+/// Each case, and when those that it granted were charged.
+const CASES: [(Case, &[u128]); 9] = [
+    (
+        |clock| Box::pin(newcomer_due_before_the_timer_of_one_that_left(clock)),
+        &[10],
+    ),
+    (
+        |clock| Box::pin(next_due_earlier_when_the_head_leaves(clock)),
+        &[10, 20],
+    ),
+    (
+        |clock| Box::pin(refund_makes_the_head_due_earlier(clock)),
+        &[20],
+    ),
+    (
+        |clock| Box::pin(faster_quota_makes_the_head_due_earlier(clock)),
+        &[10, 20],
+    ),
+    (
+        |clock| Box::pin(slower_quota_makes_the_head_due_later(clock)),
+        &[30],
+    ),
+    (
+        |clock| Box::pin(quota_from_fast_to_slow_and_back(clock)),
+        &[20],
+    ),
+    (
+        |clock| Box::pin(charge_makes_the_head_due_later(clock)),
+        &[40],
+    ),
+    (
+        |clock| Box::pin(timer_of_one_that_left_hinders_nobody(clock)),
+        &[20, 30],
+    ),
+    (
+        |clock| Box::pin(leaked_reservation_is_passed_by_the_timer_alone(clock)),
+        &[30],
+    ),
+];
 
 #[test]
-fn closing_needs_no_alarm() {
-    let clock = Clock::manual();
-    let (limiter, _) = owed(&Clock::from(&clock), QUOTA);
-    let mut waiters = [(); 20].map(|()| Waiter::parked(limiter.acquire()));
-    limiter.close();
-    assert!(waiters.iter().all(|waiter| waiter.wakes() == 1));
-    clock.advance(SECOND);
-    for waiter in &mut waiters {
-        assert_eq!(waiter.wakes(), 1);
-        assert_eq!(waiter.refused(), ErrorKind::Closed);
+fn timer_is_exact_on_manual_time() {
+    for (case, (run, expected)) in CASES.into_iter().enumerate() {
+        assert_eq!(on_manual_time(run), expected, "case {case}");
+    }
+}
+
+#[cfg(feature = "tokio")]
+#[test]
+fn timer_is_exact_on_tokio_time() {
+    for (case, (run, expected)) in CASES.into_iter().enumerate() {
+        assert_eq!(on_tokio_time(run), expected, "case {case}");
+    }
+}
+
+/// It ends; and not earlier, if one does not count how late it was to begin.
+#[test]
+fn timer_of_the_machine_strands_nobody() {
+    for (run, expected) in CASES {
+        let charged = ends(move || block_on(run(Clock::system())));
+        assert_eq!(charged.len(), expected.len());
     }
 }
 
 #[test]
-fn a_limiter_that_is_dropped_while_its_alarm_is_set_rings_nobody() {
+fn limiter_dropped_while_its_timer_is_armed_wakes_nobody() {
     let clock = Clock::manual();
     let (limiter, _) = owed(&Clock::from(&clock), QUOTA);
     let counter = Arc::new(Counter::default());
@@ -233,19 +234,4 @@ fn a_limiter_that_is_dropped_while_its_alarm_is_set_rings_nobody() {
     drop(limiter);
     assert_eq!(weak.strong_count(), 0);
     clock.advance(SECOND);
-}
-
-/// The limiter is gone, but not who waits.
-#[test]
-fn an_owned_wait_outlives_its_limiter() {
-    let clock = Clock::manual();
-    let (limiter, _) = owed(&Clock::from(&clock), QUOTA);
-    let limiter = Arc::new(limiter);
-    let mut waiters = [(); 2].map(|()| Waiter::parked(Arc::clone(&limiter).acquire_owned()));
-    drop(limiter);
-    clock.advance(Duration::from_millis(20));
-    let ticks = waiters
-        .each_mut()
-        .map(|waiter| waiter.granted().at().as_nanos());
-    assert_eq!(ticks, [10_000_000, 20_000_000]);
 }

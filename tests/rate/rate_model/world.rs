@@ -1,0 +1,465 @@
+//! A limiter and its model, to which the same is done.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use proptest::sample::Index;
+use tollgate::rate::AcquireOwned;
+use tollgate::{
+    AcquireError, Algorithm, Charge, Clock, ErrorKind, LocalLimiter, ManualClock,
+    MissedTickBehavior, Oversize, Quota, RateLimiter, Reservation, Waiting,
+};
+
+use super::model::{Booked, Hint, Model, model};
+use super::naive::{Answer, Fate, Naive};
+use super::steps::Step;
+use crate::support::{Waiter, poll_once};
+
+/// How a limiter and its model are made.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) chosen: (Algorithm, Quota),
+    pub(crate) missed: Option<MissedTickBehavior>,
+    pub(crate) oversize: Oversize,
+    pub(crate) max_waiters: usize,
+    pub(crate) start: u64,
+    /// The batches of the local handles.
+    pub(crate) batches: Vec<u64>,
+}
+
+impl Setup {
+    pub(crate) fn new(chosen: (Algorithm, Quota)) -> Self {
+        Self {
+            chosen,
+            missed: None,
+            oversize: Oversize::Refuse,
+            max_waiters: usize::MAX,
+            start: 0,
+            batches: vec![1, 3],
+        }
+    }
+}
+
+/// A wait that is not over, or that nobody has looked at since.
+enum Asker {
+    Future(Waiter<Waiting<AcquireOwned>>),
+    Reserved(Box<Waiting<Reservation>>),
+}
+
+/// A local handle: the charge of its last batch, and what is left of that.
+struct Local {
+    handle: LocalLimiter,
+    booked: Option<Booked>,
+    buffered: u64,
+}
+
+pub(crate) struct World {
+    clock: ManualClock,
+    limiter: Arc<RateLimiter>,
+    naive: Naive,
+    askers: Vec<(usize, Asker)>,
+    charges: Vec<(Charge, Booked)>,
+    locals: Vec<Local>,
+    /// When calls were let through that did not wait, and what they cost.
+    through: Vec<(u64, u64)>,
+}
+
+impl World {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let (algorithm, quota) = setup.chosen;
+        let clock = Clock::manual();
+        clock.advance(Duration::from_nanos(setup.start));
+        let mut limiter = RateLimiter::new(quota)
+            .algorithm(algorithm)
+            .oversize(setup.oversize)
+            .max_waiters(setup.max_waiters)
+            .clock(&clock);
+        if let Some(missed) = setup.missed {
+            limiter = limiter.missed_tick(missed);
+        }
+        let delays = matches!(
+            setup.missed,
+            Some(MissedTickBehavior::Delay | MissedTickBehavior::Burst { max: 0 })
+        );
+        let debts = setup.oversize == Oversize::Overdraft;
+        let model = model(algorithm, quota, delays);
+        let local = |batch: &u64| Local {
+            handle: limiter.local(*batch),
+            booked: None,
+            buffered: 0,
+        };
+        Self {
+            clock,
+            locals: setup.batches.iter().map(local).collect(),
+            limiter: Arc::new(limiter),
+            naive: Naive::new(model, debts, setup.max_waiters, setup.start),
+            askers: Vec::new(),
+            charges: Vec::new(),
+            through: Vec::new(),
+        }
+    }
+
+    pub(crate) fn model(&self) -> &dyn Model {
+        &*self.naive.model
+    }
+
+    pub(crate) fn through(&self) -> &[(u64, u64)] {
+        &self.through
+    }
+
+    pub(crate) fn step(&mut self, step: Step) {
+        let scale = self.model().scale();
+        match step {
+            Step::Try(cost) => self.try_acquire(cost.of(scale)),
+            Step::TryUntil(cost) => self.try_until_due(cost.of(scale)),
+            Step::TryRest => {
+                let left = self.model().available(self.naive.now);
+                self.try_acquire(left);
+                self.try_acquire(1);
+            }
+            Step::Acquire(cost) => self.acquire(cost.of(scale)),
+            Step::Reserve(cost) => self.reserve(cost.of(scale)),
+            Step::Poll(which) => {
+                if !self.askers.is_empty() {
+                    self.poll(which.index(self.askers.len()));
+                }
+            }
+            Step::Drop(which) => {
+                if let Some((name, asker)) = take(&mut self.askers, which) {
+                    self.naive.leave(name);
+                    drop(asker);
+                }
+            }
+            // It keeps its place, and nobody will ever look at it.
+            Step::Forget(which) => match take(&mut self.askers, which) {
+                Some((_, Asker::Future(waiter))) => std::mem::forget(waiter.into_future()),
+                Some((_, Asker::Reserved(reservation))) => std::mem::forget(reservation),
+                None => {}
+            },
+            Step::Advance(pause) => self.advance(pause.of(scale, self.naive.now)),
+            Step::Charge(cost) => {
+                let cost = cost.of(scale);
+                let booked = self.naive.charge(cost);
+                self.charges.push((self.limiter.charge(cost), booked));
+            }
+            Step::Refund(which) => {
+                if let Some((charge, booked)) = take(&mut self.charges, which) {
+                    self.same_decision_later(&charge, &booked);
+                    self.naive.refund(booked, booked.cost);
+                    self.limiter.refund(charge);
+                }
+            }
+            Step::Settle(which, quarters) => {
+                if let Some((charge, booked)) = take(&mut self.charges, which) {
+                    self.same_decision_later(&charge, &booked);
+                    let actual = booked.cost / 4 * quarters + booked.cost % 4;
+                    match actual.checked_sub(booked.cost) {
+                        Some(0) => {}
+                        Some(more) => {
+                            self.naive.charge(more);
+                        }
+                        None => self.naive.refund(booked, booked.cost - actual),
+                    }
+                    self.limiter.settle(charge, actual);
+                }
+            }
+            Step::SetQuota(quota, carry) => {
+                if let Some(quota) = fitting(self.model().algorithm(), quota) {
+                    self.naive.set_quota(quota, carry);
+                    self.limiter.set_quota_with(quota, carry);
+                    assert_eq!(self.limiter.quota(), quota);
+                }
+            }
+            Step::Close => {
+                self.naive.close();
+                self.limiter.close();
+            }
+            Step::Local(which, cost) => {
+                self.try_local(which.index(self.locals.len()), cost.of(scale));
+            }
+            Step::ReturnUnused(which) => {
+                let which = which.index(self.locals.len());
+                self.locals[which].handle.return_unused();
+                self.returned(which);
+            }
+            Step::Renew(which) => {
+                let which = which.index(self.locals.len());
+                let batch = self.locals[which].handle.batch();
+                self.locals[which].handle = self.limiter.local(batch);
+                self.returned(which);
+            }
+        }
+    }
+
+    pub(crate) fn advance(&mut self, nanos: u64) {
+        self.naive.advance(nanos);
+        self.clock.advance(Duration::from_nanos(nanos));
+    }
+
+    pub(crate) fn try_acquire(&mut self, cost: u64) {
+        let answer = self.naive.try_acquire(cost);
+        let result = self.limiter.try_acquire_many(cost);
+        self.same_answer(answer, result);
+    }
+
+    fn try_until_due(&mut self, cost: u64) {
+        let due = self.naive.due_of_next(cost);
+        self.try_acquire(cost);
+        let after = due.map(|due| due - self.naive.now);
+        let Some(after) = after.filter(|after| *after > 0) else {
+            return;
+        };
+        self.advance(after - 1);
+        self.try_acquire(cost);
+        self.advance(1);
+        self.try_acquire(cost);
+    }
+
+    fn acquire(&mut self, cost: u64) {
+        let mut waiter = Waiter::new(Arc::clone(&self.limiter).acquire_many_owned(cost));
+        match (self.naive.acquire(cost), waiter.poll()) {
+            (Answer::Limited(..), Poll::Pending) => {
+                let name = self.naive.join(cost);
+                self.askers.push((name, Asker::Future(waiter)));
+            }
+            (answer, Poll::Ready(result)) => self.same_answer(answer, result),
+            (answer, Poll::Pending) => panic!("it waits, and should be {answer:?}"),
+        }
+    }
+
+    fn reserve(&mut self, cost: u64) {
+        match (self.naive.acquire(cost), self.limiter.reserve_many(cost)) {
+            (Answer::Limited(..), Ok(reservation)) => {
+                assert_eq!(reservation.cost(), cost);
+                let name = self.naive.join(cost);
+                let reserved = Asker::Reserved(Box::new(reservation));
+                self.askers.push((name, reserved));
+            }
+            (answer, Ok(mut reservation)) => {
+                assert_eq!(reservation.delay(), Duration::ZERO);
+                match poll_once(&mut reservation) {
+                    Poll::Ready(result) => self.same_answer(answer, result),
+                    Poll::Pending => panic!("it waits, and should be {answer:?}"),
+                }
+            }
+            (answer, Err(error)) => self.same_answer(answer, Err(error)),
+        }
+    }
+
+    /// A call comes out of what is buffered, or else takes what is missing, and with it up to a
+    /// batch. A call for more than can ever be had, or for nothing, is for the limiter to judge.
+    pub(crate) fn try_local(&mut self, which: usize, cost: u64) {
+        let most = self.model().scale().most;
+        let Local {
+            handle,
+            booked,
+            buffered,
+        } = &mut self.locals[which];
+        let result = handle.try_acquire_many(cost);
+        if 0 < cost && cost <= *buffered {
+            result.expect("enough is buffered");
+            *buffered -= cost;
+            self.through.push((self.naive.now, cost));
+            return;
+        }
+        let spent = if cost > most { 0 } else { cost.min(*buffered) };
+        let missing = cost - spent;
+        let fills = missing > 0 && (spent > 0 || *buffered == 0);
+        let batch = if fills { handle.batch() } else { 0 };
+        match (self.naive.try_between(missing, batch.max(missing)), result) {
+            (Answer::Charged(charge), Ok(())) => {
+                *buffered -= spent;
+                if charge.cost > missing {
+                    (*buffered, *booked) = (charge.cost - missing, Some(charge));
+                }
+                self.through.push((self.naive.now, cost));
+            }
+            (answer, Err(error)) => self.same_answer(answer, Err(error)),
+            (answer, Ok(())) => panic!("should be {answer:?}, and is let through"),
+        }
+    }
+
+    /// What was buffered is given back, as far as there was anything.
+    fn returned(&mut self, which: usize) {
+        let local = &mut self.locals[which];
+        let unused = std::mem::take(&mut local.buffered);
+        if let Some(booked) = local.booked.take().filter(|_| unused > 0) {
+            self.naive.refund(booked, unused);
+        }
+    }
+
+    /// Compares the answer to a call that does not wait.
+    fn same_answer(&mut self, answer: Answer, result: Result<Charge, AcquireError>) {
+        match (answer, result) {
+            (Answer::Charged(booked), Ok(charge)) => {
+                assert_eq!(charge.at().as_nanos(), self.naive.now);
+                assert_eq!(charge.cost(), booked.cost);
+                self.same_decision(&charge, &booked);
+                self.through.push((self.naive.now, booked.cost));
+                self.charges.push((charge, booked));
+            }
+            (Answer::Closed, Err(error)) => assert_eq!(error.kind(), ErrorKind::Closed),
+            (Answer::Exceeds(burst), Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
+                assert_eq!(error.capacity(), Some(burst));
+            }
+            (Answer::Limited(due, hint), Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::RateLimited);
+                let after = error.retry_after().expect("it knows");
+                self.same_hint(after, due, hint);
+            }
+            (Answer::Full(free), Err(error)) => {
+                assert_eq!(error.kind(), ErrorKind::QueueFull);
+                self.same_time(error.retry_after().expect("it knows"), free);
+            }
+            (answer, result) => panic!("should be {answer:?}, and is {result:?}"),
+        }
+    }
+
+    /// Compares how it stood just after a charge. In a sliding window or a log, what was charged
+    /// since counts as well.
+    fn same_decision_later(&self, charge: &Charge, booked: &Booked) {
+        if !matches!(
+            self.model().algorithm(),
+            Algorithm::SlidingLog | Algorithm::SlidingWindow
+        ) {
+            self.same_decision(charge, booked);
+        }
+    }
+
+    fn same_decision(&self, charge: &Charge, booked: &Booked) {
+        if booked.epoch == self.model().epoch() {
+            let (decision, at) = (self.limiter.decision(charge), charge.at().as_nanos());
+            let reset = booked.reset.map(|reset| Duration::from_nanos(reset - at));
+            assert_eq!(decision.remaining, booked.left);
+            assert_eq!(decision.retry_after, Duration::ZERO);
+            assert_eq!(decision.reset_after, reset.unwrap_or(Duration::MAX));
+        }
+    }
+
+    /// Compares the time to come again.
+    fn same_hint(&self, actual: Duration, due: Option<u64>, hint: Hint) {
+        let now = self.naive.now;
+        assert!(!actual.is_zero() || now == u64::MAX);
+        let head = self.naive.due_of_head().unwrap_or(u64::MAX);
+        let of_head = Duration::from_nanos(head.saturating_sub(now).saturating_sub(1));
+        let exact = due.map_or(Duration::MAX, |due| Duration::from_nanos(due - now));
+        match hint {
+            Hint::Exact => self.same_time(actual, due),
+            Hint::Early => assert!((of_head..=exact).contains(&actual)),
+            Hint::Late => assert!(actual >= of_head.max(exact)),
+            Hint::Open => assert!(actual >= of_head),
+        }
+    }
+
+    /// Compares the time until a tick.
+    fn same_time(&self, actual: Duration, due: Option<u64>) {
+        let now = self.naive.now;
+        match due {
+            Some(due) => assert_eq!(actual.as_nanos(), u128::from(due - now)),
+            None => assert_eq!(actual, Duration::MAX),
+        }
+    }
+
+    fn poll(&mut self, index: usize) {
+        let (name, mut asker) = self.askers.remove(index);
+        let polled = match &mut asker {
+            Asker::Future(waiter) => waiter.poll(),
+            Asker::Reserved(reservation) => poll_once(&mut **reservation),
+        };
+        match (self.naive.fate(name), polled) {
+            (Fate::Queued, Poll::Pending) => self.askers.push((name, asker)),
+            (
+                Fate::Granted {
+                    at,
+                    asked,
+                    charge: booked,
+                },
+                Poll::Ready(Ok(charge)),
+            ) => {
+                assert_eq!(charge.at().as_nanos(), at);
+                // For how much of it there was time is forgotten when the quota changes.
+                let is_forgotten = booked.epoch != self.model().epoch();
+                let cost = charge.cost();
+                assert!(cost == booked.cost || is_forgotten && cost == asked);
+                self.same_decision_later(&charge, &booked);
+                self.charges.push((charge, booked));
+            }
+            (Fate::Refused(burst), Poll::Ready(Err(error))) => {
+                assert_eq!(error.kind(), ErrorKind::ExceedsCapacity);
+                assert_eq!(error.capacity(), Some(burst));
+            }
+            (Fate::Closed, Poll::Ready(Err(error))) => assert_eq!(error.kind(), ErrorKind::Closed),
+            (fate, polled) => panic!("should be {fate:?}, and is {polled:?}"),
+        }
+    }
+
+    /// Compares whatever can be seen.
+    pub(crate) fn compare(&self) {
+        let (limiter, naive) = (&self.limiter, &self.naive);
+        let (model, now) = (self.model(), naive.now);
+        assert_eq!(self.clock.now().as_nanos(), now);
+        assert_eq!(limiter.is_closed(), naive.is_closed());
+        assert_eq!(limiter.available(), model.available(now));
+        let snapshot = limiter.snapshot();
+        assert_eq!(snapshot.waiting, naive.waiting());
+        let waits = naive
+            .oldest()
+            .map(|since| Duration::from_nanos(now - since));
+        assert_eq!(snapshot.oldest_wait, waits);
+        self.same_time(limiter.peek_many(0).reset_after, model.reset(now));
+        let most = model.scale().most;
+        for cost in [0, 1, most, most.saturating_add(1)] {
+            let after = limiter.peek_many(cost).retry_after;
+            if naive.is_closed() || naive.is_too_much(cost) {
+                assert_eq!(after, Duration::MAX);
+            } else if cost == 0 {
+                assert_eq!(after, Duration::ZERO);
+            } else if naive.waiting() == 0 {
+                self.same_time(after, naive.due_of_next(cost));
+            }
+        }
+        for local in &self.locals {
+            assert_eq!(local.handle.buffered(), local.buffered);
+            assert!(local.buffered < local.handle.batch());
+        }
+        for (name, asker) in &self.askers {
+            let waits = naive.fate(*name) == Fate::Queued;
+            match asker {
+                Asker::Future(waiter) => assert_eq!(waiter.wakes(), usize::from(!waits)),
+                Asker::Reserved(_) if waits && naive.is_doomed(*name) => {}
+                Asker::Reserved(reservation) if waits => {
+                    self.same_time(reservation.delay(), naive.due_of(*name));
+                }
+                Asker::Reserved(reservation) => assert_eq!(reservation.delay(), Duration::ZERO),
+            }
+        }
+    }
+
+    /// Every waiter looks.
+    pub(crate) fn poll_all(&mut self) {
+        for _ in 0..self.askers.len() {
+            // One that still waits comes last then.
+            self.poll(0);
+            self.compare();
+        }
+    }
+
+    pub(crate) fn assert_promise(&self) {
+        self.model().assert_promise();
+    }
+}
+
+fn take<T>(from: &mut Vec<T>, which: Index) -> Option<T> {
+    (!from.is_empty()).then(|| from.remove(which.index(from.len())))
+}
+
+/// That which an algorithm can have of it.
+fn fitting(algorithm: Algorithm, quota: Quota) -> Option<Quota> {
+    let quota = match algorithm {
+        Algorithm::Gcra | Algorithm::TokenBucket => quota,
+        _ => Quota::new(quota.count(), quota.period()),
+    };
+    algorithm.check(quota).is_ok().then_some(quota)
+}

@@ -1,0 +1,275 @@
+//! Limiters in real threads, on the clock of the system, audited afterwards by the ticks of the
+//! charges.
+//!
+//! Nothing here depends on speed: each test ends when all of its work was done, or never.
+
+mod changed;
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use tollgate::{Algorithm, Charge, ErrorKind, MissedTickBehavior, Quota, RateLimiter};
+
+use crate::audit::{Entry, estimate, fullest};
+use crate::support::Waiter;
+use crate::support::audit::Allowance;
+use crate::support::random::{Random, on_threads};
+
+const GCRA: Algorithm = Algorithm::Gcra;
+const LOG: Algorithm = Algorithm::SlidingLog;
+const WINDOW: Algorithm = Algorithm::SlidingWindow;
+
+fn limiter(algorithm: Algorithm, quota: Quota) -> RateLimiter {
+    RateLimiter::new(quota).algorithm(algorithm)
+}
+
+fn in_micros(count: u64, micros: u64) -> Quota {
+    Quota::new(count, Duration::from_micros(micros))
+}
+
+fn entry(charge: &Charge) -> Entry {
+    (charge.at().as_nanos(), charge.cost())
+}
+
+/// Whether charges keep the promise of an algorithm.
+fn audit(algorithm: Algorithm, quota: Quota, charged: &[Entry]) -> Result<(), String> {
+    let (count, period) = (quota.count(), quota.period().as_nanos() as u64);
+    match algorithm {
+        WINDOW => estimate(charged, count, period),
+        LOG => match fullest(charged, period) {
+            found if found <= count => Ok(()),
+            found => Err(format!("{found} of {count} in {period} ns")),
+        },
+        _ => Allowance::of(quota).audit(charged),
+    }
+}
+
+/// What can be had at once: the burst, or the count.
+fn at_once(algorithm: Algorithm, quota: Quota) -> u64 {
+    match algorithm {
+        GCRA => quota.max_burst(),
+        _ => quota.count(),
+    }
+}
+
+/// Tries, some of which cost more; what was charged.
+fn tries(limiter: &RateLimiter, random: &mut Random, times: usize, most: u64) -> Vec<Entry> {
+    let mut charged = Vec::new();
+    for _ in 0..times {
+        let cost = u64::from(1 + random.below(most as u32));
+        match limiter.try_acquire_many(cost) {
+            Ok(charge) => charged.push(entry(&charge)),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::RateLimited),
+        }
+    }
+    charged
+}
+
+#[test]
+fn tries_keep_the_promise() {
+    let gcra = [
+        Quota::per_second(1_000_000).burst(100),
+        Quota::per_second(700_000_000).burst(5),
+        Quota::per_second(333_333).burst(3),
+        Quota::per_second(1000).burst(10),
+        Quota::per_hour(1).burst(50),
+    ];
+    // With one place all calls want the same; with many, slots are passed that are not written yet.
+    let sliding = [(1, 2), (2, 20), (50, 200), (50, 5000), (1000, 300)];
+    let sliding = sliding.map(|(count, micros)| in_micros(count, micros));
+    for (algorithm, quotas, times, most) in [
+        (GCRA, gcra, 20_000, 4),
+        (LOG, sliding, 6_000, 1),
+        (LOG, sliding, 6_000, 3),
+        (WINDOW, sliding, 8_000, 3),
+    ] {
+        for quota in quotas {
+            let limiter = limiter(algorithm, quota);
+            let at_once = at_once(algorithm, quota);
+            let most = at_once.min(most);
+            let charged = on_threads(4, |random| tries(&limiter, random, times, most)).concat();
+            assert_eq!(
+                audit(algorithm, quota, &charged),
+                Ok(()),
+                "{algorithm} {quota}"
+            );
+            // So many were to be had, but for what no longer fitted.
+            let total: u64 = charged.iter().map(|(_, cost)| cost).sum();
+            assert!(total + most > at_once, "{algorithm} {quota}");
+        }
+    }
+}
+
+/// No charge is lost in a race, and none is made twice; and the auditors would find one more.
+#[test]
+fn try_acquire_by_many_threads_admits_exactly_as_many_as_there_are() {
+    for algorithm in [GCRA, LOG, WINDOW] {
+        for count in [1, 7, 3000] {
+            let quota = Quota::new(count, Duration::from_secs(36_000 * count)).burst(count);
+            let limiter = limiter(algorithm, quota);
+            let start = Barrier::new(4);
+            let mut charged = on_threads(4, |random| {
+                start.wait();
+                tries(&limiter, random, 2000, 1)
+            })
+            .concat();
+            assert_eq!((charged.len() as u64, limiter.available()), (count, 0));
+            assert_eq!(audit(algorithm, quota, &charged), Ok(()));
+            // Less than ten hours have passed, or this machine is not fit for tests.
+            charged.push(charged[0]);
+            assert!(audit(algorithm, quota, &charged).is_err(), "{algorithm}");
+        }
+    }
+}
+
+/// Tries do not keep those that wait from their turn, nor get in before them.
+#[test]
+fn waiting_threads_keep_the_promise_and_all_get_through() {
+    let burst = MissedTickBehavior::Burst { max: u64::MAX };
+    for (algorithm, quota, missed) in [
+        (GCRA, Quota::per_second(100_000), None),
+        (GCRA, Quota::per_second(700_000_000), None),
+        (
+            GCRA,
+            Quota::per_second(100_000).burst(7),
+            Some(MissedTickBehavior::Delay),
+        ),
+        (GCRA, Quota::per_second(200_000).burst(4), Some(burst)),
+        (LOG, in_micros(50, 200), None),
+        (LOG, in_micros(50, 2000), None),
+        (WINDOW, in_micros(50, 200), None),
+        (WINDOW, in_micros(10, 100), None),
+    ] {
+        let mut limiter = limiter(algorithm, quota);
+        if let Some(missed) = missed {
+            limiter = limiter.missed_tick(missed);
+        }
+        let most = at_once(algorithm, quota).min(4) as u32;
+        let charged = on_threads(4, |random| {
+            let (mut charged, mut last) = (Vec::new(), 0);
+            for _ in 0..500 {
+                let cost = u64::from(1 + random.below(most));
+                if random.below(3) == 0 {
+                    charged.extend(limiter.try_acquire_many(cost).map(|charge| entry(&charge)));
+                    continue;
+                }
+                let charge = limiter.acquire_many(cost).wait().unwrap();
+                let at = charge.at().as_nanos();
+                // One thread's waits go forward; but another one may grant, and two may disagree by
+                // a microsecond.
+                assert!(at + 1_000 >= last, "{at} after {last}");
+                last = at;
+                charged.push(entry(&charge));
+            }
+            charged
+        })
+        .concat();
+        assert_eq!(limiter.waiting(), 0);
+        assert_eq!(
+            audit(algorithm, quota, &charged),
+            Ok(()),
+            "{algorithm} {quota}"
+        );
+    }
+}
+
+/// By what was kept, however many were given back in between, early, late and in any order.
+#[test]
+fn refunds_admit_no_more_than_was_kept() {
+    for (algorithm, quota) in [
+        (GCRA, Quota::per_second(1_000_000).burst(30)),
+        (GCRA, Quota::per_second(20_000).burst(8)),
+        (GCRA, Quota::per_hour(1).burst(40)),
+        (LOG, in_micros(1, 5)),
+        (LOG, in_micros(8, 300)),
+        (LOG, in_micros(50, 5000)),
+    ] {
+        let limiter = limiter(algorithm, quota);
+        let most = at_once(algorithm, quota).min(3) as u32;
+        let charged = on_threads(4, |random| {
+            let (mut charged, mut held) = (Vec::new(), Vec::new());
+            for _ in 0..10_000 {
+                let cost = u64::from(1 + random.below(most));
+                held.extend(limiter.try_acquire_many(cost).ok());
+                if held.len() > random.below(6) as usize {
+                    let charge: Charge = held.swap_remove(random.below(held.len() as u32) as usize);
+                    if random.below(2) == 0 {
+                        limiter.refund(charge);
+                    } else {
+                        charged.push(entry(&charge));
+                    }
+                }
+            }
+            charged.extend(held.iter().map(entry));
+            charged
+        })
+        .concat();
+        assert_eq!(
+            audit(algorithm, quota, &charged),
+            Ok(()),
+            "{algorithm} {quota}"
+        );
+    }
+}
+
+/// With nothing paid off in between, all that is given back is there again: of as many as are told
+/// apart.
+#[test]
+fn nothing_is_lost_when_all_is_given_back() {
+    for algorithm in [GCRA, LOG, WINDOW] {
+        for _ in 0..25 {
+            let quota = Quota::new(1000, Duration::from_secs(3_600_000)).burst(1000);
+            let limiter = limiter(algorithm, quota);
+            let taken = Barrier::new(4);
+            on_threads(4, |random| {
+                let mut held: Vec<_> = (0..30)
+                    .map(|_| limiter.try_acquire_many(1 + u64::from(random.below(5))))
+                    .collect();
+                taken.wait();
+                while !held.is_empty() {
+                    let charge = held.swap_remove(random.below(held.len() as u32) as usize);
+                    limiter.refund(charge.expect("at most 600 of 1000"));
+                }
+            });
+            assert_eq!(limiter.available(), 1000);
+        }
+    }
+}
+
+/// Waits, tries, refunds and cancelled waits together. At the end the queue is empty, and moves on.
+#[test]
+fn waits_given_up_and_charges_given_back_strand_nobody() {
+    let quota = Quota::per_second(50_000).burst(6);
+    let limiter = RateLimiter::new(quota);
+    let charged = on_threads(4, |random| {
+        let mut charged = Vec::new();
+        for _ in 0..800 {
+            let cost = u64::from(1 + random.below(6));
+            let result = match random.below(4) {
+                0 => limiter.try_acquire_many(cost),
+                1 => {
+                    drop(Waiter::new(limiter.acquire_many(cost)).poll());
+                    continue;
+                }
+                2 => {
+                    let short = Duration::from_micros(u64::from(random.below(200)));
+                    limiter.acquire_many(cost).timeout(short).wait()
+                }
+                _ => limiter.acquire_many(cost).wait(),
+            };
+            match result {
+                Ok(charge) if random.below(3) == 0 => limiter.refund(charge),
+                Ok(charge) => charged.push(entry(&charge)),
+                Err(error) => assert!(matches!(
+                    error.kind(),
+                    ErrorKind::RateLimited | ErrorKind::TimedOut
+                )),
+            }
+        }
+        charged
+    })
+    .concat();
+    assert_eq!(limiter.waiting(), 0);
+    assert_eq!(audit(GCRA, quota, &charged), Ok(()));
+    assert_eq!(limiter.acquire_many(6).wait().unwrap().cost(), 6);
+}
