@@ -18,7 +18,7 @@ fn users(when_full: WhenFull, max_keys: usize) -> (Keyed<u64, RateLimiter>, toll
 
 /// Keys without bound: an entry for each address that was ever seen.
 ///
-/// Seen in librefang/librefang#3668. What they take is counted in `tests/keyed_memory.rs`.
+/// Seen in librefang/librefang#3668. What they take is counted in `tests/memory/keyed_memory.rs`.
 #[test]
 fn keys_without_bound() {
     for when_full in [WhenFull::Reject, WhenFull::Evict] {
