@@ -17,8 +17,9 @@ use std::task::{Context, Poll, Waker};
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::thread;
-use tollgate::pool::OwnedPermit;
-use tollgate::{ErrorKind, Pool};
+use tollgate::{ErrorKind, Pool, pool};
+
+type Permit = pool::Permit<Arc<Pool<Item>>, Item>;
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 fn model(run: impl Fn() + Sync + Send + 'static) {
@@ -48,7 +49,7 @@ impl Shared {
         }
     }
 
-    fn held(&self) -> OwnedPermit<Item> {
+    fn held(&self) -> Permit {
         Arc::clone(&self.pool).try_acquire_owned().unwrap()
     }
 
@@ -71,7 +72,7 @@ fn item(alive: &Arc<()>) -> Item {
     }
 }
 
-fn touch(permit: &OwnedPermit<Item>) {
+fn touch(permit: &Permit) {
     permit.guarded.with_mut(|_| ());
 }
 
