@@ -120,6 +120,23 @@ fn waiter_that_is_dropped_while_an_item_comes_back_passes_it_on() {
 }
 
 #[test]
+fn waiter_behind_one_that_leaves_with_its_grant_is_served() {
+    model(|| {
+        let shared = Shared::new(1);
+        let held = shared.held();
+        let mut first = shared.pool.clone().acquire_owned();
+        assert!(poll_once(&mut first).is_pending());
+        let second = shared.pool.clone().acquire_owned();
+        let waiting = thread::spawn(move || touch(&block_on(second).unwrap()));
+        let releasing = thread::spawn(move || drop(held));
+        drop(first);
+        releasing.join().unwrap();
+        waiting.join().unwrap();
+        shared.assert_whole();
+    });
+}
+
+#[test]
 fn set_size_down_while_items_are_taken_and_come_back_leaves_a_whole_pool() {
     model(|| {
         let shared = Shared::new(2);

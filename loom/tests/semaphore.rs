@@ -111,6 +111,22 @@ fn a_try_takes_what_is_free_or_nothing() {
     });
 }
 
+/// Not even the permit that is on its way to the waiter.
+#[test]
+fn try_acquire_takes_nothing_while_somebody_waits() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let permit = held(&semaphore, 1);
+        let mut waiter = Arc::clone(&semaphore).acquire_owned();
+        assert!(poll_once(&mut waiter).is_pending());
+        let releasing = thread::spawn(move || drop(permit));
+        assert_eq!(kind(semaphore.try_acquire()), Some(ErrorKind::NoPermits));
+        releasing.join().unwrap();
+        drop(block_on(waiter).unwrap());
+        assert_at_rest(&semaphore, 1);
+    });
+}
+
 #[test]
 fn two_releases_are_not_taken_for_one() {
     model(|| {
@@ -179,6 +195,24 @@ fn a_waiter_is_served_or_told_that_it_was_closed() {
         releasing.join().unwrap();
         closing.join().unwrap();
         assert_eq!(kind(semaphore.try_acquire()), Some(ErrorKind::Closed));
+        assert_at_rest(&semaphore, 1);
+    });
+}
+
+/// Nobody gives a permit back meanwhile, so only the close can tell.
+#[test]
+fn close_tells_a_waiter_that_nobody_else_would_wake() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let permit = held(&semaphore, 1);
+        let closing = {
+            let semaphore = Arc::clone(&semaphore);
+            thread::spawn(move || semaphore.close())
+        };
+        let refused = kind(block_on(semaphore.acquire()));
+        assert_eq!(refused, Some(ErrorKind::Closed));
+        closing.join().unwrap();
+        drop(permit);
         assert_at_rest(&semaphore, 1);
     });
 }
