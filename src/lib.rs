@@ -205,22 +205,18 @@ pub mod which_algorithm;
 
 /// The permits and futures of a [`Pool`].
 pub mod pool {
-    pub use crate::concurrency::pool::{Acquire, AcquireOwned, OwnedPermit, Permit, Pool};
+    pub use crate::concurrency::pool::{Acquire, Permit, Pool};
 }
 
-/// The permits and futures of a [`ChannelSemaphore`].
+/// The futures of a [`ChannelSemaphore`], whose permits are [`Permit`]s.
 #[cfg(feature = "channel")]
 pub mod channel_semaphore {
-    pub use crate::concurrency::channel_semaphore::{
-        Acquire, AcquireOwned, ChannelSemaphore, OwnedPermit, Permit,
-    };
+    pub use crate::concurrency::channel_semaphore::{Acquire, ChannelSemaphore};
 }
 
-/// The permits and requests of a [`CondvarSemaphore`].
+/// The requests of a [`CondvarSemaphore`], whose permits are [`Permit`]s.
 pub mod condvar_semaphore {
-    pub use crate::concurrency::condvar_semaphore::{
-        Acquire, AcquireOwned, CondvarSemaphore, OwnedPermit, Permit,
-    };
+    pub use crate::concurrency::condvar_semaphore::{Acquire, CondvarSemaphore};
 }
 
 pub use crate::algorithm::{Algorithm, AlgorithmError};

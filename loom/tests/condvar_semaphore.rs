@@ -13,8 +13,7 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 use loom::thread::{self, JoinHandle};
 use tokio_util::sync::CancellationToken;
-use tollgate::condvar_semaphore::OwnedPermit;
-use tollgate::{AcquireError, CondvarSemaphore, ErrorKind};
+use tollgate::{AcquireError, CondvarSemaphore, ErrorKind, Permit};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 /// Switches where a thread waits or ends are not counted.
@@ -53,7 +52,7 @@ impl Shared {
     }
 
     /// One that can move to another thread.
-    fn held(&self) -> OwnedPermit {
+    fn held(&self) -> Permit<Arc<CondvarSemaphore>> {
         Arc::clone(&self.semaphore).try_acquire_owned().unwrap()
     }
 

@@ -17,8 +17,9 @@ use std::task::{Context, Poll, Waker};
 use loom::cell::UnsafeCell;
 use loom::future::block_on;
 use loom::thread;
-use tollgate::pool::OwnedPermit;
-use tollgate::{ErrorKind, Pool};
+use tollgate::{ErrorKind, Pool, pool};
+
+type Permit = pool::Permit<Arc<Pool<Item>>, Item>;
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
 fn model(run: impl Fn() + Sync + Send + 'static) {
@@ -48,7 +49,7 @@ impl Shared {
         }
     }
 
-    fn held(&self) -> OwnedPermit<Item> {
+    fn held(&self) -> Permit {
         Arc::clone(&self.pool).try_acquire_owned().unwrap()
     }
 
@@ -71,7 +72,7 @@ fn item(alive: &Arc<()>) -> Item {
     }
 }
 
-fn touch(permit: &OwnedPermit<Item>) {
+fn touch(permit: &Permit) {
     permit.guarded.with_mut(|_| ());
 }
 
@@ -114,6 +115,23 @@ fn waiter_that_is_dropped_while_an_item_comes_back_passes_it_on() {
         drop(waiter);
         touch(&block_on(shared.pool.clone().acquire_owned()).unwrap());
         releasing.join().unwrap();
+        shared.assert_whole();
+    });
+}
+
+#[test]
+fn waiter_behind_one_that_leaves_with_its_grant_is_served() {
+    model(|| {
+        let shared = Shared::new(1);
+        let held = shared.held();
+        let mut first = shared.pool.clone().acquire_owned();
+        assert!(poll_once(&mut first).is_pending());
+        let second = shared.pool.clone().acquire_owned();
+        let waiting = thread::spawn(move || touch(&block_on(second).unwrap()));
+        let releasing = thread::spawn(move || drop(held));
+        drop(first);
+        releasing.join().unwrap();
+        waiting.join().unwrap();
         shared.assert_whole();
     });
 }

@@ -111,6 +111,22 @@ fn a_try_takes_what_is_free_or_nothing() {
     });
 }
 
+/// Not even the permit that is on its way to the waiter.
+#[test]
+fn try_acquire_takes_nothing_while_somebody_waits() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let permit = held(&semaphore, 1);
+        let mut waiter = Arc::clone(&semaphore).acquire_owned();
+        assert!(poll_once(&mut waiter).is_pending());
+        let releasing = thread::spawn(move || drop(permit));
+        assert_eq!(kind(semaphore.try_acquire()), Some(ErrorKind::NoPermits));
+        releasing.join().unwrap();
+        drop(block_on(waiter).unwrap());
+        assert_at_rest(&semaphore, 1);
+    });
+}
+
 #[test]
 fn two_releases_are_not_taken_for_one() {
     model(|| {
@@ -179,6 +195,24 @@ fn a_waiter_is_served_or_told_that_it_was_closed() {
         releasing.join().unwrap();
         closing.join().unwrap();
         assert_eq!(kind(semaphore.try_acquire()), Some(ErrorKind::Closed));
+        assert_at_rest(&semaphore, 1);
+    });
+}
+
+/// Nobody gives a permit back meanwhile, so only the close can tell.
+#[test]
+fn close_tells_a_waiter_that_nobody_else_would_wake() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let permit = held(&semaphore, 1);
+        let closing = {
+            let semaphore = Arc::clone(&semaphore);
+            thread::spawn(move || semaphore.close())
+        };
+        let refused = kind(block_on(semaphore.acquire()));
+        assert_eq!(refused, Some(ErrorKind::Closed));
+        closing.join().unwrap();
+        drop(permit);
         assert_at_rest(&semaphore, 1);
     });
 }
@@ -348,5 +382,120 @@ fn a_bounded_line_refuses_or_serves() {
             assert_eq!(refused, ErrorKind::QueueFull);
         }
         assert_at_rest(&semaphore, 1);
+    });
+}
+
+/// A permit that is added says that something is ready, as tokio's do.
+#[test]
+fn what_was_done_before_a_permit_was_added_is_seen_by_who_takes_it() {
+    model(|| {
+        let shared = Shared::new(0);
+        let adding = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.touch();
+                shared.semaphore.add_permits(1);
+            })
+        };
+        // A try needs no lock; the waiter is served under it.
+        if let Ok(permit) = shared.semaphore.try_acquire() {
+            shared.touch();
+            drop(permit);
+        }
+        let permit = block_on(shared.semaphore.acquire()).unwrap();
+        shared.touch();
+        drop(permit);
+        adding.join().unwrap();
+        assert_at_rest(&shared.semaphore, 1);
+    });
+}
+
+#[test]
+fn what_was_done_before_a_close_is_seen_by_who_is_refused() {
+    model(|| {
+        let shared = Shared::new(1);
+        let closing = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.touch();
+                shared.semaphore.close();
+            })
+        };
+        if kind(shared.semaphore.try_acquire()) == Some(ErrorKind::Closed) {
+            shared.touch();
+        }
+        closing.join().unwrap();
+        assert_at_rest(&shared.semaphore, 1);
+    });
+}
+
+/// The permits that are forgotten are those that nobody has, whoever takes and gives meanwhile.
+#[test]
+fn forget_permits_takes_only_what_is_free() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(2));
+        let permit = held(&semaphore, 1);
+        let releasing = thread::spawn(move || drop(permit));
+        let taking = {
+            let semaphore = Arc::clone(&semaphore);
+            thread::spawn(move || drop(semaphore.try_acquire()))
+        };
+        let forgotten = semaphore.forget_permits(1);
+        releasing.join().unwrap();
+        taking.join().unwrap();
+        assert_at_rest(&semaphore, 2 - forgotten);
+    });
+}
+
+/// A waiter is refused by a lowered limit, and is told so although others are granted after it.
+#[test]
+fn refusal_is_collected_although_a_later_waiter_was_granted() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(2));
+        let permit = held(&semaphore, 2);
+        let mut large = Arc::clone(&semaphore).acquire_many_owned(2);
+        let mut small = Arc::clone(&semaphore).acquire_owned();
+        assert!(poll_once(&mut large).is_pending());
+        assert!(poll_once(&mut small).is_pending());
+        let lowering = {
+            let semaphore = Arc::clone(&semaphore);
+            thread::spawn(move || semaphore.set_permits(1))
+        };
+        let collecting = thread::spawn(move || {
+            let refused = kind(block_on(large));
+            assert_eq!(refused, Some(ErrorKind::ExceedsCapacity));
+        });
+        lowering.join().unwrap();
+        drop(permit);
+        drop(block_on(small).unwrap());
+        collecting.join().unwrap();
+        assert_at_rest(&semaphore, 1);
+    });
+}
+
+/// Whoever serves it may have seen one of the permits come back without its holder's help.
+#[test]
+fn a_waiter_for_two_sees_what_both_holders_did() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(2));
+        let done = Arc::new([UnsafeCell::new(()), UnsafeCell::new(())]);
+        let mut one = held(&semaphore, 2);
+        let other = one.split(1).unwrap();
+        let mut waiter = Arc::clone(&semaphore).acquire_many_owned(2);
+        assert!(poll_once(&mut waiter).is_pending());
+        let threads = [(0, one), (1, other)].map(|(which, permit)| {
+            let done = Arc::clone(&done);
+            thread::spawn(move || {
+                done[which].with_mut(|_| ());
+                drop(permit);
+            })
+        });
+        let permit = block_on(waiter).unwrap();
+        done.iter().for_each(|cell| cell.with_mut(|_| ()));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        drop(permit);
+        assert_at_rest(&semaphore, 2);
     });
 }

@@ -14,10 +14,12 @@ use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::task::{Context, Poll, Wake, Waker};
 
 use async_channel::{Receiver, Sender};
 
+use super::Permit;
+use super::permit::PermitSource;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::wait::{BoxFuture, Waiting};
@@ -99,7 +101,7 @@ impl Channel {
             Tokens::Idle => self.receiver.try_recv().is_ok(),
             Tokens::Busy => self.sender.try_send(()).is_ok(),
         };
-        self.unless_closed(entered, ErrorKind::NoPermits)
+        self.unless_closed(entered)
     }
 
     async fn enter(self) -> Result<(), AcquireError> {
@@ -107,20 +109,19 @@ impl Channel {
             Tokens::Idle => self.receiver.recv().await.is_ok(),
             Tokens::Busy => self.sender.send(()).await.is_ok(),
         };
-        self.unless_closed(entered, ErrorKind::Closed)
+        self.unless_closed(entered)
     }
 
-    fn unless_closed(&self, entered: bool, refusal: ErrorKind) -> Result<(), AcquireError> {
+    fn unless_closed(&self, entered: bool) -> Result<(), AcquireError> {
         let closed = self.sender.is_closed();
-        if entered && (self.tokens == Tokens::Busy || !closed) {
-            return Ok(());
-        }
-        if entered {
-            // It came out of a closed channel, and stays outside.
+        if entered && closed {
             self.leave();
         }
-        let kind = if closed { ErrorKind::Closed } else { refusal };
-        Err(AcquireError::new(kind))
+        match (entered, closed) {
+            (true, false) => Ok(()),
+            (false, false) => Err(AcquireError::new(ErrorKind::NoPermits)),
+            (_, true) => Err(AcquireError::new(ErrorKind::Closed)),
+        }
     }
 
     fn leave(&self) {
@@ -229,7 +230,7 @@ impl ChannelSemaphore {
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
         self.channel.try_enter()?;
-        Ok(Permit(self))
+        Ok(Permit::new(self, 1))
     }
 
     /// Waits for a permit that shares the semaphore and so may move into a task.
@@ -254,7 +255,7 @@ impl ChannelSemaphore {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
         Waiting::new(Acquire::new(self))
     }
 
@@ -264,9 +265,9 @@ impl ChannelSemaphore {
     ///
     /// As [`try_acquire`](Self::try_acquire).
     #[inline]
-    pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, AcquireError> {
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<Permit<Arc<Self>>, AcquireError> {
         self.channel.try_enter()?;
-        Ok(Permit(self))
+        Ok(Permit::new(self, 1))
     }
 }
 
@@ -323,33 +324,10 @@ impl fmt::Debug for ChannelSemaphore {
     }
 }
 
-/// A permit of a [`ChannelSemaphore`], given back when dropped; also when the holder panics. `S` leads
-/// to the semaphore: a reference, or an `Arc` for an [`OwnedPermit`].
-///
-/// Leaking it takes the permit out of circulation.
-#[must_use = "a permit that is dropped at once caps nothing"]
-pub struct Permit<S: Deref<Target = ChannelSemaphore>>(S);
-
-/// A [`Permit`] that shares its semaphore and so may move into a task.
-pub type OwnedPermit = Permit<Arc<ChannelSemaphore>>;
-
-impl<S: Deref<Target = ChannelSemaphore>> Permit<S> {
-    /// Returns the semaphore that it belongs to.
-    pub fn semaphore(&self) -> &ChannelSemaphore {
-        &self.0
-    }
-}
-
-impl<S: Deref<Target = ChannelSemaphore>> Drop for Permit<S> {
+impl PermitSource for ChannelSemaphore {
     #[inline]
-    fn drop(&mut self) {
-        self.0.channel.leave();
-    }
-}
-
-impl<S: Deref<Target = ChannelSemaphore>> fmt::Debug for Permit<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Permit").field(&*self.0).finish()
+    fn give_back(&self, permits: usize) {
+        (0..permits).for_each(|_| self.channel.leave());
     }
 }
 
@@ -363,13 +341,9 @@ impl<S: Deref<Target = ChannelSemaphore>> fmt::Debug for Permit<S> {
 pub struct Acquire<S: Deref<Target = ChannelSemaphore>> {
     /// `None` once it is over.
     semaphore: Option<S>,
-    /// Since a poll that had to wait.
-    waiting: Option<BoxFuture<'static, ()>>,
-    waker: Option<Contained>,
+    /// The wait and the waker that the channel has, since a poll that had to wait.
+    waiting: Option<(BoxFuture<'static, ()>, Arc<Contained>)>,
 }
-
-/// An [`Acquire`] that shares the semaphore and so may move into a task.
-pub type AcquireOwned = Acquire<Arc<ChannelSemaphore>>;
 
 impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
     #[inline]
@@ -377,34 +351,32 @@ impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
         Self {
             semaphore: Some(semaphore),
             waiting: None,
-            waker: None,
         }
     }
 
-    fn poll_channel(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let Some(semaphore) = &self.semaphore else {
-            panic!("polled again after it was ready");
-        };
-        if self.waiting.is_none() {
-            match semaphore.channel.try_enter() {
-                Err(error) if error.kind() == ErrorKind::NoPermits => {}
-                entered => return Poll::Ready(entered),
+    fn poll_channel(&mut self, channel: &Channel, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+        // Dropped after the poll: the channel drops its clone under a lock, and the last one would drop
+        // the caller's waker there, with whatever that owns.
+        let mut _stale = None;
+        let (waiting, contained) = match &mut self.waiting {
+            Some((waiting, contained)) => {
+                if !contained.wakes(waker) {
+                    _stale = Some(std::mem::replace(contained, Contained::new(waker)));
+                }
+                (waiting, contained)
             }
-            self.waiting = Some(Box::pin(semaphore.channel.clone().enter()));
-        }
-        let same = (self.waker.as_ref()).is_some_and(|it| it.of.will_wake(context.waker()));
-        // Dropped after the poll: the channel drops its clone under a lock, and the last one would
-        // drop the caller's waker there, with whatever that owns.
-        let _stale = match same {
-            true => None,
-            false => self.waker.replace(Contained::new(context.waker())),
+            first => {
+                match channel.try_enter() {
+                    Err(error) if error.kind() == ErrorKind::NoPermits => {}
+                    entered => return Poll::Ready(entered),
+                }
+                let waiting = Box::pin(channel.clone().enter());
+                let (waiting, contained) = first.insert((waiting, Contained::new(waker)));
+                (waiting, contained)
+            }
         };
-        match (&mut self.waiting, &self.waker) {
-            (Some(waiting), Some(waker)) => waiting
-                .as_mut()
-                .poll(&mut Context::from_waker(&waker.contained)),
-            _ => unreachable!("both were just made"),
-        }
+        let contained = Waker::from(Arc::clone(contained));
+        waiting.as_mut().poll(&mut Context::from_waker(&contained))
     }
 }
 
@@ -412,14 +384,17 @@ impl<S: Deref<Target = ChannelSemaphore>> Future for Acquire<S> {
     type Output = Result<Permit<S>, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let entered = ready!(self.poll_channel(context));
+        let Some(semaphore) = self.semaphore.take() else {
+            panic!("polled again after it was ready");
+        };
+        let polled = self.poll_channel(&semaphore.channel, context.waker());
+        let Poll::Ready(entered) = polled else {
+            self.semaphore = Some(semaphore);
+            return Poll::Pending;
+        };
         // It is dropped as soon as it is ready: what else it was woken for goes to others then.
         self.waiting = None;
-        Poll::Ready(match (entered, self.semaphore.take()) {
-            (Ok(()), Some(semaphore)) => Ok(Permit(semaphore)),
-            (Err(error), _) => Err(error),
-            (Ok(()), None) => unreachable!("it was there"),
-        })
+        Poll::Ready(entered.map(|()| Permit::new(semaphore, 1)))
     }
 }
 
@@ -432,39 +407,26 @@ impl<S: Deref<Target = ChannelSemaphore>> fmt::Debug for Acquire<S> {
     }
 }
 
-/// A waker, and another that wakes the same and never panics.
-struct Contained {
-    of: Waker,
-    contained: Waker,
-}
-
-/// Dropped by the channel, or by the last of its clones; so that must not panic either.
-struct Contain(Option<Waker>);
+/// A waker that never panics when it is called or dropped. `None` only while it is dropped.
+struct Contained(Option<Waker>);
 
 impl Contained {
-    fn new(waker: &Waker) -> Self {
-        Self {
-            of: waker.clone(),
-            contained: Waker::from(Arc::new(Contain(Some(waker.clone())))),
-        }
+    fn new(waker: &Waker) -> Arc<Self> {
+        Arc::new(Self(Some(waker.clone())))
+    }
+
+    fn wakes(&self, waker: &Waker) -> bool {
+        self.0.as_ref().is_some_and(|own| own.will_wake(waker))
     }
 }
 
-impl Wake for Contain {
+impl Wake for Contained {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        catch_waker_panic(|| {
-            if let Some(waker) = &self.0 {
-                waker.wake_by_ref();
-            }
-        });
+        catch_waker_panic(|| self.0.iter().for_each(Waker::wake_by_ref));
     }
 }
 
-impl Drop for Contain {
+impl Drop for Contained {
     fn drop(&mut self) {
         let waker = self.0.take();
         catch_waker_panic(|| drop(waker));

@@ -1,9 +1,14 @@
 //! How many at once: permits that are held, and come back when they are dropped.
 
+mod acquire;
 #[cfg(feature = "channel")]
 pub(crate) mod channel_semaphore;
 pub(crate) mod condvar_semaphore;
+mod permit;
 pub(crate) mod pool;
 mod semaphore;
+mod served;
 
-pub use self::semaphore::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
+pub use self::acquire::{Acquire, AcquireOwned};
+pub use self::permit::{OwnedPermit, Permit};
+pub use self::semaphore::{Semaphore, WaitIdle};

@@ -268,7 +268,7 @@ impl LocalLimiter {
     pub fn acquire_many(&mut self, n: u64) -> Waiting<AcquireLocal<'_>> {
         Waiting::new(AcquireLocal {
             local: self,
-            spent: 0,
+            cost: n,
             entry: Entry::new(n),
         })
     }
@@ -340,8 +340,9 @@ impl fmt::Debug for LocalLimiter {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireLocal<'a> {
     local: &'a mut LocalLimiter,
-    /// What is used up of the buffer, once it waits for the rest.
-    spent: u64,
+    /// What the call costs. A first poll may be repeated, when a waker panicked.
+    cost: u64,
+    /// The wait for as much of it as is not buffered.
     entry: Entry,
 }
 
@@ -349,7 +350,7 @@ impl AcquireLocal<'_> {
     /// A first poll for which not enough is buffered.
     #[inline(never)]
     fn poll_refill(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let (local, n) = (&mut *self.local, self.entry.cost());
+        let (local, n) = (&mut *self.local, self.cost);
         let missing = local.missing(n);
         let most = local.most(n, missing);
         if let Some(charge) = local.shared.charge_if_free(missing, most) {
@@ -357,7 +358,6 @@ impl AcquireLocal<'_> {
             self.entry.finish();
             return Poll::Ready(Ok(()));
         }
-        self.spent = n - missing;
         self.entry.set_cost(missing);
         self.poll_queue(context)
     }
@@ -366,7 +366,7 @@ impl AcquireLocal<'_> {
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
         let charged = ready!(self.entry.poll_queue(&self.local.shared, context));
         if charged.is_ok() {
-            self.local.buffered -= self.spent;
+            self.local.buffered -= self.cost - self.entry.cost();
         }
         Poll::Ready(charged.map(drop))
     }
@@ -380,7 +380,7 @@ impl Future for AcquireLocal<'_> {
         if !self.entry.is_new() {
             return self.poll_queue(context);
         }
-        let n = self.entry.cost();
+        let n = self.cost;
         if self.local.take(n) {
             self.entry.finish();
             return Poll::Ready(Ok(()));
@@ -398,8 +398,37 @@ impl Drop for AcquireLocal<'_> {
 impl fmt::Debug for AcquireLocal<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AcquireLocal")
-            .field("cost", &self.entry.cost().saturating_add(self.spent))
+            .field("cost", &self.cost)
             .field("waiting", &self.entry.id().is_some())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::{Clock, Quota, RateLimiter};
+
+    /// A waker whose clone panics needs unsafe code, so this puts the future where such a panic leaves
+    /// it: it has asked for what is missing, and has not joined.
+    #[test]
+    fn acquire_many_polled_again_after_its_waker_panicked_costs_what_was_asked_for() {
+        let limiter = RateLimiter::new(Quota::per_second(100).burst(50)).clock(Clock::manual());
+        let mut local = limiter.local(8);
+        local.try_acquire().unwrap();
+        assert_eq!((local.buffered(), limiter.available()), (7, 42));
+        let mut acquire = AcquireLocal {
+            local: &mut local,
+            cost: 10,
+            entry: Entry::new(10),
+        };
+        acquire.entry.set_cost(3);
+        let polled = Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(polled, Poll::Ready(Ok(()))));
+        drop(acquire);
+        // Seven were buffered, and a batch is charged for the other three.
+        assert_eq!((local.buffered(), limiter.available()), (5, 34));
     }
 }

@@ -70,10 +70,10 @@ throttle!([] Semaphore, Permit<&'a Semaphore>, Acquire<&'a Semaphore>, OwnedPerm
 #[cfg(feature = "channel")]
 throttle!(
     [] ChannelSemaphore,
-    channel_semaphore::Permit<&'a ChannelSemaphore>,
+    Permit<&'a ChannelSemaphore>,
     channel_semaphore::Acquire<&'a ChannelSemaphore>,
-    channel_semaphore::OwnedPermit,
-    channel_semaphore::AcquireOwned,
+    Permit<Arc<ChannelSemaphore>>,
+    channel_semaphore::Acquire<Arc<ChannelSemaphore>>,
     try_acquire_owned
 );
 
@@ -81,8 +81,8 @@ throttle!(
     [T] Pool<T>,
     pool::Permit<&'a Pool<T>, T>,
     pool::Acquire<&'a Pool<T>, T>,
-    pool::OwnedPermit<T>,
-    pool::AcquireOwned<T>,
+    pool::Permit<Arc<Pool<T>>, T>,
+    pool::Acquire<Arc<Pool<T>>, T>,
     try_acquire_owned
 );
 

@@ -86,7 +86,7 @@ struct Slots<C> {
 /// The right to a slot in a queue: to be given up by [`WaitQueue::withdraw`], or, when something is kept for
 /// the waiter, by [`WaitQueue::collect`].
 #[derive(Debug)]
-pub(crate) struct WaiterId {
+pub struct WaiterId {
     number: NonZeroU64,
     index: u32,
 }

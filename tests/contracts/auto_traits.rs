@@ -92,8 +92,8 @@ table! {
         Acquire<Shared>, WaitIdle<&'static Semaphore>,
         CondvarSemaphore, condvar_semaphore::Acquire<&'static CondvarSemaphore>,
         condvar_semaphore::Acquire<Arc<CondvarSemaphore>>,
-        condvar_semaphore::Permit<&'static CondvarSemaphore>,
-        condvar_semaphore::Permit<Arc<CondvarSemaphore>>,
+        Permit<&'static CondvarSemaphore>,
+        Permit<Arc<CondvarSemaphore>>,
         RateLimiter, LeakyBucket, rate::Acquire<&'static RateLimiter>, rate::Acquire<Rate>,
         Reservation, LocalLimiter, Charge, gate::Acquire<&'static Gate>, gate::Acquire<Gate>;
     // Plain data and handles.
@@ -134,7 +134,8 @@ table! {
 #[cfg(feature = "channel")]
 mod with_channels {
     use tollgate::ChannelSemaphore;
-    use tollgate::channel_semaphore::{Acquire, Permit};
+    use tollgate::Permit;
+    use tollgate::channel_semaphore::Acquire;
 
     use super::*;
 
@@ -242,7 +243,7 @@ const _: () = {
         Timeout<Acquire<Shared>>,
     )>();
     is_static::<condvar_semaphore::Acquire<Arc<CondvarSemaphore>>>();
-    is_static::<condvar_semaphore::Permit<Arc<CondvarSemaphore>>>();
+    is_static::<Permit<Arc<CondvarSemaphore>>>();
     is_static::<(rate::Acquire<Rate>, Reservation, LocalLimiter, Charge)>();
     is_static::<(EnterAll<(Shared, Shared)>, BoxEnter, BoxPermit)>();
     is_static::<(
@@ -326,7 +327,8 @@ mod shortened {
     type OfSemaphore<S> = Waiting<Acquire<S>>;
     type OfPool<S, T> = Waiting<pool::Acquire<S, T>>;
 
-    use tollgate::condvar_semaphore::{Acquire as OfCondvar, Permit as CondvarPermit};
+    use tollgate::Permit as CondvarPermit;
+    use tollgate::condvar_semaphore::Acquire as OfCondvar;
     use tollgate::pool::Permit as PoolPermit;
 
     can_be_shortened!(semaphore, Semaphore, Semaphore::new(1), Permit, OfSemaphore);
@@ -349,7 +351,8 @@ mod shortened {
     #[cfg(feature = "channel")]
     mod channels {
         use tollgate::ChannelSemaphore;
-        use tollgate::channel_semaphore::{Acquire, Permit};
+        use tollgate::Permit;
+        use tollgate::channel_semaphore::Acquire;
 
         use super::*;
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use tollgate::{AcquireError, ChannelSemaphore, CondvarSemaphore, Pool, Throttle, TryThrottle};
-use tollgate::{channel_semaphore, pool};
+use tollgate::{Permit, pool};
 
 use super::{Answer, BlockingPeer, Ours, Peer, TryPeer};
 use crate::condvar;
@@ -74,7 +74,7 @@ impl TryPeer for ChannelSemaphore {
 }
 
 impl Peer for ChannelSemaphore {
-    type Held<'a> = Result<channel_semaphore::Permit<&'a ChannelSemaphore>, AcquireError>;
+    type Held<'a> = Result<Permit<&'a ChannelSemaphore>, AcquireError>;
 
     #[inline]
     fn acquire(&self) -> impl Future<Output = Self::Held<'_>> + Send {

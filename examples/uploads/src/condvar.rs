@@ -25,8 +25,7 @@ use std::thread::{self, JoinHandle};
 
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tollgate::condvar_semaphore::{CondvarSemaphore, OwnedPermit};
-use tollgate::{AcquireError, Throttle, Waiting};
+use tollgate::{AcquireError, CondvarSemaphore, Permit, Throttle, Waiting};
 
 /// At most N at once, with N threads that wait. In no particular order.
 #[derive(Clone, Debug)]
@@ -44,7 +43,7 @@ struct Owner {
 struct Request {
     /// Cancelled when nobody waits for the answer any more.
     left: CancellationToken,
-    answer: oneshot::Sender<Result<OwnedPermit, AcquireError>>,
+    answer: oneshot::Sender<Result<Permit<Arc<CondvarSemaphore>>, AcquireError>>,
 }
 
 /// The wait for a permit of a [`CondvarThrottle`].
@@ -63,7 +62,7 @@ pub struct EnterCondvar(State);
 enum State {
     Asking(CondvarThrottle),
     Waiting {
-        answer: oneshot::Receiver<Result<OwnedPermit, AcquireError>>,
+        answer: oneshot::Receiver<Result<Permit<Arc<CondvarSemaphore>>, AcquireError>>,
         #[allow(
             dead_code,
             reason = "cancels the token of the request when it is dropped"
@@ -129,7 +128,7 @@ impl Drop for Owner {
 }
 
 impl Throttle for CondvarThrottle {
-    type Permit = OwnedPermit;
+    type Permit = Permit<Arc<CondvarSemaphore>>;
     type Enter = EnterCondvar;
 
     fn enter(&self) -> Waiting<EnterCondvar> {
@@ -156,7 +155,7 @@ impl State {
 }
 
 impl Future for EnterCondvar {
-    type Output = Result<OwnedPermit, AcquireError>;
+    type Output = Result<Permit<Arc<CondvarSemaphore>>, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let State::Asking(throttle) = &self.0 {
@@ -192,7 +191,7 @@ mod tests {
     }
 
     /// A throttle with one permit, and the permit.
-    async fn taken() -> (CondvarThrottle, OwnedPermit) {
+    async fn taken() -> (CondvarThrottle, Permit<Arc<CondvarSemaphore>>) {
         let throttle = CondvarThrottle::new(1).unwrap();
         let held = throttle.enter().await.unwrap();
         (throttle, held)

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::CondvarSemaphore;
 use super::tokens::Tokens;
-use super::{CondvarSemaphore, Permit};
-use crate::error::AcquireError;
+use crate::concurrency::Permit;
+use crate::error::{AcquireError, ErrorKind};
 
 /// A request for a permit of a [`CondvarSemaphore`]: [`wait`](Self::wait) blocks for it. `S` leads to
 /// the semaphore, by reference or by `Arc`.
@@ -17,9 +17,6 @@ pub struct Acquire<S: Deref<Target = CondvarSemaphore>> {
     tokens: Tokens,
     timeout: Option<Duration>,
 }
-
-/// An [`Acquire`] that shares the semaphore and so may move to another thread.
-pub type AcquireOwned = Acquire<Arc<CondvarSemaphore>>;
 
 impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     #[inline]
@@ -111,8 +108,13 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     /// ```
     #[inline]
     pub fn wait(self) -> Result<Permit<S>, AcquireError> {
-        self.semaphore.monitor.take(&self.tokens, self.timeout)?;
-        Ok(Permit(self.semaphore))
+        if self.tokens.is_cancelled() {
+            return Err(AcquireError::new(ErrorKind::Cancelled));
+        }
+        let monitor = &self.semaphore.monitor;
+        let taken = monitor.lock().take();
+        taken.unwrap_or_else(|| monitor.block(&self.tokens, self.timeout))?;
+        Ok(Permit::new(self.semaphore, 1))
     }
 }
 

@@ -8,12 +8,13 @@ mod monitor;
 mod tokens;
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
-pub use self::acquire::{Acquire, AcquireOwned};
+pub use self::acquire::Acquire;
 use self::monitor::Monitor;
-use crate::error::AcquireError;
+use super::Permit;
+use super::permit::PermitSource;
+use crate::error::{AcquireError, ErrorKind};
 
 /// At most N threads at once: a semaphore of a mutex and a condition variable, which blocks.
 ///
@@ -116,8 +117,8 @@ impl CondvarSemaphore {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
-        self.monitor.try_take()?;
-        Ok(Permit(self))
+        self.try_take()?;
+        Ok(Permit::new(self, 1))
     }
 
     /// Asks for a permit that shares the semaphore and so may move to another thread.
@@ -134,7 +135,7 @@ impl CondvarSemaphore {
     /// assert_eq!(semaphore.available_permits(), 1);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    pub fn acquire_owned(self: Arc<Self>) -> AcquireOwned {
+    pub fn acquire_owned(self: Arc<Self>) -> Acquire<Arc<Self>> {
         Acquire::new(self)
     }
 
@@ -155,9 +156,15 @@ impl CondvarSemaphore {
     /// assert_eq!(semaphore.available_permits(), 0);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, AcquireError> {
-        self.monitor.try_take()?;
-        Ok(Permit(self))
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<Permit<Arc<Self>>, AcquireError> {
+        self.try_take()?;
+        Ok(Permit::new(self, 1))
+    }
+
+    #[inline]
+    fn try_take(&self) -> Result<(), AcquireError> {
+        let taken = self.monitor.lock().take();
+        taken.unwrap_or(Err(AcquireError::new(ErrorKind::NoPermits)))
     }
 }
 
@@ -185,7 +192,7 @@ impl CondvarSemaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn available_permits(&self) -> usize {
-        self.monitor.free()
+        self.monitor.lock().free
     }
 
     /// How many threads are blocked in [`wait`](Acquire::wait).
@@ -196,7 +203,7 @@ impl CondvarSemaphore {
     /// assert_eq!(tollgate::CondvarSemaphore::new(3).waiting(), 0);
     /// ```
     pub fn waiting(&self) -> usize {
-        self.monitor.waiting()
+        self.monitor.lock().waiting
     }
 
     /// Lets nobody in any more. Everyone who waits, and everyone who comes, gets
@@ -224,37 +231,14 @@ impl CondvarSemaphore {
     /// assert!(!tollgate::CondvarSemaphore::new(1).is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.monitor.is_closed()
+        self.monitor.lock().closed
     }
 }
 
-/// A permit of a [`CondvarSemaphore`], given back when dropped; also when the holder panics. `S` leads to the
-/// semaphore: a reference, or an `Arc` for an [`OwnedPermit`].
-///
-/// Leaking it takes the permit out of circulation.
-#[must_use = "a permit that is dropped at once caps nothing"]
-pub struct Permit<S: Deref<Target = CondvarSemaphore>>(S);
-
-/// A [`Permit`] that shares its semaphore and so may move to another thread.
-pub type OwnedPermit = Permit<Arc<CondvarSemaphore>>;
-
-impl<S: Deref<Target = CondvarSemaphore>> Permit<S> {
-    /// Returns the semaphore that it belongs to.
-    pub fn semaphore(&self) -> &CondvarSemaphore {
-        &self.0
-    }
-}
-
-impl<S: Deref<Target = CondvarSemaphore>> Drop for Permit<S> {
+impl PermitSource for CondvarSemaphore {
     #[inline]
-    fn drop(&mut self) {
-        self.0.monitor.give();
-    }
-}
-
-impl<S: Deref<Target = CondvarSemaphore>> fmt::Debug for Permit<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Permit").field(&*self.0).finish()
+    fn give_back(&self, permits: usize) {
+        self.monitor.give(permits);
     }
 }
 

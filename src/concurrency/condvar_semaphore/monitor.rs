@@ -1,15 +1,13 @@
 //! What is under the lock, and how a thread waits for it.
 //!
 //! 1. Whoever gives a permit back wakes one of those who wait, if anybody does.
-//! 2. A token that is cancelled changes `interruptions` under the lock. A waiter looks at its tokens
-//!    after it has read that number, and sleeps only while the number is the one that it read. So no
-//!    cancellation is missed between looking and sleeping.
-//! 3. A token notifies only if somebody sleeps who has not been notified by a token before it: those
-//!    who have will look at all their tokens anyway. So a crowd of tokens costs few notifications.
-//! 4. Whoever is woken for a permit takes it, unless a token has interrupted it since it went to
-//!    sleep. Then that token has woken everybody, so whoever leaves need not hand on what it was
-//!    woken for. Deadlines are looked at after the permits.
-//! 5. Tokens are looked at without the lock.
+//! 2. A token that is cancelled changes `interruptions` under the lock, and then wakes everybody. A
+//!    waiter looks at its tokens after it has read that number, and sleeps only while the number is the
+//!    one that it read. So no cancellation is missed between looking and sleeping.
+//! 3. Whoever is woken for a permit takes it, unless a token has interrupted it since it went to
+//!    sleep. Then that token wakes everybody, so whoever leaves need not hand on what it was woken
+//!    for. Deadlines are looked at after the permits.
+//! 4. Tokens are looked at without the lock: a parent calls its children's waiters under its own.
 
 use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
@@ -26,19 +24,17 @@ pub(super) struct Monitor {
     changed: Condvar,
 }
 
-struct State {
-    free: usize,
-    waiting: usize,
-    closed: bool,
+pub(super) struct State {
+    pub(super) free: usize,
+    pub(super) waiting: usize,
+    pub(super) closed: bool,
     /// How often a token has called.
     interruptions: u64,
-    /// How many sleep who no token has notified since.
-    undisturbed: usize,
 }
 
 impl State {
     /// Takes a permit, if it can; `None` if one has to wait for it.
-    fn take(&mut self) -> Option<Result<(), AcquireError>> {
+    pub(super) fn take(&mut self) -> Option<Result<(), AcquireError>> {
         if self.closed {
             return Some(Err(AcquireError::new(ErrorKind::Closed)));
         }
@@ -50,49 +46,29 @@ impl State {
 /// A token calls.
 impl Wake for Monitor {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let mut state = self.lock();
-        state.interruptions = state.interruptions.wrapping_add(1);
-        let somebody = std::mem::take(&mut state.undisturbed) > 0;
-        drop(state);
+        self.lock().interruptions += 1;
         // All of them: who is meant is not known here, and many have the same token.
-        if somebody {
-            self.changed.notify_all();
-        }
+        self.changed.notify_all();
     }
 }
 
 impl Monitor {
     pub(super) fn new(free: usize) -> Self {
+        let state = State {
+            free,
+            waiting: 0,
+            closed: false,
+            interruptions: 0,
+        };
         Self {
-            state: Mutex::new(State {
-                free,
-                waiting: 0,
-                closed: false,
-                interruptions: 0,
-                undisturbed: 0,
-            }),
+            state: Mutex::new(state),
             changed: Condvar::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
-    }
-
-    pub(super) fn free(&self) -> usize {
-        self.lock().free
-    }
-
-    pub(super) fn waiting(&self) -> usize {
-        self.lock().waiting
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.lock().closed
     }
 
     pub(super) fn close(&self) {
@@ -100,48 +76,26 @@ impl Monitor {
         self.changed.notify_all();
     }
 
+    /// Gives permits back.
     #[inline]
-    pub(super) fn try_take(&self) -> Result<(), AcquireError> {
-        let taken = self.lock().take();
-        taken.unwrap_or(Err(AcquireError::new(ErrorKind::NoPermits)))
-    }
-
-    /// Gives a permit back.
-    #[inline]
-    pub(super) fn give(&self) {
+    pub(super) fn give(&self, permits: usize) {
         let mut state = self.lock();
-        state.free += 1;
+        state.free += permits;
         let somebody = state.waiting > 0;
         drop(state);
         // Without anybody it would be a system call for nothing.
         if somebody {
-            self.changed.notify_one();
+            (0..permits).for_each(|_| self.changed.notify_one());
         }
     }
 
-    /// Takes a permit, and blocks until there is one, a token is cancelled, or the time is over.
-    #[inline]
-    pub(super) fn take(
-        self: &Arc<Self>,
-        tokens: &Tokens,
-        timeout: Option<Duration>,
-    ) -> Result<(), AcquireError> {
-        if tokens.is_cancelled() {
-            return Err(AcquireError::new(ErrorKind::Cancelled));
-        }
-        let taken = self.lock().take();
-        taken.unwrap_or_else(|| self.take_later(tokens, timeout))
-    }
-
+    /// Blocks until there is a permit, a token is cancelled, or the time is over.
     #[inline(never)]
-    fn take_later(
+    pub(super) fn block(
         self: &Arc<Self>,
         tokens: &Tokens,
         timeout: Option<Duration>,
     ) -> Result<(), AcquireError> {
-        if timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return Err(AcquireError::new(ErrorKind::TimedOut));
-        }
         let deadline = timeout.map(|timeout| Clock::system().now().saturating_add(timeout));
         // From here on a token that is cancelled calls; until this goes out of scope.
         let _registered = tokens.register(&Waker::from(Arc::clone(self)));
@@ -153,6 +107,10 @@ impl Monitor {
     }
 
     fn wait(&self, tokens: &Tokens, deadline: Option<Tick>) -> Result<(), AcquireError> {
+        let left = || match deadline {
+            Some(deadline) => deadline.saturating_since(Clock::system().now()),
+            None => Duration::MAX,
+        };
         loop {
             let seen = self.lock().interruptions;
             if tokens.is_cancelled() {
@@ -164,30 +122,13 @@ impl Monitor {
                     return taken;
                 }
                 // Looked at after the permits: one that came with the deadline is taken.
-                let left =
-                    deadline.map(|deadline| deadline.saturating_since(Clock::system().now()));
-                if left.is_some_and(|left| left.is_zero()) {
+                let left = left();
+                if left.is_zero() {
                     return Err(AcquireError::new(ErrorKind::TimedOut));
                 }
-                state.undisturbed += 1;
-                state = self.sleep(state, left);
-                if state.interruptions == seen {
-                    state.undisturbed -= 1;
-                }
+                let woken = self.changed.wait_timeout(state, left);
+                state = woken.unwrap_or_else(PoisonError::into_inner).0;
             }
         }
-    }
-
-    fn sleep<'a>(
-        &self,
-        state: MutexGuard<'a, State>,
-        at_most: Option<Duration>,
-    ) -> MutexGuard<'a, State> {
-        let Some(at_most) = at_most else {
-            let woken = self.changed.wait(state);
-            return woken.unwrap_or_else(PoisonError::into_inner);
-        };
-        let woken = self.changed.wait_timeout(state, at_most);
-        woken.unwrap_or_else(PoisonError::into_inner).0
     }
 }

@@ -1,15 +1,13 @@
-//! The future of `acquire`: that of the semaphore, and then perhaps the making of an item.
+//! The future of `acquire`: that of every queue, and then perhaps the making of an item.
 
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::permit::SemaphoreOf;
-use super::{Found, Permit, Pool};
-use crate::concurrency::semaphore;
+use super::{Make, Permit, Pool};
+use crate::concurrency::acquire::Acquire as AcquirePlace;
 use crate::error::AcquireError;
 use crate::wait::BoxFuture;
 
@@ -23,43 +21,47 @@ use crate::wait::BoxFuture;
 /// If it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target = Pool<T>>, T> {
-    /// Dropped first: the making is over before the permit goes on.
-    making: Option<BoxFuture<'static, T>>,
-    /// The permit that the item is made for.
-    permit: Option<semaphore::Permit<SemaphoreOf<S>>>,
-    queued: semaphore::Acquire<SemaphoreOf<S>>,
+    queued: AcquirePlace<S>,
+    /// An item that is being made, and then the permit that it is made for: the making is over before
+    /// the place goes on.
+    making: Option<(BoxFuture<'static, T>, Permit<S, T>)>,
 }
-
-/// An [`Acquire`] that shares the pool and so may move into a task.
-pub type AcquireOwned<T> = Acquire<Arc<Pool<T>>, T>;
 
 impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
     #[inline]
     pub(super) fn new(pool: S) -> Self {
         Self {
+            queued: AcquirePlace::new(pool, 1),
             making: None,
-            permit: None,
-            queued: semaphore::Acquire::new(SemaphoreOf(pool), 1),
         }
     }
 
+    /// Begins or goes on to make an item, for a place that has none.
     #[inline(never)]
     fn poll_making(
         &mut self,
+        place: Option<Permit<S, T>>,
         context: &mut Context<'_>,
     ) -> Poll<Result<Permit<S, T>, AcquireError>> {
-        let Some(making) = &mut self.making else {
+        if let Some(place) = place {
+            let Some(Make::Later(make)) = &place.pool().make else {
+                return Poll::Ready(place.made_now());
+            };
+            self.making = Some((make(), place));
+        }
+        let Some((future, _)) = &mut self.making else {
             unreachable!("it is making an item");
         };
-        let made = ready!(making.as_mut().poll(context));
-        self.making = None;
-        let permit = self.permit.take();
-        let made = made.map(|item| permit.map(|permit| Permit::made(item, permit)));
-        match made {
-            Ok(Some(permit)) => Poll::Ready(Ok(permit)),
-            Ok(None) => unreachable!("it is made for a permit"),
-            Err(error) => Poll::Ready(Err(error)),
-        }
+        let made = ready!(future.as_mut().poll(context));
+        let making = self.making.take();
+        let place = making.map(|(future, place)| {
+            drop(future);
+            place
+        });
+        Poll::Ready(made.map(|item| match place {
+            Some(place) => place.with(item),
+            None => unreachable!("it was there"),
+        }))
     }
 }
 
@@ -68,17 +70,14 @@ impl<S: Deref<Target = Pool<T>>, T> Future for Acquire<S, T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if self.making.is_none() {
-            let permit = ready!(Pin::new(&mut self.queued).poll(context))?;
-            match permit.source().0.find()? {
-                Found::Item(item) => return Poll::Ready(Ok(Permit::new(item, permit))),
-                Found::Making(making) => {
-                    self.making = Some(making);
-                    self.permit = Some(permit);
-                }
-            }
+        if self.making.is_some() {
+            return self.poll_making(None, context);
         }
-        self.poll_making(context)
+        let permit = match ready!(self.queued.poll_take(context))? {
+            (pool, Some(item)) => return Poll::Ready(Ok(Permit::new(pool, Some(item)))),
+            (pool, None) => Permit::new(pool, None),
+        };
+        self.poll_making(Some(permit), context)
     }
 }
 
@@ -87,6 +86,6 @@ impl<S: Deref<Target = Pool<T>>, T> Unpin for Acquire<S, T> {}
 
 impl<S: Deref<Target = Pool<T>>, T> fmt::Debug for Acquire<S, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire").finish_non_exhaustive()
+        self.queued.fmt(f)
     }
 }

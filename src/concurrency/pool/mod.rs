@@ -1,28 +1,33 @@
-//! A pool of items: our [`Semaphore`] says who may have one, and a leaf lock guards those that are idle.
+//! A pool of items under one lock: the idle ones, how many callers may have one, and who waits.
 //!
-//! 1. A permit comes before its item and goes after it. [`items`] says why there is one for each.
-//! 2. The lock of the items is taken before that of the semaphore, and no foreign code runs under it.
-//! 3. An item is made and checked by whoever has its permit, outside of all locks.
+//! 1. Everything that changes is in [`State`], and changes under its lock, which is held for some
+//!    nanoseconds. No foreign code runs under it.
+//! 2. Whoever gives a place back, or makes room otherwise, lets those go who now can, by
+//!    [`settle`](Pool::settle).
+//! 3. An item is made, checked and dropped by a caller who has a place, outside of the lock.
 
 mod acquire;
-mod items;
 mod permit;
+mod state;
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::task::{Poll, Waker};
 use std::thread;
 
-pub use self::acquire::{Acquire, AcquireOwned};
-use self::items::Items;
-use self::permit::SemaphoreOf;
-pub use self::permit::{OwnedPermit, Permit};
-use super::semaphore::{self, Semaphore};
+pub use self::acquire::Acquire;
+pub use self::permit::Permit;
+use self::state::State;
+use super::Semaphore;
+use super::acquire::Queued;
+use super::served::lock_if_served;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::{BoxFuture, Waiting};
+use crate::wait_queue::{WaiterId, WakeList};
 
 /// At most as many at once as there are items: a throttle whose permits hold an item each.
 ///
@@ -79,8 +84,7 @@ use crate::wait::{BoxFuture, Waiting};
 /// # }
 /// ```
 pub struct Pool<T> {
-    semaphore: Semaphore,
-    items: Mutex<Items<T>>,
+    state: Mutex<State<T>>,
     make: Option<Make<T>>,
     check: Option<Check<T>>,
 }
@@ -92,12 +96,6 @@ type Check<T> = Box<dyn Fn(&mut T) -> bool + Send + Sync>;
 enum Make<T> {
     Now(Box<dyn Fn() -> T + Send + Sync>),
     Later(Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>),
-}
-
-/// What there is for somebody with a permit.
-enum Found<T> {
-    Item(T),
-    Making(BoxFuture<'static, T>),
 }
 
 /// Making one.
@@ -180,9 +178,9 @@ impl<T> Pool<T> {
 
     #[track_caller]
     fn with(size: usize, idle: VecDeque<T>, make: Option<Make<T>>) -> Self {
+        assert_size(size);
         Self {
-            semaphore: Semaphore::new(size),
-            items: Mutex::new(Items::new(idle)),
+            state: Mutex::new(State::new(size, idle)),
             make,
             check: None,
         }
@@ -262,7 +260,7 @@ impl<T> Pool<T> {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self, T>, AcquireError> {
-        semaphore::Permit::try_new(SemaphoreOf(self), 1).and_then(Permit::of_what_is_there)
+        Permit::try_new(self)
     }
 
     /// Waits for an item, whose permit shares the pool and so may move into a task.
@@ -291,7 +289,7 @@ impl<T> Pool<T> {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned<T>> {
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>, T>> {
         Waiting::new(Acquire::new(self))
     }
 
@@ -313,8 +311,8 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit<T>, AcquireError> {
-        semaphore::Permit::try_new(SemaphoreOf(self), 1).and_then(Permit::of_what_is_there)
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<Permit<Arc<Self>, T>, AcquireError> {
+        Permit::try_new(self)
     }
 }
 
@@ -331,7 +329,7 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn size(&self) -> usize {
-        self.semaphore.permits()
+        self.lock().size
     }
 
     /// Changes how many items there are. Growing admits waiters, who make the new items. Shrinking
@@ -354,32 +352,23 @@ impl<T> Pool<T> {
     /// ```
     #[track_caller]
     pub fn set_size(&self, size: usize) {
-        assert!(
-            size <= Semaphore::MAX_PERMITS,
-            "a pool cannot have {size} items, see MAX_PERMITS"
-        );
-        let mut items = self.items();
-        let can_grow = self.make.is_some();
-        assert!(
-            can_grow || size <= self.size(),
-            "a pool that cannot make items cannot grow to {size} of them"
-        );
-        let free = self.semaphore.resize_unsettled(|_| size);
-        // No idle item is promised where another can be made.
-        let free = if self.make.is_some() {
-            usize::MAX
-        } else {
-            free
-        };
-        let dropped = items.shrink(size, free);
-        drop(items);
-        dropped
-            .into_iter()
-            .for_each(|item| catch_waker_panic(|| drop(item)));
-        self.semaphore.visit();
+        assert_size(size);
+        let mut state = self.lock();
+        let grows = size > state.size;
+        if grows && self.make.is_none() {
+            drop(state);
+            panic!("a pool that cannot make items cannot grow to {size} of them");
+        }
+        let dropped = state.resize(size, self.make.is_some());
+        self.settle(state);
+        drop_all(dropped);
     }
 
-    /// Adds an item, so that there is one more.
+    /// Adds an item, so that there is one more. Once the pool is closed, the item is dropped.
+    ///
+    /// # Panics
+    ///
+    /// If there would be more than [`Semaphore::MAX_PERMITS`]; then nothing has changed.
     ///
     /// # Examples
     ///
@@ -388,14 +377,16 @@ impl<T> Pool<T> {
     /// pool.add("another");
     /// assert_eq!((pool.size(), pool.idle()), (2, 2));
     /// ```
+    #[track_caller]
     pub fn add(&self, item: T) {
-        let mut items = self.items();
-        let refused = items.add(item);
-        if refused.is_none() {
-            self.semaphore.resize_unsettled(|size| size + 1);
+        let mut state = self.lock();
+        if state.size == Semaphore::MAX_PERMITS {
+            drop(state);
+            return assert_size(Semaphore::MAX_PERMITS + 1);
         }
-        drop(items);
-        self.semaphore.visit();
+        let refused = state.add(item);
+        self.settle(state);
+        drop(refused);
     }
 
     /// Returns how many items are idle, or still to be made; 0 once the pool is closed.
@@ -409,15 +400,12 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn idle(&self) -> usize {
-        if self.is_closed() {
-            return 0;
-        }
-        self.semaphore.available_permits()
+        self.lock().free()
     }
 
     /// Returns how many callers are waiting in the queue.
     pub fn waiting(&self) -> usize {
-        self.semaphore.waiting()
+        self.lock().waiters.len()
     }
 
     /// Admits nobody any more. Every waiter and every newcomer gets [`Closed`](ErrorKind::Closed),
@@ -437,12 +425,10 @@ impl<T> Pool<T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn close(&self) {
-        self.semaphore.close();
-        // Those whom the semaphore has admitted before find nothing: they are refused as well.
-        let dropped = self.items().close();
-        dropped
-            .into_iter()
-            .for_each(|item| catch_waker_panic(|| drop(item)));
+        let mut state = self.lock();
+        let dropped = state.close();
+        self.settle(state);
+        drop_all(dropped);
     }
 
     /// Returns whether it was closed.
@@ -454,82 +440,127 @@ impl<T> Pool<T> {
     /// assert!(!pool.is_closed());
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.semaphore.is_closed()
+        self.lock().closed
     }
 }
 
 /// What permits and futures need.
 impl<T> Pool<T> {
-    fn items(&self) -> MutexGuard<'_, Items<T>> {
-        lock(&self.items)
-    }
-
-    /// Finds an item for somebody who has a permit.
     #[inline]
-    fn find(&self) -> Result<Found<T>, AcquireError> {
-        let idle = self.items().take();
-        match idle {
-            Some(item) => Ok(Found::Item(item)),
-            None => self.make(),
-        }
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        lock(&self.state)
     }
 
-    /// As [`find`](Self::find), without waiting for an item to be made.
+    /// Takes a place back, with its item or without.
     #[inline]
-    fn find_now(&self) -> Result<T, AcquireError> {
-        if let Some(item) = self.items().take() {
-            return Ok(item);
+    fn give_back(&self, item: Option<T>) {
+        let item = item.and_then(|item| self.keep_if_good(item));
+        let mut state = self.lock();
+        let surplus = state.give_back(item, self.make.is_some());
+        match state.waiters.is_empty() {
+            true => drop(state),
+            false => self.settle(state),
         }
-        if matches!(self.make, Some(Make::Later(_))) && !self.is_closed() {
-            return Err(AcquireError::new(ErrorKind::NoPermits));
-        }
-        match self.make()? {
-            Found::Item(item) => Ok(item),
-            Found::Making(_) => Err(AcquireError::new(ErrorKind::NoPermits)),
-        }
-    }
-
-    #[inline(never)]
-    fn make(&self) -> Result<Found<T>, AcquireError> {
-        // It was there, or could be made, until the pool was closed.
-        let make = self.make.as_ref().filter(|_| !self.is_closed());
-        match make {
-            None => Err(AcquireError::new(ErrorKind::Closed)),
-            Some(Make::Later(make)) => Ok(Found::Making(make())),
-            Some(Make::Now(make)) => {
-                let item = make();
-                self.items().made();
-                Ok(Found::Item(item))
-            }
-        }
-    }
-
-    /// Takes an item back, whose permit comes back after this. `Some`, if it is lost instead.
-    #[inline]
-    fn put_back(&self, mut item: T) -> Option<T> {
-        if self.make.is_some() && thread::panicking() {
-            return Some(item);
-        }
-        if let Some(check) = &self.check {
-            let mut passed = false;
-            catch_waker_panic(|| passed = check(&mut item));
-            if !passed {
-                return Some(item);
-            }
-        }
-        let surplus = self.items().put_back(item, self.size());
         if surplus.is_some() {
             catch_waker_panic(|| drop(surplus));
         }
+    }
+
+    /// Drops an item that comes back and is not to be used again.
+    #[inline]
+    fn keep_if_good(&self, mut item: T) -> Option<T> {
+        let mut good = self.make.is_none() || !thread::panicking();
+        if let (true, Some(check)) = (good, &self.check) {
+            good = false;
+            catch_waker_panic(|| good = check(&mut item));
+        }
+        if good {
+            return Some(item);
+        }
+        catch_waker_panic(|| drop(item));
         None
     }
 
-    /// Counts an item out that does not come back, whose permit comes back after this.
-    fn lose(&self) {
-        let mut items = self.items();
-        if items.lose(self.size()) && self.make.is_none() && !self.is_closed() {
-            self.semaphore.resize_unsettled(|size| size - 1);
+    /// Lets everybody go who can, then unlocks and wakes them.
+    #[inline(never)]
+    fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) {
+        let mut batch = WakeList::new();
+        loop {
+            let more = state.advance(&mut batch);
+            drop(state);
+            batch.wake_all();
+            if !more {
+                return;
+            }
+            state = self.lock();
         }
+    }
+}
+
+#[track_caller]
+fn assert_size(size: usize) {
+    assert!(
+        size <= Semaphore::MAX_PERMITS,
+        "a pool cannot have {size} items, see MAX_PERMITS"
+    );
+}
+
+/// Drops items, each as if it were the only one.
+fn drop_all<T>(items: VecDeque<T>) {
+    for item in items {
+        catch_waker_panic(|| drop(item));
+    }
+}
+
+impl<T> Queued for Pool<T> {
+    /// `None` if there is none and it has to be made.
+    type Found = Option<T>;
+
+    #[inline]
+    fn take_now(&self, _: u32) -> Option<Option<T>> {
+        self.lock().try_take().ok()
+    }
+
+    fn join(
+        &self,
+        _: u32,
+        ticket: &mut Option<WaiterId>,
+        waker: &Waker,
+    ) -> Poll<Result<Option<T>, AcquireError>> {
+        // Cloned before the lock, under which no foreign code runs, and dropped after it.
+        let waker = waker.clone();
+        let mut state = self.lock();
+        match state.try_take() {
+            Err(ErrorKind::NoPermits) if state.waiters.is_full() => {
+                Poll::Ready(Err(AcquireError::new(ErrorKind::QueueFull)))
+            }
+            Err(ErrorKind::NoPermits) => {
+                *ticket = Some(state.waiters.push((), waker));
+                Poll::Pending
+            }
+            taken => Poll::Ready(taken.map_err(AcquireError::new)),
+        }
+    }
+
+    fn look(
+        &self,
+        ticket: &mut Option<WaiterId>,
+        waker: &Waker,
+    ) -> Poll<Result<Option<T>, AcquireError>> {
+        match lock_if_served(&self.state, |state| &mut state.waiters, ticket, waker) {
+            None => Poll::Pending,
+            Some((mut state, _)) => Poll::Ready(state.collect()),
+        }
+    }
+
+    fn leave(&self, ticket: WaiterId, _: u32) {
+        let mut state = self.lock();
+        let waker = state.waiters.withdraw(&ticket);
+        if waker.is_none() {
+            state.leave_served();
+        }
+        self.settle(state);
+        drop(waker);
     }
 }
 

@@ -2,67 +2,55 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
 
-use super::Pool;
-use crate::concurrency::semaphore::{self, Semaphore};
-use crate::error::AcquireError;
-use crate::panic::catch_waker_panic;
-
-/// The way to the semaphore of a pool, by the way to the pool.
-pub(super) struct SemaphoreOf<S>(pub(super) S);
-
-/// A pool, of whatever.
-pub(super) trait HasSemaphore {
-    /// Its semaphore.
-    fn semaphore(&self) -> &Semaphore;
-}
-
-impl<T> HasSemaphore for Pool<T> {
-    #[inline]
-    fn semaphore(&self) -> &Semaphore {
-        &self.semaphore
-    }
-}
-
-impl<S: Deref<Target: HasSemaphore>> Deref for SemaphoreOf<S> {
-    type Target = Semaphore;
-
-    #[inline]
-    fn deref(&self) -> &Semaphore {
-        self.0.semaphore()
-    }
-}
+use super::{Make, Pool};
+use crate::error::{AcquireError, ErrorKind};
 
 /// An item of a [`Pool`], which goes back when this is dropped. `S` leads to the pool: a reference, or
-/// an `Arc` for an [`OwnedPermit`].
+/// an `Arc`.
 ///
 /// [What happens to it when its holder panics](Pool#panics-of-holders) depends on how the pool was
 /// made. Leaking it takes the item out of circulation.
 #[must_use = "a permit that is dropped at once caps nothing"]
 pub struct Permit<S: Deref<Target = Pool<T>>, T> {
-    /// `None` only while it goes back.
+    /// `None` only while it is being made, or dropped.
     item: Option<T>,
-    /// Dropped after the item has gone back, see [`items`](super::items).
-    permit: semaphore::Permit<SemaphoreOf<S>>,
+    pool: S,
 }
 
-/// A [`Permit`] that shares its pool and so may move into a task.
-pub type OwnedPermit<T> = Permit<Arc<Pool<T>>, T>;
-
 impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
+    /// Holds a place and its item, or a place whose item is to be made: if that fails, dropping this
+    /// gives the place back.
     #[inline]
-    pub(super) fn new(item: T, permit: semaphore::Permit<SemaphoreOf<S>>) -> Self {
-        Self {
-            item: Some(item),
-            permit,
+    pub(super) fn new(pool: S, item: Option<T>) -> Self {
+        Self { item, pool }
+    }
+
+    /// Takes an item that is there, or can be made without waiting.
+    #[inline]
+    pub(super) fn try_new(pool: S) -> Result<Self, AcquireError> {
+        let found = pool.lock().try_take();
+        match found {
+            Ok(Some(item)) => Ok(Self::new(pool, Some(item))),
+            Ok(None) => Self::new(pool, None).made_now(),
+            Err(kind) => Err(AcquireError::new(kind)),
         }
     }
 
-    /// Holds an item that was made for it.
-    pub(super) fn made(item: T, permit: semaphore::Permit<SemaphoreOf<S>>) -> Self {
-        permit.source().0.items().made();
-        Self::new(item, permit)
+    /// Holds the item that was made for it.
+    pub(super) fn with(mut self, item: T) -> Self {
+        self.item = Some(item);
+        self
+    }
+
+    /// Makes the item, if that needs no waiting.
+    #[inline(never)]
+    pub(super) fn made_now(self) -> Result<Self, AcquireError> {
+        let Some(Make::Now(make)) = &self.pool.make else {
+            return Err(AcquireError::new(ErrorKind::NoPermits));
+        };
+        let item = make();
+        Ok(self.with(item))
     }
 
     /// Drops the item instead of giving it back. A pool that can make items has another one made by
@@ -79,35 +67,21 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn discard(mut self) {
-        let item = self.item.take();
-        self.pool().lose();
-        drop(item);
-    }
-
-    /// Takes an item that is there, or can be made without waiting.
-    #[inline]
-    pub(super) fn of_what_is_there(
-        permit: semaphore::Permit<SemaphoreOf<S>>,
-    ) -> Result<Self, AcquireError> {
-        let item = permit.source().0.find_now()?;
-        Ok(Self::new(item, permit))
+        // Even if this panics, the place goes back after it.
+        drop(self.item.take());
     }
 
     /// Returns the pool that the item belongs to.
     pub fn pool(&self) -> &Pool<T> {
-        &self.permit.source().0
+        &self.pool
     }
 }
 
 impl<S: Deref<Target = Pool<T>>, T> Drop for Permit<S, T> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(item) = self.item.take() {
-            if let Some(lost) = self.pool().put_back(item) {
-                self.pool().lose();
-                catch_waker_panic(|| drop(lost));
-            }
-        }
+        let item = self.item.take();
+        self.pool.give_back(item);
     }
 }
 

@@ -2,10 +2,8 @@
 //!
 //! The verbs are in [`verbs`], the ready paths in [`permit_state`], and everything else in [`protocol`].
 
-mod acquire;
 mod grant_cursor;
 mod idle;
-mod permit;
 mod permit_state;
 mod protocol;
 mod verbs;
@@ -13,10 +11,8 @@ mod verbs;
 use std::fmt;
 use std::sync::Arc;
 
-pub use self::acquire::{Acquire, AcquireOwned};
 use self::grant_cursor::GrantCursor;
 pub use self::idle::WaitIdle;
-pub use self::permit::{OwnedPermit, Permit};
 use self::permit_state::PermitState;
 use self::protocol::QueueState;
 use crate::const_panic::panic_with;
@@ -50,7 +46,8 @@ use crate::wait::Waiting;
 /// # Memory ordering
 ///
 /// Whatever a holder did before it gave a permit back happens before whatever the next holder of
-/// that permit does. To acquire is an acquire operation, to give back a release.
+/// that permit does. To acquire is an acquire operation, to give back a release. So is adding permits,
+/// for whoever acquires one of them, and closing, for whoever is refused with `Closed`.
 ///
 /// # Wakers
 ///
@@ -257,7 +254,7 @@ impl Semaphore {
     /// The limit: how many permits there are, free or held.
     ///
     /// [`set_permits`](Self::set_permits), [`add_permits`](Self::add_permits) and
-    /// [`Permit::forget`] change it.
+    /// [`Permit::forget`](super::Permit::forget) change it.
     ///
     /// # Examples
     ///

@@ -19,9 +19,11 @@
 //!    A release that comes later in the order of the word sees `NOTICE`
 //!    in the value that its addition returns; one that came earlier was counted. None is lost.
 //!
-//! Ordering: taking is `Acquire`, giving back is `Release`, and everything in between is a
+//! Ordering: taking is `Acquire`, giving back and adding is `Release`, and everything in between is a
 //! read-modify-write, which continues a release sequence; so whoever gets a permit sees everything
-//! that its former holders did.
+//! that its former holders did. Whoever serves the line takes the permits that it saw by
+//! [`load`](PermitState::load), which is `Acquire`. Closing is `Release`, for those who see it by a
+//! `load`. All else is `Relaxed`: the lock orders it, or the order of changes to this one word.
 
 use crate::sync::{AtomicIsize, Ordering, const_fn};
 
@@ -110,7 +112,7 @@ impl PermitState {
             let new = seen - units(taken);
             match self
                 .0
-                .compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Relaxed)
+                .compare_exchange_weak(seen, new, Ordering::Relaxed, Ordering::Relaxed)
             {
                 Ok(_) => return taken,
                 Err(now) => seen = now,
@@ -126,7 +128,7 @@ impl PermitState {
             let announced = self.0.compare_exchange_weak(
                 seen,
                 seen | QUEUED | NOTICE,
-                Ordering::AcqRel,
+                Ordering::Relaxed,
                 Ordering::Relaxed,
             );
             match announced {
@@ -150,23 +152,23 @@ impl PermitState {
         let clear = seen.0 & (QUEUED | NOTICE) & !keep;
         let change = (granted << FLAGS) + clear;
         if change != 0 {
-            self.0.fetch_sub(change, Ordering::AcqRel);
+            self.0.fetch_sub(change, Ordering::Relaxed);
         }
     }
 
     /// Asks releases to visit the lock. Only under the lock.
     pub(super) fn ask_notice(&self) {
-        self.0.fetch_or(NOTICE, Ordering::AcqRel);
+        self.0.fetch_or(NOTICE, Ordering::Relaxed);
     }
 
     /// Closes. Only under the lock.
     pub(super) fn close(&self) {
-        self.0.fetch_or(CLOSED, Ordering::AcqRel);
+        self.0.fetch_or(CLOSED, Ordering::Release);
     }
 
     /// Moves the free number by the difference of two limits. Only under the lock.
     pub(super) fn resize(&self, old: usize, new: usize) {
-        self.0.fetch_add(units(new) - units(old), Ordering::AcqRel);
+        self.0.fetch_add(units(new) - units(old), Ordering::Release);
     }
 }
 

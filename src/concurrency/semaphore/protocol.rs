@@ -16,9 +16,12 @@
 use std::task::{Poll, Waker};
 
 use super::Semaphore;
+use crate::concurrency::acquire::Queued;
+use crate::concurrency::permit::PermitSource;
+use crate::concurrency::served::lock_if_served;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{MutexGuard, Ordering, lock};
-use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
+use crate::wait_queue::{WaitQueue, WaiterId, WakeList};
 
 /// What the lock guards.
 pub(super) struct QueueState {
@@ -113,9 +116,18 @@ impl Semaphore {
         lock(&self.queues)
     }
 
+    /// Takes permits now, or refuses.
+    #[inline]
+    pub(super) fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
+        match self.state.try_take(permits) {
+            true => Ok(()),
+            false => self.refuse(permits),
+        }
+    }
+
     /// The end of a try that could not take: which refusal it is, if it is one.
     #[cold]
-    pub(super) fn refuse(&self, permits: u32) -> Result<(), AcquireError> {
+    fn refuse(&self, permits: u32) -> Result<(), AcquireError> {
         match self.impossible(permits) {
             Some(error) => Err(error),
             None if permits == 0 => Ok(()),
@@ -136,27 +148,32 @@ impl Semaphore {
         }
     }
 
-    /// Gives permits back.
-    #[inline]
-    pub(super) fn give(&self, permits: usize) {
-        if self.state.give(permits).wants_notice() {
-            self.visit();
-        }
-    }
-
     /// Lets everybody go who can: after a release that was asked to visit the lock.
     #[inline(never)]
-    pub(in crate::concurrency) fn visit(&self) {
+    fn visit(&self) {
         self.settle(self.lock());
     }
 }
 
-/// Waiting for permits.
-impl Semaphore {
-    /// A first poll that could not take: takes after all, is refused, or joins the line and leaves
-    /// its ticket.
+impl PermitSource for Semaphore {
+    #[inline]
+    fn give_back(&self, permits: usize) {
+        if self.state.give(permits).wants_notice() {
+            self.visit();
+        }
+    }
+}
+
+impl Queued for Semaphore {
+    type Found = ();
+
+    #[inline]
+    fn take_now(&self, permits: u32) -> Option<()> {
+        self.state.try_take(permits).then_some(())
+    }
+
     #[inline(never)]
-    pub(super) fn join(
+    fn join(
         &self,
         permits: u32,
         ticket: &mut Option<WaiterId>,
@@ -184,57 +201,39 @@ impl Semaphore {
         }
     }
 
-    /// Whether a waiter has been granted, as far as can be told without the lock.
-    #[inline]
-    pub(super) fn has_granted(&self, ticket: &WaiterId) -> bool {
-        self.cursor.has_granted(ticket.number())
+    fn look(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+        // A grant can be told without the lock.
+        let granted = |ticket: &mut WaiterId| self.cursor.has_granted(ticket.number());
+        if ticket.take_if(granted).is_some() {
+            return Poll::Ready(Ok(()));
+        }
+        match lock_if_served(&self.queues, |lines| &mut lines.permits, ticket, waker) {
+            None => Poll::Pending,
+            Some((mut lines, ticket)) => Poll::Ready(lines.collect(ticket)),
+        }
     }
 
-    /// A later poll that cannot tell without the lock.
-    #[inline(never)]
-    pub(super) fn look(
-        &self,
-        ticket: &mut Option<WaiterId>,
-        waker: &Waker,
-    ) -> Poll<Result<(), AcquireError>> {
-        self.look_in(
-            |lines| &mut lines.permits,
-            ticket,
-            waker,
-            QueueState::collect,
-        )
-    }
-
-    /// Gives up a place in line, or passes on a grant that nobody will collect.
-    #[inline(never)]
-    pub(super) fn leave(&self, ticket: WaiterId, permits: u32) {
+    fn leave(&self, ticket: WaiterId, permits: u32) {
         let mut lines = self.lock();
-        let Some(waker) = lines.permits.withdraw(&ticket) else {
-            return self.leave_served(lines, ticket, permits);
-        };
+        let waker = lines.permits.withdraw(&ticket);
+        if waker.is_none() {
+            if lines.collect(ticket).is_err() {
+                return;
+            }
+            self.state.give(permits as usize);
+        }
         // Behind a large head that leaves there may be small ones that can go, and behind the last
         // one there is no line any more.
-        if self.head_must_wait(&lines) {
-            drop(lines);
-        } else {
+        if waker.is_none() || !self.head_must_wait(&lines) {
             self.settle(lines);
+        } else {
+            drop(lines);
         }
         drop(waker);
     }
+}
 
-    #[cold]
-    fn leave_served<'a>(
-        &'a self,
-        mut lines: MutexGuard<'a, QueueState>,
-        ticket: WaiterId,
-        permits: u32,
-    ) {
-        if lines.collect(ticket).is_ok() {
-            self.state.give(permits as usize);
-            self.settle(lines);
-        }
-    }
-
+impl Semaphore {
     /// Whether there is a head, and it has to wait on.
     fn head_must_wait(&self, lines: &QueueState) -> bool {
         let seen = self.state.load();
@@ -263,7 +262,10 @@ impl Semaphore {
     /// A later poll: whether everything had come back at some moment since the first.
     #[cold]
     pub(super) fn look_idle(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
-        self.look_in(|lines| &mut lines.idle, ticket, waker, |_, _| ())
+        match lock_if_served(&self.queues, |lines| &mut lines.idle, ticket, waker) {
+            None => Poll::Pending,
+            Some(_) => Poll::Ready(()),
+        }
     }
 
     /// Waits for idleness no longer.
@@ -309,7 +311,7 @@ impl Semaphore {
 
     /// Lowers the limit by permits that are held and will not come back, at most to 0: after a
     /// shrink more may be held than the limit, and the rest of them pays off the debt.
-    pub(super) fn forget(&self, held: usize) {
+    pub(in crate::concurrency) fn forget(&self, held: usize) {
         let lines = self.lock();
         let old = self.permits();
         let new = old.saturating_sub(held);
@@ -325,22 +327,6 @@ impl Semaphore {
         // What is free is part of the limit.
         self.set_limit(lines, old, old - forgotten);
         forgotten
-    }
-
-    /// Changes the limit, without letting anybody go who now can: [`visit`](Self::visit) does that. No
-    /// waker is called. Returns how many free permits a lowering took out of circulation.
-    pub(in crate::concurrency) fn resize_unsettled(
-        &self,
-        change: impl FnOnce(usize) -> usize,
-    ) -> usize {
-        let mut lines = self.lock();
-        let old = self.permits();
-        let new = change(old);
-        let free = self.state.take_up_to(old.saturating_sub(new));
-        self.state.resize(old - free, new);
-        self.limit.store(new, Ordering::Relaxed);
-        lines.limit_changed(old, new);
-        free
     }
 
     /// Sets the limit, to which the free permits have been fitted, and settles the queue.
@@ -411,38 +397,5 @@ impl Semaphore {
             self.cursor.publish(number, told);
         }
         batch.is_full()
-    }
-
-    /// Looks whether a waiter has been served, and collects what came of it; otherwise makes sure
-    /// that it left the right waker.
-    fn look_in<C: Copy + Default, R>(
-        &self,
-        line: fn(&mut QueueState) -> &mut WaitQueue<C>,
-        ticket: &mut Option<WaiterId>,
-        waker: &Waker,
-        collect: fn(&mut QueueState, WaiterId) -> R,
-    ) -> Poll<R> {
-        // Declared before the lock, so dropped after it.
-        let mut _unused = None;
-        let Some(place) = ticket.as_ref() else {
-            unreachable!("looked without a ticket");
-        };
-        let mut lines = self.lock();
-        let mut look = line(&mut lines).look(place, waker);
-        if look == WaiterStatus::StaleWaker {
-            drop(lines);
-            let fresh = waker.clone();
-            lines = self.lock();
-            _unused = line(&mut lines).set_waker(place, fresh);
-            look = line(&mut lines).look(place, waker);
-        }
-        // Still stale, perhaps: a clone need not be known as waking the same.
-        if matches!(look, WaiterStatus::Waiting | WaiterStatus::StaleWaker) {
-            return Poll::Pending;
-        }
-        match ticket.take() {
-            Some(ticket) => Poll::Ready(collect(&mut lines, ticket)),
-            None => unreachable!("the ticket was there"),
-        }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
+use super::Semaphore;
+use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -182,7 +183,8 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn try_acquire_many(&self, n: u32) -> Result<Permit<&Self>, AcquireError> {
-        Permit::try_new(self, n)
+        self.try_take(n)?;
+        Ok(Permit::new(self, n))
     }
 
     /// Takes a permit that shares the semaphore now, or not at all.
@@ -223,6 +225,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn try_acquire_many_owned(self: Arc<Self>, n: u32) -> Result<OwnedPermit, AcquireError> {
-        Permit::try_new(self, n)
+        self.try_take(n)?;
+        Ok(Permit::new(self, n))
     }
 }

@@ -106,7 +106,7 @@ fn owned_permits_and_requests_keep_the_semaphore_as_long_as_they_live() {
     let semaphore = Arc::new(CondvarSemaphore::new(1));
     let shared = || Arc::clone(&semaphore);
     let held = shared().try_acquire_owned().unwrap();
-    assert!(std::ptr::eq(held.semaphore(), &*semaphore));
+    assert!(Arc::ptr_eq(held.semaphore(), &semaphore));
     let soon = Duration::from_micros(1);
     let refusals = [
         kind(shared().try_acquire_owned()),
@@ -138,7 +138,10 @@ fn debug_shows_what_can_be_observed() {
     let shown =
         "CondvarSemaphore { permits: 2, available_permits: 1, waiting: 0, closed: false, .. }";
     assert_eq!(format!("{semaphore:?}"), shown);
-    assert_eq!(format!("{permit:?}"), format!("Permit({shown})"));
+    assert_eq!(
+        format!("{permit:?}"),
+        format!("Permit {{ count: 1, semaphore: {shown} }}")
+    );
     let request = semaphore.acquire();
     assert_eq!(format!("{request:?}"), "Acquire { timeout: None, .. }");
     let request = request.timeout(Duration::from_millis(2));

@@ -141,7 +141,10 @@ fn debug_shows_what_can_be_observed() {
     assert_eq!(text, "Pool { size: 2, idle: 1, closed: false, .. }");
     let expected = format!("Permit {{ item: 7, pool: {text} }}");
     assert_eq!(format!("{permit:?}"), expected);
-    assert_eq!(format!("{:?}", pool.acquire()), "Acquire { .. }");
+    assert_eq!(
+        format!("{:?}", pool.acquire()),
+        "Acquire { permits: 1, queued: false, .. }"
+    );
     pool.close();
     let closed = "Pool { size: 2, idle: 0, closed: true, .. }";
     assert_eq!(format!("{pool:?}"), closed);

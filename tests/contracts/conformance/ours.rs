@@ -169,7 +169,7 @@ pub(crate) struct Condvar;
 
 impl Limit for Condvar {
     type Handle = Arc<CondvarSemaphore>;
-    type Permit = tollgate::condvar_semaphore::OwnedPermit;
+    type Permit = tollgate::Permit<std::sync::Arc<tollgate::CondvarSemaphore>>;
 
     const GUARANTEES: Guarantees = Guarantees {
         order: false,

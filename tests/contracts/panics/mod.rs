@@ -262,11 +262,17 @@ mod with_channels {
     #[test]
     fn a_pool_above_the_most() {
         for size in [Semaphore::MAX_PERMITS + 1, usize::MAX] {
-            let expected = format!("a semaphore cannot have {size} permits, see MAX_PERMITS");
-            row(&expected, || Pool::with_factory(size, || ()));
             let expected = format!("a pool cannot have {size} items, see MAX_PERMITS");
+            row(&expected, || Pool::with_factory(size, || ()));
             row(&expected, || Pool::with_factory(1, || ()).set_size(size));
         }
+        let pool = Pool::with_factory(Semaphore::MAX_PERMITS, || ());
+        let expected = format!(
+            "a pool cannot have {} items, see MAX_PERMITS",
+            Semaphore::MAX_PERMITS + 1
+        );
+        row(&expected, || pool.add(()));
+        assert_eq!(pool.size(), Semaphore::MAX_PERMITS);
     }
 
     #[test]

@@ -5,43 +5,35 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Semaphore;
-use crate::error::AcquireError;
 
-/// One or more permits of a [`Semaphore`], given back when dropped; also when the holder panics.
+/// A semaphore of this crate. Public because permits name it, and sealed by its private module.
+pub trait PermitSource: fmt::Debug {
+    /// Takes back permits that were held.
+    fn give_back(&self, permits: usize);
+}
+
+/// One or more permits of a semaphore, given back when dropped; also when the holder panics.
 ///
-/// `S` leads to the semaphore: `&Semaphore`, or `Arc<Semaphore>` for an [`OwnedPermit`].
+/// `S` leads to a [`Semaphore`], a `ChannelSemaphore` or a [`CondvarSemaphore`](crate::CondvarSemaphore):
+/// it is a reference, or an `Arc` for an owned permit. A permit of the latter two has a count of 1.
 ///
 /// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
 /// circulation without lowering the limit; [`forget`](Self::forget) does that properly.
 #[must_use = "a permit that is dropped at once caps nothing"]
-pub struct Permit<S: Deref<Target = Semaphore>> {
+pub struct Permit<S: Deref<Target: PermitSource>> {
     semaphore: S,
     count: usize,
 }
 
-/// A [`Permit`] that shares its semaphore and so may move into a task.
+/// A [`Permit`] that shares its [`Semaphore`] and so may move into a task.
 pub type OwnedPermit = Permit<Arc<Semaphore>>;
 
-impl<S: Deref<Target = Semaphore>> Permit<S> {
+impl<S: Deref<Target: PermitSource>> Permit<S> {
     #[inline]
     pub(super) fn new(semaphore: S, permits: u32) -> Self {
         Self {
             semaphore,
             count: permits as usize,
-        }
-    }
-
-    /// Takes permits now, or refuses.
-    #[inline]
-    pub(in crate::concurrency) fn try_new(
-        semaphore: S,
-        permits: u32,
-    ) -> Result<Self, AcquireError> {
-        if semaphore.state.try_take(permits) {
-            Ok(Self::new(semaphore, permits))
-        } else {
-            semaphore.refuse(permits)?;
-            Ok(Self::new(semaphore, permits))
         }
     }
 
@@ -58,7 +50,10 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     pub fn count(&self) -> usize {
         self.count
     }
+}
 
+/// Parts of a permit of a [`Semaphore`].
+impl<S: Deref<Target = Semaphore>> Permit<S> {
     /// Takes `permits` of its permits out, to be held and dropped on their own. `None`, and nothing
     /// has changed, if it holds fewer.
     ///
@@ -133,39 +128,34 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     pub fn forget(mut self) {
         self.semaphore.forget(std::mem::take(&mut self.count));
     }
-
-    /// The way to the semaphore.
-    pub(in crate::concurrency) fn source(&self) -> &S {
-        &self.semaphore
-    }
 }
 
-impl<'a> Permit<&'a Semaphore> {
+impl<'a, T: PermitSource> Permit<&'a T> {
     /// Returns the semaphore that it belongs to.
-    pub fn semaphore(&self) -> &'a Semaphore {
+    pub fn semaphore(&self) -> &'a T {
         self.semaphore
     }
 }
 
-impl Permit<Arc<Semaphore>> {
+impl<T: PermitSource> Permit<Arc<T>> {
     /// Returns the semaphore that it belongs to.
-    pub fn semaphore(&self) -> &Arc<Semaphore> {
+    pub fn semaphore(&self) -> &Arc<T> {
         &self.semaphore
     }
 }
 
-impl<S: Deref<Target = Semaphore>> Drop for Permit<S> {
+impl<S: Deref<Target: PermitSource>> Drop for Permit<S> {
     #[inline]
     fn drop(&mut self) {
-        self.semaphore.give(self.count);
+        self.semaphore.give_back(self.count);
     }
 }
 
-impl<S: Deref<Target = Semaphore>> fmt::Debug for Permit<S> {
+impl<S: Deref<Target: PermitSource>> fmt::Debug for Permit<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit")
             .field("count", &self.count)
-            .field("semaphore", &*self.semaphore)
+            .field("semaphore", &&*self.semaphore)
             .finish()
     }
 }

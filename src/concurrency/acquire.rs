@@ -1,0 +1,152 @@
+//! The future of `acquire`: at first nothing but a request, then perhaps a place in the queue.
+//!
+//! It is `Unpin` and small, because the waiter is in the queue and not in the future.
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::{Permit, Semaphore};
+use crate::error::AcquireError;
+use crate::wait_queue::WaiterId;
+
+/// A semaphore or a pool. Public because futures name it, and sealed by its private module.
+pub trait Queued {
+    /// What there is besides the permits: an item of a pool, perhaps.
+    type Found;
+
+    /// Takes permits now, if nobody waits for them.
+    fn take_now(&self, permits: u32) -> Option<Self::Found>;
+
+    /// A first poll that could not take: takes after all, is refused, or joins the queue and leaves
+    /// its ticket.
+    fn join(
+        &self,
+        permits: u32,
+        ticket: &mut Option<WaiterId>,
+        waker: &Waker,
+    ) -> Poll<Result<Self::Found, AcquireError>>;
+
+    /// A later poll: looks whether the waiter has been served, and takes its ticket if so.
+    fn look(
+        &self,
+        ticket: &mut Option<WaiterId>,
+        waker: &Waker,
+    ) -> Poll<Result<Self::Found, AcquireError>>;
+
+    /// Gives up a place in the queue, or passes on a grant that nobody will collect.
+    fn leave(&self, ticket: WaiterId, permits: u32);
+}
+
+/// The future of [`Semaphore::acquire`] and the other methods that wait. `S` leads to the semaphore:
+/// `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods.
+///
+/// It joins the queue when it is first polled. See [the semaphore](Semaphore#cancel-safety) for
+/// what dropping it does.
+///
+/// # Panics
+///
+/// If it is polled again after it was ready.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Acquire<S: Deref<Target: Queued>> {
+    /// `None` once it is over.
+    source: Option<S>,
+    permits: u32,
+    /// The place in the queue, since a poll that had to wait.
+    ticket: Option<WaiterId>,
+}
+
+/// An [`Acquire`] that shares the semaphore and so may move into a task.
+pub type AcquireOwned = Acquire<Arc<Semaphore>>;
+
+/// What was found, and where it belongs.
+type Taken<S> = (S, <<S as Deref>::Target as Queued>::Found);
+
+impl<S: Deref<Target: Queued>> Acquire<S> {
+    #[inline]
+    pub(super) fn new(source: S, permits: u32) -> Self {
+        Self {
+            source: Some(source),
+            permits,
+            ticket: None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn poll_take(
+        &mut self,
+        context: &Context<'_>,
+    ) -> Poll<Result<Taken<S>, AcquireError>> {
+        let Some(source) = self.source.take() else {
+            panic!("polled again after it was ready");
+        };
+        if self.ticket.is_none() {
+            if let Some(found) = source.take_now(self.permits) {
+                return Poll::Ready(Ok((source, found)));
+            }
+        }
+        self.poll_queue(source, context)
+    }
+
+    /// A poll that has to join the queue, or to look how it goes there.
+    #[inline(never)]
+    fn poll_queue(
+        &mut self,
+        source: S,
+        context: &Context<'_>,
+    ) -> Poll<Result<Taken<S>, AcquireError>> {
+        // If a waker panics when it is cloned, `drop` must still find the source.
+        let source = self.source.insert(source);
+        let polled = match self.ticket {
+            None => source.join(self.permits, &mut self.ticket, context.waker()),
+            Some(_) => source.look(&mut self.ticket, context.waker()),
+        };
+        let found = std::task::ready!(polled);
+        let Some(source) = self.source.take() else {
+            unreachable!("it was there");
+        };
+        Poll::Ready(found.map(|found| (source, found)))
+    }
+
+    #[inline(never)]
+    fn leave(&mut self) {
+        if let (Some(ticket), Some(source)) = (self.ticket.take(), &self.source) {
+            source.leave(ticket, self.permits);
+        }
+    }
+}
+
+impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
+    type Output = Result<Permit<S>, AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let permits = self.permits;
+        let polled = self.poll_take(context);
+        polled.map_ok(|(semaphore, ())| Permit::new(semaphore, permits))
+    }
+}
+
+impl<S: Deref<Target: Queued>> Drop for Acquire<S> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.ticket.is_some() {
+            self.leave();
+        }
+    }
+}
+
+// Nothing in it is ever pinned.
+impl<S: Deref<Target: Queued>> Unpin for Acquire<S> {}
+
+impl<S: Deref<Target: Queued>> fmt::Debug for Acquire<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire")
+            .field("permits", &self.permits)
+            .field("queued", &self.ticket.is_some())
+            .finish_non_exhaustive()
+    }
+}
