@@ -20,15 +20,11 @@ use crate::error::AcquireError;
 
 mod block;
 #[cfg(feature = "tokio")]
-mod boxed_when_waiting;
-#[cfg(feature = "tokio")]
 mod cancel_on;
 mod deadline_hint;
 mod timeout;
 
 pub(crate) use self::block::{block_on, is_blocking};
-#[cfg(feature = "tokio")]
-pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;
 #[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;
 pub use self::deadline_hint::remaining_timeout;

@@ -9,7 +9,7 @@ use tollgate::Waiting;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::keyed::{Acquire, OwnedKey};
+use tollgate::keyed::{Acquire, Key};
 use tollgate::rate::AcquireOwned;
 use tollgate::{
     AcquireError, Algorithm, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
@@ -58,7 +58,7 @@ pub(crate) fn step(keys: u32) -> impl Strategy<Value = Step> {
 
 enum Asker {
     Future(
-        Waiter<Waiting<Acquire<OwnedKey<u32, RateLimiter>>>>,
+        Waiter<Waiting<Acquire<'static, RateLimiter, u32>>>,
         Waiter<Waiting<AcquireOwned>>,
     ),
     Reserved(Box<(Waiting<Reservation>, Waiting<Reservation>)>),
@@ -141,7 +141,7 @@ impl World {
         Arc::clone(limiter)
     }
 
-    fn key(&self, key: u32) -> OwnedKey<u32, RateLimiter> {
+    fn key(&self, key: u32) -> Key<'static, RateLimiter, u32> {
         Arc::clone(&self.users).key_owned(key)
     }
 

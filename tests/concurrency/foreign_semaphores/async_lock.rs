@@ -13,8 +13,8 @@ use crate::support::{Waiter, kind};
 
 of_both!(
     Semaphore,
-    "EnterAsyncLock { .. }",
-    "EnterAsyncLockOwned { .. }"
+    "EnterForeign { .. }",
+    "EnterForeign { .. }"
 );
 
 /// How many permits can be had; unlike `available_permits`, by taking them.
