@@ -80,14 +80,6 @@ pub trait Limits: Contents {
     #[inline]
     fn enter_runtime<S>(_map: &Map<Self, S>) {}
 
-    /// Decides a call by what is there, if that is simple: nearly every call.
-    fn try_now(
-        &self,
-        held: Held<'_, Self>,
-        cost: Self::Cost,
-        now: Tick,
-    ) -> Option<Result<Self::Permit, AcquireError>>;
-
     /// Decides a call for which no entry is needed: one that costs nothing, or is never admitted.
     fn decide_absent(
         &self,
@@ -103,6 +95,7 @@ pub trait Limits: Contents {
         &self,
         held: Held<'_, Self>,
         cost: Self::Cost,
+        now: Tick,
         waits: bool,
     ) -> Result<Entered<Self>, AcquireError>;
 

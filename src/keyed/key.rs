@@ -13,10 +13,14 @@ use std::task::{Context, Poll};
 use foldhash::fast::RandomState;
 
 use super::contents::{Contents, Entered, Limits};
-use super::map::Map;
+use super::map::{Held, Map};
 use super::{Keyed, Kind};
 use crate::error::AcquireError;
+use crate::time::Tick;
 use crate::wait::Waiting;
+
+/// The limits of all keys of a map.
+type Of<T, Q> = <T as Kind>::Contents<<Q as ToOwned>::Owned>;
 
 /// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
 /// [`Semaphore`](crate::Semaphore).
@@ -141,23 +145,10 @@ where
     /// As [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_many(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        // What nearly every call needs: one hash, one look at the clock, one lock.
-        let (map, key) = (self.map(), self.key());
-        let hash = map.hash(key);
-        let now = map.contents.now();
-        let mut shard = map.lock(hash);
-        let held = shard.find(hash, key).filter(|held| !held.closed);
-        if let Some(result) = held.and_then(|held| map.contents.try_now(held, n, now)) {
-            return result;
+        match self.enter(n, false)? {
+            Ok(permit) => Ok(permit),
+            Err(shared) => Of::<T, Q>::try_acquire(shared, n),
         }
-        drop(shard);
-        self.try_slowly(n)
-    }
-
-    #[inline(never)]
-    fn try_slowly(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        self.enter(n, false)?
-            .or_else(|shared| T::Contents::<Q::Owned>::try_acquire(shared, n))
     }
 
     /// Waits in the queue of the key, and charges 1 or takes a permit. See
@@ -210,39 +201,57 @@ where
     /// Returns how many callers wait for this key.
     pub fn waiting(&self) -> usize {
         let shared = self.present();
-        shared.map_or(0, |shared| T::Contents::<Q::Owned>::waiting(&shared))
+        shared.map_or(0, |shared| Of::<T, Q>::waiting(&shared))
     }
 
     /// The map, in the runtime of this call.
     #[inline]
-    pub(super) fn map(&self) -> &Map<T::Contents<Q::Owned>, S> {
+    pub(super) fn map(&self) -> &Map<Of<T, Q>, S> {
         let map = self.keyed().map();
         Limits::enter_runtime(map);
         map
     }
 
     /// Takes a permit now, or is rejected, or has to ask what the key shares.
-    fn enter(
+    #[inline]
+    fn enter(&self, cost: T::Cost, waits: bool) -> Result<Entered<Of<T, Q>>, AcquireError> {
+        self.with_entry(Some(cost), |limits, held, now| {
+            limits.decide(held, cost, now, waits)
+        })
+    }
+
+    /// Goes on with the entry of the key: one hash, one look at the clock, one lock. A key that is not
+    /// there is inserted, unless it is not needed for this cost.
+    #[inline]
+    pub(super) fn with_entry(
         &self,
-        cost: T::Cost,
-        waits: bool,
-    ) -> Result<Entered<T::Contents<Q::Owned>>, AcquireError> {
-        let map = self.map();
-        let (limits, now) = (&map.contents, map.contents.now());
-        map.with_entry(
-            self.key(),
-            now,
-            |state| Some(limits.decide_absent(state, cost, now)?.map(Ok)),
-            |held| limits.decide(held, cost, waits),
-        )?
+        cost: Option<T::Cost>,
+        then: impl FnOnce(
+            &Of<T, Q>,
+            Held<'_, Of<T, Q>>,
+            Tick,
+        ) -> Result<Entered<Of<T, Q>>, AcquireError>,
+    ) -> Result<Entered<Of<T, Q>>, AcquireError> {
+        let (map, key) = (self.map(), self.key());
+        let (limits, hash) = (&map.contents, map.hash(key));
+        let entered = map.with_entry(
+            key,
+            hash,
+            |state, now| Some(limits.decide_absent(state, cost?, now)?.map(Ok)),
+            |held, now| then(limits, held, now),
+        )??;
+        if entered.is_err() {
+            map.tidy(hash);
+        }
+        Ok(entered)
     }
 
     /// What the entry of the key shares, if it is there and shares anything.
-    pub(super) fn present(&self) -> Option<<T::Contents<Q::Owned> as Contents>::Shared> {
+    pub(super) fn present(&self) -> Option<<Of<T, Q> as Contents>::Shared> {
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
-        T::Contents::<Q::Owned>::shared(shard.find(hash, key)?.slot)
+        Of::<T, Q>::shared(shard.find(hash, key)?.slot)
     }
 }
 
@@ -275,7 +284,7 @@ pub struct Acquire<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(State<'a, 
 
 enum State<'a, T: Kind, Q: ToOwned + ?Sized, S> {
     New(Key<'a, T, Q, S>, T::Cost),
-    Waiting(<T::Contents<Q::Owned> as Limits>::Wait),
+    Waiting(<Of<T, Q> as Limits>::Wait),
     Over,
 }
 
@@ -297,7 +306,7 @@ where
             match entered? {
                 Ok(permit) => return Poll::Ready(Ok(permit)),
                 Err(shared) => {
-                    let wait = T::Contents::<Q::Owned>::acquire(shared, cost);
+                    let wait = Of::<T, Q>::acquire(shared, cost);
                     self.0 = State::Waiting(wait);
                 }
             }

@@ -286,35 +286,48 @@ where
         ((wide as u64 ^ (wide >> 64) as u64) >> 32) as u32
     }
 
-    /// Goes on with the entry of a key, under the lock of its shard.
+    /// Goes on with the entry of a key, under the lock of its shard, at the time before the lock.
     ///
-    /// If there is none, `absent` may say that none is needed; otherwise the key is inserted.
+    /// If there is none, `absent` may say that none is needed; otherwise the key is inserted, and it
+    /// goes on at the time then.
+    #[inline]
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
-        now: Tick,
-        absent: impl FnOnce(&C::ShardState) -> Option<R>,
-        then: impl FnOnce(Held<'_, C>) -> R,
+        hash: u32,
+        absent: impl FnOnce(&C::ShardState, Tick) -> Option<R>,
+        then: impl FnOnce(Held<'_, C>, Tick) -> R,
     ) -> Result<R, AcquireError>
     where
         C::Key: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = C::Key> + ?Sized,
     {
-        let hash = self.hash(key);
-        // Declared before the lock, so dropped after it; so is all that is dropped here.
-        let _leftover;
+        let now = self.contents.now();
         let mut guard = self.lock_open(hash)?;
-        let shard = &mut *guard;
-        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
-        if let Some(held) = shard.find(hash, key) {
-            return Ok(then(held));
+        if let Some(held) = guard.find(hash, key) {
+            return Ok(then(held, now));
         }
-        if let Some(result) = absent(&shard.state) {
+        if let Some(result) = absent(&guard.state, now) {
             return Ok(result);
         }
+        self.with_new_entry(key, hash, guard, then)
+    }
+
+    #[inline(never)]
+    fn with_new_entry<Q, R>(
+        &self,
+        key: &Q,
+        hash: u32,
+        mut guard: Guard<'_, C>,
+        then: impl FnOnce(Held<'_, C>, Tick) -> R,
+    ) -> Result<R, AcquireError>
+    where
+        C::Key: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = C::Key> + ?Sized,
+    {
         // A key that is rejected anyway is not even cloned.
         if self.len() >= self.max_keys {
-            if let Err(after) = self.evictable(shard, now) {
+            if let Err(after) = self.evictable(&mut guard, self.contents.now()) {
                 drop(guard);
                 return Err(self.contents.too_many_keys(after));
             }
@@ -323,13 +336,16 @@ where
 
         let owned = key.to_owned();
         let asked = self.contents.ask(&owned);
-        let _evicted;
+        // Declared before the lock, so dropped after it.
+        let (_leftover, _evicted);
         let mut guard = self.lock_open(hash)?;
         let shard = &mut *guard;
+        let now = self.contents.now();
         // It may have come meanwhile.
         if let Some(held) = shard.find(hash, key) {
-            return Ok(then(held));
+            return Ok(then(held, now));
         }
+        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
         match self.make_room(shard, now) {
             Ok(evicted) => _evicted = evicted,
             Err(after) => {
@@ -338,7 +354,16 @@ where
             }
         }
         let slot = self.contents.slot(&mut shard.state, &asked, hash);
-        Ok(then(shard.insert(Entry { key: owned, slot })))
+        Ok(then(shard.insert(Entry { key: owned, slot }), now))
+    }
+
+    /// Looks after entries of the shard of a hash that share something.
+    pub(super) fn tidy(&self, hash: u32) {
+        let now = self.contents.now();
+        let _leftover;
+        let mut guard = self.lock(hash);
+        let shard = &mut *guard;
+        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
     }
 
     /// Removes all entries that are idle, and gives back the memory of their places.

@@ -101,17 +101,18 @@ impl<K> Limits for Permits<K> {
     type Wait = AcquireOwned;
 
     #[inline]
-    fn try_now(
+    fn decide(
         &self,
         held: Held<'_, Self>,
         n: u32,
         _: Tick,
-    ) -> Option<Result<OwnedPermit, AcquireError>> {
-        Some(Self::try_acquire(Arc::clone(&held.slot.semaphore), n))
-    }
-
-    fn decide(&self, held: Held<'_, Self>, _: u32, _: bool) -> Result<Entered<Self>, AcquireError> {
-        Ok(Err(Arc::clone(&held.slot.semaphore)))
+        waits: bool,
+    ) -> Result<Entered<Self>, AcquireError> {
+        let semaphore = || Arc::clone(&held.slot.semaphore);
+        match Self::try_acquire(semaphore(), n) {
+            Err(_) if waits => Ok(Err(semaphore())),
+            tried => tried.map(Ok),
+        }
     }
 
     fn shared(slot: &PermitSlot) -> Option<Arc<Semaphore>> {

@@ -2,10 +2,8 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use super::super::contents::{Contents, Entered};
+use super::super::contents::Contents;
 use super::super::key::Key;
-use super::super::map::Held;
-use super::limits::Rates;
 use super::slot::{Look, Word};
 use crate::algorithm::Tat;
 use crate::decision::Decision;
@@ -35,8 +33,10 @@ where
     ///
     /// As [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
-        let dedicated = self.with_entry(|rates, held| rates.dedicate(held))?;
-        dedicated.limiter().reserve_many(n)
+        match self.with_entry(None, |rates, held, _| Ok(Err(rates.dedicate(held))))? {
+            Err(dedicated) => dedicated.limiter().reserve_many(n),
+            Ok(_) => unreachable!("nothing was charged"),
+        }
     }
 
     /// Charges `n` at once, whatever the debt is. See [`RateLimiter::charge`].
@@ -46,12 +46,12 @@ where
     /// [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another key, and
     /// [`Closed`](crate::ErrorKind::Closed). Nothing is charged then.
     pub fn charge(&self, n: u64) -> Result<Charge, AcquireError> {
-        let charged: Entered<Rates<Q::Owned>> = self.with_entry(|rates, held| {
+        let charged = self.with_entry(None, |rates, held, now| {
             let word = held.slot.word(held.state).ok();
-            match word.and_then(|mut word| word.force(n, rates.now())) {
+            Ok(match word.and_then(|mut word| word.take(n, now).ok()) {
                 Some(charge) => Ok(charge),
                 None => Err(rates.dedicate(held)),
-            }
+            })
         })?;
         Ok(charged.unwrap_or_else(|dedicated| dedicated.limiter().charge(n)))
     }
@@ -127,16 +127,6 @@ where
     /// Returns the quota of the key.
     pub fn quota(&self) -> Quota {
         self.look(RateLimiter::quota, |word, _| word.terms.quota)
-    }
-
-    /// Goes on with the entry of the key, which is made if it is not there.
-    fn with_entry<R>(
-        &self,
-        then: impl FnOnce(&Rates<Q::Owned>, Held<'_, Rates<Q::Owned>>) -> R,
-    ) -> Result<R, AcquireError> {
-        let map = self.map();
-        let (rates, now) = (&map.contents, map.contents.now());
-        map.with_entry(self.key(), now, |_| None, |held| then(rates, held))
     }
 
     /// Takes back up to `cost` of a charge.

@@ -231,21 +231,6 @@ impl<K> Limits for Rates<K> {
         }
     }
 
-    #[inline]
-    fn try_now(
-        &self,
-        held: Held<'_, Self>,
-        cost: u64,
-        now: Tick,
-    ) -> Option<Result<Charge, AcquireError>> {
-        let mut word = held.slot.word(held.state).ok()?;
-        match word.take(cost, now) {
-            Ok(charge) => Some(Ok(charge)),
-            Err(Some(due)) if !word.is_astray(now) => Some(Err(self.template.limited(due, now))),
-            Err(_) => None,
-        }
-    }
-
     fn decide_absent(
         &self,
         state: &ShardState,
@@ -267,23 +252,25 @@ impl<K> Limits for Rates<K> {
             .then(|| Err(AcquireError::exceeds_capacity(limits.burst())))
     }
 
+    #[inline]
     fn decide(
         &self,
         held: Held<'_, Self>,
         cost: u64,
+        mut now: Tick,
         waits: bool,
     ) -> Result<Entered<Self>, AcquireError> {
-        // Not as of before the lock: what the key owed then may be forgotten since.
-        let mut now = self.now();
         let mut word = match held.slot.word(held.state) {
             Ok(word) => word,
             Err(dedicated) => return Ok(Err(dedicated.clone())),
         };
-        if word.is_astray(now) {
+        let mut taken = word.take(cost, now);
+        if taken.is_err() && word.is_astray(now) {
             self.clock().correct();
             now = self.now();
+            taken = word.take(cost, now);
         }
-        match word.take(cost, now) {
+        match taken {
             Ok(charge) => return Ok(Ok(charge)),
             Err(None) if self.template.refuses_oversize() => {
                 let burst = word.terms.limits.burst();

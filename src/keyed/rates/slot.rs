@@ -134,18 +134,6 @@ impl Word<'_> {
         Ok(self.charge(cost, now))
     }
 
-    /// Charges whatever the debt is, unless it becomes larger than a slot may say.
-    pub(super) fn force(&mut self, cost: u64, now: Tick) -> Option<Charge> {
-        let limits = &self.terms.limits;
-        let unit = limits.units_at(now);
-        let (debt, cost) = self.debt.charge(limits, unit, cost);
-        if debt.backlog_at(unit) > limits.burst_tolerance {
-            return None;
-        }
-        *self.debt = debt;
-        Some(self.charge(cost, now))
-    }
-
     /// The charge that ends where the debt now ends.
     #[inline]
     fn charge(&self, cost: u64, now: Tick) -> Charge {
