@@ -15,7 +15,7 @@ use crate::wait::Waiting;
 /// Several throttles as one: one enters all of them, one after the other, and when one refuses, those
 /// before it are given back.
 ///
-/// Takes a tuple of two to six throttles, references or `Arc`s or whatever else is a [`Throttle`];
+/// Takes a tuple of up to six throttles, references or `Arc`s or whatever else is a [`Throttle`];
 /// they may be of different kinds. The permit is a tuple as well, of their permits in the same
 /// order. The result is itself a throttle, so more than six can be nested.
 ///
@@ -67,12 +67,13 @@ pub fn all<P: Parts>(parts: P) -> All<P> {
 }
 
 /// Several throttles as one, made by [`all`].
+#[derive(Clone, Debug)]
 pub struct All<P: Parts>(P::Chain);
 
-/// A tuple of two to six throttles.
+/// A tuple of one to six throttles.
 ///
 /// There is no need to name it. Sealed: it is implemented here alone.
-pub trait Parts: sealed::Sealed {
+pub trait Parts: sealed::Sealed + Clone {
     /// The permits of the parts, in their order.
     type Permit;
 
@@ -166,18 +167,6 @@ impl<P: Parts<Chain: TryThrottle>> TryThrottle for All<P> {
     #[inline(always)]
     fn try_enter(&self) -> Result<P::Permit, AcquireError> {
         self.try_acquire()
-    }
-}
-
-impl<P: Parts> Clone for All<P> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<P: Parts<Chain: fmt::Debug>> fmt::Debug for All<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("All").field(&self.0).finish()
     }
 }
 

@@ -37,6 +37,7 @@ use crate::wait::Waiting;
 pub struct BoxThrottle(Arc<dyn Erased>);
 
 /// The permit of a [`BoxThrottle`], which is given back when this is dropped.
+#[derive(Debug)]
 #[must_use = "a permit that is dropped at once caps nothing"]
 pub struct BoxPermit(Box<dyn Any + Send>);
 
@@ -114,11 +115,5 @@ impl Throttle for BoxThrottle {
 impl fmt::Debug for BoxThrottle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BoxThrottle").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for BoxPermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxPermit").finish_non_exhaustive()
     }
 }

@@ -24,7 +24,6 @@ pub use self::foreign::EnterForeign;
 pub use self::optional::EnterOption;
 use crate::error::AcquireError;
 use crate::wait::Waiting;
-pub use crate::wait::remaining_timeout;
 
 /// Something that lets callers in: what generic code and adapters ask for.
 ///
