@@ -145,6 +145,21 @@ where
     /// As [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_many(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
+        // What nearly every call needs: one hash, one look at the clock, one lock.
+        let (map, key) = (self.map(), self.key());
+        let hash = map.hash(key);
+        let now = map.contents.now();
+        let mut shard = map.lock(hash);
+        let held = shard.find(hash, key).filter(|held| !held.closed);
+        if let Some(result) = held.and_then(|held| map.contents.try_now(held, n, now)) {
+            return result;
+        }
+        drop(shard);
+        self.try_slowly(n)
+    }
+
+    #[inline(never)]
+    fn try_slowly(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
         match self.enter(n, false)? {
             Ok(permit) => Ok(permit),
             Err(shared) => Of::<T, Q>::try_acquire(shared, n),
@@ -213,16 +228,14 @@ where
     }
 
     /// Takes a permit now, or is rejected, or has to ask what the key shares.
-    #[inline]
     fn enter(&self, cost: T::Cost, waits: bool) -> Result<Entered<Of<T, Q>>, AcquireError> {
         self.with_entry(Some(cost), |limits, held, now| {
             limits.decide(held, cost, now, waits)
         })
     }
 
-    /// Goes on with the entry of the key: one hash, one look at the clock, one lock. A key that is not
-    /// there is inserted, unless it is not needed for this cost.
-    #[inline]
+    /// Goes on with the entry of the key. A key that is not there is inserted, unless it is not needed
+    /// for this cost.
     pub(super) fn with_entry(
         &self,
         cost: Option<T::Cost>,

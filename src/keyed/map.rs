@@ -290,7 +290,6 @@ where
     ///
     /// If there is none, `absent` may say that none is needed; otherwise the key is inserted, and it
     /// goes on at the time then.
-    #[inline]
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
@@ -310,24 +309,9 @@ where
         if let Some(result) = absent(&guard.state, now) {
             return Ok(result);
         }
-        self.with_new_entry(key, hash, guard, then)
-    }
-
-    #[inline(never)]
-    fn with_new_entry<Q, R>(
-        &self,
-        key: &Q,
-        hash: u32,
-        mut guard: Guard<'_, C>,
-        then: impl FnOnce(Held<'_, C>, Tick) -> R,
-    ) -> Result<R, AcquireError>
-    where
-        C::Key: Borrow<Q>,
-        Q: Hash + Eq + ToOwned<Owned = C::Key> + ?Sized,
-    {
         // A key that is rejected anyway is not even cloned.
         if self.len() >= self.max_keys {
-            if let Err(after) = self.evictable(&mut guard, self.contents.now()) {
+            if let Err(after) = self.evictable(&mut guard, now) {
                 drop(guard);
                 return Err(self.contents.too_many_keys(after));
             }

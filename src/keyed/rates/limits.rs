@@ -231,6 +231,21 @@ impl<K> Limits for Rates<K> {
         }
     }
 
+    #[inline]
+    fn try_now(
+        &self,
+        held: Held<'_, Self>,
+        cost: u64,
+        now: Tick,
+    ) -> Option<Result<Charge, AcquireError>> {
+        let mut word = held.slot.word(held.state).ok()?;
+        match word.take(cost, now) {
+            Ok(charge) => Some(Ok(charge)),
+            Err(Some(due)) if !word.is_astray(now) => Some(Err(self.template.limited(due, now))),
+            Err(_) => None,
+        }
+    }
+
     fn decide_absent(
         &self,
         state: &ShardState,
@@ -252,7 +267,6 @@ impl<K> Limits for Rates<K> {
             .then(|| Err(AcquireError::exceeds_capacity(limits.burst())))
     }
 
-    #[inline]
     fn decide(
         &self,
         held: Held<'_, Self>,
