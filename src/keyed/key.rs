@@ -133,7 +133,7 @@ where
     /// assert!(hosts.key("example.org").try_acquire().is_ok());
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn try_acquire(&self) -> Result<T::Permit, AcquireError> {
         self.try_acquire_many(1.into())
     }
@@ -143,16 +143,17 @@ where
     /// # Errors
     ///
     /// As [`try_acquire`](Self::try_acquire).
-    #[inline]
+    #[inline(always)]
     pub fn try_acquire_many(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
         // What nearly every call needs: one hash, one look at the clock, one lock.
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
         let now = map.contents.now();
         let mut shard = map.lock(hash);
-        let held = shard.find(hash, key).filter(|held| !held.closed);
-        if let Some(result) = held.and_then(|held| map.contents.try_now(held, n, now)) {
-            return result;
+        if let Some(held) = shard.find(hash, key).filter(|held| !held.closed) {
+            if let Some(result) = map.contents.try_now(held, n, now) {
+                return result;
+            }
         }
         drop(shard);
         self.try_slowly(n)

@@ -231,7 +231,7 @@ impl<K> Limits for Rates<K> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_now(
         &self,
         held: Held<'_, Self>,

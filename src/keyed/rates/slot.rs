@@ -115,7 +115,7 @@ impl Terms {
 impl Word<'_> {
     /// The debt after a charge, or the tick from which on that is possible: `None` if it never is, as
     /// more is asked for than the burst.
-    #[inline]
+    #[inline(always)]
     fn decide(&self, cost: u64, now: Tick) -> Result<Tat, Option<Tick>> {
         let limits = &self.terms.limits;
         let (unit, price) = (limits.units_at(now), limits.units_of(cost));
@@ -128,14 +128,14 @@ impl Word<'_> {
     }
 
     /// Charges, or returns the tick from which on that is possible, if it is.
-    #[inline]
+    #[inline(always)]
     pub(super) fn take(&mut self, cost: u64, now: Tick) -> Result<Charge, Option<Tick>> {
         *self.debt = self.decide(cost, now)?;
         Ok(self.charge(cost, now))
     }
 
     /// The charge that ends where the debt now ends.
-    #[inline]
+    #[inline(always)]
     fn charge(&self, cost: u64, now: Tick) -> Charge {
         Charge::from(Receipt {
             ticket: self.debt.end(),
