@@ -91,7 +91,8 @@ impl<L: Limit> Wait<L> {
         state.queue.push(Waiter {
             cost,
             tries,
-            deadline: Waiting::remaining_timeout().and_then(|time| Instant::now().checked_add(time)),
+            deadline: Waiting::remaining_timeout()
+                .and_then(|time| Instant::now().checked_add(time)),
             request,
             answer,
         });
