@@ -12,10 +12,10 @@ use std::time::Duration;
 use tollgate::keyed::{self, Key};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
-    Acquire, AcquireError, All, BoxPermit, BoxThrottle, Charge, Clock, CondvarSemaphore,
-    Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock,
-    MissedTickBehavior, Oversize, Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Tick,
-    Timeout, WaitIdle, Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
+    Acquire, AcquireError, All, BoxPermit, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost,
+    Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior,
+    Oversize, Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Tick, Timeout, WaitIdle,
+    Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
