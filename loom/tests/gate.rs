@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use loom::thread;
-use tollgate::gate::AcquireOwned;
+use tollgate::gate::Acquire;
 use tollgate::{Clock, Gate, ManualClock, Quota};
 use tollgate_detector::Detector;
 
@@ -48,7 +48,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: tollgate::Waiting<AcquireOwned>,
+    future: tollgate::Waiting<Acquire<Gate>>,
     wakes: Arc<Wakes>,
 }
 

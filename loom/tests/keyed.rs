@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use loom::thread;
-use tollgate::keyed::{Acquire, OwnedKey};
+use tollgate::keyed::Acquire;
 use tollgate::{
     Charge, Clock, ErrorKind, Keyed, ManualClock, Quota, RateLimiter, Semaphore, WhenFull,
 };
@@ -66,7 +66,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: tollgate::Waiting<Acquire<OwnedKey<u32, RateLimiter, Hashing>>>,
+    future: tollgate::Waiting<Acquire<'static, RateLimiter, u32, Hashing>>,
     wakes: Arc<Wakes>,
 }
 

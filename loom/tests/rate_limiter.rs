@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use loom::thread;
-use tollgate::rate::AcquireOwned;
+use tollgate::rate::Acquire;
 use tollgate::{AcquireError, Charge, Clock, ErrorKind, ManualClock, Quota, RateLimiter};
 
 /// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
@@ -56,7 +56,7 @@ impl Wake for Wakes {
 
 /// Somebody who waits.
 struct Waiter {
-    future: tollgate::Waiting<AcquireOwned>,
+    future: tollgate::Waiting<Acquire<Arc<RateLimiter>>>,
     wakes: Arc<Wakes>,
     waits: bool,
 }

@@ -21,9 +21,6 @@ pub struct Acquire<G: Borrow<Gate>> {
     stage: Stage,
 }
 
-/// The future of [`Gate::acquire_owned`].
-pub type AcquireOwned = Acquire<Gate>;
-
 /// How far it is.
 pub(super) enum Stage {
     New,

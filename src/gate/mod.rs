@@ -16,7 +16,7 @@ use crate::wait::Waiting;
 mod acquire;
 mod state;
 
-pub use self::acquire::{Acquire, AcquireOwned};
+pub use self::acquire::Acquire;
 
 /// Lets every caller through while it is open, and none while it is blocked. It is cheap to clone;
 /// clones are handles of one gate.
@@ -141,7 +141,7 @@ impl Gate {
 
     /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     #[inline]
-    pub fn acquire_owned(&self) -> Waiting<AcquireOwned> {
+    pub fn acquire_owned(&self) -> Waiting<Acquire<Self>> {
         Waiting::new(Acquire::new(self.clone()))
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 
-use super::contents::Contents;
+use super::contents::{Contents, Limits};
 use super::{Keyed, Kind};
 
 /// All keys.
@@ -120,7 +120,7 @@ where
         map.contents.requota(held, &asked, now);
         drop(shard);
         if let Some(shared) = shared {
-            T::Contents::<K>::reset(shared, &asked);
+            T::Contents::<K>::reset(&shared, &asked);
         }
     }
 
@@ -142,7 +142,7 @@ where
             let slots = shard.table.iter().map(|entry| &entry.slot);
             let shared: Vec<_> = slots.filter_map(T::Contents::<K>::shared).collect();
             drop(shard);
-            shared.into_iter().for_each(T::Contents::<K>::close);
+            shared.iter().for_each(T::Contents::<K>::close);
         }
     }
 

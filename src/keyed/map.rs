@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 
 use hashbrown::HashTable;
 
-use super::contents::{Contents, Evictability, Slot};
+use super::contents::Contents;
 use super::when_full::WhenFull;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, KEYS_PER_SHARD, Mutex, MutexGuard, Ordering, lock};
@@ -42,7 +42,7 @@ const SPARE_NANOS: u64 = 60_000_000_000;
 const MOST_KEYS_PER_SHARD: usize = 1 << 16;
 
 /// The keys of a map, in shards.
-pub(super) struct Map<C: Contents, S> {
+pub struct Map<C: Contents, S> {
     pub(super) contents: C,
     hasher: S,
     shards: Box<[Padded<Shard<C>>]>,
@@ -104,7 +104,7 @@ pub(super) fn spread(hash: u32) -> u64 {
 }
 
 fn spread_of<C: Contents>(entry: &Entry<C>) -> u64 {
-    spread(entry.slot.hash())
+    spread(C::hash(&entry.slot))
 }
 
 impl<C: Contents> Shard<C> {
@@ -122,7 +122,7 @@ impl<C: Contents> Shard<C> {
             ..
         } = self;
         // The key is on the heap perhaps, so the whole hash is compared first.
-        let is = |entry: &Entry<C>| entry.slot.hash() == hash && entry.key.borrow() == key;
+        let is = |entry: &Entry<C>| C::hash(&entry.slot) == hash && entry.key.borrow() == key;
         let entry = table.find_mut(spread(hash), is)?;
         Some(Held {
             slot: &mut entry.slot,
@@ -152,22 +152,17 @@ impl<C: Contents> Shard<C> {
     fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Option<(usize, u64)> {
         let (mut best, mut looked) = (None, 0);
         let soonest = self.soonest;
-        let mut first =
-            (self.table).find_bucket_index(spread(soonest), |entry| entry.slot.hash() == soonest);
+        let is_soonest = |entry: &Entry<C>| C::hash(&entry.slot) == soonest;
+        let mut first = (self.table).find_bucket_index(spread(soonest), is_soonest);
         for _ in 0..BUCKETS_PER_LOOK {
             let bucket = first.take().unwrap_or_else(|| self.advance_hand());
             let Some(entry) = self.table.get_bucket_mut(bucket) else {
                 continue;
             };
-            let hash = entry.slot.hash();
-            let after = match contents.evictability(&mut entry.slot, &self.state, now) {
-                Evictability::Idle => Some(0),
-                Evictability::IdleAfter(after) => Some(after),
-                Evictability::InUse => None,
-            };
+            let after = contents.idle_after(&mut entry.slot, &self.state, now);
             if let Some(after) = after.filter(|after| best.is_none_or(|(_, least)| *after < least))
             {
-                self.soonest = hash;
+                self.soonest = C::hash(&entry.slot);
                 best = Some((bucket, after));
             }
             looked += 1;
@@ -291,35 +286,32 @@ where
         ((wide as u64 ^ (wide >> 64) as u64) >> 32) as u32
     }
 
-    /// Goes on with the entry of a key, under the lock of its shard.
+    /// Goes on with the entry of a key, under the lock of its shard, at the time before the lock.
     ///
-    /// If there is none, `absent` may say that none is needed; otherwise the key is inserted.
+    /// If there is none, `absent` may say that none is needed; otherwise the key is inserted, and it
+    /// goes on at the time then.
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
-        now: Tick,
-        absent: impl FnOnce(&C::ShardState) -> Option<R>,
-        then: impl FnOnce(Held<'_, C>) -> R,
+        hash: u32,
+        absent: impl FnOnce(&C::ShardState, Tick) -> Option<R>,
+        then: impl FnOnce(Held<'_, C>, Tick) -> R,
     ) -> Result<R, AcquireError>
     where
         C::Key: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = C::Key> + ?Sized,
     {
-        let hash = self.hash(key);
-        // Declared before the lock, so dropped after it; so is all that is dropped here.
-        let _leftover;
+        let now = self.contents.now();
         let mut guard = self.lock_open(hash)?;
-        let shard = &mut *guard;
-        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, hash, now);
-        if let Some(held) = shard.find(hash, key) {
-            return Ok(then(held));
+        if let Some(held) = guard.find(hash, key) {
+            return Ok(then(held, now));
         }
-        if let Some(result) = absent(&shard.state) {
+        if let Some(result) = absent(&guard.state, now) {
             return Ok(result);
         }
         // A key that is rejected anyway is not even cloned.
         if self.len() >= self.max_keys {
-            if let Err(after) = self.evictable(shard, now) {
+            if let Err(after) = self.evictable(&mut guard, now) {
                 drop(guard);
                 return Err(self.contents.too_many_keys(after));
             }
@@ -328,13 +320,16 @@ where
 
         let owned = key.to_owned();
         let asked = self.contents.ask(&owned);
-        let _evicted;
+        // Declared before the lock, so dropped after it.
+        let (_leftover, _evicted);
         let mut guard = self.lock_open(hash)?;
         let shard = &mut *guard;
+        let now = self.contents.now();
         // It may have come meanwhile.
         if let Some(held) = shard.find(hash, key) {
-            return Ok(then(held));
+            return Ok(then(held, now));
         }
+        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
         match self.make_room(shard, now) {
             Ok(evicted) => _evicted = evicted,
             Err(after) => {
@@ -343,7 +338,16 @@ where
             }
         }
         let slot = self.contents.slot(&mut shard.state, &asked, hash);
-        Ok(then(shard.insert(Entry { key: owned, slot })))
+        Ok(then(shard.insert(Entry { key: owned, slot }), now))
+    }
+
+    /// Looks after entries of the shard of a hash that share something.
+    pub(super) fn tidy(&self, hash: u32) {
+        let now = self.contents.now();
+        let _leftover;
+        let mut guard = self.lock(hash);
+        let shard = &mut *guard;
+        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
     }
 
     /// Removes all entries that are idle, and gives back the memory of their places.
@@ -351,8 +355,7 @@ where
         for mut shard in self.each_shard() {
             let Shard { table, state, .. } = &mut *shard;
             let idle = table.extract_if(|entry| {
-                let evictability = self.contents.evictability(&mut entry.slot, state, now);
-                evictability == Evictability::Idle
+                self.contents.idle_after(&mut entry.slot, state, now) == Some(0)
             });
             let removed: Vec<_> = idle.collect();
             table.shrink_to_fit(spread_of);
@@ -372,7 +375,7 @@ where
             return;
         };
         let slot = &mut entry.get_mut().slot;
-        if self.contents.evictability(slot, &shard.state, now) != Evictability::InUse {
+        if (self.contents.idle_after(slot, &shard.state, now)).is_some() {
             _removed = entry.remove().0;
             self.count_down(1);
         }

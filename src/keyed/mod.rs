@@ -1,12 +1,10 @@
-//! The same limit for every key: [`Keyed`], its handles and futures.
+//! The same limit for every key: [`Keyed`], its keys and futures.
 //!
 //! What is usually needed is in the crate's root as well.
 
-mod acquire;
 mod bulk;
 mod contents;
-mod handle;
-mod hashing;
+mod key;
 mod map;
 mod permits;
 mod rates;
@@ -14,13 +12,15 @@ mod rates;
 mod tests;
 mod when_full;
 
+use std::borrow::Borrow;
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Arc, OnceLock};
 
-pub use self::acquire::{Acquire, Enter};
-use self::contents::Contents;
-pub use self::handle::{Address, Handle, Key, OwnedKey};
-pub use self::hashing::{KeyHasher, KeyHashing};
+use foldhash::fast::RandomState;
+
+use self::contents::{Limits, Sealed};
+pub use self::key::{Acquire, Key};
 use self::map::Map;
 pub use self::when_full::WhenFull;
 use crate::concurrency::Semaphore;
@@ -32,7 +32,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// The same limit for each of many keys, such as users or addresses: `T` is a [`RateLimiter`] or a
 /// [`Semaphore`].
 ///
-/// [`key`](Self::key) returns a handle to one key, which has the methods of a limiter or a semaphore.
+/// [`key`](Self::key) returns one [key](Key), which has the methods of a limiter or a semaphore.
 /// A key need not be registered; one that was never used, or has no debt any more, has its whole
 /// burst or all its permits.
 ///
@@ -64,10 +64,18 @@ const DEFAULT_KEYS: usize = 100_000;
 /// - with [`quotas`](Keyed::quotas), some 40 bytes for each key, and 130 for each of the quotas;
 /// - for a semaphore, some 250 bytes for each key;
 /// - for a rate, some 2,000 bytes for each key that has a limiter of its own, because a caller has
-///   had to wait, has [reserved](Handle::reserve), or has refunded another charge than the last.
-///   When all charges are paid off, the limiter goes: with the next call that waits or brings a new
-///   key, each of which looks after one such key in addition to its own, or with
-///   [`shrink`](Self::shrink).
+///   had to wait, has [reserved](Key::reserve), or has refunded another charge than the last.
+///   When all charges are paid off, the limiter goes: with the next calls that wait or bring a new
+///   key, each of which looks after two such limiters in turn, or with [`shrink`](Self::shrink).
+///
+/// # Hashing
+///
+/// By default keys are hashed by [foldhash](https://docs.rs/foldhash), fast and with a random seed for
+/// each map. The seed keeps anyone who cannot observe the map from choosing keys that collide. It is
+/// not cryptographic: an attacker who can choose keys *and* measure response times, or read hashes,
+/// may learn enough of the seed to make keys collide. Calls for colliding keys, and for keys of the
+/// same shard, then take longer in proportion to the collisions; the limits themselves still hold.
+/// Where that matters, use [`std::hash::RandomState`] (SipHash) with [`hasher`](Self::hasher).
 ///
 /// # Pauses
 ///
@@ -134,7 +142,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// [`hashbrown`]: https://docs.rs/hashbrown
 #[doc(alias = "per_user")]
 #[doc(alias = "dashmap")]
-pub struct Keyed<K, T: Kind, S = KeyHashing> {
+pub struct Keyed<K, T: Kind, S = RandomState> {
     options: T::Options<K>,
     max_keys: usize,
     when_full: WhenFull,
@@ -145,14 +153,21 @@ pub struct Keyed<K, T: Kind, S = KeyHashing> {
 /// What a [`Keyed`] has for each key: a [`RateLimiter`] or a [`Semaphore`].
 ///
 /// Sealed: it is implemented here alone.
-pub trait Kind: acquire::sealed::Sealed + Sized {
+pub trait Kind: Sealed + Sized + 'static {
+    /// What an admitted caller gets: a [`Charge`](crate::Charge) or an
+    /// [`OwnedPermit`](crate::OwnedPermit).
+    type Permit;
+
+    /// The type of a cost: `u64` for rates, and `u32` for permits.
+    type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
+
     /// What can be chosen before the first use.
     #[doc(hidden)]
     type Options<K>;
 
     /// What all keys have in common.
     #[doc(hidden)]
-    type Contents<K>: Contents<Key = K>;
+    type Contents<K>: Limits<Key = K, Permit = Self::Permit, Cost = Self::Cost>;
 
     #[doc(hidden)]
     fn contents<K>(options: &Self::Options<K>) -> Self::Contents<K>;
@@ -160,10 +175,20 @@ pub trait Kind: acquire::sealed::Sealed + Sized {
     /// Says in a debug output what was chosen.
     #[doc(hidden)]
     fn describe<K>(options: &Self::Options<K>, to: &mut fmt::DebugStruct<'_, '_>);
+
+    /// Takes back a permit of a key that was not made use of.
+    #[doc(hidden)]
+    fn rollback<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit)
+    where
+        Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
+        S: BuildHasher + Default + Clone,
+    {
+        drop(permit);
+    }
 }
 
-impl acquire::sealed::Sealed for RateLimiter {}
-impl acquire::sealed::Sealed for Semaphore {}
+impl Sealed for RateLimiter {}
+impl Sealed for Semaphore {}
 
 impl<K, T: Kind> Keyed<K, T> {
     const fn with_options(options: T::Options<K>) -> Self {
@@ -197,8 +222,8 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
         self
     }
 
-    /// Hashes keys with another hasher than [`KeyHashing`]. Anyone who can predict the hashes, and
-    /// choose keys, can make calls slow.
+    /// Hashes keys with another hasher than [the default](Self#hashing). Anyone who can predict the
+    /// hashes, and choose keys, can make calls slow.
     ///
     /// # Examples
     ///
@@ -222,9 +247,9 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     }
 }
 
-/// Handles.
+/// Keys.
 impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// Returns a handle to one key, which may be borrowed: for keys that are `String`s, a `&str`.
+    /// Returns one key, which may be borrowed: for keys that are `String`s, a `&str`.
     ///
     /// # Examples
     ///
@@ -237,15 +262,15 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     /// assert_eq!(users.key(&String::from("ann")).available(), 0);
     /// ```
     #[inline]
-    pub fn key<'a, Q: ?Sized>(&'a self, key: &'a Q) -> Key<'a, K, T, Q, S>
+    pub fn key<'a, Q>(&'a self, key: &'a Q) -> Key<'a, T, Q, S>
     where
-        K: std::borrow::Borrow<Q>,
+        K: Borrow<Q>,
+        Q: ToOwned<Owned = K> + ?Sized,
     {
-        Handle::new((self, key))
+        Key::borrowed(self, key)
     }
 
-    /// Returns a handle to one key that shares the map, and so may move into a task, a stream or a
-    /// service.
+    /// Returns one key that shares the map, and so may move into a task, a stream or a service.
     ///
     /// # Examples
     ///
@@ -254,14 +279,18 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     /// use tollgate::Keyed;
     ///
     /// let users = Arc::new(Keyed::<u64, _>::semaphores(1));
-    /// let handle = Arc::clone(&users).key_owned(7);
-    /// let permit = std::thread::spawn(move || handle.try_acquire()).join().unwrap()?;
+    /// let user = Arc::clone(&users).key_owned(7);
+    /// let permit = std::thread::spawn(move || user.try_acquire()).join().unwrap()?;
     /// assert_eq!(users.key(&7).available_permits(), 0);
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
-    pub fn key_owned(self: Arc<Self>, key: K) -> OwnedKey<K, T, S> {
-        Handle::new((self, key))
+    pub fn key_owned(self: Arc<Self>, key: K) -> Key<'static, T, K, S>
+    where
+        K: Clone + 'static,
+        S: 'static,
+    {
+        Key::shared(self, key)
     }
 }
 

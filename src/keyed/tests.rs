@@ -5,76 +5,53 @@ use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
 
-use hashbrown::HashTable;
-
-use super::contents::{Contents, Evictability, Slot};
-use super::map::{Entry, Held, Map};
+use super::contents::{Contents, Limits};
+use super::map::{Guard, Map};
 use super::{Keyed, Kind, WhenFull};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
 use crate::{Clock, Quota, RateLimiter};
 
-/// Entries of which all can be evicted in the same way, and what was looked at.
+/// Entries of which all are idle after the same time, and what was looked at.
 struct Looked {
-    evictability: Evictability,
+    idle_after: Option<u64>,
     looked_at: RefCell<Vec<u32>>,
-}
-
-struct Hash(u32);
-
-impl Slot for Hash {
-    fn hash(&self) -> u32 {
-        self.0
-    }
 }
 
 impl Contents for Looked {
     type Key = u64;
-    type Slot = Hash;
+    type Slot = u32;
     type ShardState = ();
     type Asked = ();
     type Shared = ();
-    type Leftover = ();
+
+    fn hash(slot: &u32) -> u32 {
+        *slot
+    }
 
     fn shard_state(&self) {}
 
     fn ask(&self, _: &u64) {}
 
-    fn slot(&self, (): &mut (), (): &(), hash: u32) -> Hash {
-        Hash(hash)
+    fn slot(&self, (): &mut (), (): &(), hash: u32) -> u32 {
+        hash
     }
 
-    fn evictability(&self, slot: &mut Hash, (): &(), _: Tick) -> Evictability {
-        self.looked_at.borrow_mut().push(slot.0);
-        self.evictability
+    fn idle_after(&self, slot: &mut u32, (): &(), _: Tick) -> Option<u64> {
+        self.looked_at.borrow_mut().push(*slot);
+        self.idle_after
     }
-
-    fn tidy(&self, _: &mut HashTable<Entry<Self>>, (): &mut (), _: u32, _: Tick) {}
 
     fn too_many_keys(&self, _: Option<u64>) -> AcquireError {
         AcquireError::new(ErrorKind::TooManyKeys)
-    }
-
-    fn shared(_: &Hash) -> Option<()> {
-        None
-    }
-
-    fn close((): ()) {}
-
-    fn requota(&self, _: Held<'_, Self>, (): &(), _: Tick) {}
-
-    fn reset((): (), (): &()) {}
-
-    fn now(&self) -> Tick {
-        Tick::default()
     }
 }
 
 type Looks = Map<Looked, BuildHasherDefault<DefaultHasher>>;
 
-fn map(keys: usize, evictability: Evictability, when_full: WhenFull) -> Looks {
+fn map(keys: usize, idle_after: Option<u64>, when_full: WhenFull) -> Looks {
     let looked = Looked {
-        evictability,
+        idle_after,
         looked_at: RefCell::default(),
     };
     Map::new(looked, BuildHasherDefault::default(), keys, when_full)
@@ -83,7 +60,7 @@ fn map(keys: usize, evictability: Evictability, when_full: WhenFull) -> Looks {
 /// Brings a key, and returns how many entries it looked at.
 fn bring(map: &Looks, key: u64) -> (bool, usize) {
     let before = map.contents.looked_at.borrow().len();
-    let brought = map.with_entry(&key, Tick::default(), |()| None, |_| ());
+    let brought = map.with_entry(&key, map.hash(&key), |(), _| None, |_, _| ());
     (
         brought.is_ok(),
         map.contents.looked_at.borrow().len() - before,
@@ -92,13 +69,13 @@ fn bring(map: &Looks, key: u64) -> (bool, usize) {
 
 #[test]
 fn a_new_key_looks_at_no_more_than_six_entries() {
-    for (evictability, when_full) in [
-        (Evictability::InUse, WhenFull::Evict),
-        (Evictability::IdleAfter(1), WhenFull::Evict),
-        (Evictability::IdleAfter(1), WhenFull::Reject),
-        (Evictability::Idle, WhenFull::Reject),
+    for (idle_after, when_full) in [
+        (None, WhenFull::Evict),
+        (Some(1), WhenFull::Evict),
+        (Some(1), WhenFull::Reject),
+        (Some(0), WhenFull::Reject),
     ] {
-        let map = map(1000, evictability, when_full);
+        let map = map(1000, idle_after, when_full);
         for key in 0..10_000 {
             let (_, looked) = bring(&map, key);
             assert!(looked <= 6, "{looked} with {}", map.len());
@@ -113,7 +90,7 @@ fn a_new_key_looks_at_no_more_than_six_entries() {
 #[test]
 fn looks_leave_no_entry_out() {
     for keys in [1, 2, 3, 60, 1000] {
-        let map = map(keys, Evictability::InUse, WhenFull::Evict);
+        let map = map(keys, None, WhenFull::Evict);
         let mut new = 0..;
         while map.len() < keys {
             assert!(bring(&map, new.next().expect("endless")).0);
@@ -130,7 +107,7 @@ fn looks_leave_no_entry_out() {
 
 #[test]
 fn a_map_is_filled_to_its_last_place_and_gives_memory_back() {
-    let map = map(10_000, Evictability::IdleAfter(1), WhenFull::Reject);
+    let map = map(10_000, Some(1), WhenFull::Reject);
     for key in 0..10_000 {
         assert!(bring(&map, key).0);
     }
@@ -142,23 +119,28 @@ fn a_map_is_filled_to_its_last_place_and_gives_memory_back() {
     assert_eq!(places, 0);
 }
 
-/// Each call that brings a key looks after one limiter, and after it again if it was needed then.
+type Rates = <RateLimiter as Kind>::Contents<u64>;
+
+/// How many keys have limiters of their own, and how many hashes are in the lists of these.
+fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {
+    let mut counts = (0, 0);
+    for shard in users.map().each_shard() {
+        let shard: Guard<'_, Rates> = shard;
+        let slots = shard.table.iter().map(|entry| &entry.slot);
+        counts.0 += slots.filter_map(Rates::shared).count();
+        counts.1 += shard.state.listed();
+    }
+    counts
+}
+
+/// Each call that brings a key looks after two limiters, and after them again if they were needed
+/// then.
 #[test]
 fn limiters_that_were_needed_when_looked_after_are_reclaimed_later() {
     let clock = Clock::manual();
     let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
         .max_keys(60)
         .clock(&clock);
-    let dedicated = || {
-        let shards = users.map().each_shard();
-        let count = |shard: super::map::Guard<'_, <RateLimiter as Kind>::Contents<u64>>| {
-            let slots = shard.table.iter().map(|entry| &entry.slot);
-            slots
-                .filter_map(<RateLimiter as Kind>::Contents::<u64>::shared)
-                .count()
-        };
-        shards.map(count).sum::<usize>()
-    };
     let bring = |keys: std::ops::Range<u64>| {
         for key in keys {
             users.key(&key).try_acquire().unwrap();
@@ -167,9 +149,41 @@ fn limiters_that_were_needed_when_looked_after_are_reclaimed_later() {
     bring(1..3);
     let reserved = [1, 2].map(|key| users.key(&key).reserve().unwrap());
     bring(10..14);
-    assert_eq!(dedicated(), 2);
+    assert_eq!(dedicated(&users), (2, 2));
     drop(reserved);
     clock.advance(Duration::from_secs(10));
     bring(20..24);
-    assert_eq!(dedicated(), 0);
+    assert_eq!(dedicated(&users), (0, 0));
+}
+
+/// A key that waits again and again, beside one that waits all the time: it was listed again each
+/// time.
+#[test]
+fn a_key_that_waits_again_is_listed_once() {
+    let clock = Clock::manual();
+    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
+        .max_keys(60)
+        .clock(&clock);
+    users.key(&0).charge(1_000_000).unwrap();
+    let _stays = users.key(&0).reserve().unwrap();
+    for _ in 0..100 {
+        drop(users.key(&1).reserve().unwrap());
+        assert_eq!(dedicated(&users), (2, 2));
+    }
+}
+
+/// Keys that are evicted while they have limiters leave nothing behind that grows.
+#[test]
+fn evicted_keys_are_taken_off_the_list() {
+    let clock = Clock::manual();
+    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1))
+        .max_keys(4)
+        .clock(&clock);
+    for key in 0..1000 {
+        users.key(&key).try_acquire().unwrap();
+        drop(users.key(&key).reserve().unwrap());
+        clock.advance(Duration::from_secs(10));
+        let (dedicated, listed) = dedicated(&users);
+        assert!(dedicated <= 4 && listed <= 8, "{dedicated} and {listed}");
+    }
 }

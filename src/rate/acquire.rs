@@ -5,7 +5,6 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::charge::Charge;
@@ -28,9 +27,6 @@ pub struct Acquire<S: Deref<Target = RateLimiter>> {
     limiter: S,
     entry: Entry,
 }
-
-/// The future of [`acquire_owned`](RateLimiter::acquire_owned), which may move into a task.
-pub type AcquireOwned = Acquire<Arc<RateLimiter>>;
 
 /// A request to a limiter, which whoever keeps it hands in each time.
 pub(super) struct Entry {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::AcquireOwned;
+use super::acquire::Acquire;
 use super::charge::Charge;
 use super::config::Config;
 use super::limiter::RateLimiter;
@@ -110,7 +110,7 @@ impl DedicatedLimiter {
         &self.0
     }
 
-    pub(crate) fn acquire(self, cost: u64) -> Waiting<AcquireOwned> {
+    pub(crate) fn acquire(self, cost: u64) -> Waiting<Acquire<Arc<RateLimiter>>> {
         self.0.acquire_many_owned(cost)
     }
 

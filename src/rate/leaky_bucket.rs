@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::acquire::{Acquire, AcquireOwned};
+use super::acquire::Acquire;
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::observe::Snapshot;
@@ -124,7 +124,7 @@ impl LeakyBucket {
 
     /// As [`acquire`](Self::acquire), with a future that may move into a task.
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<RateLimiter>>> {
         let limiter = || Arc::new(RateLimiter::of_shared(Arc::clone(self.limiter.shared())));
         Arc::clone(self.owned.get_or_init(limiter)).acquire_owned()
     }

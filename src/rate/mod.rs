@@ -19,7 +19,7 @@ mod state;
 mod timer;
 mod verbs;
 
-pub use self::acquire::{Acquire, AcquireOwned};
+pub use self::acquire::Acquire;
 pub use self::charge::Charge;
 pub(crate) use self::dedicated::{DedicatedLimiter, Template};
 pub use self::leaky_bucket::LeakyBucket;

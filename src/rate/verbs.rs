@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::acquire::{Acquire, AcquireOwned};
+use super::acquire::Acquire;
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
@@ -92,13 +92,13 @@ impl RateLimiter {
     /// # }
     /// ```
     #[inline]
-    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
         self.acquire_many_owned(1)
     }
 
     /// As [`acquire_many`](Self::acquire_many), with a future that may move into a task.
     #[inline]
-    pub fn acquire_many_owned(self: Arc<Self>, n: u64) -> Waiting<AcquireOwned> {
+    pub fn acquire_many_owned(self: Arc<Self>, n: u64) -> Waiting<Acquire<Arc<Self>>> {
         Waiting::new(Acquire::new(self, n))
     }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::chain::{Chain, Last, Link, TryLink};
+use super::chain::{Chain, Last};
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
@@ -15,7 +15,7 @@ use crate::wait::Waiting;
 /// Several throttles as one: one enters all of them, one after the other, and when one refuses, those
 /// before it are given back.
 ///
-/// Takes a tuple of two to six throttles, references or `Arc`s or whatever else is a [`Throttle`];
+/// Takes a tuple of up to six throttles, references or `Arc`s or whatever else is a [`Throttle`];
 /// they may be of different kinds. The permit is a tuple as well, of their permits in the same
 /// order. The result is itself a throttle, so more than six can be nested.
 ///
@@ -67,27 +67,28 @@ pub fn all<P: Parts>(parts: P) -> All<P> {
 }
 
 /// Several throttles as one, made by [`all`].
+#[derive(Clone, Debug)]
 pub struct All<P: Parts>(P::Chain);
 
-/// A tuple of two to six throttles.
+/// A tuple of one to six throttles.
 ///
 /// There is no need to name it. Sealed: it is implemented here alone.
-pub trait Parts: sealed::Sealed {
+pub trait Parts: sealed::Sealed + Clone {
     /// The permits of the parts, in their order.
     type Permit;
 
     /// The parts, one after the other.
     #[doc(hidden)]
-    type Chain: Link;
+    type Chain: Throttle;
 
     #[doc(hidden)]
     fn into_chain(self) -> Self::Chain;
 
     #[doc(hidden)]
-    fn flatten(permit: <Self::Chain as Link>::Permit) -> Self::Permit;
+    fn flatten(permit: <Self::Chain as Throttle>::Permit) -> Self::Permit;
 
     #[doc(hidden)]
-    fn nest(permit: Self::Permit) -> <Self::Chain as Link>::Permit;
+    fn nest(permit: Self::Permit) -> <Self::Chain as Throttle>::Permit;
 }
 
 impl<P: Parts> All<P> {
@@ -116,9 +117,8 @@ impl<P: Parts> All<P> {
     /// ```
     #[inline(always)]
     pub fn acquire(&self) -> Waiting<EnterAll<P>> {
-        Waiting::new(EnterAll {
-            enter: self.0.clone().into_enter(),
-        })
+        let enter = self.0.enter().into_inner();
+        Waiting::new(EnterAll { enter })
     }
 
     /// Enters all parts now, or none.
@@ -142,7 +142,7 @@ impl<P: Parts> All<P> {
     #[inline(always)]
     pub fn try_acquire(&self) -> Result<P::Permit, AcquireError>
     where
-        P::Chain: TryLink,
+        P::Chain: TryThrottle,
     {
         self.0.try_enter().map(P::flatten)
     }
@@ -163,22 +163,10 @@ impl<P: Parts> Throttle for All<P> {
     }
 }
 
-impl<P: Parts<Chain: TryLink>> TryThrottle for All<P> {
+impl<P: Parts<Chain: TryThrottle>> TryThrottle for All<P> {
     #[inline(always)]
     fn try_enter(&self) -> Result<P::Permit, AcquireError> {
         self.try_acquire()
-    }
-}
-
-impl<P: Parts> Clone for All<P> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<P: Parts<Chain: fmt::Debug>> fmt::Debug for All<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("All").field(&self.0).finish()
     }
 }
 
@@ -191,7 +179,7 @@ pin_project! {
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct EnterAll<P: Parts> {
         #[pin]
-        enter: <P::Chain as Link>::Enter,
+        enter: <P::Chain as Throttle>::Enter,
     }
 }
 
@@ -214,48 +202,52 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// The type of a chain of these parts.
-macro_rules! chain {
-    ($last:ident) => { Last<$last> };
-    ($first:ident $($rest:ident)+) => { Chain<$first, chain!($($rest)+)> };
+impl<A: Throttle> sealed::Sealed for (A,) {}
+
+impl<A: Throttle> Parts for (A,) {
+    type Permit = (A::Permit,);
+    type Chain = Last<A>;
+
+    #[inline(always)]
+    fn into_chain(self) -> Last<A> {
+        Last(self.0)
+    }
+
+    #[inline(always)]
+    fn flatten(permit: A::Permit) -> (A::Permit,) {
+        (permit,)
+    }
+
+    #[inline(always)]
+    fn nest(permit: (A::Permit,)) -> A::Permit {
+        permit.0
+    }
 }
 
-/// The same of values, or as a pattern.
-macro_rules! chained {
-    ($last:ident) => { Last($last) };
-    ($first:ident $($rest:ident)+) => { Chain($first, chained!($($rest)+)) };
-}
-
-/// Permits of a chain, as a value or as a pattern.
-macro_rules! nested {
-    ($last:ident) => { $last };
-    ($first:ident $($rest:ident)+) => { ($first, nested!($($rest)+)) };
-}
-
+/// A tuple is its first part, and the tuple of the rest.
 macro_rules! parts {
-    ($($part:ident $value:ident),+) => {
-        impl<$($part: Throttle),+> sealed::Sealed for ($($part,)+) {}
+    ($first:ident $a:ident, $($part:ident $value:ident),+) => {
+        impl<$first: Throttle, $($part: Throttle),+> sealed::Sealed for ($first, $($part,)+) {}
 
-        impl<$($part: Throttle),+> Parts for ($($part,)+) {
-            type Permit = ($($part::Permit,)+);
-            type Chain = chain!($($part)+);
+        impl<$first: Throttle, $($part: Throttle),+> Parts for ($first, $($part,)+) {
+            type Permit = ($first::Permit, $($part::Permit,)+);
+            type Chain = Chain<$first, <($($part,)+) as Parts>::Chain>;
 
             #[inline(always)]
             fn into_chain(self) -> Self::Chain {
-                let ($($value,)+) = self;
-                chained!($($value)+)
+                let ($a, $($value,)+) = self;
+                Chain($a, ($($value,)+).into_chain())
             }
 
             #[inline(always)]
-            fn flatten(permit: <Self::Chain as Link>::Permit) -> Self::Permit {
-                let nested!($($value)+) = permit;
-                ($($value,)+)
+            fn flatten(($a, rest): <Self::Chain as Throttle>::Permit) -> Self::Permit {
+                let ($($value,)+) = <($($part,)+)>::flatten(rest);
+                ($a, $($value,)+)
             }
 
             #[inline(always)]
-            fn nest(permit: Self::Permit) -> <Self::Chain as Link>::Permit {
-                let ($($value,)+) = permit;
-                nested!($($value)+)
+            fn nest(($a, $($value,)+): Self::Permit) -> <Self::Chain as Throttle>::Permit {
+                ($a, <($($part,)+)>::nest(($($value,)+)))
             }
         }
     };

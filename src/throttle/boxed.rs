@@ -2,13 +2,9 @@
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use super::Throttle;
-use crate::error::AcquireError;
 use crate::wait::BoxFuture;
 use crate::wait::Waiting;
 
@@ -41,19 +37,9 @@ use crate::wait::Waiting;
 pub struct BoxThrottle(Arc<dyn Erased>);
 
 /// The permit of a [`BoxThrottle`], which is given back when this is dropped.
+#[derive(Debug)]
 #[must_use = "a permit that is dropped at once caps nothing"]
-pub struct BoxPermit {
-    /// `None` while it is being undone.
-    permit: Option<Box<dyn Any + Send>>,
-}
-
-/// The wait of a [`BoxThrottle`].
-///
-/// # Panics
-///
-/// If it is polled again after it was ready.
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct BoxEnter(BoxFuture<'static, BoxPermit>);
+pub struct BoxPermit(Box<dyn Any + Send>);
 
 trait Erased: Send + Sync {
     fn enter(&self) -> BoxFuture<'static, BoxPermit>;
@@ -66,12 +52,7 @@ where
 {
     fn enter(&self) -> BoxFuture<'static, BoxPermit> {
         let enter = Throttle::enter(self).into_inner();
-        Box::pin(async move {
-            let permit = enter.await?;
-            Ok(BoxPermit {
-                permit: Some(Box::new(permit)),
-            })
-        })
+        Box::pin(async move { Ok(BoxPermit(Box::new(enter.await?))) })
     }
 
     fn rollback(&self, permit: Box<dyn Any + Send>) {
@@ -113,48 +94,26 @@ impl BoxThrottle {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> Waiting<BoxEnter> {
-        Waiting::new(BoxEnter(self.0.enter()))
+    pub fn acquire(&self) -> Waiting<BoxFuture<'static, BoxPermit>> {
+        Waiting::new(self.0.enter())
     }
 }
 
 impl Throttle for BoxThrottle {
     type Permit = BoxPermit;
-    type Enter = BoxEnter;
+    type Enter = BoxFuture<'static, BoxPermit>;
 
-    fn enter(&self) -> Waiting<BoxEnter> {
+    fn enter(&self) -> Waiting<Self::Enter> {
         self.acquire()
     }
 
-    fn rollback(&self, mut permit: BoxPermit) {
-        if let Some(permit) = permit.permit.take() {
-            self.0.rollback(permit);
-        }
-    }
-}
-
-impl Future for BoxEnter {
-    type Output = Result<BoxPermit, AcquireError>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(context)
+    fn rollback(&self, permit: BoxPermit) {
+        self.0.rollback(permit.0);
     }
 }
 
 impl fmt::Debug for BoxThrottle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BoxThrottle").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for BoxPermit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxPermit").finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for BoxEnter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxEnter").finish_non_exhaustive()
     }
 }

@@ -19,27 +19,7 @@ use pin_project_lite::pin_project;
 
 use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
-
-/// A part with what comes after it, or the last part.
-pub trait Link: Clone {
-    /// What one has when one has entered it.
-    type Permit;
-
-    /// The wait.
-    type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
-
-    /// As [`Throttle::enter`], of a link that is the wait's own.
-    fn into_enter(self) -> Self::Enter;
-
-    /// As [`Throttle::rollback`].
-    fn rollback(&self, permit: Self::Permit);
-}
-
-/// A link that can say at once whether it lets a caller in.
-pub trait TryLink: Link {
-    /// As [`TryThrottle::try_enter`].
-    fn try_enter(&self) -> Result<Self::Permit, AcquireError>;
-}
+use crate::wait::Waiting;
 
 /// The first part, and the rest.
 #[derive(Clone, Debug)]
@@ -49,15 +29,14 @@ pub struct Chain<A, R>(pub(super) A, pub(super) R);
 #[derive(Clone, Debug)]
 pub struct Last<A>(pub(super) A);
 
-impl<A: Throttle> Link for Last<A> {
+impl<A: Throttle> Throttle for Last<A> {
     type Permit = A::Permit;
     type Enter = EnterLast<A::Enter>;
 
     #[inline(always)]
-    fn into_enter(self) -> Self::Enter {
-        EnterLast {
-            enter: self.0.enter().into_inner(),
-        }
+    fn enter(&self) -> Waiting<Self::Enter> {
+        let enter = self.0.enter().into_inner();
+        Waiting::new(EnterLast { enter })
     }
 
     #[inline(always)]
@@ -66,7 +45,7 @@ impl<A: Throttle> Link for Last<A> {
     }
 }
 
-impl<A: TryThrottle> TryLink for Last<A> {
+impl<A: TryThrottle> TryThrottle for Last<A> {
     #[inline(always)]
     fn try_enter(&self) -> Result<A::Permit, AcquireError> {
         self.0.try_enter().map_err(|error| error.of_part(0))
@@ -91,18 +70,17 @@ impl<P, E: Future<Output = Result<P, AcquireError>>> Future for EnterLast<E> {
     }
 }
 
-impl<A: Throttle, R: Link> Link for Chain<A, R> {
+impl<A: Throttle, R: Throttle> Throttle for Chain<A, R> {
     type Permit = (A::Permit, R::Permit);
     type Enter = EnterChain<A, R>;
 
     #[inline(always)]
-    fn into_enter(self) -> Self::Enter {
-        EnterChain {
-            state: State::First {
-                enter: self.0.enter().into_inner(),
-                links: Some((self.0, self.1)),
-            },
-        }
+    fn enter(&self) -> Waiting<Self::Enter> {
+        let state = State::First {
+            enter: self.0.enter().into_inner(),
+            links: Some(self.clone()),
+        };
+        Waiting::new(EnterChain { state })
     }
 
     #[inline(always)]
@@ -113,7 +91,7 @@ impl<A: Throttle, R: Link> Link for Chain<A, R> {
     }
 }
 
-impl<A: TryThrottle, R: TryLink> TryLink for Chain<A, R> {
+impl<A: TryThrottle, R: TryThrottle> TryThrottle for Chain<A, R> {
     #[inline(always)]
     fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
         let permit = self.0.try_enter().map_err(|error| error.of_part(0))?;
@@ -126,7 +104,7 @@ impl<A: TryThrottle, R: TryLink> TryLink for Chain<A, R> {
 
 pin_project! {
     /// The wait for the first part, and then for the rest.
-    pub struct EnterChain<A: Throttle, R: Link> {
+    pub struct EnterChain<A: Throttle, R: Throttle> {
         #[pin]
         state: State<A, R>,
     }
@@ -135,12 +113,12 @@ pin_project! {
 pin_project! {
     /// Where the wait is.
     #[project = StateProjection]
-    enum State<A: Throttle, R: Link> {
+    enum State<A: Throttle, R: Throttle> {
         First {
             #[pin]
             enter: A::Enter,
             // Until the first is entered.
-            links: Option<(A, R)>,
+            links: Option<Chain<A, R>>,
         },
         // Dropped in this order: the wait for the rest is over before the first is undone.
         Rest {
@@ -184,7 +162,7 @@ impl<A: Throttle> Drop for Entered<A> {
     }
 }
 
-impl<A: Throttle, R: Link> Future for EnterChain<A, R> {
+impl<A: Throttle, R: Throttle> Future for EnterChain<A, R> {
     type Output = Result<(A::Permit, R::Permit), AcquireError>;
 
     #[inline(always)]
@@ -196,9 +174,9 @@ impl<A: Throttle, R: Link> Future for EnterChain<A, R> {
             // The wait is over before anything else happens.
             state.set(State::Over);
             match (entered, links) {
-                (Ok(permit), Some((first, rest))) => {
+                (Ok(permit), Some(Chain(first, rest))) => {
                     let entered = Entered::new(first, permit);
-                    let enter = rest.into_enter();
+                    let enter = rest.enter().into_inner();
                     state.set(State::Rest { enter, entered });
                 }
                 (Ok(_), None) => unreachable!("the rest was not asked yet"),

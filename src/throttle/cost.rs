@@ -1,20 +1,21 @@
-//! A semaphore or a rate limiter as a throttle of which each entry costs the same, other than one.
+//! A semaphore, a rate limiter or a key of either as a throttle of which each entry costs the same,
+//! other than one.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::{Throttle, TryThrottle};
-use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
+use crate::concurrency::Semaphore;
 use crate::error::AcquireError;
-use crate::rate::{self, Charge, RateLimiter};
+use crate::rate::RateLimiter;
 use crate::wait::Waiting;
 
 /// A semaphore or a rate limiter with a weight: whoever enters takes this many permits, or is
 /// charged this much. For [`all`](super::all), streams and other generic code, which cannot say how
 /// many.
 ///
-/// Made by [`Semaphore::cost`] and [`RateLimiter::cost`], and, to move into a task, by their
-/// `cost_owned`.
+/// `T` is a reference to one of these, or an `Arc`, or a [`Key`](crate::keyed::Key). Made by
+/// [`Semaphore::cost`], [`RateLimiter::cost`] and [`Key::cost`](crate::keyed::Key::cost), and, to move
+/// into a task, by `cost_owned`.
 ///
 /// # Examples
 ///
@@ -52,10 +53,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn cost(&self, n: u32) -> Cost<&Self> {
-        Cost {
-            throttle: self,
-            cost: n.into(),
-        }
+        Cost::new(self, n.into())
     }
 
     /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once, and
@@ -75,10 +73,7 @@ impl Semaphore {
     /// ```
     #[inline]
     pub fn cost_owned(self: Arc<Self>, n: u32) -> Cost<Arc<Self>> {
-        Cost {
-            throttle: self,
-            cost: n.into(),
-        }
+        Cost::new(self, n.into())
     }
 }
 
@@ -108,27 +103,33 @@ impl RateLimiter {
     /// ```
     #[inline]
     pub fn cost(&self, n: u64) -> Cost<&Self> {
-        Cost {
-            throttle: self,
-            cost: n,
-        }
+        Cost::new(self, n)
     }
 
     /// This limiter as a [`Throttle`] of which each entry is charged `n`, and which shares the
     /// limiter and so may move into a task.
     #[inline]
     pub fn cost_owned(self: Arc<Self>, n: u64) -> Cost<Arc<Self>> {
-        Cost {
-            throttle: self,
-            cost: n,
-        }
+        Cost::new(self, n)
     }
 }
 
-impl<T> Cost<T>
-where
-    Self: TryThrottle,
-{
+/// A throttle that can be asked for more than one.
+pub trait Weighted: TryThrottle {
+    fn enter_many(&self, n: u64) -> Waiting<Self::Enter>;
+
+    fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError>;
+}
+
+/// The cost as its throttle counts it, of which it was made.
+pub(super) fn of<N: TryFrom<u64>>(cost: u64) -> N {
+    match N::try_from(cost) {
+        Ok(cost) => cost,
+        Err(_) => unreachable!("it was made of such a number"),
+    }
+}
+
+impl<T: Weighted> Cost<T> {
     /// Waits for as much as this costs.
     ///
     /// # Cancel safety
@@ -152,8 +153,8 @@ where
     /// # }
     /// ```
     #[inline]
-    pub fn acquire(&self) -> Waiting<<Self as Throttle>::Enter> {
-        self.enter()
+    pub fn acquire(&self) -> Waiting<T::Enter> {
+        self.throttle.enter_many(self.cost)
     }
 
     /// Takes as much as this costs now, or nothing.
@@ -170,18 +171,14 @@ where
     /// assert!(memory.cost(101).try_acquire().is_err());
     /// ```
     #[inline]
-    pub fn try_acquire(&self) -> Result<<Self as Throttle>::Permit, AcquireError> {
-        self.try_enter()
+    pub fn try_acquire(&self) -> Result<T::Permit, AcquireError> {
+        self.throttle.try_enter_many(self.cost)
     }
 }
 
 impl<T> Cost<T> {
     pub(super) fn new(throttle: T, cost: u64) -> Self {
         Self { throttle, cost }
-    }
-
-    pub(super) fn throttle(&self) -> &T {
-        &self.throttle
     }
 
     /// How many permits each entry takes, or how much it is charged.
@@ -196,86 +193,47 @@ impl<T> Cost<T> {
     }
 }
 
-impl<T: Deref<Target = Semaphore>> Cost<T> {
-    /// The cost, which is one of permits.
-    fn permits(&self) -> u32 {
-        // It was made of a `u32`.
-        u32::try_from(self.cost).unwrap_or(u32::MAX)
+impl<T: Weighted> Throttle for Cost<T> {
+    type Permit = T::Permit;
+    type Enter = T::Enter;
+
+    #[inline]
+    fn enter(&self) -> Waiting<T::Enter> {
+        self.acquire()
+    }
+
+    #[inline]
+    fn rollback(&self, permit: T::Permit) {
+        self.throttle.rollback(permit);
     }
 }
 
-impl<'a> Throttle for Cost<&'a Semaphore> {
-    type Permit = Permit<&'a Semaphore>;
-    type Enter = Acquire<&'a Semaphore>;
-
+impl<T: Weighted> TryThrottle for Cost<T> {
     #[inline]
-    fn enter(&self) -> Waiting<Acquire<&'a Semaphore>> {
-        self.throttle.acquire_many(self.permits())
+    fn try_enter(&self) -> Result<T::Permit, AcquireError> {
+        self.try_acquire()
     }
 }
 
-impl<'a> TryThrottle for Cost<&'a Semaphore> {
-    #[inline]
-    fn try_enter(&self) -> Result<Permit<&'a Semaphore>, AcquireError> {
-        self.throttle.try_acquire_many(self.permits())
-    }
+macro_rules! weighted {
+    ($([$($lifetime:lifetime)?] $handle:ty: $acquire_many:ident, $try_acquire_many:ident;)*) => {$(
+        impl<$($lifetime)?> Weighted for $handle {
+            #[inline]
+            fn enter_many(&self, n: u64) -> Waiting<Self::Enter> {
+                Clone::clone(self).$acquire_many(of(n))
+            }
+
+            #[inline]
+            fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError> {
+                Clone::clone(self).$try_acquire_many(of(n))
+            }
+        }
+    )*};
 }
 
-impl Throttle for Cost<Arc<Semaphore>> {
-    type Permit = OwnedPermit;
-    type Enter = AcquireOwned;
-
-    #[inline]
-    fn enter(&self) -> Waiting<AcquireOwned> {
-        Arc::clone(&self.throttle).acquire_many_owned(self.permits())
-    }
-}
-
-impl TryThrottle for Cost<Arc<Semaphore>> {
-    #[inline]
-    fn try_enter(&self) -> Result<OwnedPermit, AcquireError> {
-        Arc::clone(&self.throttle).try_acquire_many_owned(self.permits())
-    }
-}
-
-impl<'a> Throttle for Cost<&'a RateLimiter> {
-    type Permit = Charge;
-    type Enter = rate::Acquire<&'a RateLimiter>;
-
-    #[inline]
-    fn enter(&self) -> Waiting<rate::Acquire<&'a RateLimiter>> {
-        self.throttle.acquire_many(self.cost)
-    }
-
-    fn rollback(&self, charge: Charge) {
-        self.throttle.refund(charge);
-    }
-}
-
-impl TryThrottle for Cost<&RateLimiter> {
-    #[inline]
-    fn try_enter(&self) -> Result<Charge, AcquireError> {
-        self.throttle.try_acquire_many(self.cost)
-    }
-}
-
-impl Throttle for Cost<Arc<RateLimiter>> {
-    type Permit = Charge;
-    type Enter = rate::AcquireOwned;
-
-    #[inline]
-    fn enter(&self) -> Waiting<rate::AcquireOwned> {
-        Arc::clone(&self.throttle).acquire_many_owned(self.cost)
-    }
-
-    fn rollback(&self, charge: Charge) {
-        self.throttle.refund(charge);
-    }
-}
-
-impl TryThrottle for Cost<Arc<RateLimiter>> {
-    #[inline]
-    fn try_enter(&self) -> Result<Charge, AcquireError> {
-        self.throttle.try_acquire_many(self.cost)
-    }
+weighted! {
+    ['a] &'a Semaphore: acquire_many, try_acquire_many;
+    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned;
+    ['a] &'a RateLimiter: acquire_many, try_acquire_many;
+    [] Arc<RateLimiter>: acquire_many_owned, try_acquire_many;
 }

@@ -1,4 +1,5 @@
-//! Our own types as throttles: by reference, and by `Arc`.
+//! Our own types as throttles: by reference, by `Arc`, and a gate by value, as its handle is cheap to
+//! clone.
 
 use std::sync::Arc;
 
@@ -8,22 +9,23 @@ use crate::concurrency::channel_semaphore::{self, ChannelSemaphore};
 use crate::concurrency::pool::{self, Pool};
 use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore};
 use crate::error::AcquireError;
+use crate::gate::{self, Gate};
 use crate::rate::{self, Charge, LeakyBucket, RateLimiter};
 use crate::wait::Waiting;
 
-macro_rules! throttle {
-    (
-        [$($generics:tt)*] $type:ty $(where [$($bounds:tt)*])?,
-        $permit:ty, $acquire:ty, $owned_permit:ty, $acquire_owned:ty, $try_owned:ident
-        $(, undo: $undo:ident)?
-    ) => {
-        impl<'a, $($generics)*> Throttle for &'a $type {
+/// Each row has the type of a handle, its permit and its wait, and what a clone of it is asked.
+macro_rules! throttles {
+    ($(
+        [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:
+        $acquire:ident, $try_acquire:ident $(, undo: $undo:ident)?;
+    )*) => {$(
+        impl<$($generics)*> Throttle for $handle {
             type Permit = $permit;
-            type Enter = $acquire;
+            type Enter = $enter;
 
             #[inline]
-            fn enter(&self) -> Waiting<$acquire> {
-                self.acquire()
+            fn enter(&self) -> Waiting<$enter> {
+                Clone::clone(self).$acquire()
             }
 
             $(
@@ -33,75 +35,45 @@ macro_rules! throttle {
             )?
         }
 
-        impl<'a, $($generics)*> TryThrottle for &'a $type {
+        impl<$($generics)*> TryThrottle for $handle {
             #[inline]
             fn try_enter(&self) -> Result<$permit, AcquireError> {
-                self.try_acquire()
+                Clone::clone(self).$try_acquire()
             }
         }
-
-        impl<$($generics)*> Throttle for Arc<$type> $(where $($bounds)*)? {
-            type Permit = $owned_permit;
-            type Enter = $acquire_owned;
-
-            #[inline]
-            fn enter(&self) -> Waiting<$acquire_owned> {
-                Arc::clone(self).acquire_owned()
-            }
-
-            $(
-                fn rollback(&self, permit: $permit) {
-                    self.$undo(permit);
-                }
-            )?
-        }
-
-        impl<$($generics)*> TryThrottle for Arc<$type> $(where $($bounds)*)? {
-            #[inline]
-            fn try_enter(&self) -> Result<$owned_permit, AcquireError> {
-                Arc::clone(self).$try_owned()
-            }
-        }
-    };
+    )*};
 }
 
-throttle!([] Semaphore, Permit<&'a Semaphore>, Acquire<&'a Semaphore>, OwnedPermit, AcquireOwned, try_acquire_owned);
+throttles! {
+    ['a] &'a Semaphore => Permit<&'a Semaphore>, Acquire<&'a Semaphore>:
+        acquire, try_acquire;
+    [] Arc<Semaphore> => OwnedPermit, AcquireOwned:
+        acquire_owned, try_acquire_owned;
+
+    ['a, T] &'a Pool<T> => pool::Permit<&'a Pool<T>, T>, pool::Acquire<&'a Pool<T>, T>:
+        acquire, try_acquire;
+    [T] Arc<Pool<T>> => pool::Permit<Arc<Pool<T>>, T>, pool::Acquire<Arc<Pool<T>>, T>:
+        acquire_owned, try_acquire_owned;
+
+    ['a] &'a RateLimiter => Charge, rate::Acquire<&'a RateLimiter>:
+        acquire, try_acquire, undo: refund;
+    [] Arc<RateLimiter> => Charge, rate::Acquire<Arc<RateLimiter>>:
+        acquire_owned, try_acquire, undo: refund;
+
+    ['a] &'a LeakyBucket => Charge, rate::Acquire<&'a RateLimiter>:
+        acquire, try_acquire, undo: refund;
+    [] Arc<LeakyBucket> => Charge, rate::Acquire<Arc<RateLimiter>>:
+        acquire_owned, try_acquire, undo: refund;
+
+    [] Gate => (), gate::Acquire<Gate>: acquire_owned, check;
+}
 
 #[cfg(feature = "channel")]
-throttle!(
-    [] ChannelSemaphore,
-    Permit<&'a ChannelSemaphore>,
-    channel_semaphore::Acquire<&'a ChannelSemaphore>,
-    Permit<Arc<ChannelSemaphore>>,
-    channel_semaphore::Acquire<Arc<ChannelSemaphore>>,
-    try_acquire_owned
-);
-
-throttle!(
-    [T] Pool<T>,
-    pool::Permit<&'a Pool<T>, T>,
-    pool::Acquire<&'a Pool<T>, T>,
-    pool::Permit<Arc<Pool<T>>, T>,
-    pool::Acquire<Arc<Pool<T>>, T>,
-    try_acquire_owned
-);
-
-throttle!(
-    [] RateLimiter,
-    Charge,
-    rate::Acquire<&'a RateLimiter>,
-    Charge,
-    rate::AcquireOwned,
-    try_acquire,
-    undo: refund
-);
-
-throttle!(
-    [] LeakyBucket,
-    Charge,
-    rate::Acquire<&'a RateLimiter>,
-    Charge,
-    rate::AcquireOwned,
-    try_acquire,
-    undo: refund
-);
+throttles! {
+    ['a] &'a ChannelSemaphore =>
+        Permit<&'a ChannelSemaphore>, channel_semaphore::Acquire<&'a ChannelSemaphore>:
+        acquire, try_acquire;
+    [] Arc<ChannelSemaphore> =>
+        Permit<Arc<ChannelSemaphore>>, channel_semaphore::Acquire<Arc<ChannelSemaphore>>:
+        acquire_owned, try_acquire_owned;
+}

@@ -4,32 +4,26 @@
 //! Only the waits are not in the crate's root as well: one seldom has to name them.
 
 mod all;
-#[cfg(feature = "async-lock")]
-mod async_lock;
 mod boxed;
 mod chain;
 mod cost;
-mod gate;
+#[cfg(any(feature = "tokio", feature = "async-lock"))]
+mod foreign;
 mod implementations;
 mod keyed;
 mod optional;
 mod references;
-#[cfg(feature = "tokio")]
-mod tokio;
 
 use std::future::Future;
 
 pub use self::all::{All, EnterAll, Parts, all};
-#[cfg(feature = "async-lock")]
-pub use self::async_lock::{EnterAsyncLock, EnterAsyncLockOwned};
-pub use self::boxed::{BoxEnter, BoxPermit, BoxThrottle};
+pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;
+#[cfg(any(feature = "tokio", feature = "async-lock"))]
+pub use self::foreign::EnterForeign;
 pub use self::optional::EnterOption;
-#[cfg(feature = "tokio")]
-pub use self::tokio::{EnterTokio, EnterTokioOwned};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
-pub use crate::wait::remaining_timeout;
 
 /// Something that lets callers in: what generic code and adapters ask for.
 ///

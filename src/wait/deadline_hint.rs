@@ -14,6 +14,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
+use super::Waiting;
 use crate::time::Clock;
 
 thread_local! {
@@ -73,37 +74,43 @@ pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
     poll()
 }
 
-/// Returns how long the caller waits at most, if the future that is being polled has a
-/// [timeout](crate::Waiting::timeout).
-///
-/// A [`Throttle`](crate::Throttle) that knows how long a wait will be can refuse at once what will
-/// not fit. The hint is there at the first poll only; later the timeout ends the wait by itself. It is
-/// there for the future that the timeout was added to, and for what that polls directly. A wait that
-/// runs inside of it, such as another `acquire()`, does not see it. A throttle that wraps another one
-/// passes the hint on by [`Waiting::into_inner`](crate::Waiting::into_inner).
-///
-/// # Examples
-///
-/// ```
-/// use std::future::poll_fn;
-/// use std::task::Poll;
-/// use std::time::Duration;
-/// use tollgate::throttle::remaining_timeout;
-/// use tollgate::{AcquireError, Waiting};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// // It knows that it takes a minute.
-/// let a_minute = Duration::from_secs(60);
-/// let wait = poll_fn(|_| match remaining_timeout() {
-///     Some(left) if left < a_minute => Poll::Ready(Err(AcquireError::would_take(a_minute))),
-///     _ => Poll::<Result<(), _>>::Pending,
-/// });
-/// let refused = Waiting::new(wait).timeout(Duration::from_secs(2)).await.unwrap_err();
-/// assert_eq!(refused.retry_after(), Some(a_minute));
-/// # }
-/// ```
-pub fn remaining_timeout() -> Option<Duration> {
+impl Waiting<()> {
+    /// Returns how long the caller waits at most, if the future that is being polled has a
+    /// [timeout](crate::Waiting::timeout).
+    ///
+    /// A [`Throttle`](crate::Throttle) that knows how long a wait will be can refuse at once what will
+    /// not fit. The hint is there at the first poll only; later the timeout ends the wait by itself. It is
+    /// there for the future that the timeout was added to, and for what that polls directly. A wait that
+    /// runs inside of it, such as another `acquire()`, does not see it. A throttle that wraps another one
+    /// passes the hint on by [`into_inner`](Self::into_inner).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::task::Poll;
+    /// use std::time::Duration;
+    /// use tollgate::{AcquireError, Waiting};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// // It knows that it takes a minute.
+    /// let a_minute = Duration::from_secs(60);
+    /// let wait = poll_fn(|_| match Waiting::remaining_timeout() {
+    ///     Some(left) if left < a_minute => Poll::Ready(Err(AcquireError::would_take(a_minute))),
+    ///     _ => Poll::<Result<(), _>>::Pending,
+    /// });
+    /// let refused = Waiting::new(wait).timeout(Duration::from_secs(2)).await.unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(a_minute));
+    /// # }
+    /// ```
+    pub fn remaining_timeout() -> Option<Duration> {
+        remaining_timeout()
+    }
+}
+
+/// As [`Waiting::remaining_timeout`].
+pub(crate) fn remaining_timeout() -> Option<Duration> {
     REMAINING.get()
 }
 

@@ -20,19 +20,14 @@ use crate::error::AcquireError;
 
 mod block;
 #[cfg(feature = "tokio")]
-mod boxed_when_waiting;
-#[cfg(feature = "tokio")]
 mod cancel_on;
 mod deadline_hint;
 mod timeout;
 
 pub(crate) use self::block::{block_on, is_blocking};
 #[cfg(feature = "tokio")]
-pub(crate) use self::boxed_when_waiting::BoxedWhenWaiting;
-#[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;
-pub use self::deadline_hint::remaining_timeout;
-pub(crate) use self::deadline_hint::{report_clock, without_hint};
+pub(crate) use self::deadline_hint::{remaining_timeout, report_clock, without_hint};
 pub use self::timeout::Timeout;
 
 /// A wait of a type that is not known.
@@ -84,7 +79,7 @@ impl<F> Waiting<F> {
     /// Returns the future, without the methods of this type.
     ///
     /// A throttle that wraps another one polls this, so that the throttle inside sees what is left
-    /// of a [timeout](crate::throttle::remaining_timeout) around both.
+    /// of a [timeout](Waiting::remaining_timeout) around both.
     #[inline(always)]
     pub fn into_inner(self) -> F {
         self.future

@@ -9,13 +9,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::keyed::{self, Key, KeyHashing, OwnedKey};
+use tollgate::keyed::{self, Key};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
-    Acquire, AcquireError, All, BoxEnter, BoxPermit, BoxThrottle, Charge, Clock, CondvarSemaphore,
-    Cost, Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock,
-    MissedTickBehavior, Oversize, Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Tick,
-    Timeout, WaitIdle, Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
+    Acquire, AcquireError, All, BoxPermit, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost,
+    Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior,
+    Oversize, Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Tick, Timeout, WaitIdle,
+    Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -77,8 +77,11 @@ type Rate = Arc<RateLimiter>;
 type Six = (Shared, Shared, Shared, Shared, Shared, Shared);
 type Rates = Keyed<u64, RateLimiter>;
 type Permits = Keyed<String, Semaphore>;
-type RateKey = Key<'static, u64, RateLimiter>;
-type PermitKey = OwnedKey<String, Semaphore>;
+type BoxEnter = <BoxThrottle as tollgate::Throttle>::Enter;
+type RateKey = Key<'static, RateLimiter, u64>;
+type RateWait = keyed::Acquire<'static, RateLimiter, u64>;
+type PermitWait = keyed::Acquire<'static, Semaphore, String>;
+type PermitKey = Key<'static, Semaphore, String>;
 type NotSend = Rc<()>;
 type NotSync = Cell<u8>;
 type PoolOf<T> = &'static Pool<T>;
@@ -99,7 +102,7 @@ table! {
     // Plain data and handles.
     YES YES YES YES YES YES:
         &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, rate::Snapshot, Clock,
-        ManualClock, Tick, Gate, KeyHashing, WhenFull;
+        ManualClock, Tick, Gate, WhenFull;
     YES YES YES NO YES NO: rate::AcquireLocal<'static>;
 
     // What is composed is what its parts are.
@@ -117,7 +120,7 @@ table! {
     YES NO NO NO NO NO: Timeout<BoxEnter>;
 
     // What is asked of keys may come from a function, which need not be `UnwindSafe`.
-    YES YES YES NO NO NO: Rates, Permits, keyed::Acquire<RateKey>, keyed::Acquire<PermitKey>;
+    YES YES YES NO NO NO: Rates, Permits, RateWait, PermitWait;
     YES YES YES NO NO YES: RateKey, PermitKey, Cost<PermitKey>;
 
     // A permit of a pool may be sent, and shared, if its item may be.
@@ -153,12 +156,12 @@ mod with_channels {
 
 #[cfg(feature = "async-lock")]
 mod with_async_lock {
-    use tollgate::throttle::{EnterAsyncLock, EnterAsyncLockOwned};
+    use tollgate::throttle::EnterForeign;
 
     use super::*;
 
     table! {
-        YES YES NO YES YES NO: EnterAsyncLock<'static>, EnterAsyncLockOwned;
+        YES YES NO YES YES NO: EnterForeign<&'static async_lock::Semaphore>, EnterForeign<Arc<async_lock::Semaphore>>;
     }
 }
 
@@ -185,14 +188,14 @@ mod with_streams {
 mod with_tokio {
     use tokio_util::sync::CancellationToken;
     use tollgate::CancelOn;
-    use tollgate::throttle::{EnterTokio, EnterTokioOwned};
+    use tollgate::throttle::EnterForeign;
 
     use super::*;
 
     type Cancellable = CancelOn<Acquire<Shared>, CancellationToken>;
 
     table! {
-        YES NO YES NO NO NO: EnterTokio<'static>, EnterTokioOwned;
+        YES NO YES NO NO NO: EnterForeign<&'static tokio::sync::Semaphore>, EnterForeign<Arc<tokio::sync::Semaphore>>;
         YES YES NO NO NO NO:
             CancelOn<Acquire<&'static Semaphore>, &'static CancellationToken>, Cancellable,
             Timeout<Cancellable>, CancelOn<Timeout<Acquire<Shared>>, CancellationToken>;
@@ -264,8 +267,8 @@ const _: () = {
     assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
     assert!(size_of::<gate::Acquire<Gate>>() <= 64);
     assert!(size_of::<Gate>() == size_of::<usize>());
-    assert!(size_of::<keyed::Acquire<RateKey>>() <= 64);
-    assert!(size_of::<keyed::Acquire<PermitKey>>() <= 64);
+    assert!(size_of::<RateWait>() <= 64);
+    assert!(size_of::<PermitWait>() <= 64);
 };
 
 // A permit is a reference to the semaphore and a count; an error is two words of plain data.

@@ -9,8 +9,8 @@ use tollgate::Waiting;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tollgate::keyed::{Acquire, OwnedKey};
-use tollgate::rate::AcquireOwned;
+use tollgate::keyed::{Acquire, Key};
+use tollgate::rate::Acquire;
 use tollgate::{
     AcquireError, Algorithm, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
     RateLimiter, Reservation, WhenFull,
@@ -58,8 +58,8 @@ pub(crate) fn step(keys: u32) -> impl Strategy<Value = Step> {
 
 enum Asker {
     Future(
-        Waiter<Waiting<Acquire<OwnedKey<u32, RateLimiter>>>>,
-        Waiter<Waiting<AcquireOwned>>,
+        Waiter<Waiting<Acquire<'static, RateLimiter, u32>>>,
+        Waiter<Waiting<Acquire<Arc<RateLimiter>>>>,
     ),
     Reserved(Box<(Waiting<Reservation>, Waiting<Reservation>)>),
 }
@@ -141,7 +141,7 @@ impl World {
         Arc::clone(limiter)
     }
 
-    fn key(&self, key: u32) -> OwnedKey<u32, RateLimiter> {
+    fn key(&self, key: u32) -> Key<'static, RateLimiter, u32> {
         Arc::clone(&self.users).key_owned(key)
     }
 

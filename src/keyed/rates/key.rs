@@ -1,94 +1,23 @@
-//! The methods of one key of a rate.
+//! The methods that only keys of rate limiters have.
 
-use super::super::acquire::{Acquire, Begun, Enter, sealed::Sealed};
-use super::super::handle::{Address, Handle};
+use std::hash::{BuildHasher, Hash};
+
+use super::super::contents::Contents;
+use super::super::key::Key;
+use super::slot::{Look, Word};
+use crate::algorithm::Tat;
 use crate::decision::Decision;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{AcquireOwned, Charge, RateLimiter, Reservation};
+use crate::rate::{Charge, RateLimiter, Reservation};
 use crate::wait::Waiting;
 
-/// One key of a map of rate limiters, with the methods of [`RateLimiter`].
-///
-/// While the [map is full](crate::WhenFull), all methods that would charge a key that is not kept
-/// fail with [`TooManyKeys`](crate::ErrorKind::TooManyKeys).
-impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
-    /// Charges 1 now, or nothing. See [`RateLimiter::try_acquire`].
-    ///
-    /// # Errors
-    ///
-    /// As [`RateLimiter::try_acquire`], and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is
-    /// no room for another key.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use std::time::Duration;
-    /// use tollgate::{Clock, Keyed, Quota};
-    ///
-    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(10)).clock(Clock::manual());
-    /// let users = Arc::new(users);
-    /// users.key(&7).try_acquire()?;
-    /// let rejected = Arc::clone(&users).key_owned(7).try_acquire().unwrap_err();
-    /// assert_eq!(rejected.retry_after(), Some(Duration::from_millis(100)));
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    #[inline]
-    pub fn try_acquire(&self) -> Result<Charge, AcquireError> {
-        self.try_acquire_many(1)
-    }
-
-    /// Charges `n` now, or nothing.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_acquire`](Self::try_acquire).
-    #[inline]
-    pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
-        self.try_take(n)
-    }
-
-    /// Waits in the queue of the key, and charges 1. See [`RateLimiter::acquire`].
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing, see [`Keyed`](crate::Keyed#cancel-safety).
-    ///
-    /// # Errors
-    ///
-    /// As [`RateLimiter::acquire`], and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no
-    /// room for another key.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tollgate::{Keyed, Quota};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), tollgate::AcquireError> {
-    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1000));
-    /// let ann = users.key(&7);
-    /// let (first, second) = tokio::try_join!(ann.acquire(), ann.acquire())?;
-    /// assert!(second.at().saturating_since(first.at()).as_nanos() >= 999_999);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[inline]
-    pub fn acquire(&self) -> Waiting<Acquire<Self>> {
-        self.acquire_many(1)
-    }
-
-    /// Waits in the queue of the key, and charges `n`, all at once.
-    ///
-    /// # Cancel safety, errors
-    ///
-    /// As [`acquire`](Self::acquire).
-    #[inline]
-    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<Self>> {
-        Waiting::new(Acquire::new(self.clone(), n))
-    }
-
+/// One key of a map of rate limiters.
+impl<Q, S> Key<'_, RateLimiter, Q, S>
+where
+    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
+    S: BuildHasher + Default + Clone,
+{
     /// Takes a place in the queue of the key now. See [`RateLimiter::reserve`].
     ///
     /// # Errors
@@ -104,7 +33,10 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
     ///
     /// As [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
-        self.dedicated()?.limiter().reserve_many(n)
+        match self.with_entry(None, |rates, held, _| Ok(Err(rates.dedicate(held))))? {
+            Err(dedicated) => dedicated.limiter().reserve_many(n),
+            Ok(_) => unreachable!("nothing was charged"),
+        }
     }
 
     /// Charges `n` at once, whatever the debt is. See [`RateLimiter::charge`].
@@ -114,7 +46,13 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
     /// [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another key, and
     /// [`Closed`](crate::ErrorKind::Closed). Nothing is charged then.
     pub fn charge(&self, n: u64) -> Result<Charge, AcquireError> {
-        let charged = self.charge_word(n)?;
+        let charged = self.with_entry(None, |rates, held, now| {
+            let word = held.slot.word(held.state).ok();
+            Ok(match word.and_then(|mut word| word.take(n, now).ok()) {
+                Some(charge) => Ok(charge),
+                None => Err(rates.dedicate(held)),
+            })
+        })?;
         Ok(charged.unwrap_or_else(|dedicated| dedicated.limiter().charge(n)))
     }
 
@@ -145,13 +83,13 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
     /// As [`charge`](Self::charge), if there is more to be charged.
     pub fn settle(&self, charge: Charge, actual: u64) -> Result<(), AcquireError> {
         match actual.checked_sub(charge.cost()) {
-            Some(0) => Ok(()),
-            Some(more) => self.charge(more).map(drop),
-            None => {
-                self.refund_up_to(&charge, charge.cost() - actual);
-                Ok(())
+            Some(0) => {}
+            Some(more) => {
+                self.charge(more)?;
             }
+            None => self.refund_up_to(&charge, charge.cost() - actual),
         }
+        Ok(())
     }
 
     /// Returns the decision that a call of cost 1 would get, without charging it. Whether there is
@@ -164,7 +102,7 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
     pub fn peek_many(&self, n: u64) -> Decision {
         self.look(
             |limiter| limiter.peek_many(n),
-            |word, look| look.peek(word, n),
+            |word, look| word.peek(n, look),
         )
     }
 
@@ -172,14 +110,17 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
     pub fn decision(&self, charge: &Charge) -> Decision {
         self.look(
             |limiter| limiter.decision(charge),
-            |word, look| look.decision(word, charge),
+            |word, look| {
+                let decision = word.decision_after(charge);
+                decision.unwrap_or_else(|| word.peek(0, look))
+            },
         )
     }
 
     /// Returns how much a call could be charged now, if nobody waited.
     pub fn available(&self) -> u64 {
         self.look(RateLimiter::available, |word, look| {
-            look.peek(word, 0).remaining
+            word.peek(0, look).remaining
         })
     }
 
@@ -188,24 +129,58 @@ impl<A: Address<RateLimiter>> Handle<RateLimiter, A> {
         self.look(RateLimiter::quota, |word, _| word.terms.quota)
     }
 
-    /// Returns how many callers wait for this key.
-    pub fn waiting(&self) -> usize {
-        self.look(RateLimiter::waiting, |_, _| 0)
+    /// Takes back up to `cost` of a charge.
+    fn refund_up_to(&self, charge: &Charge, cost: u64) {
+        let (map, key) = (self.map(), self.key());
+        let now = map.contents.now();
+        let hash = map.hash(key);
+        let mut shard = map.lock(hash);
+        // A key that is not there has no debt that could be given back.
+        let Some(held) = shard.find(hash, key) else {
+            return;
+        };
+        if let Ok(mut word) = held.slot.word(held.state) {
+            if word.refund(charge, cost, now) {
+                return;
+            }
+        }
+        let dedicated = map.contents.dedicate(held);
+        drop(shard);
+        dedicated.refund(charge, cost);
     }
-}
 
-impl<A: Address<RateLimiter>> Sealed for Handle<RateLimiter, A> {}
-
-impl<A: Address<RateLimiter>> Enter for Handle<RateLimiter, A> {
-    type Permit = Charge;
-    type Cost = u64;
-    type Wait = AcquireOwned;
-
-    #[inline]
-    fn begin(&self, cost: u64) -> Result<Begun<Charge, AcquireOwned>, AcquireError> {
-        Ok(match self.enter(cost, true)? {
-            Ok(charge) => Begun::Entered(charge),
-            Err(dedicated) => Begun::Wait(dedicated.acquire(cost).into_inner()),
-        })
+    /// Looks at the key, and changes nothing.
+    fn look<R>(
+        &self,
+        of_limiter: impl FnOnce(&RateLimiter) -> R,
+        of_word: impl FnOnce(&Word<'_>, &Look) -> R,
+    ) -> R {
+        let (map, key) = (self.map(), self.key());
+        let rates = &map.contents;
+        let now = rates.now();
+        let hash = map.hash(key);
+        let mut shard = map.lock(hash);
+        let look = Look {
+            now,
+            closed: shard.closed,
+            overdraft: !rates.template.refuses_oversize(),
+        };
+        let (terms, generation) = (shard.state.terms, shard.state.generation);
+        match shard.find(hash, key).map(|held| held.slot.word(held.state)) {
+            Some(Ok(word)) => return of_word(&word, &look),
+            Some(Err(dedicated)) => {
+                let dedicated = dedicated.clone();
+                drop(shard);
+                return of_limiter(dedicated.limiter());
+            }
+            None => drop(shard),
+        }
+        let own = (rates.has_own()).then(|| rates.ask(&key.to_owned()));
+        let word = Word {
+            debt: &mut Tat::from_units(0),
+            terms: own.as_ref().and_then(Option::as_deref).unwrap_or(&terms),
+            generation,
+        };
+        of_word(&word, &look)
     }
 }

@@ -1,11 +1,9 @@
 //! Rates by key: the options, and changing the quota of all keys.
 //!
-//! How calls decide is in [`common`], what is called for one key in [`key`] and [`ops`].
+//! How calls decide is in [`limits`] and [`slot`], what only keys of rates have in [`key`].
 
-mod common;
 mod key;
-mod ops;
-mod shard_state;
+mod limits;
 mod slot;
 
 use std::fmt;
@@ -13,17 +11,20 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::common::{QuotaOf, Rates};
-use self::shard_state::Terms;
-use self::slot::Kept;
-use super::contents::Contents;
+use self::limits::Rates;
+use self::slot::{Kept, Terms};
+use super::contents::{Contents, Limits};
+use super::key::Key;
 use super::map::Shard;
 use super::{Keyed, Kind, WhenFull};
 use crate::algorithm::Algorithm;
 use crate::quota::Quota;
-use crate::rate::{DedicatedLimiter, MissedTickBehavior, Oversize, RateLimiter};
+use crate::rate::{Charge, DedicatedLimiter, MissedTickBehavior, Oversize, RateLimiter};
 use crate::sync::lock;
 use crate::time::Clock;
+
+/// Returns the quota of a key.
+type QuotaOf<K> = Arc<dyn Fn(&K) -> Quota + Send + Sync>;
 
 /// What was chosen for a [`Keyed`] of rates.
 pub struct Options<K> {
@@ -34,23 +35,25 @@ pub struct Options<K> {
 }
 
 impl Kind for RateLimiter {
+    type Permit = Charge;
+    type Cost = u64;
     type Options<K> = Options<K>;
     type Contents<K> = Rates<K>;
 
     fn contents<K>(options: &Options<K>) -> Rates<K> {
-        let template = options.template.template();
-        Rates::new(template, options.quota, options.quota_of.clone())
+        Rates::new(options)
     }
 
     fn describe<K>(options: &Options<K>, to: &mut fmt::DebugStruct<'_, '_>) {
         to.field("quota", &format_args!("{}", options.quota));
     }
-}
 
-impl<K> Options<K> {
-    fn template(mut self, change: impl FnOnce(RateLimiter) -> RateLimiter) -> Self {
-        self.template = change(self.template);
-        self
+    fn rollback<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge)
+    where
+        Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
+        S: BuildHasher + Default + Clone,
+    {
+        key.refund(charge);
     }
 }
 
@@ -83,7 +86,7 @@ impl<K> Keyed<K, RateLimiter> {
 /// Options of a map of rate limiters.
 impl<K, S> Keyed<K, RateLimiter, S> {
     fn template(mut self, change: impl FnOnce(RateLimiter) -> RateLimiter) -> Self {
-        self.options = self.options.template(change);
+        self.options.template = change(self.options.template);
         self
     }
 
@@ -247,7 +250,7 @@ where
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         let map = self.map();
-        map.enter_runtime();
+        Limits::enter_runtime(map);
         let rates = &map.contents;
         *lock(&rates.terms) = Terms::new(rates.template.algorithm(), quota);
         for mut shard in map.each_shard() {

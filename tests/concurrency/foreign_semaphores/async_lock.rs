@@ -11,11 +11,7 @@ use tollgate::{ErrorKind, Throttle, TryThrottle};
 use crate::support::foreign::{panic_message, panics_when_woken};
 use crate::support::{Waiter, kind};
 
-of_both!(
-    Semaphore,
-    "EnterAsyncLock { .. }",
-    "EnterAsyncLockOwned { .. }"
-);
+of_both!(Semaphore, "EnterForeign { .. }", "EnterForeign { .. }");
 
 /// How many permits can be had; unlike `available_permits`, by taking them.
 fn to_be_had(semaphore: &Semaphore) -> usize {

@@ -10,7 +10,7 @@ use tollgate::{ErrorKind, Throttle, TryThrottle};
 use crate::support::foreign::{panic_message, panics_when_woken};
 use crate::support::{Waiter, kind};
 
-of_both!(Semaphore, "EnterTokio { .. }", "EnterTokioOwned { .. }");
+of_both!(Semaphore, "EnterForeign { .. }", "EnterForeign { .. }");
 
 #[test]
 fn one_of_its_own_that_asks_for_many_is_not_overtaken() {

@@ -408,9 +408,9 @@ fn a_wait_made_inside_a_poll_with_a_timeout_is_not_refused_by_it() {
     let clock = Clock::manual();
     let inside = |run: &dyn Fn()| {
         let wait = poll_fn(|_| {
-            assert_eq!(tollgate::throttle::remaining_timeout(), Some(NANOSECOND));
+            assert_eq!(tollgate::Waiting::remaining_timeout(), Some(NANOSECOND));
             run();
-            assert_eq!(tollgate::throttle::remaining_timeout(), Some(NANOSECOND));
+            assert_eq!(tollgate::Waiting::remaining_timeout(), Some(NANOSECOND));
             Poll::Ready(())
         });
         let wait = Waiting::new(wait).timeout(NANOSECOND).timeout(SECOND);

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tollgate::{
-    AcquireError, All, BoxEnter, BoxPermit, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle,
-    TryThrottle, Waiting, all,
+    AcquireError, All, BoxPermit, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle, TryThrottle,
+    Waiting, all,
 };
 
 use super::ours::rates::limiter;
@@ -199,9 +199,9 @@ pub(crate) struct TriesByPolling(BoxThrottle);
 
 impl Throttle for TriesByPolling {
     type Permit = BoxPermit;
-    type Enter = BoxEnter;
+    type Enter = <BoxThrottle as Throttle>::Enter;
 
-    fn enter(&self) -> Waiting<BoxEnter> {
+    fn enter(&self) -> Waiting<Self::Enter> {
         self.0.enter()
     }
 

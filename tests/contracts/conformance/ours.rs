@@ -69,7 +69,7 @@ pub(crate) mod rates {
 
 /// One key of many, while others come and go.
 pub(crate) mod keyed {
-    use tollgate::keyed::{Key, OwnedKey};
+    use tollgate::keyed::Key;
     use tollgate::{Clock, Keyed, Quota, RateLimiter, Semaphore};
 
     use super::*;
@@ -89,14 +89,14 @@ pub(crate) mod keyed {
         ($borrowed:ident, $shared:ident, $kind:ty, $guarantees:expr, $make:ident) => {
             subject!(
                 $borrowed,
-                Key<'static, u64, $kind>,
+                Key<'static, $kind, u64>,
                 $guarantees,
                 |limit| Box::leak(Box::new($make(limit))).key(&7),
                 |throttle| throttle.keyed().close()
             );
             subject!(
                 $shared,
-                OwnedKey<u64, $kind>,
+                Key<'static, $kind, u64>,
                 $guarantees,
                 |limit| Arc::new($make(limit)).key_owned(7),
                 |throttle| throttle.keyed().close()

@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use tollgate::Waiting;
 
-use tollgate::rate::AcquireOwned;
+use tollgate::rate::Acquire;
 use tollgate::{Charge, ManualClock, RateLimiter};
 
 use crate::setup::{FIFTY, TEN, at, ms, spent};
 use crate::support::foreign::{calls_when_dropped, calls_when_woken};
 use crate::support::{Waiter, poll_once};
+
+type Wait = Waiting<Acquire<Arc<RateLimiter>>>;
 
 /// A limiter of which everything has been taken, and wakers that call it back.
 struct Scene {
@@ -52,13 +54,13 @@ impl Scene {
     }
 
     /// A waiter whose waker calls back when it is woken.
-    fn heard(&self, cost: u64) -> Waiter<Waiting<AcquireOwned>> {
+    fn heard(&self, cost: u64) -> Waiter<Wait> {
         let waker = calls_when_woken(self.callback());
         parked_with(self.limiter.clone().acquire_many_owned(cost), &waker)
     }
 
     /// A waiter that has the only clone of a waker, which calls back when it is dropped.
-    fn mourned(&self, cost: u64) -> Waiter<Waiting<AcquireOwned>> {
+    fn mourned(&self, cost: u64) -> Waiter<Wait> {
         let waker = calls_when_dropped(self.callback());
         parked_with(self.limiter.clone().acquire_many_owned(cost), &waker)
     }
@@ -78,7 +80,7 @@ fn parked_with<F: Future>(future: F, waker: &Waker) -> Waiter<F> {
 /// Whatever serves two waiters behind a head for 50 calls their wakers outside of the lock.
 #[test]
 fn wakers_are_called_outside_of_the_lock() {
-    type Head = Waiter<Waiting<AcquireOwned>>;
+    type Head = Waiter<Wait>;
     type Serve = fn(&Scene, Charge, Head);
     let rows: [(&str, Serve); 5] = [
         ("the timer", |scene, _, _head| scene.clock.advance(ms(720))),
@@ -142,7 +144,7 @@ fn waker_may_poll_or_drop_the_future_that_it_wakes() {
     for polls in [true, false] {
         let (clock, limiter) = spent(TEN);
         let limiter = Arc::new(limiter);
-        let task: Arc<Mutex<Option<Waiting<AcquireOwned>>>> = Arc::default();
+        let task: Arc<Mutex<Option<Wait>>> = Arc::default();
         let charge: Arc<Mutex<Option<Charge>>> = Arc::default();
         let waker = calls_when_woken({
             let (task, charge) = (Arc::clone(&task), Arc::clone(&charge));

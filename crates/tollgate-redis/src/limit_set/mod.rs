@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use tollgate::throttle::remaining_timeout;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
 pub use self::outcome::{Charges, Outcome};
@@ -262,7 +261,7 @@ impl LimitSet {
         if let Some(least) = least.filter(|least| n > *least) {
             return Err(AcquireError::exceeds_capacity(least));
         }
-        let mut timeout = remaining_timeout();
+        let mut timeout = Waiting::remaining_timeout();
         loop {
             let outcome = self.taken(n).await?;
             let wait = outcome.retry_after();

@@ -8,8 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
-use tollgate::throttle::remaining_timeout;
-use tollgate::{AcquireError, ErrorKind};
+use tollgate::{AcquireError, ErrorKind, Waiting};
 
 use super::shared::{Limit, Shared};
 use super::wait_queue::{Answer, Waiter};
@@ -92,7 +91,8 @@ impl<L: Limit> Wait<L> {
         state.queue.push(Waiter {
             cost,
             tries,
-            deadline: remaining_timeout().and_then(|time| Instant::now().checked_add(time)),
+            deadline: Waiting::remaining_timeout()
+                .and_then(|time| Instant::now().checked_add(time)),
             request,
             answer,
         });

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate::throttle::remaining_timeout;
-use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota};
+use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota, Waiting};
 
 use super::charge::{Charge, Source, Ticket};
 use super::denied::Denied;
@@ -132,7 +131,7 @@ impl queue::Limit for Rate {
             if caller.tries {
                 return Err(options.denial(Source::DeniedCache, wait));
             }
-            if remaining_timeout().is_some_and(|timeout| wait > timeout) {
+            if Waiting::remaining_timeout().is_some_and(|timeout| wait > timeout) {
                 return Err(AcquireError::would_take(wait));
             }
         }

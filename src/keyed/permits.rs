@@ -5,17 +5,15 @@
 //! 2. A semaphore is never used for another key, nor for the same key after it was evicted: whatever
 //!    was done to it goes with it.
 
-mod key;
-
 use std::fmt;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-
-use super::contents::{Contents, Evictability, Slot};
-use super::map::{Entry, Held};
+use super::contents::{Contents, Entered, Limits};
+use super::key::Key;
+use super::map::Held;
 use super::{Keyed, Kind};
-use crate::concurrency::Semaphore;
+use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
 
@@ -35,14 +33,9 @@ pub struct PermitSlot {
     semaphore: Arc<Semaphore>,
 }
 
-impl Slot for PermitSlot {
-    #[inline]
-    fn hash(&self) -> u32 {
-        self.hash
-    }
-}
-
 impl Kind for Semaphore {
+    type Permit = OwnedPermit;
+    type Cost = u32;
     type Options<K> = Permits<K>;
     type Contents<K> = Permits<K>;
 
@@ -58,20 +51,17 @@ impl Kind for Semaphore {
     }
 }
 
-impl<K> Permits<K> {
-    /// The permits of a key that was asked about.
-    fn permits(&self, asked: Option<usize>) -> usize {
-        asked.unwrap_or(self.permits)
-    }
-}
-
 impl<K> Contents for Permits<K> {
     type Key = K;
     type Slot = PermitSlot;
     type ShardState = ();
     type Asked = Option<usize>;
     type Shared = Arc<Semaphore>;
-    type Leftover = ();
+
+    #[inline]
+    fn hash(slot: &PermitSlot) -> u32 {
+        slot.hash
+    }
 
     fn shard_state(&self) {}
 
@@ -85,48 +75,95 @@ impl<K> Contents for Permits<K> {
         Some(permits)
     }
 
-    fn slot(&self, _: &mut (), asked: &Option<usize>, hash: u32) -> PermitSlot {
-        let semaphore = Semaphore::new(self.permits(*asked)).max_waiters(self.max_waiters);
+    fn slot(&self, (): &mut (), asked: &Option<usize>, hash: u32) -> PermitSlot {
+        let permits = asked.unwrap_or(self.permits);
+        let semaphore = Semaphore::new(permits).max_waiters(self.max_waiters);
         PermitSlot {
             hash,
             semaphore: Arc::new(semaphore),
         }
     }
 
-    fn evictability(&self, slot: &mut PermitSlot, _: &(), _: Tick) -> Evictability {
+    fn idle_after(&self, slot: &mut PermitSlot, (): &(), _: Tick) -> Option<u64> {
         // Nobody else has it, nor can have it again from a `Weak`; and no permit was leaked.
-        match Arc::get_mut(&mut slot.semaphore) {
-            Some(semaphore) if semaphore.available_permits() >= semaphore.permits() => {
-                Evictability::Idle
-            }
-            _ => Evictability::InUse,
-        }
+        let semaphore = Arc::get_mut(&mut slot.semaphore)?;
+        (semaphore.available_permits() >= semaphore.permits()).then_some(0)
     }
-
-    fn tidy(&self, _: &mut HashTable<Entry<Self>>, (): &mut (), _: u32, _: Tick) {}
 
     fn too_many_keys(&self, _: Option<u64>) -> AcquireError {
         AcquireError::new(ErrorKind::TooManyKeys)
+    }
+}
+
+impl<K> Limits for Permits<K> {
+    type Permit = OwnedPermit;
+    type Cost = u32;
+    type Wait = AcquireOwned;
+
+    #[inline]
+    fn decide(
+        &self,
+        held: Held<'_, Self>,
+        n: u32,
+        _: Tick,
+        waits: bool,
+    ) -> Result<Entered<Self>, AcquireError> {
+        let semaphore = || Arc::clone(&held.slot.semaphore);
+        match Self::try_acquire(semaphore(), n) {
+            Err(_) if waits => Ok(Err(semaphore())),
+            tried => tried.map(Ok),
+        }
     }
 
     fn shared(slot: &PermitSlot) -> Option<Arc<Semaphore>> {
         Some(Arc::clone(&slot.semaphore))
     }
 
-    fn close(semaphore: Arc<Semaphore>) {
+    #[inline]
+    fn try_acquire(semaphore: Arc<Semaphore>, n: u32) -> Result<OwnedPermit, AcquireError> {
+        semaphore.try_acquire_many_owned(n)
+    }
+
+    fn acquire(semaphore: Arc<Semaphore>, n: u32) -> AcquireOwned {
+        semaphore.acquire_many_owned(n).into_inner()
+    }
+
+    fn waiting(semaphore: &Arc<Semaphore>) -> usize {
+        semaphore.waiting()
+    }
+
+    fn close(semaphore: &Arc<Semaphore>) {
         semaphore.close();
     }
 
-    fn requota(&self, _: Held<'_, Self>, _: &Option<usize>, _: Tick) {}
-
-    fn reset(semaphore: Arc<Semaphore>, asked: &Option<usize>) {
+    fn reset(semaphore: &Arc<Semaphore>, asked: &Option<usize>) {
         if let Some(permits) = *asked {
             semaphore.set_permits(permits);
         }
     }
+}
 
-    fn now(&self) -> Tick {
-        Tick::default()
+/// One key of a map of semaphores.
+///
+/// A permit keeps its key, and not the map. What is done to the [semaphore of a
+/// permit](OwnedPermit::semaphore), such as closing it, concerns its key alone, and lasts until the
+/// key is dropped, which may be as soon as it is not in use. So does a permit that is
+/// [forgotten](OwnedPermit::forget).
+impl<Q, S> Key<'_, Semaphore, Q, S>
+where
+    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
+    S: BuildHasher + Default + Clone,
+{
+    /// Returns how many permits of the key are free. See [`Semaphore::available_permits`].
+    pub fn available_permits(&self) -> usize {
+        match self.present() {
+            Some(semaphore) => semaphore.available_permits(),
+            None => {
+                let permits = &self.map().contents;
+                let asked = permits.ask(&self.key().to_owned());
+                asked.unwrap_or(permits.permits)
+            }
+        }
     }
 }
 

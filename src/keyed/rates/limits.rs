@@ -1,0 +1,349 @@
+//! The limits of all keys of a rate, in use: how calls decide under the lock of a shard.
+//!
+//! 1. The clock is read before the lock only for a key that is found there: an older time admits
+//!    less, never more. For a key that came, or came again, it is read under the lock: what the key
+//!    owed before may be forgotten.
+//! 2. The quota of a key, if it has its own, is asked for when the key comes, before the lock.
+
+use std::sync::{Arc, OnceLock};
+
+use hashbrown::HashTable;
+
+use super::super::contents::{Contents, Entered, Limits};
+use super::super::map::{Entry, Held, Map, Shard, spread};
+use super::slot::{Kept, Own, RateSlot, ShardState, Terms, Word};
+use super::{Options, QuotaOf};
+use crate::algorithm::Tat;
+use crate::error::AcquireError;
+use crate::quota::Quota;
+use crate::rate::{Acquire, Charge, DedicatedLimiter, RateLimiter, Template};
+use crate::sync::{Mutex, lock};
+use crate::time::{Clock, Counter, LastRuntime, Tick};
+use crate::wait::remaining_timeout;
+
+/// How many quotas are shared by the keys that have them.
+const SHARED: usize = 16;
+
+/// What all keys have in common.
+pub struct Rates<K> {
+    pub(super) template: Template,
+    /// The clock of the system, if it is that.
+    counter: Option<Counter>,
+    quota_of: Option<QuotaOf<K>>,
+    /// Where the terms of a quota would be, whatever is there.
+    shared: [OnceLock<Arc<Terms>>; SHARED],
+    /// What applies to all keys, as soon as their shards have taken it over. The last lock that is
+    /// taken.
+    pub(super) terms: Mutex<Terms>,
+    /// The runtimes in which it was used, if it lives on their time.
+    last_runtime: Mutex<LastRuntime>,
+}
+
+impl<K> Rates<K> {
+    pub(super) fn new(options: &Options<K>) -> Self {
+        let template = options.template.template();
+        Self {
+            counter: template.clock().counter(),
+            quota_of: options.quota_of.clone(),
+            shared: Default::default(),
+            terms: Mutex::new(Terms::new(template.algorithm(), options.quota)),
+            last_runtime: Mutex::new(LastRuntime::default()),
+            template,
+        }
+    }
+
+    fn clock(&self) -> &Clock {
+        self.template.clock()
+    }
+
+    /// Whether keys have quotas of their own.
+    #[inline]
+    pub(super) fn has_own(&self) -> bool {
+        self.quota_of.is_some()
+    }
+
+    /// The terms of a quota, which many keys may share.
+    fn terms_of(&self, quota: Quota) -> Arc<Terms> {
+        let new = || Arc::new(Terms::new(self.template.algorithm(), quota));
+        let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
+        let mixed = (mixed ^ quota.max_burst().rotate_left(42)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let shared = self.shared[(mixed >> 60) as usize % SHARED].get_or_init(new);
+        match shared.quota == quota {
+            true => Arc::clone(shared),
+            false => new(),
+        }
+    }
+
+    /// The slot of a key that has this debt and, if any, these terms of its own.
+    fn slot_of(state: &mut ShardState, own: Option<Arc<Terms>>, debt: Tat, hash: u32) -> RateSlot {
+        let Some(terms) = own else {
+            return RateSlot(Kept::Common { hash, debt });
+        };
+        let own = Own {
+            debt,
+            terms,
+            generation: state.begin_generation(),
+        };
+        let own = Box::new(own);
+        RateSlot(Kept::Own { hash, own })
+    }
+
+    /// Returns the limiter of a key, which is given one if it has none.
+    pub(super) fn dedicate(&self, held: Held<'_, Self>) -> DedicatedLimiter {
+        let hash = held.slot.hash();
+        let word = match held.slot.word(held.state) {
+            Ok(word) => word,
+            Err(dedicated) => return dedicated.clone(),
+        };
+        let limiter = (self.template).promote(word.terms.quota, word.generation, *word.debt);
+        if held.closed {
+            // It is for a refund; nobody has joined it.
+            limiter.limiter().close();
+        }
+        held.state.dedicated.insert(hash);
+        held.slot.0 = Kept::Dedicated {
+            hash,
+            limiter: limiter.clone(),
+        };
+        limiter
+    }
+
+    /// Takes the limiter of an entry back, if it is not needed any more.
+    fn reclaim(
+        &self,
+        slot: &mut RateSlot,
+        state: &mut ShardState,
+        now: Tick,
+    ) -> Option<DedicatedLimiter> {
+        let Kept::Dedicated { hash, limiter } = &slot.0 else {
+            return None;
+        };
+        let (debt, quota) = limiter.try_reclaim(now)?;
+        // Another change of the quota of all keys is on its way: it counts in other units.
+        if !self.has_own() && quota != state.terms.quota {
+            return None;
+        }
+        let own = self.has_own().then(|| self.terms_of(quota));
+        let (unneeded, hash) = (limiter.clone(), *hash);
+        *slot = Self::slot_of(state, own, debt, hash);
+        Some(unneeded)
+    }
+
+    /// Forgets all debts of a shard. A limiter sees to it itself.
+    fn forget(shard: &mut Shard<Self>) {
+        let generation = shard.state.begin_generation();
+        for entry in shard.table.iter_mut() {
+            if let Kept::Own { own, .. } = &mut entry.slot.0 {
+                own.generation = generation;
+            }
+            if let Ok(word) = entry.slot.word(&shard.state) {
+                *word.debt = Tat::from_units(0);
+            }
+        }
+    }
+}
+
+impl<K> Contents for Rates<K> {
+    type Key = K;
+    type Slot = RateSlot;
+    type ShardState = ShardState;
+    type Asked = Option<Arc<Terms>>;
+    type Shared = DedicatedLimiter;
+
+    #[inline]
+    fn hash(slot: &RateSlot) -> u32 {
+        slot.hash()
+    }
+
+    fn shard_state(&self) -> ShardState {
+        ShardState::new(*lock(&self.terms))
+    }
+
+    fn ask(&self, key: &K) -> Self::Asked {
+        let quota_of = self.quota_of.as_ref()?;
+        Some(self.terms_of(quota_of(key)))
+    }
+
+    fn slot(&self, state: &mut ShardState, asked: &Self::Asked, hash: u32) -> RateSlot {
+        Self::slot_of(state, asked.clone(), Tat::from_units(0), hash)
+    }
+
+    fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
+        match slot.word(state) {
+            Err(dedicated) => dedicated.try_reclaim(now).map(|_| 0),
+            Ok(word) => {
+                let at = word.terms.paid_off(*word.debt);
+                Some(at.as_nanos().saturating_sub(now.as_nanos()))
+            }
+        }
+    }
+
+    fn tidy(
+        &self,
+        table: &mut HashTable<Entry<Self>>,
+        state: &mut ShardState,
+        now: Tick,
+    ) -> [Option<DedicatedLimiter>; 2] {
+        [(); 2].map(|()| {
+            let hash = state.next_dedicated()?;
+            let of_hash = table.iter_hash_mut(spread(hash));
+            let mut dedicated = of_hash
+                .map(|entry| &mut entry.slot)
+                .filter(|slot| slot.hash() == hash && matches!(slot.0, Kept::Dedicated { .. }));
+            let reclaimed = (dedicated.next()).map(|slot| self.reclaim(slot, state, now));
+            // Unless it is still needed, or that of another key with the same hash is there.
+            if !matches!(reclaimed, Some(None)) && dedicated.next().is_none() {
+                state.dedicated.remove(&hash);
+            }
+            reclaimed.flatten()
+        })
+    }
+
+    fn too_many_keys(&self, after: Option<u64>) -> AcquireError {
+        self.template.no_room(after)
+    }
+
+    #[inline]
+    fn now(&self) -> Tick {
+        match self.counter {
+            Some(counter) => counter.now(),
+            None => self.clock().now(),
+        }
+    }
+}
+
+impl<K> Limits for Rates<K> {
+    type Permit = Charge;
+    type Cost = u64;
+    type Wait = Acquire<Arc<RateLimiter>>;
+
+    /// Forgets all debts when the map is used in another runtime than before and lives on their
+    /// time, as a [`RateLimiter`](crate::RateLimiter) does.
+    #[inline]
+    fn enter_runtime<S>(map: &Map<Self, S>) {
+        let rates = &map.contents;
+        if rates.counter.is_none()
+            && rates.clock().is_of_runtime()
+            && lock(&rates.last_runtime).enter_runtime()
+        {
+            map.each_shard()
+                .for_each(|mut shard| Self::forget(&mut shard));
+        }
+    }
+
+    #[inline(always)]
+    fn try_now(
+        &self,
+        held: Held<'_, Self>,
+        cost: u64,
+        now: Tick,
+    ) -> Option<Result<Charge, AcquireError>> {
+        let mut word = held.slot.word(held.state).ok()?;
+        match word.take(cost, now) {
+            Ok(charge) => Some(Ok(charge)),
+            Err(Some(due)) if !word.is_astray(now) => Some(Err(self.template.limited(due, now))),
+            Err(_) => None,
+        }
+    }
+
+    fn decide_absent(
+        &self,
+        state: &ShardState,
+        cost: u64,
+        now: Tick,
+    ) -> Option<Result<Charge, AcquireError>> {
+        let limits = &state.terms.limits;
+        if cost == 0 {
+            let mut word = Word {
+                debt: &mut Tat::from_units(0),
+                terms: &state.terms,
+                generation: state.generation,
+            };
+            return word.take(0, now).ok().map(Ok);
+        }
+        // A quota of its own is not known yet.
+        let never = limits.units_of(cost) > limits.burst_tolerance && !self.has_own();
+        (never && self.template.refuses_oversize())
+            .then(|| Err(AcquireError::exceeds_capacity(limits.burst())))
+    }
+
+    fn decide(
+        &self,
+        held: Held<'_, Self>,
+        cost: u64,
+        mut now: Tick,
+        waits: bool,
+    ) -> Result<Entered<Self>, AcquireError> {
+        let mut word = match held.slot.word(held.state) {
+            Ok(word) => word,
+            Err(dedicated) => return Ok(Err(dedicated.clone())),
+        };
+        let mut taken = word.take(cost, now);
+        if taken.is_err() && word.is_astray(now) {
+            self.clock().correct();
+            now = self.now();
+            taken = word.take(cost, now);
+        }
+        match taken {
+            Ok(charge) => return Ok(Ok(charge)),
+            Err(None) if self.template.refuses_oversize() => {
+                let burst = word.terms.limits.burst();
+                return Err(AcquireError::exceeds_capacity(burst));
+            }
+            // The limiter lets it go when nothing is owed.
+            Err(None) => {}
+            Err(Some(due)) if !waits => return Err(self.template.limited(due, now)),
+            Err(Some(due)) => {
+                let after = due.saturating_since(now);
+                // In the order of a limiter.
+                if let Some(full) = self.template.queue_full(after) {
+                    return Err(full);
+                }
+                if remaining_timeout().is_some_and(|left| after > left) {
+                    return Err(AcquireError::would_take(after));
+                }
+            }
+        }
+        Ok(Err(self.dedicate(held)))
+    }
+
+    fn shared(slot: &RateSlot) -> Option<DedicatedLimiter> {
+        match &slot.0 {
+            Kept::Dedicated { limiter, .. } => Some(limiter.clone()),
+            Kept::Common { .. } | Kept::Own { .. } => None,
+        }
+    }
+
+    fn try_acquire(dedicated: DedicatedLimiter, cost: u64) -> Result<Charge, AcquireError> {
+        dedicated.limiter().try_acquire_many(cost)
+    }
+
+    fn acquire(dedicated: DedicatedLimiter, cost: u64) -> Acquire<Arc<RateLimiter>> {
+        dedicated.acquire(cost).into_inner()
+    }
+
+    fn waiting(dedicated: &DedicatedLimiter) -> usize {
+        dedicated.limiter().waiting()
+    }
+
+    fn close(dedicated: &DedicatedLimiter) {
+        dedicated.limiter().close();
+    }
+
+    fn requota(&self, held: Held<'_, Self>, asked: &Self::Asked, now: Tick) {
+        let (Kept::Own { own, .. }, Some(terms)) = (&mut held.slot.0, asked) else {
+            return;
+        };
+        if !own.terms.are(terms) {
+            own.debt = own.terms.carry(own.debt, terms, now);
+            own.generation = held.state.begin_generation();
+        }
+        own.terms = Arc::clone(terms);
+    }
+
+    fn reset(dedicated: &DedicatedLimiter, asked: &Self::Asked) {
+        if let Some(terms) = asked {
+            dedicated.limiter().set_quota(terms.quota);
+        }
+    }
+}
