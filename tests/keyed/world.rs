@@ -10,7 +10,7 @@ use tollgate::Waiting;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tollgate::keyed::{Acquire, Key};
-use tollgate::rate::Acquire;
+use tollgate::rate;
 use tollgate::{
     AcquireError, Algorithm, Charge, Clock, ErrorKind, Keyed, ManualClock, Oversize, Quota,
     RateLimiter, Reservation, WhenFull,
@@ -59,7 +59,7 @@ pub(crate) fn step(keys: u32) -> impl Strategy<Value = Step> {
 enum Asker {
     Future(
         Waiter<Waiting<Acquire<'static, RateLimiter, u32>>>,
-        Waiter<Waiting<Acquire<Arc<RateLimiter>>>>,
+        Waiter<Waiting<rate::Acquire<Arc<RateLimiter>>>>,
     ),
     Reserved(Box<(Waiting<Reservation>, Waiting<Reservation>)>),
 }
