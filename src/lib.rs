@@ -234,7 +234,7 @@ pub use crate::rate::{
     Charge, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, RateLimiter,
     Reservation,
 };
-pub use crate::throttle::{All, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all};
+pub use crate::throttle::{All, BoxThrottle, Cost, Throttle, TryThrottle, all};
 pub use crate::time::{Clock, ManualClock, Tick};
 #[cfg(feature = "tokio")]
 pub use crate::wait::CancelOn;

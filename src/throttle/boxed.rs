@@ -10,9 +10,9 @@ use crate::wait::Waiting;
 
 /// A throttle of any type, erased; made by [`Throttle::boxed`].
 ///
-/// Its permit is erased as well: the item of a pool, for example, cannot be reached through it. It
-/// can be waited for, but not tried. Each entry costs two allocations, of its wait and of its permit.
-/// To clone it is to share the throttle.
+/// Its permit is erased as well: it is given back when the box is dropped, and whoever knows its type
+/// can downcast it, for the item of a pool. The throttle can be waited for, but not tried. Each entry
+/// costs two allocations, of its wait and of its permit. To clone it is to share the throttle.
 ///
 /// # Examples
 ///
@@ -36,14 +36,11 @@ use crate::wait::Waiting;
 #[derive(Clone)]
 pub struct BoxThrottle(Arc<dyn Erased>);
 
-/// The permit of a [`BoxThrottle`], which is given back when this is dropped.
-#[derive(Debug)]
-#[must_use = "a permit that is dropped at once caps nothing"]
-pub struct BoxPermit(Box<dyn Any + Send>);
+type BoxPermit = Box<dyn Any + Send>;
 
 trait Erased: Send + Sync {
     fn enter(&self) -> BoxFuture<'static, BoxPermit>;
-    fn rollback(&self, permit: Box<dyn Any + Send>);
+    fn rollback(&self, permit: BoxPermit);
 }
 
 impl<T> Erased for T
@@ -52,10 +49,10 @@ where
 {
     fn enter(&self) -> BoxFuture<'static, BoxPermit> {
         let enter = Throttle::enter(self).into_inner();
-        Box::pin(async move { Ok(BoxPermit(Box::new(enter.await?))) })
+        Box::pin(async move { Ok(Box::new(enter.await?) as BoxPermit) })
     }
 
-    fn rollback(&self, permit: Box<dyn Any + Send>) {
+    fn rollback(&self, permit: BoxPermit) {
         // One of a throttle of another type is dropped, which is what can be done for it.
         if let Ok(permit) = permit.downcast::<T::Permit>() {
             Throttle::rollback(self, *permit);
@@ -94,21 +91,21 @@ impl BoxThrottle {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> Waiting<BoxFuture<'static, BoxPermit>> {
+    pub fn acquire(&self) -> Waiting<BoxFuture<'static, Box<dyn Any + Send>>> {
         Waiting::new(self.0.enter())
     }
 }
 
 impl Throttle for BoxThrottle {
-    type Permit = BoxPermit;
-    type Enter = BoxFuture<'static, BoxPermit>;
+    type Permit = Box<dyn Any + Send>;
+    type Enter = BoxFuture<'static, Self::Permit>;
 
     fn enter(&self) -> Waiting<Self::Enter> {
         self.acquire()
     }
 
-    fn rollback(&self, permit: BoxPermit) {
-        self.0.rollback(permit.0);
+    fn rollback(&self, permit: Self::Permit) {
+        self.0.rollback(permit);
     }
 }
 

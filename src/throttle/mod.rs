@@ -17,7 +17,7 @@ mod references;
 use std::future::Future;
 
 pub use self::all::{All, EnterAll, Parts, all};
-pub use self::boxed::{BoxPermit, BoxThrottle};
+pub use self::boxed::BoxThrottle;
 pub use self::cost::Cost;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub use self::foreign::EnterForeign;

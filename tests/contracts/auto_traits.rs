@@ -12,10 +12,10 @@ use std::time::Duration;
 use tollgate::keyed::{self, Key};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
-    Acquire, AcquireError, All, BoxPermit, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost,
-    Decision, ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior,
-    Oversize, Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Tick, Timeout, WaitIdle,
-    Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
+    Acquire, AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision,
+    ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize,
+    Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Tick, Timeout, WaitIdle, Waiting,
+    WhenFull, condvar_semaphore, gate, pool, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -77,6 +77,7 @@ type Rate = Arc<RateLimiter>;
 type Six = (Shared, Shared, Shared, Shared, Shared, Shared);
 type Rates = Keyed<u64, RateLimiter>;
 type Permits = Keyed<String, Semaphore>;
+type BoxPermit = <BoxThrottle as tollgate::Throttle>::Permit;
 type BoxEnter = <BoxThrottle as tollgate::Throttle>::Enter;
 type RateKey = Key<'static, RateLimiter, u64>;
 type RateWait = keyed::Acquire<'static, RateLimiter, u64>;

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use tollgate::{
-    AcquireError, All, BoxPermit, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle, TryThrottle,
-    Waiting, all,
+    AcquireError, All, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle, TryThrottle, Waiting,
+    all,
 };
 
 use super::ours::rates::limiter;
@@ -198,20 +198,20 @@ impl Subject for SemaphoreAndRateLimiter {
 pub(crate) struct TriesByPolling(BoxThrottle);
 
 impl Throttle for TriesByPolling {
-    type Permit = BoxPermit;
+    type Permit = <BoxThrottle as Throttle>::Permit;
     type Enter = <BoxThrottle as Throttle>::Enter;
 
     fn enter(&self) -> Waiting<Self::Enter> {
         self.0.enter()
     }
 
-    fn rollback(&self, permit: BoxPermit) {
+    fn rollback(&self, permit: Self::Permit) {
         self.0.rollback(permit);
     }
 }
 
 impl TryThrottle for TriesByPolling {
-    fn try_enter(&self) -> Result<BoxPermit, AcquireError> {
+    fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
         match poll_once(&mut self.0.enter()) {
             std::task::Poll::Ready(entered) => entered,
             // Nobody but the crate can make an error, so this is another one's.
