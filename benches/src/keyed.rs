@@ -1,7 +1,7 @@
 //! Decisions of limiters by key: who is asked for, and in which order.
 //!
-//! Every key is there before anything is measured, and the cap is at just as many. The quota is one
-//! that is never exhausted, so what is measured is the way to the key's state, and the decision. The
+//! Every key is there before anything is measured. The cap is the default one, of 100,000 keys, or as
+//! many keys as there are, if those are more. The quota is one that is never exhausted, so what is measured is the way to the key's state, and the decision. The
 //! keys of the calls lie in a row, as if each had just been read from a request: how long it takes to
 //! find out who is asked for is no part of it.
 
@@ -67,7 +67,7 @@ impl<K: BenchKey> KeyedLimiter<K> for Keyed<K, RateLimiter> {
 
     fn with_keys(keys: usize) -> Self {
         let quota = Quota::per_second(u64::from(PLENTY.count)).burst(u64::from(PLENTY.burst));
-        Keyed::<K, _>::rate_limiters(quota).max_keys(keys)
+        Keyed::<K, _>::rate_limiters(quota).max_keys(keys.max(100_000))
     }
 
     #[inline(always)]
