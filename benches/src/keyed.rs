@@ -1,9 +1,10 @@
 //! Decisions of limiters by key: who is asked for, and in which order.
 //!
 //! Every key is there before anything is measured. The cap is the default one, of 100,000 keys, or as
-//! many keys as there are, if those are more. The quota is one that is never exhausted, so what is measured is the way to the key's state, and the decision. The
-//! keys of the calls lie in a row, as if each had just been read from a request: how long it takes to
-//! find out who is asked for is no part of it.
+//! many keys as there are, if those are more. The quota is one that is never exhausted, so what is
+//! measured is the way to the key's state, and the decision. The keys of the calls lie in a row, as if
+//! each had just been read from a request: how long it takes to find out who is asked for is no part
+//! of it.
 
 use std::hash::Hash;
 use std::hint::black_box;
