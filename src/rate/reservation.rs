@@ -52,6 +52,9 @@ pub struct Reservation {
     entry: Entry,
     /// Charged before it had to wait.
     charge: Option<Charge>,
+    /// Whether it is known that it fits into the time of a timeout around it. It is asked once, as
+    /// that takes a step for each waiter in front.
+    fits: bool,
 }
 
 impl Reservation {
@@ -68,6 +71,7 @@ impl Reservation {
             shared,
             entry,
             charge,
+            fits: false,
         })
     }
 
@@ -99,12 +103,14 @@ impl Future for Reservation {
             shared,
             entry,
             charge,
+            fits,
         } = &mut *self;
         if let Some(charge) = charge.take() {
             entry.finish();
             return Poll::Ready(Ok(charge));
         }
-        if let Some((budget, id)) = remaining_timeout().zip(entry.id()) {
+        let asked = remaining_timeout().filter(|_| !std::mem::replace(fits, true));
+        if let Some((budget, id)) = asked.zip(entry.id()) {
             let due = shared.due_of(id);
             let after = due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now));
             if after > budget {

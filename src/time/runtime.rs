@@ -160,6 +160,17 @@ impl Sleep {
         }
     }
 
+    /// Returns how long it is until it is over.
+    pub(crate) fn left(&self) -> Duration {
+        match self {
+            Self::Tokio { sleep, .. } => {
+                let now = tokio::time::Instant::now();
+                sleep.deadline().saturating_duration_since(now)
+            }
+            Self::Clock { sleep } => sleep.left(),
+        }
+    }
+
     /// Polls; `blocking` as for [`new`](Self::new).
     ///
     /// When the poller cannot rely on the timer, which is that of another runtime or of the one that it
@@ -170,10 +181,9 @@ impl Sleep {
         context: &mut Context<'_>,
         blocking: bool,
     ) -> Poll<()> {
-        if let Self::Tokio { sleep, runtime } = &*self {
+        if let Self::Tokio { runtime, .. } = &*self {
             if blocking || current() != Some(*runtime) {
-                let now = tokio::time::Instant::now();
-                let left = sleep.deadline().saturating_duration_since(now);
+                let left = self.left();
                 self.set(Self::new(None, left, blocking));
             }
         }

@@ -26,6 +26,11 @@ impl ClockSleep {
         }
     }
 
+    /// Returns how long it is until it is over.
+    pub(crate) fn left(&self) -> Duration {
+        self.until.saturating_since(self.clock.now())
+    }
+
     pub(crate) fn poll_sleep(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

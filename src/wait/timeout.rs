@@ -61,11 +61,9 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
         let Some(future) = this.future.as_mut().as_pin_mut() else {
             panic!("polled again after it was ready");
         };
-        let (polled, clock) = if this.sleep.is_none() {
-            deadline_hint::within(*this.duration, || future.poll(context))
-        } else {
-            (future.poll(context), None)
-        };
+        let sleep = this.sleep.as_ref().as_pin_ref();
+        let left = sleep.map_or(*this.duration, |sleep| sleep.left());
+        let (polled, clock) = deadline_hint::within(left, || future.poll(context));
         let result = if let Poll::Ready(output) = polled {
             output.into_result()
         } else if this.duration.is_zero() {

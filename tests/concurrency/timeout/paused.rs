@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, advance, sleep};
-use tollgate::{ErrorKind, Semaphore};
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
 
 use crate::support::{Waiter, assert_at_rest, kind};
 
@@ -127,4 +127,24 @@ async fn a_drain_has_a_deadline() {
     });
     assert_eq!(semaphore.wait_idle().timeout(2 * SHORT).await, Ok(()));
     assert_eq!(begun.elapsed(), 2 * SHORT);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_later_part_refuses_what_will_not_fit_into_the_time_left() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let limiter = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
+    limiter.try_acquire().unwrap();
+    let held = Arc::clone(&semaphore).try_acquire_owned().unwrap();
+    tokio::spawn(async move {
+        sleep(SHORT).await;
+        drop(held);
+    });
+    let begun = Instant::now();
+    let both = all((&semaphore, &limiter));
+    let refused = both.acquire().timeout(3 * SHORT).await.unwrap_err();
+    assert_eq!(begun.elapsed(), SHORT);
+    assert_eq!(refused.kind(), ErrorKind::TimedOut);
+    assert_eq!(refused.retry_after(), Some(3 * SHORT));
+    assert_eq!(refused.part(), Some(1));
+    assert_at_rest(&semaphore, 1);
 }
