@@ -227,13 +227,17 @@ pub use crate::concurrency::pool::Pool;
 pub use crate::concurrency::{Acquire, AcquireOwned, OwnedPermit, Permit, Semaphore, WaitIdle};
 pub use crate::decision::Decision;
 pub use crate::error::{AcquireError, ErrorKind};
+#[doc(inline)]
 pub use crate::gate::Gate;
+#[doc(inline)]
 pub use crate::keyed::{Keyed, WhenFull};
 pub use crate::quota::{Quota, QuotaError};
+#[doc(inline)]
 pub use crate::rate::{
     Charge, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, RateLimiter,
     Reservation,
 };
+#[doc(inline)]
 pub use crate::throttle::{All, BoxThrottle, Cost, Throttle, TryThrottle, all};
 pub use crate::time::{Clock, ManualClock, Tick};
 #[cfg(feature = "tokio")]

@@ -73,6 +73,11 @@ pub struct All<P: Parts>(P::Chain);
 /// A tuple of one to six throttles.
 ///
 /// There is no need to name it. Sealed: it is implemented here alone.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tuple of one to six throttles",
+    note = "more than six can be nested: `all((all((a, b, c)), d))`; each is taken by reference or in an \
+            `Arc`"
+)]
 pub trait Parts: sealed::Sealed + Clone {
     /// The permits of the parts, in their order.
     type Permit;

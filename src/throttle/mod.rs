@@ -149,6 +149,11 @@ pub trait Throttle: Clone {
 }
 
 /// A throttle that can say at once whether it lets a caller in.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be tried",
+    note = "it can be waited for with `.acquire()` or `.enter()`; a throttle of your own can be tried \
+            if it implements `TryThrottle`"
+)]
 pub trait TryThrottle: Throttle {
     /// Enters now, or not at all.
     ///
