@@ -26,7 +26,7 @@ impl ClockSleep {
         }
     }
 
-    /// Returns how long it is until it is over.
+    /// Returns the remaining time.
     pub(crate) fn left(&self) -> Duration {
         self.until.saturating_since(self.clock.now())
     }

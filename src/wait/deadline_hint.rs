@@ -3,7 +3,7 @@
 //! most, and the throttle reports which clock it runs on.
 //!
 //! 1. A thread-local carries the hint, because the context of a poll cannot. It is set only while a
-//!    timeout polls its own future for the first time.
+//!    timeout polls its own future, to the time that is left.
 //! 2. Every wait of this crate is polled through [`Waiting`](super::Waiting), which hides the hint
 //!    of its poller. So only a future that a timeout contains directly reads a hint. A waker, a
 //!    closure or the factory of a pool runs inside such a poll too, but the waits that it creates
@@ -79,12 +79,11 @@ impl Waiting<()> {
     /// Returns how long the caller waits at most, if the future that is being polled has a
     /// [timeout](crate::Waiting::timeout).
     ///
-    /// A [`Throttle`](crate::Throttle) that knows how long a wait will be can refuse a wait that
-    /// will not fit at once. The hint exists at the first poll only; later the timeout ends the
-    /// wait by itself. The future that the timeout was added to sees the hint, and so does
-    /// everything that it polls directly. A wait that runs inside it, such as another `acquire()`,
-    /// does not see it. A throttle that wraps another one passes the hint on with
-    /// [`into_inner`](Self::into_inner).
+    /// A [`Throttle`](crate::Throttle) that knows how long a wait will be can refuse at once a wait
+    /// that will not fit. The hint is the time that is left at the current poll. The future that
+    /// the timeout was added to sees the hint, and so does everything that it polls directly. A
+    /// wait that runs inside it, such as another `acquire()`, does not see it. A throttle that
+    /// wraps another one passes the hint on with [`into_inner`](Self::into_inner).
     ///
     /// # Examples
     ///
