@@ -2,53 +2,54 @@
 //!
 //! # Concurrency: how many at once
 //!
-//! - Start with [`Semaphore`](crate::Semaphore): it is fair and resizable, has weights, and serves tasks
-//!   and threads.
-//! - Use [`Pool<T>`](crate::Pool) when each permit comes with an item, such as a buffer or a connection.
-//! - Use [`CondvarSemaphore`](crate::CondvarSemaphore) for threads only. It has somewhat more throughput
-//!   when they queue, and a thread may starve.
-//! - `ChannelSemaphore` keeps its tokens in a channel, idle or busy: the simplest
-//!   throttle there is.
+//! - Start with [`Semaphore`](crate::Semaphore): it is fair and resizable, has weights, and serves
+//!   tasks and threads.
+//! - Use [`Pool<T>`](crate::Pool) when each permit comes with an item, such as a buffer or a
+//!   connection.
+//! - Use [`CondvarSemaphore`](crate::CondvarSemaphore) for threads only. It has somewhat more
+//!   throughput when threads queue, but a thread may starve.
+//! - Use `ChannelSemaphore` for the simplest throttle: it keeps its tokens, idle or busy, in a
+//!   channel.
 //! - Every function that takes a [`Throttle`](crate::Throttle) takes the semaphores of tokio and
 //!   async-lock as well. The last two columns describe them.
 //!
-//! The tests check these tables, most of them by a conformance suite that runs over all types.
+//! The tests check these tables, mostly with a conformance suite that runs over all types.
 //!
 //! | | `Semaphore` | `Pool<T>` | `ChannelSemaphore` | `CondvarSemaphore` | tokio's | async-lock's |
 //! |---|---|---|---|---|---|---|
-//! | order of waiters | first-in first-out | first-in first-out | roughly: each admitted waiter wakes the next, and a waiter that is woken in vain goes to the end | none | first-in first-out | as `ChannelSemaphore` |
+//! | order of waiters | first-in first-out | first-in first-out | roughly: each admitted waiter wakes the next, and a waiter that is woken but finds no permit goes to the end | none | first-in first-out | like `ChannelSemaphore` |
 //! | overtaking: a newcomer can pass the waiters | never | never | when a permit comes back | when a permit comes back | never | when a permit comes back |
 //! | permits per request | any number; large requests do not starve | 1 | 1 | 1 | 1 | 1 |
-//! | the limit can be changed | yes, both ways | yes, both ways | no | no | by its own methods | by its own methods |
+//! | the limit can be changed | yes, both ways | yes, both ways | no | no | with its own methods | with its own methods |
 //! | a limit of 0 | pauses | pauses | panics in `new` | panics in `new` | waits | waits |
-//! | `close` | yes | yes; drops idle items | yes | yes | by its own method | no |
+//! | `close` | yes | yes; drops idle items | yes | yes | with its own method | no |
 //! | cancelled by dropping the future | yes, in constant time | yes, in constant time | yes | no future | yes | yes |
 //! | cancelled by a token or a timeout | yes | yes | yes | yes | yes | yes |
 //! | a permit that is granted to a cancelled waiter | goes to the next waiter | goes to the next waiter | goes to the next waiter, or to a newcomer | goes to another waiter, or to a newcomer | goes to the next waiter | goes to the next waiter, or to a newcomer |
-//! | two permits return at once | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | one waiter is woken, and the second when that has run |
+//! | two permits return at once | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | two waiters are woken | one waiter is woken, and the second after the first has run |
 //! | bounded queue, `wait_idle` | yes | no | no | no | no | no |
 //! | blocks a thread | with `.wait()` | with `.wait()` | with `.wait()` | always | with `.wait()` | with `.wait()` |
 //! | in a `static` without `LazyLock` | yes | no | no | no | yes | yes |
 //! | a [`Throttle`](crate::Throttle), for [`all`](crate::all) and streams | yes | yes | yes | no | yes | yes |
 //! | `acquire()` is `Unpin` (with a token or a timeout added, none is) | yes | yes | yes | no future | yes | no |
-//! | allocations of a wait | none, except to enlarge the queue | none, except to enlarge the queue, and 1 for an item that an asynchronous function makes | 4; and 2 each time it is woken in vain | none; with tokens, some | 1 | 1; and 1 each time it is woken in vain |
+//! | allocations of a wait | none, except to enlarge the queue | none, except to enlarge the queue, and 1 for an item that an asynchronous function makes | 4; and 2 each time it is woken and finds no permit | none; with tokens, some | 1 | 1; and 1 each time it is woken and finds no permit |
 //! | the holder panics | the permit returns | the item returns, or a pool that can make items makes a new one | the permit returns | the permit returns | the permit returns | the permit returns |
-//! | a waker panics when it is called | contained; all other waiters are woken | contained; all other waiters are woken | contained; all other waiters are woken | no wakers | goes on unwinding | goes on unwinding |
+//! | a waker panics when it is called | contained; all other waiters are woken | contained; all other waiters are woken | contained; all other waiters are woken | no wakers | the panic propagates | the panic propagates |
 //! | feature | | | `channel`, a default | | `tokio`, a default | `async-lock` |
 //!
 //! # By key
 //!
-//! Each key of a [`Keyed`](crate::Keyed) has the guarantees of a `Semaphore` or a `RateLimiter`, except
-//! that it allocates more: the table, at the first use and as keys come; a semaphore for a new key; and
-//! a limiter for a key whose caller has to wait. A call that need not wait, for a key that is in the
-//! table, allocates nothing.
+//! Each key of a [`Keyed`](crate::Keyed) has the guarantees of a `Semaphore` or a `RateLimiter`,
+//! except that it allocates more: the table, at the first use and as keys are added; a semaphore
+//! for a new key; and a limiter for a key whose caller has to wait. A call for a key in the table
+//! that need not wait allocates nothing.
 //!
 //! # Rate: how many per time
 //!
 //! | | [`RateLimiter`](crate::RateLimiter) | [`LeakyBucket`](crate::LeakyBucket) |
 //! |---|---|---|
-//! | the promise | in any interval `t`, by the ticks of the charges, at most the burst + rate × (`t` + 1 ns); other algorithms have [promises of their own](crate::Algorithm) | as with a burst of 1 |
-//! | measured when tasks resume | the same, and [`MissedTickBehavior::Burst`](crate::MissedTickBehavior) more; with `Delay`, the same, plus the delay of the executor | likewise |
+//! | the promise | in any interval `t`, by the ticks of the charges, at most the burst + rate × (`t` + 1 ns); other algorithms have [promises of their own](crate::Algorithm) | the same, with a burst of 1 |
+//! | measured when tasks resume | the same, plus the `max` of [`MissedTickBehavior::Burst`](crate::MissedTickBehavior); with `Delay`, the same, plus the delay of the executor | likewise |
 //! | order of waiters | first-in first-out, whatever their cost | first-in first-out |
 //! | overtaking | never | never |
 //! | cost | any number; beyond the burst it is rejected, or [overdraws](crate::Oversize) | 1 |
@@ -65,7 +66,7 @@
 //! | allocations | its state, at the first use; the queue, for the first waiter and to enlarge it | likewise |
 //! | a waker panics when it is called | contained; all other waiters are woken | likewise |
 //!
-//! # Blocking: who makes far too many calls
+//! # Blocking: no calls for a while
 //!
 //! | | [`Gate`](crate::Gate) |
 //! |---|---|

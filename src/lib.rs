@@ -1,17 +1,16 @@
-//! Async throttle primitives: a task waits its turn, first-in first-out, and can be cancelled at
-//! any time.
+//! Async throttle primitives with first-in first-out waiting and cancellation at any point.
 //!
-//! - *How many at once?* A [`Semaphore`]: the caller holds a permit until it drops it. A
+//! - *How many at once?* A [`Semaphore`]: a caller holds a permit until it drops it. A
 //!   [`CondvarSemaphore`] does this for threads; `Pool` shares items and `ChannelSemaphore` keeps
 //!   its tokens in a channel. [This table](guarantees) compares what they guarantee.
-//! - *How many per time?* A [`RateLimiter`]: the caller makes a charge, and time pays it off. A
-//!   [`LeakyBucket`] is a bounded queue that is released at a fixed rate.
-//! - *How many for each?* [`Keyed`] holds one of these per key, such as a user, in bounded memory.
-//! - *Nobody for a while?* A [`Gate`] blocks its callers for a time, at the cost of one load. The
+//! - *How many per time?* A [`RateLimiter`]: each call makes a charge that is paid off over time. A
+//!   [`LeakyBucket`] is a bounded queue that releases its waiters at a fixed rate.
+//! - *How many per key?* [`Keyed`] holds one of these per key, such as a user, in bounded memory.
+//! - *No calls for a while?* A [`Gate`] blocks its callers for a time; a check costs one load. The
 //!   crate `tollgate-detector` finds out which callers to block, in fixed memory.
 //!
-//! All of them are tried, awaited, cancelled, timed out, closed, changed, observed and composed in
-//! the same way. [Which algorithm](which_algorithm) a limiter uses is an option.
+//! All of them have the same methods to try, await, cancel, time out, close, reconfigure, observe
+//! and compose. [Which algorithm](which_algorithm) a limiter uses is an option.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -45,7 +44,7 @@
 //! ```
 //! use tollgate::{Quota, RateLimiter, Semaphore, all};
 //!
-//! // 50 per second, evenly spaced; and 20 MB per second, of which 1 MB may go at once.
+//! // 50 per second, evenly spaced; and 20 MB per second, with bursts of up to 1 MB.
 //! static REQUESTS: RateLimiter = RateLimiter::new(Quota::per_second(50));
 //! static BYTES: RateLimiter = RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000));
 //! static SLOTS: Semaphore = Semaphore::new(8);
@@ -64,11 +63,11 @@
 //! # Waiting
 //!
 //! Every acquire returns a named future with three methods: `cancel_on(&token)`,
-//! `timeout(duration)` and `wait()`, which blocks the thread. They stack in any order. If a
-//! cancelled token, a permit and a deadline come together, the token wins, and the permit wins over the
-//! deadline. A future joins the queue when it is first polled and leaves it when it is dropped; what
-//! it had been granted passes to the next waiter. ([`CondvarSemaphore`] has the three methods, but its
-//! requests are not futures.)
+//! `timeout(duration)` and `wait()`, which blocks the thread. They combine in any order. If a
+//! cancelled token, a permit and a deadline coincide, the token wins over the permit, and the
+//! permit wins over the deadline. A future joins the queue when it is first polled and leaves it
+//! when it is dropped; a grant that it has not received passes to the next waiter.
+//! ([`CondvarSemaphore`] has the three methods, but its requests are not futures.)
 //!
 //! # Errors
 //!
@@ -77,25 +76,26 @@
 //!
 //! # Several at once
 //!
-//! [`all`]`((&user, &everyone, memory.cost(64)))` enters its parts from left to right and gives
-//! everything back when one refuses: it drops permits and refunds charges. A charge that all parts
-//! admitted stays, whatever becomes of the work, unless you [refund](RateLimiter::refund) it. The
-//! hierarchy of user, team and everyone is `all((users.key(&user), teams.key(&team), &everyone))`.
-//! [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost) take `n`; an
-//! `Option` is a part that may be missing. Put the narrow scope first, and permits before rates. Two
-//! callers that list the same two semaphores in opposite orders can deadlock.
+//! [`all`]`((&user, &everyone, memory.cost(64)))` enters its parts from left to right. When one
+//! part refuses, `all` drops the permits and refunds the charges of the other parts. A charge that
+//! all parts admitted stays, whatever becomes of the work, unless you [refund](RateLimiter::refund)
+//! it. The hierarchy of user, team and everyone is `all((users.key(&user), teams.key(&team),
+//! &everyone))`. [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost)
+//! take `n`; an `Option` is an optional part. Put the narrow scope first, and permits before rates.
+//! Two callers that list the same two semaphores in opposite orders can deadlock.
 //!
 //! # Generic code
 //!
-//! Adapters take a [`Throttle`]. It is implemented for `&T` and `Arc<T>` of every type here that can
-//! be awaited, for their compositions, and for the semaphores of tokio and async-lock. Direct use
-//! needs no trait. [`Throttle::boxed`] erases the type for a struct field.
+//! Adapters take a [`Throttle`]. It is implemented for `&T` and `Arc<T>` of every type here that
+//! can be awaited, for their compositions, and for the semaphores of tokio and async-lock. Direct
+//! calls need no trait. [`Throttle::boxed`] erases the type for a struct field.
 //!
 //! # Testing
 //!
-//! **A limiter on the system's clock waits in real time even while tokio's time is paused.** Paused
-//! time then jumps ahead of it: `tokio::time::timeout` around such a wait returns `Elapsed` at once.
-//! Give the limiter a clock that the test controls. A [manual](Clock::manual) one needs no runtime:
+//! **A limiter on the system clock waits in real time even while tokio's time is paused.** Paused
+//! time then jumps ahead of real time: `tokio::time::timeout` around such a wait returns `Elapsed`
+//! at once. Give the limiter a clock that the test controls. A [manual](Clock::manual) clock needs
+//! no runtime:
 //!
 //! ```
 //! use std::time::Duration;
@@ -114,18 +114,18 @@
 //! assert_eq!(answer(&limiter), Some("hello"));
 //! ```
 //!
-//! To follow tokio's time, which `start_paused = true` stops and advances by itself, choose
-//! `Clock::tokio()`; or enable the feature `test-util` for the tests: then a limiter without an
-//! explicit clock follows tokio's time if it is first used inside a runtime.
+//! To follow tokio's time, which `start_paused = true` stops and advances automatically, choose
+//! `Clock::tokio()`. Alternatively, enable the feature `test-util` for the tests: then a limiter
+//! without an explicit clock follows tokio's time if it is first used inside a runtime.
 //!
 //! ```toml
 //! [dev-dependencies]
 //! tollgate = { version = "0.1", features = ["test-util"] }
 //! ```
 //!
-//! Tokio's timer counts in milliseconds, so a wait in paused time ends at the next whole one. Tests
-//! that share a limiter in a `static` share its backlog; pass the limiter in, as here, or
-//! run such tests one after the other.
+//! Tokio's timer counts in milliseconds, so a wait in paused time ends at the next whole
+//! millisecond. Tests that share a limiter in a `static` share its backlog; pass the limiter in, as
+//! here, or run such tests one after the other.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -152,15 +152,15 @@
 //! # }
 //! ```
 //!
-//! A semaphore has no clock. Its timeouts run on tokio's time inside a runtime, so a test with
-//! paused time waits for nothing; elsewhere, and under `wait()`, they run in real time. A limiter's
-//! timeouts run on the limiter's own clock.
+//! A semaphore has no clock. Inside a runtime its timeouts run on tokio's time, so a test with
+//! paused time does not really wait; elsewhere, and under `wait()`, they run in real time. A
+//! limiter's timeouts run on the limiter's own clock.
 //!
 //! # Features
 //!
 //! - `tokio` (default): `cancel_on` with the `CancellationToken` of tokio-util, timeouts on tokio's
-//!   time, and tokio's semaphore as a throttle. Without it the crate still runs on any executor, and
-//!   the timer thread serves timeouts.
+//!   time, and tokio's semaphore as a throttle. Without it the crate still runs on any executor,
+//!   and the timer thread serves timeouts.
 //! - `channel` (default): `ChannelSemaphore`.
 //! - `tsc` (default): rate limiters read the processor's time-stamp counter where it is reliable,
 //!   which takes a third of the time of a system call.
@@ -169,13 +169,14 @@
 //!   limiters.
 //! - `tower`: a layer for services that answer over HTTP, such as axum's, in the module `tower`.
 //! - `serde`: serializes and parses [`Quota`] and [`Algorithm`].
-//! - `test-util`: see [testing](#testing).
+//! - `test-util`: makes limiters without an explicit clock follow tokio's time, see
+//!   [testing](#testing).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-/// The examples of the README are tested as well.
+/// Tests the examples of the README.
 #[cfg(all(doctest, feature = "tokio", feature = "channel", feature = "stream"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

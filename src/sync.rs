@@ -2,24 +2,25 @@
 //!
 //! Everything that takes part in a modelled protocol takes its atomics and its lock from here, and
 //! this is the only file that names the loom configuration. `Arc` is always the standard one: it
-//! appears in public signatures (`self: Arc<Self>`), and no modelled protocol depends on its counts.
+//! appears in public signatures (`self: Arc<Self>`), and no modelled protocol depends on its
+//! counts.
 
 #[cfg(not(tollgate_loom))]
 mod switch {
     pub(crate) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
-    /// A map of keys has another shard for so many of them.
+    /// The number of keys that justifies one more shard of a map.
     pub(crate) const KEYS_PER_SHARD: usize = 64;
 
-    /// Lets so many moments pass.
+    /// Spins `times` times.
     pub(crate) fn spin(times: u32) {
         for _ in 0..times {
             std::hint::spin_loop();
         }
     }
 
-    /// A `const fn`, where the primitives can be built in a constant.
+    /// Defines a `const fn`: the standard primitives can be built in a constant.
     macro_rules! const_fn {
         ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
             $(#[$attribute])* $visibility const fn $($rest)*
@@ -33,13 +34,13 @@ mod switch {
     pub(crate) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, fence};
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
-    /// In a model a map of two keys has two shards.
+    /// In a model, a map of two keys has two shards.
     pub(crate) const KEYS_PER_SHARD: usize = 1;
 
-    /// Time does not pass in a model, in which every order is tried anyway.
+    /// Does nothing: time does not pass in a model, which tries every order anyway.
     pub(crate) fn spin(_times: u32) {}
 
-    /// A plain `fn`: loom's primitives register themselves with the running model.
+    /// Defines a plain `fn`: loom's primitives register themselves with the running model.
     macro_rules! const_fn {
         ($(#[$attribute:meta])* $visibility:vis fn $($rest:tt)*) => {
             $(#[$attribute])* $visibility fn $($rest)*
@@ -51,7 +52,7 @@ mod switch {
 pub(crate) use std::sync::atomic::Ordering;
 pub(crate) use switch::*;
 
-/// Locks, poisoned or not.
+/// Locks a mutex, whether or not it is poisoned.
 ///
 /// No code that can panic runs under our locks (wakers are called, cloned and dropped outside), so
 /// a poisoned lock still guards a consistent value.

@@ -1,6 +1,6 @@
-//! The future of `acquire`: at first nothing but a request, then perhaps a place in the queue.
+//! The future of `acquire`: at first only a request, later perhaps a waiter in the queue.
 //!
-//! It is `Unpin` and small, because the waiter is in the queue and not in the future.
+//! It is `Unpin` and small, because the waiter is stored in the queue and not in the future.
 
 use std::fmt;
 use std::future::Future;
@@ -13,16 +13,16 @@ use super::{Permit, Semaphore};
 use crate::error::AcquireError;
 use crate::wait_queue::WaiterId;
 
-/// A semaphore or a pool. Public because futures name it, and sealed by its private module.
+/// A semaphore or a pool. It is public because futures name it, and sealed by its private module.
 pub trait Queued {
-    /// What there is besides the permits: an item of a pool, perhaps.
+    /// What a caller gets besides the permits, for example an item of a pool.
     type Found;
 
-    /// Takes permits now, if nobody waits for them.
+    /// Takes permits now, if there are no waiters.
     fn take_now(&self, permits: u32) -> Option<Self::Found>;
 
-    /// A first poll that could not take: takes after all, is refused, or joins the queue and leaves
-    /// its ticket.
+    /// Handles a first poll that could not take permits: takes them after all, is refused, or joins
+    /// the queue and stores its ticket.
     fn join(
         &self,
         permits: u32,
@@ -30,39 +30,39 @@ pub trait Queued {
         waker: &Waker,
     ) -> Poll<Result<Self::Found, AcquireError>>;
 
-    /// A later poll: looks whether the waiter has been served, and takes its ticket if so.
+    /// Handles a later poll: checks whether the waiter has been served, and takes its ticket if so.
     fn look(
         &self,
         ticket: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<Self::Found, AcquireError>>;
 
-    /// Gives up a place in the queue, or passes on a grant that nobody will collect.
+    /// Gives up a place in the queue, or passes on a grant that will not be collected.
     fn leave(&self, ticket: WaiterId, permits: u32);
 }
 
-/// The future of [`Semaphore::acquire`] and the other methods that wait. `S` leads to the semaphore:
-/// `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods.
+/// The future of [`Semaphore::acquire`] and the other methods that wait. `S` derefs to the
+/// semaphore: it is `&Semaphore`, or `Arc<Semaphore>` for the `_owned` methods.
 ///
 /// It joins the queue when it is first polled. See [the semaphore](Semaphore#cancel-safety) for
 /// what dropping it does.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after it has completed.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target: Queued>> {
-    /// `None` once it is over.
+    /// `None` once the future has completed.
     source: Option<S>,
     permits: u32,
-    /// The place in the queue, since a poll that had to wait.
+    /// The place in the queue, if a poll had to wait.
     ticket: Option<WaiterId>,
 }
 
-/// An [`Acquire`] that shares the semaphore and so may move into a task.
+/// An [`Acquire`] that shares the semaphore, so it can move into a task.
 pub type AcquireOwned = Acquire<Arc<Semaphore>>;
 
-/// What was found, and where it belongs.
+/// What was taken, and the semaphore or pool that it belongs to.
 type Taken<S> = (S, <<S as Deref>::Target as Queued>::Found);
 
 impl<S: Deref<Target: Queued>> Acquire<S> {
@@ -91,7 +91,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
         self.poll_queue(source, context)
     }
 
-    /// A poll that has to join the queue, or to look how it goes there.
+    /// Polls in the queue: joins it, or checks the state of the waiter.
     #[inline(never)]
     fn poll_queue(
         &mut self,
@@ -139,7 +139,7 @@ impl<S: Deref<Target: Queued>> Drop for Acquire<S> {
     }
 }
 
-// Nothing in it is ever pinned.
+// No field is ever pinned.
 impl<S: Deref<Target: Queued>> Unpin for Acquire<S> {}
 
 impl<S: Deref<Target: Queued>> fmt::Debug for Acquire<S> {

@@ -1,12 +1,13 @@
-//! A channel as a token machine, in both directions.
+//! A semaphore made of a channel of tokens, in two variants.
 //!
-//! 1. *Idle* tokens: the channel is filled at first. A caller takes a token out to go on, and puts it
-//!    back when it is done. An empty channel makes callers wait.
-//! 2. *Busy* tokens: the channel is empty at first. A caller puts a token in to go on, and takes one
-//!    out when it is done; it does not matter which. A full channel makes callers wait.
-//! 3. The channel calls wakers under a lock of its own, and is broken by one that panics. So it is only
-//!    ever given a [`Contained`] one.
-//! 4. What was received from a closed channel admits nobody: an idle token may still have been in it.
+//! 1. *Idle* tokens: the channel is full at first. A caller takes a token out to acquire, and puts
+//!    it back to release. An empty channel makes callers wait.
+//! 2. *Busy* tokens: the channel is empty at first. A caller puts a token in to acquire, and takes
+//!    any token out to release. A full channel makes callers wait.
+//! 3. The channel calls wakers under its own lock, and a waker that panics breaks it. So it only
+//!    ever gets a [`Contained`] waker.
+//! 4. A token that was received from a closed channel admits no caller: an idle token may still
+//!    have been in it.
 
 use std::fmt;
 use std::future::Future;
@@ -24,38 +25,40 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::wait::{BoxFuture, Waiting};
 
-/// At most N at once: a channel of N tokens, the simplest throttle that there is.
+/// Limits callers to at most N at once with a channel of N tokens: the simplest throttle.
 ///
-/// A channel of *idle* tokens is filled when it is [made](Self::new): a caller takes a token to go on,
-/// and puts it back when it is done. A channel of *busy* tokens, the [reverse](Self::reversed), is
-/// empty when it is made: a caller puts a token in to go on, and takes one out when it is done; a full
-/// channel makes callers wait. To a caller the two are the same.
+/// A channel of *idle* tokens is full when it is [created](Self::new): a caller takes a token out
+/// to acquire, and puts it back to release. A channel of *busy* tokens, the
+/// [reverse](Self::reversed), is empty when it is created: a caller puts a token in to acquire, and
+/// takes one out to release; a full channel makes callers wait. For callers the two behave the
+/// same.
 ///
-/// [`Semaphore`](crate::Semaphore) has a strict order, weights and a limit that changes; a
-/// [`Pool`](crate::Pool) hands out items. [The table](crate::guarantees) has what each type guarantees.
+/// [`Semaphore`](crate::Semaphore) has a strict order, weights and a limit that can change; a
+/// [`Pool`](crate::Pool) hands out items. [The table](crate::guarantees) lists what each type
+/// guarantees.
 ///
 /// # Fairness
 ///
-/// Roughly in the order in which they came, and no more: the order is the channel's. A permit that
-/// comes back can be taken by a newcomer before the waiter that was woken for it has run. Each admitted
-/// waiter wakes the next one as well, mostly in vain, and a waiter that was woken in vain waits
-/// again behind all others, so a task can starve while others come back again and again.
+/// Waiters are served only roughly in the order of arrival: the order is the channel's. A newcomer
+/// can take a returned permit before the waiter that was woken for it has run. Each admitted waiter
+/// also wakes the next one, which mostly finds no token. A waiter that finds no token waits again
+/// behind all others, so a task can starve while others return repeatedly.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future that has not finished loses nothing: if it had been woken for a token, the next
-/// waiter is woken for it.
+/// Dropping an unfinished future loses nothing: if it had been woken for a token, the next waiter
+/// is woken for that token.
 ///
 /// # Wakers
 ///
-/// The channel calls wakers under a lock of its own: one that itself calls this semaphore, instead of
-/// scheduling a task that does, waits for itself. One that panics disturbs nobody else; the panic is
-/// reported by the panic hook and goes no further.
+/// The channel calls wakers under its own lock. A waker that calls this semaphore directly, instead
+/// of scheduling a task that does, deadlocks. A waker that panics affects no other waiter; the
+/// panic hook reports the panic, which is then caught.
 ///
 /// # Memory ordering
 ///
-/// Whatever a holder did before it gave its permit back happens before whatever the next holder of
-/// that token, or that place, does.
+/// Everything that a holder does before it returns its permit happens before everything that the
+/// next holder of that token, or of that slot, does.
 ///
 /// # Examples
 ///
@@ -88,7 +91,7 @@ struct Channel {
     outside: Arc<AtomicUsize>,
 }
 
-/// What the tokens in the channel are.
+/// What a token in the channel means.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tokens {
     Idle,
@@ -141,26 +144,26 @@ impl Channel {
     }
 }
 
-/// Making one.
+/// Construction.
 impl ChannelSemaphore {
-    /// Makes a channel of `permits` idle tokens. It is filled here, 8 bytes for each permit.
+    /// Creates a channel of `permits` idle tokens, and fills it, at 8 bytes per permit.
     ///
     /// # Panics
     ///
-    /// If `permits` is 0, since then nobody could ever be let in, or more than 2^31 - 1.
+    /// Panics if `permits` is 0, which would admit no caller ever, or more than 2^31 - 1.
     #[track_caller]
     pub fn new(permits: usize) -> Self {
         let semaphore = Self::with(permits, Tokens::Idle);
-        // There is a place for each.
+        // The channel has a slot for each token.
         (0..permits).for_each(|_| semaphore.channel.leave());
         semaphore
     }
 
-    /// Makes a channel of busy tokens with `permits` places, the reverse of [`new`](Self::new).
+    /// Creates a channel of busy tokens with `permits` slots, the reverse of [`new`](Self::new).
     ///
     /// # Panics
     ///
-    /// As [`new`](Self::new).
+    /// The same as for [`new`](Self::new).
     #[track_caller]
     pub fn reversed(permits: usize) -> Self {
         Self::with(permits, Tokens::Busy)
@@ -185,11 +188,11 @@ impl ChannelSemaphore {
 
 /// Acquiring.
 impl ChannelSemaphore {
-    /// Waits for a permit. A future that has to wait is boxed.
+    /// Waits for a permit. The future allocates only if it has to wait.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
@@ -233,11 +236,11 @@ impl ChannelSemaphore {
         Ok(Permit::new(self, 1))
     }
 
-    /// Waits for a permit that shares the semaphore and so may move into a task.
+    /// Waits for a permit that shares the semaphore, so it can move into a task.
     ///
     /// # Cancel safety, errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -263,7 +266,7 @@ impl ChannelSemaphore {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<Permit<Arc<Self>>, AcquireError> {
         self.channel.try_enter()?;
@@ -273,12 +276,12 @@ impl ChannelSemaphore {
 
 /// Closing and observing.
 impl ChannelSemaphore {
-    /// Returns the limit: how many permits there are, free or held. It does not change.
+    /// Returns the limit: the number of permits, free or held. It never changes.
     pub fn permits(&self) -> usize {
         self.permits
     }
 
-    /// Returns how many permits are free.
+    /// Returns the number of free permits.
     ///
     /// # Examples
     ///
@@ -292,8 +295,8 @@ impl ChannelSemaphore {
         self.channel.free(self.permits)
     }
 
-    /// Admits nobody any more. Everyone who waits, and everyone who comes, gets
-    /// [`Closed`](ErrorKind::Closed). Permits that are held stay valid. Closing again does nothing.
+    /// Closes the semaphore: every waiter and every later caller gets
+    /// [`Closed`](ErrorKind::Closed). Held permits stay valid. Closing it again does nothing.
     ///
     /// # Examples
     ///
@@ -308,7 +311,7 @@ impl ChannelSemaphore {
         self.channel.sender.close();
     }
 
-    /// Returns whether it was closed.
+    /// Returns whether the semaphore is closed.
     pub fn is_closed(&self) -> bool {
         self.channel.sender.is_closed()
     }
@@ -331,17 +334,17 @@ impl PermitSource for ChannelSemaphore {
     }
 }
 
-/// The future of [`ChannelSemaphore::acquire`] and [`ChannelSemaphore::acquire_owned`]. `S` leads to
-/// the semaphore. It is boxed when it has to wait.
+/// The future of [`ChannelSemaphore::acquire`] and [`ChannelSemaphore::acquire_owned`]. `S` derefs
+/// to the semaphore. It allocates if it has to wait.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after it has completed.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target = ChannelSemaphore>> {
-    /// `None` once it is over.
+    /// `None` once the future has completed.
     semaphore: Option<S>,
-    /// The wait and the waker that the channel has, since a poll that had to wait.
+    /// The wait and the waker that the channel has, if a poll had to wait.
     waiting: Option<(BoxFuture<'static, ()>, Arc<Contained>)>,
 }
 
@@ -355,8 +358,9 @@ impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
     }
 
     fn poll_channel(&mut self, channel: &Channel, waker: &Waker) -> Poll<Result<(), AcquireError>> {
-        // Dropped after the poll: the channel drops its clone under a lock, and the last one would drop
-        // the caller's waker there, with whatever that owns.
+        // The stale waker is dropped after the poll. The channel drops its clone under a lock; if
+        // that were the last clone, it would drop the caller's waker there, with everything that
+        // the waker owns.
         let mut _stale = None;
         let (waiting, contained) = match &mut self.waiting {
             Some((waiting, contained)) => {
@@ -392,13 +396,14 @@ impl<S: Deref<Target = ChannelSemaphore>> Future for Acquire<S> {
             self.semaphore = Some(semaphore);
             return Poll::Pending;
         };
-        // It is dropped as soon as it is ready: what else it was woken for goes to others then.
+        // The wait is dropped as soon as it is ready, so other wakeups that it consumed pass to
+        // others.
         self.waiting = None;
         Poll::Ready(entered.map(|()| Permit::new(semaphore, 1)))
     }
 }
 
-// Nothing in it is ever pinned.
+// No field is ever pinned.
 impl<S: Deref<Target = ChannelSemaphore>> Unpin for Acquire<S> {}
 
 impl<S: Deref<Target = ChannelSemaphore>> fmt::Debug for Acquire<S> {
@@ -407,7 +412,7 @@ impl<S: Deref<Target = ChannelSemaphore>> fmt::Debug for Acquire<S> {
     }
 }
 
-/// A waker that never panics when it is called or dropped. `None` only while it is dropped.
+/// A waker that never panics when it is called or dropped. It is `None` only during `drop`.
 struct Contained(Option<Waker>);
 
 impl Contained {

@@ -1,4 +1,4 @@
-//! How many at once: permits that are held, and come back when they are dropped.
+//! Limits on how many run at once: permits that are held, and returned when they are dropped.
 
 mod acquire;
 #[cfg(feature = "channel")]

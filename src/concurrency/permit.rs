@@ -1,4 +1,4 @@
-//! The right to be one of N at once, given back on drop.
+//! The permit of a semaphore, which is returned on drop.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,26 +6,28 @@ use std::sync::Arc;
 
 use super::Semaphore;
 
-/// A semaphore of this crate. Public because permits name it, and sealed by its private module.
+/// A semaphore of this crate. It is public because permits name it, and sealed by its private
+/// module.
 pub trait PermitSource: fmt::Debug {
     /// Takes back permits that were held.
     fn give_back(&self, permits: usize);
 }
 
-/// One or more permits of a semaphore, given back when dropped; also when the holder panics.
+/// One or more permits of a semaphore, returned on drop, also when the holder panics.
 ///
-/// `S` leads to a [`Semaphore`], a `ChannelSemaphore` or a [`CondvarSemaphore`](crate::CondvarSemaphore):
-/// it is a reference, or an `Arc` for an owned permit. A permit of the latter two has a count of 1.
+/// `S` derefs to a [`Semaphore`], a `ChannelSemaphore` or a
+/// [`CondvarSemaphore`](crate::CondvarSemaphore): it is a reference, or an `Arc` for an owned
+/// permit. A permit of the latter two always has a count of 1.
 ///
 /// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
-/// circulation without lowering the limit; [`forget`](Self::forget) does that properly.
+/// circulation without lowering the limit; [`forget`](Self::forget) lowers the limit as well.
 #[must_use = "a permit that is dropped at once caps nothing"]
 pub struct Permit<S: Deref<Target: PermitSource>> {
     semaphore: S,
     count: usize,
 }
 
-/// A [`Permit`] that shares its [`Semaphore`] and so may move into a task.
+/// A [`Permit`] that shares its [`Semaphore`], so it can move into a task.
 pub type OwnedPermit = Permit<Arc<Semaphore>>;
 
 impl<S: Deref<Target: PermitSource>> Permit<S> {
@@ -37,7 +39,7 @@ impl<S: Deref<Target: PermitSource>> Permit<S> {
         }
     }
 
-    /// Returns how many permits it holds.
+    /// Returns the number of permits that it holds.
     ///
     /// # Examples
     ///
@@ -52,10 +54,10 @@ impl<S: Deref<Target: PermitSource>> Permit<S> {
     }
 }
 
-/// Parts of a permit of a [`Semaphore`].
+/// Splitting and merging the permits of a [`Semaphore`].
 impl<S: Deref<Target = Semaphore>> Permit<S> {
-    /// Takes `permits` of its permits out, to be held and dropped on their own. `None`, and nothing
-    /// has changed, if it holds fewer.
+    /// Splits off `permits` of its permits, to be held and dropped separately. Returns `None` and
+    /// changes nothing if it holds fewer.
     ///
     /// # Examples
     ///
@@ -87,7 +89,7 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
     ///
     /// # Panics
     ///
-    /// If `other` belongs to another semaphore. `other` is given back then.
+    /// Panics if `other` belongs to another semaphore. The permits of `other` are then returned.
     ///
     /// # Examples
     ///
@@ -108,11 +110,11 @@ impl<S: Deref<Target = Semaphore>> Permit<S> {
             *self.semaphore,
             *other.semaphore,
         );
-        // Both are held of one limit, so the sum is not above it.
+        // Both count towards one limit, so the sum cannot exceed it.
         self.count += std::mem::take(&mut other.count);
     }
 
-    /// Never gives its permits back, and lowers the limit of the semaphore by as many, at most to 0.
+    /// Discards its permits, and lowers the limit of the semaphore by their number, at most to 0.
     ///
     /// # Examples
     ///

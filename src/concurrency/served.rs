@@ -1,12 +1,12 @@
-//! How a waiter looks again, under the lock, whether it has been served.
+//! Checks, under the lock, whether a waiter has been served.
 
 use std::task::Waker;
 
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus};
 
-/// Takes the ticket of a waiter that has been served, and returns it with the lock. Otherwise makes
-/// sure that `waker` is the one that it left.
+/// Takes the ticket of a waiter that has been served, and returns it with the lock. Otherwise
+/// ensures that the stored waker is `waker`.
 pub(super) fn lock_if_served<'a, L, C: Copy + Default>(
     mutex: &'a Mutex<L>,
     queue: fn(&mut L) -> &mut WaitQueue<C>,
@@ -17,17 +17,17 @@ pub(super) fn lock_if_served<'a, L, C: Copy + Default>(
     let mut state = lock(mutex);
     let mut status = queue(&mut state).look(id, waker);
     if status == WaiterStatus::StaleWaker {
-        // Wakers are cloned and dropped without the lock, since that is foreign code.
+        // Wakers are foreign code, so they are cloned and dropped without the lock.
         drop(state);
         let fresh = waker.clone();
         state = lock(mutex);
         let unused = queue(&mut state).set_waker(id, fresh);
-        // It may have been served in between, and is not woken again.
+        // The waiter may have been served in between, and is not woken again.
         status = queue(&mut state).look(id, waker);
         drop(state);
         drop(unused);
         if status != WaiterStatus::Served {
-            // Still stale, perhaps: a clone need not be known as waking the same.
+            // The waker may still look stale: `will_wake` need not recognise a clone.
             return None;
         }
         state = lock(mutex);

@@ -10,18 +10,19 @@ use super::Gate;
 use crate::error::AcquireError;
 use crate::wait_queue::WaiterId;
 
-/// The future of [`Gate::acquire`], with `G = &Gate`, and of [`Gate::acquire_owned`], with `G = Gate`.
+/// The future of [`Gate::acquire`], with `G = &Gate`, and of [`Gate::acquire_owned`], with `G =
+/// Gate`.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after it has completed.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<G: Borrow<Gate>> {
     gate: G,
     stage: Stage,
 }
 
-/// How far it is.
+/// The progress of the future.
 pub(super) enum Stage {
     New,
     Waiting(WaiterId),

@@ -1,7 +1,7 @@
 //! The [`Gate`]: open, or blocked for a while.
 //!
-//! The crate `tollgate-detector` finds out whose gates to block: it counts calls over a long period in
-//! fixed memory.
+//! The crate `tollgate-detector` finds out which gates to block: it counts calls over a long period
+//! in fixed memory.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,31 +18,32 @@ mod state;
 
 pub use self::acquire::Acquire;
 
-/// Lets every caller through while it is open, and none while it is blocked. It is cheap to clone;
-/// clones are handles of one gate.
+/// Admits every caller while it is open, and none while it is blocked. It is cheap to clone; clones
+/// are handles of one gate.
 ///
-/// While it is open, a [check](Self::check) is one relaxed load and a branch: it reads no clock, and
-/// writes nothing that other threads would have to fetch. A gate does not count; other code, for
-/// example the `Detector` of the crate `tollgate-detector` or an operator, decides when to
-/// [block](Self::block_for) it. It opens by itself, at the exact tick.
+/// While the gate is open, a [check](Self::check) is one relaxed load and a branch: it reads no
+/// clock, and writes nothing that other threads would have to fetch. A gate does not count calls;
+/// other code, for example the `Detector` of the crate `tollgate-detector` or an operator, decides
+/// when to [block](Self::block_for) it. It opens automatically, at the exact tick.
 ///
-/// It is a [`Throttle`](crate::Throttle), by value and by reference, to be put in front of others
+/// It is a [`Throttle`](crate::Throttle), by value and by reference, so [`all`](crate::all) can put
+/// it in front of other throttles.
 /// with [`all`](crate::all).
 ///
 /// # Fairness
 ///
-/// When a gate opens, it releases its waiters in the order in which they came: all of them, unless it is
-/// blocked again first, and then the rest wait on. A released waiter stays released even if the gate is
-/// blocked again before it is polled.
+/// When a gate opens, it releases all its waiters in the order of their arrival. If it is blocked
+/// again before it has released all of them, the rest keep waiting. A released waiter stays
+/// released even if the gate is blocked again before the waiter is polled.
 ///
 /// # Cancel safety
 ///
-/// Dropping a waiting future takes it out of the queue, and loses nothing.
+/// Dropping a waiting future removes it from the queue, and loses nothing.
 ///
 /// # Memory ordering
 ///
-/// Blocking and opening publish only themselves. A check on another thread sees them as soon as that
-/// thread sees what happened before, and otherwise soon.
+/// Blocking and opening publish only themselves. A check on another thread sees them as soon as
+/// that thread sees what happened before them; otherwise it sees them soon.
 ///
 /// # Examples
 ///
@@ -76,24 +77,25 @@ impl Gate {
         Self(Arc::new(State::new(Clock::default())))
     }
 
-    /// Creates an open gate on this clock. It is independent of the gate that it is made from, and of
-    /// clones of that.
+    /// Creates an open gate on this clock. It is independent of the gate that it is made from, and
+    /// of that gate's clones.
     ///
-    /// On tokio's time a gate belongs to one runtime, because the times of two runtimes need not agree.
+    /// On tokio's time a gate belongs to one runtime, because the times of two runtimes need not
+    /// agree.
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
         Self(Arc::new(State::new(clock.into().resolved())))
     }
 }
 
-/// Passing through.
+/// Passing.
 impl Gate {
-    /// Passes now, or is rejected.
+    /// Passes if the gate is open now; otherwise returns an error.
     ///
     /// # Errors
     ///
-    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the exact time until the gate opens: one nanosecond
-    /// earlier it is still blocked.
+    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the exact time until the gate opens:
+    /// one nanosecond earlier the gate is still blocked.
     ///
     /// # Examples
     ///
@@ -111,13 +113,13 @@ impl Gate {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
-    /// None of its own, unless some four billion callers wait:
-    /// [`QueueFull`](crate::ErrorKind::QueueFull). With a [timeout](crate::Waiting::timeout) shorter than the
-    /// time until the gate opens, [`TimedOut`](crate::ErrorKind::TimedOut) at once.
+    /// [`QueueFull`](crate::ErrorKind::QueueFull), only if some four billion callers wait. With a
+    /// [timeout](crate::Waiting::timeout) shorter than the time until the gate opens,
+    /// [`TimedOut`](crate::ErrorKind::TimedOut) at once.
     ///
     /// # Examples
     ///
@@ -148,9 +150,9 @@ impl Gate {
 
 /// Blocking and opening.
 impl Gate {
-    /// Blocks the gate for `duration` from now, unless it is blocked for longer already. This takes
-    /// effect at once, also for waiters. A duration of zero does nothing; [`Duration::MAX`] blocks the
-    /// gate until it is [opened](Self::open).
+    /// Blocks the gate for `duration` from now, unless it is already blocked for longer. This takes
+    /// effect at once, also for waiters. A duration of zero does nothing; [`Duration::MAX`] blocks
+    /// the gate until it is [opened](Self::open).
     ///
     /// # Examples
     ///
@@ -202,14 +204,15 @@ impl Gate {
         self.queue_len()
     }
 
-    /// Returns whether the gate is open and this is its only handle, so that dropping it loses nothing.
-    /// A table of gates drops its unused ones; futures of [`acquire_owned`](Self::acquire_owned) are
-    /// handles too.
+    /// Returns whether the gate is open and this is its only handle, so that dropping it loses
+    /// nothing. A table of gates uses this to drop its unused gates. Futures of
+    /// [`acquire_owned`](Self::acquire_owned) are handles too.
     pub fn is_unused(&self) -> bool {
         if Arc::strong_count(&self.0) > 1 {
             return false;
         }
-        // Pairs with the release of the handles that were dropped: a block through one of them is seen.
+        // Pairs with the release of the handles that were dropped: this sees a block through one of
+        // them.
         fence(Ordering::Acquire);
         self.is_open_at_last()
     }

@@ -1,17 +1,18 @@
-//! What the handles of a gate share: one word, and the queue of waiters.
+//! The state that the handles of a gate share: one word, and the queue of waiters.
 //!
-//! 1. The word is the tick at which the gate opens, or 0 while it is open. All accesses are relaxed, because
-//!    only the word itself is published. A check reads the word alone, and reads the clock only if the gate
-//!    is blocked.
-//! 2. Blocking only moves the tick later, so the longest block wins. Only [`open`](Gate::open) takes it back.
-//! 3. A caller who finds that the time is over opens the gate without the lock, by exchanging the tick that it
-//!    saw. If the gate has been blocked again meanwhile, the tick differs, and the gate stays blocked. The
-//!    deadline, which is due at the same tick, grants the waiters, unless the gate has been blocked again
-//!    before.
-//! 4. A waiter joins under the lock, after it has seen there that the gate is blocked. `open` changes
-//!    the word under the lock, and then grants all waiters. So the two do not miss each other.
-//! 5. While there are waiters, the [deadline](Deadline) is armed for the tick that the first one saw,
-//!    or earlier. Blocking for longer leaves it as it is: when it expires, it is armed again.
+//! 1. The word is the tick at which the gate opens, or 0 while it is open. All accesses are
+//!    relaxed, because only the word itself is published. A check reads only the word; it reads the
+//!    clock only if the gate is blocked.
+//! 2. Blocking only moves the tick later, so the longest block wins. Only [`open`](Gate::open)
+//!    undoes it.
+//! 3. A caller that finds that the block has expired opens the gate without the lock: it exchanges
+//!    the tick that it saw. If the gate has been blocked again meanwhile, the tick differs, and the
+//!    gate stays blocked. The deadline, which is due at the same tick, grants the waiters, unless
+//!    the gate has been blocked again before.
+//! 4. A waiter joins under the lock, after it has seen there that the gate is blocked. `open`
+//!    changes the word under the lock, and then grants all waiters. So `open` misses no waiter.
+//! 5. While there are waiters, the [deadline](Deadline) is armed for the tick that the first one
+//!    saw, or earlier. Blocking for longer does not change it: when it expires, it is armed again.
 //! 6. Wakers are called and dropped, and the deadline is armed, after the lock is released.
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -31,7 +32,7 @@ const OPEN: u64 = 0;
 pub(super) struct State {
     word: AtomicU64,
     pub(super) clock: Clock,
-    /// Made by the first waiter.
+    /// Created by the first waiter.
     slow: OnceLock<Box<Slow>>,
 }
 
@@ -49,7 +50,7 @@ impl Wake for OnDeadline {
     fn wake(self: Arc<Self>) {
         if let Some(state) = self.0.upgrade() {
             let gate = Gate(state);
-            // First, so that a waiter who joins from now on arms it again.
+            // Disarmed first, so that a waiter that joins from now on arms it again.
             gate.slow().deadline.disarm();
             gate.settle(gate.lock());
         }
@@ -68,15 +69,16 @@ impl State {
 
 /// The word.
 impl Gate {
-    /// Returns whether it is open; `false` too if nobody has noticed yet that the time is over.
+    /// Returns whether the word is open; also `false` if the block has expired and no caller has
+    /// noticed yet.
     #[inline(always)]
     pub(super) fn is_open_by_word(&self) -> bool {
         self.0.word.load(Ordering::Relaxed) == OPEN
     }
 
-    /// Returns whether it is open after everything that came before, on whatever thread.
+    /// Returns whether the gate is open after everything that came before, on any thread.
     pub(super) fn is_open_at_last(&self) -> bool {
-        // A read-modify-write reads the newest value there is.
+        // A read-modify-write reads the newest value.
         self.0.word.fetch_max(OPEN, Ordering::Relaxed) == OPEN || self.blocked().is_none()
     }
 
@@ -88,7 +90,7 @@ impl Gate {
         }
     }
 
-    /// Returns until when it is blocked, and for how long. Opens it if the time is over.
+    /// Returns until when the gate is blocked, and for how long. Opens it if the block has expired.
     pub(super) fn blocked(&self) -> Option<(Tick, Duration)> {
         let (word, relaxed) = (&self.0.word, Ordering::Relaxed);
         loop {
@@ -134,7 +136,7 @@ impl Gate {
 
     pub(super) fn open_and_release(&self) {
         let queue = self.lock();
-        // A read-modify-write like the others, so it does not undo one that comes after it.
+        // A read-modify-write like the others, so it does not undo a later one.
         self.0.word.swap(OPEN, Ordering::Relaxed);
         self.settle(queue);
     }
@@ -142,7 +144,7 @@ impl Gate {
     /// Passes, is rejected, or joins the queue.
     #[inline(never)]
     pub(super) fn join(&self, stage: &mut Stage, waker: &Waker) -> Poll<Result<(), AcquireError>> {
-        // Cloned before the lock, under which no foreign code runs, and dropped after it.
+        // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut queue = self.lock();
         let Some((until, left)) = self.blocked() else {
@@ -154,10 +156,10 @@ impl Gate {
         if queue.is_full() {
             return Poll::Ready(Err(AcquireError::queue_full(left)));
         }
-        // First: if the deadline cannot be armed, dropping the future must find its place.
+        // Stored first: if the deadline cannot be armed, dropping the future must find its place.
         *stage = Stage::Waiting(queue.push((), waker));
         drop(queue);
-        // For every waiter: another one may have failed to arm it.
+        // Every waiter arms it: another one may have failed to do so.
         self.arm(until);
         report_clock(&self.0.clock);
         Poll::Pending
@@ -177,8 +179,8 @@ impl Gate {
             drop(unused);
         }
         if status != WaiterStatus::Served {
-            // The time may be over, and the deadline late. And it may have been released before its waker
-            // was exchanged, and the old one been called.
+            // The block may have expired, and the deadline be late. Also, the waiter may have been
+            // released before its waker was replaced, and the old waker called.
             self.settle(self.lock());
             if self.lock().look(id, waker) != WaiterStatus::Served {
                 report_clock(&self.0.clock);
@@ -188,14 +190,14 @@ impl Gate {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes a waiter out of the queue.
+    /// Removes a waiter from the queue.
     pub(super) fn leave(&self, id: &WaiterId) {
         // The lock was a temporary, so the waker is dropped after it.
         let waker = self.lock().withdraw(id);
         drop(waker);
     }
 
-    /// Arms the deadline. Not under the lock.
+    /// Arms the deadline. Do not call it under the lock.
     fn arm(&self, until: Tick) {
         if !until.is_never() {
             let slow = self.slow();
@@ -204,7 +206,8 @@ impl Gate {
         }
     }
 
-    /// Grants all waiters if it is open, then unlocks and wakes them; otherwise arms the deadline.
+    /// Grants all waiters if the gate is open, then unlocks and wakes them; otherwise arms the
+    /// deadline.
     fn settle<'a>(&'a self, mut queue: MutexGuard<'a, WaitQueue<()>>) {
         let mut batch = WakeList::new();
         while !queue.is_empty() {

@@ -1,13 +1,17 @@
-//! [`Clock`]: where ticks come from, and which timer wakes waiters; and [`Deadline`], the one timer entry of
-//! a queue, which is only ever moved earlier.
+//! [`Clock`]: the source of ticks, and the timer that wakes waiters; and [`Deadline`], the one
+//! timer entry of a queue, which is only ever moved earlier.
 //!
-//! 1. A caller who makes the head of a queue due earlier, or gives it a head, [arms](Deadline::arm)
-//!    the deadline, after the lock of the queue. It may be late with that: an earlier deadline stays.
-//! 2. The callback [disarms](Deadline::disarm) it first, then looks at the queue, then arms it again.
-//!    So an arming since it disarmed is either seen in the queue, or comes after.
-//! 3. It may expire early, or for nothing: when a head has left, or was made to wait longer.
+//! 1. A caller that makes the head of a queue due earlier, or adds the first waiter,
+//!    [arms](Deadline::arm) the deadline, after it has released the lock of the queue. It may do so
+//!    late: an earlier deadline stays.
+//! 2. The callback first [disarms](Deadline::disarm) the deadline, then checks the queue, then arms
+//!    the deadline again. So a change of the queue is either seen by this check, or its caller arms
+//!    the deadline after it was disarmed.
+//! 3. The deadline may expire early, or for nothing: when a head has left, or now has to wait
+//!    longer.
 //!
-//! The lock of a deadline is a leaf except for that of the timer, under which no waker is called.
+//! The lock of a deadline is a leaf, except that the lock of the timer, under which no waker is
+//! called, may be taken under it.
 
 use std::fmt;
 use std::task::Waker;
@@ -20,23 +24,24 @@ use crate::sync::{Mutex, const_fn, lock};
 
 /// The clock of a rate limiter, and the timer that wakes its waiters.
 ///
-/// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the whole
-///   process, which the first waiter starts. It works on any executor, wakes within a fraction of a
-///   millisecond, and does not depend on a runtime that is being driven.
-/// - `tokio` (feature `tokio`): tokio's time and timer, which a test can pause and advance. Its timer
-///   counts in milliseconds.
-/// - [`manual`](Self::manual): time that moves only when it is told to. It needs no runtime.
+/// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the
+///   whole process, which the first waiter starts. It works on any executor, wakes waiters within a
+///   fraction of a millisecond, and does not need a runtime that is being driven.
+/// - `tokio` (feature `tokio`): tokio's time and timer, which a test can pause and advance. Its
+///   timer counts in milliseconds.
+/// - [`manual`](Self::manual): time that moves only when it is advanced. It needs no runtime.
 ///
-/// With the feature `test-util`, a limiter without a chosen clock that is first used inside a tokio
-/// runtime runs on tokio's time. [`Clock::default`] is the clock of a limiter without a chosen one.
+/// With the feature `test-util`, a limiter without an explicit clock that is first used inside a
+/// tokio runtime runs on tokio's time. [`Clock::default`] is the clock of a limiter without an
+/// explicit one.
 ///
 /// # In tests with paused time
 ///
-/// `tokio::time::timeout` around a wait on the system clock returns `Elapsed` **at once** if tokio's time
-/// is paused, however short the wait: the wait needs real time, the runtime finds all its tasks idle, and
-/// then advances its paused time to the next timer, which is the timeout. Run the limiter on the runtime's
-/// time, by `Clock::tokio()` or the feature `test-util`; or give up the wait with its own `.timeout(..)`,
-/// which runs on the clock of the limiter.
+/// `tokio::time::timeout` around a wait on the system clock returns `Elapsed` **at once** if
+/// tokio's time is paused, however short the wait. The wait needs real time, so the runtime finds
+/// all its tasks idle and advances its paused time to the next timer, which is the timeout. Run the
+/// limiter on the runtime's time, with `Clock::tokio()` or the feature `test-util`. Alternatively,
+/// end the wait with its own `.timeout(..)`, which runs on the clock of the limiter.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -81,7 +86,7 @@ pub struct Clock(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// Not chosen: [resolved](Clock::resolved) at the first use.
+    /// Not chosen explicitly: [resolved](Clock::resolved) at the first use.
     Default,
     System,
     Runtime,
@@ -96,26 +101,28 @@ impl Clock {
     ///
     /// # Accuracy
     ///
-    /// With the feature `tsc`, a default, time is read from the processor's counter, where that is fit
-    /// for it. Each second, the next reader compares it with the operating system's clock. If they differ
-    /// by more than 50 millionths, the counter is measured anew, which takes two seconds or more in which
-    /// the operating system's clock is read, and its scale is corrected. So a wrong scale is used for one
-    /// second at most, as long as somebody reads the clock, and what that second gained is kept as a lead.
-    /// A process measures 62 times, and each suspension of the machine that stops one of the two clocks
-    /// takes two of these; then the operating system's clock, which takes about three times as long to
-    /// read, replaces the counter for good.
+    /// With the feature `tsc`, a default, time is read from the processor's counter if that counter
+    /// is suitable. Once per second, the next reader compares it with the operating system's clock.
+    /// If they differ by more than 50 millionths, the counter is measured again and its scale is
+    /// corrected. This takes two seconds or more, during which the operating system's clock is
+    /// read. So a wrong scale is used for one second at most, as long as some caller reads the
+    /// clock, and the time gained in that second is kept as a lead.
+    /// A process measures 62 times, and each suspension of the machine that stops one of the two
+    /// clocks takes two of these. After that the operating system's clock, which takes about three
+    /// times as long to read, replaces the counter for good.
     ///
-    /// After a suspension, time goes forward to what the operating system says. Time does not go back
+    /// After a suspension, time goes forward to the operating system's time. Time does not go back
     /// when the counter is set back, except for a second at most, and by less than a second: if the
-    /// counter goes back by less than the time since the last comparison, the next one notices it.
+    /// counter goes back by less than the time since the last comparison, only the next comparison
+    /// detects it.
     ///
-    /// The first call in a process measures the counter, which takes some milliseconds, more on a busy
-    /// machine. Call `Clock::system().now()` at the start to have that done.
+    /// The first call in a process measures the counter, which takes some milliseconds, and longer
+    /// on a busy machine. Call `Clock::system().now()` at startup to do this in advance.
     ///
     /// # The timer thread
     ///
-    /// The thread calls wakers one after the other: one that blocks delays all limiters. A process that
-    /// was forked, and runs no other program, has no such thread, and must not wait.
+    /// The thread calls wakers one after the other: a waker that blocks delays all limiters. A
+    /// forked process that does not execute another program has no such thread, and must not wait.
     ///
     /// # Examples
     ///
@@ -128,24 +135,23 @@ impl Clock {
         Self(Kind::System)
     }
 
-    /// Returns tokio's clock and timer: inside a runtime, the time of the runtime, which a test can pause
-    /// and advance; elsewhere, the time of the machine.
+    /// Returns tokio's clock and timer: inside a runtime, the time of the runtime, which a test can
+    /// pause and advance; elsewhere, the time of the machine.
     ///
-    /// # A limiter that is used in several runtimes
+    /// # Limiters that are used in several runtimes
     ///
     /// The times of two runtimes need not agree. A limiter on this clock therefore **restarts**
-    /// whenever it is used in another runtime than the last time: it forgets what was charged, and
-    /// its waiters share the fresh burst. Code outside of every runtime counts as one more runtime.
-    /// A limiter that alternates between two runtimes restarts each time, and limits neither. So a
-    /// limiter in a `static` must not serve tests that run at the same time, and a limiter that
-    /// several runtimes of one process share belongs on the [system clock](Self::system).
-    /// (To give a limiter in a `static` a clock, put it in a
-    /// [`LazyLock`](std::sync::LazyLock).)
+    /// whenever it is used in another runtime than the last time: it forgets its charges, and its
+    /// waiters share a new burst. Code outside every runtime counts as one more runtime. A limiter
+    /// that alternates between two runtimes restarts each time, and limits neither. So a limiter in
+    /// a `static` must not serve tests that run at the same time, and a limiter that several
+    /// runtimes of one process share belongs on the [system clock](Self::system). (To give a
+    /// limiter in a `static` a clock, put it in a [`LazyLock`](std::sync::LazyLock).)
     ///
     /// # Precision
     ///
     /// Tokio's timer counts in milliseconds, so waits end at whole milliseconds, also in paused
-    /// time. Needs the feature `tokio`, a default.
+    /// time. Requires the feature `tokio`, a default.
     ///
     /// # Examples
     ///
@@ -170,7 +176,7 @@ impl Clock {
         Self(Kind::Runtime)
     }
 
-    /// Creates a clock that stands still until it is [advanced](ManualClock::advance).
+    /// Creates a clock that moves only when it is [advanced](ManualClock::advance).
     ///
     /// # Examples
     ///
@@ -179,12 +185,12 @@ impl Clock {
         ManualClock::new()
     }
 
-    /// The clock of a limiter without a chosen one, before it is resolved.
+    /// Returns the clock of a limiter without an explicit one, before it is resolved.
     pub(crate) const fn unchosen() -> Self {
         Self(Kind::Default)
     }
 
-    /// Returns the clock that this stands for, if it was not chosen.
+    /// Returns this clock, or the clock that it resolves to if it was not chosen explicitly.
     pub(crate) fn resolved(&self) -> Self {
         match self.0 {
             Kind::Default if runtime::is_default() => Self(Kind::Runtime),
@@ -193,19 +199,20 @@ impl Clock {
         }
     }
 
-    /// Returns the counter of the system clock, if it is that, to be kept by callers who read it often.
+    /// Returns the counter of the system clock, if this is that clock. Callers that read it often
+    /// keep it.
     pub(crate) fn counter(&self) -> Option<Counter> {
         matches!(self.0, Kind::System).then(system::counter)
     }
 
-    /// Returns whether it is tokio's time.
+    /// Returns whether this is tokio's time.
     pub(crate) fn is_of_runtime(&self) -> bool {
         matches!(self.0, Kind::Runtime)
     }
 
-    /// Returns the current tick. It is never earlier than one that the same thread was given before, in
-    /// the same runtime if it is tokio's time. On the system clock, two threads may disagree by a
-    /// microsecond or two; [`system`](Self::system) has the one exception.
+    /// Returns the current tick. It is never earlier than a tick that the same thread got before
+    /// (on tokio's time: in the same runtime). On the system clock, two threads may disagree by a
+    /// microsecond or two; [`system`](Self::system) describes the one exception.
     #[inline]
     pub fn now(&self) -> Tick {
         match &self.0 {
@@ -215,11 +222,11 @@ impl Clock {
         }
     }
 
-    /// Wakes `waker` at `due`. To be followed by [`catch_up`](Self::catch_up).
+    /// Wakes `waker` at `due`. Call [`catch_up`](Self::catch_up) afterwards.
     ///
     /// # Panics
     ///
-    /// If the timer thread cannot be started, or the runtime has no timer.
+    /// Panics if the timer thread cannot be started, or the runtime has no timer.
     pub(super) fn start_timer(&self, due: Tick, waker: Waker) -> TimerEntry {
         let key = Key::new(due);
         let entry = match &self.0 {
@@ -238,7 +245,8 @@ impl Clock {
         }
     }
 
-    /// Wakes entries that are due already, where no thread does: on a manual clock. Not under a lock.
+    /// Wakes entries that are already due on a manual clock, where no thread does this. Do not call
+    /// it under a lock.
     pub(super) fn catch_up(&self) {
         if let Kind::Manual(manual) = &self.0 {
             manual.catch_up();
@@ -246,7 +254,8 @@ impl Clock {
     }
 }
 
-/// An entry of a timer. Dropping it cancels it, which is harmless if it has expired, and drops its waker.
+/// An entry of a timer. Dropping it drops its waker and cancels it, which does nothing if it has
+/// expired.
 pub(super) enum TimerEntry {
     System(Key),
     #[expect(dead_code, reason = "to be dropped")]
@@ -255,11 +264,11 @@ pub(super) enum TimerEntry {
 }
 
 impl TimerEntry {
-    /// Makes it wake `waker`, and sets it again if it has expired.
+    /// Makes the entry wake `waker`, and sets the entry again if it has expired.
     pub(super) fn set_waker(&self, waker: Waker) {
         match self {
             Self::System(key) => TIMER.insert(*key, waker),
-            // Only queues set these, and their wakers do not change.
+            // Only queues set these entries, and the wakers of queues do not change.
             Self::Runtime(_) => {}
             Self::Manual(manual, key) => manual.insert(*key, waker),
         }
@@ -276,7 +285,7 @@ impl Drop for TimerEntry {
     }
 }
 
-/// When to look at a queue again.
+/// The tick at which to check a queue again.
 pub(crate) struct Deadline(Mutex<Option<(Tick, TimerEntry)>>);
 
 impl Deadline {
@@ -298,7 +307,7 @@ impl Deadline {
         clock.catch_up();
     }
 
-    /// Disarms it, whether or not it has expired.
+    /// Disarms the deadline, whether or not it has expired.
     pub(crate) fn disarm(&self) {
         // The lock was a temporary, so the entry is dropped after it.
         let armed = lock(&self.0).take();
@@ -306,8 +315,8 @@ impl Deadline {
     }
 }
 
-/// The clock of a limiter for which none is chosen: the [system's](Clock::system); with the feature
-/// `test-util`, and inside a tokio runtime, tokio's.
+/// Returns the clock of a limiter without an explicit one: the [system's](Clock::system), or
+/// tokio's with the feature `test-util` inside a tokio runtime.
 impl Default for Clock {
     fn default() -> Self {
         Self::unchosen().resolved()

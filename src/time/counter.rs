@@ -1,39 +1,45 @@
-//! A counter that is read as a clock, and compared with the clock of the operating system.
+//! A processor counter that is read as a clock, and compared with the clock of the operating
+//! system.
 //!
-//! A counter of the processor takes a third of the time of the operating system's clock. But its scale
-//! is measured when a process starts, and an interruption at that moment makes it wrong by a tenth or
-//! more; a machine that is suspended or moved may have another counter afterwards. So:
+//! Reading the processor's counter takes a third of the time of reading the operating system's
+//! clock. But the scale of the counter is measured when a process starts, and an interruption at
+//! that moment makes it wrong by a tenth or more. A machine that is suspended or moved may have
+//! another counter afterwards. Therefore:
 //!
-//! 1. Time is made of *segments*. In each a tick is `(raw - start) * scale`. One word names the segment:
-//!    it is the start, and its lowest bits are the number of a [slot](Slots) that has the rest. A slot is
-//!    used by one segment only, and written before the word is published; later its window moves on and
-//!    is closed. So a reader never combines parts of two segments, without a lock.
-//! 2. A segment is used in its window only: from the last comparison until one second later. A reader
-//!    beyond it, or before it (the counter was set back), takes the lock and compares. A scale that is
-//!    wrong by more than [`TOLERANCE`] is therefore used for one second, of which somebody reads the end.
-//! 3. When they disagree, the operating system is asked, under the lock, until two intervals in a row of
-//!    a second each have measured the same scale. Then a new segment begins. A process measures
-//!    [`MEASUREMENTS`] times; a counter that needs more is never used again.
-//! 4. Ticks never go back, with one exception: a counter that is set back into its window, so by less
-//!    than a second, is not noticed before the window ends. A segment that is abandoned ends where its
-//!    window is closed, and what the operating system says is moved ahead by a *lead* if it is behind
-//!    that end. All reads of the operating system happen under the lock until the next segment begins,
-//!    which it does at what the last of them said, or later.
-//! 5. A comparison needs a [sample](Sample) of both clocks at one moment. It reads the counter before
-//!    and after, so it knows how sharp it is; one that was interrupted is not judged by.
+//! 1. Time is divided into *segments*. In each, a tick is `(raw - start) * scale`. One word names
+//!    the segment: it is the start, and its lowest bits are the number of a [slot](Slots) that has
+//!    the rest. A slot is used by one segment only, and written before the word is published; later
+//!    its window moves forward and is closed. So a reader needs no lock, and never combines parts
+//!    of two segments.
+//! 2. A segment is used in its window only: from the last comparison until one second later. A
+//!    reader beyond the window, or before it (the counter was set back), takes the lock and
+//!    compares. A scale that is wrong by more than [`TOLERANCE`] is therefore used for one second
+//!    at most, provided that some caller reads the clock at the end of that second.
+//! 3. When the clocks disagree, the operating system's clock is read, under the lock, until two
+//!    consecutive intervals of a second each have measured the same scale. Then a new segment
+//!    begins. A process measures [`MEASUREMENTS`] times; a counter that needs more is never used
+//!    again.
+//! 4. Ticks never go back, with one exception: a counter that is set back into its window, so by
+//!    less than a second, is not detected before the window ends. A segment that is abandoned ends
+//!    where its window is closed, and the operating system's time is moved ahead by a *lead* if it
+//!    is behind that end. All reads of the operating system's clock happen under the lock until the
+//!    next segment begins, which it does at the time that the last of them returned, or later.
+//! 5. A comparison needs a [sample](Sample) of both clocks at one moment. Taking it reads the
+//!    counter before and after, so its precision is known; an interrupted sample is not used.
 //!
-//! The lock is a leaf. Two threads may still disagree by a microsecond or two, because a processor may
-//! read its counter ahead of what comes before it.
+//! The lock is a leaf. Two threads may still disagree by a microsecond or two, because a processor
+//! may read its counter ahead of preceding instructions.
 
 use super::atomics::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use super::tick::Tick;
 
-/// Where the counter and the time of the operating system come from.
+/// The source of the counter and of the operating system's time.
 pub(crate) trait Source {
-    /// Reads the counter. Only differences have a meaning.
+    /// Reads the counter. Only differences are meaningful.
     fn raw(&self) -> u64;
 
-    /// Returns nanoseconds by the operating system's clock since the source was made. Never goes back.
+    /// Returns the nanoseconds since the source was created, by the operating system's clock. It
+    /// never goes back.
     fn os_nanos(&self) -> u64;
 }
 
@@ -43,14 +49,15 @@ pub(crate) struct CheckedCounter<S> {
     /// The start of the segment, or [`ASK_OS`].
     segment: AtomicU64,
     slots: Slots,
-    /// The lead over the operating system, once the counter is never used again; before, [`UNDECIDED`].
+    /// The lead over the operating system once the counter is never used again; [`UNDECIDED`]
+    /// before.
     final_lead: AtomicU64,
     check: Mutex<Check>,
 }
 
-/// What a reader needs of a segment besides its start, by slot.
+/// The data of a segment that a reader needs besides its start, by slot.
 struct Slots {
-    /// Nanoseconds a count, times 2^[`SHIFT`].
+    /// Nanoseconds per count, times 2^[`SHIFT`].
     scale: [AtomicU64; SLOTS],
     /// The counts since the start at the last comparison, where the window begins.
     from: [AtomicU64; SLOTS],
@@ -58,16 +65,16 @@ struct Slots {
     window: [AtomicU64; SLOTS],
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 #[derive(Default)]
 struct Check {
     /// The beginning of the interval that is compared or measured next.
     last: Sample,
-    /// How many scales have been measured, which is the number of the next slot.
+    /// The number of scales that have been measured, which is the number of the next slot.
     measurements: u64,
-    /// While the operating system is asked: how far ticks are ahead of it.
+    /// While the operating system's clock is read: how far ticks are ahead of it.
     lead: u64,
-    /// While the operating system is asked: the scale in the interval before this one.
+    /// While the operating system's clock is read: the scale in the interval before this one.
     measured: Option<u64>,
 }
 
@@ -76,39 +83,41 @@ struct Check {
 struct Sample {
     raw: u64,
     os: u64,
-    /// How many counts after `raw` it may have been at most.
+    /// The maximum number of counts after `raw` at which `os` was read.
     width: u64,
 }
 
-/// The slots, of which the last has no window and belongs to [`ASK_OS`].
+/// The number of slots. The last slot has no window and belongs to [`ASK_OS`].
 const SLOTS: usize = 64;
 
-/// The bits of a start that are the number of its slot, so that a start is up to 63 counts early.
+/// The bits of a start that hold the number of its slot, so a start is up to 63 counts early.
 const SLOT_BITS: u64 = SLOTS as u64 - 1;
 
-/// How many scales are measured before the counter is given up. A suspension takes two.
+/// The number of scales that are measured before the counter is given up. A suspension takes two.
 const MEASUREMENTS: u64 = SLOTS as u64 - 2;
 
-/// In place of a start: every reader takes the lock.
+/// Replaces a start: every reader takes the lock.
 const ASK_OS: u64 = u64::MAX;
 const UNDECIDED: u64 = u64::MAX;
 
-/// The bits of a scale behind the point. The counter of an x86 processor is faster than one count a
-/// nanosecond, and the upper half of a product is the cheapest. Elsewhere a count is up to 64 ns.
+/// The number of fractional bits of a scale. The counter of an x86 processor is faster than one
+/// count per nanosecond, and the upper half of a product is the cheapest. Elsewhere a count takes
+/// up to 64 ns.
 const SHIFT: u32 = if cfg!(target_arch = "x86_64") { 64 } else { 58 };
 
 const SECOND: u64 = 1_000_000_000;
 
-/// The part of a second, or of a longer interval, by which the clocks may differ: 50 millionths.
+/// The tolerated difference of the clocks in a second, or in a longer interval: one part in this
+/// number, which is 50 millionths.
 const TOLERANCE: u64 = 20_000;
 
-/// The part of that by which a sample may be blurred.
+/// The tolerated imprecision of a sample: one part in this number of that difference.
 const SHARP: u64 = 8;
 
-/// How often a sample is tried.
+/// The number of attempts to take a sample.
 const TRIES: u32 = 4;
 
-/// Returns the scale of so many nanoseconds in so many counts, if there is one.
+/// Returns the scale for `nanos` nanoseconds in `counts` counts, if there is one.
 pub(super) const fn scale_of(nanos: u64, counts: u64) -> Option<u64> {
     if counts == 0 {
         return None;
@@ -125,7 +134,7 @@ fn scaled(counts: u64, scale: u64) -> u64 {
     ((u128::from(counts) * u128::from(scale)) >> SHIFT) as u64
 }
 
-/// The least counts that come to so many nanoseconds.
+/// Returns the least number of counts that takes `nanos` nanoseconds or more.
 fn counts_of(nanos: u64, scale: u64) -> u64 {
     (u128::from(nanos) << SHIFT).div_ceil(u128::from(scale)) as u64
 }
@@ -140,7 +149,7 @@ fn agree(one: u64, other: u64, of: u64) -> bool {
 }
 
 impl<S: Source> CheckedCounter<S> {
-    /// With a first estimate of the scale; `None` if the counter is not to be used.
+    /// Creates a clock with a first estimate of the scale; `None` if the counter is not to be used.
     pub(super) fn new(source: S, scale: Option<u64>) -> Self {
         let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
         let counter = Self {
@@ -165,7 +174,7 @@ impl<S: Source> CheckedCounter<S> {
     /// Returns the current tick.
     #[inline(always)]
     pub(crate) fn now(&self) -> Tick {
-        // Pairs with the release in `begin_segment`: the slot is seen as it was written.
+        // Pairs with the release in `begin_segment`: the reader sees the slot as it was written.
         let start = self.segment.load(Ordering::Acquire);
         let (slots, slot) = (&self.slots, slot_of(start));
         let counts = self.source.raw().wrapping_sub(start);
@@ -214,12 +223,13 @@ impl<S: Source> CheckedCounter<S> {
             if elapsed >= SECOND && sample.is_sharp(SECOND, scale) {
                 check.last = sample;
             }
-            // One that is a little behind stands still until it is there again.
+            // A counter that is a little behind stays at the same tick until it has caught up.
             let counts = sample.raw.max(compared).wrapping_sub(start);
             slots.from[slot].store(counts, Ordering::Relaxed);
             return Tick::from_nanos(scaled(counts, scale));
         }
-        // First the window, then the end: who has not seen it closed read the counter before.
+        // First the window is closed, then the end is read: a reader that has not seen the window
+        // closed read the counter before that.
         let window = slots.window[slot].swap(0, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let limit = from.saturating_add(window);
@@ -264,11 +274,12 @@ impl<S: Source> CheckedCounter<S> {
         now
     }
 
-    /// Begins a segment at the last sample, with what the operating system said then and the lead.
+    /// Begins a segment at the last sample, with the operating system's time of that sample plus
+    /// the lead.
     fn begin_segment(&self, check: &Check, scale: u64) {
         let Sample { raw, os, .. } = check.last;
         let start = raw.wrapping_sub(counts_of(os.saturating_add(check.lead), scale));
-        // Some counts earlier, so that it has the number of the slot.
+        // The start is some counts earlier, so that its lowest bits are the number of the slot.
         let start = start.wrapping_sub(start.wrapping_sub(check.measurements) & SLOT_BITS);
         let (slots, slot) = (&self.slots, slot_of(start));
         slots.scale[slot].store(scale, Ordering::Relaxed);
@@ -278,7 +289,8 @@ impl<S: Source> CheckedCounter<S> {
         self.segment.store(start, Ordering::Release);
     }
 
-    /// Reads both clocks some times, and takes the sample with the least in between.
+    /// Reads both clocks several times, and returns the sample with the shortest time between the
+    /// reads.
     fn sample(&self) -> Sample {
         let once = || {
             let raw = self.source.raw();
@@ -298,7 +310,7 @@ impl<S: Source> CheckedCounter<S> {
 }
 
 impl Sample {
-    /// Whether it is sharp enough to judge an interval.
+    /// Returns whether the sample is precise enough to judge an interval.
     fn is_sharp(&self, interval: u64, scale: u64) -> bool {
         scaled(self.width, scale) <= interval / TOLERANCE / SHARP
     }

@@ -1,4 +1,5 @@
-//! The counter on a machine of its own, whose counter and clock do what a test says. Exact numbers.
+//! Tests the counter on a simulated machine, whose counter and clock do what a test says. The
+//! numbers are exact.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -11,28 +12,28 @@ use super::tick::Tick;
 pub(super) const SECOND: u64 = 1_000_000_000;
 const MILLI: u64 = 1_000_000;
 
-/// The true scale of a [`Fake`] at its usual speed: four counts a nanosecond.
+/// The true scale of a [`Fake`] at its usual speed: four counts per nanosecond.
 pub(super) const NANO_PER_COUNT: u64 = match scale_of(1, 4) {
     Some(scale) => scale,
     None => panic!("it is too slow"),
 };
 
-/// A machine.
+/// A simulated machine.
 #[derive(Clone)]
 pub(super) struct Fake(Rc<Machine>);
 
 struct Machine {
     raw: Cell<u64>,
     os: Cell<u64>,
-    /// Counts in a million nanoseconds.
+    /// Counts per million nanoseconds.
     speed: Cell<u64>,
-    /// What was measured when the process started.
+    /// The scale that was measured when the process started.
     estimate: u64,
-    /// How many of the next reads of the operating system's clock come after an interruption, and
-    /// of how many nanoseconds.
+    /// The number of the next reads of the operating system's clock that come after an
+    /// interruption, and its nanoseconds.
     interruptions: Cell<(u32, u64)>,
     os_reads: Cell<u64>,
-    /// What happens just before the next read of the counter.
+    /// Called just before the next read of the counter.
     before_raw: Cell<Option<Box<dyn FnOnce()>>>,
 }
 
@@ -68,7 +69,7 @@ impl Fake {
         }))
     }
 
-    /// With an estimate that makes time run at so many millionths of its speed.
+    /// Creates a machine with an estimate that makes time run at `millionths` of its speed.
     fn estimated(millionths: u64) -> Self {
         Self::new(scale_of(millionths, 4_000_000).unwrap(), 1 << 40)
     }
@@ -83,12 +84,12 @@ impl Fake {
         self.0.raw.set(self.0.raw.get().wrapping_add(counts as u64));
     }
 
-    /// Time passes, and the counter stands still.
+    /// Passes time while the counter does not change.
     pub(super) fn suspend(&self, nanos: u64) {
         self.0.os.set(self.0.os.get() + nanos);
     }
 
-    /// Sets the counter back by what it counts in so many nanoseconds.
+    /// Sets the counter back by the counts of this many nanoseconds.
     pub(super) fn set_back(&self, nanos: u64) {
         self.0.raw.set(self.0.raw.get().wrapping_sub(4 * nanos));
     }
@@ -97,7 +98,7 @@ impl Fake {
         self.0.os.get()
     }
 
-    /// Whether a read of this counter asks the operating system.
+    /// Returns whether a read of this counter reads the operating system's clock.
     fn asks_os(&self, counter: &CheckedCounter<Self>) -> bool {
         let before = self.0.os_reads.get();
         counter.now();
@@ -109,7 +110,7 @@ fn nanos(counter: &CheckedCounter<Fake>) -> u64 {
     counter.now().as_nanos()
 }
 
-/// Two seconds in which a counter that disagreed is measured.
+/// Passes two seconds, in which a counter that disagreed is measured.
 fn measured(fake: &Fake, counter: &CheckedCounter<Fake>) {
     for _ in 0..2 {
         fake.advance(SECOND);
@@ -117,7 +118,8 @@ fn measured(fake: &Fake, counter: &CheckedCounter<Fake>) {
     }
 }
 
-/// How much the clock gains or loses in the next second, which is read every millisecond.
+/// Returns how much the clock gains or loses in the next second, in which it is read every
+/// millisecond.
 fn gain(fake: &Fake, counter: &CheckedCounter<Fake>) -> i64 {
     let (before, mut last) = (nanos(counter), 0);
     for _ in 0..1000 {
@@ -127,18 +129,18 @@ fn gain(fake: &Fake, counter: &CheckedCounter<Fake>) -> i64 {
     (last - before) as i64 - SECOND as i64
 }
 
-/// Found from outside: an interruption of 20 ms while quanta measured made every rate 11 to 14 % too fast
-/// for the life of the process.
+/// Found by an external test: an interruption of 20 ms while quanta measured made every rate 11 to
+/// 14 % too fast for the life of the process.
 #[test]
 fn now_with_a_fast_estimate_is_corrected_after_a_second() {
     let fake = Fake::estimated(1_125_000);
     let counter = fake.counter();
-    // Nine eighths, until the first second is over by the counter.
+    // It runs at nine eighths, until the counter has counted the first second.
     fake.advance(800 * MILLI);
     assert_eq!(nanos(&counter), 900 * MILLI);
     fake.advance(SECOND);
     let lead = nanos(&counter) - fake.os();
-    // The end of the second, and not 9/8 of what has passed.
+    // It is at the end of the second, and not at 9/8 of the time that has passed.
     assert_eq!(lead, 0);
     let before = nanos(&counter);
     fake.advance(1);
@@ -154,7 +156,7 @@ fn now_with_a_fast_estimate_is_corrected_after_a_second() {
 fn now_that_is_ahead_when_it_is_corrected_keeps_its_lead() {
     let fake = Fake::estimated(1_125_000);
     let counter = fake.counter();
-    // A second by the counter is over at the read after 8/9 of a second.
+    // The counter has counted a second at the read after 8/9 of a second.
     let lead = gain(&fake, &counter);
     assert!(
         (111 * MILLI as i64..=111 * MILLI as i64 + 20).contains(&lead),
@@ -174,7 +176,7 @@ fn now_with_a_slow_estimate_is_corrected_after_a_second() {
     fake.advance(800 * MILLI);
     assert_eq!(nanos(&counter), 700 * MILLI);
     fake.advance(400 * MILLI);
-    // It jumps to what the operating system says.
+    // It jumps to the operating system's time.
     assert_eq!(nanos(&counter), fake.os());
     measured(&fake, &counter);
     for _ in 0..10 {
@@ -209,12 +211,12 @@ fn now_is_corrected_beyond_50_millionths_and_not_below() {
     }
 }
 
-/// Seen in tikv/minstant#23. Here by a thousandth, for an hour.
+/// Seen in tikv/minstant#23; simulated here with a drift of a thousandth, for an hour.
 #[test]
 fn now_with_a_counter_that_drifts_is_corrected() {
     let fake = Fake::new(NANO_PER_COUNT, 3);
     let counter = fake.counter();
-    // However long it had been right before.
+    // It is corrected however long it had been right before.
     fake.advance(100 * SECOND);
     counter.now();
     fake.0.speed.set(3_996_000);
@@ -229,7 +231,7 @@ fn now_with_a_counter_that_drifts_is_corrected() {
     assert!(gain(&fake, &counter).abs() <= 16);
 }
 
-/// Nobody reads the clock for an hour: what it told is no more than a second ahead of nothing.
+/// No caller reads the clock for an hour: the next read returns the operating system's time.
 #[test]
 fn now_after_an_idle_hour_is_what_the_operating_system_says() {
     for millionths in [875_000, 1_125_000] {
@@ -247,13 +249,13 @@ fn now_does_not_judge_by_a_comparison_that_was_interrupted() {
     let counter = fake.counter();
     for _ in 0..5 {
         fake.advance(SECOND + MILLI);
-        // Each try of the sample.
+        // Each attempt to take the sample is interrupted.
         fake.0.interruptions.set((4, 20 * MILLI));
         let before = nanos(&counter);
         assert!(!fake.asks_os(&counter));
         assert_eq!(nanos(&counter), before + 60 * MILLI + 20 * MILLI);
     }
-    // One that was not interrupted is enough.
+    // One uninterrupted attempt is enough.
     let wrong = Fake::estimated(1_125_000);
     let counter = wrong.counter();
     wrong.advance(SECOND);
@@ -270,7 +272,8 @@ fn now_does_not_measure_by_a_comparison_that_was_interrupted() {
     let lead = nanos(&counter) - fake.os();
     for _ in 0..5 {
         fake.advance(SECOND);
-        // Of each of two reads, one finds that a second is over, and four are tries of the sample.
+        // In each of two calls, one read detects the end of a second, and four are attempts to take
+        // the sample.
         fake.0.interruptions.set((10, 20 * MILLI));
         counter.now();
         assert!(fake.asks_os(&counter));
@@ -281,7 +284,7 @@ fn now_does_not_measure_by_a_comparison_that_was_interrupted() {
     assert!((nanos(&counter) - fake.os()).abs_diff(lead) <= 20);
 }
 
-/// As if the calibration itself had been interrupted, and the first comparison as well.
+/// Simulates an interruption of the calibration itself, and of the first comparison as well.
 #[test]
 fn now_with_a_first_sample_that_was_interrupted_heals() {
     let fake = Fake::new(NANO_PER_COUNT, 1 << 40);
@@ -306,7 +309,7 @@ fn now_after_a_suspension_goes_on_at_the_right_rate() {
         fake.suspend(3600 * SECOND);
         fake.advance(SECOND);
         assert_eq!(nanos(&counter), fake.os());
-        // No scale is made of an interval with a leap in it.
+        // No scale is computed from an interval with a leap in it.
         for _ in 0..6 {
             assert!(gain(&fake, &counter).abs() <= 16);
         }
@@ -314,7 +317,7 @@ fn now_after_a_suspension_goes_on_at_the_right_rate() {
     }
 }
 
-/// A second that is measured has a suspension of half of it.
+/// Half of a second that is measured is a suspension.
 #[test]
 fn now_measured_over_a_suspension_is_measured_again() {
     let fake = Fake::estimated(1_125_000);
@@ -342,7 +345,7 @@ fn checked_now_finds_a_leap_before_the_second_is_over() {
     assert_eq!(counter.checked_now().as_nanos(), 11 * MILLI);
 }
 
-/// A thread loses its processor between naming the segment and reading the counter, and the timer
+/// A thread is preempted between reading the segment and reading the counter, and the timer
 /// abandons the segment meanwhile.
 #[test]
 fn now_in_a_segment_that_is_abandoned_meanwhile_does_not_go_ahead_of_its_end() {
@@ -360,9 +363,9 @@ fn now_in_a_segment_that_is_abandoned_meanwhile_does_not_go_ahead_of_its_end() {
 
 #[test]
 fn now_with_a_counter_that_was_set_back_does_not_go_back() {
-    // To before its start, and to after it.
+    // The counter is set back to before its start, and to after it.
     for back in [20 * SECOND, 5 * SECOND] {
-        // Somewhat ahead of the operating system, as it may be.
+        // The clock is somewhat ahead of the operating system's, as it may be.
         let fake = Fake::estimated(1_000_040);
         let counter = fake.counter();
         for _ in 0..10 {
@@ -386,7 +389,8 @@ fn now_with_a_counter_that_was_set_back_does_not_go_back() {
     }
 }
 
-/// It was compared only at the old limit, so time stood up to the length of the whole segment behind.
+/// The counter was compared only at the old limit, so time fell behind by up to the length of the
+/// whole segment.
 #[test]
 fn now_after_the_counter_was_set_back_within_its_segment_notices_at_once() {
     for back in [SECOND, 5 * SECOND, 3599 * SECOND] {
@@ -412,7 +416,7 @@ fn now_after_the_counter_was_set_back_within_its_segment_notices_at_once() {
     }
 }
 
-/// Into the second since the last comparison, of which nothing is known but that it is there.
+/// Sets the counter back into the second since the last comparison, where this cannot be detected.
 #[test]
 fn now_after_the_counter_was_set_back_by_less_than_a_second_is_right_after_a_second() {
     let fake = Fake::new(NANO_PER_COUNT, 1 << 50);
@@ -466,7 +470,7 @@ fn now_with_a_counter_that_is_never_steady_asks_the_operating_system_for_good() 
     }
 }
 
-/// As often as there are slots.
+/// The counter can be measured only as often as there are slots.
 #[test]
 fn now_with_a_counter_that_changes_too_often_asks_the_operating_system_for_good() {
     let fake = Fake::new(NANO_PER_COUNT, 1 << 40);
@@ -496,7 +500,7 @@ fn now_without_a_counter_asks_the_operating_system() {
     assert!(fake.asks_os(&counter));
 }
 
-/// Whatever happens to the machine: the clock never goes back, and in the end it is right.
+/// Whatever happens to the machine, the clock never goes back, and in the end it is right.
 #[test]
 fn now_never_goes_back() {
     for seed in 1..=300_u64 {
@@ -521,7 +525,7 @@ fn now_never_goes_back() {
                     .interruptions
                     .set((below(6) as u32, below(20 * MILLI))),
                 3 => drop(counter.checked_now()),
-                // To before the last comparison.
+                // Set back to before the last comparison.
                 4 => fake.set_back((4 + below(40)) * SECOND),
                 5..=8 => fake.advance(below(MILLI)),
                 _ => fake.advance(below(2 * SECOND)),
@@ -541,7 +545,7 @@ fn now_never_goes_back() {
 
 #[test]
 fn scale_of_a_slow_counter_is_exact() {
-    // 24 MHz: 41 and two thirds nanoseconds a count. No processor of the x86 family is so slow.
+    // 24 MHz: 41 and two thirds nanoseconds per count. No processor of the x86 family is so slow.
     let scale = scale_of(1000, 24);
     assert_eq!(scale.is_none(), cfg!(target_arch = "x86_64"));
     let fake = Fake::new(NANO_PER_COUNT, 0);
@@ -549,7 +553,7 @@ fn scale_of_a_slow_counter_is_exact() {
     fake.0.raw.set(12_000_000);
     fake.0.os.set(SECOND / 2);
     assert!(nanos(&counter).abs_diff(SECOND / 2) <= 64 * 42);
-    // Nor is a counter used that is slower than that, or stands still.
+    // A counter that is slower than that, or does not change, is not used either.
     let none = (scale_of(64, 1), scale_of(1, 0), scale_of(0, 1));
     assert_eq!(none, (None, None, None));
 }

@@ -1,10 +1,10 @@
-//! Time that moves when it is told to.
+//! Time that moves only when it is advanced.
 //!
-//! 1. `now` and the entries are under one lock, which is never held while a waker is called, cloned or
-//!    dropped.
-//! 2. Time moves from one due entry to the next, and stands still at each while its waker runs. What the
-//!    waker does happens at that tick, and an entry that it sets is woken too if it is due before the
-//!    end.
+//! 1. `now` and the entries are under one lock, which is never held while a waker is called, cloned
+//!    or dropped.
+//! 2. Time moves from one due entry to the next, and stops at each while its waker runs. Everything
+//!    that the waker does happens at that tick. An entry that it sets is woken too if it is due
+//!    before the end.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::timer::{Key, Queue, pop_due};
 use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// A clock that stands still until it is [advanced](Self::advance), for tests and simulations. Made by
-/// [`Clock::manual`](crate::Clock::manual).
+/// A clock that moves only when it is [advanced](Self::advance), for tests and simulations. Created
+/// by [`Clock::manual`](crate::Clock::manual).
 ///
-/// Clones share one time. It needs no runtime.
+/// Clones share the same time. The clock needs no runtime.
 ///
 /// # Examples
 ///
@@ -50,9 +50,10 @@ pub struct ManualClock(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     now: Tick,
-    /// Where all calls of `advance` together end.
+    /// The tick at which all calls of `advance` together end.
     target: Tick,
-    /// How many calls are advancing it: they wake also the entries that others set.
+    /// The number of calls that are advancing the clock: they also wake the entries that others
+    /// set.
     movers: usize,
     queue: Queue,
 }
@@ -70,11 +71,11 @@ impl ManualClock {
 
     /// Advances time by `duration`, from one due tick to the next.
     ///
-    /// Time stands still at each while the waiters that are due are woken, in the order of their ticks
-    /// and, at one tick, in the order in which they began to wait. They are only woken: a task runs when
-    /// its executor runs it, which may be after this returns. A limiter, however, charges a waiter at its
-    /// due tick. A call that advances time while another one does, on another thread or in a waker, moves
-    /// the end of both.
+    /// Time stops at each due tick while the waiters are woken, in the order of their ticks and, at
+    /// one tick, in the order in which they began to wait. They are only woken: a task runs when
+    /// its executor runs it, which may be after this call returns. A limiter, however, charges a
+    /// waiter at its due tick. A call that advances time while another call does, on another thread
+    /// or in a waker, extends both.
     ///
     /// # Examples
     ///
@@ -95,7 +96,7 @@ impl ManualClock {
     fn run_to<'a>(&'a self, mut state: MutexGuard<'a, State>, target: Tick) {
         state.movers += 1;
         loop {
-            // A waker may have advanced time past an entry that was set then.
+            // A waker may have advanced time past an entry that was then set.
             let until = target.max(state.now);
             let Some((due, waker)) = pop_due(&mut state.queue, until) else {
                 break;
@@ -109,8 +110,8 @@ impl ManualClock {
         state.movers -= 1;
     }
 
-    /// Wakes the entries that are due already, unless another call does: time may have passed an entry
-    /// before it was set.
+    /// Wakes the entries that are already due, unless another call is doing so: time may have
+    /// passed the due tick of an entry before the entry was set.
     pub(super) fn catch_up(&self) {
         let state = lock(&self.0);
         if state.movers == 0 {
@@ -119,14 +120,14 @@ impl ManualClock {
         }
     }
 
-    /// Sets an entry, or changes its waker; sets it again if it has expired.
+    /// Sets an entry, or changes its waker; sets the entry again if it has expired.
     pub(super) fn insert(&self, key: Key, waker: Waker) {
         // The lock was a temporary, so the old waker is dropped after it.
         let old = lock(&self.0).queue.insert(key, waker);
         drop(old);
     }
 
-    /// Cancels an entry. Harmless if it has expired.
+    /// Cancels an entry. It does nothing if the entry has expired.
     pub(super) fn remove(&self, key: Key) {
         let waker = lock(&self.0).queue.remove(&key);
         drop(waker);

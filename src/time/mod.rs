@@ -1,4 +1,4 @@
-//! The only place that reads a clock or owns a timer.
+//! Time: the only module that reads a clock or owns a timer.
 
 mod clock;
 mod counter;
@@ -13,12 +13,12 @@ mod system;
 mod tick;
 mod timer;
 
-/// What [`counter`] is made of. Its model under loom brings loom's in place of these.
+/// The primitives of [`counter`]. Its loom model replaces them with loom's.
 mod atomics {
     pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};
     pub(super) use std::sync::{Mutex, MutexGuard};
 
-    /// Locks, poisoned or not: nothing under the lock can panic.
+    /// Locks a mutex, whether or not it is poisoned: nothing under the lock can panic.
     pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         mutex
             .lock()

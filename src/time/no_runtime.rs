@@ -1,4 +1,5 @@
-//! In place of tokio's time and timer, where the crate is built without tokio: no code runs inside a runtime.
+//! Replaces tokio's time and timer where the crate is built without tokio: no code runs inside a
+//! runtime.
 
 use std::task::Waker;
 
@@ -7,10 +8,10 @@ pub(crate) use super::sleep::ClockSleep as Sleep;
 pub(super) use super::system::now;
 use super::tick::Tick;
 
-/// There is none.
+/// Has no values, because there are no runtime tasks.
 pub(super) enum Task {}
 
-/// There is none.
+/// Remembers nothing, because there are no runtimes.
 #[derive(Default)]
 pub(crate) struct LastRuntime {}
 

@@ -1,10 +1,11 @@
-//! Tokio's time and timer, and sleeping where there may be a runtime.
+//! Tokio's time and timer, and sleeping inside or outside a runtime.
 //!
-//! 1. Inside a runtime, time is the runtime's, which may be paused. Outside, it is the machine's, and
-//!    entries are those of the timer of the process.
-//! 2. An entry is a task of the runtime in which it was set. The waiter does not poll it, so it expires as
-//!    long as the runtime is driven. If the runtime is dropped before, the entry expires at once, on the
-//!    timer of the process: somebody elsewhere may wait for it.
+//! 1. Inside a runtime, time is the runtime's, which may be paused. Outside, it is the machine's,
+//!    and entries belong to the timer of the process.
+//! 2. An entry is a task of the runtime in which it was set. The waiter does not poll that task, so
+//!    the entry expires as long as the runtime is driven. If the runtime is dropped before that,
+//!    the entry expires at once, on the timer of the process: a waiter in another runtime or thread
+//!    may depend on it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,14 +24,14 @@ use super::system;
 use super::tick::Tick;
 use super::timer::{Key, TIMER};
 
-/// Tokio's ticks count from [`BEFORE`] this, because a runtime may have been paused before this was first
-/// read.
+/// Tokio's ticks count from [`BEFORE`] this instant, because a runtime may have been paused before
+/// the epoch was first read.
 static EPOCH: OnceLock<Instant> = OnceLock::new();
 
 /// A year.
 const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// An entry that is a task, which ends when this is dropped.
+/// An entry that is a task. Dropping it ends the task.
 pub(super) struct Task {
     task: AbortHandle,
     cancelled: Arc<AtomicBool>,
@@ -64,15 +65,15 @@ fn current() -> Option<Id> {
     Handle::try_current().ok().map(|handle| handle.id())
 }
 
-/// The runtime in which a limiter on tokio's time was used last. Code outside of every runtime
-/// counts as one more runtime. Only the latest is remembered, so the memory and the time of a
-/// lookup do not depend on how many runtimes a process starts.
+/// The runtime in which a limiter on tokio's time was used last. Code outside every runtime counts
+/// as one more runtime. Only the latest is remembered, so the memory and the time of a lookup do
+/// not depend on how many runtimes a process starts.
 #[derive(Default)]
 pub(crate) struct LastRuntime(Option<Option<Id>>);
 
 impl LastRuntime {
-    /// Remembers the current runtime. Returns whether the limiter was last used in another one, so
-    /// that the times it knows mean nothing here and it must restart.
+    /// Remembers the current runtime. Returns whether the limiter was last used in another one:
+    /// then its recorded times are meaningless in this one, and it must restart.
     pub(crate) fn enter_runtime(&mut self) -> bool {
         let current = current();
         let last = self.0.replace(current);
@@ -80,10 +81,10 @@ impl LastRuntime {
     }
 }
 
-/// With the feature `test-util`, limiters without a chosen clock follow the runtime.
+/// With the feature `test-util`, limiters without an explicit clock follow the runtime.
 const TEST_UTIL: bool = cfg!(feature = "test-util");
 
-/// Returns whether tokio's time is that of a limiter without a chosen clock.
+/// Returns whether a limiter without an explicit clock uses tokio's time.
 pub(super) fn is_default() -> bool {
     TEST_UTIL && current().is_some()
 }
@@ -102,13 +103,13 @@ pub(super) fn now() -> Tick {
 ///
 /// # Panics
 ///
-/// If the runtime has no timer.
+/// Panics if the runtime has no timer.
 pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
     let away = due.saturating_since(now());
     let Ok(runtime) = Handle::try_current() else {
         return Clock::system().start_timer(system::now().saturating_add(away), waker);
     };
-    // Made here, where its panic reaches the waiter, and not in the task.
+    // The sleep is created here, where its panic reaches the waiter, and not in the task.
     let sleep = tokio::time::sleep(away);
     let cancelled = Arc::new(AtomicBool::new(false));
     let mut guard = WakeOnDrop {
@@ -128,8 +129,8 @@ pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
 }
 
 pin_project! {
-    /// Ready after a time: on the clock of a throttle; if it has none, on tokio's timer inside a runtime, and
-    /// on the timer of the process elsewhere.
+    /// A future that is ready after a time. It runs on the clock of a throttle; if the throttle has
+    /// none, on tokio's timer inside a runtime, and on the timer of the process elsewhere.
     #[project = Projection]
     pub(crate) enum Sleep {
         Tokio {
@@ -145,8 +146,9 @@ pin_project! {
 }
 
 impl Sleep {
-    /// Ready after `duration` on this clock, if there is one. `blocking` says that the poller blocks its
-    /// thread. Then tokio's timer is not used, because the poller may keep it from being driven.
+    /// Creates a sleep of `duration` on this clock, if there is one. `blocking` says that the
+    /// poller blocks its thread. In that case tokio's timer is not used, because the blocked thread
+    /// may be the one that drives it.
     pub(crate) fn new(clock: Option<Clock>, duration: Duration, blocking: bool) -> Self {
         let clock = clock.filter(|clock| !clock.is_of_runtime());
         match current() {
@@ -160,7 +162,7 @@ impl Sleep {
         }
     }
 
-    /// Returns how long it is until it is over.
+    /// Returns the remaining time.
     pub(crate) fn left(&self) -> Duration {
         match self {
             Self::Tokio { sleep, .. } => {
@@ -171,11 +173,11 @@ impl Sleep {
         }
     }
 
-    /// Polls; `blocking` as for [`new`](Self::new).
+    /// Polls the sleep; `blocking` has the same meaning as in [`new`](Self::new).
     ///
-    /// When the poller cannot rely on the timer, which is that of another runtime or of the one that it
-    /// blocks, the sleep moves to the timer that is there, for the time that is left: the first runtime may
-    /// be gone, and its timer with it.
+    /// The poller cannot rely on the timer of another runtime, or on that of a runtime that it
+    /// blocks. In these cases the sleep moves, for the remaining time, to a timer that it can rely
+    /// on: the first runtime may be gone, and its timer with it.
     pub(crate) fn poll_sleep(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -198,7 +200,7 @@ impl Sleep {
 mod tests {
     use super::*;
 
-    /// Without a destructor it owns no memory, so 30,000 runtimes cost what one costs.
+    /// Without a destructor it owns no memory, so 30,000 runtimes cost as much as one.
     #[test]
     fn last_runtime_is_one_value_however_many_runtimes_there_are() {
         assert!(!std::mem::needs_drop::<LastRuntime>());

@@ -1,13 +1,15 @@
-//! What the timer thread does next: it wakes, waits, sleeps, or stays awake. It has no lock and no thread, so
-//! it can be tested on any clock.
+//! Decides what the timer thread does next: it wakes, waits, sleeps, or stays awake. This module
+//! has no lock and no thread, so it can be tested on any clock.
 //!
-//! Sleeps end late, mostly by about the same time. So for a distant deadline the thread sleeps that much
-//! shorter, and yields its processor until the deadline. It measures its sleeps: the estimate follows the
-//! third quartile, up by three steps when a sleep was later than that, and down by one when it was not.
-//! A single outlier, such as a preemption, moves it no more than any other sleep.
+//! Sleeps end late, mostly by about the same time. So for a distant deadline the thread sleeps that
+//! much less, and yields its processor until the deadline. It measures its sleeps. The estimate
+//! follows the third quartile: it goes up by three steps when a sleep was later than that, and down
+//! by one when it was not. A single outlier, such as a preemption, moves it no more than any other
+//! sleep.
 //!
-//! Deadlines in quick succession are batched, at most every [`BATCH_INTERVAL`]: a thread that is woken
-//! for each of a hundred thousand a second does nothing but sleep and wake.
+//! Deadlines in quick succession are batched, at most one batch per [`BATCH_INTERVAL`]: a thread
+//! that is woken for each of a hundred thousand deadlines per second does nothing but sleep and
+//! wake.
 
 use std::task::Waker;
 use std::time::Duration;
@@ -19,20 +21,20 @@ use super::timer::{Queue, pop_due};
 /// One step, in nanoseconds.
 const STEP: u64 = 1_000;
 
-/// The largest estimate: the thread is awake for at most so long before a deadline.
+/// The maximum estimate: the thread stays awake for at most this long before a deadline.
 const MAX: u64 = 100_000;
 
 /// The least time between two batches.
 const BATCH_INTERVAL: Duration = Duration::from_micros(90);
 
 pub(super) struct Schedule {
-    /// By how many nanoseconds a sleep is likely to end late.
+    /// The number of nanoseconds by which a sleep is likely to end late.
     latency: u64,
-    /// Whether the last sleep was cut short, for a deadline that is yet to come.
+    /// Whether the last sleep was shortened, for a deadline that is still to come.
     awake: bool,
-    /// When the thread last looked at the clock.
+    /// The tick at which the thread last read the clock.
     now: Tick,
-    /// When it last woke an entry.
+    /// The tick at which it last woke an entry.
     last_batch: Tick,
 }
 
@@ -42,9 +44,9 @@ pub(super) enum Step {
     Wake,
     /// Wait for an entry.
     Wait,
-    /// Sleep, or until an earlier entry is set.
+    /// Sleep for this long, or until an earlier entry is set.
     Sleep(Duration),
-    /// Stay awake: the deadline is nearer than a sleep is exact.
+    /// Stay awake: the deadline is nearer than the precision of a sleep.
     Yield,
 }
 
@@ -81,7 +83,8 @@ impl Schedule {
         self.step_for(away, since)
     }
 
-    /// Sleeps or stays awake for a deadline that is `away`, if the last batch was `since` ago.
+    /// Returns whether to sleep or stay awake for a deadline that is `away`, if the last batch was
+    /// `since` ago.
     fn step_for(&mut self, away: Duration, since: Duration) -> Step {
         let early = Duration::from_nanos(self.latency);
         if self.awake && away <= early {
@@ -92,7 +95,7 @@ impl Schedule {
             return Step::Sleep(away - early);
         }
         let rest = BATCH_INTERVAL.saturating_sub(since);
-        // The sleep is likely to end late by itself.
+        // The sleep is likely to end late anyway.
         Step::Sleep(away.max(rest.saturating_sub(early)))
     }
 
@@ -152,7 +155,8 @@ mod tests {
     fn sleep_for_deadlines_in_quick_succession_batches_them() {
         let mut schedule = Schedule::new();
         (0..40).for_each(|_| schedule.record(micros(0)));
-        // So long since, and ten that the sleep is likely to be late.
+        // Less the time since the last batch, and the ten microseconds that the sleep is likely to
+        // be late.
         let rest = BATCH_INTERVAL - micros(1) - micros(10);
         assert_eq!(schedule.step_for(micros(15), micros(1)), Step::Sleep(rest));
         assert_eq!(
@@ -186,7 +190,7 @@ mod tests {
         assert_eq!(schedule.latency, 0);
     }
 
-    /// Found as a mutant: a timer that never compares its clock. The machine comes back from a
+    /// Found by mutation: a timer that never compares its clock. The machine resumes after a
     /// suspension of an hour with a counter that was set back.
     #[test]
     fn next_step_after_a_suspension_wakes_what_is_due() {

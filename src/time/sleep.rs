@@ -1,4 +1,4 @@
-//! Sleeping on the timer of a clock.
+//! Sleeps on the timer of a clock.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::clock::{Clock, TimerEntry};
 use super::tick::Tick;
 
-/// Ready at a tick of a clock.
+/// A future that is ready at a tick of a clock.
 pub(crate) struct ClockSleep {
     clock: Clock,
     until: Tick,
@@ -15,8 +15,8 @@ pub(crate) struct ClockSleep {
 }
 
 impl ClockSleep {
-    /// Ready after `duration` on this clock; on the system's, if there is none. Whether the poller blocks its
-    /// thread makes no difference.
+    /// Creates a sleep of `duration` on this clock, or on the system clock if there is none.
+    /// Whether the poller blocks its thread makes no difference.
     pub(crate) fn new(clock: Option<Clock>, duration: Duration, _blocking: bool) -> Self {
         let clock = clock.unwrap_or(Clock::system());
         Self {
@@ -26,7 +26,7 @@ impl ClockSleep {
         }
     }
 
-    /// Returns how long it is until it is over.
+    /// Returns the remaining time.
     pub(crate) fn left(&self) -> Duration {
         self.until.saturating_since(self.clock.now())
     }

@@ -1,5 +1,5 @@
-//! The clock of the process: the counter of the processor (by quanta, with the feature `tsc`), compared with
-//! the clock of the operating system.
+//! The clock of the process: the counter of the processor (read with quanta, with the feature
+//! `tsc`), compared with the clock of the operating system.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use super::tick::Tick;
 /// The machine's counter.
 pub(crate) type SystemCounter = CheckedCounter<Machine>;
 
-/// Its epoch is when it is first asked for.
+/// The counter of the process. Its epoch is its first use.
 static COUNTER: OnceLock<SystemCounter> = OnceLock::new();
 
-/// Returns the counter, to be kept by callers who read it often.
+/// Returns the counter. Callers that read it often keep it.
 pub(super) fn counter() -> &'static SystemCounter {
     COUNTER.get_or_init(|| {
         const COUNTS: u64 = 1 << 40;
-        // Quanta estimates the scale, which takes it some milliseconds.
+        // Quanta estimates the scale, which takes some milliseconds.
         let processor = Processor::new();
         let scale = scale_of(processor.delta_as_nanos(0, COUNTS), COUNTS);
         let began = Instant::now();
@@ -51,7 +51,7 @@ impl Source for Machine {
     }
 }
 
-/// In place of a counter: it stands still, so it has no scale and is not used.
+/// Replaces the counter: it never changes, so it has no scale and is not used.
 #[cfg(not(feature = "tsc"))]
 struct Processor;
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// A point in time: nanoseconds since the epoch of a [`Clock`](crate::Clock).
 ///
-/// Compare only ticks of one clock. Arithmetic saturates: the last tick, 584 years after the epoch, is
-/// never reached, and so means never.
+/// Compare only ticks of one clock. Arithmetic saturates: the last tick, 584 years after the epoch,
+/// is never reached, and so means never.
 ///
 /// # Examples
 ///
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub struct Tick(u64);
 
 impl Tick {
-    /// Returns the tick so many nanoseconds after the epoch of a clock, perhaps of another machine.
+    /// Returns the tick `nanos` nanoseconds after the epoch of a clock, perhaps of another machine.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
@@ -39,7 +39,7 @@ impl Tick {
         self.0
     }
 
-    /// Returns whether it is the last one, which is never reached.
+    /// Returns whether this is the last tick, which is never reached.
     pub(crate) const fn is_never(self) -> bool {
         self.0 == u64::MAX
     }

@@ -1,20 +1,21 @@
-//! The timer of the process: it wakes wakers when they are due.
+//! The timer of the process: it wakes waiters when they are due.
 //!
-//! It has one thread, which starts before the first entry is set and never ends. It depends on no runtime:
-//! waiters are woken whether or not an executor is being polled.
+//! It has one thread, which starts before the first entry is set and never ends. It depends on no
+//! runtime: waiters are woken whether or not an executor is being polled.
 //!
 //! 1. The queue is under one lock, which is never held while a waker is called, cloned or dropped.
-//! 2. The thread sleeps relatively, for as long as the earliest entry is away, or somewhat
-//!    [shorter](super::schedule). When it wakes, it compares its clock with the operating system's before it
-//!    looks at the queue, because the machine may have been suspended or its counter set back meanwhile.
-//!    Waking early, late or for nothing does no harm.
-//! 3. An entry that becomes the earliest notifies the thread under the lock, so the thread cannot miss it
-//!    between looking and sleeping. With an empty queue it sleeps until it is notified.
+//! 2. The thread sleeps for a relative time: until the earliest entry, or somewhat
+//!    [less](super::schedule). When it wakes, it compares its clock with the operating system's
+//!    before it checks the queue, because meanwhile the machine may have been suspended or its
+//!    counter set back. Waking early, late or for nothing does no harm.
+//! 3. An entry that becomes the earliest notifies the thread under the lock, so the thread cannot
+//!    miss it between the check and the sleep. If the queue is empty, the thread sleeps until it is
+//!    notified.
 //! 4. A waker that panics does not end the thread.
-//! 5. The queue has entries only if the thread runs. So if it cannot be started, only the caller who tries
-//!    has to be told; nobody else relies on it.
+//! 5. The queue has entries only if the thread runs. So if the thread cannot be started, only the
+//!    caller that tries to start it must get the error; no other caller depends on it.
 //!
-//! The lock is a plain monitor, with nothing beside it that could be observed without it.
+//! The lock is a plain monitor: no state beside it can be observed without it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -29,8 +30,8 @@ use super::system;
 use super::tick::Tick;
 use crate::panic::catch_waker_panic;
 
-/// The key of an entry: when it is due, and a number, by which those that are due at one tick are in the order
-/// in which they were made.
+/// The key of an entry: its due tick, and a number that orders the entries that are due at one tick
+/// by their creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) due: Tick,
@@ -45,8 +46,8 @@ impl Key {
     }
 }
 
-/// Entries, the earliest first. A timer keeps them under a lock, and calls and drops the wakers that it takes
-/// out after the lock.
+/// Entries, the earliest first. A timer keeps them under a lock. It calls and drops the wakers that
+/// it takes out after the lock.
 pub(super) type Queue = BTreeMap<Key, Waker>;
 
 /// Removes the earliest entry if it is due. The last tick never comes.
@@ -71,11 +72,11 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// Sets an entry, or changes its waker; sets it again if it has expired.
+    /// Sets an entry, or changes its waker; sets the entry again if it has expired.
     ///
     /// # Panics
     ///
-    /// If the thread cannot be started.
+    /// Panics if the thread cannot be started.
     pub(super) fn insert(&'static self, key: Key, waker: Waker) {
         self.thread.get_or_init(|| self.start());
         let mut queue = lock(&self.queue);
@@ -87,11 +88,11 @@ impl Timer {
             self.earlier.notify_one();
         }
         drop(queue);
-        // Foreign code, which may panic.
+        // The destructor of a waker is foreign code, which may panic.
         drop(old);
     }
 
-    /// Cancels an entry. Harmless if it has expired.
+    /// Cancels an entry. It does nothing if the entry has expired.
     pub(super) fn remove(&self, key: Key) {
         let waker = lock(&self.queue).remove(&key);
         // The lock was a temporary, so the waker is dropped after it.
@@ -117,7 +118,7 @@ impl Timer {
                 Step::Wake => {
                     drop(queue);
                     for waker in due.drain(..) {
-                        // The panic hook reports it; there is nobody else to tell.
+                        // The panic hook reports the panic; no caller can receive it.
                         catch_waker_panic(|| waker.wake());
                     }
                     lock(&self.queue)
@@ -144,10 +145,11 @@ impl Timer {
     }
 }
 
-/// Asks the system not to let this thread sleep longer than it said, so as to wake it together with
-/// others: on Linux that is up to 50 us. Where it cannot be asked, sleeps are as late as they are.
+/// Asks the system not to extend the sleeps of this thread to wake it together with others, which
+/// takes up to 50 us on Linux. On systems where this cannot be requested, sleeps end as late as
+/// they do.
 fn precise_sleeps() {
-    // The file is there for each thread, but listed only for the first.
+    // The file exists for each thread, but is listed only for the first.
     let own = std::fs::read_link("/proc/thread-self").ok();
     if let Some(thread) = own.as_deref().and_then(Path::file_name) {
         let _ = std::fs::write(Path::new("/proc").join(thread).join("timerslack_ns"), "1");
@@ -163,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// Says its name when it is woken, and then panics if it is to.
+    /// Sends its name when it is woken, and then panics if it is set to.
     struct Named {
         name: u32,
         panics: bool,

@@ -1,9 +1,10 @@
 //! Waiting by blocking the thread.
 //!
-//! 1. A wake sets a flag before it unparks, and the flag is consumed before the next poll; so
-//!    neither a wake that comes before the park nor a stray unpark by somebody else is mistaken.
-//! 2. A thread keeps one waker for all its waits, in a thread-local that is empty while it waits;
-//!    a wait inside a wait makes another, so that the two cannot take each other's wakes.
+//! 1. A wake sets a flag before it unparks, and the flag is consumed before the next poll. So a
+//!    wake that comes before the park is not lost, and a stray unpark by other code is not mistaken
+//!    for a wake.
+//! 2. A thread keeps one waker for all its waits, in a thread-local that is empty while it waits. A
+//!    wait inside a wait creates another waker, so that the two cannot consume each other's wakes.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -16,7 +17,7 @@ use std::thread::{self, Thread};
 
 thread_local! {
     static SPARE: Cell<Option<Box<Own>>> = const { Cell::new(None) };
-    /// What identifies the waker of the innermost wait.
+    /// Identifies the waker of the innermost wait.
     static CURRENT: Cell<*const ()> = const { Cell::new(ptr::null()) };
 }
 
@@ -28,14 +29,15 @@ struct Unpark {
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
-        // Pairs with the swap in `block_on`: the next poll sees what was done before the wake.
+        // Pairs with the swap in `block_on`: the next poll sees everything that was done before the
+        // wake.
         if !self.woken.swap(true, Ordering::Release) {
             self.thread.unpark();
         }
     }
 }
 
-/// What a thread keeps between its waits.
+/// The waker that a thread keeps between its waits.
 struct Own {
     unpark: Arc<Unpark>,
     waker: Waker,
@@ -43,7 +45,7 @@ struct Own {
 
 /// Restores the thread-locals, also when a poll panics.
 struct Wait {
-    /// `None` once they are spare again.
+    /// `None` once it has been returned to `SPARE`.
     own: Option<Box<Own>>,
     outer: *const (),
 }
@@ -51,7 +53,7 @@ struct Wait {
 impl Wait {
     #[inline]
     fn new() -> Self {
-        // Thread-locals are gone while the thread is being torn down; then a waker is made anew.
+        // Thread-locals are gone during the teardown of the thread; then a new waker is created.
         let spare = SPARE.try_with(Cell::take).ok().flatten();
         let own = spare.unwrap_or_else(|| {
             let unpark = Arc::new(Unpark {
@@ -79,7 +81,7 @@ impl Drop for Wait {
     }
 }
 
-/// Polls a future to its end, parking the thread in between.
+/// Polls a future to completion, parking the thread between polls.
 #[inline(always)]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
@@ -98,8 +100,8 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Whether a poll comes directly from [`block_on`], and so from a thread that drives no runtime
-/// while it waits.
+/// Returns whether a poll comes directly from [`block_on`], and so from a thread that drives no
+/// runtime while it waits.
 pub(crate) fn is_blocking(waker: &Waker) -> bool {
     let current = CURRENT.try_with(Cell::get).unwrap_or(ptr::null());
     !current.is_null() && waker.data() == current

@@ -15,21 +15,22 @@ use crate::error::{AcquireError, ErrorKind};
 pin_project! {
     /// A wait that ends with [`Cancelled`](ErrorKind::Cancelled) when a token is cancelled.
     ///
-    /// Made by [`Waiting::cancel_on`](crate::Waiting::cancel_on). `C` is the token or a reference to it.
-    /// It is not `Unpin`: to poll it by reference, as `select!` in a loop does, pin it first, for example
-    /// with [`pin!`](std::pin::pin). Needs the feature `tokio`, a default.
+    /// Created by [`Waiting::cancel_on`](crate::Waiting::cancel_on). `C` is the token or a
+    /// reference to it. It is not `Unpin`: to poll it by reference, as `select!` in a loop does,
+    /// pin it first, for example with [`pin!`](std::pin::pin). Requires the feature `tokio`, a
+    /// default.
     ///
     /// # Panics
     ///
-    /// If it is polled again after it was ready.
+    /// Panics if it is polled again after it has completed.
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct CancelOn<F, C> {
-        // `None` once it is over. Then the place in the queue is gone too, or what it had been granted
-        // has been passed on, even if the caller keeps this future.
+        // `None` once the wait has ended. By then the waiter has left the queue, or its grant has
+        // been passed on, even if the caller keeps this future.
         #[pin]
         future: Option<F>,
         token: C,
-        // The registration with the token, since a poll that had to wait.
+        // The registration with the token, if a poll had to wait.
         #[pin]
         cancelled: Option<WaitForCancellationFutureOwned>,
     }
@@ -69,7 +70,8 @@ where
                 let cancelled = token.clone().cancelled_owned();
                 this.cancelled.set(Some(cancelled));
             }
-            // Registered after the future has its place: a cancellation in between is seen here.
+            // This registers after the future has its place, so it detects a cancellation in
+            // between.
             let cancelled = this.cancelled.as_mut().as_pin_mut();
             if !cancelled.is_some_and(|cancelled| cancelled.poll(context).is_ready()) {
                 return Poll::Pending;

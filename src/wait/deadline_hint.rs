@@ -1,15 +1,15 @@
-//! The deadline hint: what a [`Timeout`](super::Timeout) and the throttle that it polls tell each
-//! other, past whatever is between them: how long the caller waits at most, and on what clock the
-//! throttle lives.
+//! The deadline hint: how a [`Timeout`](super::Timeout) and the throttle that it polls exchange
+//! information past the futures between them. The timeout passes on how long the caller waits at
+//! most, and the throttle reports which clock it runs on.
 //!
 //! 1. A thread-local carries the hint, because the context of a poll cannot. It is set only while a
-//!    timeout polls its own future for the first time.
-//! 2. Every wait of this crate is polled through [`Waiting`](super::Waiting), which hides the hint of
-//!    whoever polls it. So only a future that a timeout contains directly reads a hint. A waker, a
-//!    closure or the factory of a pool runs inside such a poll too, but the waits that it makes are
-//!    waits of their own, and read nothing.
-//! 3. A throttle that knows that the wait will not fit refuses at once; one that has a clock reports
-//!    it, so that the timeout runs on it.
+//!    timeout polls its own future, to the time that is left.
+//! 2. Every wait of this crate is polled through [`Waiting`](super::Waiting), which hides the hint
+//!    of its poller. So only a future that a timeout contains directly reads a hint. A waker, a
+//!    closure or the factory of a pool runs inside such a poll too, but the waits that it creates
+//!    are separate, and read nothing.
+//! 3. A throttle that knows that the wait will not fit refuses at once. A throttle that has a clock
+//!    reports it, so that the timeout runs on that clock.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -22,13 +22,14 @@ thread_local! {
     static CLOCK: Cell<Option<Clock>> = const { Cell::new(None) };
 }
 
-/// Replaces the clock that was reported. There is none while the thread is being torn down.
+/// Replaces the clock that was reported. There is none during the teardown of the thread.
 fn replace_clock(clock: Option<Clock>) -> Option<Clock> {
     let replaced = CLOCK.try_with(|cell| cell.replace(clock));
     replaced.ok().flatten()
 }
 
-/// Restores the hint of an outer poll and what was reported to it, also when the inner one panics.
+/// Restores the hint of an outer poll and the clock reported to it, also when the inner poll
+/// panics.
 struct Restore(Option<Duration>, Option<Clock>);
 
 impl Restore {
@@ -45,8 +46,8 @@ impl Drop for Restore {
     }
 }
 
-/// Polls with a hint, or with that of an outer timeout if it is smaller; and returns the clock of
-/// the throttle that has to be waited for, if it has reported one.
+/// Polls with a hint, or with the hint of an outer timeout if that is smaller. Also returns the
+/// clock of the throttle that the caller has to wait for, if the throttle has reported one.
 pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Option<Clock>) {
     let outer = REMAINING.get();
     let remaining = outer.map_or(remaining, |outer| outer.min(remaining));
@@ -55,13 +56,13 @@ pub(super) fn within<R>(remaining: Duration, poll: impl FnOnce() -> R) -> (R, Op
     let clock = replace_clock(None);
     drop(restore);
     if let Some(clock) = &clock {
-        // The outer timeout runs on it as well.
+        // The outer timeout runs on this clock as well.
         report_clock(clock);
     }
     (polled, clock)
 }
 
-/// Whether [`remaining_timeout`] returns something at this point.
+/// Returns whether [`remaining_timeout`] returns something at this point.
 #[inline(always)]
 pub(super) fn is_set() -> bool {
     REMAINING.get().is_some()
@@ -78,11 +79,11 @@ impl Waiting<()> {
     /// Returns how long the caller waits at most, if the future that is being polled has a
     /// [timeout](crate::Waiting::timeout).
     ///
-    /// A [`Throttle`](crate::Throttle) that knows how long a wait will be can refuse at once what will
-    /// not fit. The hint is there at the first poll only; later the timeout ends the wait by itself. It is
-    /// there for the future that the timeout was added to, and for what that polls directly. A wait that
-    /// runs inside of it, such as another `acquire()`, does not see it. A throttle that wraps another one
-    /// passes the hint on by [`into_inner`](Self::into_inner).
+    /// A [`Throttle`](crate::Throttle) that knows how long a wait will be can refuse at once a wait
+    /// that will not fit. The hint is the time that is left at the current poll. The future that
+    /// the timeout was added to sees the hint, and so does everything that it polls directly. A
+    /// wait that runs inside it, such as another `acquire()`, does not see it. A throttle that
+    /// wraps another one passes the hint on with [`into_inner`](Self::into_inner).
     ///
     /// # Examples
     ///
@@ -109,12 +110,12 @@ impl Waiting<()> {
     }
 }
 
-/// As [`Waiting::remaining_timeout`].
+/// The same as [`Waiting::remaining_timeout`].
 pub(crate) fn remaining_timeout() -> Option<Duration> {
     REMAINING.get()
 }
 
-/// Reports the clock that the caller waits by, if a timeout asks for it.
+/// Reports the clock of the throttle, if a timeout polls it.
 pub(crate) fn report_clock(clock: &Clock) {
     if is_set() {
         replace_clock(Some(clock.clone()));

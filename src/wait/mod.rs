@@ -1,7 +1,8 @@
-//! What every wait has: a token that cancels it, a timeout, and waiting by blocking the thread.
+//! What every wait offers: a token that cancels it, a timeout, and blocking the thread.
 //!
-//! [`Waiting`] wraps every future that waits, and has the three methods, here only. The first two wrap the
-//! future inside, [`CancelOn`] and [`Timeout`], so they stack in any order and nobody imports a trait to wait.
+//! [`Waiting`] wraps every future that waits. Only this type has the three methods. The first two
+//! wrap the inner future in [`CancelOn`] and [`Timeout`], so they combine in any order, and callers
+//! import no trait to wait.
 
 #[cfg(feature = "tokio")]
 use std::borrow::Borrow;
@@ -30,20 +31,20 @@ pub use self::cancel_on::CancelOn;
 pub(crate) use self::deadline_hint::{remaining_timeout, report_clock, without_hint};
 pub use self::timeout::Timeout;
 
-/// A wait of a type that is not known.
+/// A boxed wait.
 pub(crate) type BoxFuture<'a, P> =
     Pin<Box<dyn Future<Output = Result<P, AcquireError>> + Send + 'a>>;
 
 pin_project! {
-    /// A wait: what every `acquire` returns, and [`Throttle::enter`](crate::Throttle::enter).
+    /// A wait, as returned by every `acquire` and by [`Throttle::enter`](crate::Throttle::enter).
     ///
-    /// Await it, or add to it first: [`cancel_on`](Self::cancel_on) a token,
-    /// [`timeout`](Self::timeout), and [`wait`](Self::wait) to block a thread. They stack in any order.
-    /// `F` is the future that waits; it joins the queue of its throttle at its first poll.
+    /// Await it, or first add [`cancel_on`](Self::cancel_on) or [`timeout`](Self::timeout); or
+    /// block the thread with [`wait`](Self::wait). The methods combine in any order. `F` is the
+    /// future that waits; it joins the queue of its throttle at its first poll.
     ///
     /// # Cancel safety
     ///
-    /// That of `F`: dropping a wait loses no permit and no slot of time.
+    /// The same as for `F`: dropping a wait loses no permit and no slot of time.
     ///
     /// # Examples
     ///
@@ -70,16 +71,16 @@ pin_project! {
 }
 
 impl<F> Waiting<F> {
-    /// Makes a wait of a future, for a [`Throttle`](crate::Throttle) of one's own.
+    /// Creates a wait from a future, for a custom [`Throttle`](crate::Throttle).
     #[inline(always)]
     pub const fn new(future: F) -> Self {
         Self { future }
     }
 
-    /// Returns the future, without the methods of this type.
+    /// Returns the inner future, without the methods of this type.
     ///
-    /// A throttle that wraps another one polls this, so that the throttle inside sees what is left
-    /// of a [timeout](Waiting::remaining_timeout) around both.
+    /// A throttle that wraps another one polls this future, so that the inner throttle sees how
+    /// much is left of a [timeout](Waiting::remaining_timeout) around both.
     #[inline(always)]
     pub fn into_inner(self) -> F {
         self.future
@@ -88,19 +89,19 @@ impl<F> Waiting<F> {
 
 impl<F: Future> Waiting<F> {
     /// Ends the wait with [`Cancelled`](crate::ErrorKind::Cancelled) when `token` is cancelled; the
-    /// future is dropped then.
+    /// inner future is then dropped.
     ///
-    /// A token that is cancelled already wins at once, even when there is nothing to wait for, and
-    /// nothing is taken. When there is nothing to wait for, the token is only looked at; the wait
-    /// registers with it only if it has to wait. If a permit and a cancellation come at once, exactly
-    /// one is observed, and a permit that is not goes to the next waiter.
+    /// A token that is already cancelled wins at once, even when the caller need not wait, and
+    /// nothing is taken. A caller that need not wait only checks the token; the wait registers with
+    /// it only if it has to wait. If a permit and a cancellation coincide, exactly one is observed,
+    /// and a permit that is not observed goes to the next waiter.
     ///
     /// Takes `&token`, or the token itself where the future must be `'static`. A token needs no
-    /// runtime. Needs the feature `tokio`, a default.
+    /// runtime. Requires the feature `tokio`, a default.
     ///
     /// # Cancel safety
     ///
-    /// That of the future it is added to.
+    /// The same as for the future that it is added to.
     ///
     /// # Examples
     ///
@@ -127,26 +128,27 @@ impl<F: Future> Waiting<F> {
         Waiting::new(CancelOn::new(self.future, token))
     }
 
-    /// Ends the wait with [`TimedOut`](crate::ErrorKind::TimedOut) after `duration`; the future is
-    /// dropped then.
+    /// Ends the wait with [`TimedOut`](crate::ErrorKind::TimedOut) after `duration`; the inner
+    /// future is then dropped.
     ///
-    /// The time runs from the first poll that has to wait; when there is nothing to wait for, no
-    /// clock is read. With a duration of zero the wait is over as soon as it would have to wait.
+    /// The timeout runs from the first poll that has to wait; a call that need not wait reads no
+    /// clock. A timeout of zero ends the wait as soon as it begins.
     ///
-    /// For a rate limiter or a gate, it is the time of its [clock](crate::Clock); and if that knows
-    /// that the wait will not fit, it refuses at once, and the caller takes no place in the queue. For
-    /// other throttles it is tokio's time inside a tokio runtime, rounded up to milliseconds, so that
-    /// paused tests just work; elsewhere, and under [`wait`](Self::wait), it is the system's, on a timer
-    /// thread that serves the whole process.
+    /// For a rate limiter or a gate, the timeout runs on its [clock](crate::Clock). If the throttle
+    /// knows that the wait will not fit, it refuses at once, and the caller takes no place in the
+    /// queue. For other throttles the timeout runs on tokio's time inside a tokio runtime, rounded
+    /// up to milliseconds, so that tests with paused time just work. Elsewhere, and under
+    /// [`wait`](Self::wait), it runs on the system clock, on a timer thread that serves the whole
+    /// process.
     ///
     /// # Cancel safety
     ///
-    /// That of the future it is added to.
+    /// The same as for the future that it is added to.
     ///
     /// # Panics
     ///
-    /// When it has to wait inside a tokio runtime that was built without its timer, or elsewhere when
-    /// the system cannot start the timer thread.
+    /// Panics if it has to wait inside a tokio runtime that was built without its timer, or if it
+    /// has to wait elsewhere and the system cannot start the timer thread.
     ///
     /// # Examples
     ///
@@ -168,8 +170,8 @@ impl<F: Future> Waiting<F> {
 
     /// Blocks the thread until the future is ready. The thread is parked meanwhile.
     ///
-    /// Not for use inside asynchronous code: it would block the executor. A wait on a
-    /// [manual clock](crate::ManualClock) waits for another thread to advance it.
+    /// Do not call this in asynchronous code: it would block the executor. A wait on a [manual
+    /// clock](crate::ManualClock) waits for another thread to advance the clock.
     ///
     /// # Examples
     ///
@@ -197,7 +199,7 @@ impl<F: Future> Future for Waiting<F> {
     #[inline(always)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let future = self.project().future;
-        // Whoever polls this may itself be polled by a timeout, which is none of this wait's.
+        // The caller may itself be polled by a timeout, which does not apply to this wait.
         if deadline_hint::is_set() {
             return poll_without_hint(future, context);
         }
@@ -205,14 +207,14 @@ impl<F: Future> Future for Waiting<F> {
     }
 }
 
-/// Apart, so that the poll above is inlined where it is alone.
+/// A separate function, so that the poll above is inlined where it runs alone.
 #[cold]
 #[inline(never)]
 fn poll_without_hint<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
     deadline_hint::without_hint(|| future.poll(context))
 }
 
-/// What can be asked of the future, for example how long a reservation has to wait.
+/// Gives access to the methods of the future, for example how long a reservation has to wait.
 impl<F> Deref for Waiting<F> {
     type Target = F;
 
@@ -228,18 +230,17 @@ impl<F: fmt::Debug> fmt::Debug for Waiting<F> {
     }
 }
 
-/// The output of a future that a combinator can be added to: a `Result`, or plainly `()`.
+/// The output of a future that can have combinators: a `Result`, or `()`.
 ///
-/// It is only met in the bounds of [`Timeout`] and of `CancelOn`; there is no need
-/// to name it.
+/// It appears only in the bounds of [`Timeout`] and of `CancelOn`; callers need not name it.
 ///
-/// With a combinator it is a `Result` in either case, since the combinator may end the wait.
-/// Sealed: it is implemented here alone.
+/// With a combinator the output is a `Result` in either case, because the combinator may end the
+/// wait. The trait is sealed.
 pub trait Outcome: sealed::Sealed {
-    /// What there is when all went well.
+    /// The type of a successful output.
     type Ok;
 
-    /// As a result.
+    /// Converts the output to a result.
     #[doc(hidden)]
     fn into_result(self) -> Result<Self::Ok, AcquireError>;
 }

@@ -16,25 +16,26 @@ use crate::time::Sleep;
 pin_project! {
     /// A wait that ends with [`TimedOut`](ErrorKind::TimedOut) after a time.
     ///
-    /// Made by [`Waiting::timeout`](crate::Waiting::timeout). It runs on the clock of the throttle that it
-    /// first has to wait for, if that has one. It is not `Unpin`: to poll it by reference, as `select!`
-    /// in a loop does, pin it first, for example with [`pin!`](std::pin::pin).
+    /// Created by [`Waiting::timeout`](crate::Waiting::timeout). It runs on the clock of the
+    /// throttle that it first has to wait for, if that throttle has one. It is not `Unpin`: to poll
+    /// it by reference, as `select!` in a loop does, pin it first, for example with
+    /// [`pin!`](std::pin::pin).
     ///
     /// # Panics
     ///
-    /// If it is polled again after it was ready.
+    /// Panics if it is polled again after it has completed.
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct Timeout<F> {
-        // `None` once it is over. Then the place in the queue is gone too, or what it had been granted
-        // has been passed on, even if the caller keeps this future.
+        // `None` once the wait has ended. By then the waiter has left the queue, or its grant has
+        // been passed on, even if the caller keeps this future.
         #[pin]
         future: Option<F>,
         duration: Duration,
-        // The timer, since a poll that had to wait.
+        // The timer, if a poll had to wait.
         #[pin]
         sleep: Option<Sleep>,
-        // Withholds what a tokio timer does not have, so that the type is the same whatever the
-        // features are: `Unpin`, `UnwindSafe` and `RefUnwindSafe`.
+        // Removes the auto traits that a tokio timer does not have, so that the type is the same
+        // with every set of features: `Unpin`, `UnwindSafe` and `RefUnwindSafe`.
         #[pin]
         _as_with_tokio: (PhantomData<dyn Send + Sync>, PhantomPinned),
     }

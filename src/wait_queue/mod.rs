@@ -1,35 +1,36 @@
-//! [`WaitQueue`]: the waiters, first-in first-out, and what each asks for.
+//! [`WaitQueue`]: the waiters, first-in first-out, and the request of each.
 //!
-//! It stands alone: it knows no permits, no rates and no clock. A throttle keeps one under its lock,
-//! decides by [`head`](WaitQueue::head) whether the first waiter can be served, and
+//! It is independent of permits, rates and clocks. A throttle keeps one under its lock, uses
+//! [`head`](WaitQueue::head) to decide whether the first waiter can be served, and
 //! [grants](WaitQueue::grant_head) it, or [keeps](WaitQueue::keep_head) something for it.
 //!
-//! Waiters are in chunks of 32 slots. A chunk is filled once, from its first slot to its last, so a slot is
-//! its waiter's number less the chunk's `base`; a bit says whether somebody still waits there. Leaving clears
-//! a bit, serving the head finds the lowest one, and nobody touches a neighbour. A chunk goes back to the
-//! spare ones when nobody waits in it any more and nothing is kept in it; so a waiter costs 22 bytes in a
-//! queue that is served from the front, and at the worst a whole chunk, when the 31 others have left. The
-//! heads of the chunks lie together, apart from the slots: of ten thousand waiters they stay in the nearest
-//! cache, whoever leaves. Chunks instead of one vector: growing moves no waiter.
+//! Waiters are stored in chunks of 32 slots. A chunk is filled once, from its first slot to its
+//! last, so the slot of a waiter is its number minus the chunk's `base`; a bit tells whether a
+//! waiter is still in the slot. Leaving clears a bit, serving the head finds the lowest set bit,
+//! and neither touches a neighbour. A chunk becomes a spare when it has no waiters and nothing
+//! kept. So a waiter costs 22 bytes in a queue that is served from the front, and in the worst case
+//! a whole chunk, when the other 31 have left. The heads of the chunks are stored together, apart
+//! from the slots: those of ten thousand waiters stay in the nearest cache, whichever waiters
+//! leave. A single vector would move waiters when it grows; chunks do not.
 //!
 //! Invariants:
 //!
-//! 1. Waiters are numbered as they join, from 1, and no number is used twice. Only the head is served, so
-//!    numbers are served in rising order, whatever they ask for: to know the last number served is to know,
-//!    of every waiter, whether it has been. A throttle may publish it, so that a waiter finds out without
-//!    the lock.
-//! 2. A waiter that is granted leaves no trace. What is kept for one stays in its slot until it
-//!    [collects](WaitQueue::collect) that.
-//! 3. An id names a slot and the number that waited there. A slot is not filled a second time before its
-//!    chunk has got another `base`; so an id cannot be taken for a later one.
-//! 4. Chunks are linked from `head` to `tail`, in the order of their numbers. Those in which somebody waits
-//!    are, and the tail; no others.
-//! 5. When nobody waits and nothing is kept, none is linked, and the next one to be used is number 0: memory
-//!    is used from the front, and a shrink has only to cut off the end.
-//! 6. No waker is called, cloned or dropped in here: they come in by value and go out by value, so the owner
-//!    of the lock decides where foreign code runs, which is after the lock.
-//! 7. Joining, being served and leaving take a constant number of steps; giving memory back frees a bounded
-//!    number of chunks at once.
+//! 1. Waiters are numbered as they join, from 1, and no number is used twice. Only the head is
+//!    served, so numbers are served in rising order, whatever the requests are. The last number
+//!    served therefore tells for every waiter whether it has been served. A throttle may publish
+//!    that number, so that a waiter finds out without the lock.
+//! 2. A waiter that is granted leaves no trace. What is kept for a waiter stays in its slot until
+//!    the waiter [collects](WaitQueue::collect) it.
+//! 3. An id names a slot and the number of the waiter in it. A slot is not filled a second time
+//!    before its chunk has got another `base`; so an id cannot be mistaken for a later one.
+//! 4. Chunks are linked from `head` to `tail`, in the order of their numbers. Exactly the chunks
+//!    with waiters are linked, and the tail.
+//! 5. When there are no waiters and nothing is kept, no chunk is linked, and the next chunk to be
+//!    used is number 0. Memory is used from the front, and a shrink only has to cut off the end.
+//! 6. No waker is called, cloned or dropped in here. Wakers are passed in and returned by value, so
+//!    the owner of the lock decides where foreign code runs, which is after the lock.
+//! 7. Joining, being served and leaving take a constant number of steps; releasing memory frees a
+//!    bounded number of chunks at once.
 
 use std::num::NonZeroU64;
 use std::task::Waker;
@@ -38,27 +39,28 @@ mod wake;
 
 pub(crate) use self::wake::WakeList;
 
-/// The slots of a chunk: one for each bit of its `waiting`.
+/// The number of slots of a chunk: one for each bit of its `waiting`.
 const SIZE: usize = 32;
 /// No chunk: the end of a chain.
 const NONE: u32 = u32::MAX;
-/// How many chunks are freed at once: this is done under the lock, by whoever empties the queue.
+/// The number of chunks that are freed at once: the caller that empties the queue does this under
+/// the lock.
 const AT_ONCE: usize = 128;
-/// The most chunks, so that the index of a slot fits: it is that of the chunk, times `SIZE`, plus
-/// that of the slot in it.
+/// The maximum number of chunks, so that the index of a slot fits: it is the index of the chunk,
+/// times `SIZE`, plus the index of the slot in the chunk.
 const MOST: u32 = u32::MAX / SIZE as u32;
 
-/// Waiters in the order in which they joined, who ask for a `C` each.
+/// Waiters in the order in which they joined, each with a request of type `C`.
 pub(crate) struct WaitQueue<C> {
     chunks: Vec<Chunk<C>>,
     head: u32,
     tail: u32,
     len: u32,
-    /// In how many slots something is kept.
+    /// The number of slots in which something is kept.
     kept: u32,
     /// Chunks below this have been used since the queue was last empty.
     fresh: u32,
-    /// The chain of those that are not used any more.
+    /// The chain of the chunks that are no longer used.
     spare: u32,
     /// The decaying maximum of `fresh` over past fillings.
     recent: u32,
@@ -69,9 +71,9 @@ pub(crate) struct WaitQueue<C> {
 struct Chunk<C> {
     /// The number of the waiter in the first slot.
     base: u64,
-    /// Where somebody waits.
+    /// The slots that have a waiter.
     waiting: u32,
-    /// Where something is kept.
+    /// The slots in which something is kept.
     kept: u32,
     previous: u32,
     next: u32,
@@ -83,33 +85,33 @@ struct Slots<C> {
     costs: [C; SIZE],
 }
 
-/// The right to a slot in a queue: to be given up by [`WaitQueue::withdraw`], or, when something is kept for
-/// the waiter, by [`WaitQueue::collect`].
+/// The right to a slot in a queue. Its owner gives it up with [`WaitQueue::withdraw`] or, if
+/// something is kept for the waiter, with [`WaitQueue::collect`].
 #[derive(Debug)]
 pub struct WaiterId {
     number: NonZeroU64,
     index: u32,
 }
 
-/// A waiter that has been served: its waker is to be called after the lock.
+/// A waiter that has been served. Its waker is called after the lock.
 pub(crate) struct Woken {
     pub(crate) number: NonZeroU64,
     pub(crate) waker: Waker,
 }
 
-/// What a waiter finds when it looks at its slot.
+/// The state that a waiter finds when it checks its slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WaiterStatus {
-    /// It still waits, and the waker that it left is the right one.
+    /// It still waits, and the stored waker is the right one.
     Waiting,
-    /// It still waits, but it left another waker.
+    /// It still waits, but the stored waker is another one.
     StaleWaker,
     /// It was served; perhaps something is kept for it.
     Served,
 }
 
 impl WaiterId {
-    /// The number that waits.
+    /// Returns the number of the waiter.
     pub(crate) fn number(&self) -> NonZeroU64 {
         self.number
     }
@@ -130,7 +132,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         }
     }
 
-    /// Returns how many are waiting.
+    /// Returns the number of waiters.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len as usize
@@ -145,12 +147,12 @@ impl<C: Copy + Default> WaitQueue<C> {
         self.fresh == MOST && self.spare == NONE
     }
 
-    /// Returns whether something is kept for somebody.
+    /// Returns whether something is kept for any waiter.
     pub(crate) fn has_kept(&self) -> bool {
         self.kept != 0
     }
 
-    /// Returns the number of the last waiter that joined; 0 when nobody ever did.
+    /// Returns the number of the last waiter that joined; 0 if there was none yet.
     pub(crate) fn last_number(&self) -> u64 {
         self.joined
     }
@@ -163,7 +165,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         (chunk.waiting != 0).then_some(chunk.base + slot)
     }
 
-    /// Returns what the first waiter asks for.
+    /// Returns the request of the first waiter.
     #[inline]
     pub(crate) fn head(&self) -> Option<C> {
         let chunk = self.chunks.get(self.head as usize)?;
@@ -171,10 +173,10 @@ impl<C: Copy + Default> WaitQueue<C> {
         chunk.slots.costs.get(slot).copied()
     }
 
-    /// Joins at the end. Not to be called when the queue [is full](Self::is_full).
+    /// Adds a waiter at the end. Do not call it when the queue [is full](Self::is_full).
     #[inline]
     pub(crate) fn push(&mut self, cost: C, waker: Waker) -> WaiterId {
-        // At one a nanosecond, numbers last for 584 years.
+        // At one number per nanosecond, they last for 584 years.
         let number = NonZeroU64::MIN.saturating_add(self.joined);
         self.joined += 1;
         let fits = |chunk: &Chunk<C>| number.get() - chunk.base < SIZE as u64;
@@ -192,14 +194,14 @@ impl<C: Copy + Default> WaitQueue<C> {
         WaiterId { number, index }
     }
 
-    /// Gives the first waiter what it asks for, and takes it out of the queue.
+    /// Grants the request of the first waiter, and removes it from the queue.
     #[inline]
     pub(crate) fn grant_head(&mut self) -> Option<Woken> {
         self.take_head(None)
     }
 
-    /// Takes the first waiter out of the queue, and keeps `what` in its slot until it
-    /// [collects](Self::collect) that. So no memory is needed beyond that of the slot.
+    /// Removes the first waiter from the queue, and keeps `what` in its slot until the waiter
+    /// [collects](Self::collect) it. This needs no memory beyond that of the slot.
     pub(crate) fn keep_head(&mut self, what: C) -> Option<Woken> {
         self.take_head(Some(what))
     }
@@ -241,7 +243,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         Some(what)
     }
 
-    /// Returns what those ask for who wait before this waiter, in their order.
+    /// Returns the requests of the waiters before this one, in their order.
     pub(crate) fn before(&self, id: &WaiterId) -> impl Iterator<Item = C> {
         let number = id.number.get();
         let mut next = self.head;
@@ -261,13 +263,14 @@ impl<C: Copy + Default> WaitQueue<C> {
             })
     }
 
-    /// Returns what a waiter asks for, if it still waits.
+    /// Returns the request of a waiter, if it still waits.
     pub(crate) fn cost(&self, id: &WaiterId) -> Option<C> {
         let (at, slot) = self.find(id, |chunk| chunk.waiting)?;
         Some(self.chunks[at].slots.costs[slot])
     }
 
-    /// Returns whether a waiter has been served, and whether `waker` is the one that it left.
+    /// Returns whether a waiter has been served, and if not, whether its stored waker wakes the
+    /// same task as `waker`.
     pub(crate) fn look(&self, id: &WaiterId, waker: &Waker) -> WaiterStatus {
         let Some((at, slot)) = self.find(id, |chunk| chunk.waiting) else {
             return WaiterStatus::Served;
@@ -278,8 +281,8 @@ impl<C: Copy + Default> WaitQueue<C> {
         }
     }
 
-    /// Exchanges the waker of a waiter, and gives back the one that is not needed: the old one, or
-    /// `waker` itself when the waiter has been served in the meantime.
+    /// Replaces the waker of a waiter, and returns the waker that is not needed: the old one, or
+    /// `waker` itself if the waiter has been served in the meantime.
     pub(crate) fn set_waker(&mut self, id: &WaiterId, waker: Waker) -> Option<Waker> {
         match self.find(id, |chunk| chunk.waiting) {
             Some((at, slot)) => self.chunks[at].slots.wakers[slot].replace(waker),
@@ -287,8 +290,8 @@ impl<C: Copy + Default> WaitQueue<C> {
         }
     }
 
-    /// Gives up a slot, and gives back the waker that was left there. `None` if the waiter has
-    /// been served.
+    /// Gives up a slot, and returns the waker that was stored there. `None` if the waiter has been
+    /// served.
     #[inline]
     pub(crate) fn withdraw(&mut self, id: &WaiterId) -> Option<Waker> {
         let (at, slot) = self.find(id, |chunk| chunk.waiting)?;
@@ -303,7 +306,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         waker
     }
 
-    /// The chunk of a waiter and its slot in it, if the bit of the slot is set in `bits`.
+    /// Returns the chunk of a waiter and its slot in it, if the bit of the slot is set in `bits`.
     #[inline(always)]
     fn find(&self, id: &WaiterId, bits: fn(&Chunk<C>) -> u32) -> Option<(usize, usize)> {
         let (at, slot) = (id.index as usize / SIZE, id.index as usize % SIZE);
@@ -315,10 +318,10 @@ impl<C: Copy + Default> WaitQueue<C> {
 
 /// The chunks.
 impl<C: Copy + Default> WaitQueue<C> {
-    /// Takes a chunk into use, at the tail.
+    /// Links a chunk at the tail.
     #[inline(never)]
     fn link(&mut self, base: u64) {
-        // A tail that everybody has left was kept only to be filled up.
+        // A tail without waiters was kept linked only to be filled up.
         if self.tail != NONE && self.chunks[self.tail as usize].waiting == 0 {
             self.unlink(self.tail);
         }
@@ -346,7 +349,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         self.tail = index;
     }
 
-    /// The last waiter has left a chunk.
+    /// Handles a chunk that the last waiter has left.
     #[inline(never)]
     fn emptied(&mut self, index: u32) {
         if self.len == 0 && self.kept == 0 {
@@ -356,7 +359,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         }
     }
 
-    /// Takes a chunk out of the chain, to be used again when nothing is kept in it.
+    /// Unlinks a chunk from the chain; it becomes a spare when nothing is kept in it.
     fn unlink(&mut self, index: u32) {
         let chunk = &self.chunks[index as usize];
         let (previous, next, kept) = (chunk.previous, chunk.next, chunk.kept);
@@ -373,15 +376,15 @@ impl<C: Copy + Default> WaitQueue<C> {
         }
     }
 
-    /// Makes a chunk a spare one.
+    /// Adds a chunk to the spares.
     fn add_spare(&mut self, index: u32) {
         self.chunks[index as usize].next = self.spare;
         self.spare = index;
     }
 
-    /// Starts again at the front, and gives memory back, some chunks at once, beyond twice of what recent
-    /// fillings needed at most. That maximum decays by an eighth a filling: one small filling after a large
-    /// one frees nothing, and half a dozen of them do.
+    /// Restarts at the front, and frees up to [`AT_ONCE`] chunks beyond twice the maximum that
+    /// recent fillings used. That maximum decays by an eighth per filling: one small filling after
+    /// a large one frees nothing, and half a dozen of them do.
     fn reset(&mut self) {
         self.head = NONE;
         self.tail = NONE;

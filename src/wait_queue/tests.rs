@@ -1,4 +1,5 @@
-//! The queue against the most obvious model of it, a `VecDeque` of names; and the memory that it holds.
+//! Compares the queue with the most obvious model of it, a `VecDeque` of names; and tests the
+//! memory that it holds.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Counts its calls; two of them are told apart by `will_wake`.
+/// Counts its calls; `will_wake` tells two of them apart.
 #[derive(Default)]
 struct Counter(AtomicUsize);
 
@@ -122,7 +123,7 @@ fn no_waker_is_called_by_the_line() {
         leave(&mut line, ticket);
     }
     assert_eq!(counter.0.load(Ordering::Relaxed), 0);
-    // Nor is one kept.
+    // Nor does the queue keep a waker.
     assert_eq!(Arc::strong_count(&counter), 1);
 }
 
@@ -131,13 +132,13 @@ fn a_ticket_is_small() {
     assert_eq!(size_of::<Option<WaiterId>>(), 16);
 }
 
-/// What happens to a line.
+/// An operation on a queue.
 #[derive(Clone, Debug)]
 enum Step {
     Push(u64),
     GrantHead,
     KeepHead,
-    /// Leaves with the ticket at this place among those that are out.
+    /// Leaves with the ticket at this position among those that are out.
     Leave(prop::sample::Index),
 }
 
@@ -249,7 +250,7 @@ fn those_who_leave_make_room_also_behind_a_head_that_stays() {
     assert!(line.chunks.len() <= 3, "{} chunks", line.chunks.len());
 }
 
-/// Mutated: a chunk that was out of the chain was never used again.
+/// Found by mutation: a chunk that was out of the chain was never used again.
 #[test]
 fn a_chunk_in_which_something_was_kept_is_used_again() {
     let mut line = WaitQueue::<u32>::new();
@@ -289,7 +290,7 @@ fn memory_comes_back_after_some_small_fillings() {
     fill_and_drain(&mut line, 10_000);
 }
 
-/// Whoever empties the queue does it under the lock.
+/// The caller that empties the queue does it under the lock.
 #[test]
 fn reset_after_a_long_queue_frees_a_bounded_number_of_chunks() {
     let mut line = WaitQueue::<u32>::new();

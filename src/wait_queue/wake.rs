@@ -1,7 +1,7 @@
-//! Wakers that were taken under a lock, to be called after it.
+//! Wakers that were taken under a lock and are called after it.
 //!
-//! A fixed array on the stack: granting allocates nothing, however many are granted at once. When
-//! the array is full, the owner unlocks, wakes, and goes on.
+//! They are in a fixed array on the stack, so granting allocates nothing, however many waiters are
+//! granted at once. When the array is full, the owner unlocks, wakes, and continues.
 
 use std::mem::ManuallyDrop;
 use std::task::Waker;
@@ -9,14 +9,14 @@ use std::task::Waker;
 use super::Woken;
 use crate::panic::catch_waker_panic;
 
-/// How many wakers fit.
+/// The number of wakers that fit.
 const CAPACITY: usize = 8;
 
-/// Up to eight wakers, first-in first-out. Nearly always there is at most one, so the array is
-/// made only for the second.
+/// Up to eight wakers, first-in first-out. There is nearly always at most one, so the array is
+/// created only for the second.
 pub(crate) struct WakeList {
     first: Option<Waker>,
-    /// Empty whenever the batch goes away, so there is no need to look for what to drop.
+    /// Empty whenever the batch is dropped, so the destructor need not scan it.
     others: Option<ManuallyDrop<[Option<Waker>; CAPACITY - 1]>>,
     len: usize,
 }
@@ -36,8 +36,8 @@ impl WakeList {
         self.len == CAPACITY
     }
 
-    /// Adds the waker of one who was served, if somebody was. Not to be called when the batch
-    /// [is full](Self::is_full).
+    /// Adds the waker of a served waiter, if there is one. Do not call it when the batch [is
+    /// full](Self::is_full).
     #[inline]
     pub(crate) fn push(&mut self, served: Option<Woken>) {
         if let Some(served) = served {
@@ -61,9 +61,9 @@ impl WakeList {
 
     /// Calls every waker, in order, and leaves the batch empty.
     ///
-    /// A waker that panics does not keep the others from being called, and the panic goes no
-    /// further than the panic hook: this runs inside `Drop` of permits and futures, where it would
-    /// abort the process or strand the rest of the line.
+    /// A waker that panics does not prevent the other calls. The panic hook reports the panic,
+    /// which is then caught: this runs inside `Drop` of permits and futures, where an uncaught
+    /// panic would abort the process or strand the rest of the queue.
     #[inline]
     pub(crate) fn wake_all(&mut self) {
         if let Some(first) = self.first.take() {

@@ -1,4 +1,4 @@
-//! A request for a permit, with what may end the wait for it.
+//! A request for a permit, with the tokens and the timeout that can end its wait.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,8 +9,8 @@ use super::tokens::Tokens;
 use crate::concurrency::Permit;
 use crate::error::{AcquireError, ErrorKind};
 
-/// A request for a permit of a [`CondvarSemaphore`]: [`wait`](Self::wait) blocks for it. `S` leads to
-/// the semaphore, by reference or by `Arc`.
+/// A request for a permit of a [`CondvarSemaphore`]; [`wait`](Self::wait) blocks until it is
+/// granted. `S` derefs to the semaphore: it is a reference or an `Arc`.
 #[must_use = "a request does nothing unless it waits"]
 pub struct Acquire<S: Deref<Target = CondvarSemaphore>> {
     semaphore: S,
@@ -28,14 +28,14 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
         }
     }
 
-    /// Stops waiting, with [`Cancelled`](crate::ErrorKind::Cancelled), when `token` is
-    /// cancelled: a thread that is blocked is woken.
+    /// Stops waiting, with [`Cancelled`](crate::ErrorKind::Cancelled), when `token` is cancelled: a
+    /// blocked thread is woken.
     ///
-    /// A token that is cancelled already wins at once, even when a permit is free, and
-    /// nothing is taken. If a permit and a cancellation come together, exactly one is
-    /// observed and nothing is lost. Of several tokens, any one ends the wait.
+    /// A token that is already cancelled wins at once, even when a permit is free, and no permit is
+    /// taken. If a permit and a cancellation coincide, exactly one is observed and no permit is
+    /// lost. If there are several tokens, any of them ends the wait.
     ///
-    /// Takes `&token` or the token itself. Needs the feature `tokio`, a default.
+    /// Takes `&token` or the token itself. Requires the feature `tokio`, a default.
     ///
     /// # Examples
     ///
@@ -65,9 +65,9 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
 
     /// Stops waiting, with [`TimedOut`](crate::ErrorKind::TimedOut), after `duration`.
     ///
-    /// The time is the system's, and runs from the moment at which it has to wait. With a
-    /// duration of zero it is over as soon as it would have to wait. Of several, the
-    /// shortest counts.
+    /// The timeout runs on the system clock, from the moment at which the request has to wait. A
+    /// timeout of zero ends the wait as soon as it begins. If there are several timeouts, the
+    /// shortest applies.
     ///
     /// # Examples
     ///
@@ -87,16 +87,16 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
         self
     }
 
-    /// Blocks the thread until there is a permit.
+    /// Blocks the thread until a permit is granted.
     ///
-    /// Not for use inside asynchronous code: it would block the executor.
+    /// Do not call this in asynchronous code: it would block the executor.
     ///
     /// # Errors
     ///
-    /// [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed, and
-    /// what has been added: [`Cancelled`](crate::ErrorKind::Cancelled),
-    /// [`TimedOut`](crate::ErrorKind::TimedOut). A cancelled token comes before all else,
-    /// and a permit before the deadline.
+    /// [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed;
+    /// [`Cancelled`](crate::ErrorKind::Cancelled) and [`TimedOut`](crate::ErrorKind::TimedOut), if
+    /// a token or a timeout was added. A cancelled token takes precedence over everything else, and
+    /// a permit over the deadline.
     ///
     /// # Examples
     ///

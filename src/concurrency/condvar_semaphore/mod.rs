@@ -1,6 +1,6 @@
-//! The old-style semaphore: a count under a lock, and a condition variable to wait on.
+//! The classic semaphore: a count under a lock, and a condition variable to wait on.
 //!
-//! For threads: to wait is to block. [`monitor`] is the whole protocol.
+//! It is for threads: waiting blocks. [`monitor`] is the whole protocol.
 
 mod acquire;
 mod monitor;
@@ -16,18 +16,18 @@ use super::Permit;
 use super::permit::PermitSource;
 use crate::error::{AcquireError, ErrorKind};
 
-/// At most N threads at once: a semaphore of a mutex and a condition variable, which blocks.
+/// Limits threads to at most N at once with a mutex and a condition variable; it blocks.
 ///
-/// [`Semaphore::acquire`](crate::Semaphore::acquire)`().wait()` is the fair one for threads. This one has
-/// somewhat more throughput where threads queue: one that gives its permit back and wants another
-/// has it at once, while the others sleep. For the same reason a thread can starve. [The
-/// table](crate::guarantees) has what each type guarantees.
+/// [`Semaphore::acquire`](crate::Semaphore::acquire)`().wait()` is the fair alternative for
+/// threads. This one has somewhat more throughput where threads queue: a thread that returns its
+/// permit and requests another gets it at once, while the others sleep. For the same reason a
+/// thread can starve. [The table](crate::guarantees) lists what each type guarantees.
 ///
-/// A wait can be ended from outside, by a `CancellationToken` and by a timeout. If the thread had been
-/// woken for a permit just then, another one is woken for it.
+/// A `CancellationToken` or a timeout can end a wait. If the thread had just been woken for a
+/// permit, another thread is woken for that permit.
 ///
-/// It is for threads of one's own. In a pool of threads that block, such as that of
-/// `spawn_blocking`, waiters can occupy all the threads that holders need to go on.
+/// Use it on dedicated threads. In a pool of blocking threads, such as that of `spawn_blocking`,
+/// waiters can occupy all the threads that holders need to make progress.
 ///
 /// # Fairness
 ///
@@ -35,8 +35,8 @@ use crate::error::{AcquireError, ErrorKind};
 ///
 /// # Memory ordering
 ///
-/// Whatever a holder did before it gave its permit back happens before whatever every later holder
-/// does.
+/// Everything that a holder does before it returns its permit happens before everything that every
+/// later holder does.
 ///
 /// # Examples
 ///
@@ -65,13 +65,13 @@ pub struct CondvarSemaphore {
     permits: usize,
 }
 
-/// Making one.
+/// Construction.
 impl CondvarSemaphore {
-    /// A semaphore with this many permits, all of them free.
+    /// Creates a semaphore with `permits` permits, all of them free.
     ///
     /// # Panics
     ///
-    /// If `permits` is 0, since then nobody could ever be let in.
+    /// Panics if `permits` is 0, which would admit no caller ever.
     #[track_caller]
     pub fn new(permits: usize) -> Self {
         assert!(permits > 0, "a condvar semaphore cannot have 0 permits");
@@ -84,7 +84,7 @@ impl CondvarSemaphore {
 
 /// Acquiring.
 impl CondvarSemaphore {
-    /// Asks for a permit; [`wait`](Acquire::wait) blocks until there is one.
+    /// Creates a request for a permit; [`wait`](Acquire::wait) blocks until it is granted.
     ///
     /// # Examples
     ///
@@ -121,7 +121,7 @@ impl CondvarSemaphore {
         Ok(Permit::new(self, 1))
     }
 
-    /// Asks for a permit that shares the semaphore and so may move to another thread.
+    /// Creates a request for a permit that shares the semaphore, so it can move to another thread.
     ///
     /// # Examples
     ///
@@ -143,7 +143,7 @@ impl CondvarSemaphore {
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     ///
     /// # Examples
     ///
@@ -170,7 +170,7 @@ impl CondvarSemaphore {
 
 /// Closing and observing.
 impl CondvarSemaphore {
-    /// The limit: how many permits there are, free or held. It does not change.
+    /// Returns the limit: the number of permits, free or held. It never changes.
     ///
     /// # Examples
     ///
@@ -181,7 +181,7 @@ impl CondvarSemaphore {
         self.permits
     }
 
-    /// How many permits are free.
+    /// Returns the number of free permits.
     ///
     /// # Examples
     ///
@@ -195,7 +195,7 @@ impl CondvarSemaphore {
         self.monitor.lock().free
     }
 
-    /// How many threads are blocked in [`wait`](Acquire::wait).
+    /// Returns the number of threads that are blocked in [`wait`](Acquire::wait).
     ///
     /// # Examples
     ///
@@ -206,8 +206,8 @@ impl CondvarSemaphore {
         self.monitor.lock().waiting
     }
 
-    /// Lets nobody in any more. Everyone who waits, and everyone who comes, gets
-    /// [`Closed`](crate::ErrorKind::Closed). Permits that are held stay valid. Closing again does
+    /// Closes the semaphore: every waiter and every later caller gets
+    /// [`Closed`](crate::ErrorKind::Closed). Held permits stay valid. Closing it again does
     /// nothing.
     ///
     /// # Examples
@@ -223,7 +223,7 @@ impl CondvarSemaphore {
         self.monitor.close();
     }
 
-    /// Whether it was closed.
+    /// Returns whether the semaphore is closed.
     ///
     /// # Examples
     ///

@@ -1,13 +1,14 @@
-//! What is under the lock, and how a thread waits for it.
+//! The state under the lock, and how a thread waits for it to change.
 //!
-//! 1. Whoever gives a permit back wakes one of those who wait, if anybody does.
-//! 2. A token that is cancelled changes `interruptions` under the lock, and then wakes everybody. A
-//!    waiter looks at its tokens after it has read that number, and sleeps only while the number is the
-//!    one that it read. So no cancellation is missed between looking and sleeping.
-//! 3. Whoever is woken for a permit takes it, unless a token has interrupted it since it went to
-//!    sleep. Then that token wakes everybody, so whoever leaves need not hand on what it was woken
-//!    for. Deadlines are looked at after the permits.
-//! 4. Tokens are looked at without the lock: a parent calls its children's waiters under its own.
+//! 1. A holder that returns a permit wakes one waiter, if there is one.
+//! 2. A token that is cancelled increments `interruptions` under the lock, and then wakes all
+//!    waiters. A waiter checks its tokens after it has read that number, and sleeps only while the
+//!    number is the one that it read. So no cancellation is missed between the check and the sleep.
+//! 3. A waiter that is woken for a permit takes it, unless a token has interrupted it since it went
+//!    to sleep. In that case the token wakes all waiters, so a waiter that leaves need not pass on
+//!    its wakeup. Deadlines are checked after the permits.
+//! 4. Tokens are checked without the lock: a parent token calls its children's waiters under its
+//!    own lock.
 
 use std::sync::{Arc, PoisonError};
 use std::task::{Wake, Waker};
@@ -28,12 +29,12 @@ pub(super) struct State {
     pub(super) free: usize,
     pub(super) waiting: usize,
     pub(super) closed: bool,
-    /// How often a token has called.
+    /// How often a token has been cancelled.
     interruptions: u64,
 }
 
 impl State {
-    /// Takes a permit, if it can; `None` if one has to wait for it.
+    /// Takes a permit, or returns the error if the semaphore is closed; `None` means to wait.
     pub(super) fn take(&mut self) -> Option<Result<(), AcquireError>> {
         if self.closed {
             return Some(Err(AcquireError::new(ErrorKind::Closed)));
@@ -43,11 +44,11 @@ impl State {
     }
 }
 
-/// A token calls.
+/// Called by a token when it is cancelled.
 impl Wake for Monitor {
     fn wake(self: Arc<Self>) {
         self.lock().interruptions += 1;
-        // All of them: who is meant is not known here, and many have the same token.
+        // Wakes all waiters: several may have the same token, and which ones is not known here.
         self.changed.notify_all();
     }
 }
@@ -76,20 +77,20 @@ impl Monitor {
         self.changed.notify_all();
     }
 
-    /// Gives permits back.
+    /// Returns permits.
     #[inline]
     pub(super) fn give(&self, permits: usize) {
         let mut state = self.lock();
         state.free += permits;
         let somebody = state.waiting > 0;
         drop(state);
-        // Without anybody it would be a system call for nothing.
+        // Without waiters it would be a useless system call.
         if somebody {
             (0..permits).for_each(|_| self.changed.notify_one());
         }
     }
 
-    /// Blocks until there is a permit, a token is cancelled, or the time is over.
+    /// Blocks until a permit is free, a token is cancelled, or the timeout expires.
     #[inline(never)]
     pub(super) fn block(
         self: &Arc<Self>,
@@ -97,7 +98,7 @@ impl Monitor {
         timeout: Option<Duration>,
     ) -> Result<(), AcquireError> {
         let deadline = timeout.map(|timeout| Clock::system().now().saturating_add(timeout));
-        // From here on a token that is cancelled calls; until this goes out of scope.
+        // From here until the end of the scope, a token that is cancelled calls the waker.
         let _registered = tokens.register(&Waker::from(Arc::clone(self)));
 
         self.lock().waiting += 1;
@@ -121,7 +122,8 @@ impl Monitor {
                 if let Some(taken) = state.take() {
                     return taken;
                 }
-                // Looked at after the permits: one that came with the deadline is taken.
+                // The deadline is checked after the permits: a permit that came at the deadline is
+                // taken.
                 let left = left();
                 if left.is_zero() {
                     return Err(AcquireError::new(ErrorKind::TimedOut));

@@ -1,4 +1,4 @@
-//! What stands for tokens without tokio: nothing that could end a wait.
+//! Replaces the tokens where the crate is built without tokio: nothing ends a wait.
 
 use std::task::Waker;
 

@@ -6,10 +6,10 @@ use std::task::{Context, Waker};
 
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Tokens, any of which ends the wait.
+/// Tokens that can each end the wait.
 pub(super) struct Tokens(Vec<CancellationToken>);
 
-/// Has the tokens call, until it is dropped.
+/// Keeps the waker registered with the tokens until it is dropped.
 pub(super) struct Registered(#[allow(dead_code, reason = "kept")] Vec<Registration>);
 
 type Registration = Pin<Box<WaitForCancellationFutureOwned>>;
@@ -29,11 +29,11 @@ impl Tokens {
         self.0.iter().any(CancellationToken::is_cancelled)
     }
 
-    /// Has them call a waker when they are cancelled.
+    /// Registers a waker that they call when they are cancelled.
     pub(super) fn register(&self, waker: &Waker) -> Registered {
         let register = |token: &CancellationToken| {
             let mut cancelled = Box::pin(token.clone().cancelled_owned());
-            // One that is cancelled by now is found by the look that follows.
+            // The caller's next check finds a token that is already cancelled.
             let _ = cancelled.as_mut().poll(&mut Context::from_waker(waker));
             cancelled
         };

@@ -1,4 +1,4 @@
-//! The future of `acquire`: that of every queue, and then perhaps the making of an item.
+//! The future of `acquire`: it waits in the queue, and then makes an item if it has to.
 
 use std::fmt;
 use std::future::Future;
@@ -11,19 +11,19 @@ use crate::concurrency::acquire::Acquire as AcquirePlace;
 use crate::error::AcquireError;
 use crate::wait::BoxFuture;
 
-/// The future of [`Pool::acquire`] and [`Pool::acquire_owned`]. `S` leads to the pool.
+/// The future of [`Pool::acquire`] and [`Pool::acquire_owned`]. `S` derefs to the pool.
 ///
-/// It joins the queue when it is first polled. See [the pool](Pool#cancel-safety) for what dropping it
-/// does.
+/// It joins the queue when it is first polled. See [the pool](Pool#cancel-safety) for what dropping
+/// it does.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after it has completed.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target = Pool<T>>, T> {
     queued: AcquirePlace<S>,
-    /// An item that is being made, and then the permit that it is made for: the making is over before
-    /// the place goes on.
+    /// The future that makes an item, and then the permit that the item is for. The future is
+    /// dropped before the permit returns the place.
     making: Option<(BoxFuture<'static, T>, Permit<S, T>)>,
 }
 
@@ -36,7 +36,7 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
         }
     }
 
-    /// Begins or goes on to make an item, for a place that has none.
+    /// Starts or continues to make an item, for a place that has none.
     #[inline(never)]
     fn poll_making(
         &mut self,
@@ -81,7 +81,7 @@ impl<S: Deref<Target = Pool<T>>, T> Future for Acquire<S, T> {
     }
 }
 
-// Nothing in it is ever pinned.
+// No field is ever pinned.
 impl<S: Deref<Target = Pool<T>>, T> Unpin for Acquire<S, T> {}
 
 impl<S: Deref<Target = Pool<T>>, T> fmt::Debug for Acquire<S, T> {

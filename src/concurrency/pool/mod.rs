@@ -1,10 +1,10 @@
-//! A pool of items under one lock: the idle ones, how many callers may have one, and who waits.
+//! A pool of items under one lock: the idle items, the number of places, and the waiters.
 //!
-//! 1. Everything that changes is in [`State`], and changes under its lock, which is held for some
+//! 1. All mutable state is in [`State`], and changes under its lock, which is held for some
 //!    nanoseconds. No foreign code runs under it.
-//! 2. Whoever gives a place back, or makes room otherwise, lets those go who now can, by
-//!    [`settle`](Pool::settle).
-//! 3. An item is made, checked and dropped by a caller who has a place, outside of the lock.
+//! 2. A caller that returns a place, or makes room in another way, grants the waiters that can now
+//!    be served, with [`settle`](Pool::settle).
+//! 3. A caller that has a place makes, checks and drops its item outside the lock.
 
 mod acquire;
 mod permit;
@@ -29,40 +29,41 @@ use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::{BoxFuture, Waiting};
 use crate::wait_queue::{WaiterId, WakeList};
 
-/// At most as many at once as there are items: a throttle whose permits hold an item each.
+/// Limits callers to the number of items: a throttle whose permits each hold an item.
 ///
-/// The permit derefs to its item: a buffer, a connection. The items are there from the
-/// [start](Self::new), or made when they are first needed, by a [function](Self::with_factory) or an
-/// [asynchronous one](Self::with_async_factory), which may fail.
+/// The permit derefs to its item, such as a buffer or a connection. The items exist from the
+/// [start](Self::new), or are made when they are first needed, by a [function](Self::with_factory)
+/// or an [asynchronous one](Self::with_async_factory), which may fail.
 ///
 /// # Fairness
 ///
-/// That of the [`Semaphore`](crate::Semaphore#fairness): strictly first-in first-out, and no newcomer
-/// overtakes a waiter. Idle items are handed out in the order in which they came back.
+/// The same as for the [`Semaphore`](crate::Semaphore#fairness): strictly first-in first-out, and
+/// no newcomer overtakes a waiter. Idle items are handed out in the order in which they were
+/// returned.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future that has not finished loses nothing: its place, or the item that it had been
-/// granted, goes to the next waiter. An item that is being made is dropped with the future, and the
-/// next caller makes another one.
+/// Dropping an unfinished future loses nothing: its place, or the item that it had been granted,
+/// goes to the next waiter. An item that is being made is dropped with the future, and the next
+/// caller makes another one.
 ///
 /// # Panics of holders
 ///
-/// A permit that is dropped while its thread panics gives its item back as any other does, in
-/// whatever state it is, if the pool was made of [items](Self::new). If the pool can make items, the
-/// item is dropped, and the next caller makes a new one.
+/// If the pool was made of [items](Self::new), a permit that is dropped while its thread panics
+/// returns its item like any other permit, whatever state the item is in. If the pool can make
+/// items, the item is dropped, and the next caller makes a new one.
 ///
-/// What counts is that the permit is dropped while its thread unwinds, as it is when a spawned task
-/// panics that has it. Where a panic is caught and the permit is not dropped by it, for example by
-/// `catch_unwind` around a borrow of the item, the item goes back later as any other. So does that of
-/// a holder that is cancelled while it uses it. To sort such items out, give the pool a
-/// [check](Self::check_on_return); or [`discard`](Permit::discard) an item that is broken, or assign
-/// to the permit: `*permit = another`.
+/// What counts is that the permit is dropped while its thread unwinds, as happens when a spawned
+/// task that owns the permit panics. If a panic is caught and does not drop the permit, for example
+/// by `catch_unwind` around a borrow of the item, the item is returned later like any other. So is
+/// the item of a holder that is cancelled while it uses it. To filter out such items, give the pool
+/// a [check](Self::check_on_return). Alternatively, [`discard`](Permit::discard) a broken item, or
+/// assign to the permit: `*permit = another`.
 ///
 /// # Memory ordering
 ///
-/// Whatever a holder did before it gave an item back happens before whatever the next holder of that
-/// item does.
+/// Everything that a holder does before it returns an item happens before everything that the next
+/// holder of that item does.
 ///
 /// # Examples
 ///
@@ -89,38 +90,38 @@ pub struct Pool<T> {
     check: Option<Check<T>>,
 }
 
-/// Whether an item that comes back is still good.
+/// Returns whether a returned item is still usable.
 type Check<T> = Box<dyn Fn(&mut T) -> bool + Send + Sync>;
 
-/// How an item is made.
+/// The function that makes an item.
 enum Make<T> {
     Now(Box<dyn Fn() -> T + Send + Sync>),
     Later(Box<dyn Fn() -> BoxFuture<'static, T> + Send + Sync>),
 }
 
-/// Making one.
+/// Construction.
 impl<T> Pool<T> {
-    /// Makes a pool of these items.
+    /// Creates a pool of these items.
     ///
     /// # Panics
     ///
-    /// If there are more than [`Semaphore::MAX_PERMITS`].
+    /// Panics if there are more than [`Semaphore::MAX_PERMITS`].
     #[track_caller]
     pub fn new(items: impl IntoIterator<Item = T>) -> Self {
         let items: VecDeque<_> = items.into_iter().collect();
         Self::with(items.len(), items, None)
     }
 
-    /// Makes a pool of `size` items, which are made one by one when they are first needed, each by the
-    /// caller who gets it. An item whose [holder panicked](Self#panics-of-holders) is dropped, and
-    /// another one made in its place.
+    /// Creates a pool of `size` items that a function makes one by one, when they are first needed.
+    /// The caller that gets the item makes it. An item whose [holder
+    /// panicked](Self#panics-of-holders) is dropped, and another one is made in its place.
     ///
-    /// If `make` panics, the panic is that of the `try_acquire` or of the poll that called it; the
-    /// next caller makes the item then.
+    /// If `make` panics, the panic propagates from the `try_acquire` or the poll that called it;
+    /// the next caller then makes the item.
     ///
     /// # Panics
     ///
-    /// If `size` is more than [`Semaphore::MAX_PERMITS`].
+    /// Panics if `size` is more than [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
     ///
@@ -138,16 +139,16 @@ impl<T> Pool<T> {
         Self::with(size, VecDeque::new(), Some(make))
     }
 
-    /// Makes a pool of `size` items, which are made one by one when they are first needed, by an
-    /// asynchronous function that may fail.
+    /// Creates a pool of `size` items that an asynchronous function, which may fail, makes one by
+    /// one, when they are first needed.
     ///
-    /// The future that `make` returns is polled by the caller who gets the item. If it fails, its error
-    /// is that of the `acquire`, and the next waiter tries. A `try_acquire` does not wait for it: it
-    /// finds only items that are there.
+    /// The caller that gets the item polls the future that `make` returns. If that fails, `acquire`
+    /// returns its error, and the next waiter tries. A `try_acquire` does not wait for the future:
+    /// it takes only items that already exist.
     ///
     /// # Panics
     ///
-    /// If `size` is more than [`Semaphore::MAX_PERMITS`].
+    /// Panics if `size` is more than [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
     ///
@@ -186,8 +187,8 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Looks at each item that comes back: one for which `check` returns `false`, or panics, is
-    /// [discarded](Permit::discard). It runs when the permit is dropped.
+    /// Checks each item that is returned. An item for which `check` returns `false`, or panics, is
+    /// [discarded](Permit::discard). The check runs when the permit is dropped.
     ///
     /// # Examples
     ///
@@ -212,13 +213,13 @@ impl<T> Pool<T> {
     }
 }
 
-/// Taking an item.
+/// Acquiring.
 impl<T> Pool<T> {
     /// Waits for an item.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
@@ -245,7 +246,7 @@ impl<T> Pool<T> {
     ///
     /// # Errors
     ///
-    /// [`NoPermits`](ErrorKind::NoPermits), when there is none, or somebody waits for it;
+    /// [`NoPermits`](ErrorKind::NoPermits), when there is none, or other callers wait for it;
     /// [`Closed`](ErrorKind::Closed).
     ///
     /// # Examples
@@ -263,15 +264,15 @@ impl<T> Pool<T> {
         Permit::try_new(self)
     }
 
-    /// Waits for an item, whose permit shares the pool and so may move into a task.
+    /// Waits for an item whose permit shares the pool, so it can move into a task.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -293,11 +294,11 @@ impl<T> Pool<T> {
         Waiting::new(Acquire::new(self))
     }
 
-    /// Takes an item as [`try_acquire`](Self::try_acquire), with a permit that shares the pool.
+    /// Takes an item like [`try_acquire`](Self::try_acquire), with a permit that shares the pool.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     ///
     /// # Examples
     ///
@@ -316,9 +317,9 @@ impl<T> Pool<T> {
     }
 }
 
-/// Changing its size, closing and observing.
+/// Resizing, closing and observing.
 impl<T> Pool<T> {
-    /// Returns how many items there are, idle, held, or still to be made.
+    /// Returns the number of items: idle, held, or still to be made.
     ///
     /// # Examples
     ///
@@ -332,13 +333,13 @@ impl<T> Pool<T> {
         self.lock().size
     }
 
-    /// Changes how many items there are. Growing admits waiters, who make the new items. Shrinking
-    /// drops idle items at once, and items that are held when they come back. With 0 everyone waits.
+    /// Changes the number of items. Growing admits waiters, which make the new items. Shrinking
+    /// drops idle items at once, and held items when they are returned. With 0, all callers wait.
     ///
     /// # Panics
     ///
-    /// If it is to grow and cannot make items: [`add`](Self::add) them. If `size` is more than
-    /// [`Semaphore::MAX_PERMITS`].
+    /// Panics if the pool would have to grow but cannot make items ([`add`](Self::add) them
+    /// instead), or if `size` is more than [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
     ///
@@ -364,11 +365,11 @@ impl<T> Pool<T> {
         drop_all(dropped);
     }
 
-    /// Adds an item, so that there is one more. Once the pool is closed, the item is dropped.
+    /// Adds one item to the pool. If the pool is closed, the item is dropped.
     ///
     /// # Panics
     ///
-    /// If there would be more than [`Semaphore::MAX_PERMITS`]; then nothing has changed.
+    /// Panics if there would be more than [`Semaphore::MAX_PERMITS`]; then nothing has changed.
     ///
     /// # Examples
     ///
@@ -389,7 +390,7 @@ impl<T> Pool<T> {
         drop(refused);
     }
 
-    /// Returns how many items are idle, or still to be made; 0 once the pool is closed.
+    /// Returns the number of items that are idle or still to be made; 0 once the pool is closed.
     ///
     /// # Examples
     ///
@@ -403,14 +404,14 @@ impl<T> Pool<T> {
         self.lock().free()
     }
 
-    /// Returns how many callers are waiting in the queue.
+    /// Returns the number of callers that wait in the queue.
     pub fn waiting(&self) -> usize {
         self.lock().waiters.len()
     }
 
-    /// Admits nobody any more. Every waiter and every newcomer gets [`Closed`](ErrorKind::Closed),
-    /// except a caller whose item is being made, which still gets it. Items that are idle are dropped, those that are held when
-    /// their permits are. Closing again does nothing.
+    /// Closes the pool: every waiter and every later caller gets [`Closed`](ErrorKind::Closed). A
+    /// caller whose item is being made still gets it. Idle items are dropped now; held items are
+    /// dropped with their permits. Closing it again does nothing.
     ///
     /// # Examples
     ///
@@ -431,7 +432,7 @@ impl<T> Pool<T> {
         drop_all(dropped);
     }
 
-    /// Returns whether it was closed.
+    /// Returns whether the pool is closed.
     ///
     /// # Examples
     ///
@@ -444,14 +445,14 @@ impl<T> Pool<T> {
     }
 }
 
-/// What permits and futures need.
+/// Operations for permits and futures.
 impl<T> Pool<T> {
     #[inline]
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         lock(&self.state)
     }
 
-    /// Takes a place back, with its item or without.
+    /// Takes a place back, with or without its item.
     #[inline]
     fn give_back(&self, item: Option<T>) {
         let item = item.and_then(|item| self.keep_if_good(item));
@@ -466,7 +467,7 @@ impl<T> Pool<T> {
         }
     }
 
-    /// Drops an item that comes back and is not to be used again.
+    /// Returns the item if it can be used again; otherwise drops it.
     #[inline]
     fn keep_if_good(&self, mut item: T) -> Option<T> {
         let mut good = self.make.is_none() || !thread::panicking();
@@ -481,7 +482,7 @@ impl<T> Pool<T> {
         None
     }
 
-    /// Lets everybody go who can, then unlocks and wakes them.
+    /// Grants every waiter that can be served, then unlocks and wakes them.
     #[inline(never)]
     fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) {
         let mut batch = WakeList::new();
@@ -505,7 +506,7 @@ fn assert_size(size: usize) {
     );
 }
 
-/// Drops items, each as if it were the only one.
+/// Drops items one by one, so a panic of one does not affect the others.
 fn drop_all<T>(items: VecDeque<T>) {
     for item in items {
         catch_waker_panic(|| drop(item));
@@ -513,7 +514,7 @@ fn drop_all<T>(items: VecDeque<T>) {
 }
 
 impl<T> Queued for Pool<T> {
-    /// `None` if there is none and it has to be made.
+    /// `None` if the caller has to make the item.
     type Found = Option<T>;
 
     #[inline]
@@ -527,7 +528,7 @@ impl<T> Queued for Pool<T> {
         ticket: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<Option<T>, AcquireError>> {
-        // Cloned before the lock, under which no foreign code runs, and dropped after it.
+        // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut state = self.lock();
         match state.try_take() {

@@ -1,4 +1,4 @@
-//! The right to an item of a pool, which goes back on drop.
+//! The permit of a pool: it holds an item, which is returned on drop.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -6,27 +6,27 @@ use std::ops::{Deref, DerefMut};
 use super::{Make, Pool};
 use crate::error::{AcquireError, ErrorKind};
 
-/// An item of a [`Pool`], which goes back when this is dropped. `S` leads to the pool: a reference, or
+/// An item of a [`Pool`], which is returned on drop. `S` derefs to the pool: it is a reference, or
 /// an `Arc`.
 ///
-/// [What happens to it when its holder panics](Pool#panics-of-holders) depends on how the pool was
-/// made. Leaking it takes the item out of circulation.
+/// What happens [when its holder panics](Pool#panics-of-holders) depends on how the pool was made.
+/// Leaking the permit takes the item out of circulation.
 #[must_use = "a permit that is dropped at once caps nothing"]
 pub struct Permit<S: Deref<Target = Pool<T>>, T> {
-    /// `None` only while it is being made, or dropped.
+    /// `None` only while the item is being made, or dropped.
     item: Option<T>,
     pool: S,
 }
 
 impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
-    /// Holds a place and its item, or a place whose item is to be made: if that fails, dropping this
-    /// gives the place back.
+    /// Creates a permit with a place and its item, or with a place whose item is to be made. If
+    /// making it fails, dropping this permit returns the place.
     #[inline]
     pub(super) fn new(pool: S, item: Option<T>) -> Self {
         Self { item, pool }
     }
 
-    /// Takes an item that is there, or can be made without waiting.
+    /// Takes an item that exists, or that can be made without waiting.
     #[inline]
     pub(super) fn try_new(pool: S) -> Result<Self, AcquireError> {
         let found = pool.lock().try_take();
@@ -37,13 +37,13 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
         }
     }
 
-    /// Holds the item that was made for it.
+    /// Adds the item that was made for it.
     pub(super) fn with(mut self, item: T) -> Self {
         self.item = Some(item);
         self
     }
 
-    /// Makes the item, if that needs no waiting.
+    /// Makes the item, if that requires no waiting.
     #[inline(never)]
     pub(super) fn made_now(self) -> Result<Self, AcquireError> {
         let Some(Make::Now(make)) = &self.pool.make else {
@@ -53,8 +53,8 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
         Ok(self.with(item))
     }
 
-    /// Drops the item instead of giving it back. A pool that can make items has another one made by
-    /// whoever comes next; any other pool is smaller by one from now on.
+    /// Drops the item instead of returning it. If the pool can make items, the next caller makes
+    /// another one; any other pool is smaller by one from now on.
     ///
     /// # Examples
     ///
@@ -67,7 +67,7 @@ impl<S: Deref<Target = Pool<T>>, T> Permit<S, T> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn discard(mut self) {
-        // Even if this panics, the place goes back after it.
+        // Even if this panics, the place is returned afterwards.
         drop(self.item.take());
     }
 

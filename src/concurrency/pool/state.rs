@@ -1,16 +1,17 @@
-//! What the lock of a pool guards: the items, who has one, and who waits.
+//! The state under the lock of a pool: the items, the places and the waiters.
 //!
-//! A *place* is the right to an item. Callers have places; one that waits is granted a place, and takes
+//! A *place* is the right to an item. Callers have places; a waiter is granted a place, and takes
 //! its item when it is polled. Invariants:
 //!
-//! 1. When the lock is free, somebody waits only if no place is, or somebody is about to
-//!    [admit](State::advance) more waiters. A newcomer never overtakes them.
-//! 2. Idle items that are not promised to granted waiters, and taken places, are as many as the size at
-//!    most, or a shrink, or an addition after one, has left too many. Then an item that comes back
-//!    is dropped.
-//! 3. In a pool that cannot make items they are as many as the size at least: so there is an item for
-//!    each place. In one that can, a caller with a place and without an item makes one.
-//! 4. No item and no waker is dropped in here, since that is foreign code: they go out by value.
+//! 1. When the lock is free, there are waiters only if no place is free, or if some thread is about
+//!    to [admit](State::advance) more waiters. A newcomer never overtakes them.
+//! 2. The number of idle items that are not promised to granted waiters, plus the number of taken
+//!    places, is at most the size, unless a shrink, or an addition after one, has left too many. In
+//!    that case a returned item is dropped.
+//! 3. In a pool that cannot make items, that sum is at least the size, so there is an item for each
+//!    place. In a pool that can make items, a caller that has a place and no item makes one.
+//! 4. No item and no waker is dropped in here, because that is foreign code: they are returned by
+//!    value.
 
 use std::collections::VecDeque;
 
@@ -22,9 +23,9 @@ pub(super) struct State<T> {
     /// First-in first-out.
     idle: VecDeque<T>,
     pub(super) size: usize,
-    /// Places that callers have, granted ones included.
+    /// The number of places that callers have, granted ones included.
     taken: usize,
-    /// Places that waiters were granted and did not collect yet.
+    /// The number of places that waiters were granted and have not collected yet.
     granted: usize,
     pub(super) closed: bool,
     pub(super) waiters: WaitQueue<()>,
@@ -42,7 +43,7 @@ impl<T> State<T> {
         }
     }
 
-    /// Takes a place now, and the item that goes with it. `None` if it has to be made.
+    /// Takes a place now, with its item. `None` means that the item has to be made.
     #[inline]
     pub(super) fn try_take(&mut self) -> Result<Option<T>, ErrorKind> {
         if self.closed {
@@ -55,7 +56,7 @@ impl<T> State<T> {
         Ok(self.idle.pop_front())
     }
 
-    /// What came of the wait of one who has been served; as [`try_take`](Self::try_take).
+    /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
     pub(super) fn collect(&mut self) -> Result<Option<T>, AcquireError> {
         if self.closed {
             return Err(AcquireError::new(ErrorKind::Closed));
@@ -72,13 +73,13 @@ impl<T> State<T> {
         }
     }
 
-    /// Idle items that are promised to nobody.
+    /// Returns the number of idle items that are not promised to a waiter.
     #[inline]
     fn spare(&self) -> usize {
         self.idle.len().saturating_sub(self.granted)
     }
 
-    /// How many places are free.
+    /// Returns the number of free places.
     pub(super) fn free(&self) -> usize {
         if self.closed {
             return 0;
@@ -86,7 +87,7 @@ impl<T> State<T> {
         self.size.saturating_sub(self.taken)
     }
 
-    /// Gives a place back with its item, or without it. Returns an item that is to be dropped.
+    /// Takes a place back, with or without its item. Returns the item if it is to be dropped.
     #[inline]
     pub(super) fn give_back(&mut self, item: Option<T>, can_make: bool) -> Option<T> {
         let too_many = self.closed || self.taken + self.spare() > self.size;
@@ -100,7 +101,7 @@ impl<T> State<T> {
         None
     }
 
-    /// Adds an item, and a place for it. Returns it, once the pool is closed.
+    /// Adds an item, and a place for it. Returns the item if the pool is closed.
     pub(super) fn add(&mut self, item: T) -> Option<T> {
         if self.closed {
             return Some(item);
@@ -110,8 +111,8 @@ impl<T> State<T> {
         None
     }
 
-    /// Changes the size. Returns idle items that are too many then; where others can be made, also
-    /// promised ones.
+    /// Changes the size. Returns the surplus idle items; if the pool can make items, promised ones
+    /// are included.
     pub(super) fn resize(&mut self, size: usize, can_make: bool) -> VecDeque<T> {
         self.size = size;
         let spare = self.spare();
@@ -120,7 +121,7 @@ impl<T> State<T> {
         self.idle.drain(..surplus.min(most)).collect()
     }
 
-    /// Admits nobody from now on, granted waiters included. Returns the idle items.
+    /// Closes the pool, for granted waiters too. Returns the idle items.
     pub(super) fn close(&mut self) -> VecDeque<T> {
         self.closed = true;
         self.taken -= self.granted;
@@ -128,8 +129,8 @@ impl<T> State<T> {
         std::mem::take(&mut self.idle)
     }
 
-    /// Serves waiters from the head until one has to wait on or the batch is full; `true` if it was
-    /// full.
+    /// Serves waiters from the head until one must keep waiting or the batch is full. Returns
+    /// whether the batch is full.
     pub(super) fn advance(&mut self, batch: &mut WakeList) -> bool {
         while !batch.is_full() && !self.waiters.is_empty() {
             if !self.closed {

@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 use super::Semaphore;
 use crate::wait_queue::WaiterId;
 
-/// The future of [`Semaphore::wait_idle`] and [`Semaphore::wait_idle_owned`]. `S` leads to the
+/// The future of [`Semaphore::wait_idle`] and [`Semaphore::wait_idle_owned`]. `S` derefs to the
 /// semaphore.
 ///
-/// It is ready with `()`; with a token or a [timeout](crate::Waiting::timeout) added, with a `Result`.
-/// Polled again after it was ready, it waits for the next such moment.
+/// It returns `()`; with a token or a [timeout](crate::Waiting::timeout) added, a `Result`. If it
+/// is polled again after it has completed, it waits for the next such moment.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WaitIdle<S: Deref<Target = Semaphore>> {
     semaphore: S,
@@ -49,7 +49,7 @@ impl<S: Deref<Target = Semaphore>> Drop for WaitIdle<S> {
     }
 }
 
-// Nothing in it is ever pinned.
+// No field is ever pinned.
 impl<S: Deref<Target = Semaphore>> Unpin for WaitIdle<S> {}
 
 impl<S: Deref<Target = Semaphore>> fmt::Debug for WaitIdle<S> {

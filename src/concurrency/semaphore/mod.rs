@@ -1,6 +1,7 @@
-//! [`Semaphore`]: its fields, its configuration, and what can be changed and observed.
+//! [`Semaphore`]: its fields, its configuration, and the methods that change and observe it.
 //!
-//! The verbs are in [`verbs`], the ready paths in [`permit_state`], and everything else in [`protocol`].
+//! The acquire methods are in [`verbs`], the fast paths in [`permit_state`], and everything else in
+//! [`protocol`].
 
 mod grant_cursor;
 mod idle;
@@ -19,41 +20,44 @@ use crate::const_panic::panic_with;
 use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
 use crate::wait::Waiting;
 
-/// At most N at once: a fair asynchronous semaphore.
+/// Limits callers to at most N at once: a fair asynchronous semaphore.
 ///
-/// A caller [acquires](Self::acquire) one or more of N *permits*, waiting if it must, and gives
-/// them back by dropping what it got. The limit can be changed at any time, in both directions.
+/// A caller [acquires](Self::acquire) one or more of N *permits*, waiting if necessary, and returns
+/// them by dropping the [`Permit`](crate::Permit). The limit can be changed at any time, in both
+/// directions.
 ///
 /// # Fairness
 ///
-/// Strictly first-in first-out, whatever is asked for: while somebody waits, newcomers are
-/// refused or join at the end, even if what they ask for is free. So many small requests do not
-/// starve a large one. A future joins the line at its first poll, not when it is made.
+/// Strictly first-in first-out, whatever the size of a request: while there are waiters, newcomers
+/// are refused or join the end of the queue, even if the permits that they request are free. So
+/// many small requests do not starve a large one. A future joins the queue at its first poll, not
+/// when it is created.
 ///
-/// When there is nothing to wait for, acquiring never yields to the executor, as tokio's own types
-/// do now and then; a loop that does nothing else should yield, for example with
+/// If permits are free, acquiring never yields to the executor, as tokio's own types do now and
+/// then. A loop that does nothing else should yield, for example with
 /// `tokio::task::consume_budget`.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future that has not finished takes it out of the line in constant time, and nothing
-/// is lost: a permit that it had been granted goes to the next in line. A future that was polled
-/// and then put aside keeps its place until its turn has come, and everyone behind it waits, even
-/// for permits that are free; then it has its permits until it is dropped, and only those are
-/// missing. The same holds for one that is leaked, for example with
-/// [`mem::forget`](std::mem::forget): it takes away what it asked for, and no more.
+/// Dropping an unfinished future removes it from the queue in constant time, and loses nothing: a
+/// permit that it had been granted goes to the next waiter. A future that is polled and then put
+/// aside keeps its place until its turn. Until then all waiters behind it wait, even for permits
+/// that are free. After that it holds its permits until it is dropped, and only those permits are
+/// missing. The same applies to a future that is leaked, for example with
+/// [`mem::forget`](std::mem::forget): it occupies what it requested, and no more.
 ///
 /// # Memory ordering
 ///
-/// Whatever a holder did before it gave a permit back happens before whatever the next holder of
-/// that permit does. To acquire is an acquire operation, to give back a release. So is adding permits,
-/// for whoever acquires one of them, and closing, for whoever is refused with `Closed`.
+/// Everything that a holder does before it returns a permit happens before everything that the next
+/// holder of that permit does. Acquiring is an acquire operation, and returning is a release
+/// operation. Adding permits is a release operation for callers that acquire one of them, and
+/// closing is one for callers that are refused with `Closed`.
 ///
 /// # Wakers
 ///
-/// Wakers are called, cloned and dropped outside of the lock, so they may call the semaphore. One
-/// that panics when it is called does not disturb anyone else: all who can go are still granted and
-/// woken, and the panic is reported by the panic hook and goes no further.
+/// Wakers are called, cloned and dropped outside the lock, so they may call the semaphore. A waker
+/// that panics when it is called does not affect other waiters: all waiters that can be served are
+/// still granted and woken. The panic hook reports the panic, which is then caught.
 ///
 /// # Examples
 ///
@@ -83,7 +87,7 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 ///
-/// One for the whole program needs no lazy initialisation. Its permits may move into tasks and
+/// A semaphore in a `static` needs no lazy initialisation. Its permits can move into tasks and
 /// threads:
 ///
 /// ```
@@ -106,26 +110,26 @@ use crate::wait::Waiting;
 /// ```
 pub struct Semaphore {
     state: PermitState,
-    /// Changes only under the lock; read anywhere.
+    /// Changes only under the lock; is read anywhere.
     limit: AtomicUsize,
     max_waiters: usize,
     cursor: GrantCursor,
     queues: Mutex<QueueState>,
 }
 
-/// Making one.
+/// Construction.
 impl Semaphore {
-    /// The most permits that a semaphore can have: `isize::MAX >> 4`, which is 2^59 - 1 on
-    /// platforms of 64 bits.
+    /// The maximum number of permits of a semaphore: `isize::MAX >> 4`, which is 2^59 - 1 on 64-bit
+    /// platforms.
     pub const MAX_PERMITS: usize = permit_state::MAX_PERMITS;
 
     const_fn! {
-        /// A semaphore with this many permits, all of them free. With 0 it starts paused:
-        /// everyone waits until [`set_permits`](Self::set_permits).
+        /// Creates a semaphore with `permits` permits, all of them free. With 0 it starts paused:
+        /// all callers wait until [`set_permits`](Self::set_permits).
         ///
         /// # Panics
         ///
-        /// If `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
+        /// Panics if `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
         #[track_caller]
         pub fn new(permits: usize) -> Self {
             if permits > Self::MAX_PERMITS {
@@ -142,9 +146,9 @@ impl Semaphore {
     }
 
     const_fn! {
-        /// The same semaphore with a bounded line: who would have to wait when this many are
-        /// waiting already is refused at once, with [`QueueFull`](crate::ErrorKind::QueueFull).
-        /// With 0 nobody ever waits, not even while the limit is 0. Unbounded unless set.
+        /// Bounds the queue: a caller that would have to wait behind this many waiters is refused
+        /// at once, with [`QueueFull`](crate::ErrorKind::QueueFull). With 0 no caller ever waits,
+        /// not even while the limit is 0. The queue is unbounded by default.
         ///
         /// # Examples
         ///
@@ -166,21 +170,21 @@ impl Semaphore {
     }
 }
 
-/// Changing and observing.
+/// Resizing, closing and observing.
 impl Semaphore {
-    /// Changes the limit, while permits are out and callers are waiting.
+    /// Changes the limit, also while permits are held and callers are waiting.
     ///
-    /// It is exact in both directions. Growing admits those who now fit. Shrinking takes nothing
-    /// away from those who hold permits: what is held above the new limit is a debt, and nobody is
-    /// admitted until it has been paid off. A waiter who asks for more than the lowered limit is
-    /// refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when it is at the head of
-    /// the queue, unless the limit has been raised far enough by then. Raising the limit never refuses
-    /// a waiter. With 0 everyone waits who asks for any: a pause, to be ended by another limit, where
-    /// [`close`](Self::close) is final.
+    /// The change is exact in both directions. Growing admits the waiters that now fit. Shrinking
+    /// takes no permits away from their holders: permits held above the new limit are a debt, and
+    /// no caller is admitted until it has been paid off. A waiter that requests more than the
+    /// lowered limit is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when it
+    /// reaches the head of the queue, unless the limit has been raised far enough by then. Raising
+    /// the limit never refuses a waiter. With 0 every request for permits waits. This is a pause,
+    /// which a later limit ends, whereas [`close`](Self::close) is final.
     ///
     /// # Panics
     ///
-    /// If `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
+    /// Panics if `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
     ///
     /// # Examples
     ///
@@ -206,11 +210,12 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// If the limit would be above [`MAX_PERMITS`](Self::MAX_PERMITS); then nothing has changed.
+    /// Panics if the limit would be above [`MAX_PERMITS`](Self::MAX_PERMITS); then nothing has
+    /// changed.
     ///
     /// # Examples
     ///
-    /// Waiting until three others are ready, each of which adds a permit:
+    /// Waiting until three other tasks are ready, each of which adds a permit:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -235,8 +240,8 @@ impl Semaphore {
         );
     }
 
-    /// Lowers the limit by up to `permits` permits, those that are free at this moment, and returns
-    /// by how many. Permits that gather for the first waiter are free too.
+    /// Lowers the limit by up to `permits` permits that are free at this moment, and returns how
+    /// many there were. Permits that accumulate for the first waiter count as free.
     ///
     /// # Examples
     ///
@@ -251,7 +256,7 @@ impl Semaphore {
         self.forget_free(permits)
     }
 
-    /// The limit: how many permits there are, free or held.
+    /// Returns the limit: the number of permits, free or held.
     ///
     /// [`set_permits`](Self::set_permits), [`add_permits`](Self::add_permits) and
     /// [`Permit::forget`](super::Permit::forget) change it.
@@ -268,9 +273,9 @@ impl Semaphore {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// How many permits are free. It can be above 0 while callers wait: for more than that, and
-    /// newcomers wait behind them. After a shrink it is 0 until what is held above the limit has
-    /// come back.
+    /// Returns the number of free permits. It can be above 0 while callers wait: the first of them
+    /// waits for more than that, and newcomers wait behind it. After a shrink it is 0 until the
+    /// permits held above the limit have been returned.
     ///
     /// # Examples
     ///
@@ -284,8 +289,8 @@ impl Semaphore {
         usize::try_from(self.state.load().free()).unwrap_or(0)
     }
 
-    /// How many callers are waiting in line. One that has been granted its permits is not, even if
-    /// it has not been polled since.
+    /// Returns the number of callers that wait in the queue. A caller that has been granted its
+    /// permits does not count, even if it has not been polled since.
     ///
     /// # Examples
     ///
@@ -305,9 +310,9 @@ impl Semaphore {
         self.queue_len()
     }
 
-    /// Admits nobody any more. Everyone in line, and everyone who comes, gets
-    /// [`Closed`](crate::ErrorKind::Closed). Permits that are held stay valid, and one that was
-    /// granted before is still received. Closing again does nothing.
+    /// Closes the semaphore: every waiter and every later caller gets
+    /// [`Closed`](crate::ErrorKind::Closed). Held permits stay valid, and a permit that was granted
+    /// earlier is still received. Closing it again does nothing.
     ///
     /// # Examples
     ///
@@ -334,7 +339,7 @@ impl Semaphore {
         self.close_queue();
     }
 
-    /// Whether it was closed.
+    /// Returns whether the semaphore is closed.
     ///
     /// # Examples
     ///
@@ -347,15 +352,15 @@ impl Semaphore {
         self.state.load().is_closed()
     }
 
-    /// Waits until every permit has come back.
+    /// Waits until all permits have been returned.
     ///
-    /// It is over when there was a moment, since the first poll, at which nobody held a permit.
-    /// Those who wait in line do not count: while the limit is 0, they may be there at such a
-    /// moment. While callers come and go, there may never be one, and one that ends at once,
-    /// because somebody takes a permit again, may go unnoticed. To drain, see to it that nobody
-    /// comes any more, by [`close`](Self::close) or by a token that cancels those who wait.
+    /// It completes when there was a moment, since the first poll, at which no caller held a
+    /// permit. Waiters in the queue do not count: while the limit is 0, there may be some at such a
+    /// moment. While callers come and go, there may never be such a moment. A moment that ends at
+    /// once, because a caller takes a permit again, may go unnoticed. To drain the semaphore, keep
+    /// new callers out with [`close`](Self::close) or with a token that cancels the waiters.
     ///
-    /// The future is ready with `()`. With a token or a timeout added, it is ready with a `Result`.
+    /// The future returns `()`. With a token or a timeout added, it returns a `Result`.
     ///
     /// # Cancel safety
     ///
@@ -363,8 +368,8 @@ impl Semaphore {
     ///
     /// # Errors
     ///
-    /// None, unless added: [`Cancelled`](crate::ErrorKind::Cancelled) by `cancel_on`,
-    /// [`TimedOut`](crate::ErrorKind::TimedOut) by `timeout`.
+    /// None, except those that are added: [`Cancelled`](crate::ErrorKind::Cancelled) by
+    /// `cancel_on`, [`TimedOut`](crate::ErrorKind::TimedOut) by `timeout`.
     ///
     /// # Examples
     ///
@@ -390,7 +395,7 @@ impl Semaphore {
         Waiting::new(WaitIdle::new(self))
     }
 
-    /// Waits as [`wait_idle`](Self::wait_idle), with a future that may move into a task.
+    /// Waits like [`wait_idle`](Self::wait_idle), with a future that can move into a task.
     ///
     /// # Examples
     ///

@@ -1,33 +1,35 @@
-//! The permit word: how many permits are free, and who must be told.
+//! The permit word: the number of free permits, and whether waiters must be notified.
 //!
-//! One atomic word decides everything on the ready path, so there is no second variable to race
+//! One atomic word decides everything on the fast path, so there is no second variable to race
 //! with. Its value is the signed number of free permits, times eight, plus three flags:
 //!
-//! - `CLOSED`: nobody is admitted any more;
-//! - `QUEUED`: somebody waits, and newcomers are refused, whatever is free;
-//! - `NOTICE`: somebody waits for permits or for idleness, so a release must visit the lock.
+//! - `CLOSED`: no caller is admitted any more;
+//! - `QUEUED`: there are waiters, and newcomers are refused, even if permits are free;
+//! - `NOTICE`: there are waiters for permits or for idleness, so a release must take the lock.
 //!
 //! Invariants:
 //!
-//! 1. Free permits plus those that are held is the limit. After a shrink the free number may be
-//!    negative: a debt, paid off by releases.
-//! 2. Flags change only under the lock of the line. So whoever holds the lock knows them, and may
+//! 1. Free permits plus held permits equal the limit. After a shrink the free number may be
+//!    negative: a debt, which releases pay off.
+//! 2. Flags change only under the lock of the queue. So the holder of the lock knows them, and may
 //!    clear them by subtraction together with permits.
-//! 3. While `QUEUED` is set only the holder of the lock takes permits; others can but add.
-//! 4. `QUEUED` implies `NOTICE`, and both are set by a compare-exchange that also sees that the
-//!    permits do not suffice; for idleness `NOTICE` is set first and the permits are read then.
-//!    A release that comes later in the order of the word sees `NOTICE`
-//!    in the value that its addition returns; one that came earlier was counted. None is lost.
+//! 3. While `QUEUED` is set, only the holder of the lock takes permits; other threads can only add
+//!    permits.
+//! 4. `QUEUED` implies `NOTICE`. Both are set by a compare-exchange that also verifies that the
+//!    permits do not suffice; for idleness, `NOTICE` is set first and the permits are read
+//!    afterwards. A release that comes later in the modification order of the word sees `NOTICE` in
+//!    the value that its addition returns; a release that came earlier was counted. None is lost.
 //!
-//! Ordering: taking is `Acquire`, giving back and adding is `Release`, and everything in between is a
-//! read-modify-write, which continues a release sequence; so whoever gets a permit sees everything
-//! that its former holders did. Whoever serves the line takes the permits that it saw by
-//! [`load`](PermitState::load), which is `Acquire`. Closing is `Release`, for those who see it by a
-//! `load`. All else is `Relaxed`: the lock orders it, or the order of changes to this one word.
+//! Ordering: taking is `Acquire`, and returning and adding are `Release`. Everything in between is
+//! a read-modify-write, which continues a release sequence. So a caller that gets a permit sees
+//! everything that its former holders did. The thread that serves the queue takes the permits that
+//! it saw with [`load`](PermitState::load), which is `Acquire`. Closing is `Release`, for threads
+//! that see it with a `load`. All other accesses are `Relaxed`: they are ordered by the lock, or by
+//! the modification order of this one word.
 
 use crate::sync::{AtomicIsize, Ordering, const_fn};
 
-/// The most permits that fit, with room to add two limits without a wrap.
+/// The maximum number of permits, with room to add two limits without wrapping.
 pub(super) const MAX_PERMITS: usize = (isize::MAX >> 4) as usize;
 
 const CLOSED: isize = 1;
@@ -38,12 +40,12 @@ const FLAGS: u32 = 3;
 /// The free permits and the flags.
 pub(super) struct PermitState(AtomicIsize);
 
-/// What the word held at one moment.
+/// The value of the word at one moment.
 #[derive(Clone, Copy)]
 pub(super) struct PermitSnapshot(isize);
 
 impl PermitSnapshot {
-    /// Free permits; negative while a shrink has not been paid off.
+    /// Returns the number of free permits; it is negative until a shrink has been paid off.
     #[inline]
     pub(super) fn free(self) -> isize {
         self.0 >> FLAGS
@@ -54,14 +56,14 @@ impl PermitSnapshot {
         self.0 & CLOSED != 0
     }
 
-    /// Whether a release must visit the lock.
+    /// Returns whether a release must take the lock.
     #[inline]
     pub(super) fn wants_notice(self) -> bool {
         self.0 & NOTICE != 0
     }
 }
 
-/// `permits` in the unit of the word. `permits` is at most `MAX_PERMITS`.
+/// Converts `permits`, which is at most `MAX_PERMITS`, to the unit of the word.
 #[inline]
 const fn units(permits: usize) -> isize {
     (permits as isize) << FLAGS
@@ -79,8 +81,8 @@ impl PermitState {
         PermitSnapshot(self.0.load(Ordering::Acquire))
     }
 
-    /// Takes permits if they are free, nobody waits, and the word is open. A failure writes
-    /// nothing.
+    /// Takes permits if they are free, there are no waiters, and the semaphore is open. A failure
+    /// writes nothing.
     #[inline]
     pub(super) fn try_take(&self, permits: u32) -> bool {
         let Some(need) = need(permits) else {
@@ -102,8 +104,8 @@ impl PermitState {
         false
     }
 
-    /// Takes as many permits as are free, and `most` at most; how many it took. Only under the lock:
-    /// it takes from the queue as well.
+    /// Takes as many permits as are free, up to `most`, and returns how many it took. Call it only
+    /// under the lock: it ignores `QUEUED`.
     pub(super) fn take_up_to(&self, most: usize) -> usize {
         let mut seen = self.0.load(Ordering::Relaxed);
         loop {
@@ -120,7 +122,8 @@ impl PermitState {
         }
     }
 
-    /// Announces a line, unless the permits have become free. Only under the lock.
+    /// Sets `QUEUED` and `NOTICE`, unless the permits have become free. Call it only under the
+    /// lock.
     pub(super) fn announce(&self, permits: u32) -> bool {
         let need = need(permits).unwrap_or(isize::MAX);
         let mut seen = self.0.load(Ordering::Relaxed);
@@ -139,14 +142,14 @@ impl PermitState {
         false
     }
 
-    /// Gives permits back, and says what the word held before.
+    /// Returns permits, and returns the value that the word held before.
     #[inline]
     pub(super) fn give(&self, permits: usize) -> PermitSnapshot {
         PermitSnapshot(self.0.fetch_add(units(permits), Ordering::Release))
     }
 
-    /// Takes what was granted to the line, and clears the flags that nobody needs any more. Only
-    /// under the lock; `seen` was loaded under the same lock.
+    /// Takes the permits that were granted to waiters, and clears the flags that are no longer
+    /// needed. Call it only under the lock, with a `seen` that was loaded under the same lock.
     pub(super) fn settle(&self, seen: PermitSnapshot, granted: isize, line: bool, notice: bool) {
         let keep = if line { QUEUED } else { 0 } | if notice { NOTICE } else { 0 };
         let clear = seen.0 & (QUEUED | NOTICE) & !keep;
@@ -156,24 +159,24 @@ impl PermitState {
         }
     }
 
-    /// Asks releases to visit the lock. Only under the lock.
+    /// Makes releases take the lock. Call it only under the lock.
     pub(super) fn ask_notice(&self) {
         self.0.fetch_or(NOTICE, Ordering::Relaxed);
     }
 
-    /// Closes. Only under the lock.
+    /// Closes the semaphore. Call it only under the lock.
     pub(super) fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::Release);
     }
 
-    /// Moves the free number by the difference of two limits. Only under the lock.
+    /// Changes the free number by the difference of two limits. Call it only under the lock.
     pub(super) fn resize(&self, old: usize, new: usize) {
         self.0.fetch_add(units(new) - units(old), Ordering::Release);
     }
 }
 
-/// What the word must at least hold for `permits` to be taken; `None` if it never can, which needs
-/// a platform where a `u32` can be above the limit.
+/// Returns the least value of the word with which `permits` can be taken; `None` if it never can,
+/// which requires a platform where a `u32` can exceed the limit.
 #[inline]
 fn need(permits: u32) -> Option<isize> {
     let permits = usize::try_from(permits).ok()?;

@@ -1,16 +1,17 @@
-//! How permits, waiters and the closing of a semaphore meet: the slow paths, all under one lock.
+//! The slow paths of a semaphore: permits, waiters and closing, all under one lock.
 //!
-//! Invariants, together with those of the [word](super::permit_state) and the [line](crate::wait_queue):
+//! Invariants, together with those of the [word](super::permit_state) and the
+//! [queue](crate::wait_queue):
 //!
-//! 1. When the lock is free, `QUEUED` is set exactly while the line of waiters is not empty, and
-//!    `NOTICE` exactly while that line or the line of those who wait for idleness is not empty.
-//! 2. Permits gather in the word until they cover the head: nothing is reserved in part, so a
-//!    waiter that leaves has nothing to give back but a whole grant.
-//! 3. [`advance`](Semaphore::advance) is the only place where a waiter is settled. Everything that
-//!    may let the head go sees to it before the lock is free for others: a release that saw
+//! 1. When the lock is free, `QUEUED` is set exactly while the queue of waiters is not empty, and
+//!    `NOTICE` exactly while that queue or the queue of waiters for idleness is not empty.
+//! 2. Permits accumulate in the word until they cover the head. Nothing is reserved in part, so a
+//!    waiter that leaves has nothing to return except a whole grant.
+//! 3. [`advance`](Semaphore::advance) is the only place where a waiter is settled. Every operation
+//!    that may release the head does so before it frees the lock for others: a release that saw
 //!    `NOTICE`, a leaving head, a grant passed on, a resize, `close`.
-//! 4. Wakers are called after the lock, by [`settle`](Semaphore::settle), which goes on until the
-//!    head cannot go. While it wakes, others may advance the line instead: it stays in order,
+//! 4. [`settle`](Semaphore::settle) calls wakers after it has unlocked, and continues until the
+//!    head must wait. Meanwhile other threads may advance the queue instead: it stays in order,
 //!    because it is settled only from the head.
 
 use std::task::{Poll, Waker};
@@ -23,32 +24,35 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{MutexGuard, Ordering, lock};
 use crate::wait_queue::{WaitQueue, WaiterId, WakeList};
 
-/// What the lock guards.
+/// The state that the lock guards.
 pub(super) struct QueueState {
-    /// Those who wait for permits. One who asks for more than the limit has shrunk to is told it.
+    /// The waiters for permits. A waiter that requests more than the shrunk limit finds that limit
+    /// kept in its slot.
     permits: WaitQueue<u32>,
-    /// Those who wait until everything has come back.
+    /// The waiters for the moment at which all permits have been returned.
     idle: WaitQueue<()>,
-    /// The last of them who was there when everything had come back. All up to that number are
-    /// granted, even if the moment is over by the time that their turn to be woken comes.
+    /// The last of them that was there when all permits had been returned. All waiters up to that
+    /// number are granted, even if the moment is over when their turn to be woken comes.
     idle_until: u64,
-    /// Once closed, the first number that was not granted; so nobody has to be told one by one.
+    /// Once closed, the first number that was not granted; so waiters need not be notified one by
+    /// one.
     closed_from: Option<u64>,
     lowered: Lowered,
 }
 
-/// What the last lowering of the limit has made impossible. Only that is refused in the queue: who
-/// waits for a limit to rise, waits until it has.
+/// The requests that the last reduction of the limit has made impossible. Only those are refused in
+/// the queue: a waiter that waits for the limit to rise keeps waiting until it has risen.
 struct Lowered {
-    /// The last waiter that was there.
+    /// The number of the last waiter that was there.
     until: u64,
-    /// The highest limit since then: who asks for more than that could not go at any time since.
+    /// The highest limit since then: a request for more than that could not be granted at any time
+    /// since.
     highest: usize,
 }
 
-/// What becomes of the head.
+/// The outcome for the head.
 enum Turn {
-    /// It takes so many permits.
+    /// It takes this many permits.
     Go(isize),
     Closed,
     ExceedsCapacity(usize),
@@ -68,8 +72,8 @@ impl QueueState {
         }
     }
 
-    /// What becomes of the head; `None` if there is none, or it has to wait on. A limit of 0 is a
-    /// pause, not a capacity.
+    /// Returns the outcome for the head; `None` if there is no head, or it must keep waiting. A
+    /// limit of 0 is a pause, not a capacity.
     fn turn(&self, free: isize, closed: bool, limit: isize) -> Option<Turn> {
         let cost = self.permits.head()?;
         let number = self.permits.head_number()?;
@@ -85,7 +89,7 @@ impl QueueState {
         }
     }
 
-    /// The limit has changed.
+    /// Records a change of the limit.
     fn limit_changed(&mut self, old: usize, new: usize) {
         if new >= old {
             self.lowered.highest = self.lowered.highest.max(new);
@@ -97,7 +101,7 @@ impl QueueState {
         }
     }
 
-    /// What came of the wait for permits of one who has been served.
+    /// Returns the outcome of a served waiter for permits.
     fn collect(&mut self, ticket: WaiterId) -> Result<(), AcquireError> {
         let number = ticket.number().get();
         if let Some(limit) = self.permits.collect(&ticket) {
@@ -110,13 +114,13 @@ impl QueueState {
     }
 }
 
-/// Taking and giving back.
+/// Taking and returning.
 impl Semaphore {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.queues)
     }
 
-    /// Takes permits now, or refuses.
+    /// Takes permits now, or returns an error.
     #[inline]
     pub(super) fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
         match self.state.try_take(permits) {
@@ -125,7 +129,7 @@ impl Semaphore {
         }
     }
 
-    /// The end of a try that could not take: which refusal it is, if it is one.
+    /// Handles a failed attempt to take permits: returns the error, if it is one.
     #[cold]
     fn refuse(&self, permits: u32) -> Result<(), AcquireError> {
         match self.impossible(permits) {
@@ -135,8 +139,8 @@ impl Semaphore {
         }
     }
 
-    /// Why `permits` are not to be had even by waiting: closed, or more than the limit. A limit of
-    /// 0 is a pause, not a capacity.
+    /// Returns why `permits` cannot be acquired even by waiting: the semaphore is closed, or they
+    /// exceed the limit. A limit of 0 is a pause, not a capacity.
     fn impossible(&self, permits: u32) -> Option<AcquireError> {
         let limit = self.permits();
         if self.state.load().is_closed() {
@@ -148,7 +152,7 @@ impl Semaphore {
         }
     }
 
-    /// Lets everybody go who can: after a release that was asked to visit the lock.
+    /// Grants every waiter that can be served, after a release that saw `NOTICE`.
     #[inline(never)]
     fn visit(&self) {
         self.settle(self.lock());
@@ -179,7 +183,7 @@ impl Queued for Semaphore {
         ticket: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<(), AcquireError>> {
-        // Cloned before the lock, under which no foreign code runs, and dropped after it.
+        // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut lines = self.lock();
         if let Some(error) = self.impossible(permits) {
@@ -187,7 +191,7 @@ impl Queued for Semaphore {
         }
         let room = lines.permits.len() < self.max_waiters && !lines.permits.is_full();
         loop {
-            // Permits may have come back since; with nobody in line they may still be taken.
+            // Permits may have been returned since; without waiters they may still be taken.
             if permits == 0 || self.state.try_take(permits) {
                 return Poll::Ready(Ok(()));
             }
@@ -202,7 +206,7 @@ impl Queued for Semaphore {
     }
 
     fn look(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<Result<(), AcquireError>> {
-        // A grant can be told without the lock.
+        // A grant can be detected without the lock.
         let granted = |ticket: &mut WaiterId| self.cursor.has_granted(ticket.number());
         if ticket.take_if(granted).is_some() {
             return Poll::Ready(Ok(()));
@@ -222,8 +226,8 @@ impl Queued for Semaphore {
             }
             self.state.give(permits as usize);
         }
-        // Behind a large head that leaves there may be small ones that can go, and behind the last
-        // one there is no line any more.
+        // Behind a large head that leaves there may be small waiters that can now be served. After
+        // the last waiter has left, the flags must be cleared.
         if waker.is_none() || !self.head_must_wait(&lines) {
             self.settle(lines);
         } else {
@@ -234,7 +238,7 @@ impl Queued for Semaphore {
 }
 
 impl Semaphore {
-    /// Whether there is a head, and it has to wait on.
+    /// Returns whether there is a head that must keep waiting.
     fn head_must_wait(&self, lines: &QueueState) -> bool {
         let seen = self.state.load();
         let turn = lines.turn(seen.free(), seen.is_closed(), self.limit());
@@ -244,12 +248,13 @@ impl Semaphore {
 
 /// Waiting for idleness.
 impl Semaphore {
-    /// A first poll: ready if everything has come back, otherwise joins and leaves its ticket.
+    /// Handles a first poll: completes if all permits have been returned, otherwise joins and
+    /// stores the ticket.
     #[cold]
     pub(super) fn join_idle(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
         let waker = waker.clone();
         let mut lines = self.lock();
-        // Asked for before the word is read: a release that the reading misses sees the notice.
+        // `NOTICE` is set before the word is read: a release that the read misses sees the flag.
         self.state.ask_notice();
         if self.state.load().free() == self.limit() {
             self.settle(lines);
@@ -259,7 +264,8 @@ impl Semaphore {
         Poll::Pending
     }
 
-    /// A later poll: whether everything had come back at some moment since the first.
+    /// Handles a later poll: completes if all permits had been returned at some moment since the
+    /// first.
     #[cold]
     pub(super) fn look_idle(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
         match lock_if_served(&self.queues, |lines| &mut lines.idle, ticket, waker) {
@@ -268,7 +274,7 @@ impl Semaphore {
         }
     }
 
-    /// Waits for idleness no longer.
+    /// Stops waiting for idleness.
     #[cold]
     pub(super) fn leave_idle(&self, ticket: WaiterId) {
         let mut lines = self.lock();
@@ -278,15 +284,15 @@ impl Semaphore {
     }
 }
 
-/// Changing what is allowed.
+/// Resizing and closing.
 impl Semaphore {
-    /// The limit, in the type of the word.
+    /// Returns the limit, in the type of the word.
     fn limit(&self) -> isize {
         // At most `MAX_PERMITS`, so it fits.
         self.permits() as isize
     }
 
-    /// Closes, and lets everybody in line know.
+    /// Closes the semaphore, and wakes all waiters.
     pub(super) fn close_queue(&self) {
         let mut lines = self.lock();
         self.state.close();
@@ -296,8 +302,8 @@ impl Semaphore {
         self.settle(lines);
     }
 
-    /// Changes the limit to what `change` makes of it, and the free permits by the difference.
-    /// When it makes `None` of it nothing changes, and the answer is `false`.
+    /// Changes the limit to the result of `change`, and the free permits by the difference. If
+    /// `change` returns `None`, nothing changes and this returns `false`.
     pub(super) fn resize(&self, change: impl FnOnce(usize) -> Option<usize>) -> bool {
         let lines = self.lock();
         let old = self.permits();
@@ -309,8 +315,8 @@ impl Semaphore {
         true
     }
 
-    /// Lowers the limit by permits that are held and will not come back, at most to 0: after a
-    /// shrink more may be held than the limit, and the rest of them pays off the debt.
+    /// Lowers the limit by permits that are held and will not be returned, at most to 0. After a
+    /// shrink more permits may be held than the limit; the rest of them pays off the debt.
     pub(in crate::concurrency) fn forget(&self, held: usize) {
         let lines = self.lock();
         let old = self.permits();
@@ -319,32 +325,32 @@ impl Semaphore {
         self.set_limit(lines, old, new);
     }
 
-    /// Takes up to `permits` free ones out of circulation; how many there were.
+    /// Takes up to `permits` free permits out of circulation, and returns how many there were.
     pub(super) fn forget_free(&self, permits: usize) -> usize {
         let lines = self.lock();
         let forgotten = self.state.take_up_to(permits);
         let old = self.permits();
-        // What is free is part of the limit.
+        // Free permits are part of the limit, so this does not underflow.
         self.set_limit(lines, old, old - forgotten);
         forgotten
     }
 
-    /// Sets the limit, to which the free permits have been fitted, and settles the queue.
+    /// Sets the limit, after the free permits have been adjusted to it, and settles the queue.
     fn set_limit<'a>(&'a self, mut lines: MutexGuard<'a, QueueState>, old: usize, new: usize) {
         self.limit.store(new, Ordering::Relaxed);
         lines.limit_changed(old, new);
         self.settle(lines);
     }
 
-    /// How many are waiting for permits.
+    /// Returns the number of waiters for permits.
     pub(super) fn queue_len(&self) -> usize {
         self.lock().permits.len()
     }
 }
 
-/// What all of these come down to.
+/// The core of the operations above.
 impl Semaphore {
-    /// Lets everybody go who can, then unlocks and wakes them.
+    /// Grants every waiter that can be served, then unlocks and wakes them.
     fn settle<'a>(&'a self, mut lines: MutexGuard<'a, QueueState>) {
         let mut batch = WakeList::new();
         loop {
@@ -358,8 +364,8 @@ impl Semaphore {
         }
     }
 
-    /// Settles waiters from the head until one cannot go or the batch is full; `true` if it was
-    /// full.
+    /// Settles waiters from the head until one must wait or the batch is full. Returns whether the
+    /// batch is full.
     fn advance(&self, lines: &mut QueueState, batch: &mut WakeList) -> bool {
         let seen = self.state.load();
         let limit = self.limit();
@@ -372,9 +378,9 @@ impl Semaphore {
                     free -= cost;
                     lines.permits.grant_head()
                 }
-                // No more than a grant is noted: its number says what it is.
+                // It is recorded like a grant: `closed_from` tells the two apart by number.
                 Some(Turn::Closed) => lines.permits.grant_head(),
-                // It is less than what the head asks for, so it fits.
+                // It is less than the request of the head, so it fits.
                 Some(Turn::ExceedsCapacity(limit)) => lines.permits.keep_head(limit as u32),
             };
             last = served.as_ref().map(|served| served.number);

@@ -1,4 +1,4 @@
-//! How a [`Semaphore`] is acquired: eight verbs over one ready path.
+//! The eight acquire methods of a [`Semaphore`], over one fast path.
 
 use std::sync::Arc;
 
@@ -9,33 +9,34 @@ use crate::wait::Waiting;
 
 /// Acquiring.
 ///
-/// The verbs differ in how many permits they ask for (`_many`), in whether the permit borrows the
-/// semaphore or shares it (`_owned`), and in whether they wait (`try_` does not). All else is
-/// added to the [`Waiting`] that they return: a token, a timeout, blocking the thread.
+/// The methods differ in how many permits they request (`_many`), in whether the permit borrows the
+/// semaphore or shares it (`_owned`), and in whether they wait (`try_` does not). The [`Waiting`]
+/// that they return has methods to add a token or a timeout, or to block the thread.
 ///
-/// A permit that borrows lives no longer than the semaphore. To move one into a task or a thread,
-/// take an owned one, or have the semaphore in a `static`: its permits are `Permit<'static>`.
+/// A permit that borrows the semaphore cannot outlive it. To move a permit into a task or a thread,
+/// take an owned one, or put the semaphore in a `static`: its permits are `Permit<'static>`.
 ///
-/// How many permits one call asks for is a `u32`; limits are `usize`.
+/// The number of permits in one request is a `u32`; limits are `usize`.
 ///
-/// To ask for 0 permits never waits, and fails only if the semaphore is closed.
+/// Requesting zero permits completes immediately unless the semaphore is closed.
 impl Semaphore {
     /// Waits for a permit.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
     /// - [`Closed`](crate::ErrorKind::Closed), when the semaphore is or gets closed;
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
-    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
-    ///   limit: at once for a newcomer, and at the head of the line for one who was there when the
-    ///   limit [shrank](Self::set_permits). While the limit is 0, a pause, nobody gets this error:
-    ///   everyone waits.
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when the request exceeds the
+    ///   limit: at once for a newcomer, and at the head of the queue for a waiter that was there
+    ///   when the limit [shrank](Self::set_permits). While the limit is 0, a pause, no caller gets
+    ///   this error: all callers wait.
     ///
-    /// If several apply, `Closed` comes before `ExceedsCapacity`, and that before `QueueFull`.
+    /// If several apply, `Closed` takes precedence over `ExceedsCapacity`, and that over
+    /// `QueueFull`.
     ///
     /// # Examples
     ///
@@ -55,15 +56,15 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Waits for `n` permits, to be had all at once or not at all.
+    /// Waits for `n` permits, all at once or not at all.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -82,16 +83,16 @@ impl Semaphore {
         Waiting::new(Acquire::new(self, n))
     }
 
-    /// Waits for a permit that shares the semaphore instead of borrowing it, so that it can move
-    /// into a task.
+    /// Waits for a permit that shares the semaphore instead of borrowing it, so it can move into a
+    /// task.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -115,15 +116,15 @@ impl Semaphore {
         self.acquire_many_owned(1)
     }
 
-    /// Waits for `n` permits that share the semaphore, to be had all at once or not at all.
+    /// Waits for `n` permits that share the semaphore, all at once or not at all.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The same as for [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -142,14 +143,14 @@ impl Semaphore {
         Waiting::new(Acquire::new(self, n))
     }
 
-    /// Takes a permit now, or not at all.
+    /// Takes a permit without waiting.
     ///
     /// # Errors
     ///
-    /// - [`NoPermits`](crate::ErrorKind::NoPermits), when it is not free, somebody is waiting, or
-    ///   the limit is 0;
+    /// - [`NoPermits`](crate::ErrorKind::NoPermits), when it is not free, there are waiters, or the
+    ///   limit is 0;
     /// - [`Closed`](crate::ErrorKind::Closed);
-    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when the request exceeds the
     ///   limit.
     ///
     /// # Examples
@@ -167,11 +168,11 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes `n` permits now, or none.
+    /// Takes `n` permits without waiting, or none.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     ///
     /// # Examples
     ///
@@ -187,11 +188,11 @@ impl Semaphore {
         Ok(Permit::new(self, n))
     }
 
-    /// Takes a permit that shares the semaphore now, or not at all.
+    /// Takes a permit that shares the semaphore, without waiting.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     ///
     /// # Examples
     ///
@@ -208,11 +209,11 @@ impl Semaphore {
         self.try_acquire_many_owned(1)
     }
 
-    /// Takes `n` permits that share the semaphore now, or none.
+    /// Takes `n` permits that share the semaphore without waiting, or none.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The same as for [`try_acquire`](Self::try_acquire).
     ///
     /// # Examples
     ///
