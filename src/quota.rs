@@ -265,8 +265,8 @@ impl Quota {
     }
 
     /// Returns the equal share of each of `nodes` machines that do not communicate: the same count
-    /// over `nodes` times the period, and the burst divided by `nodes`, rounded down, but at least
-    /// 1.
+    /// over `nodes` times the period, and the burst divided by `nodes`, rounded down, but never
+    /// below 1.
     ///
     /// The shares add up to the rate. So with the default [algorithm](crate::Algorithm), all of
     /// them together admit at most `max(burst, nodes)` plus `t` times the rate in any time `t`.

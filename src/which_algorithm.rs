@@ -3,8 +3,8 @@
 //! # The simple answer
 //!
 //! Choose the default, [`Gcra`](crate::Algorithm::Gcra), and give the [`Quota`](crate::Quota) a
-//! [burst](crate::Quota::burst) if calls come in groups. It spaces calls most evenly, which is easiest
-//! on the service behind it, in a single word of memory.
+//! [burst](crate::Quota::burst) if calls come in groups. It spaces calls most evenly, which is
+//! easiest on the service behind it, in a single word of memory.
 //!
 //! ```
 //! use tollgate::{Quota, RateLimiter};

@@ -33,9 +33,9 @@ use crate::wait::Waiting;
 /// # The promise
 ///
 /// In any window of length `w`, by the times at which calls are admitted, there are at most the
-/// burst, the rate times `w`, and one batch for each handle, because what is buffered may be used
-/// at any later time. By the ticks at which the batches are charged, it keeps [the promise of the
-/// limiter](RateLimiter#the-promise).
+/// burst plus the rate times `w` plus one batch for each handle, because what is buffered may be
+/// used at any later time. By the ticks at which the batches are charged, it keeps [the promise of
+/// the limiter](RateLimiter#the-promise).
 ///
 /// - Any burst works. If less than a batch is available, the handle charges what is available, and
 ///   at least what the call asks for; if even that is not available, the call is refused or waits,

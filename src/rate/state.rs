@@ -171,7 +171,7 @@ impl SharedParams {
         params
     }
 
-    /// Returns the first tick at which so many units have passed. Proved like [`load`](Self::load).
+    /// Returns the first tick at which `units` have passed. Proved like [`load`](Self::load).
     #[inline(always)]
     pub(super) fn tick_at(&self, params: &Params, units: u64) -> Tick {
         if params.is_even() {
