@@ -1,5 +1,5 @@
-//! A panic that carries numbers, for constructors that are `const fn`, where formatting is not to
-//! be had.
+//! A panic with numbers in its message, for constructors that are `const fn`, where formatting is
+//! not available.
 
 /// Panics with `before`, the number in decimal, and `after`.
 #[track_caller]
@@ -8,8 +8,7 @@ pub(crate) const fn panic_with(before: &str, number: usize, after: &str) -> ! {
     text.panic()
 }
 
-/// A text of ASCII that is put together piece by piece, without an allocation. What does not fit
-/// is left out.
+/// An ASCII text that is built piece by piece, without an allocation. What does not fit is cut off.
 #[derive(Clone, Copy)]
 pub(crate) struct Text {
     bytes: [u8; 192],
@@ -25,12 +24,12 @@ impl Text {
         empty.and(text)
     }
 
-    /// The same, and then this.
+    /// Appends a text.
     pub(crate) const fn and(self, text: &str) -> Self {
         self.bytes(text.as_bytes())
     }
 
-    /// The same, and then the number in decimal.
+    /// Appends a number in decimal.
     pub(crate) const fn number(mut self, number: u128) -> Self {
         let mut divisor = 1;
         while number / divisor >= 10 {
@@ -56,7 +55,7 @@ impl Text {
     pub(crate) const fn as_str(&self) -> &str {
         match std::str::from_utf8(self.bytes.split_at(self.len).0) {
             Ok(text) => text,
-            // Not for ASCII, and nothing else is written here.
+            // ASCII is always valid UTF-8, and nothing else is written here.
             Err(_) => "",
         }
     }

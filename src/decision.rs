@@ -1,11 +1,11 @@
-//! What a rate limiter says about a call: plain data.
+//! [`Decision`]: what a rate limiter decides about a call, as plain data.
 
 use std::time::Duration;
 
 use crate::algorithm::Params;
 use crate::time::Tick;
 
-/// How a limiter stands, as seen by one call: what goes into the headers of an answer. Made by
+/// The state of a limiter as seen by one call, for the headers of a response. Returned by
 /// [`RateLimiter::decision`](crate::RateLimiter::decision) and [`peek`](crate::RateLimiter::peek).
 ///
 /// # Examples
@@ -27,24 +27,27 @@ use crate::time::Tick;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decision {
-    /// The most that can be had at once: the burst.
+    /// The most that can be charged at once: the burst.
     pub limit: u64,
-    /// What could be had at once after this call, if nobody waited; 0 for a
-    /// [peek](crate::RateLimiter::peek) while somebody waits.
+    /// What could be charged at once after this call if there were no waiters; 0 for a
+    /// [peek](crate::RateLimiter::peek) while there are waiters.
     pub remaining: u64,
-    /// In how much time the call would be admitted, if nobody else came; zero if it is. Never
-    /// early: one nanosecond before, it would be refused. [`Duration::MAX`] if it never would be.
+    /// The time until the call would be admitted if no other call came; zero if it is admitted. It
+    /// is never early: one nanosecond before, the call would be refused. [`Duration::MAX`] if the
+    /// call would never be admitted.
     pub retry_after: Duration,
-    /// In how much time the whole burst would be there again, if nobody waited or came.
+    /// The time until the whole burst would be available again if there were no waiters and no
+    /// other calls.
     pub reset_after: Duration,
     /// The tick of the limiter's clock for which this holds.
     pub at: Tick,
 }
 
 impl Decision {
-    /// One that was made elsewhere, for example by a limiter on a server: with the most that can be
-    /// had at once, what could be had now, in how much time the call would be admitted, and
-    /// all could be had, and when this held.
+    /// Creates a decision that was made elsewhere, for example by a limiter on a server. The
+    /// arguments are the fields in order: the most that can be charged at once, what could be
+    /// charged now, the times until the call would be admitted and until everything would be
+    /// available, and the tick for which this holds.
     ///
     /// # Examples
     ///
@@ -72,7 +75,7 @@ impl Decision {
         }
     }
 
-    /// With so many units owed, until `reset`.
+    /// Creates the decision for a backlog of `owed` units, which ends at `reset`.
     pub(crate) fn new(
         params: &Params,
         owed: u64,
@@ -90,7 +93,7 @@ impl Decision {
     }
 }
 
-/// How long it is until a tick: for ever, if it is never.
+/// Returns the time until a tick: [`Duration::MAX`] if the tick is never.
 pub(crate) fn wait_for(due: Tick, now: Tick) -> Duration {
     if due.is_never() {
         Duration::MAX

@@ -1,7 +1,7 @@
 //! The one error of the crate: why a throttle did not admit a caller.
 //!
-//! An error is plain data, so that making one allocates nothing and costs less than an admission:
-//! what its accessors return is computed when they are called.
+//! An error is plain data: creating one never allocates, and costs less than an admission. Its
+//! accessors compute what they return when they are called.
 
 use std::error::Error;
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::time::Tick;
 
 /// Why a throttle did not admit a caller.
 ///
-/// What to do about it is in [`kind`](Self::kind); the numbers that go with some kinds have
-/// accessors of their own.
+/// Match on its [`kind`](Self::kind) to decide what to do; the numbers that some kinds have are
+/// returned by accessors of their own.
 ///
 /// # Examples
 ///
@@ -30,8 +30,8 @@ use crate::time::Tick;
 #[derive(Clone)]
 pub struct AcquireError(Repr);
 
-/// Two words either way, with room for the `Ok` of a result: what is larger is not returned in
-/// registers.
+/// Both variants take two words, with room for the `Ok` of a result: a larger value is not returned
+/// in registers.
 #[derive(Clone, Copy)]
 enum Repr {
     Plain {
@@ -41,20 +41,21 @@ enum Repr {
         /// Nanoseconds, or the capacity for `ExceedsCapacity`; or [`UNKNOWN`].
         number: u64,
     },
-    /// Of the kind `Store`.
+    /// An error of the kind `Store`.
     Store { part: Part, source: &'static Source },
 }
 
-/// Which part of a composition refused, counted from 1; or 0.
+/// The part of a composition that refused, counted from 1; or 0.
 type Part = u16;
 
-/// How a store failed. It is a reference in a `static`, which takes one word to point to.
+/// How a store failed. The source is a reference in a `static`, because a pointer to that takes one
+/// word.
 type Source = &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe);
 
-/// In place of a number that is not known.
+/// Replaces a number that is not known.
 const UNKNOWN: u64 = u64::MAX;
 
-/// In place of nanoseconds that never pass.
+/// Replaces nanoseconds that never pass.
 const NEVER: u64 = u64::MAX - 1;
 
 /// What went wrong, as plain data.
@@ -63,32 +64,33 @@ const NEVER: u64 = u64::MAX - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The throttle was closed: nobody is admitted any more.
+    /// The throttle was closed, and admits no more calls.
     Closed,
     /// The caller's `CancellationToken` was cancelled.
     Cancelled,
-    /// The caller's deadline passed first.
+    /// The caller's deadline passed, or could not be met.
     TimedOut,
     /// As many callers as the throttle allows are already waiting.
     QueueFull,
     /// There is no room for another key in a limit [by key](crate::Keyed).
     TooManyKeys,
-    /// Fewer permits are free than were asked for, or others wait for them; only from `try_` calls.
+    /// Fewer permits are free than the call asks for, or others wait for them. Returned only by
+    /// `try_` calls.
     NoPermits,
-    /// The rate does not allow it now, or a gate is shut; only from `try_` calls of rate limiters,
-    /// and from checks of gates.
+    /// The rate does not allow the call now, or a gate is blocked. Returned only by `try_` calls of
+    /// rate limiters, and by checks of gates.
     RateLimited,
-    /// More was asked for than the limit, as it is now. Waiting does not help; a higher limit does.
+    /// The call asks for more than the current limit. Waiting does not help; a higher limit does.
     ExceedsCapacity,
-    /// The store behind a throttle that is shared by several machines failed; the
+    /// The store behind a throttle that several machines share failed; the
     /// [source](std::error::Error::source) of the error says how. Nothing in this crate has a
     /// store.
     Store,
 }
 
-/// Making one, for a [`Throttle`](crate::Throttle) of one's own.
+/// Construction, for your own [`Throttle`](crate::Throttle).
 impl AcquireError {
-    /// An error of this kind, without the number that goes with some.
+    /// Creates an error of this kind, without the number that some kinds have.
     ///
     /// # Examples
     ///
@@ -130,7 +132,7 @@ impl AcquireError {
         })
     }
 
-    /// [`RateLimited`](ErrorKind::RateLimited), until `retry_after` has passed.
+    /// Creates a [`RateLimited`](ErrorKind::RateLimited) error, until `retry_after` has passed.
     ///
     /// # Examples
     ///
@@ -146,9 +148,9 @@ impl AcquireError {
         Self::with(ErrorKind::RateLimited, nanos(retry_after))
     }
 
-    /// Marks a refusal with a number of the throttle's own, such as which of its tiers refused. It
-    /// comes back from [`mark`](Self::mark). A [failure of a store](Self::store) has a source instead,
-    /// and stays as it is.
+    /// Marks a refusal with a number of the throttle's own, such as the tier that refused.
+    /// [`mark`](Self::mark) returns it. A [failure of a store](Self::store) has a source instead,
+    /// and stays unmarked.
     ///
     /// # Examples
     ///
@@ -169,7 +171,7 @@ impl AcquireError {
         self
     }
 
-    /// [`RateLimited`](ErrorKind::RateLimited), until `due`.
+    /// Creates a [`RateLimited`](ErrorKind::RateLimited) error, until `due`.
     #[inline(always)]
     pub(crate) const fn limited_until(due: Tick, now: Tick) -> Self {
         let nanos = match due.is_never() {
@@ -179,18 +181,21 @@ impl AcquireError {
         Self::with(ErrorKind::RateLimited, nanos)
     }
 
-    /// [`QueueFull`](ErrorKind::QueueFull), until a place is free in `retry_after`.
+    /// Creates a [`QueueFull`](ErrorKind::QueueFull) error, until the queue has a place in
+    /// `retry_after`.
     pub(crate) fn queue_full(retry_after: Duration) -> Self {
         Self::with(ErrorKind::QueueFull, nanos(retry_after))
     }
 
-    /// [`TooManyKeys`](ErrorKind::TooManyKeys), until there may be room in `retry_after`.
+    /// Creates a [`TooManyKeys`](ErrorKind::TooManyKeys) error, until there may be room in
+    /// `retry_after`.
     pub(crate) fn too_many_keys(retry_after: Duration) -> Self {
         Self::with(ErrorKind::TooManyKeys, nanos(retry_after))
     }
 
-    /// [`Store`](ErrorKind::Store), with how it failed as the [source](Error::source): a reference in a
-    /// `static`, since an error allocates nothing.
+    /// Creates a [`Store`](ErrorKind::Store) error, with the failure as its
+    /// [source](Error::source). The source is a reference in a `static`, because errors never
+    /// allocate.
     ///
     /// # Examples
     ///
@@ -224,7 +229,8 @@ impl AcquireError {
         Self(Repr::Store { part: 0, source })
     }
 
-    /// [`TimedOut`](ErrorKind::TimedOut) without waiting, as it would have taken so long.
+    /// Creates a [`TimedOut`](ErrorKind::TimedOut) error of a call that did not wait, because the
+    /// wait would have taken this long.
     ///
     /// # Examples
     ///
@@ -239,7 +245,8 @@ impl AcquireError {
         Self::with(ErrorKind::TimedOut, nanos(wait))
     }
 
-    /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity), of a throttle that can give so much.
+    /// Creates an [`ExceedsCapacity`](ErrorKind::ExceedsCapacity) error of a throttle with this
+    /// capacity.
     ///
     /// # Examples
     ///
@@ -253,14 +260,14 @@ impl AcquireError {
 }
 
 impl AcquireError {
-    /// The same, of a part of a composition. If that part is itself a composition, its own number
-    /// is lost.
+    /// Returns the same error of a part of a composition. If that part is itself a composition, the
+    /// number of its own part is lost.
     pub(crate) fn of_part(mut self, index: u8) -> Self {
         *self.part_mut() = Part::from(index) + 1;
         self
     }
 
-    /// The same, of the part that comes after the one that it was of.
+    /// Returns the same error of the part after its present one.
     pub(crate) fn of_next_part(mut self) -> Self {
         let part = self.part_mut();
         if *part > 0 {
@@ -275,7 +282,7 @@ impl AcquireError {
         }
     }
 
-    /// What went wrong.
+    /// Returns what went wrong.
     ///
     /// # Examples
     ///
@@ -301,8 +308,8 @@ impl AcquireError {
         }
     }
 
-    /// The number that it was [marked](Self::marked) with, or 0. No throttle of this crate marks its
-    /// errors.
+    /// Returns the number that it was [marked](Self::marked) with, or 0. No throttle of this crate
+    /// marks its errors.
     pub const fn mark(&self) -> u8 {
         match self.0 {
             Repr::Plain { mark, .. } => mark,
@@ -317,17 +324,19 @@ impl AcquireError {
         }
     }
 
-    /// How long to wait before trying again, when the throttle knows:
+    /// Returns how long to wait before a retry, if the throttle knows:
     ///
-    /// - for [`RateLimited`](ErrorKind::RateLimited), until it would be admitted if nobody else came;
-    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its line has a place;
+    /// - for [`RateLimited`](ErrorKind::RateLimited), until the call would be admitted if no other
+    ///   call came;
+    /// - for [`QueueFull`](ErrorKind::QueueFull) of a rate limiter, until its queue has a place;
     /// - for [`TooManyKeys`](ErrorKind::TooManyKeys) of rates, until [there may be
     ///   room](crate::WhenFull);
-    /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused at once, as
-    ///   the wait would not have fitted: how long that would have been.
+    /// - for [`TimedOut`](ErrorKind::TimedOut) of a rate limiter or a gate that refused
+    ///   immediately, because the wait would have exceeded the timeout: how long the wait would
+    ///   have been.
     ///
-    /// [`Duration::MAX`] stands for never, or for more than 584 years. A concurrency throttle of this
-    /// crate never knows.
+    /// [`Duration::MAX`] means never, or more than 584 years. A concurrency throttle of this crate
+    /// never knows.
     pub fn retry_after(&self) -> Option<Duration> {
         let knows = matches!(
             self.kind(),
@@ -344,23 +353,23 @@ impl AcquireError {
         }
     }
 
-    /// The most that the throttle can give at once: for
+    /// Returns the most that the throttle can give at once, for
     /// [`ExceedsCapacity`](ErrorKind::ExceedsCapacity).
     pub fn capacity(&self) -> Option<u64> {
         let knows = self.kind() == ErrorKind::ExceedsCapacity && self.number() != UNKNOWN;
         knows.then_some(self.number())
     }
 
-    /// Which part of [`all`](crate::all) refused, counted from 0; of nested ones, which part of the
-    /// outermost. `None` for a throttle that is not a composition, and for a token or a timeout,
-    /// which ends the wait for all of them.
+    /// Returns which part of [`all`](crate::all) refused, counted from 0; for nested compositions,
+    /// the part of the outermost one. `None` for a throttle that is not a composition, and for a
+    /// token or a timeout, which ends the wait for all parts.
     pub fn part(&self) -> Option<usize> {
         let (Repr::Plain { part, .. } | Repr::Store { part, .. }) = self.0;
         part.checked_sub(1).map(usize::from)
     }
 }
 
-/// In nanoseconds, or [`NEVER`].
+/// Returns a duration in nanoseconds, or [`NEVER`].
 #[inline]
 fn nanos(duration: Duration) -> u64 {
     let seconds = duration.as_secs().checked_mul(1_000_000_000);
@@ -431,7 +440,7 @@ impl Error for AcquireError {
     }
 }
 
-/// Equal if they say the same, and have the same source.
+/// Two errors are equal if they have the same data and the same source.
 impl PartialEq for AcquireError {
     fn eq(&self, other: &Self) -> bool {
         let plain = |error: &Self| (error.kind(), error.mark(), error.part(), error.number());

@@ -1,7 +1,7 @@
-//! How many per time: what a rate limiter is made from.
+//! [`Quota`]: a rate and a burst, from which a rate limiter is made.
 //!
-//! A quota is checked once, when it is made, so that nothing which is computed from it later
-//! overflows or is rounded to zero:
+//! A quota is checked once, when it is made, so that no later computation from it overflows or is
+//! rounded to zero:
 //!
 //! 1. `count`, `period` and `burst` are each at least 1;
 //! 2. there is at most one token per nanosecond: `count <= period`;
@@ -20,8 +20,8 @@ mod serde;
 pub use self::error::QuotaError;
 use self::error::Reason;
 
-/// How many nanoseconds it may take for a whole burst to come back: 2^58, some nine years. It
-/// leaves a limiter's arithmetic in `u64` room for the time of its clock.
+/// The longest time in nanoseconds for a whole burst to come back: 2^58, about nine years. In a
+/// limiter's `u64` arithmetic, it leaves room for the time of its clock.
 const LONGEST: u64 = 1 << 58;
 
 const MICROSECOND: u64 = 1_000;
@@ -31,7 +31,7 @@ const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
-/// The units that a period is written in, the largest first.
+/// The units of a period in text, the largest first.
 const UNITS: [(&str, u64); 7] = [
     ("d", DAY),
     ("h", HOUR),
@@ -42,38 +42,38 @@ const UNITS: [(&str, u64); 7] = [
     ("ns", 1),
 ];
 
-/// So many per period, evenly paced: the default burst is 1, and [`burst`](Self::burst) allows more
-/// at once.
+/// A rate of `count` per period, evenly paced. The default burst is 1, and [`burst`](Self::burst)
+/// allows more at once.
 ///
-/// `Quota::per_second(100)` lets one through every 10 ms, and after any pause still only one at
-/// once. With `.burst(20)` up to 20 go at once after a pause of 200 ms or more.
+/// `Quota::per_second(100)` admits one call every 10 ms, and after any pause still only one at
+/// once. With `.burst(20)`, up to 20 calls are admitted at once after a pause of 200 ms or more.
 ///
-/// Two quotas are equal if they are written alike: 60 per minute is not 1 per second, though the
-/// rate is the same.
+/// Two quotas are equal if their parameters are: 60 per minute is not equal to 1 per second, though
+/// the rate is the same.
 ///
-/// # What is refused
+/// # Limits
 ///
-/// A quota that is too extreme to be counted exactly cannot be made:
+/// A quota that is too extreme for exact counting cannot be made:
 ///
 /// - a count, a period or a burst of 0;
-/// - a period of more than `u64::MAX` nanoseconds, some 584 years;
+/// - a period of more than `u64::MAX` nanoseconds, about 584 years;
 /// - more than one per nanosecond;
-/// - a burst that takes longer to come back than 2^58 nanoseconds, some nine years. That is
-///   `burst * period / count`; so one alone may not take longer either.
+/// - a burst that takes longer than 2^58 nanoseconds to come back, about nine years. That time is
+///   `burst * period / count`; so one token may not take longer either.
 ///
-/// The constructors panic then, which in a `const` or a `static` is an error of the compiler, and
-/// [`try_new`](Self::try_new) and parsing return a [`QuotaError`].
+/// For such a quota the constructors panic, which is a compile error in a `const` or a `static`,
+/// and [`try_new`](Self::try_new) and parsing return a [`QuotaError`].
 ///
 /// # As text
 ///
-/// A quota is written as the count, a slash, and the exact period in the largest unit that divides
-/// it; and the burst, if it is not 1: `100/s`, `5/min`, `7/1500ms`, `1000/10s burst 50`.
+/// The text form is the count, a slash, and the exact period in the largest unit that divides it;
+/// then the burst, if it is not 1: `100/s`, `5/min`, `7/1500ms`, `1000/10s burst 50`.
 ///
-/// What is written so can be parsed. Units are `d`, `h`, `min`, `s`, `ms`, `us` and `ns`; parsing
-/// also takes `m`, `µs`, `sec`, and `second`, `minute`, `hour` and `day` with or without an `s`.
-/// There may be spaces between the parts, or none, and a comma before `burst`. Units and `burst`
-/// are in lower case; numbers are whole, without a sign. With the feature `serde` a quota is
-/// serialized as that text.
+/// This form can be parsed. Units are `d`, `h`, `min`, `s`, `ms`, `us` and `ns`; parsing also
+/// accepts `m`, `µs`, `sec`, and `second`, `minute`, `hour` and `day` with or without an `s`.
+/// Spaces between the parts are optional, and so is a comma before `burst`. Units and `burst` are
+/// in lower case; numbers are whole, without a sign. With the feature `serde` a quota is serialized
+/// as this text.
 ///
 /// # Examples
 ///
@@ -100,53 +100,53 @@ pub struct Quota {
     burst: u64,
 }
 
-/// Making one.
+/// Construction and parameters.
 impl Quota {
-    /// So many per second, evenly paced.
+    /// Creates a quota of `count` per second, evenly paced.
     ///
     /// # Panics
     ///
-    /// If `count` is 0 or above 1,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0 or above 1,000,000,000, which is one per nanosecond.
     #[track_caller]
     pub const fn per_second(count: u64) -> Self {
         or_panic(Self::checked(count, SECOND as u128, 1))
     }
 
-    /// So many per minute, evenly paced.
+    /// Creates a quota of `count` per minute, evenly paced.
     ///
     /// # Panics
     ///
-    /// If `count` is 0 or above 60,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0 or above 60,000,000,000, which is one per nanosecond.
     #[track_caller]
     pub const fn per_minute(count: u64) -> Self {
         or_panic(Self::checked(count, MINUTE as u128, 1))
     }
 
-    /// So many per hour, evenly paced.
+    /// Creates a quota of `count` per hour, evenly paced.
     ///
     /// # Panics
     ///
-    /// If `count` is 0 or above 3,600,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0 or above 3,600,000,000,000, which is one per nanosecond.
     #[track_caller]
     pub const fn per_hour(count: u64) -> Self {
         or_panic(Self::checked(count, HOUR as u128, 1))
     }
 
-    /// So many per 24 hours, evenly paced.
+    /// Creates a quota of `count` per 24 hours, evenly paced.
     ///
     /// # Panics
     ///
-    /// If `count` is 0 or above 86,400,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0 or above 86,400,000,000,000, which is one per nanosecond.
     #[track_caller]
     pub const fn per_day(count: u64) -> Self {
         or_panic(Self::checked(count, DAY as u128, 1))
     }
 
-    /// So many per period, evenly paced.
+    /// Creates a quota of `count` per period, evenly paced.
     ///
     /// # Panics
     ///
-    /// If the quota is too extreme: see [what is refused](Self#what-is-refused).
+    /// Panics if the quota is too extreme: see [limits](Self#limits).
     ///
     /// # Examples
     ///
@@ -162,12 +162,12 @@ impl Quota {
         or_panic(Self::checked(count, period.as_nanos(), 1))
     }
 
-    /// So many per period, and so many of them at once, for numbers that are not known to be
-    /// sensible.
+    /// Creates a quota of `count` per period with this burst, for numbers that are not known to be
+    /// valid.
     ///
     /// # Errors
     ///
-    /// If the quota is too extreme: see [what is refused](Self#what-is-refused).
+    /// Returns an error if the quota is too extreme: see [limits](Self#limits).
     ///
     /// # Examples
     ///
@@ -188,15 +188,16 @@ impl Quota {
         Self::checked(count, period.as_nanos(), burst)
     }
 
-    /// The same rate, with up to `burst` at once after a pause.
+    /// Returns a quota of the same rate with up to `burst` at once after a pause.
     ///
-    /// By the default [algorithm](crate::Algorithm), over any time `t` at most the burst plus `t`
-    /// times the rate are let through. After the whole
-    /// burst was used it is all back after `burst * period / count`.
+    /// With the default [algorithm](crate::Algorithm), a limiter admits at most the burst plus `t`
+    /// times the rate in any time `t`. After the whole burst was used, all of it is available again
+    /// after `burst * period / count`.
     ///
     /// # Panics
     ///
-    /// If `burst` is 0, or takes longer to come back than 2^58 nanoseconds, some nine years.
+    /// Panics if `burst` is 0, or takes longer than 2^58 nanoseconds to come back, about nine
+    /// years.
     ///
     /// # Examples
     ///
@@ -242,45 +243,46 @@ impl Quota {
 }
 
 impl Quota {
-    /// How many there are in a [`period`](Self::period).
+    /// Returns how many are allowed in a [`period`](Self::period).
     pub const fn count(self) -> u64 {
         self.count
     }
 
-    /// In what time there are [`count`](Self::count).
+    /// Returns the period, in which [`count`](Self::count) are allowed.
     pub const fn period(self) -> Duration {
         Duration::from_nanos(self.period_nanos())
     }
 
-    /// The period in nanoseconds, at least 1.
+    /// Returns the period in nanoseconds, at least 1.
     pub(crate) const fn period_nanos(self) -> u64 {
         self.period
     }
 
-    /// How many may go at once after a pause: what was set by [`burst`](Self::burst), otherwise 1.
-    /// Windows and logs let the [`count`](Self::count) go at once.
+    /// Returns how many are admitted at once after a pause: 1, or the value of
+    /// [`burst`](Self::burst). Windows and logs admit the [`count`](Self::count) at once.
     pub const fn max_burst(self) -> u64 {
         self.burst
     }
 
-    /// The equal share of each of `nodes` machines that know nothing of each other: the same count
-    /// over `nodes` times the period, and the burst divided by `nodes`, rounded down, but at least
-    /// 1.
+    /// Returns the equal share of each of `nodes` machines that do not communicate: the same count
+    /// over `nodes` times the period, and the burst divided by `nodes`, rounded down, but never
+    /// below 1.
     ///
-    /// The shares add up to the rate, so that by the default [algorithm](crate::Algorithm) all of
-    /// them together let through, over any time `t`, at most `max(burst, nodes)` plus `t` times the
-    /// rate. By windows and logs, of which each has the whole count at once in its longer period, it
-    /// is `nodes` times the count at once: for those divide the count. They let through less if the load is
-    /// uneven, since nobody gets what another leaves unused, and if the burst is no multiple of
-    /// `nodes`.
+    /// The shares add up to the rate. So with the default [algorithm](crate::Algorithm), all of
+    /// them together admit at most `max(burst, nodes)` plus `t` times the rate in any time `t`.
+    /// With windows and logs, each share admits the whole count at once in its longer period, so
+    /// together they admit `nodes` times the count at once; divide the count instead. The shares
+    /// admit less than that if the load is uneven, because no machine gets what another leaves
+    /// unused, and if the burst is no multiple of `nodes`.
     ///
-    /// A period that would be above `u64::MAX` nanoseconds, some 584 years, is shortened together
+    /// A period that would be above `u64::MAX` nanoseconds, about 584 years, is shortened together
     /// with the count. The rate is then rounded down by at most one part in 2^63, and the burst may
     /// be one less.
     ///
     /// # Panics
     ///
-    /// If `nodes` is 0, or if the share is less than one in 2^58 nanoseconds, some nine years.
+    /// Panics if `nodes` is 0, or if the share is less than one in 2^58 nanoseconds, about nine
+    /// years.
     ///
     /// # Examples
     ///
@@ -301,13 +303,15 @@ impl Quota {
         }
         if period > u64::MAX as u128 {
             // The most tokens whose time fits, and their time rounded up. That time is above 2^63,
-            // since one token takes at most 2^58; so it is by less than 2^-63 too long.
+            // because one token takes at most 2^58. So it is too long by less than one part in
+            // 2^63.
             let fits = count * u64::MAX as u128 / period;
             period = (fits * period).div_ceil(count);
             count = fits;
         }
-        // A period that was rounded up can take the burst of the share above the limit, and by less
-        // than one token. It does not take one token above the limit: its time in 2^58 is whole.
+        // A period that was rounded up can push the burst of the share above the limit, by less
+        // than one token. It does not push a single token above the limit, because its time in 2^58
+        // is whole.
         let most = LONGEST as u128 * count / period;
         let share = (self.burst / nodes as u64) as u128;
         let burst = if share == 0 {
@@ -344,7 +348,7 @@ impl Quota {
     }
 }
 
-/// In a `const fn` there is neither `unwrap` with the error's text nor `?`.
+/// A `const fn` has neither `unwrap` with the text of the error nor `?`.
 #[track_caller]
 const fn or_panic(quota: Result<Quota, QuotaError>) -> Quota {
     match quota {
@@ -353,7 +357,7 @@ const fn or_panic(quota: Result<Quota, QuotaError>) -> Quota {
     }
 }
 
-/// [As text](Quota#as-text); a width and an alignment are heeded.
+/// Writes the quota [as text](Quota#as-text); a width and an alignment apply.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.text().as_str())

@@ -3,8 +3,8 @@
 //! # The simple answer
 //!
 //! Choose the default, [`Gcra`](crate::Algorithm::Gcra), and give the [`Quota`](crate::Quota) a
-//! [burst](crate::Quota::burst) if calls come in groups. It spaces calls most evenly, which is easiest
-//! on the service behind it, in a single word of memory.
+//! [burst](crate::Quota::burst) if calls come in groups. It spaces calls most evenly, which is
+//! easiest on the service behind it, in a single word of memory.
 //!
 //! ```
 //! use tollgate::{Quota, RateLimiter};
@@ -13,8 +13,8 @@
 //! # assert!(API.try_acquire().is_ok());
 //! ```
 //!
-//! There is one good reason to choose another: a provider counts in another way, and you want to use
-//! all of its limit without exceeding it.
+//! There is one good reason to choose another: a provider counts in another way, and you want to
+//! use all of its limit without exceeding it.
 //!
 //! # Which limit must hold?
 //!
@@ -32,13 +32,13 @@
 //! | the same for each user, each address, each tenant | `Gcra`, `TokenBucket`, `FixedWindow` or `SubInterval` in a [`Keyed`](crate::Keyed), which has a word for each; for exactly `N` in any `T` that is `SubInterval` |
 //! | to block callers with far too many calls over a long time, without a decision for each call | a [`Gate`](crate::Gate), blocked by the `Detector` of the crate `tollgate-detector` |
 //!
-//! With every algorithm, [`acquire`](crate::RateLimiter::acquire) waits in a strict first-in first-out
-//! queue, and all other methods of [`RateLimiter`](crate::RateLimiter) are the same.
+//! With every algorithm, [`acquire`](crate::RateLimiter::acquire) waits in a strict first-in
+//! first-out queue, and all other methods of [`RateLimiter`](crate::RateLimiter) are the same.
 //!
 //! # What each promises, and costs
 //!
-//! The promise holds by the ticks of the [charges](crate::Charge::at), whatever the load. Memory is that
-//! of a limiter of 10,000 a day, in addition to the 300 bytes of every limiter.
+//! The promise holds by the ticks of the [charges](crate::Charge::at), whatever the load. Memory is
+//! that of a limiter of 10,000 a day, in addition to the 300 bytes of every limiter.
 //!
 //! | | at most, in any `T` | under constant demand | memory | avoid it |
 //! |---|---|---|---|---|
@@ -50,32 +50,33 @@
 //! | `SubInterval` | `N`, and `⌊N/(k+1)⌋` in each part | `⌊N/(k+1)⌋` at once, each `T/k` | a word | where more than `k/(k+1)` of the rate is needed |
 //! | `LeakyBucket` | 1 + `N` | one each `T/N`, evenly | a word, and the waiters | where a late call is useless |
 //!
-//! # The same calls, by each
+//! # The same calls with each algorithm
 //!
 //! All limiters are set to 10 a second, and get the same calls: a burst at the end of a second and
-//! another one at the beginning of the next, five times too many for two seconds, none, and then forty at
-//! once. The pale area is the number of calls admitted in the last second, which is what an observer
-//! counts.
+//! another one at the beginning of the next, five times too many for two seconds, none, and then
+//! forty at once. The pale area is the number of calls admitted in the last second, which is what
+//! an observer counts.
 //!
 //! <div style="overflow-x: auto">
 #![doc = include_str!("../docs/algorithms.svg")]
 //! </div>
 //!
 //! - `gcra` admits one call each 100 ms, and, with a burst of 10, ten at once after a pause.
-//! - `token-bucket` gets ten tokens at each full second. It had saved twenty, so it admits thirty in a
-//!   second.
+//! - `token-bucket` gets ten tokens at each full second. It had saved twenty, so it admits thirty
+//!   in a second.
 //! - `fixed-window` admits ten just before a full second and ten just after it: twenty in 100 ms.
 //! - `sliding-window` lets the ten calls of the previous window fade, and so becomes even.
-//! - `sliding-log` admits ten in each second, wherever that begins. It repeats a burst exactly a second
-//!   later.
-//! - `sub-interval/4` admits two in each quarter, as in small windows: any second touches five of them.
+//! - `sliding-log` admits ten in each second, wherever the second begins. It repeats a burst
+//!   exactly a second later.
+//! - `sub-interval/4` admits two in each quarter, like small windows: any second touches five of
+//!   them.
 //! - `leaky-bucket` rejects a call only if ten are waiting; the others are released later, evenly.
 //!
 //! # Gcra
 //!
-//! The generic cell rate algorithm: each call moves the theoretical arrival time (TAT) on by one emission
-//! interval, and the TAT may be ahead of the clock by at most the burst. A token bucket that is refilled
-//! continuously is equivalent.
+//! The generic cell rate algorithm: each call moves the theoretical arrival time (TAT) on by one
+//! emission interval, and the TAT may be ahead of the clock by at most the burst. A token bucket
+//! with continuous refill is equivalent.
 //!
 //! ```
 //! use std::time::Duration;
@@ -94,8 +95,8 @@
 //!
 //! ## Within `N` in any `T`
 //!
-//! A burst of `b` and `N - b` per period are at most `N` in any `T`, still in a word. So you choose what to
-//! give up: of 10,000 a day, a tenth of the rate buys a burst of a thousand.
+//! A burst of `b` and `N - b` per period are at most `N` in any `T`, still in a word. So you choose
+//! what to give up: of 10,000 a day, a tenth of the rate buys a burst of a thousand.
 //!
 //! ```
 //! use std::time::Duration;
@@ -138,7 +139,7 @@
 //!
 //! # FixedWindow
 //!
-//! `N` in each window. It is simple to explain, and many services use it. Here is its edge:
+//! `N` in each window. It is simple to explain, and many services use it. This is its weakness:
 //!
 //! ```
 //! use std::time::Duration;
@@ -156,14 +157,15 @@
 //! assert_eq!(admitted(), 10);
 //! ```
 //!
-//! Windows begin at multiples of their length since the epoch of the limiter's clock. The epoch of the
-//! system clock is its first use in the process. So these windows are not the calendar's, nor those of a
-//! provider, each of which may see up to `2N`. For those, choose an algorithm that holds in any window.
+//! Windows begin at multiples of their length since the epoch of the limiter's clock. The epoch of
+//! the system clock is its first use in the process. So these windows are not the calendar's, nor
+//! those of a provider, each of which may see up to `2N`. For those, choose an algorithm that holds
+//! in any window.
 //!
 //! # SlidingWindow
 //!
-//! `N` by an estimate from the counts of this window and the previous one, as if the previous calls had
-//! been spread evenly. If they had not, it admits more:
+//! `N` by an estimate from the counts of this window and the previous one, as if the previous calls
+//! had been spread evenly. If they were not, it admits more:
 //!
 //! ```
 //! use std::time::Duration;
@@ -186,8 +188,8 @@
 //!
 //! # SlidingLog
 //!
-//! Exactly `N` in any `T`, without giving up any of it, by the times of the last `N` calls. So a burst
-//! returns as a burst.
+//! Exactly `N` in any `T`, without giving up any of it, by the times of the last `N` calls. So a
+//! burst returns as a burst.
 //!
 //! ```
 //! use std::time::Duration;
@@ -209,9 +211,9 @@
 //!
 //! # SubInterval
 //!
-//! At most `N` in any `T`, in a word: the period is divided into `k` parts, any time `T` touches at most
-//! `k + 1` of them, and each part gets `⌊N/(k+1)⌋`. More parts give smaller bursts, and more of the rate
-//! if `k + 1` divides `N`: of 10 a second, 4 parts admit 8, 5 parts 5, and 9 parts 9.
+//! At most `N` in any `T`, in a word: the period is divided into `k` parts, any time `T` touches at
+//! most `k + 1` of them, and each part gets `⌊N/(k+1)⌋`. More parts give smaller bursts, and more
+//! of the rate if `k + 1` divides `N`: of 10 a second, 4 parts admit 8, 5 parts 5, and 9 parts 9.
 //!
 //! ```
 //! use std::time::Duration;
@@ -232,9 +234,9 @@
 //!
 //! # LeakyBucket
 //!
-//! [`LeakyBucket`](crate::LeakyBucket) is a type of its own: a call joins its queue, which is released
-//! evenly, or is rejected if the queue is full. A [`RateLimiter`](crate::RateLimiter) without a burst and
-//! with [`max_waiters`](crate::RateLimiter::max_waiters) does the same.
+//! [`LeakyBucket`](crate::LeakyBucket) is a type of its own: a call joins its queue, which is
+//! released evenly, or is rejected if the queue is full. A [`RateLimiter`](crate::RateLimiter)
+//! without a burst and with [`max_waiters`](crate::RateLimiter::max_waiters) does the same.
 //!
 //! ```
 //! use std::future::Future;

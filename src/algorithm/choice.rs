@@ -1,4 +1,4 @@
-//! [`Algorithm`]: by which rule a limiter decides.
+//! [`Algorithm`]: the rule by which a limiter decides.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,23 +7,24 @@ use std::time::Duration;
 use super::params::{InverseParams, Params};
 use crate::quota::Quota;
 
-/// By which rule a [`RateLimiter`](crate::RateLimiter) decides. [Which
-/// algorithm](crate::which_algorithm) to take is a page of its own.
+/// The rule by which a [`RateLimiter`](crate::RateLimiter) decides. See [which
+/// algorithm](crate::which_algorithm) to choose.
 ///
-/// `N` and `T` are the count and the period of the [`Quota`]; a promise holds by the ticks of the
+/// `N` and `T` are the count and the period of the [`Quota`]. A promise holds by the ticks of the
 /// [charges](crate::Charge::at), whatever the load, as long as nothing is
-/// [forced](crate::RateLimiter#the-promise) and the quota stays; [`QuotaChange`](crate::QuotaChange) says what
-/// is so when that changes. Windows begin at the multiples of their length since the epoch of the
-/// limiter's clock, or since one that had begun when their length changed.
+/// [forced](crate::RateLimiter#the-promise) and the quota does not change;
+/// [`QuotaChange`](crate::QuotaChange) has the promises across a change. Windows begin at the
+/// multiples of their length since the epoch of the limiter's clock, or since a window that had
+/// begun when their length changed.
 ///
 /// | | at most, in any `t` | state | when it is used up |
 /// |---|---|---|---|
 /// | [`Gcra`](Self::Gcra) | burst + `N·(t + 1 ns)/T` | a word | one comes back at a time, evenly |
 /// | [`TokenBucket`](Self::TokenBucket) | burst + `N` for each `T` that ends in it | a word | `N` come back at once |
 /// | [`FixedWindow`](Self::FixedWindow) | `N` in a window, so `2N` in a time `T` across two | a word | all come back at once |
-/// | [`SlidingWindow`](Self::SlidingWindow) | `N` by estimate, truly less than `2N` in a time `T` | three words | they come back little by little |
+/// | [`SlidingWindow`](Self::SlidingWindow) | `N` by estimate, in fact less than `2N` in a time `T` | three words | they come back little by little |
 /// | [`SlidingLog`](Self::SlidingLog) | exactly `N` in any `T` | 8 bytes for each of `N` | each comes back after `T` |
-/// | [`SubInterval`](Self::SubInterval) | exactly `N` in any `T`, of which `⌊N/(k+1)⌋` in each window of `⌈T/k⌉` | a word | a part comes back after `T/k` |
+/// | [`SubInterval`](Self::SubInterval) | exactly `N` in any `T`, and `⌊N/(k+1)⌋` in each window of `⌈T/k⌉` | a word | a part comes back after `T/k` |
 ///
 /// # As text
 ///
@@ -45,92 +46,92 @@ use crate::quota::Quota;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// The generic cell rate algorithm: charges are paid off evenly, and no more than the burst may
-    /// be owed. The default, since it needs least and lets through most evenly.
+    /// The generic cell rate algorithm: charges are paid off evenly, and the backlog is at most the
+    /// burst. It is the default, because it needs the least state and spaces calls most evenly.
     ///
     /// Source: ITU-T recommendation I.371, annex A.
     #[default]
     Gcra,
-    /// A bucket that is filled by batches, not evenly: `N` tokens are put in at each multiple of
-    /// `T`, and it holds as many as the burst. Where tokens are put in one by one, which is what
-    /// most libraries call a token bucket, that is [`Gcra`](Self::Gcra).
+    /// A bucket that is filled in batches, not evenly: `N` tokens are added at each multiple of
+    /// `T`, and the bucket holds at most the burst. A bucket with tokens that are added one by one,
+    /// which is what most libraries call a token bucket, is [`Gcra`](Self::Gcra).
     ///
-    /// A quota whose burst is 1, as it is by default, stands for a bucket that holds one batch of
-    /// `N`. Of a bucket that holds less than a batch the rest of the batch is lost.
+    /// A quota with a burst of 1, the default, means a bucket that holds one batch of `N`. If a
+    /// bucket holds less than a batch, the rest of each batch is lost.
     ///
     /// Source: J. Turner, *New directions in communications*, IEEE Communications Magazine 24(10),
     /// 1986; refilled by intervals as in Bucket4j.
     TokenBucket,
-    /// At most `N` in each window of `T`. The known weakness: `N` at the end of a window and `N` at
-    /// the beginning of the next are `2N` in hardly any time.
+    /// At most `N` in each window of `T`. Its known weakness: `N` at the end of a window and `N` at
+    /// the beginning of the next are `2N` in almost no time.
     ///
     /// The quota has no burst, or one of `N`.
     FixedWindow,
-    /// At most `N` by an estimate: what was admitted in the window before counts as much as of that
-    /// window lies within the last `T`, as if it had come evenly.
+    /// At most `N` by an estimate: what was admitted in the previous window counts in proportion to
+    /// the part of that window within the last `T`, as if it had come evenly.
     ///
-    /// If it did not come evenly, it may truly be more than `N` in a time `T`, though never `2N`,
-    /// or less might have been possible; with an `N` of 1 a call is admitted in every other window
-    /// at most. The estimate is computed exactly. The quota has no burst,
-    /// or one of `N`.
+    /// If it did not come evenly, the true number in a time `T` may be more than `N`, though never
+    /// `2N`, or more calls might have been possible. With an `N` of 1, a call is admitted in every
+    /// other window at most. The estimate is computed exactly. The quota has no burst, or one of
+    /// `N`.
     ///
     /// Source: *How we built rate limiting capable of scaling to millions of domains*, Cloudflare,
     /// 2017.
     SlidingWindow,
     /// Exactly at most `N` in any time `T`, by the times of the last `N` charges.
     ///
-    /// Calls that cost 1 are decided without a lock, and none is lost in a race; what costs more
-    /// takes the lock, in a time that grows with the cost. [`refund`](crate::RateLimiter::refund)
-    /// and [`set_quota`](crate::RateLimiter::set_quota) take a time that grows with `N`, and so do
-    /// [`decision`](crate::RateLimiter::decision), [`available`](crate::RateLimiter::available) and
-    /// [`peek`](crate::RateLimiter::peek) while charges that were forced are to come, and `peek_many`
-    /// with what it asks for. Of a charge by which the log is gone through 2^31 times or more nothing
-    /// can be given back. The quota
-    /// has no burst, or one of `N`, and `N` is at most 2^28. If the quota grows beyond what there
-    /// is room for, there is new room for twice as much at least; the old is kept as long as the
-    /// limiter.
+    /// Calls that cost 1 are decided without a lock, and none is lost in a race. Calls that cost
+    /// more take the lock, for a time that grows with the cost.
+    /// [`refund`](crate::RateLimiter::refund) and [`set_quota`](crate::RateLimiter::set_quota) take
+    /// a time that grows with `N`, and so do [`decision`](crate::RateLimiter::decision),
+    /// [`available`](crate::RateLimiter::available) and [`peek`](crate::RateLimiter::peek) while
+    /// forced charges are pending. The time of `peek_many` grows with its cost. A charge that goes
+    /// through the log 2^31 times or more cannot be refunded. The quota has no burst, or one of
+    /// `N`, and `N` is at most 2^28. If the quota grows beyond the room of the log, the log
+    /// allocates room for at least twice as much, and keeps the old room as long as the limiter
+    /// lives.
     ///
     /// Source: the throttles of K. Henidak, *Writing a non-locking throttling component*, and S.
-    /// Solyanik, *Throttling requests*, 2008, as a ring of which each place is taken and then
-    /// written, and whoever comes to a place that is not written yet writes it.
+    /// Solyanik, *Throttling requests*, 2008, as a ring. Each position is taken first and then
+    /// written, and a thread that comes to a position that is not written yet writes it.
     SlidingLog,
     /// Exactly at most `N` in any time `T`, in a single word: `⌊N/(k+1)⌋` in each window of
     /// `⌈T/k⌉`. Any time `T` touches at most `k + 1` of them.
     ///
-    /// So the rate that can be had is at most `k/(k+1)` of the quota's, and just that if `k + 1`
-    /// divides `N`. No more than such a part can be had at once: a call that asks for more is refused
-    /// with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). The quota has no burst, or one
-    /// of `N`.
+    /// So the available rate is at most `k/(k+1)` of the quota's, and exactly that if `k + 1`
+    /// divides `N`. The most that can be charged at once is one such part: a call that asks for
+    /// more is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). The quota has
+    /// no burst, or one of `N`.
     ///
     /// Source: a comment on S. Solyanik, *Throttling requests*, 2008.
     SubInterval {
-        /// `k`, into how many parts the period is cut: at least 1, and less than `N`.
+        /// `k`, the number of parts of the period: at least 1, and less than `N`.
         parts: u32,
     },
 }
 
-/// In nanoseconds.
+/// The longest period, in nanoseconds.
 const LONGEST_PERIOD: u64 = 1 << 58;
 
-/// As many as are counted in a sliding window.
+/// The largest count of a sliding window.
 const LARGEST_WINDOW: u64 = 1 << 47;
 
-/// The longest log.
+/// The largest count of a log.
 const LONGEST_LOG: u64 = 1 << 28;
 
 impl Algorithm {
-    /// Whether a limiter with this quota can decide by this rule.
+    /// Checks whether a limiter with this quota can use this algorithm.
     ///
     /// # Errors
     ///
-    /// Says why not, with the values in its text:
+    /// Returns the reason why not, with the values in its text:
     ///
-    /// - what comes back at once takes a period to come back, and so the period is at most 2^58
-    ///   nanoseconds, some nine years, but for [`Gcra`](Self::Gcra);
-    /// - windows and logs have a burst of their own, the whole count: the quota has one that is
-    ///   neither 1 nor that;
-    /// - a sliding window counts to 2^47 at most, and a log holds at most 2^28;
-    /// - a period cannot be cut into no parts, or into as many parts as the count or more.
+    /// - For all algorithms except [`Gcra`](Self::Gcra), the period is at most 2^58 nanoseconds,
+    ///   about nine years, because what comes back at once takes a period to come back.
+    /// - Windows and logs have a burst of their own, the whole count: the burst of the quota must
+    ///   be 1 or the count.
+    /// - A sliding window counts at most 2^47, and a log at most 2^28.
+    /// - A period cannot be divided into 0 parts, or into as many parts as the count or more.
     ///
     /// # Examples
     ///
@@ -177,19 +178,19 @@ impl Algorithm {
         }
     }
 
-    /// Whether all that it keeps is a word, as it must be for a limit [by
-    /// key](crate::Keyed::algorithm): all but the sliding window and the logs.
+    /// Returns whether its whole state is a word, as required for a limit [by
+    /// key](crate::Keyed::algorithm). That is so for all except the sliding window and the log.
     pub const fn keeps_a_word(self) -> bool {
         !matches!(self, Self::SlidingWindow | Self::SlidingLog)
     }
 
-    /// Returns what this algorithm makes of a quota: the count comes back together after each period,
-    /// and at most the burst is there at once. [`Gcra`](Self::Gcra), by which tokens come back one by
-    /// one, leaves the quota as it is.
+    /// Returns what this algorithm makes of a quota: the count comes back at once after each
+    /// period, and at most the burst is available at once. [`Gcra`](Self::Gcra), where tokens come
+    /// back one by one, returns the quota unchanged.
     ///
     /// # Panics
     ///
-    /// If the quota does not fit the algorithm, as [`check`](Self::check) says.
+    /// Panics if the quota does not fit the algorithm, see [`check`](Self::check).
     ///
     /// # Examples
     ///
@@ -205,7 +206,7 @@ impl Algorithm {
         let (count, burst) = (quota.count(), quota.max_burst());
         match self {
             Self::Gcra => quota,
-            // What finds no room in the bucket is lost.
+            // Tokens without room in the bucket are lost.
             Self::TokenBucket if burst > 1 && burst < count => {
                 Quota::new(burst, quota.period()).burst(burst)
             }
@@ -219,7 +220,7 @@ impl Algorithm {
         }
     }
 
-    /// The quota as a rule counts whose whole state is a word.
+    /// Returns the parameters of a rule whose whole state is a word.
     pub(crate) const fn params(self, quota: Quota) -> (Params, InverseParams) {
         let batch = self.batch(quota);
         let (count, period) = (batch.count(), batch.period_nanos());
@@ -232,7 +233,7 @@ impl Algorithm {
         }
     }
 
-    /// Its name as text, without how many parts it has.
+    /// Returns its name in text, without the number of parts.
     const fn name(self) -> &'static str {
         match self {
             Self::Gcra => "gcra",
@@ -245,7 +246,7 @@ impl Algorithm {
     }
 }
 
-/// [As text](Algorithm#as-text); a width and an alignment apply.
+/// Writes the algorithm [as text](Algorithm#as-text); a width and an alignment apply.
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -255,7 +256,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// [As text](Algorithm#as-text).
+/// Parses an algorithm [as text](Algorithm#as-text).
 impl FromStr for Algorithm {
     type Err = AlgorithmError;
 
@@ -290,7 +291,7 @@ impl FromStr for Algorithm {
     }
 }
 
-/// Why a limiter with some quota cannot decide by some [`Algorithm`]; or why a text is none.
+/// Why a limiter with some quota cannot use some [`Algorithm`], or why a text is no algorithm.
 ///
 /// # Examples
 ///
@@ -307,7 +308,7 @@ impl FromStr for Algorithm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlgorithmError {
     expected: &'static str,
-    /// What was given instead, unless it was a text.
+    /// The quota that did not fit, unless the error is about a text.
     quota: Option<Quota>,
 }
 
@@ -336,7 +337,8 @@ impl serde::Serialize for Algorithm {
 impl<'de> serde::Deserialize<'de> for Algorithm {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
-        // Who reads this sees a whole configuration, and not which text was meant.
+        // The reader of this message sees a whole configuration, and needs to know which text is
+        // meant.
         let parsed = text.parse();
         parsed.map_err(|error| {
             serde::de::Error::custom(format_args!("{text:?} is no algorithm: {error}"))

@@ -1,11 +1,12 @@
 //! [`Gcra`]: the rule whose whole state is a theoretical arrival time.
 //!
-//! Three algorithms are the same value with other [parameters](Params): a token bucket, a fixed
-//! window and sub-intervals have a clock that advances in steps.
+//! A token bucket, a fixed window and sub-intervals are the same value with other
+//! [parameters](Params): a clock that advances in steps.
 //!
-//! 1. Everything is counted in units, rounded so that nothing is admitted early.
-//! 2. A change of the quota rounds the backlog up, and begins it at the next whole unit, so it makes
-//!    nothing available: neither what is left of a token nor the fraction of a unit that has passed.
+//! 1. Everything is counted in units, and rounded so that nothing is admitted early.
+//! 2. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
+//!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
+//!    passed.
 //! 3. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
@@ -17,14 +18,14 @@ use super::{Algorithm, QuotaChange};
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// What a late waiter is made up for, if nothing was chosen.
+/// The time that is made up for when a waiter is late, if no `max` was chosen.
 const CATCH_UP: Tick = Tick::from_nanos(10_000_000);
 
-/// The state of a rule that goes by what is owed.
+/// The state of a rule that decides by its backlog.
 #[derive(Clone)]
 pub(crate) struct Gcra {
     algorithm: Algorithm,
-    /// Steps begin at the multiples of their length, also after a change.
+    /// Whether steps begin at the multiples of their length, also after a change.
     aligned: bool,
     pub(crate) params: Params,
     pub(crate) inverse: InverseParams,
@@ -68,7 +69,7 @@ impl Rule for Gcra {
         let behind = u64::try_from(behind).unwrap_or(u64::MAX);
         let start = self.tat.end().saturating_add(behind);
         let price = self.params.units_of(cost);
-        // A cost above the burst waits until nothing is owed.
+        // A cost above the burst waits until the backlog is empty.
         let room = self.params.burst_tolerance.saturating_sub(price);
         self.inverse.tick_at(start.saturating_sub(room))
     }
@@ -90,7 +91,7 @@ impl Rule for Gcra {
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
         let passed = self.params.units_at(now);
-        // No more than is owed: it may be a charge of another limiter.
+        // At most the backlog: it may be a charge of another limiter.
         let units = self.params.units_of(cost).min(self.tat.backlog_at(passed));
         let given = self.refunds.give(receipt.ticket, units, passed);
         self.tat = self.tat.give(given);
@@ -119,7 +120,7 @@ impl Rule for Gcra {
         let in_time = || params.tokens(params.starting(0).units_at(CATCH_UP)).max(1);
         let units = params.units_of(most.unwrap_or_else(in_time));
         let earliest = params.units_at(now).saturating_sub(units);
-        // Not between two steps, where a part of what comes at once would be there already.
+        // Not between two steps, where a part of a batch would be there already.
         self.inverse.tick_at(params.reached(earliest))
     }
 
@@ -130,8 +131,9 @@ impl Rule for Gcra {
     fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool {
         let (params, inverse) = self.algorithm.params(quota);
         let old = self.params;
-        // A step that has begun goes on: what is carried over counts for all of it, and between two
-        // that begin there is never less time than a step takes before or after the change.
+        // A step that has begun continues: the backlog that is carried over counts for all of it.
+        // The time between the beginnings of two steps is never less than a step before or after
+        // the change.
         let begun = match old.step {
             _ if self.aligned => Tick::default(),
             0 => now,

@@ -1,9 +1,11 @@
-//! The algorithms: what is admitted, and when. Pure values without a clock, a lock or a waiter.
+//! The algorithms: what is admitted, and when. They are pure values without a clock, a lock or a
+//! waiter.
 //!
-//! 1. Every algorithm has one face, [`Rule`], and whoever holds the lock of a limiter calls nothing
-//!    else. [`RuleState`] is the only place that tells algorithms apart.
-//! 2. Those whose whole state is a [`Tat`] can be decided without a lock, by one compare-exchange:
-//!    the limiter keeps that word, and lends it to the rule while it holds the lock.
+//! 1. Every algorithm has one interface, [`Rule`], and the holder of a limiter's lock calls nothing
+//!    else. Only [`RuleState`] distinguishes algorithms.
+//! 2. If the whole state of a rule is a [`Tat`], it can be decided without a lock, with one
+//!    compare-exchange: the limiter keeps that word, and lends it to the rule while it holds the
+//!    lock.
 
 mod choice;
 mod gcra;

@@ -1,20 +1,21 @@
-//! A quota in units, in which nothing has to be rounded or divided.
+//! A quota in units, where nothing has to be rounded or divided.
 //!
-//! A token takes `period / count` nanoseconds, seldom a whole number. Rounded up, 700,000,000 a
-//! second become 500,000,000, and the third call of 3 a second with a burst of 3 comes too early.
-//! So time is counted in units, of which a token takes the whole number `K = ⌈period / count⌉`, and
-//! a nanosecond has `K * count / period`, which is at least 1 and below 2.
+//! A token takes `period / count` nanoseconds, seldom a whole number. If that is rounded up,
+//! 700,000,000 a second become 500,000,000. If it is rounded down, the third call of 3 a second
+//! with a burst of 3 comes too early. So time is counted in units. A token takes a whole number of
+//! them, `K = ⌈period / count⌉`, and a nanosecond has `K * count / period`, which is at least 1 and
+//! below 2.
 //!
 //! 1. [`units_at`](Params::units_at) is the exact `⌊tick * K * count / period⌋`. The fraction is
-//!    kept with 128 bits, rounded up, so it is off by less than a 2^128th; times a tick that is
-//!    less than a 2^64th, and the exact product is a multiple of a `period`th, which is more. So
+//!    kept with 128 bits, rounded up, so it is off by less than a 2^128th. Times a tick, the error
+//!    is less than a 2^64th. The exact product is a multiple of a `period`th, which is more. So
 //!    rounding cannot reach the next whole number.
-//! 2. [`tick_at`](InverseParams::tick_at) is the exact inverse, the first tick at which so many units
-//!    have passed: `⌈units / ratio⌉`, as `units - ⌊units * (1 - 1 / ratio)⌋`, where the ratio is
-//!    that of units to nanoseconds. The same holds for its fraction, of which the exact product is
+//! 2. [`tick_at`](InverseParams::tick_at) is the exact inverse, the first tick at which so many
+//!    units have passed: `⌈units / ratio⌉`, as `units - ⌊units * (1 - 1 / ratio)⌋`, where the ratio
+//!    is that of units to nanoseconds. The same holds for its fraction, where the exact product is
 //!    a multiple of one part in `K * count`.
-//! 3. Nothing is divided but where parameters are computed, and where tokens are counted for people to
-//!    read.
+//! 3. Division happens only where parameters are computed, and where tokens are counted for people
+//!    to read.
 //!
 //! A rule that refills whole batches has a clock that advances in [steps](Params::stepped): a token
 //! is one unit, and `count` units pass at once, at every multiple of the period since the tick at
@@ -22,14 +23,14 @@
 //! first tick of some units is `⌈units / count⌉ * period`. The quotients are those of 1 and 2, with
 //! `1 / period` and `1 / count` as the fractions.
 //!
-//! Most quotas need none of this: when the period is a whole number of nanoseconds for each token,
-//! a unit is a nanosecond, and both conversions are the identity ([`is_even`](Params::is_even)).
+//! Most quotas need none of this: if the period is a whole number of nanoseconds for each token, a
+//! unit is a nanosecond, and both conversions are the identity ([`is_even`](Params::is_even)).
 
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// The last tick that is told apart from later ones: nine years after the epoch of the clock. Time
-/// stands still for limiters then.
+/// The last tick that differs from later ones: nine years after the epoch of the clock. Time does
+/// not advance for limiters after it.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
 
 /// A quota in units.
@@ -39,23 +40,24 @@ pub(crate) struct Params {
     pub(crate) emission_interval: u64,
     /// Units of the whole burst.
     pub(crate) burst_tolerance: u64,
-    /// The units that a nanosecond has beyond one; in steps, the steps that it has: a fraction of
+    /// The units that a nanosecond has beyond one; in steps, the steps that it has. A fraction of
     /// 2^128, in two halves.
     pub(crate) surplus: [u64; 2],
-    /// Units of a step; 0 if time does not go in steps.
+    /// Units of a step; 0 if time does not advance in steps.
     pub(crate) step: u64,
-    /// The tick from which steps are counted, before which no unit has passed.
+    /// The tick from which steps are counted. No unit has passed before it.
     pub(crate) start: u64,
 }
 
-/// The way back from units to ticks.
+/// The conversion from units back to ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InverseParams {
-    /// What a unit lacks of a nanosecond; in steps, of a step: a fraction of 2^128 in two halves.
+    /// How much shorter a unit is than a nanosecond; in steps, than a step. A fraction of 2^128, in
+    /// two halves.
     pub(crate) lack: [u64; 2],
-    /// Nanoseconds of a step; 1 if time does not go in steps.
+    /// Nanoseconds of a step; 1 if time does not advance in steps.
     pub(crate) stride: u64,
-    /// As of the params.
+    /// Same as in the params.
     pub(crate) start: u64,
 }
 
@@ -74,10 +76,10 @@ impl Params {
         }
     }
 
-    /// So many at every multiple of so many nanoseconds, which are at least as many, and at most
-    /// so many at once.
+    /// Creates parameters for `count` units at every multiple of `period` nanoseconds, and at most
+    /// `capacity` at once. The period has at least `count` nanoseconds.
     pub(crate) const fn stepped(count: u64, period: u64, capacity: u64) -> Self {
-        // At one in each nanosecond time does go on evenly.
+        // At one unit per nanosecond, time advances evenly.
         let (surplus, step) = match period {
             1 => ([0, 0], 0),
             _ => (fraction(1, period as u128), count),
@@ -91,7 +93,7 @@ impl Params {
         }
     }
 
-    /// With steps from this tick on, if time goes in steps.
+    /// Returns the parameters with steps from this tick on, if time advances in steps.
     pub(crate) const fn starting(mut self, start: u64) -> Self {
         self.start = match self.step {
             0 => 0,
@@ -101,14 +103,14 @@ impl Params {
         self
     }
 
-    /// Whether a unit is a nanosecond. Any other ratio, and any step, is a fraction of at least a
-    /// 2^58th, so one half tells.
+    /// Returns whether a unit is a nanosecond. Any other ratio, and any step, is a fraction of at
+    /// least a 2^58th, so one half is enough to decide.
     #[inline(always)]
     pub(crate) const fn is_even(&self) -> bool {
         self.surplus[0] == 0
     }
 
-    /// The units that have passed at a tick.
+    /// Returns the units that have passed at a tick.
     #[inline(always)]
     pub(crate) const fn units_at(&self, tick: Tick) -> u64 {
         let nanos = clamped(tick);
@@ -118,18 +120,20 @@ impl Params {
             nanos + part(nanos, self.surplus)
         } else {
             let steps = part(nanos.saturating_sub(self.start), self.surplus);
-            // It wraps only if they were read while they were changed, and then nobody uses it.
+            // It wraps only if the parameters were read while they changed, and then nothing uses
+            // it.
             steps.wrapping_mul(self.step)
         }
     }
 
-    /// The first whole unit that has not begun to pass before this tick.
+    /// Returns the first whole unit that has not begun to pass before this tick.
     pub(crate) const fn units_after(&self, tick: Tick) -> u64 {
         let begun = self.step == 0 && leaves_a_rest(clamped(tick), self.surplus);
         self.units_at(tick) + begun as u64
     }
 
-    /// The first of the units that pass together with this one: itself, but in steps.
+    /// Returns the first of the units that pass together with this one: the unit itself, except in
+    /// steps.
     pub(crate) const fn reached(&self, unit: u64) -> u64 {
         match self.step {
             0 => unit,
@@ -137,18 +141,18 @@ impl Params {
         }
     }
 
-    /// The units of so many tokens; saturating.
+    /// Returns the units of `tokens`, saturating.
     #[inline]
     pub(crate) const fn units_of(&self, tokens: u64) -> u64 {
         self.emission_interval.saturating_mul(tokens)
     }
 
-    /// The whole tokens in so many units.
+    /// Returns the whole tokens in `units`.
     pub(crate) const fn tokens(&self, units: u64) -> u64 {
         units / self.emission_interval
     }
 
-    /// The most tokens at once.
+    /// Returns the most tokens at once.
     pub(crate) const fn burst(&self) -> u64 {
         self.burst_tolerance / self.emission_interval
     }
@@ -165,7 +169,7 @@ impl InverseParams {
         }
     }
 
-    /// Of parameters in [steps](Params::stepped).
+    /// Creates the inverse of parameters in [steps](Params::stepped).
     pub(crate) const fn stepped(count: u64, period: u64) -> Self {
         Self {
             lack: fraction(count as u128 - 1, count as u128),
@@ -174,13 +178,13 @@ impl InverseParams {
         }
     }
 
-    /// Of parameters that [start](Params::starting) then.
+    /// Returns the inverse with the [start](Params::starting) of these parameters.
     pub(crate) const fn matching(mut self, params: &Params) -> Self {
         self.start = params.start;
         self
     }
 
-    /// The first tick at which so many units have passed. Never, if that is after the
+    /// Returns the first tick at which `units` have passed, or never if that is after the
     /// [last](LAST_TICK).
     #[inline]
     pub(crate) const fn tick_at(self, units: u64) -> Tick {
@@ -189,22 +193,22 @@ impl InverseParams {
     }
 }
 
-/// The nanoseconds of a tick, of which those after the [last](LAST_TICK) are that.
+/// Returns the nanoseconds of a tick; for a tick after the [last](LAST_TICK), those of the last.
 #[inline(always)]
 pub(crate) const fn clamped(tick: Tick) -> u64 {
     let nanos = tick.as_nanos();
     if nanos > LAST_TICK { LAST_TICK } else { nanos }
 }
 
-/// The tick after so many nanoseconds, or never, if that is after the [last](LAST_TICK).
+/// Returns the tick after `nanos` nanoseconds, or never if that is after the [last](LAST_TICK).
 #[inline(always)]
 pub(crate) const fn tick_or_never(nanos: u64) -> Tick {
     Tick::from_nanos(if nanos > LAST_TICK { u64::MAX } else { nanos })
 }
 
-/// `numerator / denominator`, which is below 1, as a fraction of 2^128, rounded up.
+/// Returns `numerator / denominator`, which is below 1, as a fraction of 2^128, rounded up.
 const fn fraction(numerator: u128, denominator: u128) -> [u64; 2] {
-    // Both are below 2^65, so 32 bits at a time are what fits.
+    // Both are below 2^65, so 32 bits at a time fit.
     let high = (numerator << 32) / denominator;
     let rest = (numerator << 32) % denominator;
     let high = (high << 32) + (rest << 32) / denominator;
@@ -215,7 +219,7 @@ const fn fraction(numerator: u128, denominator: u128) -> [u64; 2] {
     [high as u64 + (low >> 64) as u64, low as u64]
 }
 
-/// `number` times a fraction of 2^128, rounded down.
+/// Returns `number` times a fraction of 2^128, rounded down.
 #[inline(always)]
 const fn part(number: u64, fraction: [u64; 2]) -> u64 {
     let number = number as u128;
@@ -223,8 +227,8 @@ const fn part(number: u64, fraction: [u64; 2]) -> u64 {
     ((number * fraction[0] as u128 + low) >> 64) as u64
 }
 
-/// Whether `number` times a fraction of 2^128 is not whole, where the fraction was rounded up and the
-/// exact product is a multiple of at least a 2^58th.
+/// Returns whether `number` times a fraction of 2^128 is not whole. The fraction was rounded up,
+/// and the exact product is a multiple of at least a 2^58th.
 const fn leaves_a_rest(number: u64, fraction: [u64; 2]) -> bool {
     let low = (number as u128 * fraction[1] as u128) >> 64;
     let rest = (number as u128 * fraction[0] as u128 + low) as u64;
@@ -260,14 +264,14 @@ mod tests {
         prop_oneof![0..=1000_u64, 0..=LAST_TICK, LAST_TICK - 1000..=LAST_TICK]
     }
 
-    /// The units at a tick, as one would write it down.
+    /// Returns the units at a tick, computed in the most obvious way.
     fn naive(quota: Quota, tick: u64) -> u64 {
         let (count, period) = (quota.count(), quota.period_nanos());
         let units = BigUint::from(period.div_ceil(count)) * count;
         u64::try_from(BigUint::from(tick) * units / period).unwrap()
     }
 
-    /// The same, rounded up.
+    /// Returns the same, rounded up.
     fn naive_up(quota: Quota, tick: u64) -> u64 {
         let (count, period) = (quota.count(), quota.period_nanos());
         let units = BigUint::from(period.div_ceil(count)) * count;

@@ -1,23 +1,23 @@
-//! [`QuotaChange`]: what becomes of what was spent when a quota changes.
+//! [`QuotaChange`]: how what was spent carries over when a quota changes.
 
 use super::{Algorithm, Params, Tat};
 use crate::time::Tick;
 
-/// What becomes of what was spent, when [the quota changes](crate::RateLimiter::set_quota_with).
+/// How what was spent carries over when [the quota changes](crate::RateLimiter::set_quota_with).
 ///
-/// Both round what was spent up, so that no change makes anything available: under the default
-/// algorithm to a nanosecond of the rate, under those that count calls to whole calls. A
-/// [sliding window](crate::Algorithm::SlidingWindow) also rounds up what fades of it.
+/// Both variants round what was spent up, so that no change makes anything available: the default
+/// algorithm rounds to a nanosecond of the rate, and algorithms that count calls round to whole
+/// calls. A [sliding window](crate::Algorithm::SlidingWindow) also rounds up the part that fades.
 ///
 /// A window of a [`FixedWindow`](crate::Algorithm::FixedWindow) or a
-/// [`SubInterval`](crate::Algorithm::SubInterval) that has begun goes on, as long as one of the new
-/// quota, and what was spent counts in it. So across a change, any time of the shorter period admits
-/// no more than by the larger count (twice that for fixed windows), except for a count that becomes
-/// smaller by [`KeepSpent`](Self::KeepSpent) and larger again within one window.
+/// [`SubInterval`](crate::Algorithm::SubInterval) that has begun continues, with the length of the
+/// new quota, and what was spent counts in it. So across a change, any time of the shorter period
+/// admits no more than the larger count (twice that for fixed windows). The exception is a count
+/// that becomes smaller under [`KeepSpent`](Self::KeepSpent) and larger again within one window.
 ///
 /// # Examples
 ///
-/// Three of five a second were spent, then the quota becomes twenty:
+/// Three of five a second were spent, and then the quota becomes twenty:
 ///
 /// ```
 /// use tollgate::{Algorithm, Clock, Quota, QuotaChange, RateLimiter};
@@ -35,25 +35,26 @@ use crate::time::Tick;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuotaChange {
-    /// What was spent stays spent in proportion: of half the old burst, half the new one is left.
-    /// [`set_quota`](crate::RateLimiter::set_quota) does this under [the default
+    /// What was spent stays spent in proportion: if half of the old burst was left, half of the new
+    /// one is left. [`set_quota`](crate::RateLimiter::set_quota) does this under [the default
     /// algorithm](crate::Algorithm::Gcra).
     ///
-    /// A log keeps each charge as often as it takes, at its own time, or only the newest.
+    /// A log repeats each charge as often as the proportion requires, at its own time, or keeps
+    /// only the newest.
     Proportional,
-    /// What was spent stays spent: the difference of the bursts becomes available, or is taken
-    /// away, down to nothing. What was [forced](crate::RateLimiter::charge) beyond the old burst
-    /// stays owed beyond the new one. [`set_quota`](crate::RateLimiter::set_quota) does this under
-    /// all other algorithms, which count calls.
+    /// What was spent stays spent in number: the difference of the bursts becomes available, or is
+    /// taken away, down to nothing. What was [forced](crate::RateLimiter::charge) beyond the old
+    /// burst stays in the backlog beyond the new one. [`set_quota`](crate::RateLimiter::set_quota)
+    /// does this under all other algorithms, which count calls.
     ///
-    /// In a log each charge counts at its own time: so the log goes on to admit at most the new
-    /// count in any new period, also with what it has admitted before, as far as it still has the
+    /// In a log each charge counts at its own time. So the log still admits at most the new count
+    /// in any new period, including what it admitted before the change, as far as it still has the
     /// times: the last ones, as many as the old count.
     KeepSpent,
 }
 
 impl QuotaChange {
-    /// Returns what `set_quota` does.
+    /// Returns what `set_quota` does under this algorithm.
     pub(crate) fn by(algorithm: Algorithm) -> Self {
         match algorithm {
             Algorithm::Gcra => Self::Proportional,
@@ -61,8 +62,8 @@ impl QuotaChange {
         }
     }
 
-    /// Returns the time until which the same is owed under other parameters. A unit that has begun to
-    /// pass is not given, so a change makes nothing available.
+    /// Returns the end of the same backlog under other parameters. A unit that has begun to pass is
+    /// not given, so a change makes nothing available.
     pub(crate) fn tat(self, tat: Tat, old: &Params, new: &Params, now: Tick) -> Tat {
         let tolerance = [old.burst_tolerance, new.burst_tolerance];
         let interval = [old.emission_interval, new.emission_interval];
@@ -73,12 +74,13 @@ impl QuotaChange {
         }
     }
 
-    /// How many of so many calls are kept, if the capacity changes.
+    /// Returns how many of `calls` are kept when the capacity changes.
     pub(crate) fn kept(self, calls: u64, old: u64, new: u64) -> u64 {
         self.scaled(calls, [old, new], [1, 1])
     }
 
-    /// `owed` and the first of each pair are in old units, the second in new ones.
+    /// Scales a backlog. `owed` and the first of each pair are in old units, the second in new
+    /// ones.
     fn scaled(self, owed: u64, tolerance: [u64; 2], interval: [u64; 2]) -> u64 {
         let scaled = |units: u64, [old, new]: [u64; 2]| {
             (u128::from(units) * u128::from(new)).div_ceil(u128::from(old))
@@ -86,7 +88,7 @@ impl QuotaChange {
         let owed = match self {
             Self::Proportional => scaled(owed, tolerance),
             Self::KeepSpent => {
-                // What was had at once is not made up for longer than what is had at once now.
+                // Backlog within the old burst takes no longer to pay off than the whole new burst.
                 let spent = scaled(owed.min(tolerance[0]), interval);
                 let beyond = scaled(owed.saturating_sub(tolerance[0]), interval);
                 spent.min(u128::from(tolerance[1])) + beyond
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(owed(QuotaChange::KeepSpent, 20), 4 * 50);
         assert_eq!(owed(QuotaChange::Proportional, 2), 40);
         assert_eq!(owed(QuotaChange::KeepSpent, 2), 2 * 50);
-        // Three tokens beyond the burst.
+        // A backlog of three tokens beyond the burst.
         let beyond = QuotaChange::KeepSpent.scaled(1300, [1000, 100], [100, 50]);
         assert_eq!(beyond, 250);
     }

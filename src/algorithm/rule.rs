@@ -1,8 +1,8 @@
-//! [`Rule`]: the one face of all algorithms, and [`RuleState`], which is one of them.
+//! [`Rule`]: the one interface of all algorithms, and [`RuleState`], which is one of them.
 //!
 //! Times are ticks of the limiter's clock, costs are tokens. A rule never reads a clock: every call
-//! that needs the time is given it, and an older time than one that was seen admits less, never
-//! more.
+//! that needs the time takes it as an argument. With an older time than one that was seen, a rule
+//! admits less, never more.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -15,69 +15,70 @@ use super::{Algorithm, InverseParams, Params, QuotaChange, Tat};
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// What a limiter took for one call.
+/// What a limiter charged for one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Receipt {
-    /// Where the charge stands among all charges of its rule, for the rule to find it again.
+    /// The position of the charge among all charges of its rule, by which the rule finds it again.
     pub(crate) ticket: u64,
-    /// How often the limiter had begun to number charges anew. The rule leaves that to the limiter.
+    /// How often the limiter had restarted the numbering of charges. The rule leaves that to the
+    /// limiter.
     pub(crate) generation: u64,
     pub(crate) cost: u64,
     pub(crate) at: Tick,
-    /// The backlog just after the charge, where the rule can tell: in its own units.
+    /// The backlog just after the charge, if the rule knows it: in its own units.
     pub(crate) owed: u64,
 }
 
 /// How one algorithm decides.
 pub(crate) trait Rule {
-    /// The most that can be had at once.
+    /// Returns the most that can be charged at once.
     fn capacity(&self) -> u64;
 
-    /// The first tick at which `cost` fits after `behind` has been charged before it, each part of
-    /// it when it is due: exact if `behind` is 0, and the earliest possible otherwise. A cost above
-    /// the capacity fits when the backlog is empty. Never is the last tick there is.
+    /// Returns the first tick at which `cost` fits after `behind` has been charged before it, each
+    /// part of it when it is due: exact if `behind` is 0, and the earliest possible otherwise. A
+    /// cost above the capacity fits when the backlog is empty. Never is the last tick.
     fn due(&self, behind: u128, cost: u64) -> Tick;
 
-    /// Charges at a tick, whatever the backlog is. The cost of the receipt is what there was room
-    /// for.
+    /// Charges at a tick, whatever the backlog is. The cost of the receipt is the part that there
+    /// was room for.
     fn charge(&mut self, at: Tick, cost: u64) -> Receipt;
 
-    /// As [`charge`](Self::charge), of a waiter that became due some time within the nanosecond
-    /// that ends at this tick.
+    /// Does the same as [`charge`](Self::charge), for a waiter that became due within the
+    /// nanosecond that ends at this tick.
     fn grant(&mut self, at: Tick, cost: u64) -> Receipt {
         self.charge(at, cost)
     }
 
-    /// Gives back up to `cost` of a charge, as far as time has not paid it off, and returns how much
+    /// Gives back up to `cost` of a charge, except what time has paid off, and returns how much
     /// that was, in units of the rule.
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64;
 
-    /// The tokens that are missing from the capacity at a tick, rounded up.
+    /// Returns the tokens that are missing from the capacity at a tick, rounded up.
     fn backlog(&mut self, now: Tick) -> u64;
 
-    /// The first tick at which the backlog is empty.
+    /// Returns the first tick at which the backlog is empty.
     fn reset(&self) -> Tick;
 
-    /// The backlog just after a charge, and when that was, or will be, paid off; or what of this is
-    /// known still.
+    /// Returns the backlog just after a charge, and the tick at which that was, or will be, paid
+    /// off; or what the rule still knows of this.
     fn after(&mut self, receipt: &Receipt) -> (u64, Tick) {
         (self.backlog(receipt.at), self.reset())
     }
 
-    /// The earliest tick as of which a late waiter is charged, if at most so many tokens are made up
-    /// for; or, if that was not chosen, as many as come in 10 ms, and at least 1.
+    /// Returns the earliest tick for the charge of a late waiter, if at most `most` tokens are made
+    /// up for. The default is as many as come in 10 ms, and at least one.
     fn earliest(&self, now: Tick, most: Option<u64>) -> Tick;
 
-    /// Whether the clock seems to have been set back.
+    /// Returns whether the clock seems to have been set back.
     fn is_ahead_of(&self, now: Tick) -> bool;
 
-    /// Changes the quota, and returns `false` if it says the same as before, perhaps in other words.
+    /// Changes the quota, and returns `false` if it means the same as before.
     fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool;
 
     /// Forgets all charges.
     fn clear(&mut self);
 
-    /// Receipts so far will not be given back any more.
+    /// Forgets all receipts so far, which can no longer be refunded.
     fn forget_receipts(&mut self) {}
 }
 
@@ -90,8 +91,8 @@ pub(crate) enum RuleState {
 }
 
 impl RuleState {
-    /// A rule to which nothing was charged. With `aligned`, windows begin at the multiples of their
-    /// length also after the quota has changed.
+    /// Creates a rule to which nothing was charged. With `aligned`, windows begin at the multiples
+    /// of their length also after the quota has changed.
     pub(crate) fn new(algorithm: Algorithm, quota: Quota, aligned: bool) -> Self {
         match algorithm {
             Algorithm::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(quota)),
@@ -100,7 +101,8 @@ impl RuleState {
         }
     }
 
-    /// The rule whose whole state is a word, which decisions without the lock change as well.
+    /// Returns the rule whose whole state is a word, which decisions without the lock change as
+    /// well.
     fn gcra(&self) -> Option<&Gcra> {
         match self {
             Self::Gcra(gcra) => Some(gcra),
@@ -108,12 +110,12 @@ impl RuleState {
         }
     }
 
-    /// Whether it can be decided without the lock.
+    /// Returns whether it can be decided by the word, without the lock.
     pub(crate) fn is_in_word(&self) -> bool {
         self.gcra().is_some()
     }
 
-    /// Stops all decisions without the lock: takes the word over, as they have left it.
+    /// Stops all decisions without the lock: takes over the word as they have left it.
     pub(crate) fn lock(&mut self, tat: Tat) {
         match self {
             Self::Gcra(gcra) => gcra.tat = tat,
@@ -129,7 +131,7 @@ impl RuleState {
         }
     }
 
-    /// What decides calls of cost 1 without the lock, if that is not the word.
+    /// Returns the ring that decides calls of cost 1 without the lock, if the word does not.
     pub(crate) fn ring(&self) -> Option<&Arc<Ring>> {
         match self {
             Self::SlidingLog(log) => Some(log.ring()),
@@ -137,12 +139,12 @@ impl RuleState {
         }
     }
 
-    /// The word, for decisions without the lock.
+    /// Returns the word, for decisions without the lock.
     pub(crate) fn tat(&self) -> Tat {
         self.gcra().map_or(Tat::from_units(0), |gcra| gcra.tat)
     }
 
-    /// What decisions without the lock go by, or at least the capacity.
+    /// Returns the parameters of decisions without the lock, or at least the capacity.
     pub(crate) fn params(&self) -> (Params, InverseParams) {
         match self.gcra() {
             Some(gcra) => (gcra.params, gcra.inverse),
@@ -153,7 +155,7 @@ impl RuleState {
         }
     }
 
-    /// What tickets of decisions without the lock count from.
+    /// Returns the refunded units, from which tickets of decisions without the lock count.
     pub(crate) fn refunded(&self) -> u64 {
         self.gcra().map_or(0, |gcra| gcra.refunds.total())
     }
@@ -181,8 +183,8 @@ impl DerefMut for RuleState {
     }
 }
 
-/// The earliest tick as of which a late waiter is charged, as [`Rule::earliest`], where so many come
-/// in a period.
+/// Returns the earliest tick for the charge of a late waiter, like [`Rule::earliest`], if `count`
+/// tokens come in a period.
 pub(super) fn earliest_of(now: Tick, most: Option<u64>, count: u64, period: u64) -> Tick {
     let (count, period) = (u128::from(count), u128::from(period));
     let most = most.map_or((10_000_000 * count / period).max(1), u128::from);

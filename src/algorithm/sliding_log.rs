@@ -2,41 +2,43 @@
 //!
 //! A [`Ring`] has `N` slots. Each holds a *stamp*: the tick of a charge, or that the slot is free.
 //! Positions are numbered without end; a position belongs to the slot of its number modulo `N`, and
-//! how often the ring was gone through before it is its *lap*. The *head* is the first position that
-//! is not charged yet, so its slot holds the oldest stamp.
+//! its *lap* is the number of complete passes through the ring before it. The *head* is the first
+//! position that is not charged yet, so its slot holds the oldest stamp.
 //!
 //! 1. A charge replaces the stamp of the head's slot by a later one, in one compare-exchange, and
 //!    only if the old stamp is at least a period older. So any period has at most one charge for
 //!    each slot, whatever else happens.
 //! 2. A stamp carries the last four bits of its lap, its *turn*. A slot with the turn of the head's
-//!    lap is charged already, and whoever sees that moves the head on. As in the queue of Michael
-//!    and Scott, nobody has to wait for the thread that made the charge.
+//!    lap is charged already, and any thread that sees that moves the head on. As in the queue of
+//!    Michael and Scott, no thread has to wait for the one that made the charge.
 //! 3. A look at the head reads the head, the parameters and the slot, and then the head again. The
-//!    head never takes the same value twice, so if it is unchanged, all of them belong together.
-//!    A rejection is such a look, and writes nothing.
+//!    head never takes the same value twice, so if it is unchanged, all of them belong together. A
+//!    rejection is such a look, and writes nothing.
 //! 4. A look that became outdated cannot claim: a charge has made the slot's stamp later, `LOCKED`
-//!    has changed it, and a rewritten ring has other turns. Turns repeat after 16 rewritings. A claim
-//!    that was suspended for exactly so long, and whose old stamp was written to the same slot
-//!    again, still replaces a stamp that is a period old, in a ring that is in use; the worst of it
-//!    is that the stamps are out of order for a lap.
+//!    has changed it, and a rewritten ring has other turns. Turns repeat after 16 rewrites. A claim
+//!    that was suspended for exactly that long, and whose old stamp was written to the same slot
+//!    again, still replaces a stamp that is a period old, in a ring that is in use. The worst
+//!    outcome is that the stamps are out of order for a lap.
 //! 5. `LOCKED` in the head's slot stops all claims. Only the holder of the limiter's lock sets and
-//!    clears it, and only in between does it write: a charge moves the bit on to the next slot before
-//!    it moves the head. A rewriting ([`lay`](SlidingLog::lay)) sets the bit in all slots before it
-//!    reads them. Slots that are not in use keep it.
-//! 6. Charges beyond what there is room for (an overdraft) are *ahead*: a number only. Each becomes
-//!    a stamp as soon as the slot of its position is free, at the tick at which that was so. Until
-//!    there are none ahead the ring stays locked. So no stamp is ever in the future, stamps keep
+//!    clears it, and that holder writes only in between: a charge moves the bit on to the next slot
+//!    before it moves the head. A rewrite ([`lay`](SlidingLog::lay)) sets the bit in all slots
+//!    before it reads them. Slots that are not in use keep it.
+//! 6. Charges beyond the available room (an overdraft) are *ahead*: a number only. Each becomes a
+//!    stamp as soon as the slot of its position is free, at the tick at which the slot became free.
+//!    The ring stays locked until none are ahead. So no stamp is ever in the future, stamps keep
 //!    their true ticks, and a change of the period never has to move one.
-//! 7. Stamps rise from the head around: a charge at an older tick than the newest, by a thread that was
-//!    suspended after it had read its clock, is made at the newest. Nor is a charge made before the
-//!    *floor*, the tick at which the ring was last rewritten: a slot that a refund has made free was
-//!    free when that charge was made, and not before.
-//! 8. A charge is known by its *ticket*: how many were charged until then. Tickets are unique and
-//!    rise. What a charge's refund may give back is found by counting back from the newest.
+//! 7. Stamps rise from the head around: a charge at an older tick than the newest, by a thread that
+//!    was suspended after it had read its clock, is made at the newest. Nor is a charge made before
+//!    the *floor*, the tick at which the ring was last rewritten: a slot that a refund has made
+//!    free was free when that charge was made, and not before.
+//! 8. A charge is identified by its *ticket*: how many were charged until then. Tickets are unique
+//!    and rise. Counting back from the newest ticket finds what the refund of a charge may give
+//!    back.
 //!
-//! The position in the head has 64 bits, of which the slot's index takes no more than it needs. So
-//! with one slot there are 2^64 laps, and with 2^28 slots 2^36, which is centuries at one charge in
-//! a nanosecond. Tickets end at 2^62, which only overdrafts can reach; nothing is given back then.
+//! The position in the head has 64 bits, and the slot's index takes no more of them than it needs.
+//! So with one slot there are 2^64 laps, and with 2^28 slots 2^36, which is centuries at one charge
+//! per nanosecond. Tickets end at 2^62, which only overdrafts can reach; nothing is refunded after
+//! that.
 
 use std::sync::{Arc, OnceLock};
 
@@ -44,7 +46,7 @@ use super::LAST_TICK;
 use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering};
 
-/// How many refunds are remembered. When the oldest is forgotten, older charges can give back less.
+/// How many refunds are kept. When the oldest is forgotten, older charges can give back less.
 const MOST_REFUNDS: usize = 1024;
 
 /// How far the newest charge may be ahead of a clock that was not set back, in nanoseconds.
@@ -59,12 +61,12 @@ const TURN_SHIFT: u32 = 59;
 const TURN: u64 = 0b1111 << TURN_SHIFT;
 const LOCKED: u64 = 1 << 63;
 
-/// The tick of a charge, unless the slot is free.
+/// Returns the tick of a charge, unless the slot is free.
 fn tick_of(stamp: u64) -> Option<u64> {
     (stamp & FREE == 0).then_some(stamp & LAST_TICK)
 }
 
-/// The first tick at which the next charge may replace a stamp.
+/// Returns the first tick at which the next charge may replace a stamp.
 fn free_from(stamp: u64, period: u64) -> u64 {
     tick_of(stamp).map_or(0, |tick| tick + period)
 }
@@ -78,7 +80,7 @@ struct Position {
 }
 
 impl Position {
-    /// How many bits an index takes.
+    /// Returns how many bits an index takes.
     fn index_bits(len: u64) -> u32 {
         u64::BITS - (len - 1).leading_zeros()
     }
@@ -101,27 +103,27 @@ impl Position {
         Self { lap, index, ..self }
     }
 
-    /// The index of the position before it.
+    /// Returns the index of the position before it.
     fn before(self) -> u64 {
         self.index.checked_sub(1).unwrap_or(self.len - 1)
     }
 
-    /// How many positions there are before it.
+    /// Returns how many positions there are before it.
     fn number(self) -> u64 {
         self.lap.wrapping_mul(self.len).wrapping_add(self.index)
     }
 
-    /// The turn of a stamp that was charged at this position.
+    /// Returns the turn of a stamp that was charged at this position.
     fn turn(self) -> u64 {
         self.lap << TURN_SHIFT & TURN
     }
 }
 
-/// What became of a call of cost 1.
+/// The outcome of a call of cost 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It was charged at this tick: when it was made, or at the newest tick that the log has seen.
-    /// [`give_back`](SlidingLog::give_back) knows the charge by the ticket.
+    /// It was charged at this tick: the tick of the call, or the newest tick that the log has seen.
+    /// [`give_back`](SlidingLog::give_back) finds the charge by the ticket.
     Charged { ticket: u64, at: u64 },
     /// The next charge is possible from this tick on; if that is after the last tick, never.
     Denied(u64),
@@ -135,35 +137,35 @@ pub(crate) struct Ring {
     head: AtomicU64,
     /// The length, and in the upper half how many arrays are smaller than the one in use.
     shape: AtomicU64,
-    /// In nanoseconds.
+    /// The period in nanoseconds.
     period: AtomicU64,
-    /// The number of a position and this make a ticket; wraps.
+    /// Added to the number of a position, this is a ticket; wraps.
     base: AtomicU64,
     /// Nothing is charged before this tick.
     floor: AtomicU64,
     first: Slots,
 }
 
-/// Slots, and those that took their place when there were too few.
+/// Slots, and the larger ones that replaced them when there were too few.
 struct Slots {
     slots: Box<[AtomicU64]>,
     /// At least twice as many.
     larger: OnceLock<Box<Slots>>,
 }
 
-/// The head as it was at one moment, not charged and not locked.
+/// The head at one moment, not charged and not locked.
 struct Look<'a> {
     head: Position,
     slot: &'a AtomicU64,
     stamp: u64,
-    /// From when on the next charge is possible.
+    /// The first tick at which the next charge is possible.
     due: u64,
-    /// No charge may be before this tick.
+    /// The tick before which no charge may be.
     newest: u64,
 }
 
 impl Ring {
-    /// Charges 1 at a tick, or says from when on that is possible, without a lock.
+    /// Charges 1 at a tick, or returns from when on that is possible, without a lock.
     pub(crate) fn try_charge(&self, now: u64) -> Claim {
         let now = now.min(LAST_TICK);
         loop {
@@ -172,7 +174,8 @@ impl Ring {
             };
             let at = now.max(look.newest);
             if look.due > at {
-                // Threads disagree by less than that: the clock was set back, which the lock mends.
+                // Threads disagree by less than that. More means that the clock was set back, which
+                // is corrected under the lock.
                 let set_back = look.newest > now.saturating_add(SET_BACK);
                 return if set_back {
                     Claim::Locked
@@ -180,7 +183,7 @@ impl Ring {
                     Claim::Denied(look.due)
                 };
             }
-            // If it is of another ring than the stamp, the claim fails. Pairs with `lay`.
+            // If the base is of another ring than the stamp, the claim fails. Pairs with `lay`.
             let base = self.base.load(Ordering::Acquire);
             if exchange(look.slot, look.stamp, at | look.head.turn()) {
                 self.move_head(look.head);
@@ -190,7 +193,7 @@ impl Ring {
         }
     }
 
-    /// Looks at the head, and moves it on as far as it is charged. `None` if it is locked.
+    /// Looks at the head, and moves it on while it is charged. `None` if it is locked.
     #[inline(always)]
     fn look(&self) -> Option<Look<'_>> {
         loop {
@@ -201,7 +204,7 @@ impl Ring {
             let shape = self.shape.load(Ordering::Acquire);
             let period = self.period.load(Ordering::Acquire);
             let head = Position::unpack(packed, shape & u64::from(u32::MAX));
-            // While the ring becomes shorter, there may be no such slot.
+            // While the ring becomes shorter, the slot may not exist.
             let slots = self.slots(shape >> 32);
             let slot = slots.get(head.index as usize)?;
             let stamp = slot.load(Ordering::Acquire);
@@ -227,9 +230,9 @@ impl Ring {
         }
     }
 
-    /// Moves the head on, unless somebody else has done so.
+    /// Moves the head on, unless another thread has done so.
     fn move_head(&self, head: Position) {
-        // Whoever sees the next head sees that this one was charged.
+        // A thread that sees the next head also sees that this one was charged.
         exchange(&self.head, head.pack(), head.next().pack());
     }
 
@@ -248,14 +251,14 @@ impl Ring {
     }
 }
 
-/// Writes a value, if it is still the old one.
+/// Writes a value, if the old one has not changed.
 fn exchange(atomic: &AtomicU64, old: u64, new: u64) -> bool {
     let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
     (atomic.compare_exchange(old, new, success, failure)).is_ok()
 }
 
 impl Slots {
-    /// Makes slots that are locked.
+    /// Creates slots that are locked.
     fn new(capacity: u64) -> Self {
         Self {
             slots: (0..capacity).map(|_| AtomicU64::new(LOCKED)).collect(),
@@ -264,30 +267,30 @@ impl Slots {
     }
 }
 
-/// The sliding log as the holder of the limiter's lock has it.
+/// The sliding log for the holder of the limiter's lock.
 ///
-/// All ticks are nanoseconds. Every method but [`new`](Self::new), [`ring`](Self::ring) and
+/// All ticks are nanoseconds. Every method except [`new`](Self::new), [`ring`](Self::ring) and
 /// [`lock`](Self::lock) needs the ring to be locked.
 pub(crate) struct SlidingLog {
     ring: Arc<Ring>,
-    /// As it is in the ring, while that is locked; and the length at any time.
+    /// Equal to the head in the ring while that is locked; its length is valid at any time.
     head: Position,
     array: u64,
     period: u64,
     base: u64,
     floor: u64,
-    /// How many are charged for which no slot has become free yet.
+    /// How many charges still wait for a free slot.
     ahead: u64,
-    /// Charges for which there is no slot since the log became shorter; rising.
+    /// Charges without a slot since the log became shorter; rising.
     older: Vec<u64>,
-    /// Tickets of charges of which something was given back, falling, and how much.
+    /// Tickets of refunded charges, falling, and how much was refunded of each.
     refunds: Vec<(u64, u64)>,
-    /// Charges with this ticket, or an earlier one, give nothing back.
+    /// Charges with this ticket, or an earlier one, cannot be refunded.
     void: u64,
 }
 
 impl SlidingLog {
-    /// Makes a log of which all slots are free.
+    /// Creates a log whose slots are all free.
     pub(crate) fn new(quota: Quota) -> Self {
         let (len, period) = (quota.count(), quota.period().as_nanos() as u64);
         let (lap, index) = (0, 0);
@@ -315,27 +318,27 @@ impl SlidingLog {
         log
     }
 
-    /// The part that charges without the lock.
+    /// Returns the part that charges without the lock.
     pub(crate) fn ring(&self) -> &Arc<Ring> {
         &self.ring
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub(crate) fn len(&self) -> u64 {
         self.head.len
     }
 
-    /// The period, in nanoseconds.
+    /// Returns the period, in nanoseconds.
     pub(crate) fn period(&self) -> u64 {
         self.period
     }
 
-    /// Whether a charge was made after this tick.
+    /// Returns whether a charge was made after this tick.
     pub(crate) fn is_ahead_of(&self, now: u64) -> bool {
         self.ahead == 0 && self.newest() > now
     }
 
-    /// Stops all charges that are made without the lock. It may be locked already.
+    /// Stops all charges without the lock. The log may be locked already.
     pub(crate) fn lock(&mut self) {
         while let Some(look) = self.ring.look() {
             if exchange(look.slot, look.stamp, look.stamp | LOCKED) {
@@ -345,24 +348,25 @@ impl SlidingLog {
         }
     }
 
-    /// Lets charges be made without the lock again, unless some are ahead.
+    /// Allows charges without the lock again, unless some are ahead.
     pub(crate) fn unlock(&self) {
         if self.ahead == 0 {
-            // Pairs with the looks: all that was written is there.
+            // Pairs with the looks: all writes are visible.
             self.slot(0).fetch_and(!LOCKED, Ordering::AcqRel);
         }
     }
 
-    /// The first tick at which `cost` can be charged, if `behind` others are charged before, one by
-    /// one, each as soon as possible. A cost of more than the limit waits until nothing is owed.
+    /// Returns the first tick at which `cost` can be charged, if `behind` others are charged
+    /// before, one by one, each as soon as possible. A cost of more than the limit waits until the
+    /// backlog is empty.
     pub(crate) fn due(&self, behind: u128, cost: u64) -> u64 {
         let last = (behind + u128::from(cost.min(self.head.len))).checked_sub(1);
         last.map_or(0, |last| self.free_from(last + u128::from(self.ahead)))
     }
 
-    /// Charges so much at a tick, or at the newest that it has seen, whatever is owed. What there is
-    /// no room for is charged as soon as there is, each by itself. Returns the ticket, how much was
-    /// charged, which is all for which there is time before the last tick, and at which tick.
+    /// Charges `cost` at a tick, or at the newest that it has seen, whatever the backlog is. What
+    /// has no room is charged later, one by one, each as soon as there is room. Returns the ticket,
+    /// how much was charged (all that fits before the last tick), and the tick.
     pub(crate) fn charge(&mut self, at: u64, cost: u64) -> (u64, u64, u64) {
         let at = at.max(self.newest());
         self.settle(at);
@@ -374,15 +378,15 @@ impl SlidingLog {
         (ticket, charged, at)
     }
 
-    /// Gives back up to `cost` of a charge, as far as that is not a period old, the newest first, and
-    /// returns how much that was. What is ahead moves up.
+    /// Gives back up to `cost` of a charge, except what is a period old, the newest first, and
+    /// returns how much that was. Charges that are ahead move up.
     pub(crate) fn give_back(&mut self, ticket: u64, cost: u64, now: u64) -> u64 {
         self.settle(now);
         let total = self.total();
         let number = self.refunds.partition_point(|(other, _)| *other > ticket);
         let later: u64 = self.refunds[..number].iter().map(|it| it.1).sum();
-        // How many newer charges there still are. If the ticket is of another log, it may wrap, so
-        // that there are too many.
+        // How many newer charges remain. If the ticket is of another log, this may wrap to too
+        // many.
         let newer = total.wrapping_sub(ticket).wrapping_sub(later);
         let unpaid = self.ahead + self.taken(now);
         let given = cost.min(unpaid.saturating_sub(newer));
@@ -390,13 +394,13 @@ impl SlidingLog {
             return 0;
         }
         let from_ahead = given.min(self.ahead.saturating_sub(newer));
-        // A slot that becomes free was free at the ticks of the charges that are given back.
+        // A slot that becomes free was free at the ticks of the refunded charges.
         self.floor = self.newest();
         let mut ticks = self.seize();
         let end = ticks.len() - newer.saturating_sub(self.ahead) as usize;
         ticks.drain(end - (given - from_ahead) as usize..end);
         let ahead = std::mem::take(&mut self.ahead) - from_ahead;
-        // The tickets that were given back are not used again.
+        // The refunded tickets are not used again.
         self.lay(self.head.len, &ticks, total.wrapping_sub(ahead));
         self.book(now, ahead);
         self.refunds.insert(number, (ticket, given));
@@ -404,22 +408,22 @@ impl SlidingLog {
         given
     }
 
-    /// How many charges are less than a period old, or ahead.
+    /// Returns how many charges are less than a period old, or ahead.
     pub(crate) fn backlog(&mut self, now: u64) -> u64 {
         self.settle(now);
         let paid = self.older.partition_point(|tick| tick + self.period <= now);
         self.ahead + self.taken(now) + (self.older.len() - paid) as u64
     }
 
-    /// The first tick at which nothing is owed any more.
+    /// Returns the first tick at which the backlog is empty.
     pub(crate) fn reset(&self) -> u64 {
         self.due(0, self.head.len)
     }
 
-    /// Goes on with another quota. All charges stay at their ticks, so that one that had become a
-    /// period old may count again under a longer period. If it `scales`, as many of those that count
-    /// are kept as is in proportion to the counts, the newest; or each as often as it takes.
-    /// Charges from before give nothing back.
+    /// Changes the quota. All charges stay at their ticks, so that one that had become a period old
+    /// may count again under a longer period. If it `scales`, the charges that count are scaled in
+    /// proportion to the counts: the newest are kept, or each is repeated as often as necessary.
+    /// Earlier charges can no longer be refunded.
     pub(crate) fn change(&mut self, quota: Quota, scales: bool, now: u64) {
         self.settle(now);
         let mut ticks = std::mem::take(&mut self.older);
@@ -436,7 +440,7 @@ impl SlidingLog {
         self.book(now, ahead);
     }
 
-    /// Forgets all charges, and which time it is.
+    /// Forgets all charges, and the time.
     pub(crate) fn clear(&mut self) {
         self.seize();
         self.floor = 0;
@@ -444,16 +448,16 @@ impl SlidingLog {
     }
 }
 
-/// Under the lock, and locked.
+/// Methods under the lock, on a locked ring.
 impl SlidingLog {
-    /// The slot of the head, or of a position after it, less than a lap.
+    /// Returns the slot of the head, or of a position after it, less than a lap.
     fn slot(&self, after: u64) -> &AtomicU64 {
         let index = (self.head.index + after) % self.head.len;
         &self.ring.slots(self.array)[index as usize]
     }
 
-    /// The first tick at which the slot of the head is free, or of any position after it, if all
-    /// before are charged as soon as they can be.
+    /// Returns the first tick at which the slot of the head is free, or of any position after it,
+    /// if all positions before are charged as soon as possible.
     fn free_from(&self, after: u128) -> u64 {
         let len = u128::from(self.head.len);
         let laps = u64::try_from(after / len).unwrap_or(u64::MAX);
@@ -461,7 +465,7 @@ impl SlidingLog {
         free_from(stamp, self.period).saturating_add(laps.saturating_mul(self.period))
     }
 
-    /// How many positions are free at a tick, of so many from the head on.
+    /// Returns how many of the first `most` positions from the head are free at a tick.
     fn count_free(&self, tick: u64, most: u64) -> u64 {
         let (mut free, mut taken) = (0, most);
         while free < taken {
@@ -475,26 +479,26 @@ impl SlidingLog {
         free
     }
 
-    /// How many slots are not free.
+    /// Returns how many slots are not free.
     fn taken(&self, now: u64) -> u64 {
         self.head.len - self.count_free(now, self.head.len)
     }
 
-    /// The tick before which nothing is charged.
+    /// Returns the tick before which nothing is charged.
     fn newest(&self) -> u64 {
         let slots = self.ring.slots(self.array);
         let stamp = slots[self.head.before() as usize].load(Ordering::Acquire);
         tick_of(stamp).unwrap_or(0).max(self.floor)
     }
 
-    /// The ticket of the newest charge.
+    /// Returns the ticket of the newest charge.
     fn total(&self) -> u64 {
         let number = self.head.number().wrapping_add(self.ahead);
         self.base.wrapping_add(number)
     }
 
-    /// Writes those that are ahead, and for which slots have become free, at the ticks at which they
-    /// have.
+    /// Writes the charges that are ahead and whose slots have become free, at the ticks at which
+    /// they became free.
     fn settle(&mut self, now: u64) {
         let (count, len) = (self.count_free(now, self.ahead), self.head.len);
         if count >= len {
@@ -510,7 +514,7 @@ impl SlidingLog {
         }
     }
 
-    /// Charges so much at a tick, or ahead; returns how much of it is before the last tick.
+    /// Charges `cost` at a tick, or ahead; returns how much of it is before the last tick.
     fn book(&mut self, at: u64, cost: u64) -> u64 {
         let at = at.min(LAST_TICK);
         let mut charged = 0;
@@ -526,12 +530,12 @@ impl SlidingLog {
 
     /// Charges the head at a tick, and stays locked.
     fn push(&mut self, tick: u64) {
-        // Before anybody can find it at the head.
+        // Before any thread can find it at the head.
         self.slot(1).fetch_or(LOCKED, Ordering::AcqRel);
         let locked = if self.head.len == 1 { LOCKED } else { 0 };
         let stamp = tick | self.head.turn() | locked;
         self.slot(0).store(stamp, Ordering::Release);
-        // Unless somebody has seen the stamp and done so already.
+        // Unless a thread has seen the stamp and done so already.
         self.ring.move_head(self.head);
         self.head = self.head.next();
     }
@@ -544,8 +548,8 @@ impl SlidingLog {
         stamps.filter_map(tick_of).collect()
     }
 
-    /// Rewrites a ring of which all slots are locked, with another length, and without the tickets
-    /// from before. The newest of these charges for which there are slots are in it.
+    /// Rewrites a ring whose slots are all locked, with another length, and without the earlier
+    /// tickets. It holds the newest of these charges, as many as there are slots.
     fn restart(&mut self, len: u64, mut ticks: Vec<u64>) {
         let total = self.total();
         self.ahead = 0;
@@ -556,10 +560,10 @@ impl SlidingLog {
         self.lay(len, &kept, total);
     }
 
-    /// Rewrites a ring of which all slots are locked, by these ticks, the oldest first, with this
-    /// length and the period that is set. The newest has this ticket.
+    /// Rewrites a ring whose slots are all locked, with these ticks, the oldest first, with this
+    /// length and the period in `self`. The newest charge has this ticket.
     fn lay(&mut self, len: u64, ticks: &[u64], ticket: u64) {
-        // A later head, and a turn that is neither of those that were in the ring.
+        // A later head, and a turn that is neither of those in the ring.
         let lap = (self.head.pack() >> Position::index_bits(len)).wrapping_add(1);
         let lap = lap.wrapping_add(self.head.lap.wrapping_add(3).wrapping_sub(lap) % 16);
         self.head = Position { lap, index: 0, len };
@@ -578,7 +582,7 @@ impl SlidingLog {
         self.ring.base.store(self.base, Ordering::Release);
         self.ring.floor.store(self.floor, Ordering::Release);
         self.ring.head.store(self.head.pack(), Ordering::Release);
-        // No two heads are the same, so no free stamp is as another one was.
+        // No two heads are the same, so no free stamp equals an earlier one.
         let free = FREE | (self.head.pack() & LAST_TICK);
         let turn = lap.wrapping_sub(1) << TURN_SHIFT & TURN;
         let free = (ticks.len() as u64..len).map(|_| &free);
@@ -590,7 +594,7 @@ impl SlidingLog {
     }
 }
 
-/// A copy that shares nothing with the log. Only while that is locked.
+/// A copy that shares nothing with the log. Only valid while the log is locked.
 impl Clone for SlidingLog {
     fn clone(&self) -> Self {
         let copy = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
@@ -615,7 +619,7 @@ impl Clone for SlidingLog {
     }
 }
 
-/// So many of the charges as of another count, and how many of them are ahead.
+/// Scales charges to another count, and returns their ticks and how many of them are ahead.
 fn scaled(mut ticks: Vec<u64>, ahead: u64, old: u64, new: u64) -> (Vec<u64>, u64) {
     let part = |count: u64, by: u64, of: u64| {
         let part = (u128::from(count) * u128::from(by)).div_ceil(u128::from(of));

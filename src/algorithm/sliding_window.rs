@@ -1,16 +1,17 @@
-//! [`SlidingWindow`]: what was admitted in the window before counts in proportion to what of it
-//! still lies within the last period, as if it had come evenly.
+//! [`SlidingWindow`]: what was admitted in the previous window counts in proportion to the part of
+//! that window within the last period, as if it had come evenly.
 //!
-//! With `most` in a period, windows at the multiples of the period, `previous` admitted in the one
-//! before, `count` in this one, of which `elapsed` has passed:
+//! The windows begin at the multiples of the period. `most` is the limit in a period, `previous`
+//! was admitted in the window before, and `count` in this one, and `elapsed` is the time that has
+//! passed in it:
 //!
-//! 1. `cost` more are admitted if `previous * (period - elapsed) + (count + cost) * period <= most *
-//!    period`, in whole numbers.
+//! 1. `cost` more are admitted if
+//!    `previous * (period - elapsed) + (count + cost) * period <= most * period`, in whole numbers.
 //! 2. The due tick is the first at which this holds if nothing else is charged: in this window as
 //!    `previous` fades; or in the next, where `count` has become `previous` and fades.
-//! 3. A charge that was forced may make `count` more than `most`. What is beyond belongs to the
-//!    windows after this one.
-//! 4. An earlier `now` than the beginning of the window is that beginning, and so admits less.
+//! 3. A forced charge may make `count` more than `most`. The excess belongs to the windows after
+//!    this one.
+//! 4. A `now` before the beginning of the window counts as that beginning, and so admits less.
 
 use super::QuotaChange;
 use super::params::{clamped, tick_or_never};
@@ -18,18 +19,18 @@ use super::rule::{Receipt, Rule, earliest_of};
 use crate::quota::Quota;
 use crate::time::Tick;
 
-/// The most that is counted in a window.
+/// The largest count of a window.
 const MAX_COUNT: u64 = (1 << 48) - 1;
 
-/// What was admitted, by windows.
+/// The admitted calls, by windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlidingWindow {
     most: u64,
-    /// In nanoseconds.
+    /// The period in nanoseconds.
     period: u64,
     /// The tick at which this window began.
     start: u64,
-    /// Admitted in the window before this.
+    /// Admitted in the previous window.
     previous: u64,
     /// Admitted in this window.
     count: u64,
@@ -46,13 +47,13 @@ impl SlidingWindow {
         }
     }
 
-    /// The same at a tick, perhaps in a later window.
+    /// Returns the state at a tick, perhaps in a later window.
     fn at(self, now: u64) -> Self {
         if now < self.start || now - self.start < self.period {
             return self;
         }
         let passed = (now - self.start) / self.period;
-        // Of what is beyond the limit each window takes its part.
+        // Each window takes its part of the excess over the limit.
         let before = self
             .count
             .saturating_sub((passed - 1).saturating_mul(self.most));
@@ -64,7 +65,7 @@ impl SlidingWindow {
         }
     }
 
-    /// The window after this, if `more` is admitted in this one.
+    /// Returns the next window, if `more` is admitted in this one.
     fn next(self, more: u64) -> Self {
         Self {
             start: self.start.saturating_add(self.period),
@@ -74,27 +75,27 @@ impl SlidingWindow {
         }
     }
 
-    /// What counts at a tick, rounded up.
+    /// Returns what counts at a tick, rounded up.
     fn used(self, now: u64) -> u64 {
         let this = self.at(now);
         let left = self.period - now.saturating_sub(this.start);
         let before = u128::from(this.previous) * u128::from(left);
-        // Less than what it is a part of.
+        // The result is at most `previous`.
         let before = before.div_ceil(u128::from(self.period)) as u64;
         this.count.saturating_add(before)
     }
 
-    /// The first nanosecond from which on so many fit, which are at most the limit.
+    /// Returns the first nanosecond from which on `cost` fits, which is at most the limit.
     fn first(self, cost: u64) -> u64 {
         let (this, elapsed) = self.fitting(cost);
         this.start.saturating_add(elapsed)
     }
 
-    /// The window in which so many fit, and how long after it began.
+    /// Returns the window in which `cost` fits, and the time from its beginning.
     fn fitting(self, cost: u64) -> (Self, u64) {
         let mut this = self;
         if this.count > self.most {
-            // It takes as many windows until what is beyond the limit has its own.
+            // Skips the windows that the excess over the limit fills.
             let passed = (this.count - 1) / self.most;
             this.start = this
                 .start
@@ -110,7 +111,7 @@ impl SlidingWindow {
         }
     }
 
-    /// When what was before has faded so far in this window that so many fit.
+    /// Returns when `previous` has faded enough in this window that `cost` fits.
     fn faded(self, cost: u64) -> Option<u64> {
         let free = self.most.checked_sub(self.count)?.checked_sub(cost)?;
         let Some(over) = self.previous.checked_sub(free).filter(|over| *over > 0) else {
@@ -121,16 +122,15 @@ impl SlidingWindow {
         (elapsed < self.period).then_some(elapsed)
     }
 
-    /// The first nanosecond at which so many could have been admitted, if they came one by one: no
-    /// call after them can be admitted earlier.
+    /// Returns the first nanosecond at which `total` could have been admitted one by one: no call
+    /// after them can be admitted earlier.
     fn first_behind(self, mut total: u128) -> u64 {
         let mut this = self;
-        // Exact as long as what was admitted before this matters; then at most a whole window each
-        // time.
+        // Exact as long as earlier calls matter; then at most a whole window each time.
         for _ in 0..2 {
             let (next, _) = this.fitting(1);
             let room = self.most - next.count;
-            // At the end of the window there is always less than one to fade.
+            // At the end of the window, the rest that fades is always less than one.
             let most = if next.previous > 0 { room - 1 } else { room };
             if total <= u128::from(most) {
                 return next.first(total as u64);
@@ -144,12 +144,12 @@ impl SlidingWindow {
             .saturating_add(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The first nanosecond at which nothing counts any more.
+    /// Returns the first nanosecond at which nothing counts any more.
     fn empty(self) -> u64 {
         let windows = match (self.count, self.previous) {
             (0, 0) => return 0,
             (0, _) => 1,
-            // In the next windows what is beyond the limit, and then one in which it fades.
+            // The next windows take the excess over the limit, and it fades in one more.
             (count, _) => 1 + count.div_ceil(self.most),
         };
         self.start
@@ -190,8 +190,8 @@ impl Rule for SlidingWindow {
             self.count -= given;
             return given;
         }
-        // Of what was beyond the limit each window since has taken its part. What counts for longer
-        // is given back last: it may be of another charge.
+        // Each window since has taken its part of the excess over the limit. What counts for longer
+        // is given back last, because it may be of another charge.
         let passed = self.start / self.period - at / self.period;
         let over = (passed - 1).saturating_mul(self.most);
         let before = cost.saturating_sub(over).min(self.previous);
@@ -218,7 +218,7 @@ impl Rule for SlidingWindow {
         clamped(now) < self.start || self.count > self.most
     }
 
-    /// What of the spent is of the window before goes on to fade.
+    /// Keeps the part of what was spent that belongs to the previous window, which goes on to fade.
     fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool {
         let (new, now) = (Self::new(quota), clamped(now));
         if (new.most, new.period) == (self.most, self.period) {
@@ -233,7 +233,7 @@ impl Rule for SlidingWindow {
         let start = now - now % new.period;
         let previous = match used {
             0 => 0,
-            // Rounded down here, so that it is in this window in doubt, where it counts for longer.
+            // Rounded down, so that in doubt it is in this window, where it counts for longer.
             _ => {
                 let fading = scaled(used - this.count.min(used), used, owed);
                 scaled(fading, new.period - (now - start), new.period).min(new.most)

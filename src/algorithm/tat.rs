@@ -1,22 +1,22 @@
-//! The generic cell rate algorithm, in its form with a virtual schedule: ITU-T recommendation
-//! I.371, annex A; also known as a leaky bucket used as a meter.
+//! The generic cell rate algorithm, in its virtual scheduling form: ITU-T recommendation I.371,
+//! annex A; also known as a leaky bucket used as a meter.
 //!
 //! The state is one number, the unit at which everything that was charged is paid off: the
-//! *theoretical arrival time* of the recommendation, here the end of the debt. Time pays off one
-//! unit at a time, and no more can be owed than the tolerance, which is the burst.
+//! *theoretical arrival time* of the recommendation, the end of the backlog. Time pays off one unit
+//! at a time, and the backlog is at most the tolerance, which is the burst.
 //!
-//! 1. A charge starts at the end of the debt or now, whichever is later: so however long nobody
-//!    came, no more than a burst is to be had.
-//! 2. A charge that ends after now plus the tolerance is not admitted. So those that were admitted
-//!    from unit `a` to unit `b` amount to at most `b - a` and the tolerance.
-//! 3. An earlier `now` than one that was seen admits less, never more.
+//! 1. A charge starts at the end of the backlog or now, whichever is later: so after any pause, no
+//!    more than a burst is available.
+//! 2. A charge that ends after now plus the tolerance is not admitted. So the charges that were
+//!    admitted from unit `a` to unit `b` amount to at most `b - a` plus the tolerance.
+//! 3. With an earlier `now` than one that was seen, it admits less, never more.
 
 use super::params::Params;
 
-/// The most that can be owed: what does not fit in the 60 bits of a state is not added.
+/// The largest end of a backlog: what does not fit in the 60 bits of a state is not added.
 pub(crate) const MAX_TAT: u64 = (1 << 60) - 1;
 
-/// Until which unit something is owed.
+/// The unit at which the backlog ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tat(u64);
 
@@ -30,18 +30,18 @@ impl Tat {
         self.0
     }
 
-    /// What is owed at a unit.
+    /// Returns the backlog at a unit.
     pub(crate) const fn backlog_at(self, now: u64) -> u64 {
         self.0.saturating_sub(now)
     }
 
-    /// Takes so many units now; otherwise says from which unit on it could. Not for more than the
-    /// tolerance.
+    /// Takes `price` units now, or returns the first unit from which on it could. Not for more than
+    /// the tolerance.
     #[inline(always)]
     pub(crate) const fn take(self, params: &Params, now: u64, price: u64) -> Result<Self, u64> {
         let start = if self.0 > now { self.0 } else { now };
-        // The sums are of less than 2^60, 2^59 and 2^59, and wrap only with parameters that were
-        // read while they were changed. Then the word has changed as well, and nobody uses them.
+        // The sums are of less than 2^60, 2^59 and 2^59. They wrap only with parameters that were
+        // read while they changed; then the word has changed as well, and nothing uses them.
         let (end, last) = (
             start.wrapping_add(price),
             now.wrapping_add(params.burst_tolerance),
@@ -53,8 +53,8 @@ impl Tat {
         }
     }
 
-    /// Takes so many tokens, whatever is owed, and says how many fitted: all, unless there is no
-    /// room for another.
+    /// Takes `cost` tokens, whatever the backlog is, and returns how many fitted: all, unless there
+    /// is no room for another.
     pub(crate) const fn charge(self, params: &Params, now: u64, cost: u64) -> (Self, u64) {
         let start = if self.0 > now { self.0 } else { now };
         let room = params.tokens(MAX_TAT.saturating_sub(start));
@@ -62,7 +62,7 @@ impl Tat {
         (Self::from_units(start + params.units_of(fitted)), fitted)
     }
 
-    /// Owes so many units less.
+    /// Removes `units` from the backlog.
     pub(crate) const fn give(self, units: u64) -> Self {
         Self(self.0.saturating_sub(units))
     }

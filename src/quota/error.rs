@@ -1,12 +1,12 @@
-//! Why there is no such quota. The text is put together in a `const fn`, so that the panic of a
-//! constructor says the same as the error of `try_new`.
+//! [`QuotaError`]: why a quota is invalid. A `const fn` builds the text, so that the panic of a
+//! constructor has the same text as the error of `try_new`.
 
 use std::fmt;
 
 use crate::const_panic::Text;
 
-/// Why there is no such [`Quota`](crate::Quota): it is [refused](crate::Quota#what-is-refused), or
-/// the text cannot be read. What it says has the values in it, or the place in the text.
+/// Why a [`Quota`](crate::Quota) is invalid: it exceeds the [limits](crate::Quota#limits), or its
+/// text cannot be parsed. The message contains the values, or the position in the text.
 ///
 /// # Examples
 ///

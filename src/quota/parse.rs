@@ -1,18 +1,19 @@
-//! Reading a quota, from left to right and without an allocation. Each part is either there, or
-//! the error says what was expected and where.
+//! Parsing of a quota, from left to right and without an allocation. If a part is missing, the
+//! error says what was expected and where.
 
 use std::str::FromStr;
 
 use super::error::Reason;
 use super::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, Quota, QuotaError, SECOND};
 
-/// [As text](Quota#as-text).
+/// Parses a quota [as text](Quota#as-text).
 impl FromStr for Quota {
     type Err = QuotaError;
 
     /// # Errors
     ///
-    /// If the text is no quota, or a quota that is [refused](Quota#what-is-refused).
+    /// Returns an error if the text is no quota, or if the quota exceeds the
+    /// [limits](Quota#limits).
     ///
     /// # Examples
     ///
@@ -49,7 +50,7 @@ fn failed(reason: Reason) -> QuotaError {
     QuotaError { reason }
 }
 
-/// The rest of a text; between two calls it does not begin with a space.
+/// The rest of a text. Between two calls it does not begin with a space.
 struct Reader<'a> {
     rest: &'a str,
     len: usize,
@@ -69,7 +70,7 @@ impl<'a> Reader<'a> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Whether it was there.
+    /// Skips a text, and returns whether it was there.
     fn skip(&mut self, text: &str) -> bool {
         let rest = self.rest.strip_prefix(text);
         self.rest = rest.unwrap_or(self.rest);
@@ -77,7 +78,7 @@ impl<'a> Reader<'a> {
         rest.is_some()
     }
 
-    /// Everything up to the first character that is not of this kind.
+    /// Takes everything up to the first character of another kind.
     fn take(&mut self, kind: fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !kind(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(end);
@@ -90,7 +91,7 @@ impl<'a> Reader<'a> {
         let at = self.at();
         match self.take(|c| c.is_ascii_digit()) {
             "" => Ok(None),
-            // Of digits alone there is nothing else that can be wrong.
+            // A number of digits alone can only be too large.
             digits => match digits.parse() {
                 Ok(number) => Ok(Some(number)),
                 Err(_) => Err(failed(Reason::NumberTooLarge { at })),
@@ -102,7 +103,7 @@ impl<'a> Reader<'a> {
         self.number()?.ok_or_else(|| self.expected(what))
     }
 
-    /// The nanoseconds of the unit.
+    /// Returns the nanoseconds of the unit.
     fn unit(&mut self) -> Result<u64, QuotaError> {
         let at = self.at();
         match self.take(char::is_alphabetic) {
@@ -119,7 +120,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The burst up to the end, which is 1 if there is only the end.
+    /// Returns the burst that ends the text, or 1 if the text ends here.
     fn burst(&mut self) -> Result<u64, QuotaError> {
         let what = if self.skip(",") {
             "\"burst\""

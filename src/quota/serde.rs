@@ -1,4 +1,4 @@
-//! A quota is serialized as its text, in every format, so that a configuration reads as one writes.
+//! A quota is serialized as its text, in every format, so that a configuration is readable.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::ser::{Serialize, Serializer};
 
 use super::Quota;
 
-/// [As text](Quota#as-text).
+/// Serializes the quota [as text](Quota#as-text).
 impl Serialize for Quota {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.text().as_str())
     }
 }
 
-/// [As text](Quota#as-text).
+/// Deserializes a quota from its [text](Quota#as-text).
 impl<'de> Deserialize<'de> for Quota {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(ReadQuota)
@@ -31,7 +31,8 @@ impl Visitor<'_> for ReadQuota {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Quota, E> {
-        // Who reads this sees a whole configuration, and not which text was meant.
+        // The reader of this message sees a whole configuration, and needs to know which text is
+        // meant.
         let parsed = text.parse();
         parsed.map_err(|error| E::custom(format_args!("{text:?} is no quota: {error}")))
     }

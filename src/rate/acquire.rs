@@ -1,5 +1,5 @@
-//! [`Acquire`]: the future of a rate limiter. At first it is only a request, then perhaps a place in
-//! the queue.
+//! [`Acquire`]: the future of a rate limiter. It starts as a request and may become a waiter in the
+//! queue.
 
 use std::fmt;
 use std::future::Future;
@@ -13,22 +13,22 @@ use super::shared::{NotAtOnce, Shared};
 use crate::error::AcquireError;
 use crate::wait_queue::WaiterId;
 
-/// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket, which `S` refers
-/// to: a reference or an `Arc`.
+/// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` is a
+/// reference or an `Arc` to the limiter.
 ///
 /// It joins the queue when it is first polled. See [the limiter](crate::RateLimiter#cancel-safety)
 /// for what dropping it does.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target = RateLimiter>> {
     limiter: S,
     entry: Entry,
 }
 
-/// A request to a limiter, which whoever keeps it hands in each time.
+/// A request to a limiter. Its owner passes the limiter to each method.
 pub(super) struct Entry {
     cost: u64,
     state: State,
@@ -83,14 +83,14 @@ impl Entry {
         }
     }
 
-    /// A poll that has to join the queue, or to look how it goes there.
+    /// Joins the queue, or checks the waiter's status there.
     #[inline(never)]
     pub(super) fn poll_queue(
         &mut self,
         shared: &Shared,
         context: &Context<'_>,
     ) -> Poll<Result<Charge, AcquireError>> {
-        // If a waker panics when it is cloned, whoever drops this must still find the place.
+        // A waker may panic when it is cloned; drop must still find the waiter's slot then.
         let polled = match &self.state {
             State::New => match shared.join(self.cost, context.waker()) {
                 Ok(charged) => Poll::Ready(charged),
@@ -109,7 +109,7 @@ impl Entry {
         polled
     }
 
-    /// Its place in the queue, if it has one.
+    /// Returns the id of its slot in the queue, if it has one.
     pub(super) fn id(&self) -> Option<&WaiterId> {
         match &self.state {
             State::Waiting(id) => Some(id),
@@ -117,7 +117,7 @@ impl Entry {
         }
     }
 
-    /// Gives up its place, or what it was granted there.
+    /// Leaves the queue, or gives back what it was granted there.
     #[inline(never)]
     pub(super) fn leave(&mut self, shared: &Shared) {
         if let State::Waiting(id) = std::mem::replace(&mut self.state, State::Over) {
@@ -125,18 +125,18 @@ impl Entry {
         }
     }
 
-    /// Whether it was not polled yet.
+    /// Returns whether it has not been polled yet.
     #[inline]
     pub(super) fn is_new(&self) -> bool {
         matches!(self.state, State::New)
     }
 
-    /// Asks for so much instead. Only while it is [new](Self::is_new).
+    /// Sets the cost. Only valid while it is [new](Self::is_new).
     pub(super) fn set_cost(&mut self, cost: u64) {
         self.cost = cost;
     }
 
-    /// Needs nothing any more. Only while it is [new](Self::is_new).
+    /// Marks it as complete. Only valid while it is [new](Self::is_new).
     #[inline]
     pub(super) fn finish(&mut self) {
         self.state = State::Over;
@@ -156,7 +156,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
         }
     }
 
-    /// Asks anew, after it was ready.
+    /// Starts a new request after this one was ready.
     #[cfg(feature = "stream")]
     pub(crate) fn renew(&mut self) {
         self.entry.leave(self.limiter.shared());

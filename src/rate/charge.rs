@@ -1,14 +1,15 @@
-//! [`Charge`]: what a limiter took.
+//! [`Charge`]: the record of what a limiter charged.
 
 use crate::algorithm::Receipt;
 use crate::time::Tick;
 
-/// What a rate limiter took for a call.
+/// What a rate limiter charged for a call.
 ///
-/// Plain data: dropping it keeps the charge, and time pays it off. If the call was not made after
-/// all, hand it to [`refund`](super::RateLimiter::refund); if it turned out to cost more or less, to
-/// [`settle`](super::RateLimiter::settle), of the limiter that it came from.
-/// [`decision`](super::RateLimiter::decision) says how that limiter stood just after.
+/// A charge is plain data: dropping it keeps the charge, and time pays it off. If the call was not
+/// made after all, pass it to [`refund`](super::RateLimiter::refund); if the call cost more or
+/// less, pass it to [`settle`](super::RateLimiter::settle). Pass it to the limiter that made the
+/// charge. [`decision`](super::RateLimiter::decision) returns that limiter's state just after the
+/// charge.
 ///
 /// # Examples
 ///
@@ -28,8 +29,8 @@ use crate::time::Tick;
 pub struct Charge(Receipt);
 
 impl Charge {
-    /// Returns how much was charged: what was asked for, except for debts of more than 30 years, for
-    /// which there is no room.
+    /// Returns how much was charged. It is the requested cost, except that a backlog of more than
+    /// 30 years has no room for all of it.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.0.cost
@@ -37,15 +38,15 @@ impl Charge {
 
     /// Returns the tick of the limiter's clock at which it was charged.
     ///
-    /// The promise of the limiter is kept by these ticks. A task goes on somewhat later: its thread
-    /// may be interrupted after it has read the clock, and [a timer may be
+    /// The limiter keeps its promise by these ticks. A task resumes somewhat later: its thread may
+    /// be interrupted after it has read the clock, and [a timer may be
     /// late](super::MissedTickBehavior).
     #[inline]
     pub fn at(&self) -> Tick {
         self.0.at
     }
 
-    /// Where it stands among the charges of its limiter.
+    /// Returns its position among the charges of its limiter.
     #[inline]
     pub(crate) fn receipt(&self) -> &Receipt {
         &self.0

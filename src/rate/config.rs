@@ -1,4 +1,4 @@
-//! What is chosen when a limiter is made.
+//! The options of a limiter.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use super::options::{MissedTickBehavior, Oversize};
 use crate::algorithm::Algorithm;
 use crate::time::Clock;
 
-/// All but the quota.
+/// All options except the quota.
 #[derive(Clone)]
 pub(super) struct Config {
     pub(super) clock: Clock,
     pub(super) algorithm: Algorithm,
     pub(super) oversize: Oversize,
-    /// What is made up for by default depends on the quota.
+    /// `None` is the default, which depends on the quota.
     pub(super) missed_tick: Option<MissedTickBehavior>,
     pub(super) max_waiters: usize,
     pub(super) jitter: Duration,
-    /// It is one of many limiters, whose windows begin together, at the multiples of their length,
-    /// also when that changes.
+    /// Set for one of many limiters: their windows all begin at the multiples of their length, also
+    /// after the length changes.
     pub(super) aligned: bool,
 }
 

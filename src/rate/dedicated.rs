@@ -1,8 +1,8 @@
 //! Limiters of keys: what [`keyed`](crate::keyed) needs of a limiter beyond its public methods.
 //!
-//! A key whose calls need not wait is a [`Tat`] and nothing else, and its charges are made there.
-//! When a call has to wait, the key gets a limiter of its own, which begins with that. Then the
-//! tickets of charges that were made before go on in it, so that they can be refunded.
+//! A key whose calls do not wait is only a [`Tat`], which its charges change directly. When a call
+//! has to wait, the key gets a limiter of its own, which starts with that backlog. Tickets of
+//! earlier charges stay valid in it, so they can still be refunded.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::sync::{Ordering, fence};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 
-/// What the limiters of all keys have in common.
+/// What the limiters of all keys share.
 pub(crate) struct Template(Arc<Shared>);
 
 /// The limiter of one key.
@@ -28,7 +28,7 @@ pub(crate) struct Template(Arc<Shared>);
 pub struct DedicatedLimiter(Arc<RateLimiter>);
 
 impl RateLimiter {
-    /// Its quota and its options, for the limiters of many keys.
+    /// Returns a template of its quota and options, for the limiters of many keys.
     pub(crate) fn template(&self) -> Template {
         let (quota, config) = self.chosen();
         let config = Config {
@@ -48,17 +48,18 @@ impl Template {
         self.0.config.algorithm
     }
 
-    /// Whether more than the burst is refused.
+    /// Returns whether a cost above the burst is refused.
     pub(crate) fn refuses_oversize(&self) -> bool {
         self.0.config.oversize == Oversize::Refuse
     }
 
-    /// Refused until `due`.
+    /// Returns the error of a call that is refused until `due`.
     pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
         self.0.limited(due, now)
     }
 
-    /// Refused as there is no room for another key; perhaps in so many nanoseconds.
+    /// Returns the error for a new key without room, with the nanoseconds after which there may be
+    /// room, if known.
     pub(crate) fn no_room(&self, after: Option<u64>) -> AcquireError {
         match after {
             Some(nanos) => {
@@ -69,13 +70,14 @@ impl Template {
         }
     }
 
-    /// Refused because the queue is full, if no caller may ever wait: otherwise there is a place.
+    /// Returns the error for a full queue if no call may ever wait; otherwise the queue has a
+    /// place.
     pub(crate) fn queue_full(&self, after: Duration) -> Option<AcquireError> {
         let none = self.0.config.max_waiters == 0;
         none.then(|| AcquireError::queue_full(self.0.jittered(after)))
     }
 
-    /// A limiter with a backlog.
+    /// Creates the limiter of a key with a backlog.
     pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> DedicatedLimiter {
         let config = self.0.config.clone();
         let shared = Shared::owing(quota, config, generation, tat);
@@ -84,15 +86,16 @@ impl Template {
 }
 
 impl DedicatedLimiter {
-    /// Returns where its backlog ends, if nothing would be lost by forgetting all else about it:
-    /// nobody else has it, nobody waits, it is open, and every charge that was ever made is paid
-    /// off. Only where nobody can get it meanwhile.
+    /// Returns the end of its backlog and its quota, if forgetting the rest loses nothing: there is
+    /// no other handle and no waiter, it is open, and every charge ever made is paid off. Only
+    /// valid where no other thread can get a handle meanwhile.
     pub(crate) fn try_reclaim(&self, now: Tick) -> Option<(Tat, Quota)> {
         let shared = self.0.shared();
         if Arc::strong_count(&self.0) > 1 || Arc::strong_count(shared) > 1 {
             return None;
         }
-        // Pairs with the release by which others have dropped it: what they did is seen.
+        // Pairs with the release with which other threads dropped their handles: their writes are
+        // visible.
         fence(Ordering::Acquire);
         let unit = shared.params.load::<false>().units_at(now);
         let tat = shared.state.load().tat();
@@ -105,7 +108,7 @@ impl DedicatedLimiter {
         is_idle.then_some((tat, queue.quota))
     }
 
-    /// Returns the limiter that it is.
+    /// Returns the limiter itself.
     pub(crate) fn limiter(&self) -> &RateLimiter {
         &self.0
     }

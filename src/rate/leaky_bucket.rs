@@ -1,4 +1,4 @@
-//! [`LeakyBucket`]: a line that is let through at a fixed rate.
+//! [`LeakyBucket`]: a queue that is released at a fixed rate.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -13,24 +13,24 @@ use crate::quota::Quota;
 use crate::time::Clock;
 use crate::wait::Waiting;
 
-/// A queue of bounded length, out of which one is released at a time, evenly spaced.
+/// A queue of bounded length that releases its waiters one at a time, evenly spaced.
 ///
-/// A call joins the queue, or is refused at once when that is full. A timer releases those in it
-/// one by one, in the order in which they came. When the queue is empty and has been for as long as
-/// one takes, the next call goes at once; however long it has been idle, there is never a burst.
-/// This is the leaky bucket as a queue, as in traffic shaping; as a meter it is the
-/// [`RateLimiter`], and this is one with a burst of 1 whose line is the point. For costs,
-/// reservations, or headers about how it stands, take a `RateLimiter` with a burst of 1 and
-/// [`max_waiters`](RateLimiter::max_waiters).
+/// A call joins the queue, or is refused immediately if the queue is full. A timer releases the
+/// waiters one by one, in the order of their arrival. A call is released immediately if the queue
+/// is empty and the last release is at least one interval ago; however long the bucket has been
+/// idle, it never releases a burst. This is the leaky bucket as a queue, as in traffic shaping. The
+/// leaky bucket as a meter is the [`RateLimiter`]; this type is a `RateLimiter` with a burst of 1,
+/// used for its queue. For costs, reservations, or headers, use a `RateLimiter` with a burst of 1
+/// and [`max_waiters`](RateLimiter::max_waiters).
 ///
 /// # Fairness
 ///
-/// Strictly first-in first-out, as with the [`RateLimiter`](RateLimiter#fairness).
+/// Strictly first-in first-out, like the [`RateLimiter`](RateLimiter#fairness).
 ///
 /// # Cancel safety
 ///
-/// As with the [`RateLimiter`](RateLimiter#cancel-safety): dropping a waiting future frees its
-/// place at once, and everybody behind it moves up by one.
+/// Same as for the [`RateLimiter`](RateLimiter#cancel-safety): dropping a waiting future frees its
+/// place immediately, and every waiter behind it moves up by one.
 ///
 /// # Examples
 ///
@@ -59,20 +59,21 @@ use crate::wait::Waiting;
 /// ```
 pub struct LeakyBucket {
     limiter: RateLimiter,
-    /// The same one, for owned futures.
+    /// The same limiter, for owned futures.
     owned: OnceLock<Arc<RateLimiter>>,
     capacity: usize,
 }
 
-/// Making one.
+/// Construction and options.
 impl LeakyBucket {
-    /// A bucket out of which `rate` are released, and in which `capacity` may wait.
+    /// Creates a bucket that releases calls at `rate`, and in which up to `capacity` calls may
+    /// wait.
     ///
-    /// The one that is released at once does not count: with a capacity of 0 nobody ever waits.
+    /// A call that is released immediately does not count: with a capacity of 0 no call ever waits.
     ///
     /// # Panics
     ///
-    /// If the rate has a [burst](Quota::burst): a leaky bucket has none.
+    /// Panics if the rate has a [burst](Quota::burst), because a leaky bucket has none.
     #[track_caller]
     pub const fn new(rate: Quota, capacity: usize) -> Self {
         if rate.max_burst() != 1 {
@@ -85,15 +86,16 @@ impl LeakyBucket {
         }
     }
 
-    /// What happens when the timer is late. See [`RateLimiter::missed_tick`]. With
-    /// [`MissedTickBehavior::Delay`] no two are ever released closer together than the rate says.
+    /// Sets what happens when the timer is late. See [`RateLimiter::missed_tick`]. With
+    /// [`MissedTickBehavior::Delay`] no two calls are ever released closer together than the rate
+    /// allows.
     #[must_use]
     pub fn missed_tick(mut self, missed_tick: MissedTickBehavior) -> Self {
         self.limiter = self.limiter.missed_tick(missed_tick);
         self
     }
 
-    /// The clock that it lives by. See [`RateLimiter::clock`].
+    /// Sets the clock. See [`RateLimiter::clock`].
     #[must_use]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.limiter = self.limiter.clock(clock);
@@ -101,9 +103,9 @@ impl LeakyBucket {
     }
 }
 
-/// Using it.
+/// Acquiring, changes at run time, and observation.
 impl LeakyBucket {
-    /// Joins the queue, and waits to be released.
+    /// Joins the queue, and waits until it is released.
     ///
     /// # Cancel safety
     ///
@@ -111,8 +113,9 @@ impl LeakyBucket {
     ///
     /// # Errors
     ///
-    /// [`QueueFull`](crate::ErrorKind::QueueFull) at once, with the time until the next is
-    /// released, and [`Closed`](crate::ErrorKind::Closed).
+    /// - [`QueueFull`](crate::ErrorKind::QueueFull), immediately, with the time until the next
+    ///   release;
+    /// - [`Closed`](crate::ErrorKind::Closed).
     ///
     /// # Examples
     ///
@@ -122,19 +125,20 @@ impl LeakyBucket {
         self.limiter.acquire()
     }
 
-    /// As [`acquire`](Self::acquire), with a future that may move into a task.
+    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     #[inline]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<RateLimiter>>> {
         let limiter = || Arc::new(RateLimiter::of_shared(Arc::clone(self.limiter.shared())));
         Arc::clone(self.owned.get_or_init(limiter)).acquire_owned()
     }
 
-    /// Is released at once, or not at all.
+    /// Is released immediately, or fails.
     ///
     /// # Errors
     ///
-    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the queue would be empty,
-    /// and [`Closed`](crate::ErrorKind::Closed).
+    /// - [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the queue would
+    ///   be empty;
+    /// - [`Closed`](crate::ErrorKind::Closed).
     ///
     /// # Examples
     ///
@@ -159,11 +163,11 @@ impl LeakyBucket {
         self.limiter.refund(charge);
     }
 
-    /// Changes the rate at once, also for those in the queue.
+    /// Changes the rate immediately, also for calls in the queue.
     ///
     /// # Panics
     ///
-    /// If the rate has a [burst](Quota::burst).
+    /// Panics if the rate has a [burst](Quota::burst).
     #[track_caller]
     pub fn set_rate(&self, rate: Quota) {
         let burst = rate.max_burst();
@@ -174,33 +178,33 @@ impl LeakyBucket {
         self.limiter.set_quota(rate);
     }
 
-    /// The rate, as it is now.
+    /// Returns the current rate.
     pub fn rate(&self) -> Quota {
         self.limiter.quota()
     }
 
-    /// How many may wait.
+    /// Returns how many calls may wait.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many are waiting.
+    /// Returns how many calls are waiting.
     pub fn waiting(&self) -> usize {
         self.limiter.waiting()
     }
 
-    /// How the bucket stands.
+    /// Returns the state of the bucket at one moment.
     pub fn snapshot(&self) -> Snapshot {
         self.limiter.snapshot()
     }
 
-    /// Releases nobody any more. Everybody who waits gets [`Closed`](crate::ErrorKind::Closed), and
-    /// so does everybody who comes later.
+    /// Closes the bucket: every waiter, and every later call, fails with
+    /// [`Closed`](crate::ErrorKind::Closed).
     pub fn close(&self) {
         self.limiter.close();
     }
 
-    /// Whether it was [closed](Self::close).
+    /// Returns whether it was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.limiter.is_closed()
     }

@@ -1,8 +1,8 @@
-//! [`RateLimiter`]: its configuration, and what can be changed.
+//! [`RateLimiter`]: its options, and what can change at run time.
 //!
-//! How it is acquired is in [`verbs`](super::verbs), what can be observed in
-//! [`observe`](super::observe), decisions without the lock in [`shared`](super::shared), and
-//! everything else in [`queue`](super::queue).
+//! [`verbs`](super::verbs) has the acquiring methods, [`observe`](super::observe) the observing
+//! ones, [`shared`](super::shared) the decisions without the lock, and [`queue`](super::queue)
+//! everything else.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,57 +15,60 @@ use crate::algorithm::{Algorithm, QuotaChange};
 use crate::quota::Quota;
 use crate::time::Clock;
 
-/// So many per time: a fair asynchronous rate limiter.
+/// A fair asynchronous rate limiter.
 ///
 /// A call is *charged* its cost, usually 1, and time pays the charges off at the rate of the
-/// [`Quota`]. What may be owed is the burst, 1 unless the quota says otherwise.
-/// [`try_acquire`](Self::try_acquire) charges now or not at all; [`acquire`](Self::acquire) waits
-/// in line.
+/// [`Quota`]. The backlog (what is charged and not paid off yet) is at most the burst, which is 1
+/// unless the quota sets another. [`try_acquire`](Self::try_acquire) charges now or fails;
+/// [`acquire`](Self::acquire) waits in the queue.
 ///
 /// # The promise
 ///
-/// In any interval of `t`, no more is charged than the burst, and the rate times `t` (and one
-/// nanosecond, the resolution of the clock), by the ticks of the [charges](super::Charge::at),
-/// exactly, for every quota; but for what asks for more by its name: [`Oversize::Overdraft`],
-/// [`charge`](Self::charge); and for a burst that [becomes
-/// small](Self::set_quota) and large again: no more of the large one is spent by then than of the
-/// small one, by [`QuotaChange::Proportional`], the default here, in proportion. The time at which a waiting task really goes on is
-/// somewhat later, see [`MissedTickBehavior`]. The algorithm is the generic cell rate algorithm of ITU-T
-/// I.371, with a single word of state.
+/// In any interval of length `t`, the limiter charges at most the burst plus the rate times
+/// `t + 1 ns` (a nanosecond is the resolution of the clock). This holds exactly, for every quota,
+/// measured by the ticks of the [charges](super::Charge::at). There are two exceptions:
 ///
-/// By another [algorithm](Self::algorithm) it is [what that promises](Algorithm), and what is called
-/// the burst here is what can be had at once: the whole count for windows and logs, the count of a
-/// part for sub-intervals. For a limiter time ends nine years (2^58 ns) after the epoch of its
-/// clock: nothing is paid off any more then.
+/// - Calls that exceed the quota on request: [`Oversize::Overdraft`] and [`charge`](Self::charge).
+/// - A burst that [becomes small](Self::set_quota) and large again. Under
+///   [`QuotaChange::Proportional`], the default here, the share of the large burst that is spent
+///   then is no more than the share of the small one that was spent.
+///
+/// A waiting task resumes somewhat later than its tick; see [`MissedTickBehavior`]. The algorithm
+/// is the generic cell rate algorithm of ITU-T I.371, with a single word of state.
+///
+/// With another [algorithm](Self::algorithm), the limiter keeps [the promise of that
+/// algorithm](Algorithm), and the burst in these docs is the most that can be charged at once: the
+/// whole count for windows and logs, the count of one part for sub-intervals. For a limiter, time
+/// ends nine years (2^58 ns) after the epoch of its clock: nothing is paid off after that.
 ///
 /// # Fairness
 ///
-/// Strictly first-in first-out, whatever is asked for: while somebody waits, newcomers are refused
+/// Strictly first-in first-out, whatever the costs: while there are waiters, new calls are refused
 /// or join at the end. So many small calls do not starve a large one, and a small one does not pass
-/// a large one. A future joins the line at its first poll, not when it is made.
+/// a large one. A future joins the queue at its first poll, not when it is created.
 ///
 /// When there is nothing to wait for, acquiring never yields to the executor; a loop that does
 /// nothing else should yield, for example with `tokio::task::consume_budget`.
 ///
 /// # Cancel safety
 ///
-/// A waiter has been charged nothing until its turn has come. Dropping a future that has not
-/// finished takes it out of the line in constant time, and everybody behind it is due earlier by
-/// what it asked for, at once. If it had been charged and not noticed yet, that is refunded.
+/// A waiter is charged nothing until its turn comes. Dropping an unfinished future takes it out of
+/// the queue in constant time, and every waiter behind it immediately becomes due earlier by its
+/// cost. If the future had been charged but not polled since, the charge is refunded.
 ///
-/// The line is moved by a timer, not by those who wait in it: a future that was polled and then put
-/// aside keeps its place, is charged when its turn has come, and delays nobody any more than it
-/// would otherwise. That holds also for one that is leaked, for example with
+/// A timer advances the queue; the waiters do not. A future that was polled and then set aside
+/// keeps its place, is charged when its turn comes, and delays no other waiter more than it would
+/// otherwise. The same holds for a future that is leaked, for example with
 /// [`mem::forget`](std::mem::forget).
 ///
 /// # Clocks
 ///
-/// By default, and independent of any runtime, it uses the [system's clock](Clock::system). See
+/// By default it uses the [system clock](Clock::system), independent of any runtime. See
 /// [`clock`](Self::clock), and [testing](crate#testing).
 ///
 /// # Wakers
 ///
-/// As for the [semaphore](crate::Semaphore#wakers).
+/// Same as for the [semaphore](crate::Semaphore#wakers).
 ///
 /// # Examples
 ///
@@ -84,8 +87,8 @@ use crate::time::Clock;
 /// # }
 /// ```
 ///
-/// With a deadline and a token, as everywhere in this crate. A wait that will not fit is refused at
-/// once:
+/// Deadlines and tokens work as everywhere in this crate. A wait that would exceed the deadline is
+/// refused immediately:
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -105,11 +108,12 @@ use crate::time::Clock;
 /// # }
 /// ```
 ///
-/// Threads share one as tasks do: `.acquire().wait()` blocks a thread until its call may go, and
-/// [`try_acquire`](Self::try_acquire) lets it go now, or says after what time to try again. All
-/// clients of a service are given a reference to the one limiter of that service, or an `Arc`, or
-/// use a `static`. With a burst of 1 no more than ten go in any second (from a tick to the one just
-/// before a second later), as a service wants it that allows ten a second, whoever sends them:
+/// Threads share a limiter just as tasks do: `.acquire().wait()` blocks a thread until its call is
+/// admitted, and [`try_acquire`](Self::try_acquire) admits it now or returns the time after which
+/// to retry. Give all clients of a service a reference to the one limiter of that service, or an
+/// `Arc`, or use a `static`. With a burst of 1, at most ten calls are admitted in any second (from
+/// a tick to the one just before a second later), whichever client sends them. That is what a
+/// service with a limit of ten a second requires:
 ///
 /// ```
 /// use std::thread;
@@ -147,12 +151,11 @@ pub struct RateLimiter {
     shared: OnceLock<Arc<Shared>>,
 }
 
-/// Making one.
+/// Construction and options.
 ///
-/// What is chosen here is settled by the first use: an option that is set after a call has been
-/// made changes nothing.
+/// The first use fixes the options: setting one after a call has been made has no effect.
 impl RateLimiter {
-    /// A limiter with this quota, to which nothing is owed.
+    /// Creates a limiter with this quota and no backlog.
     ///
     /// # Examples
     ///
@@ -170,11 +173,11 @@ impl RateLimiter {
         }
     }
 
-    /// By which rule it decides. By default [`Gcra`](Algorithm::Gcra).
+    /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra).
     ///
     /// # Panics
     ///
-    /// If the quota does not fit the algorithm, as [`check`](Algorithm::check) tells.
+    /// Panics if the quota does not fit the algorithm, see [`check`](Algorithm::check).
     ///
     /// # Examples
     ///
@@ -202,8 +205,8 @@ impl RateLimiter {
         self
     }
 
-    /// Bounds the line: whoever would be one more is refused with
-    /// [`QueueFull`](crate::ErrorKind::QueueFull). There is no bound by default.
+    /// Bounds the queue: a call that would be one waiter too many fails with
+    /// [`QueueFull`](crate::ErrorKind::QueueFull). The default is no bound.
     ///
     /// # Examples
     ///
@@ -222,8 +225,8 @@ impl RateLimiter {
         self
     }
 
-    /// What happens when the timer is late. By default [`MissedTickBehavior::Burst`], with what the quota
-    /// gives in 10 ms, and at least 1, as the most that is made up for.
+    /// Sets what happens when the timer is late. The default is [`MissedTickBehavior::Burst`] with
+    /// a `max` of what the quota gives in 10 ms, and at least 1.
     ///
     /// # Examples
     ///
@@ -239,7 +242,7 @@ impl RateLimiter {
         self
     }
 
-    /// What happens to a call that asks for more than the burst. By default it is
+    /// Sets what happens to a call that asks for more than the burst. By default it is
     /// [refused](Oversize::Refuse).
     ///
     /// # Examples
@@ -264,8 +267,8 @@ impl RateLimiter {
         self
     }
 
-    /// Adds a random delay of at most `max` to the `retry_after` of rejections, so that a crowd that
-    /// was refused at once does not come back at once. None by default.
+    /// Adds a random delay of at most `max` to the `retry_after` of rejections, so that calls that
+    /// were rejected together do not retry together. The default is no delay.
     ///
     /// # Examples
     ///
@@ -288,9 +291,9 @@ impl RateLimiter {
         self
     }
 
-    /// The clock that it lives by: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a
-    /// reference to one. By default that of the [system](Clock::system), or, with the feature
-    /// `test-util` and if it is first used inside a tokio runtime, tokio's.
+    /// Sets the clock: a [`Clock`] or a [`ManualClock`](crate::ManualClock), or a reference to one.
+    /// The default is the [system clock](Clock::system), or tokio's clock with the feature
+    /// `test-util` and a first use inside a tokio runtime.
     ///
     /// # Examples
     ///
@@ -316,7 +319,7 @@ impl RateLimiter {
         }
     }
 
-    /// The limiter whose state this is.
+    /// Returns a limiter with this state.
     pub(super) fn of_shared(shared: Arc<Shared>) -> Self {
         let quota = shared.queue().quota;
         Self {
@@ -326,7 +329,7 @@ impl RateLimiter {
         }
     }
 
-    /// What was chosen, and the quota that it was made with.
+    /// Returns the options, and the quota that it was created with.
     pub(super) fn chosen(&self) -> (Quota, &Config) {
         (self.quota, &self.config)
     }
@@ -338,29 +341,28 @@ impl RateLimiter {
     }
 }
 
-/// Changing it.
+/// Changes at run time.
 impl RateLimiter {
-    /// Changes the quota at once, and lets everybody in line be due by the new one. What was spent
-    /// stays spent: [in proportion](QuotaChange::Proportional) under the default algorithm, [as many
-    /// as there were](QuotaChange::KeepSpent) under all others.
+    /// Changes the quota immediately, and makes every waiter due by the new one. What was spent
+    /// stays spent: [in proportion](QuotaChange::Proportional) under the default algorithm, [in
+    /// number](QuotaChange::KeepSpent) under all others.
     ///
-    /// Nothing that was charged before is forgotten, and no decision under the old quota is made
-    /// after this returns. Charges that were made before cannot be refunded any more. A quota that
-    /// says the same as before, perhaps in other words, as 60 a minute for one a second, changes
-    /// nothing. A waiter that
-    /// now asks for more than the burst is refused with
-    /// [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes, unless
-    /// [`Oversize::Overdraft`] was chosen.
+    /// Earlier charges still count, and no decision under the old quota is made after this returns.
+    /// Earlier charges can no longer be refunded. A quota that means the same as before, such as 60
+    /// a minute for one a second, changes nothing. A waiter that now asks for more than the burst
+    /// fails with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity) when its turn comes,
+    /// unless [`Oversize::Overdraft`] was chosen.
     ///
     /// # Panics
     ///
-    /// If the quota does not fit the [algorithm](Self::algorithm), as
-    /// [`check`](Algorithm::check) tells.
+    /// Panics if the quota does not fit the [algorithm](Self::algorithm), see
+    /// [`check`](Algorithm::check).
     ///
     /// # Pausing
     ///
-    /// There is no quota of 0. To be able to pause, put a [`Semaphore`](crate::Semaphore) in front
-    /// by [`all`](crate::all), of which [`set_permits(0)`](crate::Semaphore::set_permits) stops it.
+    /// There is no quota of 0. To pause a limiter, put a [`Semaphore`](crate::Semaphore) in front
+    /// of it with [`all`](crate::all), and stop the semaphore with
+    /// [`set_permits(0)`](crate::Semaphore::set_permits).
     ///
     /// # Examples
     ///
@@ -383,7 +385,7 @@ impl RateLimiter {
         self.set_quota_with(quota, QuotaChange::by(algorithm));
     }
 
-    /// Changes the quota, and says what becomes of what was spent. See
+    /// Changes the quota, and sets how what was spent carries over. See
     /// [`set_quota`](Self::set_quota).
     ///
     /// # Examples
@@ -399,7 +401,8 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota_with(&self, quota: Quota, how: QuotaChange) {
-        // Not what was chosen since, which has no effect.
+        // Not the options of `self`, which may have been set after the first use and have no
+        // effect.
         let shared = self.shared();
         if let Err(error) = shared.config.algorithm.check(quota) {
             panic!("{error}");
@@ -407,8 +410,8 @@ impl RateLimiter {
         shared.lock_on_time().set_quota(quota, how);
     }
 
-    /// Admits nobody any more. Everybody in line gets [`Closed`](crate::ErrorKind::Closed), and so
-    /// does everybody who comes later.
+    /// Closes the limiter: every waiter, and every later call, fails with
+    /// [`Closed`](crate::ErrorKind::Closed).
     ///
     /// # Examples
     ///
@@ -427,7 +430,7 @@ impl RateLimiter {
 impl fmt::Debug for RateLimiter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("RateLimiter");
-        // To look at one is not to use it, which would settle its options.
+        // Formatting is not a use, which would fix the options.
         if self.shared.get().is_some() {
             debug
                 .field("quota", &format_args!("{}", self.quota()))

@@ -1,14 +1,14 @@
-//! [`LocalLimiter`]: a batch of a limiter that one task has buffered, and admits calls out of by
-//! itself.
+//! [`LocalLimiter`]: a batch of a limiter's tokens that one task has buffered, and from which it
+//! admits calls without the limiter.
 //!
-//! 1. What is buffered has been charged, as a batch, and was not used yet. So the promise of the
-//!    limiter holds by the ticks of the batches, and calls are admitted later than charged, never
-//!    earlier.
-//! 2. All that is buffered is of one charge, the last one: another batch is charged only for a call
-//!    that uses up what was left. So [settling](RateLimiter::settle) that charge gives it back
-//!    exactly. It is always less than a batch.
+//! 1. What is buffered has been charged, as a batch, and is not used yet. So the promise of the
+//!    limiter holds by the ticks of the batches, and calls are admitted later than they are
+//!    charged, never earlier.
+//! 2. All that is buffered belongs to one charge, the last one: another batch is charged only for a
+//!    call that uses up what was left. So [settling](RateLimiter::settle) that charge gives the
+//!    buffer back exactly. The buffer is always less than a batch.
 //!
-//! There is no lock: `&mut self` says that nobody else decides.
+//! There is no lock: `&mut self` guarantees that no other thread decides.
 
 use std::fmt;
 use std::future::Future;
@@ -23,49 +23,51 @@ use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
-/// A handle of a [`RateLimiter`] for one task or thread, which takes a batch ahead and lets calls
-/// through out of that, for a few instructions each: it reads no clock, and touches nothing that is
-/// shared, but for the next batch. Made by [`local`](RateLimiter::local).
+/// A handle of a [`RateLimiter`] for one task or thread. It charges a batch in advance and admits
+/// calls from it, for a few instructions each: it reads the clock and touches shared memory only
+/// for the next batch. Created by [`local`](RateLimiter::local).
 ///
 /// Use it for millions of decisions per second, and for many threads that share a limiter. It does
-/// not borrow the limiter, and may be sent to another task.
+/// not borrow the limiter, and can be sent to another task.
 ///
 /// # The promise
 ///
-/// In any window of `w`, by the time at which calls are let through, there are at most the burst,
-/// the rate times `w`, and a batch for each handle: what is buffered may be used at any time later.
-/// By the ticks at which the batches are charged it is [the limiter's](RateLimiter#the-promise).
+/// In any window of length `w`, by the times at which calls are admitted, there are at most the
+/// burst plus the rate times `w` plus one batch for each handle, because what is buffered may be
+/// used at any later time. By the ticks at which the batches are charged, it keeps [the promise of
+/// the limiter](RateLimiter#the-promise).
 ///
-/// - Any burst will do. When less than a batch is there, it takes what is there, at least what the
-///   call asks for; when not even that is there, the call is refused or waits as it would at the
-///   limiter.
-/// - A call that asks for more than is buffered uses that up, and takes the rest from the limiter. A
-///   call that asks for more than the burst is [judged](RateLimiter::oversize) by the limiter
-///   alone, and leaves alone what is buffered; so is a call that asks for 0, which fails only if the
+/// - Any burst works. If less than a batch is available, the handle charges what is available, and
+///   at least what the call asks for; if even that is not available, the call is refused or waits,
+///   as it would with the limiter.
+/// - A call that asks for more than is buffered uses the buffer up, and charges the rest. The
+///   limiter alone [judges](RateLimiter::oversize) a call that asks for more than the burst; the
+///   buffer stays untouched. The same holds for a call that asks for 0, which fails only if the
 ///   limiter is closed.
 /// - What is buffered stays admitted when the limiter is [closed](RateLimiter::close) or [gets
-///   another quota](RateLimiter::set_quota): so after `close` each handle lets through less than a
-///   batch. [`return_unused`](Self::return_unused) ends that. After another quota what is buffered
-///   can only be used: it is part of what was carried over, and
-///   [`return_unused`](Self::return_unused) gives nothing of it back.
+///   another quota](RateLimiter::set_quota): so after `close` each handle admits less than one more
+///   batch, unless [`return_unused`](Self::return_unused) is called. After a change of the quota,
+///   what is buffered can only be used: it is part of the backlog that was carried over, and
+///   [`return_unused`](Self::return_unused) gives none of it back.
 ///
 /// # Fairness
 ///
-/// A buffered call goes at once, also while others wait in the queue of the limiter: it was charged
-/// before they came. The next batch is never taken past them: while somebody waits, a call
-/// for which there is nothing buffered is refused, or joins the line at the end, for its own cost
-/// and no more. What handles have buffered, others do not get, until it is paid off or given back. So
-/// take a batch that is small beside the burst, or the first handle that asks gets all of it.
+/// A buffered call is admitted immediately, even while others wait in the queue of the limiter: it
+/// was charged before they came. The next batch never passes waiters: while there are any, a call
+/// for which nothing is buffered is refused, or joins the queue at the end, for its own cost and no
+/// more. What a handle has buffered is not available to others until it is paid off or given back.
+/// So choose a batch that is small compared with the burst, or the first handle that asks gets all
+/// of it.
 ///
 /// # Dropping
 ///
-/// What is buffered is given back, as by [`return_unused`](Self::return_unused). If it is leaked instead, that is
-/// paid off by time like all else.
+/// Dropping the handle gives back what is buffered, like [`return_unused`](Self::return_unused). If
+/// the handle is leaked instead, time pays the batch off like any other charge.
 ///
-/// # As a part of something
+/// # Composition
 ///
-/// It is no [`Throttle`](crate::Throttle), as to decide takes `&mut self`: what many share is the
-/// limiter.
+/// It does not implement [`Throttle`](crate::Throttle), because deciding takes `&mut self`. Share
+/// the limiter itself instead.
 ///
 /// # Examples
 ///
@@ -90,19 +92,19 @@ use crate::wait::Waiting;
 pub struct LocalLimiter {
     buffered: u64,
     batch: u64,
-    /// What is buffered is a part of it.
+    /// The charge that the buffer is a part of.
     charge: Option<Charge>,
     shared: Arc<Shared>,
 }
 
 impl RateLimiter {
-    /// A handle for one task or thread, which takes `batch` ahead, and decides by itself until that
-    /// is used up. See [`LocalLimiter`] for what it promises. Nothing is taken before the first
-    /// call.
+    /// Creates a handle for one task or thread, which charges `batch` in advance and decides alone
+    /// until that is used up. See [`LocalLimiter`] for its promise. It charges nothing before its
+    /// first call.
     ///
     /// # Panics
     ///
-    /// If `batch` is 0.
+    /// Panics if `batch` is 0.
     ///
     /// # Examples
     ///
@@ -131,15 +133,15 @@ impl RateLimiter {
 }
 
 impl LocalLimiter {
-    /// Lets a call through now, or not at all.
+    /// Admits a call of cost 1 now, or fails.
     ///
-    /// There is no [`Charge`](super::Charge) for it: it is a part of the charge of a batch.
+    /// The call has no [`Charge`](super::Charge) of its own: it is a part of the charge of a batch.
     ///
     /// # Errors
     ///
-    /// Those of [`RateLimiter::try_acquire`], when there is nothing buffered. Then
-    /// [`retry_after`](AcquireError::retry_after) is when this call would be let through, if nobody
-    /// else came, and not when there will be a batch.
+    /// Same as [`RateLimiter::try_acquire`], when nothing is buffered. Then
+    /// [`retry_after`](AcquireError::retry_after) is when this call would be admitted if no other
+    /// call came, and not when a batch will be available.
     ///
     /// # Examples
     ///
@@ -160,12 +162,12 @@ impl LocalLimiter {
         self.try_acquire_many(1)
     }
 
-    /// Lets a call through that costs `n`, now or not at all.
+    /// Admits a call of cost `n` now, or fails.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire), when there is less buffered. What is buffered stays
-    /// there.
+    /// Same as [`try_acquire`](Self::try_acquire), when less than `n` is buffered. The buffer does
+    /// not change then.
     #[inline(always)]
     pub fn try_acquire_many(&mut self, n: u64) -> Result<(), AcquireError> {
         if self.take(n) {
@@ -174,10 +176,10 @@ impl LocalLimiter {
         self.refill(n)
     }
 
-    /// Admits a call, if enough is buffered. Not one that asks for nothing.
+    /// Admits a call if enough is buffered, but never one of cost 0.
     #[inline(always)]
     fn take(&mut self, n: u64) -> bool {
-        // For 0 this is the largest number, which is not less than any.
+        // For 0 this is `u64::MAX`, which is not less than any number.
         let enough = n.wrapping_sub(1) < self.buffered;
         if enough {
             self.buffered -= n;
@@ -185,8 +187,8 @@ impl LocalLimiter {
         enough
     }
 
-    /// What is missing for a call. That is all of it if it asks for nothing, or for more than the
-    /// burst: the limiter alone judges such a call.
+    /// Returns what is missing for a call. That is all of it if the call asks for 0, or for more
+    /// than the burst: the limiter alone judges such a call.
     fn missing(&self, n: u64) -> u64 {
         let missing = n - self.buffered.min(n);
         match self.buffered > 0 && n > self.shared.params.load::<false>().burst() {
@@ -195,7 +197,7 @@ impl LocalLimiter {
         }
     }
 
-    /// Returns how much is charged at most for what is missing. No batch takes the place of what is
+    /// Returns the most that may be charged for what is missing. A batch never replaces what is
     /// buffered.
     fn most(&self, n: u64, missing: u64) -> u64 {
         match missing == 0 || missing == n && self.buffered > 0 {
@@ -213,8 +215,7 @@ impl LocalLimiter {
         Ok(())
     }
 
-    /// Uses up what was buffered, if only the rest was charged, and buffers what was charged beyond
-    /// that.
+    /// Uses the buffer up if only the rest was charged, and buffers what was charged beyond that.
     fn refilled(&mut self, n: u64, missing: u64, charge: Charge) {
         self.buffered -= n - missing;
         let more = charge.cost().saturating_sub(missing);
@@ -224,18 +225,18 @@ impl LocalLimiter {
         }
     }
 
-    /// Waits until a call may go.
+    /// Waits until a call of cost 1 is admitted.
     ///
-    /// If there is nothing buffered, and no batch to be had, it joins the line of the limiter.
+    /// If nothing is buffered, and no batch is available, it joins the queue of the limiter.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [the limiter](RateLimiter#cancel-safety). What is in
-    /// the buffer stays there.
+    /// Dropping the future loses nothing, see [the limiter](RateLimiter#cancel-safety). The buffer
+    /// does not change.
     ///
     /// # Errors
     ///
-    /// Those of [`RateLimiter::acquire`].
+    /// Same as [`RateLimiter::acquire`].
     ///
     /// # Examples
     ///
@@ -257,13 +258,13 @@ impl LocalLimiter {
         self.acquire_many(1)
     }
 
-    /// Waits until a call may go that costs `n`.
+    /// Waits until a call of cost `n` is admitted.
     ///
-    /// It waits for what is missing buffered, and uses up what is there when it has that.
+    /// It waits for what is missing from the buffer, and uses the buffer up when it has that.
     ///
     /// # Cancel safety, errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     #[inline]
     pub fn acquire_many(&mut self, n: u64) -> Waiting<AcquireLocal<'_>> {
         Waiting::new(AcquireLocal {
@@ -273,12 +274,12 @@ impl LocalLimiter {
         })
     }
 
-    /// Gives back what is buffered, as far as time has not paid it off: as a
-    /// [refund](RateLimiter::refund) of what was not used does.
+    /// Gives back what is buffered, except what time has paid off, like a
+    /// [refund](RateLimiter::refund) of the unused part.
     ///
-    /// Call it before a pause, and when the limiter was closed. When the quota was
-    /// [changed](RateLimiter::set_quota) since, nothing is given back, and what was buffered is lost.
-    /// Dropping the handle does it as well.
+    /// Call it before a pause, and after the limiter was closed. If the quota was
+    /// [changed](RateLimiter::set_quota) meanwhile, nothing is given back, and what was buffered is
+    /// lost. Dropping the handle does the same.
     ///
     /// # Examples
     ///
@@ -302,12 +303,12 @@ impl LocalLimiter {
         }
     }
 
-    /// Returns how much is admitted before the limiter is asked again: less than a batch.
+    /// Returns how much the handle admits before it asks the limiter again: less than a batch.
     pub fn buffered(&self) -> u64 {
         self.buffered
     }
 
-    /// Returns how much it charges at once, if so much is there.
+    /// Returns how much the handle charges at once, if that much is available.
     pub fn batch(&self) -> u64 {
         self.batch
     }
@@ -331,23 +332,23 @@ impl fmt::Debug for LocalLimiter {
 /// The future of [`acquire`](LocalLimiter::acquire) and
 /// [`acquire_many`](LocalLimiter::acquire_many) of a [`LocalLimiter`].
 ///
-/// It is ready at its first poll if there is enough buffered, or a batch to be had; otherwise it
-/// joins the line of the limiter then.
+/// It is ready at its first poll if enough is buffered or a batch is available; otherwise that poll
+/// joins the queue of the limiter.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after it was ready.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct AcquireLocal<'a> {
     local: &'a mut LocalLimiter,
-    /// What the call costs. A first poll may be repeated, when a waker panicked.
+    /// The cost of the call. A first poll may be repeated if a waker panicked.
     cost: u64,
-    /// The wait for as much of it as is not buffered.
+    /// The wait for the part of the cost that is not buffered.
     entry: Entry,
 }
 
 impl AcquireLocal<'_> {
-    /// A first poll for which not enough is buffered.
+    /// Polls for the first time when not enough is buffered.
     #[inline(never)]
     fn poll_refill(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
         let (local, n) = (&mut *self.local, self.cost);
@@ -411,8 +412,8 @@ mod tests {
     use super::*;
     use crate::{Clock, Quota, RateLimiter};
 
-    /// A waker whose clone panics needs unsafe code, so this puts the future where such a panic leaves
-    /// it: it has asked for what is missing, and has not joined.
+    /// A waker whose clone panics needs unsafe code, so this test puts the future in the state that
+    /// such a panic leaves: it has asked for what is missing, and has not joined the queue.
     #[test]
     fn acquire_many_polled_again_after_its_waker_panicked_costs_what_was_asked_for() {
         let limiter = RateLimiter::new(Quota::per_second(100).burst(50)).clock(Clock::manual());

@@ -1,7 +1,7 @@
-//! How many per time: the [`RateLimiter`], its [local](LocalLimiter) handles and the [`LeakyBucket`], their
-//! futures and options.
+//! Rate limits: the [`RateLimiter`], its [local](LocalLimiter) handles and the [`LeakyBucket`],
+//! their futures and options.
 //!
-//! What one usually needs is in the crate's root as well.
+//! The crate root re-exports what is usually needed.
 
 mod acquire;
 mod charge;

@@ -1,4 +1,4 @@
-//! What can be seen of a [`RateLimiter`].
+//! Observation of a [`RateLimiter`].
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use super::limiter::RateLimiter;
 use crate::decision::Decision;
 use crate::quota::Quota;
 
-/// How a limiter stands, at one moment.
+/// The state of a limiter at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The most that can be had at once: the burst.
+    /// The most that can be charged at once: the burst.
     pub limit: u64,
-    /// What is missing from the limit: charged, and not paid off yet. More than the limit after a
-    /// [forced](RateLimiter::charge) charge.
+    /// What is missing from the limit: charged, and not paid off yet. It is more than the limit
+    /// after a [forced](RateLimiter::charge) charge.
     pub in_use: u64,
-    /// What could be had at once, if nobody waited and it was not closed.
+    /// What could be charged at once if there were no waiters and the limiter were open.
     pub available: u64,
-    /// How many are in line.
+    /// The number of waiters.
     pub waiting: usize,
-    /// For how long the first of them has been waiting.
+    /// How long the first waiter has been waiting.
     pub oldest_wait: Option<Duration>,
 }
 
-/// Observing.
+/// Observation.
 impl RateLimiter {
-    /// How the limiter stands for a call that costs 1, which is not made.
+    /// Returns the decision that a call of cost 1 would get, without charging it.
     ///
     /// # Examples
     ///
@@ -46,13 +46,13 @@ impl RateLimiter {
         self.peek_many(1)
     }
 
-    /// How the limiter stands for a call that costs `n`, which is not made.
+    /// Returns the decision that a call of cost `n` would get, without charging it.
     ///
-    /// While somebody waits nothing [remains](Decision::remaining); of one that is closed what
-    /// remains is what would if it was open. Its
-    /// [`retry_after`](Decision::retry_after) is [`Duration::MAX`] when it would never be admitted:
-    /// more is asked for than the burst, or the limiter is closed. [Jitter](Self::jitter) is not
-    /// part of it.
+    /// While there are waiters, nothing [remains](Decision::remaining). For a closed limiter,
+    /// `remaining` is what it would be if the limiter were open.
+    /// [`retry_after`](Decision::retry_after) is [`Duration::MAX`] if the call would never be
+    /// admitted, because it asks for more than the burst or the limiter is closed. It does not
+    /// include [jitter](Self::jitter).
     pub fn peek_many(&self, n: u64) -> Decision {
         let mut locked = self.shared().lock_on_time();
         let mut decision = locked.decision(n);
@@ -62,9 +62,9 @@ impl RateLimiter {
         decision
     }
 
-    /// How the limiter stood just after a charge, which is one of its own: what goes into the
-    /// headers of an answer. For a charge of before a [`set_quota`](Self::set_quota), how it stands
-    /// now. In a sliding window and a log, what was admitted since counts as well.
+    /// Returns the state of the limiter just after one of its own charges, for the headers of a
+    /// response. For a charge from before a [`set_quota`](Self::set_quota), it returns the current
+    /// state. In a sliding window and a log, calls that were admitted since count as well.
     ///
     /// # Examples
     ///
@@ -84,27 +84,27 @@ impl RateLimiter {
         self.shared().lock_on_time().decision_after(charge)
     }
 
-    /// What could be had at once, if nobody waited and it was not closed.
+    /// Returns what could be charged at once if there were no waiters and the limiter were open.
     pub fn available(&self) -> u64 {
         self.shared().lock_on_time().available()
     }
 
-    /// The quota, as it is now.
+    /// Returns the current quota.
     pub fn quota(&self) -> Quota {
         self.shared().queue().quota
     }
 
-    /// How many are in line.
+    /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
         self.shared().queue().waiting()
     }
 
-    /// Whether it was [closed](Self::close).
+    /// Returns whether it was [closed](Self::close).
     pub fn is_closed(&self) -> bool {
         self.shared().queue().is_closed()
     }
 
-    /// Returns how the limiter stands, at one moment.
+    /// Returns the state of the limiter at one moment.
     ///
     /// # Examples
     ///

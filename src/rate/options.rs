@@ -1,21 +1,21 @@
-//! What can be chosen about a limiter.
+//! Options of a limiter.
 
-/// What happens when the timer that releases waiters is late, which it always is, a little.
+/// What happens when the timer that releases waiters is late, as it always is by a little.
 ///
-/// It makes no difference for calls that need not wait.
+/// It makes no difference to calls that do not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MissedTickBehavior {
-    /// Waiters are charged when they are released. They are never closer together than the quota
-    /// says, but each delay of the timer is lost, so the rate stays somewhat below the quota, and
-    /// the more so the higher it is.
+    /// Charges waiters when they are released. They are never closer together than the quota
+    /// allows, but each delay of the timer is lost. So the rate stays somewhat below the quota, and
+    /// the higher the rate, the larger the loss.
     Delay,
-    /// Waiters are charged when they were due, so the rate holds over time. After a late tick those
-    /// that are overdue are released at once: any interval may admit `max` more than the quota
-    /// allows, measured when they are released, and none more by the ticks at which they are
+    /// Charges waiters when they were due, so the rate holds over time. After a late tick, overdue
+    /// waiters are released at once: any interval may admit `max` more than the quota allows, by
+    /// the times of their release, and none more by the ticks at which they are
     /// [charged](super::Charge::at).
     Burst {
-        /// How much of what is overdue is released at once; what exceeds it is lost. In units of
+        /// How much of what is overdue is released at once; anything beyond it is lost. In units of
         /// cost.
         max: u64,
     },
@@ -25,10 +25,10 @@ pub enum MissedTickBehavior {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Oversize {
-    /// It is refused at once, with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
+    /// Refuses it immediately, with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity).
     #[default]
     Refuse,
-    /// It is admitted alone, when nothing is owed and so the whole burst is there, and overdraws the
-    /// burst: no other call is admitted until time has paid off what is beyond it.
+    /// Admits it alone, when the backlog is empty and so the whole burst is available. It overdraws
+    /// the burst: no other call is admitted until time has paid off the excess.
     Overdraft,
 }

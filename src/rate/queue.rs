@@ -1,24 +1,24 @@
-//! What the lock guards: the rule and the waiters, and the one guard that everything under the lock
-//! goes through.
+//! What the lock guards: the rule and the waiters, and the one guard for everything that happens
+//! under the lock.
 //!
-//! Invariants, together with those of the [word](super::state), the [wait queue](crate::wait_queue) and
-//! the [timer](super::timer):
+//! Invariants, together with those of the [word](super::state), the [wait queue](crate::wait_queue)
+//! and the [timer](super::timer):
 //!
-//! 1. [`Locked`] takes the lock, then sets `LOCKED` in the word, then reads the clock. So no decision
-//!    without the lock is made at a later tick than the guard's and an earlier place in the order,
-//!    and no writer can use an older tick: the guard's is the only one there is.
-//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless somebody waits or the
-//!    limiter is closed. Wakers are called and the timer is armed after the lock.
-//! 3. A waiter has charged nothing until it is granted, so one that leaves moves everybody behind it
-//!    up. Its charge is kept in its place until it collects it; one that leaves with a charge gives
-//!    it back like any refund.
-//! 4. [`grant_due`](Locked::grant_due) is the only place where a waiter is served, and only the head
-//!    ever is: a 1 never passes a 50.
-//! 5. Whatever may make the head due earlier ends in [`time_anew`](Locked::time_anew), which grants
-//!    what is due, and has the timer armed for the next. So does the timer. No future has to be
-//!    polled for the queue to move.
-//! 6. Nothing takes a number of steps that grows with the queue, but to say when one waiter in it is
-//!    due.
+//! 1. [`Locked`] takes the lock, then sets `LOCKED` in the word, then reads the clock. So no
+//!    decision without the lock has a later tick than the guard's and an earlier place in the
+//!    order. No writer can use an older tick, because the guard's is the only one.
+//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters or
+//!    the limiter is closed. It calls wakers and arms the timer after it has released the lock.
+//! 3. A waiter is charged nothing until it is granted, so one that leaves moves all waiters behind
+//!    it up. Its slot keeps its charge until the waiter collects it; a waiter that leaves with a
+//!    charge gives it back like any refund.
+//! 4. [`grant_due`](Locked::grant_due) is the only place where a waiter is served, and it serves
+//!    only the head: a 1 never passes a 50.
+//! 5. Every change that may make the head due earlier ends in [`time_anew`](Locked::time_anew),
+//!    which grants what is due, and has the timer armed for the next waiter. The timer does the
+//!    same. The queue moves without a poll of any future.
+//! 6. No operation takes a number of steps that grows with the queue, except to compute when one
+//!    waiter in it is due.
 
 use std::ops::{Deref, DerefMut};
 use std::task::{Poll, Waker};
@@ -36,25 +36,26 @@ use crate::time::Tick;
 use crate::wait::{remaining_timeout, report_clock};
 use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
 
-/// The most units that are counted as given back.
+/// The most refunded units that are counted in one generation.
 const MOST_REFUNDED: u64 = 1 << 62;
 
-/// In place of the generation of a charge: the waiter asked for too much.
+/// Replaces the generation of a charge: the waiter asked for too much.
 const REFUSED: u64 = u64::MAX;
 
 /// What the lock guards.
 pub(super) struct QueueState {
     pub(super) rule: RuleState,
     pub(super) quota: Quota,
-    /// While a waiter waits, its cost and the tick at which it joined; then its charge, or as cost
-    /// the capacity if it is [`REFUSED`]. One for which nothing is kept was closed out.
+    /// While a waiter waits, its cost and the tick at which it joined; then its charge, or the
+    /// capacity as the cost if it is [`REFUSED`]. A waiter for which nothing is kept was released
+    /// by `close`.
     waiters: WaitQueue<Receipt>,
-    /// The cost of all waiters.
+    /// The total cost of all waiters.
     queued: u128,
     closed: bool,
-    /// When the queue was last timed anew: no waiter was due before that.
+    /// When the waiters were last rescheduled: none was due before that.
     timed: Tick,
-    /// Charges of earlier generations cannot be given back.
+    /// Charges of earlier generations cannot be refunded.
     generation: u64,
 }
 
@@ -85,18 +86,18 @@ impl QueueState {
         self.closed
     }
 
-    /// When the head joined.
+    /// Returns when the head joined.
     pub(super) fn oldest(&self) -> Option<Tick> {
         self.waiters.head().map(|head| head.at)
     }
 
-    /// When the head is due.
+    /// Returns when the head is due.
     fn due_of_head(&self) -> Option<Tick> {
         let head = self.waiters.head()?;
         Some(self.rule.due(0, head.cost))
     }
 
-    /// What a waiter came to that does not wait any more.
+    /// Returns the outcome of a waiter that no longer waits.
     fn collect(&mut self, id: &WaiterId) -> Result<Charge, AcquireError> {
         match self.waiters.collect(id) {
             None => Err(AcquireError::new(ErrorKind::Closed)),
@@ -111,14 +112,14 @@ impl QueueState {
 /// The lock of a limiter, with the time.
 pub(super) struct Locked<'a> {
     shared: &'a Shared,
-    /// `None` when the guard has ended.
+    /// `None` after the guard has ended.
     queue: Option<MutexGuard<'a, QueueState>>,
     seen: StateSnapshot,
     now: Tick,
     woken: WakeList,
-    /// What the word means has changed.
+    /// Whether the meaning of the word has changed.
     renewed: bool,
-    /// The timer is to be armed for the head.
+    /// Whether to arm the timer for the head.
     arms: bool,
 }
 
@@ -126,7 +127,7 @@ impl<'a> Locked<'a> {
     pub(super) fn new(shared: &'a Shared, mut queue: MutexGuard<'a, QueueState>) -> Self {
         let seen = shared.state.lock();
         queue.rule.lock(seen.tat());
-        // Only now: what was decided without the lock before has an earlier tick, and is seen.
+        // After the lock: earlier decisions without the lock have an earlier tick, and are visible.
         let mut now = shared.clock().now();
         if queue.rule.is_ahead_of(now) {
             shared.clock().correct();
@@ -143,7 +144,7 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// The tick at which everything under this guard takes place.
+    /// Returns the tick at which everything under this guard takes place.
     pub(super) fn now(&self) -> Tick {
         self.now
     }
@@ -174,7 +175,8 @@ impl<'a> Locked<'a> {
         more
     }
 
-    /// Admits a call now that takes between `cost` and `most`, if nobody waits and time allows it.
+    /// Admits a call now for between `cost` and `most`, if there are no waiters and the rule allows
+    /// it.
     pub(super) fn admit(&mut self, cost: u64, most: u64) -> Result<Charge, Refusal> {
         if self.closed {
             return Err(Refusal::Never(AcquireError::new(ErrorKind::Closed)));
@@ -205,24 +207,24 @@ impl<'a> Locked<'a> {
         .into()
     }
 
-    /// Gives back up to `cost` of a charge, as far as time has not paid it off.
+    /// Gives back up to `cost` of a charge, except what time has paid off.
     pub(super) fn give_back(&mut self, charge: &Charge, cost: u64) {
         let (now, receipt) = (self.now, charge.receipt());
-        // What was charged under another quota was carried over with all that was spent.
+        // A charge under another quota was carried over with all that was spent.
         if receipt.generation != self.generation || self.rule.give_back(receipt, cost, now) == 0 {
             return;
         }
         if self.rule.refunded() > MOST_REFUNDED {
             self.begin_generation();
         }
-        // A decision that has seen what was refunded before must not take place now, not even when
-        // the word has become the same again.
+        // A decision that has read the old sum of refunds must fail now, even if the word has
+        // become the same again.
         self.renewed = true;
         self.time_anew();
     }
 
-    /// Changes the quota, and lets everybody be due by the new one. One that says the same in other
-    /// words is only remembered.
+    /// Changes the quota, and makes every waiter due by the new one. A quota that means the same as
+    /// the old one is only stored.
     pub(super) fn set_quota(&mut self, quota: Quota, how: QuotaChange) {
         let now = self.now;
         self.quota = quota;
@@ -244,14 +246,15 @@ impl<'a> Locked<'a> {
         self.grant_due();
     }
 
-    /// Charges from before cannot be told from one another any more.
+    /// Begins to number charges again: earlier ones can no longer be refunded.
     fn begin_generation(&mut self) {
         self.generation += 1;
         self.rule.forget_receipts();
         self.renewed = true;
     }
 
-    /// Grants what something has just made due, and has the timer armed for the next waiter.
+    /// Reschedules the queue at this tick, grants what has just become due, and has the timer armed
+    /// for the next waiter.
     fn time_anew(&mut self) {
         self.timed = self.now;
         self.serve();
@@ -263,8 +266,8 @@ impl<'a> Locked<'a> {
         self.grant_due();
     }
 
-    /// Serves waiters from the head until one is not due, or enough are to be woken. Returns whether
-    /// any was.
+    /// Serves waiters from the head until one is not due, or enough are to be woken. Returns
+    /// whether it served any.
     pub(super) fn grant_due(&mut self) -> bool {
         let mut any = false;
         while !self.woken.is_full() {
@@ -293,8 +296,8 @@ impl<'a> Locked<'a> {
         any
     }
 
-    /// Charges the head, if it is due: as of when it was due, but not before it came or was made
-    /// due, nor longer ago than may be made up for.
+    /// Charges the head if it is due, at the tick when it was due: not before it joined or was made
+    /// due, and no longer ago than may be made up for.
     fn grant(&mut self, head: Receipt) -> Option<Receipt> {
         let due = self.rule.due(0, head.cost);
         if !self.has_come(due) {
@@ -317,13 +320,13 @@ impl<'a> Locked<'a> {
         due <= self.now && !due.is_never()
     }
 
-    /// Whether a call asks for more than it can ever get.
+    /// Returns whether a call asks for more than it can ever get.
     fn is_impossible(&self, cost: u64) -> bool {
         self.shared.config.oversize == Oversize::Refuse && cost > self.rule.capacity()
     }
 
-    /// When a call that comes now is due, if it is not refused: never before the head, which perhaps
-    /// asks for more.
+    /// Returns when a call that comes now is due, if it is not refused: never before the head,
+    /// which may ask for more.
     fn due_of_next(&self, cost: u64) -> Tick {
         if cost == 0 {
             return Tick::default();
@@ -332,14 +335,14 @@ impl<'a> Locked<'a> {
         due.max(self.due_of_head().unwrap_or_default())
     }
 
-    /// What could be had at once, if nobody waited and it was not closed.
+    /// Returns what could be charged at once if there were no waiters and the limiter were open.
     pub(super) fn available(&mut self) -> u64 {
         let now = self.now;
         let backlog = self.rule.backlog(now);
         self.rule.capacity().saturating_sub(backlog)
     }
 
-    /// How the limiter stands for a call of this cost that is not made.
+    /// Returns the decision that a call of this cost would get, without charging it.
     pub(super) fn decision(&mut self, cost: u64) -> Decision {
         let due = match self.closed || self.is_impossible(cost) {
             true => Tick::from_nanos(u64::MAX),
@@ -353,7 +356,7 @@ impl<'a> Locked<'a> {
         Decision::from_parts(limit, self.available(), after, reset, self.now)
     }
 
-    /// How the limiter stood just after a charge; or how it stands now, if that is not known.
+    /// Returns the state just after a charge, or the current state if that is not known.
     pub(super) fn decision_after(&mut self, charge: &Charge) -> Decision {
         let receipt = charge.receipt();
         if receipt.generation != self.generation {
@@ -396,8 +399,8 @@ impl Drop for Locked<'_> {
 
 /// Waiting.
 impl Shared {
-    /// Charges now, is refused, or joins the queue: then there is perhaps a deadline to
-    /// [arm](Self::arm), which may panic, so whoever waits must have its place before.
+    /// Charges now, fails, or joins the queue. In the last case there may be a deadline to
+    /// [arm](Self::arm); arming may panic, so the caller must store the waiter's id first.
     #[inline(never)]
     pub(super) fn join(
         &self,
@@ -414,7 +417,7 @@ impl Shared {
         };
         let (now, waiting) = (locked.now, locked.waiting());
         if waiting >= self.config.max_waiters || locked.waiters.is_full() {
-            // Until the head goes; or, where nobody may wait, until this call would.
+            // Until the head is due; or, if no call may wait, until this call is.
             let free = locked.due_of_head().unwrap_or(due);
             let after = self.jittered(wait_for(free, now));
             return Ok(Err(AcquireError::queue_full(after)));
@@ -435,7 +438,7 @@ impl Shared {
         Err((id, (waiting == 0).then_some(due)))
     }
 
-    /// Has the queue called at `due`.
+    /// Arms the timer to call the queue at `due`.
     pub(super) fn arm(&self, due: Option<Tick>) {
         if let Some(due) = due {
             self.timer.arm(self.clock(), due);
@@ -460,8 +463,9 @@ impl Shared {
             let unused = self.queue().waiters.set_waker(id, fresh);
             drop(unused);
         }
-        // It may be due, and the timer late: a deadline that is polled now must not be earlier. And
-        // it may have been served before its waker was exchanged, and the old one been called.
+        // The waiter may be due while the timer is late, and a deadline that is polled now must not
+        // win. Or it may have been served before its waker was exchanged, so that the old waker was
+        // called.
         status = self.lock_on_time().waiters.look(id, waker);
         if status == WaiterStatus::Served {
             return Poll::Ready(self.queue().collect(id));
@@ -470,10 +474,10 @@ impl Shared {
         Poll::Pending
     }
 
-    /// Gives up a place in the queue, or gives back what was granted there.
+    /// Leaves the queue, or gives back what was granted there.
     #[inline(never)]
     pub(super) fn leave(&self, id: WaiterId, cost: u64) {
-        // Not on time: a waiter that is due but was not granted leaves like any other.
+        // Nothing is granted first: a waiter that is due but was not granted leaves like any other.
         let mut locked = self.lock_state();
         let is_head = locked.waiters.head_number() == Some(id.number().get());
         let overdue = locked.due_of_head().is_some_and(|due| locked.has_come(due));
@@ -487,7 +491,7 @@ impl Shared {
         };
         locked.queued -= u128::from(cost);
         if is_head {
-            // If it was overdue, it is the timer that is late, and that is made up for.
+            // An overdue head means that the timer is late, which is made up for.
             match overdue {
                 true => locked.serve(),
                 false => locked.time_anew(),
@@ -497,12 +501,12 @@ impl Shared {
         drop(waker);
     }
 
-    /// When a waiter is due, as the queue stands, and the time; `None` if it has been served. Takes a
-    /// number of steps that grows with the queue.
+    /// Returns when a waiter is due, as the queue is now, and the time; `None` if it has been
+    /// served. Takes a number of steps that grows with the queue.
     pub(super) fn due_of(&self, id: &WaiterId) -> Option<(Tick, Tick)> {
         let locked = self.lock_on_time();
         let cost = locked.waiters.cost(id)?.cost;
-        // A copy of a log takes as much as the log, so none is made for the head.
+        // A copy of a log takes as much memory as the log, so none is made for the head.
         let mut copy = None;
         for other in locked.waiters.before(id) {
             if !locked.is_impossible(other.cost) {

@@ -21,12 +21,12 @@ use crate::wait::{remaining_timeout, without_hint};
 ///
 /// # Cancel safety
 ///
-/// Dropped before it was awaited to its end, it leaves the queue, or is refunded what it was
-/// charged. Waiters behind it are due earlier at once.
+/// Dropping it before it completes leaves the queue, or refunds its charge. Waiters behind it are
+/// immediately due earlier.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after it was ready.
 ///
 /// # Examples
 ///
@@ -50,7 +50,7 @@ use crate::wait::{remaining_timeout, without_hint};
 pub struct Reservation {
     shared: Arc<Shared>,
     entry: Entry,
-    /// Charged before it had to wait.
+    /// The charge, if it was made without waiting.
     charge: Option<Charge>,
     /// Whether it is known that it fits into the time of a timeout around it. It is asked once, as
     /// that takes a step for each waiter in front.
@@ -62,7 +62,7 @@ impl Reservation {
     pub(super) fn new(shared: Arc<Shared>, cost: u64) -> Result<Self, AcquireError> {
         let mut entry = Entry::new(cost);
         let context = Context::from_waker(Waker::noop());
-        // Nobody waits for it yet, not even where a timeout polls whoever calls this.
+        // No task waits for it yet, so a timeout that is polling the caller does not apply to it.
         let charge = match without_hint(|| entry.poll(&shared, &context)) {
             Poll::Ready(charge) => Some(charge?),
             Poll::Pending => None,
@@ -75,21 +75,22 @@ impl Reservation {
         })
     }
 
-    /// Returns how long it is until its turn: zero when it has come, or when it was refused, as
-    /// awaiting it tells.
+    /// Returns how long it is until its turn: zero if its turn has come, or if it was refused,
+    /// which awaiting it reports.
     ///
-    /// It gets smaller as time passes, and when others in front leave; and longer only if more is
+    /// The delay shrinks as time passes and as waiters in front leave. It grows only if more is
     /// charged than was acquired ([`charge`](super::RateLimiter::charge),
-    /// [`settle`](super::RateLimiter::settle)), the quota [changes](super::RateLimiter::set_quota),
-    /// or, with [`MissedTickBehavior::Delay`](super::MissedTickBehavior::Delay), the timer is late.
-    /// Takes one step for each waiter in front; and if there is one, and the limiter keeps a log, a
+    /// [`settle`](super::RateLimiter::settle)), if the quota
+    /// [changes](super::RateLimiter::set_quota), or, with
+    /// [`MissedTickBehavior::Delay`](super::MissedTickBehavior::Delay), if the timer is late. This
+    /// takes one step for each waiter in front, and, if there is one and the limiter keeps a log, a
     /// copy of the log.
     pub fn delay(&self) -> Duration {
         let due = self.entry.id().and_then(|id| self.shared.due_of(id));
         due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now))
     }
 
-    /// Returns how much it asks for.
+    /// Returns its cost.
     pub fn cost(&self) -> u64 {
         self.entry.cost()
     }
@@ -114,7 +115,7 @@ impl Future for Reservation {
             let due = shared.due_of(id);
             let after = due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now));
             if after > budget {
-                // It would not fit. What is left to do is what dropping it does.
+                // The wait would exceed the timeout: leave, as dropping it does.
                 entry.leave(shared);
                 return Poll::Ready(Err(AcquireError::would_take(after)));
             }

@@ -1,11 +1,12 @@
-//! [`Shared`]: the state of a limiter, and how it decides without its lock.
+//! [`Shared`]: the state of a limiter, and its decisions without the lock.
 //!
-//! It is shared with the timer, which outlives a borrow and so needs an `Arc`; it is created at the
-//! first use, so that a limiter can be made in a constant.
+//! The timer shares it and may outlive a borrow, so it needs an `Arc`. It is created at the first
+//! use, so that a limiter can be made in a constant.
 //!
-//! 1. [`decide`](Shared::decide) is the only decision without the lock, and
-//!    [`admit`](super::queue::Locked::admit) the only one with it, whoever asks.
-//! 2. Whatever else reads or writes the state does so through one guard,
+//! 1. [`decide_by`](Shared::decide_by) and [`decide_by_ring`](Shared::decide_by_ring) are the only
+//!    decisions without the lock, and [`admit`](super::queue::Locked::admit) is the only one with
+//!    it, for all callers.
+//! 2. Everything else that reads or writes the state goes through one guard,
 //!    [`Locked`](super::queue::Locked).
 
 use std::sync::{Arc, Weak};
@@ -24,29 +25,29 @@ use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, lock, spin};
 use crate::time::{Clock, Counter, LastRuntime, Tick};
 
-/// A limiter.
+/// The state of a limiter, which its timer shares.
 pub(crate) struct Shared {
     pub(super) state: AtomicState,
     pub(super) params: SharedParams,
-    /// What the clock reads, if it is the system's and nothing is added at random.
+    /// The counter of the clock, if the clock is the system's and there is no jitter.
     plain: Option<Counter>,
-    /// What decides calls of cost 1 by a log.
+    /// The ring that decides calls of cost 1, if the rule is a log.
     ring: Option<Arc<Ring>>,
     pub(super) config: Config,
     queue: Mutex<QueueState>,
     pub(super) timer: QueueTimer,
-    /// Where it was used last, if it lives on tokio's time.
+    /// The runtime of the last use, if the clock is tokio's.
     runtime: Mutex<LastRuntime>,
 }
 
-/// What can be told without the lock.
+/// The outcome of a decision without the lock.
 enum Decided {
     Charged(Charge),
     Limited {
         due: Tick,
         now: Tick,
     },
-    /// Only with the lock.
+    /// The decision needs the lock.
     Locked,
     /// Another thread was faster.
     Lost,
@@ -54,7 +55,7 @@ enum Decided {
 
 /// Why a charge was not made at once.
 pub(super) enum NotAtOnce {
-    /// There is something to wait for, or the lock is needed.
+    /// The call has to wait, or the lock is needed.
     OnlyLocked,
     /// It may still be made without the lock: at this tick, unless another thread was faster.
     Unlocked(Option<Tick>),
@@ -65,7 +66,7 @@ impl Shared {
         Self::owing(quota, config, 0, Tat::from_units(0))
     }
 
-    /// A limiter with a backlog.
+    /// Creates a limiter with a backlog.
     pub(super) fn owing(quota: Quota, mut config: Config, generation: u64, tat: Tat) -> Arc<Self> {
         config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
@@ -90,27 +91,27 @@ impl Shared {
         &self.config.clock
     }
 
-    /// Locks the queue alone, for who needs no time and changes nothing that is due.
+    /// Locks the queue alone, for callers that need no time and change nothing that is due.
     pub(super) fn queue(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.queue)
     }
 
-    /// Starts fresh in another runtime than the last one, if the limiter lives on their time: the
-    /// times of two runtimes need not agree. To be called before the clock is read.
+    /// Forgets all charges when the runtime has changed since the last use, if the clock is a
+    /// runtime's: the times of two runtimes need not agree. Call it before the clock is read.
     #[inline]
     pub(super) fn enter_runtime(&self) {
         if !self.config.clock.is_of_runtime() {
             return;
         }
         if lock(&self.runtime).enter_runtime() {
-            // It was armed in another runtime.
+            // The timer was armed in another runtime.
             self.timer.disarm();
             self.lock_state().clear();
         }
     }
 
-    /// Charges between `cost` and `most` now, or nothing. What nearly every call needs is inlined
-    /// into the caller: one look at the counter, one compare-exchange.
+    /// Charges between `cost` and `most` now, or nothing. The path of nearly every call is inlined
+    /// into the caller: one read of the counter, one compare-exchange.
     #[inline(always)]
     pub(super) fn try_charge(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
         match self.decide_at_once(cost, most) {
@@ -121,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// The same whatever the clock is, and with the lock if need be.
+    /// Does the same for any clock, and with the lock if necessary.
     #[inline(never)]
     fn try_slowly(&self, cost: u64, most: u64, now: Option<Tick>) -> Result<Charge, AcquireError> {
         match self.decide_slowly(cost, most, now) {
@@ -148,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// Charges between `cost` and `most` now, if there is nothing to wait for and the lock is not
+    /// Charges between `cost` and `most` now, if the call does not have to wait and the lock is not
     /// needed.
     pub(super) fn charge_if_free(&self, cost: u64, most: u64) -> Option<Charge> {
         self.charge_at_once(cost, most)
@@ -156,7 +157,7 @@ impl Shared {
             .ok()
     }
 
-    /// The same, after the first attempt.
+    /// Does the same after the first attempt.
     #[inline(never)]
     pub(super) fn charge_unlocked(&self, cost: u64, most: u64, why: NotAtOnce) -> Option<Charge> {
         match why {
@@ -169,7 +170,7 @@ impl Shared {
     }
 
     /// Decides if the clock is a counter, the word decides, and a unit is a nanosecond. Otherwise
-    /// it is for [`decide_slowly`](Self::decide_slowly), at the tick that was read here, if any.
+    /// returns the tick that it read, if any, for [`decide_slowly`](Self::decide_slowly).
     #[inline(always)]
     fn decide_at_once(&self, cost: u64, most: u64) -> Result<Decided, Option<Tick>> {
         let Some(counter) = self.plain else {
@@ -183,13 +184,13 @@ impl Shared {
         Ok(self.decide_by::<true>(seen, cost, most, now))
     }
 
-    /// Decides until no other thread is faster: first at the tick that is given, unless another
-    /// thread has been faster already. It waits a little longer each time: threads that take turns at
-    /// the word are slower than one that has it for a while.
+    /// Decides until no other thread is faster: first at the given tick, unless another thread has
+    /// been faster already. It spins a little longer each time, because threads that alternate on
+    /// the word are slower than one that keeps it for a while.
     #[inline(always)]
     fn decide_slowly(&self, cost: u64, most: u64, mut now: Option<Tick>) -> Decided {
         self.enter_runtime();
-        // At once.
+        // A counter without a tick means that `decide_at_once` has lost the first attempt.
         let mut lost = u32::from(self.plain.is_some() && now.is_none());
         loop {
             if lost > 0 {
@@ -220,7 +221,7 @@ impl Shared {
     ) -> Decided {
         let params = self.params.load::<EVEN>();
         let price = params.units_of(cost);
-        // One is never more than the burst.
+        // A cost of 1 is never more than the burst.
         let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
         if !is_ordinary {
             return Decided::Locked;
@@ -247,7 +248,7 @@ impl Shared {
                     false => Decided::Lost,
                 }
             }
-            // Only by a charge beyond the burst; or the clock was set back.
+            // Only a charge beyond the burst, or a clock that was set back, leads here.
             Err(_) if tat.end() > unit.wrapping_add(params.burst_tolerance) => Decided::Locked,
             Err(due) => {
                 let due = self.params.tick_at(&params, due);
@@ -268,7 +269,8 @@ impl Shared {
         match ring.try_charge(now.as_nanos()) {
             Claim::Charged { ticket, at } => Decided::Charged(Charge::from(Receipt {
                 ticket,
-                // If it is a later one, the log knows that the ticket is of an earlier.
+                // If this generation is a later one, the log knows that the ticket is from an
+                // earlier one.
                 generation: self.params.generation(),
                 cost,
                 at: now.max(Tick::from_nanos(at)),
@@ -282,7 +284,7 @@ impl Shared {
         }
     }
 
-    /// Refused until `due`.
+    /// Returns the error of a call that is refused until `due`.
     pub(super) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
         if self.config.jitter.is_zero() {
             return AcquireError::limited_until(due, now);
@@ -290,7 +292,7 @@ impl Shared {
         AcquireError::limited(self.jittered(wait_for(due, now)))
     }
 
-    /// Somewhat longer, if that was asked for.
+    /// Adds the random delay, if one was set.
     pub(super) fn jittered(&self, after: Duration) -> Duration {
         match self.config.jitter {
             Duration::ZERO => after,
@@ -298,14 +300,14 @@ impl Shared {
         }
     }
 
-    /// Locks the state: nobody decides without the lock until the guard ends, and the guard has the
-    /// time, which is read only then.
+    /// Locks the state: no thread decides without the lock until the guard ends. The guard reads
+    /// the time only once the state is locked.
     pub(super) fn lock_state(&self) -> Locked<'_> {
         Locked::new(self, lock(&self.queue))
     }
 
-    /// Locks the state when no waiter is due: the timer may be late, and a newcomer must not be
-    /// admitted before a waiter, nor be told to come again at once.
+    /// Locks the state when no waiter is due. The timer may be late, and a new call must be neither
+    /// admitted before a waiter nor rejected with a zero `retry_after`.
     pub(super) fn lock_on_time(&self) -> Locked<'_> {
         self.enter_runtime();
         loop {
@@ -317,7 +319,7 @@ impl Shared {
         }
     }
 
-    /// Grants whatever is due.
+    /// Grants every waiter that is due.
     pub(super) fn grant_all_due(&self) {
         loop {
             let mut locked = self.lock_state();
@@ -328,15 +330,15 @@ impl Shared {
         }
     }
 
-    /// The timer calls when the head may be due.
+    /// Serves the queue. The timer calls it when the head may be due.
     pub(super) fn on_deadline(&self) {
-        // First, so that what is armed from now on is armed anew.
+        // Disarmed first, so that a later arming takes effect.
         self.timer.disarm();
         self.lock_state().serve();
     }
 }
 
-/// Something from 0 to 1, different each time.
+/// Returns a random number from 0 to 1.
 #[cold]
 fn fraction() -> f64 {
     use std::hash::{BuildHasher, RandomState};

@@ -1,23 +1,25 @@
 //! The word of a limiter, and the parameters beside it, for decisions without the lock.
 //!
-//! The word is a [`Tat`] in 60 bits with four bits on top: three of the epoch, which counts changes
-//! of what the number means, and `LOCKED`, which says that the lock has to be taken: somebody waits,
-//! the limiter is closed or is being changed, or its rule is not in the word.
+//! The word is a [`Tat`] in 60 bits with four bits on top. Three are the epoch, which counts
+//! changes of what the number means. The fourth is `LOCKED`: decisions need the lock, because there
+//! are waiters, the limiter is closed or is being changed, or its rule is not in the word.
 //!
 //! 1. While `LOCKED` is set, only the holder of the lock writes the word, so a try cannot pass a
 //!    waiter, and cannot overtake the holder.
 //! 2. A decision without the lock loads the word (acquire), then the parameters, and changes the
-//!    word by a compare-exchange (acquire and release). If that succeeds, the parameters belonged to
-//!    the word: they are written only while `LOCKED` is set, and `LOCKED` is set by a
+//!    word with a compare-exchange (acquire and release). If that succeeds, the parameters belonged
+//!    to the word: they are written only while `LOCKED` is set, and `LOCKED` is set by a
 //!    read-modify-write of the same word. A decision that read a parameter which was written later
 //!    would have exchanged the word before `LOCKED` was set, and so would have read what was not
 //!    written yet.
-//! 3. A change of the quota, a refund and whatever else changes the parameters begins the next
-//!    epoch. The store that lets others decide again publishes it (release), so a load of that word
-//!    (acquire) finds the parameters that belong to it, and an exchange that was prepared with older
-//!    ones fails. After eight of them epochs repeat; then the number would have to be the same as
-//!    well, in new units at a new time, or after just as much was taken as was refunded.
-//! 4. A refusal changes nothing, so nothing proves it: it looks at the word once more.
+//! 3. A change of the quota, a refund and every other change of the parameters begins the next
+//!    epoch. The store that allows decisions without the lock again publishes it (release). So a
+//!    load of that word (acquire) finds the parameters that belong to it, and an exchange that was
+//!    prepared with older ones fails. Epochs repeat after eight; then the number would have to be
+//!    the same as well, in new units at a new time, or after exactly as much was charged as was
+//!    refunded.
+//! 4. A refusal writes nothing, so no exchange confirms its parameters: it reads the word once
+//!    more.
 
 use crate::algorithm::{InverseParams, MAX_TAT, Params, RuleState, Tat, tick_or_never};
 use crate::sync::{AtomicU64, Ordering, fence};
@@ -59,7 +61,7 @@ impl StateSnapshot {
 }
 
 impl AtomicState {
-    /// The word of a limiter to which nothing was charged.
+    /// Creates the word of a limiter to which nothing was charged.
     pub(super) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
@@ -85,8 +87,8 @@ impl AtomicState {
             .is_ok()
     }
 
-    /// Whether nothing has changed since the snapshot, so that the parameters that were read since
-    /// belong to it.
+    /// Returns whether nothing has changed since the snapshot, so that the parameters that were
+    /// read since belong to it.
     #[inline(always)]
     pub(super) fn is_still(&self, seen: StateSnapshot) -> bool {
         // A thread that has read a parameter which was written since `LOCKED` was set finds it set
@@ -95,13 +97,13 @@ impl AtomicState {
         self.0.load(Ordering::Relaxed) == seen.0
     }
 
-    /// Keeps everybody from deciding without the lock. Only with the lock.
+    /// Stops all decisions without the lock. Requires the lock.
     pub(super) fn lock(&self) -> StateSnapshot {
         StateSnapshot(self.0.fetch_or(LOCKED, Ordering::AcqRel))
     }
 
-    /// Writes the word, and lets others decide without the lock, or not. Only with the lock, after
-    /// [`lock`](Self::lock).
+    /// Writes the word, and allows decisions without the lock unless `locked`. Requires the lock,
+    /// after [`lock`](Self::lock).
     pub(super) fn store(&self, state: StateSnapshot, locked: bool) {
         let word = if locked {
             state.0 | LOCKED
@@ -112,14 +114,14 @@ impl AtomicState {
     }
 }
 
-/// What decisions without the lock go by. Written with the lock, while the word is locked.
+/// The parameters of decisions without the lock. Written with the lock, while the word is locked.
 pub(super) struct SharedParams {
     emission_interval: AtomicU64,
     burst_tolerance: AtomicU64,
     surplus: [AtomicU64; 2],
-    /// Units that were given back.
+    /// Units that were refunded.
     refunded: AtomicU64,
-    /// How often charges began to be numbered anew.
+    /// The generation: how often the numbering of charges has begun again.
     generation: AtomicU64,
     lack: [AtomicU64; 2],
     step: AtomicU64,
@@ -143,14 +145,14 @@ impl SharedParams {
         }
     }
 
-    /// Whether a unit is a nanosecond. As [`load`](Self::load).
+    /// Returns whether a unit is a nanosecond. Proved like [`load`](Self::load).
     #[inline(always)]
     pub(super) fn is_even(&self) -> bool {
         self.surplus[0].load(Ordering::Relaxed) == 0
     }
 
-    /// The [word](AtomicState) has to prove that they belong together. With `EVEN`, only if they
-    /// [are](Self::is_even).
+    /// Returns the parameters. The [word](AtomicState) has to prove that they belong together. With
+    /// `EVEN`, only valid if they [are](Self::is_even).
     #[inline(always)]
     pub(super) fn load<const EVEN: bool>(&self) -> Params {
         let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
@@ -169,7 +171,7 @@ impl SharedParams {
         params
     }
 
-    /// The first tick at which so many units have passed. As [`load`](Self::load).
+    /// Returns the first tick at which `units` have passed. Proved like [`load`](Self::load).
     #[inline(always)]
     pub(super) fn tick_at(&self, params: &Params, units: u64) -> Tick {
         if params.is_even() {
@@ -194,9 +196,9 @@ impl SharedParams {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Only while the word is locked, or before anybody else has it.
+    /// Writes the parameters. Only valid while the word is locked, or before another thread has it.
     pub(super) fn store(&self, rule: &RuleState, generation: u64) {
-        // After `LOCKED`, for those who look once more.
+        // After `LOCKED`, for threads that read the word once more.
         fence(Ordering::Release);
         let write = |param: &AtomicU64, value| param.store(value, Ordering::Relaxed);
         let (params, inverse) = rule.params();

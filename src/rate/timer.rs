@@ -1,8 +1,8 @@
-//! [`QueueTimer`]: the one deadline of a queue, which wakes it when its head is due.
+//! [`QueueTimer`]: the one deadline of a queue, which serves the queue when its head is due.
 //!
-//! 1. Arming only moves the deadline earlier. It may come early or for nothing; the queue then
-//!    computes when its head is due, and arms it again.
-//! 2. It holds the limiter weakly, so a limiter that is dropped while it is armed is gone.
+//! 1. Arming only moves the deadline earlier. The deadline may come early or needlessly; the queue
+//!    then computes when its head is due, and arms it again.
+//! 2. It holds the limiter weakly, so a limiter that is dropped while its timer is armed is freed.
 //! 3. It is armed, and calls the queue, without the lock of the queue.
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,7 +11,7 @@ use std::task::{Wake, Waker};
 use super::shared::Shared;
 use crate::time::{Clock, Deadline, Tick};
 
-/// When the queue of a limiter is looked at again.
+/// The next time at which the queue of a limiter is served.
 pub(super) struct QueueTimer {
     alarm: Deadline,
     shared: Weak<Shared>,
@@ -39,14 +39,14 @@ impl QueueTimer {
         }
     }
 
-    /// Calls the queue at `due`, or earlier.
+    /// Arms the timer to call the queue at `due`, or earlier.
     pub(super) fn arm(&self, clock: &Clock, due: Tick) {
         let new = || Waker::from(Arc::new(OnDeadline(Weak::clone(&self.shared))));
         let waker = self.waker.get_or_init(new).clone();
         self.alarm.arm(clock, due, waker);
     }
 
-    /// Takes the deadline back, whether or not it has passed.
+    /// Disarms the timer, whether or not the deadline has passed.
     pub(super) fn disarm(&self) {
         self.alarm.disarm();
     }

@@ -1,4 +1,4 @@
-//! How a [`RateLimiter`] is acquired, and how a charge is changed afterwards.
+//! The acquiring methods of a [`RateLimiter`], and later changes of a charge.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::wait::Waiting;
 
 /// Acquiring.
 ///
-/// The verbs differ in how much they ask for (`_many`), and in whether they wait (`try_` does not).
-/// All else is added to the future: `cancel_on`, [`timeout`](Waiting::timeout),
+/// The methods differ in how much they ask for (`_many`), and in whether they wait (`try_` does
+/// not). Everything else is added to the future: `cancel_on`, [`timeout`](Waiting::timeout),
 /// [`wait`](Waiting::wait). The `_owned` futures do not borrow the limiter; a [`Charge`] never
 /// does.
 ///
-/// To ask for 0 never waits, and fails only if the limiter is closed.
+/// Requesting 0 completes immediately unless the limiter is closed.
 impl RateLimiter {
-    /// Waits its turn, and is charged 1.
+    /// Waits for its turn, and charges 1.
     ///
     /// # Cancel safety
     ///
@@ -27,11 +27,11 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// - [`Closed`](crate::ErrorKind::Closed), when the limiter is or gets closed;
+    /// - [`Closed`](crate::ErrorKind::Closed), if the limiter is or becomes closed;
     /// - [`QueueFull`](crate::ErrorKind::QueueFull), see [`max_waiters`](Self::max_waiters);
-    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
-    ///   burst, unless [`oversize`](Self::oversize) says otherwise: at once for a newcomer, and at
-    ///   the head of the line for one who was there when the quota changed.
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
+    ///   burst, unless [`oversize`](Self::oversize) allows it: immediately for a new call, and at
+    ///   the head of the queue for a waiter that joined before the quota changed.
     ///
     /// # Examples
     ///
@@ -52,11 +52,11 @@ impl RateLimiter {
         self.acquire_many(1)
     }
 
-    /// Waits its turn, and is charged `n`, all at once.
+    /// Waits for its turn, and charges `n`, all at once.
     ///
     /// # Cancel safety, errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -76,7 +76,7 @@ impl RateLimiter {
         Waiting::new(Acquire::new(self, n))
     }
 
-    /// As [`acquire`](Self::acquire), with a future that may move into a task.
+    /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     ///
     /// # Examples
     ///
@@ -96,22 +96,23 @@ impl RateLimiter {
         self.acquire_many_owned(1)
     }
 
-    /// As [`acquire_many`](Self::acquire_many), with a future that may move into a task.
+    /// Waits like [`acquire_many`](Self::acquire_many), with a future that can move into a task.
     #[inline]
     pub fn acquire_many_owned(self: Arc<Self>, n: u64) -> Waiting<Acquire<Arc<Self>>> {
         Waiting::new(Acquire::new(self, n))
     }
 
-    /// Is charged 1 now, or nothing.
+    /// Charges 1 now, or fails.
     ///
     /// # Errors
     ///
-    /// - [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which it would be admitted if
-    ///   nobody else came: exactly, one nanosecond earlier is too early. Also while others wait,
-    ///   who go first. Behind a line that goes by [`MissedTickBehavior::Delay`](crate::MissedTickBehavior::Delay),
-    ///   or by another [algorithm](RateLimiter::algorithm) than the default, it is the earliest
-    ///   time; a [reservation](Self::reserve) knows it exactly;
-    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), when more is asked for than the
+    /// - [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the call would
+    ///   be admitted if no other call came. The time is exact: one nanosecond earlier is too early.
+    ///   Also while there are waiters, which go first. Behind a queue with
+    ///   [`MissedTickBehavior::Delay`](crate::MissedTickBehavior::Delay), or with another
+    ///   [algorithm](RateLimiter::algorithm) than the default, it is the earliest time; a
+    ///   [reservation](Self::reserve) has the exact one;
+    /// - [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity), if the call asks for more than the
     ///   burst;
     /// - [`Closed`](crate::ErrorKind::Closed).
     ///
@@ -137,24 +138,24 @@ impl RateLimiter {
         self.try_acquire_many(1)
     }
 
-    /// Is charged `n` now, or nothing.
+    /// Charges `n` now, or fails.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// Same as [`try_acquire`](Self::try_acquire).
     #[inline(always)]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
         self.shared().try_charge(n, n)
     }
 
-    /// Takes a place in line now, to be waited for, or only to know how long it would take.
+    /// Joins the queue now, to wait later or only to know the delay.
     ///
-    /// See [`Reservation`]. This is *wait time reserved*; to be told when to try again, without a
-    /// place in line, is what [`try_acquire`](Self::try_acquire) does.
+    /// See [`Reservation`]. This is *wait time reserved*; [`try_acquire`](Self::try_acquire)
+    /// returns when to retry, without a place in the queue.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -177,23 +178,23 @@ impl RateLimiter {
         self.reserve_many(1)
     }
 
-    /// Takes a place in line now, for a call that costs `n`. See [`reserve`](Self::reserve).
+    /// Joins the queue now, for a call of cost `n`. See [`reserve`](Self::reserve).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// Same as [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
         Reservation::new(Arc::clone(self.shared()), n).map(Waiting::new)
     }
 }
 
-/// Charging otherwise.
+/// Other charges.
 impl RateLimiter {
-    /// Charges `n` at once, whatever is owed: for a cost that is known only afterwards. Nobody is
-    /// refused for it, but everybody who comes next waits until it has been paid off, also those in
-    /// line.
+    /// Charges `n` immediately, whatever the backlog is: for a cost that is known only afterwards.
+    /// No call is refused for it, but all later calls, and all waiters, wait until it has been paid
+    /// off.
     ///
-    /// What is owed saturates after some 30 years.
+    /// The backlog saturates after some 30 years.
     ///
     /// # Examples
     ///
@@ -209,14 +210,15 @@ impl RateLimiter {
         self.shared().charge(n)
     }
 
-    /// Gives a charge back: the call was not made after all.
+    /// Refunds a charge whose call was not made after all.
     ///
-    /// Charges are paid off by time in the order in which they were made, and what has been paid
-    /// off of this one is not given back; so at once it is all of it, and later perhaps a part, and
-    /// those who have been admitted since and the promise of the quota are not harmed (but for the
-    /// microsecond by which the clocks of two threads may disagree). Charges may be given back in
-    /// any order. Whoever waits is due that much earlier. A charge from before a
-    /// [`set_quota`](Self::set_quota) is not given back; a charge of another limiter must not be.
+    /// Time pays charges off in the order in which they were made, and what it has paid off of this
+    /// one is not given back. So a refund right after the charge gives back all of it, and a later
+    /// one perhaps a part. It harms neither the calls that have been admitted since nor the promise
+    /// of the quota (except for the microsecond by which the clocks of two threads may disagree).
+    /// Charges may be refunded in any order. Waiters are due that much earlier. A charge from
+    /// before a [`set_quota`](Self::set_quota) is not given back; a charge of another limiter must
+    /// not be.
     ///
     /// # Examples
     ///
@@ -234,10 +236,10 @@ impl RateLimiter {
         self.shared().refund(&charge, charge.cost());
     }
 
-    /// Corrects the cost of a charge to what it turned out to be: gives back what was too much, as
-    /// [`refund`](Self::refund) does, or charges what is missing, as [`charge`](Self::charge) does.
+    /// Corrects the cost of a charge to the actual one: gives back the excess, like
+    /// [`refund`](Self::refund), or charges what is missing, like [`charge`](Self::charge).
     ///
-    /// So settle soon: what time has paid off meanwhile is not given back. After a
+    /// Settle soon, because what time has paid off meanwhile is not given back. After a
     /// [`set_quota`](Self::set_quota) nothing is given back, but what is missing is charged.
     ///
     /// # Examples
@@ -265,15 +267,15 @@ impl RateLimiter {
 }
 
 impl Shared {
-    /// Charges `n` at once.
+    /// Charges `n` immediately.
     pub(super) fn charge(&self, n: u64) -> Charge {
         self.lock_on_time().charge(n)
     }
 
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
-        // Whoever is overdue goes first, as of when it was due: the timer is late, and that is made
-        // up for.
+        // Overdue waiters go first, charged at the ticks when they were due: the timer is late,
+        // which is made up for.
         self.lock_on_time().give_back(charge, cost);
     }
 }

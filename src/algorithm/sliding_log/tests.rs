@@ -1,4 +1,4 @@
-//! The log beside a model that keeps the tick of every charge, and its limits.
+//! Tests of the log against a model that keeps the tick of every charge, and tests of its limits.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use proptest::sample::Index;
 
 use super::*;
 
-/// One of a charge.
+/// One unit of a charge.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     charge: usize,
     tick: u64,
 }
 
-/// All that was ever charged, one by one, in its order.
+/// All units that were ever charged, in order.
 #[derive(Clone, Debug)]
 struct Model {
     most: usize,
     period: u64,
     units: Vec<Unit>,
-    /// The first so many had no slot when the ring was rewritten last.
+    /// How many of the first units had no slot when the ring was last rewritten.
     without_slot: usize,
 }
 
@@ -34,7 +34,7 @@ impl Model {
         used.count()
     }
 
-    /// The first tick from `now` on at which so many fit.
+    /// Returns the first tick from `now` on at which `cost` fits.
     fn due(&self, now: u64, cost: u64) -> u64 {
         let cost = (cost as usize).min(self.most);
         let ends = self.units.iter().map(|unit| unit.tick + self.period);
@@ -52,7 +52,7 @@ impl Model {
         model.due(now, cost)
     }
 
-    /// Each now, or a period after the one `most` before it.
+    /// Charges each unit now, or a period after the unit that is `most` before it.
     fn charge(&mut self, charge: usize, now: u64, cost: u64) -> u64 {
         for charged in 0..cost {
             let before = self.units.len().checked_sub(self.most);
@@ -71,7 +71,7 @@ impl Model {
         self.units.split_off(past)
     }
 
-    /// Forgets those in whose slots others are.
+    /// Forgets the units whose slots others have taken.
     fn forget_replaced(&mut self, now: u64) {
         let mut ahead = self.take_ahead(now);
         let in_slots = self.units.len().saturating_sub(self.most);
@@ -176,7 +176,7 @@ struct Pair {
     log: SlidingLog,
     model: Model,
     now: u64,
-    /// Tickets of charges that were not given back, how much, and the number of the charge.
+    /// Tickets of charges that were not refunded, how much, and the number of the charge.
     charges: Vec<(u64, u64, usize)>,
     number: usize,
 }
@@ -318,7 +318,7 @@ fn locked<T>(log: &mut SlidingLog, work: impl FnOnce(&mut SlidingLog) -> T) -> T
     result
 }
 
-/// A log whose head is in this lap, as if so many had been charged.
+/// Returns a log whose head is in this lap, as if that many had been charged.
 fn log_in_lap(count: u64, period: u64, lap: u64) -> SlidingLog {
     let mut log = SlidingLog::new(quota(count, period));
     log.lock();
@@ -361,7 +361,7 @@ fn log_after_many_laps_admits_as_before() {
     }
 }
 
-/// Centuries away, and even then nothing is locked.
+/// The lap ends after centuries, and even then nothing is locked.
 #[test]
 fn log_at_the_end_of_its_laps_goes_on() {
     for count in [1, 2, 3, 5, 8] {
@@ -393,7 +393,7 @@ fn give_back_after_more_refunds_than_are_remembered_gives_no_more_than_is_due() 
     let mut log = SlidingLog::new(quota(count, 1 << 40));
     log.lock();
     let tickets: Vec<u64> = (0..count).map(|tick| log.charge(tick, 1).0).collect();
-    // The newest first, so that those that follow are older than all that is remembered.
+    // The newest first, so that the following ones are older than all that is remembered.
     let given = tickets
         .iter()
         .rev()
@@ -404,7 +404,7 @@ fn give_back_after_more_refunds_than_are_remembered_gives_no_more_than_is_due() 
     assert_eq!(log.backlog(count), left);
 }
 
-/// What is charged ahead does not reach beyond the last tick.
+/// Charges that are ahead do not reach beyond the last tick.
 #[test]
 fn charge_of_the_largest_cost_fits_until_the_last_tick() {
     let mut log = SlidingLog::new(quota(3, 1_000));
@@ -414,7 +414,7 @@ fn charge_of_the_largest_cost_fits_until_the_last_tick() {
     assert!(log.reset() > LAST_TICK);
     assert_eq!(log.charge(500, 1).1, 0);
     assert_eq!(log.backlog(500), cost);
-    // After a long time the ring is as if each had been written.
+    // After a long time the ring is as if each charge had been written.
     assert_eq!(log.backlog(1 << 50), cost - 3 * (((1 << 50) - 500) / 1_000));
     assert_eq!(log.due(0, 1), LAST_TICK - (LAST_TICK - 500) % 1_000 + 1_000);
     assert_eq!(log.give_back(ticket, 2, 1 << 50), 2);
@@ -454,7 +454,7 @@ fn change_of_the_period_twice_leaves_charges_at_their_ticks() {
     assert_eq!(log.due(0, 2), 2 + hour);
 }
 
-/// Smaller and larger arrays, of which the smaller ones stay locked.
+/// Smaller and larger arrays; the smaller ones stay locked.
 #[test]
 fn change_of_the_count_keeps_charges_in_new_slots() {
     let mut log = SlidingLog::new(quota(1, 10_000));
@@ -474,7 +474,7 @@ fn change_of_the_count_keeps_charges_in_new_slots() {
     }
 }
 
-/// A thread that was suspended after it had read its clock, when another one has charged since.
+/// A thread was suspended after it had read its clock, and another one has charged since.
 #[test]
 fn try_charge_at_an_older_tick_than_the_newest_charges_at_the_newest() {
     let mut log = SlidingLog::new(Quota::new(2, Duration::from_nanos(10)));
@@ -491,7 +491,7 @@ fn try_charge_at_an_older_tick_than_the_newest_charges_at_the_newest() {
     assert_eq!(log.charge(90, 1).2, 100);
 }
 
-/// The charge that was given back had taken the place of one that counts at that older tick.
+/// The refunded charge had replaced one that counts at that older tick.
 #[test]
 fn try_charge_at_an_older_tick_than_a_refunded_charge_is_not_before_it() {
     let mut log = SlidingLog::new(Quota::new(1, Duration::from_nanos(10)));
