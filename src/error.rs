@@ -82,9 +82,9 @@ pub enum ErrorKind {
     RateLimited,
     /// The call asks for more than the current limit. Waiting does not help; a higher limit does.
     ExceedsCapacity,
-    /// The store behind a throttle that several machines share failed; the
-    /// [source](std::error::Error::source) of the error says how. Nothing in this crate has a
-    /// store.
+    /// What the throttle depends on failed: the store behind a throttle that several machines share,
+    /// where the [source](std::error::Error::source) of the error says how, or what the
+    /// asynchronous factory of a [pool](crate::Pool) needs. Nothing in this crate has a store.
     Store,
 }
 
@@ -361,8 +361,9 @@ impl AcquireError {
     }
 
     /// Returns which part of [`all`](crate::all) refused, counted from 0; for nested compositions,
-    /// the part of the outermost one. `None` for a throttle that is not a composition, and for a
-    /// token or a timeout, which ends the wait for all parts.
+    /// the part of the outermost one. `None` for a throttle that is not a composition; for a token,
+    /// which ends the wait for all parts; and for a timeout that passed. A part that refuses at once,
+    /// since its wait would not fit into the timeout, is named.
     pub fn part(&self) -> Option<usize> {
         let (Repr::Plain { part, .. } | Repr::Store { part, .. }) = self.0;
         part.checked_sub(1).map(usize::from)

@@ -9,8 +9,8 @@
 //! - *No calls for a while?* A [`Gate`] blocks its callers for a time; a check costs one load. The
 //!   crate `tollgate-detector` finds out which callers to block, in fixed memory.
 //!
-//! All of them have the same methods to try, await, cancel, time out, close, reconfigure, observe
-//! and compose. [Which algorithm](which_algorithm) a limiter uses is an option.
+//! All of them are tried, awaited, cancelled, timed out, closed and composed in the same way. [Which
+//! algorithm](which_algorithm) a limiter uses is an option.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -120,7 +120,8 @@
 //!
 //! ```toml
 //! [dev-dependencies]
-//! tollgate = { version = "0.1", features = ["test-util"] }
+//! tollgate = { path = "../tollgate", features = ["test-util"] }
+//! tokio = { version = "1", features = ["macros", "rt", "test-util"] } # for `start_paused`
 //! ```
 //!
 //! Tokio's timer counts in milliseconds, so a wait in paused time ends at the next whole

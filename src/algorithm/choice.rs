@@ -85,11 +85,10 @@ pub enum Algorithm {
     /// [`refund`](crate::RateLimiter::refund) and [`set_quota`](crate::RateLimiter::set_quota) take
     /// a time that grows with `N`, and so do [`decision`](crate::RateLimiter::decision),
     /// [`available`](crate::RateLimiter::available) and [`peek`](crate::RateLimiter::peek) while
-    /// forced charges are pending. The time of `peek_many` grows with its cost. A charge that goes
-    /// through the log 2^31 times or more cannot be refunded. The quota has no burst, or one of
-    /// `N`, and `N` is at most 2^28. If the quota grows beyond the room of the log, the log
-    /// allocates room for at least twice as much, and keeps the old room as long as the limiter
-    /// lives.
+    /// forced charges are pending. A charge that goes through the log 2^31 times or more cannot be
+    /// refunded. The quota has no burst, or one of `N`, and `N` is at most 2^28. If the quota grows
+    /// beyond the room of the log, the log allocates room for at least twice as much, and keeps the
+    /// old room as long as the limiter lives.
     ///
     /// Source: the throttles of K. Henidak, *Writing a non-locking throttling component*, and S.
     /// Solyanik, *Throttling requests*, 2008, as a ring. Each position is taken first and then

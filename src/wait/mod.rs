@@ -136,7 +136,8 @@ impl<F: Future> Waiting<F> {
     ///
     /// For a rate limiter or a gate, the timeout runs on its [clock](crate::Clock). If the throttle
     /// knows that the wait will not fit, it refuses at once, and the caller takes no place in the
-    /// queue. For other throttles the timeout runs on tokio's time inside a tokio runtime, rounded
+    /// queue. The parts of [`all`](crate::all) do the same with the time that is left when they are
+    /// entered. For other throttles the timeout runs on tokio's time inside a tokio runtime, rounded
     /// up to milliseconds, so that tests with paused time just work. Elsewhere, and under
     /// [`wait`](Self::wait), it runs on the system clock, on a timer thread that serves the whole
     /// process.

@@ -146,6 +146,9 @@ impl<T> Pool<T> {
     /// returns its error, and the next waiter tries. A `try_acquire` does not wait for the future:
     /// it takes only items that already exist.
     ///
+    /// An [`AcquireError`] allocates nothing and so cannot carry the failure of a connection. Record
+    /// that in `make`, and return an error of the kind [`Store`](ErrorKind::Store).
+    ///
     /// # Panics
     ///
     /// Panics if `size` is more than [`Semaphore::MAX_PERMITS`].
