@@ -1,22 +1,85 @@
-//! [`Gcra`]: the rule whose whole state is a theoretical arrival time.
+//! [`Gcra`]: the generic cell rate algorithm, in its virtual scheduling form: ITU-T recommendation
+//! I.371, annex A; also known as a leaky bucket used as a meter.
 //!
-//! A token bucket, a fixed window and sub-intervals are the same value with other
-//! [parameters](Params): a clock that advances in steps.
+//! The whole state is one number, a [`Tat`]: the unit at which everything that was charged is paid
+//! off, the *theoretical arrival time* of the recommendation, the end of the backlog. Time pays off
+//! one unit at a time, and the backlog is at most the tolerance, which is the burst. A token bucket, a
+//! fixed window and sub-intervals are the same value with other [parameters](Params): a clock that
+//! advances in steps.
 //!
-//! 1. Everything is counted in units, and rounded so that nothing is admitted early.
-//! 2. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
+//! 1. A charge starts at the end of the backlog or now, whichever is later: so after any pause, no
+//!    more than a burst is available.
+//! 2. A charge that ends after now plus the tolerance is not admitted. So the charges that were
+//!    admitted from unit `a` to unit `b` amount to at most `b - a` plus the tolerance.
+//! 3. With an earlier `now` than one that was seen, it admits less, never more.
+//! 4. Everything is counted in units, and rounded so that nothing is admitted early.
+//! 5. A change of the quota rounds the backlog up, and starts it at the next whole unit. So it
 //!    makes nothing available: neither the rest of a token nor the fraction of a unit that has
 //!    passed.
-//! 3. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
+//! 6. A waiter that is granted at its due tick is charged within the nanosecond that ends there, so
 //!    fractions of a nanosecond do not add up over a queue.
 
 use super::params::{InverseParams, Params};
 use super::refunds::Refunds;
 use super::rule::{Receipt, Rule};
-use super::tat::{MAX_TAT, Tat};
 use super::{Algorithm, QuotaChange};
 use crate::quota::Quota;
 use crate::time::Tick;
+
+/// The largest end of a backlog: what does not fit in the 60 bits of a state is not added.
+pub(crate) const MAX_TAT: u64 = (1 << 60) - 1;
+
+/// The unit at which the backlog ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tat(u64);
+
+impl Tat {
+    pub(crate) const fn from_units(unit: u64) -> Self {
+        Self(if unit > MAX_TAT { MAX_TAT } else { unit })
+    }
+
+    #[inline]
+    pub(crate) const fn end(self) -> u64 {
+        self.0
+    }
+
+    /// Returns the backlog at a unit.
+    pub(crate) const fn backlog_at(self, now: u64) -> u64 {
+        self.0.saturating_sub(now)
+    }
+
+    /// Takes `price` units now, or returns the first unit from which on it could. Not for more than
+    /// the tolerance.
+    #[inline(always)]
+    pub(crate) const fn take(self, params: &Params, now: u64, price: u64) -> Result<Self, u64> {
+        let start = if self.0 > now { self.0 } else { now };
+        // The sums are of less than 2^60, 2^59 and 2^59. They wrap only with parameters that were
+        // read while they changed; then the word has changed as well, and nothing uses them.
+        let (end, last) = (
+            start.wrapping_add(price),
+            now.wrapping_add(params.burst_tolerance),
+        );
+        if end <= last {
+            Ok(Self(end))
+        } else {
+            Err(end.wrapping_sub(params.burst_tolerance))
+        }
+    }
+
+    /// Takes `cost` tokens, whatever the backlog is, and returns how many fitted: all, unless there
+    /// is no room for another.
+    pub(crate) const fn charge(self, params: &Params, now: u64, cost: u64) -> (Self, u64) {
+        let start = if self.0 > now { self.0 } else { now };
+        let room = params.tokens(MAX_TAT.saturating_sub(start));
+        let fitted = if cost < room { cost } else { room };
+        (Self::from_units(start + params.units_of(fitted)), fitted)
+    }
+
+    /// Removes `units` from the backlog.
+    pub(crate) const fn give(self, units: u64) -> Self {
+        Self(self.0.saturating_sub(units))
+    }
+}
 
 /// The time that is made up for when a waiter is late, if no `max` was chosen.
 const CATCH_UP: Tick = Tick::from_nanos(10_000_000);

@@ -16,10 +16,9 @@ mod refunds;
 mod rule;
 pub(crate) mod sliding_log;
 mod sliding_window;
-mod tat;
 
 pub use self::choice::{Algorithm, AlgorithmError};
+pub(crate) use self::gcra::{MAX_TAT, Tat};
 pub(crate) use self::params::{InverseParams, LAST_TICK, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
 pub(crate) use self::rule::{Receipt, RuleState};
-pub(crate) use self::tat::{MAX_TAT, Tat};

@@ -16,7 +16,6 @@ mod queue;
 mod reservation;
 mod shared;
 mod state;
-mod timer;
 mod verbs;
 
 pub use self::acquire::Acquire;

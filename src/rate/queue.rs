@@ -2,7 +2,7 @@
 //! under the lock.
 //!
 //! Invariants, together with those of the [word](super::state), the [wait queue](crate::wait_queue)
-//! and the [timer](super::timer):
+//! and the [timer](Shared::arm):
 //!
 //! 1. [`Locked`] takes the lock, then sets `LOCKED` in the word, then reads the clock. So no
 //!    decision without the lock has a later tick than the guard's and an earlier place in the
@@ -436,13 +436,6 @@ impl Shared {
         drop(locked);
         report_clock(self.clock());
         Err((id, (waiting == 0).then_some(due)))
-    }
-
-    /// Arms the timer to call the queue at `due`.
-    pub(super) fn arm(&self, due: Option<Tick>) {
-        if let Some(due) = due {
-            self.timer.arm(self.clock(), due);
-        }
     }
 
     /// Polls a waiter again.

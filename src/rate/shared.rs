@@ -9,21 +9,21 @@
 //! 2. Everything else that reads or writes the state goes through one guard,
 //!    [`Locked`](super::queue::Locked).
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
 use super::config::Config;
 use super::queue::{Locked, QueueState, Refusal};
 use super::state::{AtomicState, SharedParams, StateSnapshot};
-use super::timer::QueueTimer;
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{Receipt, RuleState, Tat, tick_or_never};
 use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::sync::{Mutex, MutexGuard, lock, spin};
-use crate::time::{Clock, Counter, LastRuntime, Tick};
+use crate::time::{Clock, Counter, Deadline, LastRuntime, Tick};
 
 /// The state of a limiter, which its timer shares.
 pub(crate) struct Shared {
@@ -35,7 +35,12 @@ pub(crate) struct Shared {
     ring: Option<Arc<Ring>>,
     pub(super) config: Config,
     queue: Mutex<QueueState>,
-    pub(super) timer: QueueTimer,
+    /// When the queue is served next. It is armed, and serves the queue, without the lock. Arming only
+    /// moves it earlier; if it comes early, the queue computes when its head is due, and arms it again.
+    timer: Deadline,
+    /// What the timer wakes; created for the first waiter.
+    on_deadline: OnceLock<Waker>,
+    this: Weak<Self>,
     /// The runtime of the last use, if the clock is tokio's.
     runtime: Mutex<LastRuntime>,
 }
@@ -82,7 +87,9 @@ impl Shared {
             ring,
             config,
             queue: Mutex::new(queue),
-            timer: QueueTimer::new(Weak::clone(this)),
+            timer: Deadline::new(),
+            on_deadline: OnceLock::new(),
+            this: Weak::clone(this),
             runtime: Mutex::new(LastRuntime::default()),
         })
     }
@@ -330,11 +337,32 @@ impl Shared {
         }
     }
 
+    /// Arms the timer to serve the queue at `due`, or earlier.
+    pub(super) fn arm(&self, due: Option<Tick>) {
+        if let Some(due) = due {
+            let new = || Waker::from(Arc::new(OnDeadline(Weak::clone(&self.this))));
+            let waker = self.on_deadline.get_or_init(new).clone();
+            self.timer.arm(self.clock(), due, waker);
+        }
+    }
+
     /// Serves the queue. The timer calls it when the head may be due.
     pub(super) fn on_deadline(&self) {
         // Disarmed first, so that a later arming takes effect.
         self.timer.disarm();
         self.lock_state().serve();
+    }
+}
+
+/// Serves the queue. It holds the limiter weakly, so one that is dropped while its timer is armed is
+/// freed.
+struct OnDeadline(Weak<Shared>);
+
+impl Wake for OnDeadline {
+    fn wake(self: Arc<Self>) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.on_deadline();
+        }
     }
 }
 
