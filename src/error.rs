@@ -149,8 +149,9 @@ impl AcquireError {
     }
 
     /// Marks a refusal with a number of the throttle's own, such as the tier that refused.
-    /// [`mark`](Self::mark) returns it. A [failure of a store](Self::store) has a source instead,
-    /// and stays unmarked.
+    /// [`mark`](Self::mark) returns it. A mark means something to the throttle that set it, and nothing
+    /// to others: in a composition, look at [`part`](Self::part) first. An error that was made with a
+    /// [source](Self::store) stays unmarked.
     ///
     /// # Examples
     ///

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use super::Gate;
 use super::acquire::Stage;
+use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::time::{Clock, Deadline, Tick};
@@ -100,7 +101,7 @@ impl Gate {
             }
             let (until, now) = (Tick::from_nanos(seen), self.0.clock.now());
             if now < until || until.is_never() {
-                return Some((until, until.saturating_since(now)));
+                return Some((until, wait_for(until, now)));
             }
             if word.compare_exchange(seen, OPEN, relaxed, relaxed).is_ok() {
                 return None;

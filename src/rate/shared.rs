@@ -63,7 +63,18 @@ pub(super) enum NotAtOnce {
     /// The call has to wait, or the lock is needed.
     OnlyLocked,
     /// It may still be made without the lock: at this tick, unless another thread was faster.
-    Unlocked(Option<Tick>),
+    Unlocked(Option<Reading>),
+}
+
+/// The word, and a tick that was read after it: an older one would miss what others have been
+/// charged for in between, and refuse although there is room.
+pub(super) type Reading = (StateSnapshot, Tick);
+
+/// Whether a refusal may be due to a counter that was read ahead of the word, which a processor does
+/// by some nanoseconds.
+#[inline(always)]
+fn is_doubtful(due: Tick, now: Tick) -> bool {
+    due.as_nanos().saturating_sub(now.as_nanos()) < 1_000
 }
 
 impl Shared {
@@ -125,14 +136,19 @@ impl Shared {
             Ok(Decided::Charged(charge)) => Ok(charge),
             Ok(Decided::Limited { due, now }) => Err(AcquireError::limited_until(due, now)),
             Ok(Decided::Locked | Decided::Lost) => self.try_slowly(cost, most, None),
-            Err(now) => self.try_slowly(cost, most, now),
+            Err(first) => self.try_slowly(cost, most, first),
         }
     }
 
     /// Does the same for any clock, and with the lock if necessary.
     #[inline(never)]
-    fn try_slowly(&self, cost: u64, most: u64, now: Option<Tick>) -> Result<Charge, AcquireError> {
-        match self.decide_slowly(cost, most, now) {
+    fn try_slowly(
+        &self,
+        cost: u64,
+        most: u64,
+        first: Option<Reading>,
+    ) -> Result<Charge, AcquireError> {
+        match self.decide_slowly(cost, most, first) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.limited(due, now)),
             Decided::Locked | Decided::Lost => {
@@ -152,7 +168,7 @@ impl Shared {
             Ok(Decided::Charged(charge)) => Ok(charge),
             Ok(Decided::Limited { .. } | Decided::Locked) => Err(NotAtOnce::OnlyLocked),
             Ok(Decided::Lost) => Err(NotAtOnce::Unlocked(None)),
-            Err(now) => Err(NotAtOnce::Unlocked(now)),
+            Err(first) => Err(NotAtOnce::Unlocked(first)),
         }
     }
 
@@ -169,7 +185,7 @@ impl Shared {
     pub(super) fn charge_unlocked(&self, cost: u64, most: u64, why: NotAtOnce) -> Option<Charge> {
         match why {
             NotAtOnce::OnlyLocked => None,
-            NotAtOnce::Unlocked(now) => match self.decide_slowly(cost, most, now) {
+            NotAtOnce::Unlocked(first) => match self.decide_slowly(cost, most, first) {
                 Decided::Charged(charge) => Some(charge),
                 _ => None,
             },
@@ -177,34 +193,36 @@ impl Shared {
     }
 
     /// Decides if the clock is a counter, the word decides, and a unit is a nanosecond. Otherwise
-    /// returns the tick that it read, if any, for [`decide_slowly`](Self::decide_slowly).
+    /// returns the reading, if there is one, for [`decide_slowly`](Self::decide_slowly).
     #[inline(always)]
-    fn decide_at_once(&self, cost: u64, most: u64) -> Result<Decided, Option<Tick>> {
+    fn decide_at_once(&self, cost: u64, most: u64) -> Result<Decided, Option<Reading>> {
         let Some(counter) = self.plain else {
             return Err(None);
         };
-        let now = counter.now();
-        let seen = self.state.load();
+        let (seen, now) = (self.state.load(), counter.now());
         if seen.is_locked() || !self.params.is_even() {
-            return Err(Some(now));
+            return Err(Some((seen, now)));
         }
-        Ok(self.decide_by::<true>(seen, cost, most, now))
+        match self.decide_by::<true>(seen, cost, most, now) {
+            Decided::Limited { due, now } if is_doubtful(due, now) => Ok(Decided::Lost),
+            decided => Ok(decided),
+        }
     }
 
-    /// Decides until no other thread is faster: first at the given tick, unless another thread has
-    /// been faster already. It spins a little longer each time, because threads that alternate on
-    /// the word are slower than one that keeps it for a while.
+    /// Decides until no other thread is faster: first by the given reading, unless another thread
+    /// has been faster already. It spins a little longer each time, because threads that alternate
+    /// on the word are slower than one that keeps it for a while.
     #[inline(always)]
-    fn decide_slowly(&self, cost: u64, most: u64, mut now: Option<Tick>) -> Decided {
+    fn decide_slowly(&self, cost: u64, most: u64, mut first: Option<Reading>) -> Decided {
         self.enter_runtime();
-        // A counter without a tick means that `decide_at_once` has lost the first attempt.
-        let mut lost = u32::from(self.plain.is_some() && now.is_none());
+        // A counter without a reading means that `decide_at_once` has lost the first attempt.
+        let mut lost = u32::from(self.plain.is_some() && first.is_none());
         loop {
             if lost > 0 {
                 spin(16 << lost.min(2));
             }
-            let now = now.take().unwrap_or_else(|| self.clock().now());
-            let seen = self.state.load();
+            let read = || (self.state.load(), self.clock().now());
+            let (seen, now) = first.take().unwrap_or_else(read);
             let decided = if seen.is_locked() {
                 self.decide_by_ring(cost, most, now)
             } else {
@@ -212,6 +230,11 @@ impl Shared {
             };
             match decided {
                 Decided::Lost => lost += 1,
+                Decided::Limited { due, now }
+                    if lost == 0 && self.plain.is_some() && is_doubtful(due, now) =>
+                {
+                    lost += 1;
+                }
                 decided => return decided,
             }
         }

@@ -363,7 +363,7 @@ impl<T> Pool<T> {
             drop(state);
             panic!("a pool that cannot make items cannot grow to {size} of them");
         }
-        let dropped = state.resize(size, self.make.is_some());
+        let dropped = state.resize(size);
         self.settle(state);
         drop_all(dropped);
     }

@@ -52,8 +52,14 @@ impl<T> State<T> {
         if self.taken >= self.size || !self.waiters.is_empty() {
             return Err(ErrorKind::NoPermits);
         }
+        // The other items are promised to granted waiters.
+        let is_spare = self.spare() > 0;
         self.taken += 1;
-        Ok(self.idle.pop_front())
+        Ok(if is_spare {
+            self.idle.pop_front()
+        } else {
+            None
+        })
     }
 
     /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
@@ -111,14 +117,14 @@ impl<T> State<T> {
         None
     }
 
-    /// Changes the size. Returns the surplus idle items; if the pool can make items, promised ones
-    /// are included.
-    pub(super) fn resize(&mut self, size: usize, can_make: bool) -> VecDeque<T> {
+    /// Changes the size. Returns the surplus idle items; those that are promised to granted waiters
+    /// stay.
+    pub(super) fn resize(&mut self, size: usize) -> VecDeque<T> {
         self.size = size;
         let spare = self.spare();
-        let surplus = (self.taken + spare).saturating_sub(size);
-        let most = if can_make { self.idle.len() } else { spare };
-        self.idle.drain(..surplus.min(most)).collect()
+        let surplus = (self.taken + spare).saturating_sub(size).min(spare);
+        let kept = self.idle.split_off(surplus);
+        std::mem::replace(&mut self.idle, kept)
     }
 
     /// Closes the pool, for granted waiters too. Returns the idle items.

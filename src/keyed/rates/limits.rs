@@ -239,7 +239,13 @@ impl<K> Limits for Rates<K> {
         now: Tick,
     ) -> Option<Result<Charge, AcquireError>> {
         let mut word = held.slot.word(held.state).ok()?;
-        match word.take(cost, now) {
+        let (mut now, mut taken) = (now, word.take(cost, now));
+        if taken.is_err() {
+            // The tick was read before the lock, and others may have charged at a later one since.
+            now = self.now();
+            taken = word.take(cost, now);
+        }
+        match taken {
             Ok(charge) => Some(Ok(charge)),
             Err(Some(due)) if !word.is_astray(now) => Some(Err(self.template.limited(due, now))),
             Err(_) => None,
@@ -279,8 +285,11 @@ impl<K> Limits for Rates<K> {
             Err(dedicated) => return Ok(Err(dedicated.clone())),
         };
         let mut taken = word.take(cost, now);
-        if taken.is_err() && word.is_astray(now) {
-            self.clock().correct();
+        if taken.is_err() {
+            // As in `try_now`.
+            if word.is_astray(now) {
+                self.clock().correct();
+            }
             now = self.now();
             taken = word.take(cost, now);
         }

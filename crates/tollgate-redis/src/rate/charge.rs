@@ -29,7 +29,8 @@ pub enum Source {
 
 impl Source {
     /// Returns who refused, for the error of a call that [tried](super::RateLimiter::try_acquire) and
-    /// was denied. Other errors do not have one.
+    /// was denied. For the error of a composition, look at its [part](AcquireError::part) first: other
+    /// throttles may mark theirs as well.
     ///
     /// # Examples
     ///
@@ -43,15 +44,18 @@ impl Source {
     /// assert_eq!(Source::of(&refused), None);
     /// ```
     pub fn of(refused: &AcquireError) -> Option<Self> {
-        let index = usize::from(refused.mark()).checked_sub(1)?;
+        let index = usize::from(refused.mark()).checked_sub(FIRST_MARK.into())?;
         SOURCES.get(index).map(|(source, _)| *source)
     }
 
     /// A denial by this source.
     pub(super) fn limited(self, wait: Duration) -> AcquireError {
-        AcquireError::limited(wait).marked(self as u8 + 1)
+        AcquireError::limited(wait).marked(FIRST_MARK + self as u8)
     }
 }
+
+/// The mark of the first source: not one of the small numbers that other throttles may use.
+const FIRST_MARK: u8 = 0xe0;
 
 /// All sources in their order, and their texts.
 const SOURCES: [(Source, &str); 6] = [
