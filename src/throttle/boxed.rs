@@ -8,11 +8,12 @@ use super::Throttle;
 use crate::wait::BoxFuture;
 use crate::wait::Waiting;
 
-/// A throttle of any type, erased; made by [`Throttle::boxed`].
+/// A throttle of any type, erased; created by [`Throttle::boxed`].
 ///
-/// Its permit is erased as well: it is given back when the box is dropped, and whoever knows its type
-/// can downcast it, for the item of a pool. The throttle can be waited for, but not tried. Each entry
-/// costs two allocations, of its wait and of its permit. To clone it is to share the throttle.
+/// Its permit is erased as well: dropping the box returns it, and a caller that knows the type can
+/// downcast it, for example to use the item of a pool. Calls can wait for the throttle, but cannot
+/// try it. Each entry costs two allocations, for its wait and for its permit. Clones share the
+/// throttle.
 ///
 /// # Examples
 ///
@@ -53,7 +54,7 @@ where
     }
 
     fn rollback(&self, permit: BoxPermit) {
-        // One of a throttle of another type is dropped, which is what can be done for it.
+        // A permit of another throttle's type can only be dropped.
         if let Ok(permit) = permit.downcast::<T::Permit>() {
             Throttle::rollback(self, *permit);
         }
@@ -68,15 +69,15 @@ impl BoxThrottle {
         Self(Arc::new(throttle))
     }
 
-    /// Waits until the throttle lets one in.
+    /// Waits until the throttle admits the caller.
     ///
     /// # Cancel safety
     ///
-    /// That of the throttle.
+    /// The cancel safety of the inner throttle.
     ///
     /// # Errors
     ///
-    /// Those of the throttle.
+    /// The errors of the inner throttle.
     ///
     /// # Examples
     ///
