@@ -240,7 +240,7 @@ pub use crate::rate::{
     Reservation,
 };
 #[doc(inline)]
-pub use crate::throttle::{All, BoxThrottle, Cost, Throttle, TryThrottle, all};
+pub use crate::throttle::{All, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all};
 pub use crate::time::{Clock, ManualClock, Tick};
 #[cfg(feature = "tokio")]
 pub use crate::wait::CancelOn;

@@ -1,4 +1,4 @@
-//! What is done with all keys of a map, or about one beside its calls.
+//! Operations on all keys of a map, and administration of one key.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -6,37 +6,37 @@ use std::hash::{BuildHasher, Hash};
 use super::contents::{Contents, Limits};
 use super::{Keyed, Kind};
 
-/// All keys.
+/// Operations on all keys.
 impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// Returns how many keys are kept: those that were used and have not been dropped, including
-    /// those that have recovered.
+    /// Returns the number of keys that the map keeps: those that were used and have not been
+    /// dropped, including those that have recovered.
     pub fn len(&self) -> usize {
         self.map.get().map_or(0, |map| map.len())
     }
 
-    /// Returns whether no key is kept.
+    /// Returns whether the map keeps no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns how many keys are kept at most.
+    /// Returns the maximum number of keys that the map keeps.
     pub fn capacity(&self) -> usize {
         self.max_keys
     }
 }
 
-/// All keys. These methods visit one shard after the other, and take the longer the more keys there
-/// are. Calls for keys of other shards continue meanwhile.
+/// Operations on all keys. These methods visit one shard after the other, so the time that they
+/// take grows with the number of keys. Calls for keys of other shards continue meanwhile.
 impl<K, T: Kind, S> Keyed<K, T, S>
 where
     K: Hash + Eq,
     S: BuildHasher + Default + Clone,
 {
-    /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use stays:
-    /// one with waiters, with a permit that is out, or with a [limiter of its own](Keyed#memory).
+    /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use
+    /// stays: one with waiters, with a permit in use, or with a [limiter of its own](Keyed#memory).
     ///
-    /// `keep` is called under no lock, with copies of the keys, and may use the map. It may not see
-    /// keys that come meanwhile.
+    /// `keep` runs under no lock, on copies of the keys, and may use the map. It may miss keys that
+    /// are inserted meanwhile.
     ///
     /// # Examples
     ///
@@ -64,23 +64,23 @@ where
         }
     }
 
-    /// Drops the keys that have fully recovered, and releases unused memory.
+    /// Drops the keys that have fully recovered, and frees unused memory.
     pub fn shrink(&self) {
         if let Some(map) = self.map.get() {
             map.shrink(map.contents.now());
         }
     }
 
-    /// Asks the function of [`quotas`](Keyed::quotas), or of [`permits`](Keyed::permits), about a key
-    /// again, and lets the key go by the answer at once, including its waiters. What was spent stays
+    /// Calls the function of [`quotas`](Keyed::quotas) or [`permits`](Keyed::permits) for a key
+    /// again, and applies the answer at once, also to the waiters of the key. What was spent stays
     /// spent, as with [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) and
     /// [`Semaphore::set_permits`](crate::Semaphore::set_permits), and earlier charges cannot be
     /// refunded.
     ///
-    /// Call it when the function has begun to give another answer; without that a key keeps its quota
-    /// until it is dropped. Nothing happens if there is no function, or if the key is not kept: it is
-    /// asked about when it comes. The function is called under no lock; if two calls for one key run
-    /// at once, the answer that was given first may be the one that stays.
+    /// Call it when the answer of the function for the key has changed; otherwise a key keeps its
+    /// quota until it is dropped. Nothing happens if there is no function, or if the map does not
+    /// keep the key: the function is called when the key is inserted. The function runs under no
+    /// lock. If two calls for one key run at once, the older answer may be the one that stays.
     ///
     /// # Examples
     ///
@@ -124,7 +124,7 @@ where
         }
     }
 
-    /// Asks about all keys again; see [`requota`](Self::requota).
+    /// Calls the function for all keys again; see [`requota`](Self::requota).
     pub fn requota_all(&self)
     where
         K: Clone,
@@ -134,8 +134,8 @@ where
         }
     }
 
-    /// Closes the map: admits nobody any more, whatever the key. All waiters, and all later calls,
-    /// get [`Closed`](crate::ErrorKind::Closed). Permits that are held stay valid.
+    /// Closes the map: it admits no more callers, whatever the key. All waiters, and all later
+    /// calls, get [`Closed`](crate::ErrorKind::Closed). Permits in use stay valid.
     pub fn close(&self) {
         for mut shard in self.map().each_shard() {
             shard.closed = true;

@@ -3,7 +3,7 @@
 //! [permits](super::permits).
 //!
 //! Methods that take a slot or the state of a shard run under the lock of that shard, and call no
-//! foreign code; all others run under no lock.
+//! foreign code. All others run under no lock.
 
 use std::future::Future;
 
@@ -13,40 +13,41 @@ use super::map::{Entry, Held, Map};
 use crate::error::AcquireError;
 use crate::time::Tick;
 
-/// Keeps others from implementing [`Kind`](super::Kind).
+/// Prevents other crates from implementing [`Kind`](super::Kind).
 pub trait Sealed {}
 
-/// What a map needs to know of the limits of its keys.
+/// The interface between a map and the limits of its keys.
 pub trait Contents: Sized {
     type Key;
-    /// What is kept for a key: 16 bytes, of which four are the hash of the key. So a table grows
-    /// without calling the key's own `Hash`, under a lock or otherwise, and without fetching the key.
+    /// What a map keeps for a key: 16 bytes, four of them for the hash of the key. So a table grows
+    /// without calling the key's own `Hash`, under a lock or otherwise, and without fetching the
+    /// key.
     type Slot;
     /// What a shard keeps beside its entries.
     type ShardState;
-    /// What the user's function says about a key.
+    /// The answer of the user's function for a key.
     type Asked;
     /// What an entry shares with its waiters and holders.
     type Shared;
 
-    /// The hash of the key.
+    /// Returns the hash of the key.
     fn hash(slot: &Self::Slot) -> u32;
 
     fn shard_state(&self) -> Self::ShardState;
 
-    /// Asks the user's function, if there is one.
+    /// Calls the user's function, if there is one.
     fn ask(&self, key: &Self::Key) -> Self::Asked;
 
-    /// The slot of a new key.
+    /// Returns the slot of a new key.
     fn slot(&self, state: &mut Self::ShardState, asked: &Self::Asked, hash: u32) -> Self::Slot;
 
-    /// In how many nanoseconds nothing is lost with an entry, if nobody uses it; `None` while
-    /// somebody waits or holds something, so that it stays.
+    /// Returns the nanoseconds after which the entry can be dropped without loss, if no call uses
+    /// it. `None` while it has waiters or holders, and has to stay.
     fn idle_after(&self, slot: &mut Self::Slot, state: &Self::ShardState, now: Tick)
     -> Option<u64>;
 
-    /// Looks after two of the entries that share something, and returns what they do not need any
-    /// more, to be dropped under no lock.
+    /// Checks two of the entries that share something, and returns what they no longer need, for
+    /// the caller to drop under no lock.
     fn tidy(
         &self,
         _table: &mut HashTable<Entry<Self>>,
@@ -56,7 +57,7 @@ pub trait Contents: Sized {
         [None, None]
     }
 
-    /// The error of a key that finds no room; perhaps there is some after so many nanoseconds.
+    /// Returns the error for a key that finds no room; there may be room after `after` nanoseconds.
     fn too_many_keys(&self, after: Option<u64>) -> AcquireError;
 
     fn now(&self) -> Tick {
@@ -64,14 +65,14 @@ pub trait Contents: Sized {
     }
 }
 
-/// A permit, or what has to be asked for it under no lock.
+/// A permit, or the shared part that has to be called for it under no lock.
 pub(super) type Entered<C> = Result<<C as Limits>::Permit, <C as Contents>::Shared>;
 
 /// The limits of all keys of a map.
 pub trait Limits: Contents {
-    /// What a caller holds afterwards.
+    /// What an admitted caller holds.
     type Permit;
-    /// How much a call asks for.
+    /// The type of a cost.
     type Cost;
     /// A wait in the queue of a key.
     type Wait: Future<Output = Result<Self::Permit, AcquireError>> + Unpin;
@@ -80,7 +81,7 @@ pub trait Limits: Contents {
     #[inline]
     fn enter_runtime<S>(_map: &Map<Self, S>) {}
 
-    /// Decides a call that does not wait, if that is simple: nearly every call.
+    /// Decides a call that does not wait, if that is simple, as it is for nearly every call.
     #[inline]
     fn try_now(
         &self,
@@ -111,21 +112,22 @@ pub trait Limits: Contents {
         waits: bool,
     ) -> Result<Entered<Self>, AcquireError>;
 
-    /// What an entry shares with waiters and holders, if there is anything.
+    /// Returns what an entry shares with waiters and holders, if there is anything.
     fn shared(slot: &Self::Slot) -> Option<Self::Shared>;
 
     fn try_acquire(shared: Self::Shared, cost: Self::Cost) -> Result<Self::Permit, AcquireError>;
 
     fn acquire(shared: Self::Shared, cost: Self::Cost) -> Self::Wait;
 
-    /// How many callers wait.
+    /// Returns the number of waiters.
     fn waiting(shared: &Self::Shared) -> usize;
 
     fn close(shared: &Self::Shared);
 
-    /// Lets an entry go by another answer; what it shares is left to [`reset`](Self::reset).
+    /// Applies a new answer to an entry; [`reset`](Self::reset) applies it to what the entry
+    /// shares.
     fn requota(&self, _held: Held<'_, Self>, _asked: &Self::Asked, _now: Tick) {}
 
-    /// Lets waiters and holders go by another answer.
+    /// Applies a new answer to waiters and holders.
     fn reset(shared: &Self::Shared, asked: &Self::Asked);
 }

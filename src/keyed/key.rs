@@ -1,4 +1,4 @@
-//! One key of a map: [`Key`], what it has in common for rates and semaphores, and the future of its
+//! One key of a map: [`Key`], the methods common to rates and semaphores, and the future of its
 //! `acquire`.
 
 use std::borrow::Cow;
@@ -25,16 +25,16 @@ type Of<T, Q> = <T as Kind>::Contents<<Q as ToOwned>::Owned>;
 /// One key of a [`Keyed`], with the methods of a [`RateLimiter`](crate::RateLimiter) or a
 /// [`Semaphore`](crate::Semaphore).
 ///
-/// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such as
-/// `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an
+/// [`Keyed::key`] makes one that borrows the map and the key, which may be of a borrowed type such
+/// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an
 /// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
-/// nothing. The entry of its key may come and go while this lives.
+/// nothing. The map may drop and insert the entry of the key during the life of this handle.
 pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState> {
     keyed: Source<'a, Keyed<Q::Owned, T, S>>,
     key: Cow<'a, Q>,
 }
 
-/// A map that is borrowed or shared.
+/// A borrowed or shared map.
 enum Source<'a, M> {
     Borrowed(&'a M),
     Shared(Arc<M>),
@@ -92,25 +92,25 @@ impl<'a, T: Kind, Q: ToOwned + ?Sized, S> Key<'a, T, Q, S> {
     }
 }
 
-/// What keys of rate limiters and of semaphores have in common.
+/// The methods common to keys of rate limiters and of semaphores.
 ///
-/// While the map is full, and finds [no key to evict](crate::WhenFull), all methods that would charge
-/// a key that is not kept, or take a permit of it, fail with
-/// [`TooManyKeys`](crate::ErrorKind::TooManyKeys).
+/// While the map is full, and finds [no key to evict](crate::WhenFull), all methods that charge a
+/// key, or take a permit of it, fail with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) for keys
+/// that the map does not keep.
 impl<'a, T, Q, S> Key<'a, T, Q, S>
 where
     T: Kind,
     Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
     S: BuildHasher + Default + Clone,
 {
-    /// Charges 1, or takes a permit of the key, now or not at all. See
+    /// Charges 1, or takes a permit of the key, without waiting. See
     /// [`RateLimiter::try_acquire`](crate::RateLimiter::try_acquire) and
     /// [`Semaphore::try_acquire`](crate::Semaphore::try_acquire).
     ///
     /// # Errors
     ///
-    /// As these, and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another
-    /// key.
+    /// The errors of these methods, and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is
+    /// no room for another key.
     ///
     /// # Examples
     ///
@@ -138,14 +138,14 @@ where
         self.try_acquire_many(1.into())
     }
 
-    /// Charges `n`, or takes so many permits of the key, now or not at all.
+    /// Charges `n`, or takes `n` permits of the key, without waiting.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The errors of [`try_acquire`](Self::try_acquire).
     #[inline(always)]
     pub fn try_acquire_many(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
-        // What nearly every call needs: one hash, one look at the clock, one lock.
+        // Nearly every call needs only this: one hash, one reading of the clock, one lock.
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
         let now = map.contents.now();
@@ -173,12 +173,12 @@ where
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing, see [`Keyed`](crate::Keyed#cancel-safety).
+    /// Dropping the future loses nothing; see [`Keyed`](crate::Keyed#cancel-safety).
     ///
     /// # Errors
     ///
-    /// As these, and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another
-    /// key.
+    /// The errors of these methods, and [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is
+    /// no room for another key.
     ///
     /// # Examples
     ///
@@ -204,23 +204,23 @@ where
         self.acquire_many(1.into())
     }
 
-    /// Waits in the queue of the key, and charges `n` or takes so many permits, all at once.
+    /// Waits in the queue of the key, and charges `n` or takes `n` permits, all at once.
     ///
     /// # Cancel safety, errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// See [`acquire`](Self::acquire).
     #[inline]
     pub fn acquire_many(&self, n: T::Cost) -> Waiting<Acquire<'a, T, Q, S>> {
         Waiting::new(Acquire(State::New(self.clone(), n)))
     }
 
-    /// Returns how many callers wait for this key.
+    /// Returns the number of callers that wait for this key.
     pub fn waiting(&self) -> usize {
         let shared = self.present();
         shared.map_or(0, |shared| Of::<T, Q>::waiting(&shared))
     }
 
-    /// The map, in the runtime of this call.
+    /// Returns the map, after it has noticed the runtime of this call.
     #[inline]
     pub(super) fn map(&self) -> &Map<Of<T, Q>, S> {
         let map = self.keyed().map();
@@ -228,15 +228,15 @@ where
         map
     }
 
-    /// Takes a permit now, or is rejected, or has to ask what the key shares.
+    /// Takes a permit now, or is rejected, or returns the shared part that decides the call.
     fn enter(&self, cost: T::Cost, waits: bool) -> Result<Entered<Of<T, Q>>, AcquireError> {
         self.with_entry(Some(cost), |limits, held, now| {
             limits.decide(held, cost, now, waits)
         })
     }
 
-    /// Goes on with the entry of the key. A key that is not there is inserted, unless it is not needed
-    /// for this cost.
+    /// Calls `then` with the entry of the key. A missing key is inserted, unless this cost needs no
+    /// entry.
     pub(super) fn with_entry(
         &self,
         cost: Option<T::Cost>,
@@ -260,7 +260,7 @@ where
         Ok(entered)
     }
 
-    /// What the entry of the key shares, if it is there and shares anything.
+    /// Returns what the entry of the key shares, if the entry exists and shares anything.
     pub(super) fn present(&self) -> Option<<Of<T, Q> as Contents>::Shared> {
         let (map, key) = (self.map(), self.key());
         let hash = map.hash(key);
@@ -292,7 +292,7 @@ impl<T: Kind, Q: ToOwned + fmt::Debug + ?Sized, S> fmt::Debug for Key<'_, T, Q, 
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after completion.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState>(State<'a, T, Q, S>);
 

@@ -1,18 +1,19 @@
-//! Keys in shards: how an entry is found, and how a new key gets in.
+//! The sharded table of keys: how a call finds an entry, and how a new key is inserted.
 //!
-//! 1. Each shard is a hash table of its own lock, and a call locks the shard of its key. The locks
-//!    are leaves, except that a limiter of a key may be locked under one.
+//! 1. Each shard is a hash table with its own lock, and a call locks the shard of its key. The
+//!    locks are leaves, with one exception: a call may lock the limiter of a key while it holds
+//!    one.
 //! 2. Under a lock no foreign code runs except `Eq` and `Borrow` of keys, and `Clone` in
 //!    [`retain`](crate::Keyed::retain) and [`requota_all`](crate::Keyed::requota_all). Keys are
 //!    hashed and cloned before the lock, and dropped after it. A table that grows takes the hashes
 //!    from the slots.
-//! 3. All shards together hold at most `max_keys` entries: a new entry is counted before it is
-//!    inserted, by one counter for the whole map, and an entry that is removed is counted off after.
-//!    One that takes the place of another is not counted at all.
+//! 3. All shards together hold at most `max_keys` entries: one counter for the whole map counts a
+//!    new entry before it is inserted, and a removed entry after its removal. An entry that
+//!    replaces another one does not change the count.
 //! 4. A new key looks at a bounded number of entries for one that it can evict: at twice [`LOOK`]
-//!    where the map is full, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
-//!    cover all of it; in addition each look begins with the entry that had the least debt in
-//!    earlier ones, so that it is not lost sight of.
+//!    in a full map, otherwise at [`SPARE_LOOK`]. A hand moves through the table, so that looks
+//!    cover all of it. In addition each look begins with the entry that had the least debt in
+//!    earlier looks, so that it stays a candidate.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -26,19 +27,20 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{AtomicUsize, KEYS_PER_SHARD, Mutex, MutexGuard, Ordering, lock};
 use crate::time::Tick;
 
-/// How many entries a new key looks at where the map is full.
+/// The number of entries that a new key looks at when the map is full.
 const LOOK: usize = 3;
 
-/// How many entries a new key looks at where the map is not full.
+/// The number of entries that a new key looks at when the map has room.
 const SPARE_LOOK: usize = 2;
 
-/// How many buckets, most of them perhaps empty, a look passes at most.
+/// The maximum number of buckets, many of them perhaps empty, that a look passes.
 const BUCKETS_PER_LOOK: usize = 64;
 
-/// An entry that has been idle for so many nanoseconds is evicted even where the map is not full.
+/// An entry that has been idle for this many nanoseconds is evicted even when the map has room.
 const SPARE_NANOS: u64 = 60_000_000_000;
 
-/// A shard has at most about so many keys, which bounds how long one call waits while a table grows.
+/// The approximate maximum number of keys of a shard, which bounds how long one call waits while a
+/// table grows.
 const MOST_KEYS_PER_SHARD: usize = 1 << 16;
 
 /// The keys of a map, in shards.
@@ -56,9 +58,9 @@ pub(super) struct Shard<C: Contents> {
     pub(super) table: HashTable<Entry<C>>,
     pub(super) state: C::ShardState,
     pub(super) closed: bool,
-    /// The hash of the entry with which the next look begins.
+    /// The hash of the entry that the next look begins with.
     soonest: u32,
-    /// The bucket with which it goes on.
+    /// The bucket that the next look continues with.
     hand: usize,
 }
 
@@ -68,7 +70,7 @@ pub struct Entry<C: Contents> {
     pub(super) slot: C::Slot,
 }
 
-/// An entry under the lock of its shard.
+/// An entry, under the lock of its shard.
 pub struct Held<'a, C: Contents> {
     pub(super) slot: &'a mut C::Slot,
     pub(super) state: &'a mut C::ShardState,
@@ -77,11 +79,11 @@ pub struct Held<'a, C: Contents> {
 
 pub(super) type Guard<'a, C> = MutexGuard<'a, Shard<C>>;
 
-/// A lock on cache lines of its own, so that threads with other shards do not disturb it.
+/// A lock on its own cache lines, so that threads that use other shards do not contend for them.
 #[repr(align(128))]
 struct Padded<T>(Mutex<T>);
 
-/// Returns how many shards a map of so many keys has.
+/// Returns the number of shards for a map of `max_keys` keys.
 fn shards_for(max_keys: usize) -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     let threads = *THREADS.get_or_init(|| {
@@ -96,8 +98,8 @@ fn shards_for(max_keys: usize) -> usize {
         .max(needed.next_power_of_two())
 }
 
-/// Makes 64 bits of the 32 that are kept, for the table: it takes the bucket from the lowest bits
-/// and a tag from the highest ones.
+/// Expands the 32 bits that are kept to 64 for the table, which takes the bucket from the lowest
+/// bits and a tag from the highest ones.
 #[inline]
 pub(super) fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -121,7 +123,7 @@ impl<C: Contents> Shard<C> {
             closed,
             ..
         } = self;
-        // The key is on the heap perhaps, so the whole hash is compared first.
+        // The key may be on the heap, so the whole hash is compared first.
         let is = |entry: &Entry<C>| C::hash(&entry.slot) == hash && entry.key.borrow() == key;
         let entry = table.find_mut(spread(hash), is)?;
         Some(Held {
@@ -147,8 +149,8 @@ impl<C: Contents> Shard<C> {
         Some(occupied.remove().0)
     }
 
-    /// Looks at so many entries, and returns the bucket of the one that is idle first, and in how many
-    /// nanoseconds that is.
+    /// Looks at `entries` entries, and returns the bucket of the one that becomes idle first, and
+    /// the nanoseconds until then.
     fn look(&mut self, contents: &C, entries: usize, now: Tick) -> Option<(usize, u64)> {
         let (mut best, mut looked) = (None, 0);
         let soonest = self.soonest;
@@ -173,7 +175,7 @@ impl<C: Contents> Shard<C> {
         best
     }
 
-    /// Moves the hand on, and returns the bucket that it has left.
+    /// Advances the hand, and returns the bucket that it has left.
     fn advance_hand(&mut self) -> usize {
         let bucket = self.hand;
         self.hand = if bucket + 1 < self.table.num_buckets() {
@@ -210,7 +212,8 @@ impl<C: Contents, S> Map<C, S> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Locks the shard of a hash: that of its highest bits, since a table takes the lowest ones.
+    /// Locks the shard of a hash. The highest bits choose the shard, since a table uses the lowest
+    /// ones.
     #[inline]
     pub(super) fn lock(&self, hash: u32) -> Guard<'_, C> {
         let shard = (u64::from(hash) * self.shards.len() as u64) >> 32;
@@ -227,13 +230,13 @@ impl<C: Contents, S> Map<C, S> {
         Ok(shard)
     }
 
-    /// Locks one shard after the other.
+    /// Locks the shards one after the other.
     pub(super) fn each_shard(&self) -> impl Iterator<Item = Guard<'_, C>> {
         self.shards.iter().map(|shard| lock(&shard.0))
     }
 
-    /// Counts a new entry, if there is room for it. One step: of two keys that come at once, the
-    /// last place is for one.
+    /// Counts a new entry, if there is room for it. This is one atomic step, so two concurrent keys
+    /// cannot both take the last slot.
     fn count_up(&self) -> bool {
         let counted = |len: usize| (len < self.max_keys).then_some(len + 1);
         // Relaxed: the counter publishes nothing but itself.
@@ -242,13 +245,13 @@ impl<C: Contents, S> Map<C, S> {
             .is_ok()
     }
 
-    /// Counts entries off that have been removed.
+    /// Subtracts entries that have been removed from the count.
     pub(super) fn count_down(&self, removed: usize) {
         self.len.fetch_sub(removed, Ordering::Relaxed);
     }
 
-    /// Makes room for a new entry: counts it, or evicts another one. Otherwise it may be told when
-    /// to come again.
+    /// Makes room for a new entry: counts it, or evicts another one. Otherwise returns when room is
+    /// expected, if that is known.
     fn make_room(&self, shard: &mut Shard<C>, now: Tick) -> Result<Option<Entry<C>>, Option<u64>> {
         if self.len() < self.max_keys {
             let before = Tick::from_nanos(now.as_nanos().saturating_sub(SPARE_NANOS));
@@ -277,8 +280,8 @@ where
     C::Key: Hash + Eq,
     S: BuildHasher,
 {
-    /// Hashes a key, and makes all bits of the result depend on all others: good fast hashers leave
-    /// that to the table.
+    /// Hashes a key, and makes all bits of the result depend on all others, because good fast
+    /// hashers leave that to the table.
     #[inline]
     pub(super) fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
         let hash = self.hasher.hash_one(key) ^ 0x243f_6a88_85a3_08d3;
@@ -286,10 +289,11 @@ where
         ((wide as u64 ^ (wide >> 64) as u64) >> 32) as u32
     }
 
-    /// Goes on with the entry of a key, under the lock of its shard, at the time before the lock.
+    /// Calls `then` with the entry of a key, under the lock of its shard, with the time before the
+    /// lock.
     ///
-    /// If there is none, `absent` may say that none is needed; otherwise the key is inserted, and it
-    /// goes on at the time then.
+    /// If there is none, `absent` may decide that none is needed. Otherwise the key is inserted,
+    /// and `then` gets the time of the insertion.
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
@@ -320,12 +324,12 @@ where
 
         let owned = key.to_owned();
         let asked = self.contents.ask(&owned);
-        // Declared before the lock, so dropped after it.
+        // Declared before the lock, so dropped after its release.
         let (_leftover, _evicted);
         let mut guard = self.lock_open(hash)?;
         let shard = &mut *guard;
         let now = self.contents.now();
-        // It may have come meanwhile.
+        // Another call may have inserted the key meanwhile.
         if let Some(held) = shard.find(hash, key) {
             return Ok(then(held, now));
         }
@@ -341,7 +345,7 @@ where
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
     }
 
-    /// Looks after entries of the shard of a hash that share something.
+    /// Tidies entries of the shard of a hash that share something.
     pub(super) fn tidy(&self, hash: u32) {
         let now = self.contents.now();
         let _leftover;
@@ -350,7 +354,7 @@ where
         _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
     }
 
-    /// Removes all entries that are idle, and gives back the memory of their places.
+    /// Removes all idle entries, and frees the memory of their slots.
     pub(super) fn shrink(&self, now: Tick) {
         for mut shard in self.each_shard() {
             let Shard { table, state, .. } = &mut *shard;
@@ -381,8 +385,8 @@ where
         }
     }
 
-    /// Copies of all keys, one shard after the other. A shard is copied under its lock, and what is
-    /// done with the copies is done under none.
+    /// Returns copies of all keys, one shard after the other. A shard is copied under its lock; the
+    /// copies are used under no lock.
     pub(super) fn copies(&self) -> impl Iterator<Item = C::Key>
     where
         C::Key: Clone,

@@ -1,6 +1,6 @@
 //! The same limit for every key: [`Keyed`], its keys and futures.
 //!
-//! What is usually needed is in the crate's root as well.
+//! The most used types are also exported at the crate root.
 
 mod bulk;
 mod contents;
@@ -26,82 +26,84 @@ pub use self::when_full::WhenFull;
 use crate::concurrency::Semaphore;
 use crate::rate::RateLimiter;
 
-/// How many keys a map keeps, unless that is chosen.
+/// The default maximum number of keys of a map.
 const DEFAULT_KEYS: usize = 100_000;
 
-/// The same limit for each of many keys, such as users or addresses: `T` is a [`RateLimiter`] or a
+/// The same limit for each of many keys, such as users or addresses. `T` is a [`RateLimiter`] or a
 /// [`Semaphore`].
 ///
 /// [`key`](Self::key) returns one [key](Key), which has the methods of a limiter or a semaphore.
-/// A key need not be registered; one that was never used, or has no debt any more, has its whole
+/// Keys need no registration; a key that was never used, or has no debt any more, has its whole
 /// burst or all its permits.
 ///
 /// # Fairness
 ///
-/// Each key has a wait queue of its own, first-in first-out, like the
-/// [`RateLimiter`](RateLimiter#fairness) and the [`Semaphore`](Semaphore#fairness). Keys do not wait
-/// for each other.
+/// Each key has its own first-in first-out wait queue, like that of the
+/// [`RateLimiter`](RateLimiter#fairness) and the [`Semaphore`](Semaphore#fairness). Keys do not
+/// wait for each other.
 ///
 /// # Memory
 ///
-/// A map keeps at most [`max_keys`](Self::max_keys) keys, exactly: a new key is counted before it is
-/// inserted. When a key has fully recovered (it has no debt; no permit is out, and nobody waits or
-/// has its semaphore), it makes room for a new one. A new key looks at no more than six entries
-/// for such a key, which a hand that moves through the table chooses. If none of them has recovered,
-/// rates do [what was chosen](Keyed::when_full), and semaphores reject the new key. Where there is
-/// room, a new key replaces one that it looks at if that has been recovered for a minute (for a
-/// semaphore, at once).
+/// A map keeps at most [`max_keys`](Self::max_keys) keys, exactly: a new key is counted before it
+/// is inserted. A key that has fully recovered makes room for a new one. It has recovered when it
+/// has no debt, no permit in use and no waiters, and no caller holds its semaphore. A new key looks
+/// at no more than six entries for such a key; a hand that moves through the table chooses them. If
+/// none of them has recovered, rates apply the policy of [`when_full`](Keyed::when_full), and
+/// semaphores reject the new key. While the map has room, a new key replaces one that it looks at
+/// if that has been recovered for a minute (for a semaphore, at once).
 ///
-/// Keys are in shards, each of which has a lock and a hash table ([`hashbrown`]) that begins small
-/// and doubles when it is filled to seven eighths. So, for each key that is there, the map takes
-/// 8/7 to 16/7 places while keys only come, and at most 32/7 when they also go. A place takes the
-/// size of the key and 16 bytes, with their padding, and 1 byte: 25 for a `u64`, 41 for a `String`.
-/// A thousand `u64` keys take about 55 bytes each. Beyond that there are
+/// Keys are in shards. Each shard has a lock and a hash table ([`hashbrown`]) that begins small and
+/// doubles when it is filled to seven eighths. So the map allocates 8/7 to 16/7 slots for each key
+/// that it keeps while keys are only inserted, and at most 32/7 when keys are also dropped. A slot
+/// takes the size of the key and 16 bytes, with their padding, and 1 byte: 25 for a `u64`, 41 for a
+/// `String`. A thousand `u64` keys take about 55 bytes each. In addition there are
 ///
-/// - 256 bytes for each shard: there are 16, or four for each hardware thread, rounded up to a power
-///   of two, if that is more, but no more than one for 64 keys of `max_keys`;
+/// - 256 bytes for each shard: there are 16 shards, or four for each hardware thread, rounded up to
+///   a power of two, if that is more, but at most one for 64 keys of `max_keys`;
 /// - what the keys themselves have on the heap;
-/// - with [`quotas`](Keyed::quotas), some 40 bytes for each key, and 130 for each of the quotas;
-/// - for a semaphore, some 250 bytes for each key;
-/// - for a rate, some 2,000 bytes for each key that has a limiter of its own, because a caller has
-///   had to wait, has [reserved](Key::reserve), or has refunded another charge than the last.
-///   When all charges are paid off, the limiter goes: with the next calls that wait or bring a new
-///   key, each of which looks after two such limiters in turn, or with [`shrink`](Self::shrink).
+/// - with [`quotas`](Keyed::quotas), about 40 bytes for each key, and 130 for each of the quotas;
+/// - for a semaphore, about 250 bytes for each key;
+/// - for a rate, about 2,000 bytes for each key that has its own limiter, because a caller had to
+///   wait, has [reserved](Key::reserve), or has refunded a charge other than the last one. The
+///   limiter is dropped when all charges are paid off: by later calls that wait or insert a key,
+///   each of which checks two such limiters in turn, or by [`shrink`](Self::shrink).
 ///
 /// # Hashing
 ///
-/// By default keys are hashed by [foldhash](https://docs.rs/foldhash), fast and with a random seed for
-/// each map. The seed keeps anyone who cannot observe the map from choosing keys that collide. It is
-/// not cryptographic: an attacker who can choose keys *and* measure response times, or read hashes,
-/// may learn enough of the seed to make keys collide. Calls for colliding keys, and for keys of the
-/// same shard, then take longer in proportion to the collisions; the limits themselves still hold.
-/// Where that matters, use [`std::hash::RandomState`] (SipHash) with [`hasher`](Self::hasher).
+/// By default keys are hashed with [foldhash](https://docs.rs/foldhash), which is fast and has a
+/// random seed for each map. The seed prevents attackers who cannot observe the map from choosing
+/// keys that collide. It is not cryptographic: an attacker who can choose keys *and* measure
+/// response times, or read hashes, may learn enough of the seed to make keys collide. Calls for
+/// colliding keys, and for keys of the same shard, then take longer in proportion to the
+/// collisions; the limits themselves still hold. Where that matters, use [`std::hash::RandomState`]
+/// (SipHash) with [`hasher`](Self::hasher).
 ///
 /// # Pauses
 ///
 /// When a table doubles, all its entries are moved under the lock of the shard, and calls for keys
-/// of that shard wait. A shard has about 65,000 keys at most, whatever `max_keys` is, so that such a
-/// pause is in the order of a millisecond; it calls no code of the keys. Like every hash table, it
-/// is doubled so seldom that an insertion takes constant time on average.
+/// of that shard wait. A shard has about 65,000 keys at most, whatever `max_keys` is, so such a
+/// pause is of the order of a millisecond; it runs no code of the keys. As in every hash table,
+/// doubling is so rare that an insertion takes amortized constant time.
 ///
 /// # Locks
 ///
-/// A call locks one shard of the keys for some steps. Under the lock the `Eq` and `Borrow` of the key
-/// are called, and in [`retain`](Self::retain) and [`requota_all`](Self::requota_all) also `Clone`:
-/// these must not use the same map, or they wait for themselves. Keys are hashed, made and dropped,
-/// wakers called, and quotas asked for where no lock is held.
+/// A call locks one shard briefly. Under the lock it calls the `Eq` and `Borrow` of the key, and in
+/// [`retain`](Self::retain) and [`requota_all`](Self::requota_all) also `Clone`; these must not use
+/// the same map, or they deadlock. No lock is held while keys are hashed, made and dropped, while
+/// wakers are called, and while the function of [`quotas`](Keyed::quotas) or
+/// [`permits`](Keyed::permits) runs.
 ///
 /// # Cancel safety
 ///
-/// Like the [`RateLimiter`](RateLimiter#cancel-safety) and the
-/// [`Semaphore`](Semaphore#cancel-safety): dropping a waiting future loses nothing. A key is not
-/// evicted while somebody waits for it.
+/// As with the [`RateLimiter`](RateLimiter#cancel-safety) and the
+/// [`Semaphore`](Semaphore#cancel-safety), dropping a waiting future loses nothing. A key with
+/// waiters is never evicted.
 ///
 /// # Construction
 ///
 /// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] make one; both are `const`, so a map can be a
-/// `static`. [`key`](Self::key) takes whatever the key can be made from by `ToOwned`: a `&str` for a
-/// `String`, and the key itself for one that is [`Clone`], such as an `Arc<str>`.
+/// `static`. [`key`](Self::key) takes any type that `ToOwned` converts to the key: a `&str` for a
+/// `String`, and the key itself for a type that is [`Clone`], such as an `Arc<str>`.
 ///
 /// # Examples
 ///
@@ -120,7 +122,7 @@ const DEFAULT_KEYS: usize = 100_000;
 /// # Ok::<_, tollgate::AcquireError>(())
 /// ```
 ///
-/// A user, a team and everyone, the narrowest scope first:
+/// Limits for a user, a team and everyone, the narrowest scope first:
 ///
 /// ```
 /// use tollgate::{Keyed, Quota, RateLimiter, all};
@@ -150,9 +152,9 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     map: OnceLock<Box<Map<T::Contents<K>, S>>>,
 }
 
-/// What a [`Keyed`] has for each key: a [`RateLimiter`] or a [`Semaphore`].
+/// The limit that a [`Keyed`] has for each key: a [`RateLimiter`] or a [`Semaphore`].
 ///
-/// Sealed: it is implemented here alone.
+/// This trait is sealed: only this crate implements it.
 pub trait Kind: Sealed + Sized + 'static {
     /// What an admitted caller gets: a [`Charge`](crate::Charge) or an
     /// [`OwnedPermit`](crate::OwnedPermit).
@@ -161,22 +163,22 @@ pub trait Kind: Sealed + Sized + 'static {
     /// The type of a cost: `u64` for rates, and `u32` for permits.
     type Cost: Copy + From<u8> + Into<u64> + TryFrom<u64>;
 
-    /// What can be chosen before the first use.
+    /// The options, which can be set before the first use.
     #[doc(hidden)]
     type Options<K>;
 
-    /// What all keys have in common.
+    /// The state that all keys have in common.
     #[doc(hidden)]
     type Contents<K>: Limits<Key = K, Permit = Self::Permit, Cost = Self::Cost>;
 
     #[doc(hidden)]
     fn contents<K>(options: &Self::Options<K>) -> Self::Contents<K>;
 
-    /// Says in a debug output what was chosen.
+    /// Adds the options to a debug output.
     #[doc(hidden)]
     fn describe<K>(options: &Self::Options<K>, to: &mut fmt::DebugStruct<'_, '_>);
 
-    /// Takes back a permit of a key that was not made use of.
+    /// Takes back an unused permit of a key.
     #[doc(hidden)]
     fn rollback<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit)
     where
@@ -202,15 +204,16 @@ impl<K, T: Kind> Keyed<K, T> {
     }
 }
 
-/// Options. The first use settles them: one that is set after a call has been made changes nothing.
+/// Options. They are fixed by the first use: an option that is set after the first call has no
+/// effect.
 impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// Keeps at most so many keys; 100,000 by default. When there are as many, a new key is rejected
-    /// with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) unless it finds one that can be evicted:
-    /// see [`Keyed`](Keyed#memory).
+    /// Sets the maximum number of keys; 100,000 by default. When the map has as many, a new key is
+    /// rejected with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) unless it finds a key that can
+    /// be evicted; see [`Keyed`](Keyed#memory).
     ///
     /// # Panics
     ///
-    /// If it is 0 or above 2^32.
+    /// Panics if the number is 0 or above 2^32.
     #[must_use]
     #[track_caller]
     pub const fn max_keys(mut self, max_keys: usize) -> Self {
@@ -222,8 +225,8 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
         self
     }
 
-    /// Hashes keys with another hasher than [the default](Self#hashing). Anyone who can predict the
-    /// hashes, and choose keys, can make calls slow.
+    /// Hashes keys with another hasher than [the default](Self#hashing). With a predictable hasher,
+    /// an attacker who chooses keys can make calls slow.
     ///
     /// # Examples
     ///
@@ -247,9 +250,9 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     }
 }
 
-/// Keys.
+/// Handles of single keys.
 impl<K, T: Kind, S> Keyed<K, T, S> {
-    /// Returns one key, which may be borrowed: for keys that are `String`s, a `&str`.
+    /// Returns a handle of one key. The key may be borrowed: a `&str` for keys that are `String`s.
     ///
     /// # Examples
     ///
@@ -270,7 +273,8 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
         Key::borrowed(self, key)
     }
 
-    /// Returns one key that shares the map, and so may move into a task, a stream or a service.
+    /// Returns a handle of one key that shares the map, and so may move into a task, a stream or a
+    /// service.
     ///
     /// # Examples
     ///

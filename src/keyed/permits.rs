@@ -1,9 +1,9 @@
 //! Semaphores by key.
 //!
-//! 1. An entry holds a semaphore, which permits and waits share. While one of them is there, or a
-//!    caller has the semaphore, weakly or not, the entry stays.
-//! 2. A semaphore is never used for another key, nor for the same key after it was evicted: whatever
-//!    was done to it goes with it.
+//! 1. An entry holds a semaphore, which its permits and waits share. The entry stays while one of
+//!    them exists, or while a caller holds the semaphore, weakly or not.
+//! 2. A semaphore is never used for another key, nor for the same key after its eviction: all
+//!    changes to a semaphore are dropped with it.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
@@ -17,7 +17,7 @@ use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
 
-/// Returns how many permits a key has.
+/// Returns the number of permits of a key.
 type PermitsOf<K> = Arc<dyn Fn(&K) -> usize + Send + Sync>;
 
 /// What all keys of a map of semaphores have in common.
@@ -67,7 +67,7 @@ impl<K> Contents for Permits<K> {
 
     fn ask(&self, key: &K) -> Option<usize> {
         let permits = self.permits_of.as_ref()?(key);
-        // Here, where no lock is held.
+        // Checked here, where no lock is held.
         assert!(
             permits <= Semaphore::MAX_PERMITS,
             "a semaphore cannot have {permits} permits, see MAX_PERMITS"
@@ -85,7 +85,7 @@ impl<K> Contents for Permits<K> {
     }
 
     fn idle_after(&self, slot: &mut PermitSlot, (): &(), _: Tick) -> Option<u64> {
-        // Nobody else has it, nor can have it again from a `Weak`; and no permit was leaked.
+        // This is the only reference, no `Weak` can be upgraded, and no permit was leaked.
         let semaphore = Arc::get_mut(&mut slot.semaphore)?;
         (semaphore.available_permits() >= semaphore.permits()).then_some(0)
     }
@@ -145,16 +145,16 @@ impl<K> Limits for Permits<K> {
 
 /// One key of a map of semaphores.
 ///
-/// A permit keeps its key, and not the map. What is done to the [semaphore of a
-/// permit](OwnedPermit::semaphore), such as closing it, concerns its key alone, and lasts until the
-/// key is dropped, which may be as soon as it is not in use. So does a permit that is
-/// [forgotten](OwnedPermit::forget).
+/// A permit keeps its key alive, but not the map. Changes to the [semaphore of a
+/// permit](OwnedPermit::semaphore), such as closing it, affect only its key, and last until the key
+/// is dropped, which can happen as soon as the key is not in use. The same holds for a
+/// [forgotten](OwnedPermit::forget) permit.
 impl<Q, S> Key<'_, Semaphore, Q, S>
 where
     Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
     S: BuildHasher + Default + Clone,
 {
-    /// Returns how many permits of the key are free. See [`Semaphore::available_permits`].
+    /// Returns the number of free permits of the key. See [`Semaphore::available_permits`].
     pub fn available_permits(&self) -> usize {
         match self.present() {
             Some(semaphore) => semaphore.available_permits(),
@@ -169,11 +169,11 @@ where
 
 /// Construction of a map of semaphores.
 impl<K> Keyed<K, Semaphore> {
-    /// Makes a map with so many permits for every key.
+    /// Creates a map with `permits` permits for every key.
     ///
     /// # Panics
     ///
-    /// If `permits` is above [`Semaphore::MAX_PERMITS`].
+    /// Panics if `permits` is above [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
     ///
@@ -204,18 +204,18 @@ impl<K> Keyed<K, Semaphore> {
 
 /// Options of a map of semaphores.
 impl<K, S> Keyed<K, Semaphore, S> {
-    /// Bounds the wait queue of each key. See [`Semaphore::max_waiters`].
+    /// Limits the length of the wait queue of each key. See [`Semaphore::max_waiters`].
     #[must_use]
     pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
         self.options.max_waiters = max_waiters;
         self
     }
 
-    /// Gives keys limits of their own: `permits_of` is called when a key comes that is not kept,
-    /// under no lock. Call [`requota`](Self::requota) when its answer for a key has changed.
+    /// Gives keys limits of their own: `permits_of` is called, under no lock, for each key that the
+    /// map inserts. Call [`requota`](Self::requota) when its answer for a key has changed.
     ///
-    /// It is called with the key as the map keeps it. A call panics if the answer for its key is
-    /// above [`Semaphore::MAX_PERMITS`].
+    /// The function gets the key in the form that the map keeps. A call panics if the answer for
+    /// its key is above [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! What only the inside can tell: how many entries a new key looks at, and which ones.
+//! Tests that need private access: how many entries a new key looks at, and which ones.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::time::Tick;
 use crate::{Clock, Quota, RateLimiter};
 
-/// Entries of which all are idle after the same time, and what was looked at.
+/// Entries that all become idle after the same time, and the entries that were looked at.
 struct Looked {
     idle_after: Option<u64>,
     looked_at: RefCell<Vec<u32>>,
@@ -57,7 +57,7 @@ fn map(keys: usize, idle_after: Option<u64>, when_full: WhenFull) -> Looks {
     Map::new(looked, BuildHasherDefault::default(), keys, when_full)
 }
 
-/// Brings a key, and returns how many entries it looked at.
+/// Uses a key, and returns how many entries it looked at.
 fn bring(map: &Looks, key: u64) -> (bool, usize) {
     let before = map.contents.looked_at.borrow().len();
     let brought = map.with_entry(&key, map.hash(&key), |(), _| None, |_, _| ());
@@ -79,7 +79,7 @@ fn a_new_key_looks_at_no_more_than_six_entries() {
         for key in 0..10_000 {
             let (_, looked) = bring(&map, key);
             assert!(looked <= 6, "{looked} with {}", map.len());
-            // A key that is there looks at none.
+            // A key that is present looks at none.
             let there = map.copies().next().expect("there is one");
             assert_eq!(bring(&map, there), (true, 0));
         }
@@ -121,7 +121,7 @@ fn a_map_is_filled_to_its_last_place_and_gives_memory_back() {
 
 type Rates = <RateLimiter as Kind>::Contents<u64>;
 
-/// How many keys have limiters of their own, and how many hashes are in the lists of these.
+/// Returns how many keys have limiters of their own, and how many hashes are in the lists of these.
 fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {
     let mut counts = (0, 0);
     for shard in users.map().each_shard() {
@@ -133,7 +133,7 @@ fn dedicated(users: &Keyed<u64, RateLimiter>) -> (usize, usize) {
     counts
 }
 
-/// Each call that brings a key looks after two limiters, and after them again if they were needed
+/// Each call that inserts a key checks two limiters, and checks them again if they were needed
 /// then.
 #[test]
 fn limiters_that_were_needed_when_looked_after_are_reclaimed_later() {
@@ -156,8 +156,8 @@ fn limiters_that_were_needed_when_looked_after_are_reclaimed_later() {
     assert_eq!(dedicated(&users), (0, 0));
 }
 
-/// A key that waits again and again, beside one that waits all the time: it was listed again each
-/// time.
+/// A key that waits again and again, beside one that waits all the time: it used to be listed again
+/// each time.
 #[test]
 fn a_key_that_waits_again_is_listed_once() {
     let clock = Clock::manual();

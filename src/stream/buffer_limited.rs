@@ -1,4 +1,4 @@
-//! Futures of a stream, run as the throttle admits them.
+//! Runs the futures of a stream as the throttle admits them.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +13,8 @@ use super::limited::{Limited, MAX_TURNS};
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
 
-/// The stream of [`LimitStreamExt::buffer_limited`](super::LimitStreamExt::buffer_limited).
+/// The stream returned by
+/// [`LimitStreamExt::buffer_limited`](super::LimitStreamExt::buffer_limited).
 #[pin_project]
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct BufferLimited<S: Stream<Item: Future>, T: Throttle>(#[pin] Limited<S, T, S::Item>);

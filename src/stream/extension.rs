@@ -1,4 +1,4 @@
-//! The methods that streams get.
+//! The extension methods of streams.
 
 use std::future::Future;
 
@@ -8,25 +8,25 @@ use super::{BufferLimited, ForEachLimited};
 use crate::throttle::Throttle;
 use crate::wait::Waiting;
 
-/// Methods of every stream behind a throttle. See [the module](crate::stream) for what they have in
-/// common.
+/// Extension methods that put a stream behind a throttle. See [the module](crate::stream) for their
+/// common behavior.
 pub trait LimitStreamExt: Stream {
-    /// Runs `work` for each item, with as many items at once, or per time, as the throttle admits.
+    /// Runs `work` for each item. The throttle limits how many items run at once, or per time.
     ///
-    /// Like `for_each_concurrent` of `futures`, with any throttle in place of a number. Items start in the
-    /// order of the stream and finish in any order.
+    /// Like `for_each_concurrent` of `futures`, with any throttle in place of a number. Items start
+    /// in the order of the stream and finish in any order.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future drops all running work, together with its permits, and the waiting item.
     /// `cancel_on` and [`timeout`](Waiting::timeout) do the same. To stop without losing items, end
-    /// the stream, for example with `stream.take_until(token.cancelled())` of `futures`: the items that it
-    /// has yielded are still worked on, including the waiting one.
+    /// the stream, for example with `stream.take_until(token.cancelled())` of `futures`: the items
+    /// that it has already yielded, including the waiting one, are still processed.
     ///
     /// # Errors
     ///
-    /// The error of the throttle when it rejects an item. Then no further item is taken, and all running
-    /// work is finished. The rejected item is dropped.
+    /// The error of the throttle when it rejects an item. No further item is taken after that, and
+    /// all running work is finished. The rejected item is dropped.
     ///
     /// # Examples
     ///
@@ -65,22 +65,23 @@ pub trait LimitStreamExt: Stream {
         Waiting::new(ForEachLimited::new(self, throttle, work))
     }
 
-    /// Runs the futures of the stream, as many at once, or per time, as the throttle admits, and yields
-    /// their results.
+    /// Runs the futures of the stream and yields their results. The throttle limits how many run at
+    /// once, or per time.
     ///
-    /// Like `buffer_unordered` of `futures`, with any throttle in place of a number: results come in the
-    /// order in which the futures finish, so a slow one delays no other.
+    /// Like `buffer_unordered` of `futures`, with any throttle in place of a number. Results come
+    /// in the order in which the futures finish, so a slow one delays no other.
     ///
     /// # Cancel safety
     ///
-    /// Dropping a wait for the next result loses nothing. Dropping the stream drops all running futures,
-    /// together with their permits, and the waiting one. To stop without losing futures, end the inner
-    /// stream, for example with `stream.take_until(token.cancelled())` of `futures`.
+    /// Dropping a wait for the next result loses nothing. Dropping the stream drops all running
+    /// futures, together with their permits, and the waiting one. To stop without losing futures,
+    /// end the inner stream, for example with `stream.take_until(token.cancelled())` of `futures`.
     ///
     /// # Errors
     ///
-    /// The error of the throttle when it rejects a future. Then no further future is taken, the results of
-    /// the running ones come first, and the error is the last item. The rejected future is dropped.
+    /// The error of the throttle when it rejects a future. No further future is taken after that,
+    /// the results of the running ones come first, and the error is the last item. The rejected
+    /// future is dropped.
     ///
     /// # Examples
     ///

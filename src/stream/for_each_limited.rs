@@ -1,4 +1,4 @@
-//! Work on each item of a stream, as the throttle admits it.
+//! Runs work on each item of a stream as the throttle admits it.
 
 use std::fmt;
 use std::future::Future;
@@ -12,7 +12,8 @@ use super::limited::{Limited, MAX_TURNS};
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
 
-/// The future of [`LimitStreamExt::for_each_limited`](super::LimitStreamExt::for_each_limited).
+/// The future returned by
+/// [`LimitStreamExt::for_each_limited`](super::LimitStreamExt::for_each_limited).
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct ForEachLimited<S: Stream, T: Throttle, F, W> {

@@ -1,12 +1,14 @@
-//! The core of both adapters: takes items from a stream, makes work of each when the throttle admits
-//! it, and runs that work.
+//! The core of both adapters: it takes items from a stream, starts the work of each item when the
+//! throttle admits it, and runs that work.
 //!
-//! 1. At most one item waits for the throttle: the next one is taken when it has been admitted.
-//! 2. Work is made of an item when it has been admitted, and not before.
-//! 3. A permit is held beside its work, and dropped when that is done, before its result is yielded.
-//! 4. After a rejection no item is taken any more. The error comes when all running work is done.
-//! 5. One poll of an adapter has at most [`MAX_TURNS`] turns, each of which starts at most one item and
-//!    yields at most one result. Then the task is woken and gives way, so a token, a timeout and other
+//! 1. At most one item waits for the throttle: the next item is taken after the admission of the
+//!    previous one.
+//! 2. The work of an item is created after its admission, and not before.
+//! 3. A permit is held beside its work, and dropped when the work is done, before its result is
+//!    yielded.
+//! 4. After a rejection no more items are taken. The error comes when all running work is done.
+//! 5. One poll of an adapter has at most [`MAX_TURNS`] turns; each turn starts at most one item and
+//!    yields at most one result. Then the task is woken and yields, so a token, a timeout and other
 //!    tasks get their turn while everything here is ready.
 
 use std::future::Future;
@@ -21,18 +23,18 @@ use crate::error::AcquireError;
 use crate::throttle::Throttle;
 use crate::wait::Waiting;
 
-/// The number of turns in one poll of an adapter.
+/// The maximum number of turns in one poll of an adapter.
 pub(super) const MAX_TURNS: u32 = 64;
 
-/// The stream, the item that waits, and the running work.
+/// The stream, the waiting item, and the running work.
 #[pin_project]
 pub(super) struct Limited<S: Stream, T: Throttle, W> {
     #[pin]
     stream: Fuse<S>,
     throttle: T,
-    /// The item that waits to be admitted.
+    /// The item that waits for admission.
     waiting: Option<S::Item>,
-    /// Its wait.
+    /// The wait of that item.
     #[pin]
     enter: Option<Waiting<T::Enter>>,
     running: FuturesUnordered<Running<W, T::Permit>>,
@@ -42,8 +44,8 @@ pub(super) struct Limited<S: Stream, T: Throttle, W> {
     refused: Option<AcquireError>,
 }
 
-/// Work on an admitted item, and its permit. The work is dropped first, both when it is done and when it
-/// is abandoned. Both are `None` once it is done.
+/// The work on an admitted item, and its permit. The work is dropped first, both when it is done
+/// and when it is abandoned. Both are `None` once it is done.
 #[pin_project]
 struct Running<W, P> {
     #[pin]
@@ -79,7 +81,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         }
     }
 
-    /// Polls for the next result. `make` makes work of an item; `turns` is what is left of
+    /// Polls for the next result. `make` creates the work of an item; `turns` is the rest of
     /// [`MAX_TURNS`] in this poll of the adapter.
     pub(super) fn poll_next(
         mut self: Pin<&mut Self>,
@@ -87,7 +89,8 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         make: &mut impl FnMut(S::Item) -> W,
         turns: &mut u32,
     ) -> Poll<Option<Result<W::Output, AcquireError>>> {
-        // In turns, so that a stream that always has more cannot keep running work from going on.
+        // Items and running work alternate, so that a stream that is always ready cannot starve
+        // running work.
         while *turns > 0 {
             *turns -= 1;
             let started = self.as_mut().start_next(context, make);
@@ -106,7 +109,8 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         Poll::Pending
     }
 
-    /// Starts work on one item, if there is one and the throttle admits it. Returns whether it has.
+    /// Starts the work of one item, if there is one and the throttle admits it. Returns whether it
+    /// did.
     fn start_next(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -120,7 +124,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
             let Poll::Ready(Some(item)) = this.stream.as_mut().poll_next(context) else {
                 return false;
             };
-            // Made before the item is kept: if it panics, no item waits.
+            // Called before the item is kept: if it panics, no item waits.
             let enter = this.throttle.enter();
             *this.waiting = Some(item);
             this.enter.set(Some(enter));
@@ -148,7 +152,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         }
     }
 
-    /// Returns whether no item will be started any more.
+    /// Returns whether no more items will be started.
     fn takes_no_more(&self) -> bool {
         let ended = self.stream.is_done() && self.waiting.is_none();
         ended || !self.open
@@ -159,7 +163,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
         self.takes_no_more() && self.running.is_empty() && self.refused.is_none()
     }
 
-    /// Returns the number of items that are being worked on.
+    /// Returns the number of items with running work.
     pub(super) fn running(&self) -> usize {
         self.running.len()
     }

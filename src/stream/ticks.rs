@@ -1,6 +1,6 @@
 //! [`Ticks`]: a stream that yields at the rate of a limiter.
 //!
-//! It is one wait after another: a future of `acquire` that is renewed when it was ready. So it has the
+//! It runs one `acquire` after another: the future is renewed each time it completes. So it has the
 //! queue and the order of `acquire`, and no timer of its own.
 
 use std::fmt;
@@ -13,34 +13,35 @@ use futures_util::stream::FusedStream;
 use crate::error::AcquireError;
 use crate::rate::{Acquire, Charge, LeakyBucket, RateLimiter};
 
-/// A stream that yields a [`Charge`] each time that a rate limiter or a leaky bucket admits it.
-/// Made by [`RateLimiter::ticks`] and [`LeakyBucket::ticks`]. Needs the feature `stream`.
+/// A stream that yields a [`Charge`] each time a rate limiter or a leaky bucket admits it. Created
+/// by [`RateLimiter::ticks`] and [`LeakyBucket::ticks`]. Needs the feature `stream`.
 ///
 /// It is the signal generator that was proposed below "Throttling requests - Java" (S. Solyanik,
-/// 2008): a thread that writes to a channel at the rate, from which each caller reads before a call.
-/// Here there is neither a thread nor a channel, and nothing runs between two polls. Unused ticks
-/// accumulate only up to the burst of the limiter; with a burst of 1, the default, ticks are evenly
-/// spaced.
+/// 2008): a thread that writes to a channel at the rate, and each caller reads from the channel
+/// before a call. Here there is neither a thread nor a channel, and nothing runs between two polls.
+/// Unused ticks accumulate only up to the burst of the limiter; with a burst of 1, the default,
+/// ticks are evenly spaced.
 ///
 /// # Fairness
 ///
-/// For each tick it joins the end of the limiter's queue when it is polled, like
-/// [`acquire`](RateLimiter::acquire). Between two ticks, while the task is at work, it is not queued. So
-/// several streams of one limiter, and other callers, take turns. While there is nothing to wait for it
-/// never yields to the executor.
+/// For each tick the stream joins the end of the limiter's queue when it is polled, like
+/// [`acquire`](RateLimiter::acquire). Between two ticks, while the task processes one, it is not
+/// queued. So several streams of one limiter, and other callers, take turns. While it does not have
+/// to wait, it never yields to the executor.
 ///
 /// # The end
 ///
-/// It ends when the limiter rejects it: when that is [closed](RateLimiter::close), which also ends a
-/// wait, or when its queue is [full](RateLimiter::max_waiters). [`refused`](Self::refused) returns the
-/// error. It is fused: afterwards it always yields `None`.
+/// The stream ends when the limiter rejects it: when the limiter is [closed](RateLimiter::close),
+/// which also ends a wait, or when its queue is [full](RateLimiter::max_waiters).
+/// [`refused`](Self::refused) returns the error. The stream is fused: after its end it always
+/// yields `None`.
 ///
 /// # Cancel safety
 ///
-/// Dropping a wait for the next tick loses nothing: the stream keeps its place, and a tick that was
-/// charged meanwhile is yielded next. Dropping the stream takes it out of the queue, and refunds a tick
-/// that was charged and not yielded. A charge that was yielded stays charged, like any other, unless it
-/// is [refunded](RateLimiter::refund).
+/// Dropping a wait for the next tick loses nothing: the stream keeps its position in the queue, and
+/// a tick that was charged meanwhile is yielded next. Dropping the stream removes it from the
+/// queue, and refunds a tick that was charged and not yielded. A charge that was yielded stays
+/// charged, like any other, unless it is [refunded](RateLimiter::refund).
 ///
 /// # Examples
 ///
@@ -71,7 +72,7 @@ use crate::rate::{Acquire, Charge, LeakyBucket, RateLimiter};
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct Ticks<'a> {
     acquire: Acquire<&'a RateLimiter>,
-    /// Why it has ended.
+    /// Why the stream has ended.
     refused: Option<AcquireError>,
 }
 
@@ -83,7 +84,7 @@ impl<'a> Ticks<'a> {
         }
     }
 
-    /// Returns why it has ended, if it has: [`Closed`](crate::ErrorKind::Closed) or
+    /// Returns why the stream has ended, if it has: [`Closed`](crate::ErrorKind::Closed) or
     /// [`QueueFull`](crate::ErrorKind::QueueFull).
     pub fn refused(&self) -> Option<&AcquireError> {
         self.refused.as_ref()
@@ -124,10 +125,10 @@ impl fmt::Debug for Ticks<'_> {
     }
 }
 
-/// As a stream. Needs the feature `stream`.
+/// Conversion to a stream. Needs the feature `stream`.
 impl RateLimiter {
-    /// Returns a stream that yields once for each call, at the rate of the limiter. See [`Ticks`] for its
-    /// order, its end, and what dropping it does.
+    /// Returns a stream that yields once per admission, at the rate of the limiter. See [`Ticks`]
+    /// for its order, its end, and its cancel safety.
     ///
     /// # Examples
     ///
@@ -147,10 +148,10 @@ impl RateLimiter {
     }
 }
 
-/// As a stream. Needs the feature `stream`.
+/// Conversion to a stream. Needs the feature `stream`.
 impl LeakyBucket {
-    /// Returns a stream that yields once for each release. See [`Ticks`]. It takes one place in the queue,
-    /// so it ends at once if the queue is full.
+    /// Returns a stream that yields once for each release. See [`Ticks`]. It takes one slot of the
+    /// queue, so it ends at once if the queue is full.
     ///
     /// # Examples
     ///

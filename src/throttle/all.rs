@@ -12,34 +12,36 @@ use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
-/// Several throttles as one: one enters all of them, one after the other, and when one refuses, those
-/// before it are given back.
+/// Combines several throttles into one: a caller enters all of them, one after the other, and when
+/// one rejects the caller, the permits of those before it are rolled back.
 ///
-/// Takes a tuple of up to six throttles, references or `Arc`s or whatever else is a [`Throttle`];
-/// they may be of different kinds. The permit is a tuple as well, of their permits in the same
-/// order. The result is itself a throttle, so more than six can be nested.
+/// The argument is a tuple of up to six throttles: references, `Arc`s or any other type that is a
+/// [`Throttle`]; they may be of different kinds. The permit is a tuple as well, of their permits in
+/// the same order. The result is itself a throttle, so more than six can be nested.
 ///
 /// # Order
 ///
-/// The parts are entered from left to right, and each is held while the next one is waited for. So
-/// put the narrow scope first, the user, then the team, then everyone, then what all share, such as
-/// memory: whoever waits for the narrow one holds nothing of the wide one.
+/// The parts are entered from left to right, and the permit of each part is held during the wait
+/// for the next one. So put the narrow scope first: the user, then the team, then everyone, then
+/// shared resources such as memory. A caller that waits for the narrow one then holds nothing of
+/// the wide one.
 ///
-/// Two callers that share two throttles have to list them in the same order. If one lists A before B
-/// and the other B before A, each can end up with what the other one waits for, for ever, as with
-/// two locks; a [`timeout`](Waiting::timeout) gets out of that, since it gives everything back. For
-/// the same reason no throttle may be listed twice: ask for more of it by its
-/// [`cost`](crate::Semaphore::cost).
+/// Two callers that share two throttles must list them in the same order. If one lists A before B
+/// and the other B before A, they can deadlock, as with two locks. A [`timeout`](Waiting::timeout)
+/// ends such a deadlock, since it returns all permits. For the same reason no throttle may be
+/// listed twice: request more of it with its [`cost`](crate::Semaphore::cost).
 ///
 /// # Cancel safety
 ///
-/// Everything is given back, the last first, when a part refuses, when the wait is cancelled or
-/// timed out, and when it is dropped: permits are dropped, and what can be undone
-/// [is](Throttle::rollback). To drop the permit of all of them is to drop each.
+/// All permits are returned, the last first, when a part rejects the caller, when the wait is
+/// cancelled or times out, and when it is dropped: they are [rolled back](Throttle::rollback) where
+/// the throttle can do that, and dropped otherwise. Dropping the combined permit drops the permit
+/// of each part.
 ///
 /// # Errors
 ///
-/// That of the part that refused; [`AcquireError::part`] says which one, from 0.
+/// The error of the part that rejected the caller; [`AcquireError::part`] returns its index, from
+/// 0.
 ///
 /// # Examples
 ///
@@ -66,13 +68,13 @@ pub fn all<P: Parts>(parts: P) -> All<P> {
     All(parts.into_chain())
 }
 
-/// Several throttles as one, made by [`all`].
+/// Several throttles as one; created by [`all`].
 #[derive(Clone, Debug)]
 pub struct All<P: Parts>(P::Chain);
 
 /// A tuple of one to six throttles.
 ///
-/// There is no need to name it. Sealed: it is implemented here alone.
+/// Callers need not name this trait. It is sealed: only this crate implements it.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tuple of one to six throttles",
     note = "more than six can be nested: `all((all((a, b, c)), d))`; each is taken by reference or in an \
@@ -101,11 +103,11 @@ impl<P: Parts> All<P> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future gives everything back, see [`all`](all#cancel-safety).
+    /// Dropping the future returns all permits; see [`all`](all#cancel-safety).
     ///
     /// # Errors
     ///
-    /// That of the part that refused, with its [`part`](AcquireError::part).
+    /// The error of the part that rejected the caller, with its [`part`](AcquireError::part).
     ///
     /// # Examples
     ///
@@ -126,11 +128,11 @@ impl<P: Parts> All<P> {
         Waiting::new(EnterAll { enter })
     }
 
-    /// Enters all parts now, or none.
+    /// Enters all parts without waiting, or none.
     ///
     /// # Errors
     ///
-    /// That of the first part that refused, with its [`part`](AcquireError::part).
+    /// The error of the first part that rejects the caller, with its [`part`](AcquireError::part).
     ///
     /// # Examples
     ///
@@ -180,7 +182,7 @@ pin_project! {
     ///
     /// # Panics
     ///
-    /// If it is polled again after it was ready.
+    /// Panics if it is polled again after completion.
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct EnterAll<P: Parts> {
         #[pin]

@@ -8,11 +8,12 @@ use super::Throttle;
 use crate::wait::BoxFuture;
 use crate::wait::Waiting;
 
-/// A throttle of any type, erased; made by [`Throttle::boxed`].
+/// A throttle of any type, erased; created by [`Throttle::boxed`].
 ///
-/// Its permit is erased as well: it is given back when the box is dropped, and whoever knows its type
-/// can downcast it, for the item of a pool. The throttle can be waited for, but not tried. Each entry
-/// costs two allocations, of its wait and of its permit. To clone it is to share the throttle.
+/// Its permit is erased as well: dropping the box returns it, and a caller that knows the type can
+/// downcast it, for example to use the item of a pool. Calls can wait for the throttle, but cannot
+/// try it. Each entry costs two allocations, for its wait and for its permit. Clones share the
+/// throttle.
 ///
 /// # Examples
 ///
@@ -36,11 +37,14 @@ use crate::wait::Waiting;
 #[derive(Clone)]
 pub struct BoxThrottle(Arc<dyn Erased>);
 
-type BoxPermit = Box<dyn Any + Send>;
+/// The permit of a [`BoxThrottle`]; dropping it returns the permit that is inside.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped at once caps nothing"]
+pub struct BoxPermit(Box<dyn Any + Send>);
 
 trait Erased: Send + Sync {
     fn enter(&self) -> BoxFuture<'static, BoxPermit>;
-    fn rollback(&self, permit: BoxPermit);
+    fn rollback(&self, permit: Box<dyn Any + Send>);
 }
 
 impl<T> Erased for T
@@ -49,11 +53,11 @@ where
 {
     fn enter(&self) -> BoxFuture<'static, BoxPermit> {
         let enter = Throttle::enter(self).into_inner();
-        Box::pin(async move { Ok(Box::new(enter.await?) as BoxPermit) })
+        Box::pin(async move { Ok(BoxPermit(Box::new(enter.await?))) })
     }
 
-    fn rollback(&self, permit: BoxPermit) {
-        // One of a throttle of another type is dropped, which is what can be done for it.
+    fn rollback(&self, permit: Box<dyn Any + Send>) {
+        // A permit of another throttle's type can only be dropped.
         if let Ok(permit) = permit.downcast::<T::Permit>() {
             Throttle::rollback(self, *permit);
         }
@@ -68,15 +72,15 @@ impl BoxThrottle {
         Self(Arc::new(throttle))
     }
 
-    /// Waits until the throttle lets one in.
+    /// Waits until the throttle admits the caller.
     ///
     /// # Cancel safety
     ///
-    /// That of the throttle.
+    /// The cancel safety of the inner throttle.
     ///
     /// # Errors
     ///
-    /// Those of the throttle.
+    /// The errors of the inner throttle.
     ///
     /// # Examples
     ///
@@ -91,21 +95,21 @@ impl BoxThrottle {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> Waiting<BoxFuture<'static, Box<dyn Any + Send>>> {
+    pub fn acquire(&self) -> Waiting<BoxFuture<'static, BoxPermit>> {
         Waiting::new(self.0.enter())
     }
 }
 
 impl Throttle for BoxThrottle {
-    type Permit = Box<dyn Any + Send>;
+    type Permit = BoxPermit;
     type Enter = BoxFuture<'static, Self::Permit>;
 
     fn enter(&self) -> Waiting<Self::Enter> {
         self.acquire()
     }
 
-    fn rollback(&self, permit: Self::Permit) {
-        self.0.rollback(permit);
+    fn rollback(&self, permit: BoxPermit) {
+        self.0.rollback(permit.0);
     }
 }
 

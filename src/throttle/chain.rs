@@ -1,14 +1,14 @@
-//! One throttle after the other: what [`all`](super::all) is built of.
+//! One throttle after the other: the building block of [`all`](super::all).
 //!
-//! A chain has two links, the second of which may be a chain. So the rule is written once, for two, and
-//! holds for any number:
+//! A chain has two links; the second may be a chain. So the rules are written once, for two, and
+//! hold for any number:
 //!
-//! 1. The first is entered before the second is asked.
-//! 2. What has been entered is undone, the last first, when the rest refuses or the wait is dropped.
-//!    Before it is undone, the wait for the rest is over.
-//! 3. The part that refused is counted from the first.
+//! 1. The first is entered before the second is called.
+//! 2. When the rest rejects the caller, or the wait is dropped, the permits so far are rolled back,
+//!    the last first. The wait for the rest is dropped before that.
+//! 3. The index of the part that rejected the caller is counted from the first.
 //!
-//! Inlined by force: left to the compiler, the permits go through memory at each link, and a ready
+//! Inlining is forced. Without it the permits go through memory at each link, and a ready
 //! composition takes twice the time of its parts (`--bench ratios`, "all of two").
 
 use std::future::Future;
@@ -85,7 +85,7 @@ impl<A: Throttle, R: Throttle> Throttle for Chain<A, R> {
 
     #[inline(always)]
     fn rollback(&self, (first, rest): Self::Permit) {
-        // Undone when it is dropped, so also if that of the rest panics.
+        // Rolled back on drop, also if the rest panics.
         let _first = Entered::new(&self.0, first);
         self.1.rollback(rest);
     }
@@ -111,16 +111,16 @@ pin_project! {
 }
 
 pin_project! {
-    /// Where the wait is.
+    /// The stage of the wait.
     #[project = StateProjection]
     enum State<A: Throttle, R: Throttle> {
         First {
             #[pin]
             enter: A::Enter,
-            // Until the first is entered.
+            // `Some` until the first part is entered.
             links: Option<Chain<A, R>>,
         },
-        // Dropped in this order: the wait for the rest is over before the first is undone.
+        // Dropped in this order: the wait for the rest ends before the first part is rolled back.
         Rest {
             #[pin]
             enter: R::Enter,
@@ -130,7 +130,7 @@ pin_project! {
     }
 }
 
-/// What the first part gave; undone when it is dropped.
+/// The permit of the first part; rolled back on drop.
 struct Entered<A: Throttle> {
     first: A,
     permit: Option<A::Permit>,
@@ -143,7 +143,7 @@ impl<A: Throttle> Entered<A> {
         Self { first, permit }
     }
 
-    /// Takes it out, once.
+    /// Takes the permit out, once.
     #[inline(always)]
     fn keep(&mut self) -> A::Permit {
         match self.permit.take() {
@@ -171,7 +171,7 @@ impl<A: Throttle, R: Throttle> Future for EnterChain<A, R> {
         if let StateProjection::First { enter, links } = state.as_mut().project() {
             let entered = ready!(enter.poll(context));
             let links = links.take();
-            // The wait is over before anything else happens.
+            // Drops the wait before anything else happens.
             state.set(State::Over);
             match (entered, links) {
                 (Ok(permit), Some(Chain(first, rest))) => {
@@ -186,8 +186,8 @@ impl<A: Throttle, R: Throttle> Future for EnterChain<A, R> {
         let StateProjection::Rest { enter, entered } = state.as_mut().project() else {
             panic!("polled again after it was ready");
         };
-        // A refusal drops the state: first the wait for the rest, then what the first gave, which is
-        // undone by that.
+        // A rejection drops the state: first the wait for the rest, then the permit of the first
+        // part, which rolls it back.
         match ready!(enter.poll(context)) {
             Ok(rest) => {
                 let first = entered.keep();

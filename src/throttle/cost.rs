@@ -1,5 +1,5 @@
-//! A semaphore, a rate limiter or a key of either as a throttle of which each entry costs the same,
-//! other than one.
+//! A semaphore, a rate limiter or a key of either as a throttle with a fixed cost per entry other
+//! than 1.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use crate::error::AcquireError;
 use crate::rate::RateLimiter;
 use crate::wait::Waiting;
 
-/// A semaphore or a rate limiter with a weight: whoever enters takes this many permits, or is
-/// charged this much. For [`all`](super::all), streams and other generic code, which cannot say how
-/// many.
+/// A semaphore or a rate limiter with a cost: each entry takes this many permits, or is charged
+/// this much. It is for [`all`](super::all), streams and other generic code, which cannot pass a
+/// cost.
 ///
-/// `T` is a reference to one of these, or an `Arc`, or a [`Key`](crate::keyed::Key). Made by
-/// [`Semaphore::cost`], [`RateLimiter::cost`] and [`Key::cost`](crate::keyed::Key::cost), and, to move
-/// into a task, by `cost_owned`.
+/// `T` is a reference to one of these, or an `Arc`, or a [`Key`](crate::keyed::Key). Created by
+/// [`Semaphore::cost`], [`RateLimiter::cost`] and [`Key::cost`](crate::keyed::Key::cost), and, to
+/// move into a task, by `cost_owned`.
 ///
 /// # Examples
 ///
@@ -36,10 +36,10 @@ pub struct Cost<T> {
     cost: u64,
 }
 
-/// As a part of something else.
+/// Conversion to a throttle with a cost.
 impl Semaphore {
-    /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once. To
-    /// move it into a task, see [`cost_owned`](Self::cost_owned).
+    /// Returns this semaphore as a [`Throttle`] whose entries take `n` permits each, all at once.
+    /// To move it into a task, see [`cost_owned`](Self::cost_owned).
     ///
     /// # Examples
     ///
@@ -56,8 +56,8 @@ impl Semaphore {
         Cost::new(self, n.into())
     }
 
-    /// This semaphore as a [`Throttle`] of which each entry takes `n` permits, all at once, and
-    /// which shares the semaphore and so may move into a task.
+    /// Returns this semaphore as a [`Throttle`] whose entries take `n` permits each, all at once.
+    /// It shares the semaphore, and so may move into a task.
     ///
     /// # Examples
     ///
@@ -77,10 +77,10 @@ impl Semaphore {
     }
 }
 
-/// As a part of something else.
+/// Conversion to a throttle with a cost.
 impl RateLimiter {
-    /// This limiter as a [`Throttle`] of which each entry is charged `n`. To move it into a task,
-    /// see [`cost_owned`](Self::cost_owned).
+    /// Returns this limiter as a [`Throttle`] whose entries are charged `n` each. To move it into a
+    /// task, see [`cost_owned`](Self::cost_owned).
     ///
     /// # Examples
     ///
@@ -106,22 +106,22 @@ impl RateLimiter {
         Cost::new(self, n)
     }
 
-    /// This limiter as a [`Throttle`] of which each entry is charged `n`, and which shares the
-    /// limiter and so may move into a task.
+    /// Returns this limiter as a [`Throttle`] whose entries are charged `n` each. It shares the
+    /// limiter, and so may move into a task.
     #[inline]
     pub fn cost_owned(self: Arc<Self>, n: u64) -> Cost<Arc<Self>> {
         Cost::new(self, n)
     }
 }
 
-/// A throttle that can be asked for more than one.
+/// A throttle whose callers can request more than one unit.
 pub trait Weighted: TryThrottle {
     fn enter_many(&self, n: u64) -> Waiting<Self::Enter>;
 
     fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError>;
 }
 
-/// The cost as its throttle counts it, of which it was made.
+/// Returns the cost in the type of its throttle; the cost was made from that type.
 pub(super) fn of<N: TryFrom<u64>>(cost: u64) -> N {
     match N::try_from(cost) {
         Ok(cost) => cost,
@@ -130,7 +130,7 @@ pub(super) fn of<N: TryFrom<u64>>(cost: u64) -> N {
 }
 
 impl<T: Weighted> Cost<T> {
-    /// Waits for as much as this costs.
+    /// Waits for `cost` units.
     ///
     /// # Cancel safety
     ///
@@ -138,7 +138,7 @@ impl<T: Weighted> Cost<T> {
     ///
     /// # Errors
     ///
-    /// As [`Semaphore::acquire_many`] or [`RateLimiter::acquire_many`].
+    /// The errors of [`Semaphore::acquire_many`] or [`RateLimiter::acquire_many`].
     ///
     /// # Examples
     ///
@@ -157,11 +157,11 @@ impl<T: Weighted> Cost<T> {
         self.throttle.enter_many(self.cost)
     }
 
-    /// Takes as much as this costs now, or nothing.
+    /// Takes `cost` units without waiting, or nothing.
     ///
     /// # Errors
     ///
-    /// As [`Semaphore::try_acquire_many`] or [`RateLimiter::try_acquire_many`].
+    /// The errors of [`Semaphore::try_acquire_many`] or [`RateLimiter::try_acquire_many`].
     ///
     /// # Examples
     ///
@@ -181,7 +181,7 @@ impl<T> Cost<T> {
         Self { throttle, cost }
     }
 
-    /// How many permits each entry takes, or how much it is charged.
+    /// Returns the number of permits that each entry takes, or the cost that it is charged.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
-//! The semaphores of tokio and of async-lock as throttles, for those who have one: it gains
-//! cancellation, composition and adapters. Weight 1.
+//! The semaphores of tokio and of async-lock as throttles, so that code that uses them gains
+//! cancellation, composition and adapters. Each entry takes one permit.
 //!
-//! Trying first does not let a newcomer overtake: while somebody waits, such a semaphore has no free
-//! permits.
+//! Trying first does not let a new caller overtake: such a semaphore has no free permits while it
+//! has waiters.
 
 use std::fmt;
 use std::future::Future;
@@ -15,19 +15,20 @@ use super::TryThrottle;
 use crate::error::{AcquireError, ErrorKind};
 
 pin_project! {
-    /// The wait of a semaphore of tokio or of async-lock, which `S` refers to: a reference or an `Arc`.
+    /// The wait for a semaphore of tokio or of async-lock. `S` is a reference or an `Arc` of the
+    /// semaphore.
     ///
-    /// The wait of tokio's is boxed, but only when it has to wait, and does not take part in tokio's
-    /// cooperative budget.
+    /// The wait for tokio's semaphore is boxed, but only if it has to wait. It does not take part
+    /// in tokio's cooperative budget.
     ///
     /// # Panics
     ///
-    /// If it is polled again after it was ready.
+    /// Panics if it is polled again after completion.
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct EnterForeign<S: Foreign> {
-        // `None` once it is over.
+        // `None` after completion.
         semaphore: Option<S>,
-        // Since it has to wait.
+        // `Some` once the caller has to wait.
         #[pin]
         waiting: Option<S::Wait>,
     }
@@ -35,12 +36,12 @@ pin_project! {
 
 /// A semaphore of another crate.
 pub trait Foreign: TryThrottle {
-    /// The future of its own.
+    /// The crate's own future.
     type Wait: Future;
 
     fn wait(&self) -> Self::Wait;
 
-    /// What that future has come to.
+    /// Converts the output of that future.
     fn entered(&self, output: <Self::Wait as Future>::Output)
     -> Result<Self::Permit, AcquireError>;
 }
@@ -68,7 +69,7 @@ impl<S: Foreign> Future for EnterForeign<S> {
             unreachable!("it waits");
         };
         let output = ready!(waiting.poll(context));
-        // It is dropped as soon as it is ready: what else it was told goes to others then.
+        // Dropped as soon as it is ready, so that its other notifications pass to other waiters.
         this.waiting.set(None);
         let entered = semaphore.entered(output);
         *this.semaphore = None;
@@ -82,8 +83,8 @@ impl<S: Foreign> fmt::Debug for EnterForeign<S> {
     }
 }
 
-/// Each row has the type of a handle, its permit and its future; how it is tried; how it is waited
-/// for; and what that comes to.
+/// Each row has the type of a handle, its permit and its future; how to try it; how to wait for it;
+/// and how to convert the output.
 macro_rules! foreign {
     ($(
         [$($lifetime:lifetime)?] $handle:ty => $permit:ty, $wait:ty:
@@ -126,10 +127,10 @@ macro_rules! foreign {
     )*};
 }
 
-/// tokio's. Its futures cannot be named, so a wait is boxed.
+/// tokio's. Its futures have no names, so a wait is boxed.
 ///
-/// Like our own, it does not take part in tokio's cooperative budget. Otherwise a task that has used
-/// its budget up and then blocks its thread for a permit, by `wait`, would never be woken.
+/// Like the waits of this crate, it does not take part in tokio's cooperative budget. Otherwise a
+/// task that has used up its budget, and then blocks its thread in `wait`, would never be woken.
 #[cfg(feature = "tokio")]
 mod tokio {
     use std::future::Future;
@@ -171,9 +172,9 @@ mod tokio {
 
 /// async-lock's, which cannot be closed.
 ///
-/// When two permits come back one right after the other, one waiter may be told, of both
-/// (smol-rs/async-lock#18). So whoever had to wait, and finds another permit free when it has its
-/// own, takes that and gives it back, which tells the next.
+/// When two permits are returned in quick succession, both notifications may go to one waiter
+/// (smol-rs/async-lock#18). So a waiter that finds another free permit when it gets its own takes
+/// that permit and returns it, which notifies the next waiter.
 #[cfg(feature = "async-lock")]
 mod async_lock {
     use std::future::Future;

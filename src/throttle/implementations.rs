@@ -1,5 +1,5 @@
-//! Our own types as throttles: by reference, by `Arc`, and a gate by value, as its handle is cheap to
-//! clone.
+//! The types of this crate as throttles: by reference and by `Arc`, and a gate by value, because
+//! its handle is cheap to clone.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::gate::{self, Gate};
 use crate::rate::{self, Charge, LeakyBucket, RateLimiter};
 use crate::wait::Waiting;
 
-/// Each row has the type of a handle, its permit and its wait, and what a clone of it is asked.
+/// Each row has the type of a handle, its permit and its wait, and the methods that are called on a
+/// clone of it.
 macro_rules! throttles {
     ($(
         [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:

@@ -39,14 +39,14 @@ where
     }
 }
 
-/// As a part of something else.
+/// Conversion to a throttle with a cost.
 impl<T, Q, S> Key<'_, T, Q, S>
 where
     T: Kind,
     Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
     S: BuildHasher + Default + Clone,
 {
-    /// This key as a [`Throttle`](crate::Throttle) of which each entry costs `n`.
+    /// Returns this key as a [`Throttle`](crate::Throttle) whose entries cost `n` each.
     ///
     /// # Examples
     ///

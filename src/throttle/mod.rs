@@ -1,7 +1,7 @@
-//! The trait that adapters take, and what is made of throttles: [`all`] of several at once, one with
-//! a [cost](Cost), one that may be missing, one of a type that is [not known](BoxThrottle).
+//! The trait that adapters take, and what builds on it: [`all`] of several throttles at once, a
+//! throttle with a [cost](Cost), one that may be missing, and one of an [erased type](BoxThrottle).
 //!
-//! Only the waits are not in the crate's root as well: one seldom has to name them.
+//! The most used types are also exported at the crate root.
 
 mod all;
 mod boxed;
@@ -17,7 +17,7 @@ mod references;
 use std::future::Future;
 
 pub use self::all::{All, EnterAll, Parts, all};
-pub use self::boxed::BoxThrottle;
+pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub use self::foreign::EnterForeign;
@@ -25,16 +25,17 @@ pub use self::optional::EnterOption;
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
-/// Something that lets callers in: what generic code and adapters ask for.
+/// A limiter of any kind that admits callers: the trait bound of generic code and adapters.
 ///
 /// To use a throttle directly, call its own methods; this trait shares no name with them. It is
-/// implemented for references and `Arc`s, which are cheap to clone: a `Semaphore` itself is none, but
-/// `&semaphore`, `Arc<Semaphore>` and `&arc` are. The same holds for `Pool`, `ChannelSemaphore`,
-/// `tokio::sync::Semaphore` and, with the feature `async-lock`, `async_lock::Semaphore`: one can keep
-/// the semaphore that one has. It is also implemented for what is made of throttles:
-/// [`all`]`((..))`, [`Cost`], [`BoxThrottle`], and `Option`, of which `None` lets everybody in.
+/// implemented for references and `Arc`s, which are cheap to clone: a `Semaphore` itself is no
+/// throttle, but `&semaphore`, `Arc<Semaphore>` and `&arc` are. The same holds for `Pool`,
+/// `ChannelSemaphore`, `tokio::sync::Semaphore` and, with the feature `async-lock`,
+/// `async_lock::Semaphore`, so existing code can keep its semaphore. The trait is also implemented
+/// for compositions of throttles: [`all`]`((..))`, [`Cost`], [`BoxThrottle`], and `Option`, whose
+/// `None` admits every caller.
 ///
-/// To spawn a task that waits, ask for `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
+/// For a task that waits, use the bound `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
 ///
 /// # Examples
 ///
@@ -62,7 +63,7 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 ///
-/// The semaphore of tokio that one has, with a token:
+/// An existing semaphore of tokio, with a cancellation token:
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -87,29 +88,29 @@ use crate::wait::Waiting;
             `Arc::clone(&semaphore)`; where `'static` is asked for, as in tasks and services, in an `Arc`"
 )]
 pub trait Throttle: Clone {
-    /// What the caller has when it was let in.
+    /// What an admitted caller holds.
     type Permit;
 
-    /// The wait.
+    /// The future of [`enter`](Self::enter).
     ///
-    /// Cancel-safe: dropping it takes the caller out of the line and loses nothing.
+    /// It must be cancel-safe: dropping it removes the caller from the queue and loses nothing.
     type Enter: Future<Output = Result<Self::Permit, AcquireError>>;
 
-    /// Waits until the caller may go on, with all that can be [added](Waiting) to a wait. In which order callers are let in, and with which errors
-    /// they are refused, is told by the throttle; for a semaphore that is what
-    /// [`acquire`](crate::Semaphore::acquire) does.
+    /// Waits until the throttle admits the caller; all [combinators](Waiting) of waits apply. The
+    /// throttle documents the order in which it admits callers, and its errors. For a semaphore
+    /// this is [`acquire`](crate::Semaphore::acquire).
     fn enter(&self) -> Waiting<Self::Enter>;
 
-    /// Takes back a permit that was not made use of, for example because the next throttle on the
-    /// way refused: the charge of a rate limiter is refunded. By default the permit is dropped. Code
-    /// that composes throttles calls it, and a throttle that wraps another one must forward it;
-    /// after the work that the permit was for, drop the permit instead.
+    /// Takes back an unused permit, for example because the next throttle rejected the caller: a
+    /// rate limiter refunds the charge. By default the permit is dropped. Code that composes
+    /// throttles calls this method, and a throttle that wraps another one must forward it. After
+    /// the work that the permit was for, drop the permit instead.
     fn rollback(&self, permit: Self::Permit) {
         drop(permit);
     }
 
-    /// The same throttle, with its type erased, for example for a field of a struct. Take an `Arc`
-    /// or something in a `static`: it must be `'static`.
+    /// Erases the type of the throttle, for example for a field of a struct. The throttle must be
+    /// `'static`: use an `Arc` or a reference to a `static`.
     ///
     /// # Examples
     ///
@@ -148,18 +149,18 @@ pub trait Throttle: Clone {
     }
 }
 
-/// A throttle that can say at once whether it lets a caller in.
+/// A throttle that can decide without waiting.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be tried",
     note = "it can be waited for with `.acquire()` or `.enter()`; a throttle of your own can be tried \
             if it implements `TryThrottle`"
 )]
 pub trait TryThrottle: Throttle {
-    /// Enters now, or not at all.
+    /// Enters without waiting, or fails.
     ///
     /// # Errors
     ///
-    /// As the `try_acquire` of the throttle.
+    /// The errors of the throttle's `try_acquire`.
     ///
     /// # Examples
     ///

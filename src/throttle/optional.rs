@@ -11,7 +11,7 @@ use super::{Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
-/// `None` lets everybody in.
+/// `None` admits every caller.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ impl<T: TryThrottle> TryThrottle for Option<T> {
 }
 
 pin_project! {
-    /// The wait of a throttle that may be missing.
+    /// The wait for a throttle that may be missing.
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct EnterOption<E> {
         #[pin]

@@ -1,6 +1,6 @@
 //! A reference to a throttle is a throttle, and so is an `Arc` of one.
 //!
-//! For the types of which only the reference or the `Arc` is a throttle, such as
+//! For types whose references and `Arc`s are throttles, but not the type itself, such as
 //! [`Semaphore`](crate::Semaphore), this adds a second layer: `&Arc<Semaphore>`.
 
 use std::sync::Arc;

@@ -10,10 +10,10 @@ use std::task::{Context, Poll, ready};
 use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
-/// The body of a response that went through a throttle: the body of the service, which holds the permit
-/// until it ends, fails, or is dropped. The body of a rejection is empty.
+/// The body of a response that went through a throttle: the body of the inner service, which holds
+/// the permit until it ends, fails, or is dropped. The body of a rejection is empty.
 ///
-/// After a failure it yields nothing more.
+/// After a failure the body yields nothing more.
 ///
 /// # Examples
 ///
@@ -57,14 +57,14 @@ pub struct ThrottledBody<B, P>(#[pin] State<B, P>);
 
 #[pin_project(project = StateProjection)]
 enum State<B, P> {
-    /// Dropped in this order.
+    /// The fields are dropped in this order.
     Sending {
         #[pin]
         body: B,
         _permit: P,
     },
-    /// The size hint. A body may have ended from the beginning and still have one, like the body of a
-    /// response to `HEAD`.
+    /// The size hint. A body may have ended from the beginning and still have a size hint, like the
+    /// body of a response to `HEAD`.
     Over(SizeHint),
 }
 
@@ -77,7 +77,8 @@ impl<B, P> ThrottledBody<B, P> {
 
 impl<B: Body, P> ThrottledBody<B, P> {
     pub(super) fn holding(body: B, permit: P) -> Self {
-        // In a body, so that a panic of the questions below drops the permit last as well.
+        // The permit is moved into a body first, so that a panic in the calls below drops the
+        // permit last as well.
         let sending = Self(State::Sending {
             body,
             _permit: permit,

@@ -1,7 +1,7 @@
-//! How a request enters the throttle: it waits, it waits with a timeout, or it does not wait.
+//! How a request enters the throttle: it waits, waits with a timeout, or does not wait.
 //!
-//! Only a layer that rejects at once needs a [`TryThrottle`], so its method is kept as a value, and the
-//! types of the layer and the service are the same in all three cases.
+//! Only a layer that rejects at once needs a [`TryThrottle`]. So the method is stored as a value,
+//! and the types of the layer and the service are the same in all three cases.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ use crate::wait::{Timeout, Waiting};
 /// [`TryThrottle::try_enter`] of the throttle.
 type TryEnter<T> = fn(&T) -> Result<<T as Throttle>::Permit, AcquireError>;
 
-/// What a request does if it is not admitted at once.
+/// What a request does if the throttle does not admit it at once.
 #[derive(Clone)]
 pub(super) enum Patience<T: Throttle> {
     Waits,
@@ -32,7 +32,7 @@ impl<T: TryThrottle> Patience<T> {
 }
 
 impl<T: Throttle> Patience<T> {
-    /// Enters the throttle, at the first poll if the throttle keeps to that.
+    /// Enters the throttle. This happens at the first poll if the throttle's future is lazy.
     pub(super) fn enter(&self, throttle: &T) -> Entering<T> {
         match *self {
             Self::Waits => Entering::Waits(throttle.enter()),
@@ -45,7 +45,7 @@ impl<T: Throttle> Patience<T> {
     }
 }
 
-/// A request that enters the throttle. Not to be polled again after it was ready.
+/// A request that enters the throttle. It must not be polled after completion.
 #[pin_project(project = EnteringProjection)]
 pub(super) enum Entering<T: Throttle> {
     Waits(#[pin] Waiting<T::Enter>),

@@ -1,7 +1,7 @@
 //! The response future: the request enters the throttle, then the service responds.
 //!
-//! 1. The inner service is called when the request was admitted, and not before.
-//! 2. Whatever ends a stage, including a panic, drops the work first and then the permit.
+//! 1. The inner service is called after the request was admitted, and not before.
+//! 2. However a stage ends, including with a panic, the work is dropped first and then the permit.
 //! 3. The permit moves into the body of the response.
 
 use std::fmt;
@@ -23,11 +23,12 @@ use crate::throttle::Throttle;
 ///
 /// # Cancel safety
 ///
-/// Dropping it takes the request out of the queue, or drops the work on it and returns its permit.
+/// Dropping the future removes the request from the queue, or drops the work on it and returns its
+/// permit.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after completion.
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct ResponseFuture<S: Service<R>, T: Throttle, R> {
@@ -37,20 +38,20 @@ pub struct ResponseFuture<S: Service<R>, T: Throttle, R> {
     status: StatusCode,
 }
 
-/// How far the request is.
+/// The stage of the request.
 #[pin_project(project = StageProjection)]
 enum Stage<S: Service<R>, T: Throttle, R> {
-    /// It enters the throttle. The service and the request are kept until it is admitted.
+    /// The request enters the throttle. The service and the request are kept until the admission.
     Enters {
         #[pin]
         entering: Entering<T>,
         work: Option<(S, R)>,
     },
-    /// The service responds. Dropped in this order.
+    /// The service responds. The fields are dropped in this order.
     Answered {
         #[pin]
         answer: S::Future,
-        /// Until the response is there.
+        /// `Some` until the response is ready.
         permit: Option<T::Permit>,
     },
     Over,
@@ -80,7 +81,7 @@ where
         if let StageProjection::Enters { entering, work } = stage.as_mut().project() {
             let entered = ready!(entering.poll(context));
             let work = work.take();
-            // The wait is over before anything else happens.
+            // Drops the wait before anything else happens.
             stage.set(Stage::Over);
             match (entered, work) {
                 (Ok(permit), Some((mut inner, request))) => {

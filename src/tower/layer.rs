@@ -10,7 +10,7 @@ use super::ThrottleService;
 use super::entering::Patience;
 use crate::throttle::{Throttle, TryThrottle};
 
-/// Puts services behind a throttle. See [the module](crate::tower) for what it does.
+/// Puts services behind a throttle. See [the module](crate::tower) for its behavior.
 ///
 /// Servers need services that are `'static`, so use a throttle that owns what it needs: an
 /// `Arc<Semaphore>`, a throttle in a `static`, an [`all`](crate::all) of these, or a
@@ -48,8 +48,8 @@ pub struct ThrottleLayer<T: Throttle> {
 }
 
 impl<T: Throttle> ThrottleLayer<T> {
-    /// Creates a layer whose requests wait until the throttle admits them. To bound the number of waiters,
-    /// bound the queue of the throttle, for example with
+    /// Creates a layer whose requests wait until the throttle admits them. To bound the number of
+    /// waiters, bound the queue of the throttle, for example with
     /// [`max_waiters`](crate::Semaphore::max_waiters). To bound the wait, add a
     /// [`timeout`](Self::timeout).
     ///
@@ -66,8 +66,8 @@ impl<T: Throttle> ThrottleLayer<T> {
         Self::with(throttle, Patience::Waits)
     }
 
-    /// Creates a layer whose requests never wait: it rejects those that the throttle does not admit at
-    /// once.
+    /// Creates a layer whose requests never wait: it rejects requests that the throttle does not
+    /// admit at once.
     ///
     /// # Examples
     ///
@@ -93,12 +93,13 @@ impl<T: Throttle> ThrottleLayer<T> {
         }
     }
 
-    /// Rejects a request after it has waited for `duration`, or earlier if the throttle knows that it
-    /// would have to wait longer. A request that is admitted at once needs no timer. A layer that rejects
-    /// at once ignores it.
+    /// Rejects a request after it has waited for `duration`, or earlier if the throttle knows that
+    /// the wait would be longer. A request that is admitted at once needs no timer. A layer that
+    /// rejects at once ignores the timeout.
     ///
-    /// The timeout runs on the same time as the `timeout` of the throttle's own futures: the limiter's
-    /// [clock](crate::Clock) for a rate limiter, otherwise tokio's time inside a tokio runtime.
+    /// The timeout runs on the same time as the `timeout` of the throttle's own futures: the
+    /// limiter's [clock](crate::Clock) for a rate limiter, otherwise tokio's time inside a tokio
+    /// runtime.
     ///
     /// # Examples
     ///
@@ -135,11 +136,11 @@ impl<T: Throttle> ThrottleLayer<T> {
         self
     }
 
-    /// Sets the status of rejections after which the client may try again, in place of 429. The others
-    /// [stay at 503](crate::tower#refusals).
+    /// Sets the status of rejections after which the client may try again, in place of 429. The
+    /// others [stay at 503](crate::tower#refusals).
     ///
-    /// 429 tells a client that it made too many requests, which is right for a throttle of its own. 503
-    /// says that the service is overloaded, which is right for a shared throttle.
+    /// 429 tells a client that it made too many requests, which is right for a throttle of its own.
+    /// 503 says that the service is overloaded, which is right for a shared throttle.
     ///
     /// # Examples
     ///

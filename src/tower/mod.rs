@@ -1,15 +1,16 @@
 //! A [layer](ThrottleLayer) that puts an HTTP service, for example a router of axum, behind any
 //! [`Throttle`](crate::Throttle). Needs the feature `tower`.
 //!
-//! - *Waiting* happens in the response future, in the order of the throttle. When a client disconnects,
-//!   servers drop that future, which takes the request out of the queue.
+//! - *Waiting* happens in the response future, in the order of the throttle. When a client
+//!   disconnects, servers drop that future, which removes the request from the queue.
 //! - *A rejection* is a response with an empty body, and not an error; see [below](#refusals).
-//! - *One throttle* is shared by the layer, the services that it makes, and all clones of them. A ready
-//!   service holds no permit: a request enters the throttle when its future is polled.
-//! - *The permit is held to the end of the body*: until its last frame was read, or it failed, or it was
-//!   dropped. A response without a body returns the permit at once, also when a connection is upgraded.
-//!   The work of the service is dropped before the permit in every case, including a panic. The charge of
-//!   a rate limiter stays once the request was admitted, even if the client disconnects.
+//! - *One throttle* is shared by the layer, the services that it makes, and all clones of them. A
+//!   ready service holds no permit: a request enters the throttle when its future is polled.
+//! - *The permit is held to the end of the body*: until its last frame was read, or it failed, or
+//!   it was dropped. A response without a body returns the permit at once, also when a connection
+//!   is upgraded. The work of the service is dropped before the permit in every case, including a
+//!   panic. The charge of a rate limiter stays once the request was admitted, even if the client
+//!   disconnects.
 //! - The inner service is made ready first, and stays ready while the request waits. If it acquires
 //!   something when it becomes ready, as tower's concurrency limit does, it holds that meanwhile.
 //!
@@ -17,16 +18,17 @@
 //!
 //! | [`ErrorKind`](crate::ErrorKind) | response | |
 //! |---|---|---|
-//! | `Limited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
+//! | `RateLimited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
 //! | `Closed`, `Cancelled`, `ExceedsCapacity`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | the client is not the cause |
 //!
 //! If the throttle knows when to [try again](crate::AcquireError::retry_after), the response has a
-//! `Retry-After` in whole seconds, rounded up, at least 1. A rate limiter knows it when it rejects a
-//! request at once, also because the wait would exceed the [timeout](ThrottleLayer::timeout), and when
-//! its queue is full. A concurrency throttle never does.
+//! `Retry-After` in whole seconds, rounded up, at least 1. A rate limiter knows the time when it
+//! rejects a request at once, also because the wait would exceed the
+//! [timeout](ThrottleLayer::timeout), and when its queue is full. A concurrency throttle never
+//! knows it.
 //!
-//! For limits [by key](crate::Keyed) the throttle depends on the request, so the layer cannot hold it:
-//! use `users.key_owned(user)` in a middleware of your own, or in the handler, like the example
+//! For limits [by key](crate::Keyed) the throttle depends on the request, so the layer cannot hold
+//! it: use `users.key_owned(user)` in a middleware of your own, or in the handler, like the example
 //! `axum_users`.
 //!
 //! The extensions of a rejection, and of no other response, have the

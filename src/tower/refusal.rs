@@ -25,7 +25,7 @@ pub(super) fn refusal<B, P>(
         | ErrorKind::TooManyKeys
         | ErrorKind::Store => StatusCode::SERVICE_UNAVAILABLE,
     };
-    // Never is no time to come back at.
+    // A `Retry-After` of forever makes no sense.
     if let Some(after) = error.retry_after().filter(|after| *after < Duration::MAX) {
         let seconds = HeaderValue::from(whole_seconds(after));
         answer.headers_mut().insert(RETRY_AFTER, seconds);
@@ -34,7 +34,8 @@ pub(super) fn refusal<B, P>(
     answer
 }
 
-/// Rounded up: a client that comes back earlier is refused again. Not 0, which would be at once.
+/// Rounded up: a client that retries earlier is rejected again. At least 1, because 0 would mean at
+/// once.
 fn whole_seconds(duration: Duration) -> u64 {
     let begun = u64::from(duration.subsec_nanos() > 0);
     duration.as_secs().saturating_add(begun).max(1)

@@ -11,10 +11,10 @@ use tower_service::Service;
 use super::{ResponseFuture, ThrottleLayer, ThrottledBody};
 use crate::throttle::Throttle;
 
-/// A service behind a throttle, made by a [`ThrottleLayer`]. Clones share the throttle.
+/// A service behind a throttle, created by a [`ThrottleLayer`]. Clones share the throttle.
 ///
-/// It is ready when the inner service is. The response future enters the throttle, so a ready service,
-/// and a future that was never polled, hold no permit.
+/// It is ready when the inner service is ready. The response future enters the throttle, so a ready
+/// service, and a future that was never polled, hold no permit.
 #[derive(Clone)]
 pub struct ThrottleService<S, T: Throttle> {
     inner: S,
@@ -42,7 +42,7 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        // The one that is ready goes along with the request; the clone need not be.
+        // The ready service moves into the future; the clone need not be ready.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
         let entering = self.layer.patience.enter(&self.layer.throttle);

@@ -95,10 +95,13 @@ impl Waiting<()> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
-    /// // It knows that it takes a minute.
+    /// // It knows that it takes a minute from its first poll on, and asks then.
     /// let a_minute = Duration::from_secs(60);
+    /// let mut is_first = true;
     /// let wait = poll_fn(|_| match Waiting::remaining_timeout() {
-    ///     Some(left) if left < a_minute => Poll::Ready(Err(AcquireError::would_take(a_minute))),
+    ///     Some(left) if std::mem::take(&mut is_first) && left < a_minute => {
+    ///         Poll::Ready(Err(AcquireError::would_take(a_minute)))
+    ///     }
     ///     _ => Poll::<Result<(), _>>::Pending,
     /// });
     /// let refused = Waiting::new(wait).timeout(Duration::from_secs(2)).await.unwrap_err();

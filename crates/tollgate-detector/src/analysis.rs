@@ -3,15 +3,15 @@
 //! Slices cover the period, each with a [summary](Summary) of its own, so that old counts can be
 //! forgotten in fixed memory.
 //!
-//! 1. What a pass finds in the buffers was recorded after the previous pass began. So a slice begins
-//!    (`since`) when the pass before the first one that counts into it began.
-//! 2. A pass counts into a slice until that is a quarter of the period long, or as much longer as the
-//!    passes are apart, or is expired. There are four slices: when the fourth is complete, the first
-//!    one began a period ago, and is reused.
-//! 3. A slice is expired when it began longer than a period ago. All live counts were made within one
-//!    period, so a caller whose lower bound exceeds the threshold has exceeded it within a period.
-//!    Nobody is flagged by an estimate.
-//! 4. A flagged caller is forgiven the calls that led to it: one excess has one penalty.
+//! 1. A record that a pass finds in the buffers was made after the previous pass began. So a slice
+//!    begins (`since`) when the pass before the first one that counts into it began.
+//! 2. A pass counts into a slice until the slice is a quarter of the period long, or as much longer
+//!    as the passes are apart, or has expired. There are four slices: when the fourth is complete,
+//!    the first one began a period ago, and is reused.
+//! 3. A slice has expired when it began longer than a period ago. All live counts were made within
+//!    one period, so a caller whose lower bound exceeds the threshold has exceeded it within a
+//!    period. No caller is flagged because of an estimate.
+//! 4. A flagged caller is forgiven the calls that led to the flag: one excess has one penalty.
 
 use std::time::Duration;
 
@@ -21,24 +21,26 @@ use crate::buffers::Buffers;
 use crate::summary::{Bounds, Summary};
 use crate::table::Table;
 
-/// What a [pass](crate::Detector::pass) found.
+/// The result of a [pass](crate::Detector::pass).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pass<K> {
     /// The callers whose gates this pass has blocked.
     pub flagged: Vec<K>,
-    /// How many more callers were over the threshold while as many gates as there are
-    /// [counters](crate::Detector::capacity) were blocked already. The next pass looks at them again.
+    /// The number of further callers over the threshold that were not blocked, because as many
+    /// gates as there are [counters](crate::Detector::capacity) were blocked already. The next pass
+    /// looks at them again.
     pub passed_over: usize,
-    /// How much this pass counted.
+    /// The amount that this pass counted.
     pub counted: u64,
-    /// How much was lost between the previous pass and this one.
+    /// The amount that was lost between the previous pass and this one.
     pub lost: u64,
-    /// By how much a caller may have exceeded the threshold within the [time covered](Self::covered)
-    /// without being flagged: what was lost in that time, plus the error of the counters.
+    /// The amount by which a caller may have exceeded the threshold within the [time
+    /// covered](Self::covered) without being flagged: the amount lost in that time, plus the error
+    /// of the counters.
     pub error: u64,
-    /// How far back the pass looked: never more than the period, and in the long run never less than
-    /// three quarters of it minus the time between two passes.
+    /// The time before the pass that it covers: never more than the period, and in the long run
+    /// never less than three quarters of it minus the time between two passes.
     pub covered: Duration,
 }
 
@@ -50,20 +52,20 @@ pub struct Count<K> {
     pub key: K,
     /// The lower bound.
     pub at_least: u64,
-    /// The upper bound. It includes what was lost, which may all have been of this caller.
+    /// The upper bound. It includes the lost amount, because all of it may have been this caller's.
     pub at_most: u64,
 }
 
 pub(crate) struct Analysis<K> {
     slices: Box<[Slice<K>]>,
-    /// Which one is counted into.
+    /// The slice that passes count into.
     current: usize,
-    /// When the last pass began.
+    /// The time at which the last pass began.
     before: Tick,
-    /// When it ended.
+    /// The time at which it ended.
     end: Tick,
     period: Duration,
-    /// What the buffers are exchanged for.
+    /// The empty table that is exchanged for those of the buffers.
     spare: Table<K, u64>,
 }
 
@@ -77,7 +79,7 @@ struct Slice<K> {
 const SLICES: usize = 4;
 
 impl<K: Clone + Eq> Analysis<K> {
-    /// With so many counters for each slice, and buffers of so much room.
+    /// Creates an analysis with `counters` counters for each slice, and buffers for `room` keys.
     pub(crate) fn new(counters: usize, room: usize, period: Duration, now: Tick) -> Self {
         let slice = |_| Slice {
             since: now,
@@ -132,7 +134,7 @@ impl<K: Clone + Eq> Analysis<K> {
         }
     }
 
-    /// The slices that count: all that began within a period.
+    /// Returns the slices that count: all that began within a period.
     fn live(&self) -> impl Iterator<Item = &Slice<K>> + Clone {
         let live = |slice: &&Slice<K>| self.age(slice) <= self.period;
         self.slices.iter().filter(live)
@@ -142,7 +144,7 @@ impl<K: Clone + Eq> Analysis<K> {
         self.end.saturating_since(slice.since)
     }
 
-    /// By how much too little may be counted.
+    /// Returns the amount by which a count may be too low.
     fn error(&self) -> u64 {
         let errors = self
             .live()
@@ -157,7 +159,7 @@ impl<K: Clone + Eq> Analysis<K> {
             .unwrap_or_default()
     }
 
-    /// Everybody who has a counter, once, and how much they made.
+    /// Returns each caller that has a counter, once, with the bounds of its count.
     fn everybody(&self) -> impl Iterator<Item = (u64, &K, Bounds)> {
         self.live().enumerate().flat_map(move |(at, slice)| {
             slice.summary.keys().iter().filter_map(move |place| {
@@ -176,7 +178,7 @@ impl<K: Clone + Eq> Analysis<K> {
         bounds.fold(Bounds::default(), Bounds::and)
     }
 
-    /// Who has made more than this, of which there is no doubt.
+    /// Returns the callers that have certainly made more than `threshold` calls.
     pub(crate) fn over(&self, threshold: u64) -> Vec<(u64, K)> {
         let over = self
             .everybody()
@@ -184,14 +186,14 @@ impl<K: Clone + Eq> Analysis<K> {
         over.map(|(hash, key, _)| (hash, key.clone())).collect()
     }
 
-    /// Forgets what one has made so far.
+    /// Forgets the calls of a caller so far.
     pub(crate) fn forgive(&mut self, hash: u64, key: &K) {
         for slice in &mut self.slices {
             slice.summary.forgive(hash, key);
         }
     }
 
-    /// Those who made most, the first of whom it is known best.
+    /// Returns the callers with the most calls, those with the highest lower bound first.
     pub(crate) fn top(&self, most: usize) -> Vec<Count<K>> {
         let lost = self
             .live()

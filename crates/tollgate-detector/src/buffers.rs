@@ -1,13 +1,12 @@
-//! What was recorded and not counted yet: for each few threads a table, of a fixed size, that sums up
-//! by key.
+//! Buffers of records that are not counted yet: each has a table of a fixed size that sums up by
+//! key, and a few threads share a buffer.
 //!
-//! 1. Recording never waits: it takes a lock only if it is free, of its own table or of the next
-//!    one. The lock is held to add to a table, or to exchange it for an empty one.
-//! 2. What is recorded is in exactly one place: in a table, or handed to whoever
-//!    [empties](Buffers::empty) it, or, if there was no room or no free lock, in the number of
-//!    those that were lost.
-//! 3. A key that has a place in a table loses nothing there but by a lock that is not free, however
-//!    many others come. So what gets lost is, nearly all of it, that of keys that come seldom.
+//! 1. Recording never waits: it takes the lock of its own table or of the next one, and only if the
+//!    lock is free. The lock is held to add to a table, or to exchange it for an empty one.
+//! 2. A record is in exactly one place: in a table, or handed to the pass that
+//!    [empties](Buffers::empty) it, or, if there was no room or no free lock, in the amount lost.
+//! 3. A key that has a slot in a table loses records there only if a lock is not free, however many
+//!    other keys are recorded. So nearly all lost records are of infrequent keys.
 
 use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
@@ -17,27 +16,28 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock, try_lock};
 use crate::table::Table;
 
 pub(crate) struct Buffers<K> {
-    /// As many as a power of two.
+    /// Their number is a power of two.
     stripes: Box<[Stripe<K>]>,
     lost: AtomicU64,
 }
 
-/// Far enough from the next that two processors do not take turns at what lies between.
+/// Aligned so that two processors do not contend for one cache line.
 #[repr(align(128))]
 struct Stripe<K>(Mutex<Table<K, u64>>);
 
-/// How many stripes there are at most.
+/// The maximum number of stripes.
 const MOST: usize = 64;
 
 thread_local! {
-    /// Which stripe is a thread's own. None, until it records for the first time.
+    /// The stripe of a thread. `usize::MAX` until the thread records for the first time.
     static OWN: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
-/// Which stripe the next thread gets.
+/// The stripe of the next thread.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// How many stripes there are on this machine: as many as processors, up to a power of two.
+/// Returns the number of stripes on this machine: the number of processors, rounded up to a power
+/// of two.
 pub(crate) fn stripes() -> usize {
     let processors = available_parallelism().map_or(1, usize::from);
     processors.clamp(1, MOST).next_power_of_two()
@@ -55,7 +55,7 @@ fn own() -> usize {
 }
 
 impl<K: Clone + Eq> Buffers<K> {
-    /// With room for so many keys in each stripe.
+    /// Creates buffers with room for `room` keys in each stripe.
     pub(crate) fn new(room: usize) -> Self {
         let stripe = || Stripe(Mutex::new(Table::new(room)));
         Self {
@@ -64,7 +64,7 @@ impl<K: Clone + Eq> Buffers<K> {
         }
     }
 
-    /// Adds `n` to what is recorded of a key.
+    /// Adds `n` to the records of a key.
     #[inline]
     pub(crate) fn add(&self, hash: u64, key: &K, n: u64) {
         let own = own();
@@ -92,8 +92,8 @@ impl<K: Clone + Eq> Buffers<K> {
         self.lost.fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Hands over what was recorded, a stripe at a time. `spare` is an empty table of the same size,
-    /// and is so again afterwards.
+    /// Hands over the records, a stripe at a time. `spare` must be an empty table of the same size,
+    /// and is empty again afterwards.
     pub(crate) fn empty(&self, spare: &mut Table<K, u64>, mut take: impl FnMut(u64, K, u64)) {
         for stripe in &self.stripes {
             let mut table = lock(&stripe.0);
@@ -106,7 +106,7 @@ impl<K: Clone + Eq> Buffers<K> {
         }
     }
 
-    /// How much was lost since this was last asked.
+    /// Returns the amount that was lost since the last call.
     pub(crate) fn take_lost(&self) -> u64 {
         self.lost.swap(0, Ordering::Relaxed)
     }

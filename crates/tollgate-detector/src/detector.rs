@@ -1,8 +1,8 @@
 //! [`Detector`]: its options, the recording of calls, and the passes that count them.
 //!
 //! A pass holds the lock of the analysis; recording takes only the locks of the buffers, and gates
-//! have a lock of their own. No two of them are held at once, except that a pass takes the other ones
-//! under its own.
+//! have their own lock. No two of these locks are held at once, with one exception: a pass takes
+//! the others while it holds its own.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -19,62 +19,63 @@ use crate::gates::Gates;
 use crate::sync::{Mutex, lock};
 use crate::table;
 
-/// Flags callers who make more calls than a threshold within a long period, and blocks their gates
+/// Flags callers that make more calls than a threshold within a long period, and blocks their gates
 /// for a penalty time.
 ///
 /// - On the path of a request: [`check`](Gate::check) of the caller's [`Gate`], and
 ///   [`record`](Self::record). Neither waits.
-/// - Beside it, every now and then: a [`pass`](Self::pass), which counts the records and blocks the
-///   gates of callers over the threshold. [`run`](Self::run) repeats passes.
+/// - Beside it, periodically: a [`pass`](Self::pass), which counts the records and blocks the gates
+///   of callers over the threshold. [`run`](Self::run) repeats passes.
 ///
 /// # Accuracy
 ///
-/// With a period of `P`, a threshold of `N`, and passes of which each ends at most `I` after the one
-/// before it began:
+/// With a period of `P`, a threshold of `N`, and passes that each end at most `I` after the one
+/// before began:
 ///
-/// - **A caller who never makes more than `N` calls within any time of `P` is not flagged**, however
-///   many other callers there are, and whenever passes run.
-/// - **A caller who makes more than `N + E` calls within a time of `3/4 P - 2 I` is flagged by the
+/// - **A caller that never makes more than `N` calls within any time of `P` is not flagged**,
+///   however many other callers there are, and whenever passes run.
+/// - **A caller that makes more than `N + E` calls within a time of `3/4 P - 2 I` is flagged by the
 ///   pass that follows**, if not before, and so at most `I` later. [Each pass](Pass::error) reports
 ///   `E`. It is at most the number of all calls recorded within `P`, divided by the
-///   [capacity](Self::capacity), plus what was [lost](Pass::lost) in that time. A pass only
-///   [passes over](Pass::passed_over) such a caller while as many gates as the capacity are blocked.
-/// - A caller who keeps making more than `N + E` calls within any time of `P - I` is flagged in the
-///   end.
+///   [capacity](Self::capacity), plus the calls [lost](Pass::lost) in that time. A pass [passes
+///   over](Pass::passed_over) such a caller only while as many gates as the capacity are blocked.
+/// - A caller that keeps making more than `N + E` calls within any time of `P - I` is flagged in
+///   the end.
 ///
-/// Calls that led to a penalty are not counted again. A second penalty needs a second excess, which
-/// may be made of calls that are recorded while the gate is blocked.
+/// Calls that led to a penalty are not counted again. A second penalty needs a second excess; it
+/// may consist of calls that are recorded while the gate is blocked.
 ///
-/// The counters are those of *Space-Saving*: Metwally, Agrawal, El Abbadi, *Efficient Computation of
-/// Frequent and Top-k Elements in Data Streams*, ICDT 2005. A key with more calls than all records
-/// divided by the capacity always has a counter.
+/// The counters are those of *Space-Saving*: Metwally, Agrawal, El Abbadi, *Efficient Computation
+/// of Frequent and Top-k Elements in Data Streams*, ICDT 2005. A key with more calls than all
+/// records divided by the capacity always has a counter.
 ///
 /// # Losses
 ///
-/// Recording never waits. Records are summed up by key between two passes in small tables, one for
-/// each processor. A record is lost if its table has no room for another key, or if two threads meet
-/// twice in a row; the next pass reports how many were. A key that is in a table loses no records for
-/// lack of room, so the records that are lost are those of infrequent keys. If many are, run passes
-/// more often, or enlarge the [buffer](Self::buffer).
+/// Recording never waits. Between two passes, records are summed up by key in small tables, one for
+/// each processor. A record is lost if its table has no room for another key, or if two threads
+/// contend twice in a row; the next pass reports the number of lost records. A key that is in a
+/// table loses no records for lack of room, so the lost records are those of infrequent keys. If
+/// many are lost, run passes more often, or enlarge the [buffer](Self::buffer).
 ///
 /// # Memory
 ///
-/// Memory does not grow with the number of keys. With keys of `k` bytes ([`size_of`], rounded up to a
-/// multiple of 8) on `p` processors (rounded up to a power of two, at most 64) it is at most
+/// Memory does not grow with the number of keys. With keys of `k` bytes ([`size_of`], rounded up to
+/// a multiple of 8) on `p` processors (rounded up to a power of two, at most 64) it is at most
 ///
 /// ```text
 /// 4 × capacity × (k + 52) + (p + 1) × buffer × (k + 32) + a few kilobytes
 /// ```
 ///
 /// bytes, plus what the keys own on the heap, plus the [gates](Self::gate) that have handles or are
-/// blocked. After the first pass, recording and counting allocate nothing if cloning a key does not.
+/// blocked. After the first pass, recording and counting allocate nothing if cloning a key does
+/// not.
 ///
 /// # Keys
 ///
-/// A key is cloned when it is first recorded after a pass. Take one that is cheap to clone, such as a
-/// number, an `IpAddr` or an `Arc<str>`. Its `Hash`, `Eq`, `Clone` and `Drop` are called under locks,
-/// and must not use the detector. Keys are compared by `Eq`, never by their hashes alone, so no caller
-/// is blocked for another one; each detector seeds its hash at random.
+/// A key is cloned when it is first recorded after a pass. Use a type that is cheap to clone, such
+/// as a number, an `IpAddr` or an `Arc<str>`. Its `Hash`, `Eq`, `Clone` and `Drop` are called under
+/// locks, and must not use the detector. Keys are compared with `Eq`, never by their hashes alone,
+/// so no caller is blocked in place of another one; each detector seeds its hash at random.
 ///
 /// # Examples
 ///
@@ -111,29 +112,29 @@ pub struct Detector<K> {
     penalty: Duration,
     capacity: usize,
     buffer: usize,
-    /// `None` until one is chosen.
+    /// `None` until a clock is set.
     clock: Option<Clock>,
     shared: OnceLock<Box<Shared<K>>>,
 }
 
-/// What the first use makes, so that a detector can be made in a constant.
+/// The state that the first use creates, so that a detector can be created in a constant.
 struct Shared<K> {
     hasher: RandomState,
     buffers: Buffers<K>,
     gates: Gates<K>,
     clock: Clock,
-    /// Held by a pass, and by readers of what the last pass found.
+    /// Held by a pass, and by readers of the result of the last pass.
     analysis: Mutex<Analysis<K>>,
 }
 
 /// Construction.
 impl<K> Detector<K> {
-    /// Creates a detector that flags callers with more calls than the count of this quota within its
-    /// period.
+    /// Creates a detector that flags callers with more calls than the count of this quota within
+    /// its period.
     ///
     /// # Panics
     ///
-    /// If the quota has a [burst](Quota::burst), which would have no meaning here.
+    /// Panics if the quota has a [burst](Quota::burst), which would have no meaning here.
     #[track_caller]
     pub const fn new(threshold: Quota) -> Self {
         assert!(
@@ -154,7 +155,7 @@ impl<K> Detector<K> {
     ///
     /// # Panics
     ///
-    /// If it is zero.
+    /// Panics if it is zero.
     #[must_use]
     #[track_caller]
     pub const fn penalty(mut self, penalty: Duration) -> Self {
@@ -166,15 +167,15 @@ impl<K> Detector<K> {
         self
     }
 
-    /// Sets how many callers are counted at once; the default is 1024. It is also the number of gates
-    /// that passes block at once, at most.
+    /// Sets the number of callers that are counted at once; the default is 1024. It is also the
+    /// maximum number of gates that passes block at once.
     ///
-    /// Take a few times the number of callers that could be over the threshold at the same time: the
+    /// Set a few times the number of callers that could be over the threshold at the same time: the
     /// [error](Self#accuracy) of a count shrinks with it.
     ///
     /// # Panics
     ///
-    /// If it is 0, or above 16,777,216.
+    /// Panics if it is 0, or above 16,777,216.
     #[must_use]
     #[track_caller]
     pub const fn capacity(mut self, counters: usize) -> Self {
@@ -186,12 +187,12 @@ impl<K> Detector<K> {
         self
     }
 
-    /// Sets how many keys are recorded between two passes, on each processor; the default is 1024.
-    /// See [losses](Self#losses).
+    /// Sets the number of keys that each processor can record between two passes. The default is
+    /// 1024 keys. See [losses](Self#losses).
     ///
     /// # Panics
     ///
-    /// If it is 0, or above 16,777,216.
+    /// Panics if it is 0, or above 16,777,216.
     #[must_use]
     #[track_caller]
     pub const fn buffer(mut self, keys: usize) -> Self {
@@ -205,7 +206,7 @@ impl<K> Detector<K> {
 
     /// Sets the clock of the detector and of its gates.
     ///
-    /// Without one it is [`Clock::default`], taken at the first use. On tokio's time a detector
+    /// The default is [`Clock::default`], taken at the first use. On tokio's time a detector
     /// belongs to one runtime, because the times of two runtimes need not agree.
     #[must_use]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
@@ -214,7 +215,7 @@ impl<K> Detector<K> {
     }
 }
 
-/// On the path of a request.
+/// Methods for the path of a request.
 impl<K: Clone + Hash + Eq> Detector<K> {
     /// Records a call of this caller, for the next [pass](Self::pass) to count. Never waits.
     #[inline]
@@ -222,7 +223,7 @@ impl<K: Clone + Hash + Eq> Detector<K> {
         self.record_many(key, 1);
     }
 
-    /// Records something that counts as `n`, such as the bytes of a response. Never waits.
+    /// Records a call that counts as `n`, such as the bytes of a response. Never waits.
     ///
     /// # Examples
     ///
@@ -244,8 +245,8 @@ impl<K: Clone + Hash + Eq> Detector<K> {
 
     /// Returns the gate of a caller. Keep it for as long as the caller is connected.
     ///
-    /// Each key has one gate, and all handles are of that one, including handles that are made while
-    /// it is blocked. It takes some 150 bytes until a pass finds that the last handle has been dropped
+    /// Each key has one gate. All handles share it, including handles that are created while it is
+    /// blocked. It takes about 150 bytes until a pass finds that the last handle has been dropped
     /// and that it is open; the counts of the key do not depend on it. It can be
     /// [blocked](Gate::block_for) and [opened](Gate::open) by hand.
     ///
@@ -267,13 +268,14 @@ impl<K: Clone + Hash + Eq> Detector<K> {
         self.shared().gates.gate(key)
     }
 
-    /// [Checks](Gate::check) the gate of a caller, for code that keeps no handle of it.
+    /// [Checks](Gate::check) the gate of a caller, for code that keeps no handle.
     ///
-    /// While there is no gate at all this is one relaxed load; otherwise it takes a lock for a lookup.
+    /// While there are no gates at all this is one relaxed load; otherwise it takes a lock for a
+    /// lookup.
     ///
     /// # Errors
     ///
-    /// [`Limited`](tollgate::ErrorKind::RateLimited), with the time until the gate opens.
+    /// [`RateLimited`](tollgate::ErrorKind::RateLimited), with the time until the gate opens.
     #[inline]
     pub fn check(&self, key: &K) -> Result<(), AcquireError> {
         match self.shared().gates.find(key) {
@@ -283,16 +285,16 @@ impl<K: Clone + Hash + Eq> Detector<K> {
     }
 }
 
-/// Beside the requests.
+/// Methods for use beside the requests.
 impl<K: Clone + Hash + Eq> Detector<K> {
     /// Counts the records, and blocks the gates of callers over the threshold.
     ///
     /// A pass takes time in proportion to the [capacity](Self::capacity), the
     /// [buffer](Self::buffer) and the number of gates: less than a millisecond with a thousand of
-    /// each. It delays no request. Of two passes at once, one waits for the other.
+    /// each. It delays no request. If two passes run at once, one waits for the other.
     ///
-    /// Passes that are farther apart than the period flag nobody, because they cannot know when a call
-    /// was recorded. An eighth of the period or less is a good interval.
+    /// Passes that are farther apart than the period flag no caller, because they cannot know when
+    /// a call was recorded. An eighth of the period or less is a good interval.
     ///
     /// # Examples
     ///
@@ -396,8 +398,8 @@ impl<K: Clone + Hash + Eq> Detector<K> {
 }
 
 impl<K: Clone + Hash + Eq + Send> Detector<K> {
-    /// Repeats [passes](Self::pass), with `interval` of the [clock](Self::clock) between two. It runs
-    /// on any executor, and ends when it is dropped.
+    /// Repeats [passes](Self::pass), with `interval` of the [clock](Self::clock) between two. The
+    /// future runs on any executor, until it is dropped.
     ///
     /// # Cancel safety
     ///
@@ -405,7 +407,7 @@ impl<K: Clone + Hash + Eq + Send> Detector<K> {
     ///
     /// # Panics
     ///
-    /// If the interval is zero.
+    /// Panics if the interval is zero.
     ///
     /// # Examples
     ///
@@ -433,11 +435,12 @@ impl<K: Clone + Hash + Eq + Send> Detector<K> {
             "a detector cannot run with an interval of 0ns"
         );
         async move {
-            // A gate that is blocked for the interval is a timer on the detector's own clock.
+            // A gate that is blocked for the interval serves as a timer on the detector's own
+            // clock.
             let timer = Gate::new().clock(&self.shared().clock);
             loop {
                 timer.block_for(interval);
-                // Only a full queue could refuse, and nobody else waits here.
+                // Only a full queue could reject the call, and this queue has no other waiters.
                 let _ = timer.acquire().await;
                 self.pass();
             }

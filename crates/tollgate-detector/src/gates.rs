@@ -1,13 +1,15 @@
-//! The gates of a detector, by key: those that somebody has a handle of, and those that are blocked.
+//! The gates of a detector, by key: those that have handles, and those that are blocked.
 //!
-//! 1. The gate of a key is one and the same for as long as a handle of it exists outside of the table,
-//!    or it is blocked.
-//! 2. A sweep removes all other gates, which are [unused](Gate::is_unused). It runs in each pass, and before the table grows to twice the
-//!    size that the last sweep left, so the table is never larger than twice what is needed.
-//! 3. Handles are only made from the table under its lock. So a sweep that finds the table's handle to
-//!    be the only one knows that no other one can appear.
+//! 1. A key keeps the same gate while a handle of it exists outside of the table, or while it is
+//!    blocked.
+//! 2. A sweep removes all other gates, which are [unused](Gate::is_unused). It runs in each pass,
+//!    and before the table grows to twice the size that the last sweep left, so the table is never
+//!    larger than twice the necessary size.
+//! 3. Handles are only created from the table under its lock. So when a sweep finds that the
+//!    table's handle is the only one, no other one can appear.
 //!
-//! Under the lock run the hash, the equality, the clone and the drop of keys, and no other foreign code.
+//! The hash, the equality, the clone and the drop of keys run under the lock, and no other foreign
+//! code.
 
 use std::collections::HashMap;
 use std::hash::{Hash, RandomState};
@@ -20,14 +22,14 @@ use crate::sync::{Mutex, Ordering, lock};
 pub(crate) struct Gates<K> {
     clock: Clock,
     table: Mutex<Table<K>>,
-    /// How many gates the table has. Changed under its lock.
+    /// The number of gates in the table. Changed under its lock.
     len: AtomicUsize,
 }
 
-/// What the lock guards.
+/// The state under the lock.
 struct Table<K> {
     gates: HashMap<K, Gate, RandomState>,
-    /// The size at which the next new gate is preceded by a sweep.
+    /// The size at which a sweep precedes the next new gate.
     sweep_at: usize,
 }
 
@@ -47,7 +49,7 @@ impl<K: Clone + Hash + Eq> Gates<K> {
         }
     }
 
-    /// Returns the gate of a key, and makes it if there is none.
+    /// Returns the gate of a key, and creates it if there is none.
     pub(crate) fn gate(&self, key: &K) -> Gate {
         let mut table = lock(&self.table);
         if let Some(gate) = table.gates.get(key) {
@@ -71,8 +73,7 @@ impl<K: Clone + Hash + Eq> Gates<K> {
         lock(&self.table).gates.get(key).cloned()
     }
 
-    /// Removes the gates that are open and that nobody else has a handle of. Returns how many are
-    /// left.
+    /// Removes the gates that are open and have no other handle. Returns the number of gates left.
     pub(crate) fn sweep(&self) -> usize {
         let mut table = lock(&self.table);
         table.sweep();

@@ -1,12 +1,12 @@
-//! Flag, then throttle: the [`Detector`] finds the callers who make too many calls over a long
+//! Flag first, then throttle: the [`Detector`] finds callers that make too many calls over a long
 //! period, and blocks their [`Gate`]s.
 //!
 //! A rate limiter decides every call exactly, and every call pays for it. Here a call pays for one
-//! look at the [gate](Gate) of its caller, and for a [record](Detector::record). A
-//! [pass](Detector::pass) counts the records every now and then, in memory that does not grow with
-//! the number of callers, and blocks each caller who has made too many calls for a penalty time. Use
-//! it for callers that are rarely blocked, and then for long: abuse, noisy neighbours. Between an
-//! excess and its penalty lies up to the time between two passes.
+//! check of the [gate](Gate) of its caller, and for a [record](Detector::record). A
+//! [pass](Detector::pass) counts the records periodically, in memory that does not grow with the
+//! number of callers, and blocks each caller that has made too many calls for a penalty time. Use
+//! it for callers that are rarely blocked, and then for long: abuse, noisy neighbours. The penalty
+//! follows the excess by up to the time between two passes.
 //!
 //! See [`Detector`] for an example, its accuracy and its memory.
 

@@ -1,25 +1,25 @@
-//! Space-Saving: who makes most of the calls, counted in fixed memory.
+//! Space-Saving: finds the callers with the most calls, in fixed memory.
 //!
 //! After Metwally, Agrawal and El Abbadi, *Efficient Computation of Frequent and Top-k Elements in
-//! Data Streams* (ICDT 2005). There are so many counters. A key that has none takes over the
-//! smallest one, together with its count, which may for all one knows be its own; how much that was
-//! is kept as its error.
+//! Data Streams* (ICDT 2005). The number of counters is fixed. A key without a counter takes over
+//! the smallest one together with its count, since that count may be the key's own; the count taken
+//! over is kept as the error.
 //!
-//! 1. A key that has a counter made at most `count`, and at least `count - error`.
-//! 2. A key that has none made at most the `floor`: the count of whoever gave up a counter last.
-//!    The counts given up only grow, as every counter has at least the floor.
-//! 3. All counts together are at most what was counted, so the smallest one, and with it the floor
-//!    and every error, is at most that divided by the number of counters.
-//! 4. To forgive a key is to set its count and its error to the floor. All three hold on, with what
-//!    it makes from then on.
+//! 1. A key that has a counter made at most `count` calls, and at least `count - error`.
+//! 2. A key that has none made at most `floor` calls: the count of the key that lost its counter
+//!    last. These counts only grow, because every counter has at least the floor.
+//! 3. The sum of all counts is at most the number of calls, so the smallest one, and with it the
+//!    floor and every error, is at most that number divided by the number of counters.
+//! 4. Forgiving a key sets its count and its error to the floor. The three invariants still hold,
+//!    for the key's calls from then on.
 //!
-//! The counters are in a heap, so to count takes a logarithmic number of steps, whatever the cost.
+//! The counters are in a heap, so counting takes a logarithmic number of steps, whatever the cost.
 
 use crate::table::{Place, Table};
 
 pub(crate) struct Summary<K> {
     table: Table<K, Counter>,
-    /// The places of the table, the smallest count first.
+    /// The slots of the table, the smallest count first.
     heap: Vec<u32>,
     floor: u64,
 }
@@ -27,11 +27,11 @@ pub(crate) struct Summary<K> {
 pub(crate) struct Counter {
     count: u64,
     error: u64,
-    /// Where it is in the heap.
+    /// The position in the heap.
     at: u32,
 }
 
-/// How much a key made: between the two, and both of them may be it.
+/// The bounds of a key's calls, both inclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) least: u64,
@@ -56,7 +56,7 @@ impl<K: Eq> Summary<K> {
         }
     }
 
-    /// Counts `n` for a key. What gives up its counter for it is dropped.
+    /// Counts `n` for a key. The key that loses its counter to it is dropped.
     pub(crate) fn add(&mut self, hash: u64, key: K, n: u64) {
         if let Some(place) = self.table.find(hash, &key) {
             let counter = self.table.value_mut(place);
@@ -83,12 +83,13 @@ impl<K: Eq> Summary<K> {
         }
     }
 
-    /// At most what a key made that has no counter, and by how much a count may be too high.
+    /// Returns the upper bound for keys without a counter, which is also the maximum error of a
+    /// count.
     pub(crate) fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// How much a key made.
+    /// Returns the bounds of a key's calls.
     pub(crate) fn bounds(&self, hash: u64, key: &K) -> Bounds {
         match self.table.find(hash, key) {
             Some(place) => {
@@ -109,12 +110,12 @@ impl<K: Eq> Summary<K> {
         self.table.find(hash, key).is_some()
     }
 
-    /// Whoever has a counter.
+    /// Returns the keys that have counters.
     pub(crate) fn keys(&self) -> &[Place<K, Counter>] {
         self.table.places()
     }
 
-    /// Forgets what a key has made so far.
+    /// Forgets the calls of a key so far.
     pub(crate) fn forgive(&mut self, hash: u64, key: &K) {
         if let Some(place) = self.table.find(hash, key) {
             let floor = self.floor;
@@ -199,7 +200,7 @@ mod tests {
     }
 
     proptest! {
-        /// Beside a map that counts each of them.
+        /// Compares the bounds with a map that counts every key.
         #[test]
         fn counts_are_within_their_bounds(
             counters in 1_usize..20,

@@ -8,12 +8,12 @@ pub(crate) use loom::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 #[cfg(not(tollgate_loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
 
-/// Locks, poisoned or not: code of a key that panics leaves a consistent value behind.
+/// Locks a mutex, poisoned or not: code of a key that panics leaves a consistent value behind.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Locks, unless another thread holds the lock at this moment.
+/// Locks a mutex, unless another thread holds the lock at this moment.
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     match mutex.try_lock() {
         Ok(guard) => Some(guard),

@@ -1,15 +1,15 @@
-//! A hash table of a fixed size: all its memory is there from the beginning, and it says when it is
-//! full.
+//! A hash table of a fixed size: it allocates all its memory at the beginning, and reports when it
+//! is full.
 //!
-//! The places lie in one vector, in the order in which they were taken. Where a key is, is found by
-//! an index over them, by linear probing.
+//! The slots are in one vector, in the order in which they were taken. An index over them, with
+//! linear probing, finds the slot of a key.
 //!
-//! 1. Of the index at most half is used, so that each probe comes to an end.
-//! 2. A key is found on the way from where its hash says to the first free entry: taking one out
-//!    moves those behind it back, if the gap is on their way.
+//! 1. At most half of the index is used, so that each probe ends.
+//! 2. A key is found between the position of its hash and the first free entry: removing an entry
+//!    moves the entries behind it back, if the gap is in their probe sequence.
 
-/// So many keys at most, each with a `V`. Hashes come from outside, and are kept: nothing here asks
-/// a key for its hash.
+/// At most `capacity` keys, each with a `V`. Callers compute the hashes, and the table stores them:
+/// it never calls `Hash` of a key.
 pub(crate) struct Table<K, V> {
     places: Vec<Place<K, V>>,
     index: Box<[u32]>,
@@ -24,7 +24,7 @@ pub(crate) struct Place<K, V> {
 
 const FREE: u32 = u32::MAX;
 
-/// How many places a table can have, so that the index can number them.
+/// The maximum number of slots, so that the index can number them.
 pub(crate) const MAX_CAPACITY: usize = 1 << 24;
 
 impl<K, V> Place<K, V> {
@@ -34,7 +34,7 @@ impl<K, V> Place<K, V> {
 }
 
 impl<K: Eq, V> Table<K, V> {
-    /// With room for so many, at least 1 and at most [`MAX_CAPACITY`].
+    /// Creates a table for `capacity` keys, at least 1 and at most [`MAX_CAPACITY`].
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             places: Vec::with_capacity(capacity),
@@ -55,7 +55,7 @@ impl<K: Eq, V> Table<K, V> {
         &mut self.places[place].value
     }
 
-    /// Where a key is.
+    /// Returns the slot of a key.
     #[inline]
     pub(crate) fn find(&self, hash: u64, key: &K) -> Option<usize> {
         let mut entry = self.home(hash);
@@ -73,7 +73,7 @@ impl<K: Eq, V> Table<K, V> {
         }
     }
 
-    /// Takes a place for a key that is not there; the table is not full.
+    /// Inserts a key that is not in the table; the table must not be full.
     pub(crate) fn insert(&mut self, hash: u64, key: K, value: V) -> usize {
         let place = self.places.len();
         self.places.push(Place { hash, key, value });
@@ -81,7 +81,7 @@ impl<K: Eq, V> Table<K, V> {
         place
     }
 
-    /// Gives a place to a key that is not there, and gives back the one that had it.
+    /// Gives a slot to a key that is not in the table, and returns the key that had it.
     pub(crate) fn replace(&mut self, place: usize, hash: u64, key: K) -> K {
         self.take_out(place);
         self.enter(hash, place);
@@ -90,7 +90,7 @@ impl<K: Eq, V> Table<K, V> {
         std::mem::replace(&mut there.key, key)
     }
 
-    /// Takes all of them out, and keeps the memory.
+    /// Removes all keys, and keeps the memory.
     pub(crate) fn drain(&mut self) -> impl Iterator<Item = Place<K, V>> + '_ {
         self.index.fill(FREE);
         self.places.drain(..)
@@ -100,7 +100,8 @@ impl<K: Eq, V> Table<K, V> {
         drop(self.drain());
     }
 
-    /// Where the search for a hash begins. Its lower half is as good as all of it.
+    /// Returns the position where the search for a hash begins. The lower half of the hash is as
+    /// good as all of it.
     #[inline]
     fn home(&self, hash: u64) -> usize {
         hash as usize & (self.index.len() - 1)
@@ -137,7 +138,7 @@ impl<K: Eq, V> Table<K, V> {
         self.index[gap] = FREE;
     }
 
-    /// How many steps it is.
+    /// Returns the number of steps between two positions.
     fn steps(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & (self.index.len() - 1)
     }
@@ -151,7 +152,7 @@ mod tests {
 
     use super::Table;
 
-    /// A bad hash, so that many keys are in each other's way.
+    /// A bad hash, so that many keys collide.
     fn hash(key: u8) -> u64 {
         u64::from(key % 7)
     }

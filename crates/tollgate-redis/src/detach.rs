@@ -1,10 +1,12 @@
-//! [`DetachOnDrop`]: a future that its caller polls, and that a task finishes if the caller leaves.
+//! [`DetachOnDrop`]: a future that its caller polls, and that a task finishes if the caller drops
+//! it.
 //!
-//! 1. Inside the runtime that it needs, the caller polls the future in place.
-//! 2. Anywhere else, where timers and sockets do not work, a task of that runtime runs it.
-//! 3. A future that is dropped after its first poll and before its end goes on in such a task.
-//! 4. A value that the caller does not take goes to [`on_abandoned`](DetachOnDrop::on_abandoned).
-//! 5. The future can ask whether its caller still [waits](Wanted).
+//! 1. Inside the store's runtime, the caller polls the future in place.
+//! 2. Outside of it, where timers and sockets do not work, a task of that runtime runs the future.
+//! 3. A future that is dropped after its first poll and before its end continues in such a task.
+//! 4. A value that the caller does not take is passed to
+//!    [`on_abandoned`](DetachOnDrop::on_abandoned).
+//! 5. The future can check whether its caller still [waits](Wanted).
 //! 6. If the runtime is gone, the caller gets [`NoRuntime`](StoreError::NoRuntime).
 
 use std::future::Future;
@@ -36,7 +38,7 @@ enum State<T> {
     Over,
 }
 
-/// Whether a caller still waits.
+/// Tells a future whether its caller still waits.
 #[derive(Clone)]
 pub(crate) struct Wanted(Arc<AtomicBool>);
 
@@ -46,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// Whether the caller is inside that runtime.
+/// Returns whether the caller is inside that runtime.
 pub(crate) fn is_inside(runtime: &Handle) -> bool {
     Handle::try_current().is_ok_and(|current| current.id() == runtime.id())
 }
@@ -65,7 +67,8 @@ impl<T: Send + 'static> DetachOnDrop<T> {
         }
     }
 
-    /// Calls this with the value if the caller has left by then. It must not block.
+    /// Calls `call` with the value if the caller has dropped the future by then. `call` must not
+    /// block.
     pub(crate) fn on_abandoned(mut self, call: impl FnOnce(T) + Send + 'static) -> Self {
         self.on_abandoned = Some(Box::new(call));
         self
@@ -78,7 +81,7 @@ impl<T: Send + 'static> Future for DetachOnDrop<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         loop {
-            // A future that panics is over.
+            // If the future panics, the state is already over.
             match mem::replace(&mut this.state, State::Over) {
                 State::New(mut rest) | State::InPlace(mut rest) if is_inside(&this.runtime) => {
                     let poll = rest.as_mut().poll(context);
@@ -138,7 +141,7 @@ mod tests {
         builder.worker_threads(1).enable_time().build().unwrap()
     }
 
-    /// A future that is ready with 7 after the notification, and sends what is abandoned.
+    /// Returns a future that completes with 7 after the notification, and sends abandoned values.
     fn future(runtime: &Runtime) -> (Arc<Notify>, DetachOnDrop<u32>, mpsc::Receiver<u32>) {
         let notify = Arc::new(Notify::new());
         let waits = Arc::clone(&notify);

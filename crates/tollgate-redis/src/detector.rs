@@ -1,11 +1,11 @@
-//! [`Detector`]: flag, then throttle, for a fleet.
+//! [`Detector`]: a detector that flags callers first and throttles them afterwards, for a fleet.
 //!
 //! 1. A call records its caller in this process, and checks whether the caller is blocked. No call
 //!    waits for the server.
-//! 2. A pass sends what was recorded since the last one to the server, which adds up what all processes
-//!    send; and blocks in this process the callers that are over the threshold.
-//! 3. What a pass did not send is kept for the next one, also if the pass is dropped. What was perhaps
-//!    counted is not.
+//! 2. A pass sends the records since the last pass to the server, which sums those of all
+//!    processes. The pass then blocks, in this process, the callers that are over the threshold.
+//! 3. Records that a pass did not send are kept for the next one, also if the pass is dropped.
+//!    Records that may have been counted are not kept.
 //! 4. The number of distinct callers between two passes is bounded.
 //!
 //! There are two locks. They are never held together, nor while a future waits.
@@ -25,39 +25,41 @@ use crate::script::LIMIT_SET;
 use crate::slot::tag;
 use crate::store::Store;
 
-/// How many callers are sent in a call.
+/// The maximum number of callers in one call of the store.
 const BATCH: usize = 256;
 
-/// The default number of callers between two passes.
+/// The default maximum number of callers between two passes.
 const CALLERS: usize = 65_536;
 
-/// Finds callers that make more calls than a threshold allows, over all processes, and blocks them for
-/// a penalty time or until they are below the threshold again, whichever is longer.
+/// Finds callers that exceed a threshold over all processes, and blocks them for a penalty time or
+/// until they are below the threshold again, whichever is longer.
 ///
-/// This is the relaxed approach, for limits that are seldom reached. A call costs a
-/// [`record`](Self::record) and a [`check`](Self::check), which do not ask the server. The server
-/// hears of it in a [`pass`](Self::pass). On the server, a caller is stored under the key (in braces if
-/// it has no tag), a colon, and the caller's name.
+/// This is the relaxed approach, for limits that are rarely reached. A call costs a
+/// [`record`](Self::record) and a [`check`](Self::check), and neither calls the server. A
+/// [`pass`](Self::pass) sends the records to the server. On the server, a caller is stored under
+/// the key (in braces if it has no tag), a colon, and the caller's name.
 ///
 /// # Lateness
 ///
-/// A pass makes one call of the store for each 256 callers, one after the other, and each takes at most
-/// the [deadline](Store::deadline) `d`; so `c` callers take at most `k·d`, where `k` is `c / 256`,
-/// rounded up. With a pass `i` after the one before, a process blocks a caller at most `i + 2·k·d`
-/// after the first call beyond the threshold that it recorded, because that may have come when a pass
-/// had just begun. It counts what other processes have sent by then, which is as late.
+/// A pass makes one call of the store for each 256 callers, one after the other, and each takes at
+/// most the [deadline](Store::deadline) `d`; so `c` callers take at most `k·d`, where `k` is `c /
+/// 256`, rounded up. If each pass begins `i` after the one before, a process blocks a caller at
+/// most `i + 2·k·d` after the first call beyond the threshold that it recorded, because that call
+/// may have been recorded just after a pass began. The count includes the records that other
+/// processes have sent by then, with the same delay.
 ///
 /// # When the store fails
 ///
-/// Nobody else is blocked, and blocked callers stay blocked for their time. A pass ends with the first
-/// call that fails, and keeps what it did not send for the next one. Up to 256 callers of a call that
-/// was perhaps executed may not be counted, so that nobody is counted twice.
+/// No more callers are blocked, and blocked callers stay blocked for their time. A pass ends with
+/// the first call that fails, and keeps the unsent records for the next one. Up to 256 callers of a
+/// call that may have been executed may not be counted, so that no caller is counted twice.
 ///
 /// # Memory
 ///
-/// At most [`callers`](Self::callers) distinct callers are kept between two passes, 65,536 by default,
-/// with their names. Further callers are not recorded, but [counted](Self::unrecorded). Each pass
-/// blocks at most as many callers as it sends, and forgets those whose time is over.
+/// The detector keeps at most [`callers`](Self::callers) distinct callers between two passes,
+/// 65,536 by default, with their names. Further callers are not recorded, but
+/// [counted](Self::unrecorded). Each pass blocks at most as many callers as it sends, and forgets
+/// callers whose time is over.
 ///
 /// # Examples
 ///
@@ -90,20 +92,20 @@ pub struct Detector {
     penalty: Duration,
     callers: usize,
     recorded: Mutex<Recorded>,
-    /// Until when a caller is blocked.
+    /// The time until which each caller is blocked.
     blocked: RwLock<HashMap<String, Instant>>,
-    /// How many callers are blocked, so that a check is one load while nobody is.
+    /// The number of blocked callers, so that a check is one load while there are none.
     count: AtomicUsize,
 }
 
 #[derive(Default)]
 struct Recorded {
     calls: HashMap<String, u64>,
-    /// Calls of callers beyond those that are kept.
+    /// The calls of callers beyond the bound.
     unrecorded: u64,
 }
 
-/// What a pass has not sent yet. Dropped, it is recorded again.
+/// Records that a pass has not sent yet. Dropping this records them again.
 struct Unsent<'a> {
     detector: &'a Detector,
     recorded: Vec<(String, u64)>,
@@ -126,21 +128,22 @@ impl Drop for Unsent<'_> {
 }
 
 impl Detector {
-    /// Creates a detector that blocks nobody yet. The burst of the threshold is how many calls a caller
-    /// may make at once. Makes no call.
+    /// Creates a detector that has no blocked callers yet. The burst of the threshold is the number
+    /// of calls that a caller may make at once. Makes no call.
     ///
-    /// The server keeps a limit for each caller, by GCRA. In a cluster all callers of a detector are in
+    /// The server keeps a GCRA limit for each caller. In a cluster all callers of a detector are in
     /// one slot.
     ///
     /// # Panics
     ///
-    /// If a script cannot count this quota, as [`RateLimiter::new`](crate::RateLimiter::new) says.
+    /// Panics if a script cannot count this quota; see
+    /// [`RateLimiter::new`](crate::RateLimiter::new).
     #[track_caller]
     pub fn new(store: &Store, key: impl Into<String>, threshold: Quota) -> Self {
         let key = key.into();
         Self {
             store: store.clone(),
-            // So all callers are in one slot of a cluster.
+            // Puts all callers in one slot of a cluster.
             key: match tag(&key) {
                 Some(_) => key,
                 None => format!("{{{key}}}"),
@@ -154,20 +157,21 @@ impl Detector {
         }
     }
 
-    /// Sets for how long a caller is blocked at least, from when the server says that it is over the
-    /// threshold. By default until it is below the threshold again. At most 136 years.
+    /// Sets the minimum time for which a caller is blocked, from the moment that the server finds
+    /// it over the threshold. By default a caller is blocked until it is below the threshold again.
+    /// At most 136 years.
     pub fn penalty(mut self, penalty: Duration) -> Self {
         self.penalty = penalty;
         self
     }
 
-    /// Sets how many distinct callers are kept between two passes, 65,536 by default. Further callers
-    /// are not recorded until the next pass. This bounds the memory while the store fails, and how long
-    /// a pass takes.
+    /// Sets the maximum number of distinct callers between two passes, 65,536 by default. Further
+    /// callers are not recorded until the next pass. This bounds the memory while the store fails,
+    /// and the duration of a pass.
     ///
     /// # Panics
     ///
-    /// If `callers` is 0.
+    /// Panics if `callers` is 0.
     #[track_caller]
     pub fn callers(mut self, callers: usize) -> Self {
         assert!(callers > 0, "a detector of 0 callers finds nobody");
@@ -176,17 +180,17 @@ impl Detector {
     }
 
     fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        // Nothing panics while it is held.
+        // No code panics while it holds this lock.
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a call, without asking the server.
+    /// Records a call, without calling the server.
     pub fn record(&self, caller: &str) {
         self.record_many(caller, 1);
     }
 
-    /// Records `n` calls, or one of cost `n`. Between two passes at most 2^52 of a caller are counted,
-    /// which is beyond all thresholds.
+    /// Records `n` calls, or one of cost `n`. At most 2^52 per caller are counted between two
+    /// passes, which is beyond all thresholds.
     pub fn record_many(&self, caller: &str, n: u64) {
         let recorded = &mut *self.recorded();
         let has_room = recorded.calls.len() < self.callers;
@@ -197,20 +201,20 @@ impl Detector {
         }
     }
 
-    /// Returns how many calls were not recorded because their callers were beyond the
+    /// Returns the number of calls that were not recorded because their callers were beyond the
     /// [bound](Self::callers).
     pub fn unrecorded(&self) -> u64 {
         self.recorded().unrecorded
     }
 
-    /// Checks that a caller is not blocked, without asking the server. Records nothing.
+    /// Checks that a caller is not blocked, without calling the server. Records nothing.
     ///
-    /// While nobody is blocked this is one atomic load, and otherwise a look-up under a lock that readers
-    /// share.
+    /// While no caller is blocked this is one atomic load, and otherwise a look-up under a shared
+    /// read lock.
     ///
     /// # Errors
     ///
-    /// `Limited`, with the time until the caller may go on.
+    /// `RateLimited`, with the time until the caller is no longer blocked.
     pub fn check(&self, caller: &str) -> Result<(), AcquireError> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return Ok(());
@@ -232,20 +236,21 @@ impl Detector {
         flagged.map(|(caller, _)| caller.clone()).collect()
     }
 
-    /// Sends what was recorded to the server, and blocks callers that are over the threshold. Returns how
-    /// many those are.
+    /// Sends the records to the server, and blocks callers that are over the threshold. Returns the
+    /// number of these callers.
     ///
-    /// It makes a call for each 256 callers, one after the other, and ends with the first that fails.
+    /// It makes a call for each 256 callers, one after the other, and ends with the first call that
+    /// fails.
     ///
     /// # Cancel safety
     ///
-    /// Dropped on its way, what it did not send is kept for the next pass. Up to 256 callers of the call
-    /// that is in flight may not be counted, and are not blocked by it.
+    /// If the future is dropped, unsent records are kept for the next pass. Up to 256 callers of
+    /// the call in flight may not be counted, and are not blocked by it.
     ///
     /// # Errors
     ///
-    /// How the store failed. What was not sent is kept for the next pass; what was perhaps counted is
-    /// not, so that nobody is counted twice.
+    /// The failure of the store. Unsent records are kept for the next pass; records that may have
+    /// been counted are not, so that no caller is counted twice.
     pub async fn pass(&self) -> Result<usize, StoreError> {
         self.unblock();
         let recorded = std::mem::take(&mut self.recorded().calls);
@@ -311,19 +316,19 @@ impl Detector {
         self.count.store(blocked.len(), Ordering::Relaxed);
     }
 
-    /// Makes a [`pass`](Self::pass) again and again, each `interval` after the one before, until it is
-    /// dropped. The next pass makes up for one that fails.
+    /// Makes a [`pass`](Self::pass) repeatedly, each `interval` after the one before, until the
+    /// future is dropped. The next pass makes up for one that fails.
     ///
     /// # Cancel safety
     ///
-    /// As [`pass`](Self::pass).
+    /// See [`pass`](Self::pass).
     pub async fn run(&self, interval: Duration) -> Infallible {
         loop {
             if self.store.sleep(interval).await.is_err() {
-                // Without its runtime no pass can be made.
+                // No pass can be made without the runtime.
                 std::future::pending::<()>().await;
             }
-            // The next one sends what this one could not.
+            // The next pass sends what this one could not send.
             let _ = self.pass().await;
         }
     }

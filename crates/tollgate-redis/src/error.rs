@@ -1,4 +1,4 @@
-//! [`StoreError`]: how a store fails.
+//! [`StoreError`]: the ways in which a store fails.
 
 use std::error::Error;
 use std::fmt;
@@ -7,11 +7,12 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tollgate::AcquireError;
 
-/// How a store failed: the source of an [`AcquireError`] of the kind
+/// A failure of the store: the source of an [`AcquireError`] of the kind
 /// [`Store`](tollgate::ErrorKind::Store).
 ///
-/// A denial is no failure, but a decision. The fallback of a limit decides what to do after a failure.
-/// [`is_perhaps_charged`](Self::is_perhaps_charged) says whether the call may count all the same.
+/// A denial is a decision, not a failure. The fallback of a limit decides calls after a failure.
+/// [`is_perhaps_charged`](Self::is_perhaps_charged) returns whether the call may count all the
+/// same.
 ///
 /// # Examples
 ///
@@ -27,15 +28,15 @@ use tollgate::AcquireError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There was no reply before the [deadline](crate::Store::deadline). The call may have been executed,
-    /// or may be later.
+    /// There was no reply before the [deadline](crate::Store::deadline). The call may have been
+    /// executed, or may be later.
     Timeout,
     /// The connection was lost during the call, which may have been executed.
     Disconnected,
     /// There is no connection, and none can be made now. Nothing was sent.
     Unavailable,
-    /// The store has failed several times, and its [breaker](crate::Store::breaker) is open. Nothing was
-    /// sent.
+    /// The store has failed several times, and its [breaker](crate::Store::breaker) is open.
+    /// Nothing was sent.
     BreakerOpen,
     /// The server takes no more clients: its `maxclients` is reached.
     TooManyClients,
@@ -50,15 +51,15 @@ pub enum StoreError {
     ClusterDown,
     /// The keys of a call are not in one slot of the cluster. Limits check that when they are made.
     CrossSlot,
-    /// The keys of a call are being moved to another node, and were not in one place before the deadline.
-    /// Nothing was charged.
+    /// The keys of a call are being moved to another node, and were not on one node before the
+    /// deadline. Nothing was charged.
     TryAgain,
     /// A key holds something that another program or kind of limit wrote. It stays as it is.
     WrongType,
     /// A script failed, or its reply is invalid.
     Script,
-    /// The server does not permit this client to connect or to do this: its password is wrong, or its
-    /// rights do not suffice.
+    /// The server does not permit this client to connect or to run the command: its password is
+    /// wrong, or its rights do not suffice.
     Forbidden,
     /// The address of a server cannot be used.
     Misconfigured,
@@ -67,10 +68,10 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns whether the call may have been executed all the same, then or later.
+    /// Returns whether the call may have been executed all the same, already or later.
     ///
-    /// A caller that must not undercount admissions counts such a call. A caller that must not do
-    /// something twice does not repeat it.
+    /// Code that must not undercount admissions counts such a call. Code that must not act twice
+    /// does not repeat it.
     ///
     /// # Examples
     ///
@@ -84,7 +85,7 @@ impl StoreError {
         matches!(self, Self::Timeout | Self::Disconnected)
     }
 
-    /// Whether the store cannot be used now, for any call.
+    /// Returns whether the store cannot be used now, for any call.
     pub(crate) const fn is_outage(self) -> bool {
         matches!(
             self,
@@ -98,7 +99,7 @@ impl StoreError {
         )
     }
 
-    /// Whether a script may have ended in the middle: its writes by then stay.
+    /// Returns whether a script may have ended in the middle: its writes up to then stay.
     pub(crate) const fn is_half_done(self) -> bool {
         matches!(self, Self::WrongType | Self::Script)
     }
@@ -126,7 +127,7 @@ impl StoreError {
         }
     }
 
-    /// By the text of the server, where there is no kind.
+    /// Derives the error from the server's message, if it has no error kind.
     fn of_text(error: &RedisError) -> Self {
         let said = |word: &str| {
             error.code().is_some_and(|code| code.contains(word))
@@ -160,14 +161,14 @@ impl Error for StoreError {}
 
 type Source = &'static (dyn Error + Send + Sync + UnwindSafe + RefUnwindSafe);
 
-/// An error of the kind [`Store`](tollgate::ErrorKind::Store) that has this one as its source.
+/// Creates an error of the kind [`Store`](tollgate::ErrorKind::Store) with this one as its source.
 impl From<StoreError> for AcquireError {
     fn from(error: StoreError) -> Self {
         Self::store(&ALL[error as usize].0)
     }
 }
 
-/// All errors in their order, as the sources of others, and their texts.
+/// All errors in their order, each as the source of another error, with its text.
 static ALL: [(Source, &str); 16] = {
     use StoreError::*;
     [

@@ -1,7 +1,7 @@
-//! Scripts that the server runs, how they are called, and the numbers that they reply.
+//! The scripts that the server runs, how they are called, and the numbers that they reply.
 //!
-//! A script is called by its digest, with `EVALSHA`. A server that does not know the script gets the
-//! text, with `EVAL`, on the same connection: that is one more trip, to the same node.
+//! A script is called by its digest, with `EVALSHA`. If the server does not know the script, the
+//! text is sent with `EVAL` on the same connection: that is one more round trip, to the same node.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ pub(crate) static LOG: LazyLock<Script> = script!("lua/prelude.lua" "lua/log.lua
 /// One semaphore.
 pub(crate) static LEASE: LazyLock<Script> = script!("lua/prelude.lua" "lua/lease.lua");
 
-/// Several limits, by any rules.
+/// Several limits, with any rules.
 pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {
     let rules = [
         ("debt", include_str!("lua/debt.lua")),
@@ -56,14 +56,14 @@ impl Script {
         }
     }
 
-    /// A call with these keys. The arguments come after them.
+    /// Returns a call with these keys. The arguments come after them.
     pub(crate) fn by_digest(&self, keys: &[&str]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.digest).arg(keys.len()).arg(keys);
         command
     }
 
-    /// The same call for a server that does not know the script.
+    /// Returns the same call with the text, for a server that does not know the script.
     pub(crate) fn by_text(&self, by_digest: &Cmd) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(&self.text);
@@ -76,14 +76,14 @@ impl Script {
         command
     }
 
-    /// Whether the server does not know the script that was called by its digest.
+    /// Returns whether the server does not know the script that was called by its digest.
     pub(crate) fn is_unknown(answer: &RedisResult<Value>) -> bool {
         let unknown = redis::ErrorKind::Server(ServerErrorKind::NoScript);
         answer.as_ref().is_err_and(|error| error.kind() == unknown)
     }
 }
 
-/// The whole numbers that a script replies.
+/// Reads the whole numbers that a script replies.
 pub(crate) fn numbers(value: &Value) -> Result<Vec<u64>, StoreError> {
     let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Script)?;
     let numbers = numbers.into_iter().map(|number| number.max(0) as u64);

@@ -1,9 +1,9 @@
 //! The slot of a key in a cluster, by the specification of Redis clusters.
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// The part of a key in braces, which decides about its slot if there is one.
+/// Returns the part of a key in braces, which decides its slot if there is one.
 pub(crate) fn tag(key: &str) -> Option<&str> {
     let (_, rest) = key.split_once('{')?;
     let (tag, _) = rest.split_once('}')?;
@@ -14,7 +14,7 @@ pub(crate) fn slot(key: &str) -> u16 {
     checksum(tag(key).unwrap_or(key).as_bytes()) % SLOTS
 }
 
-/// CRC-16/XMODEM.
+/// Computes CRC-16/XMODEM.
 fn checksum(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ (u16::from(*byte) << 8), |sum, _| {

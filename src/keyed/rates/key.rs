@@ -18,20 +18,20 @@ where
     Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
     S: BuildHasher + Default + Clone,
 {
-    /// Takes a place in the queue of the key now. See [`RateLimiter::reserve`].
+    /// Joins the queue of the key now. See [`RateLimiter::reserve`].
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The errors of [`acquire`](Self::acquire).
     pub fn reserve(&self) -> Result<Waiting<Reservation>, AcquireError> {
         self.reserve_many(1)
     }
 
-    /// Takes a place in the queue of the key now, for a call that costs `n`.
+    /// Joins the queue of the key now, for a call of cost `n`.
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire).
+    /// The errors of [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
         match self.with_entry(None, |rates, held, _| Ok(Err(rates.dedicate(held))))? {
             Err(dedicated) => dedicated.limiter().reserve_many(n),
@@ -44,7 +44,7 @@ where
     /// # Errors
     ///
     /// [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another key, and
-    /// [`Closed`](crate::ErrorKind::Closed). Nothing is charged then.
+    /// [`Closed`](crate::ErrorKind::Closed). Nothing is charged in either case.
     pub fn charge(&self, n: u64) -> Result<Charge, AcquireError> {
         let charged = self.with_entry(None, |rates, held, now| {
             let word = held.slot.word(held.state).ok();
@@ -56,10 +56,10 @@ where
         Ok(charged.unwrap_or_else(|dedicated| dedicated.limiter().charge(n)))
     }
 
-    /// Gives back a charge of this key. See [`RateLimiter::refund`].
+    /// Refunds a charge of this key. See [`RateLimiter::refund`].
     ///
-    /// After the key was [evicted](crate::WhenFull) or [dropped](crate::Keyed::retain) with its debt,
-    /// the charge must not be refunded: it might give back what the key was charged since.
+    /// After the key was [evicted](crate::WhenFull) or [dropped](crate::Keyed::retain) with its
+    /// debt, the charge must not be refunded: that might refund later charges of the key.
     ///
     /// # Examples
     ///
@@ -80,7 +80,7 @@ where
     ///
     /// # Errors
     ///
-    /// As [`charge`](Self::charge), if there is more to be charged.
+    /// The errors of [`charge`](Self::charge), if the actual cost is higher.
     pub fn settle(&self, charge: Charge, actual: u64) -> Result<(), AcquireError> {
         match actual.checked_sub(charge.cost()) {
             Some(0) => {}
@@ -92,8 +92,8 @@ where
         Ok(())
     }
 
-    /// Returns the decision that a call of cost 1 would get, without charging it. Whether there is
-    /// room for another key is not part of it.
+    /// Returns the decision that a call of cost 1 would get, without charging it. The decision
+    /// ignores whether there is room for another key.
     pub fn peek(&self) -> Decision {
         self.peek_many(1)
     }
@@ -117,7 +117,7 @@ where
         )
     }
 
-    /// Returns how much a call could be charged now, if nobody waited.
+    /// Returns the highest cost that a call could be charged now, if there were no waiters.
     pub fn available(&self) -> u64 {
         self.look(RateLimiter::available, |word, look| {
             word.peek(0, look).remaining
@@ -129,13 +129,13 @@ where
         self.look(RateLimiter::quota, |word, _| word.terms.quota)
     }
 
-    /// Takes back up to `cost` of a charge.
+    /// Refunds up to `cost` of a charge.
     fn refund_up_to(&self, charge: &Charge, cost: u64) {
         let (map, key) = (self.map(), self.key());
         let now = map.contents.now();
         let hash = map.hash(key);
         let mut shard = map.lock(hash);
-        // A key that is not there has no debt that could be given back.
+        // A key that is not in the map has no debt to refund.
         let Some(held) = shard.find(hash, key) else {
             return;
         };
@@ -149,7 +149,7 @@ where
         dedicated.refund(charge, cost);
     }
 
-    /// Looks at the key, and changes nothing.
+    /// Reads the state of the key without changing it.
     fn look<R>(
         &self,
         of_limiter: impl FnOnce(&RateLimiter) -> R,

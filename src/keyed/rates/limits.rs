@@ -1,9 +1,9 @@
-//! The limits of all keys of a rate, in use: how calls decide under the lock of a shard.
+//! The limits of all keys of a rate, in use: how the map decides calls under the lock of a shard.
 //!
 //! 1. The clock is read before the lock only for a key that is found there: an older time admits
-//!    less, never more. For a key that came, or came again, it is read under the lock: what the key
-//!    owed before may be forgotten.
-//! 2. The quota of a key, if it has its own, is asked for when the key comes, before the lock.
+//!    less, never more. For a key that is inserted, perhaps again, it is read under the lock,
+//!    because the earlier debt of the key may be forgotten.
+//! 2. The quota of a key, if it has its own, is computed before the lock, when the key is inserted.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,21 +21,21 @@ use crate::sync::{Mutex, lock};
 use crate::time::{Clock, Counter, LastRuntime, Tick};
 use crate::wait::remaining_timeout;
 
-/// How many quotas are shared by the keys that have them.
+/// The number of quotas that keys share.
 const SHARED: usize = 16;
 
 /// What all keys have in common.
 pub struct Rates<K> {
     pub(super) template: Template,
-    /// The clock of the system, if it is that.
+    /// The counter of the system clock, if that is the clock.
     counter: Option<Counter>,
     quota_of: Option<QuotaOf<K>>,
-    /// Where the terms of a quota would be, whatever is there.
+    /// Slots for the shared terms of quotas; a slot keeps the first quota that maps to it.
     shared: [OnceLock<Arc<Terms>>; SHARED],
-    /// What applies to all keys, as soon as their shards have taken it over. The last lock that is
-    /// taken.
+    /// The terms that apply to all keys, once their shards have adopted them. This lock is always
+    /// taken last.
     pub(super) terms: Mutex<Terms>,
-    /// The runtimes in which it was used, if it lives on their time.
+    /// The last runtime that used the map, if its clock is a runtime's.
     last_runtime: Mutex<LastRuntime>,
 }
 
@@ -56,13 +56,13 @@ impl<K> Rates<K> {
         self.template.clock()
     }
 
-    /// Whether keys have quotas of their own.
+    /// Returns whether keys have quotas of their own.
     #[inline]
     pub(super) fn has_own(&self) -> bool {
         self.quota_of.is_some()
     }
 
-    /// The terms of a quota, which many keys may share.
+    /// Returns the terms of a quota, which many keys may share.
     fn terms_of(&self, quota: Quota) -> Arc<Terms> {
         let new = || Arc::new(Terms::new(self.template.algorithm(), quota));
         let mixed = quota.count() ^ quota.period_nanos().rotate_left(21);
@@ -74,7 +74,7 @@ impl<K> Rates<K> {
         }
     }
 
-    /// The slot of a key that has this debt and, if any, these terms of its own.
+    /// Returns the slot of a key with this debt and, if any, its own terms.
     fn slot_of(state: &mut ShardState, own: Option<Arc<Terms>>, debt: Tat, hash: u32) -> RateSlot {
         let Some(terms) = own else {
             return RateSlot(Kept::Common { hash, debt });
@@ -88,7 +88,7 @@ impl<K> Rates<K> {
         RateSlot(Kept::Own { hash, own })
     }
 
-    /// Returns the limiter of a key, which is given one if it has none.
+    /// Returns the limiter of a key, and creates it if there is none.
     pub(super) fn dedicate(&self, held: Held<'_, Self>) -> DedicatedLimiter {
         let hash = held.slot.hash();
         let word = match held.slot.word(held.state) {
@@ -97,7 +97,7 @@ impl<K> Rates<K> {
         };
         let limiter = (self.template).promote(word.terms.quota, word.generation, *word.debt);
         if held.closed {
-            // It is for a refund; nobody has joined it.
+            // It serves a refund; no caller has joined it.
             limiter.limiter().close();
         }
         held.state.dedicated.insert(hash);
@@ -108,7 +108,7 @@ impl<K> Rates<K> {
         limiter
     }
 
-    /// Takes the limiter of an entry back, if it is not needed any more.
+    /// Removes the limiter of an entry, if it is no longer needed.
     fn reclaim(
         &self,
         slot: &mut RateSlot,
@@ -119,7 +119,8 @@ impl<K> Rates<K> {
             return None;
         };
         let (debt, quota) = limiter.try_reclaim(now)?;
-        // Another change of the quota of all keys is on its way: it counts in other units.
+        // Another change of the quota of all keys is in progress, and the limiter counts in other
+        // units.
         if !self.has_own() && quota != state.terms.quota {
             return None;
         }
@@ -129,7 +130,7 @@ impl<K> Rates<K> {
         Some(unneeded)
     }
 
-    /// Forgets all debts of a shard. A limiter sees to it itself.
+    /// Forgets all debts of a shard. Limiters forget theirs themselves.
     fn forget(shard: &mut Shard<Self>) {
         let generation = shard.state.begin_generation();
         for entry in shard.table.iter_mut() {
@@ -191,7 +192,7 @@ impl<K> Contents for Rates<K> {
                 .map(|entry| &mut entry.slot)
                 .filter(|slot| slot.hash() == hash && matches!(slot.0, Kept::Dedicated { .. }));
             let reclaimed = (dedicated.next()).map(|slot| self.reclaim(slot, state, now));
-            // Unless it is still needed, or that of another key with the same hash is there.
+            // Kept if the limiter is still needed, or if another key with the same hash has one.
             if !matches!(reclaimed, Some(None)) && dedicated.next().is_none() {
                 state.dedicated.remove(&hash);
             }
@@ -217,8 +218,8 @@ impl<K> Limits for Rates<K> {
     type Cost = u64;
     type Wait = Acquire<Arc<RateLimiter>>;
 
-    /// Forgets all debts when the map is used in another runtime than before and lives on their
-    /// time, as a [`RateLimiter`](crate::RateLimiter) does.
+    /// Forgets all debts when the clock of the map is a runtime's and another runtime than before
+    /// uses it, as a [`RateLimiter`](crate::RateLimiter) does.
     #[inline]
     fn enter_runtime<S>(map: &Map<Self, S>) {
         let rates = &map.contents;
@@ -267,7 +268,7 @@ impl<K> Limits for Rates<K> {
             };
             return word.take(0, now).ok().map(Ok);
         }
-        // A quota of its own is not known yet.
+        // The key's own quota, if there are any, is not known yet.
         let never = limits.units_of(cost) > limits.burst_tolerance && !self.has_own();
         (never && self.template.refuses_oversize())
             .then(|| Err(AcquireError::exceeds_capacity(limits.burst())))
@@ -299,12 +300,12 @@ impl<K> Limits for Rates<K> {
                 let burst = word.terms.limits.burst();
                 return Err(AcquireError::exceeds_capacity(burst));
             }
-            // The limiter lets it go when nothing is owed.
+            // The limiter admits it once there is no debt.
             Err(None) => {}
             Err(Some(due)) if !waits => return Err(self.template.limited(due, now)),
             Err(Some(due)) => {
                 let after = due.saturating_since(now);
-                // In the order of a limiter.
+                // In the same order as in a limiter.
                 if let Some(full) = self.template.queue_full(after) {
                     return Err(full);
                 }

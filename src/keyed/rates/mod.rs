@@ -1,6 +1,6 @@
-//! Rates by key: the options, and changing the quota of all keys.
+//! Rates by key: the options, and changes of the quota of all keys.
 //!
-//! How calls decide is in [`limits`] and [`slot`], what only keys of rates have in [`key`].
+//! [`limits`] and [`slot`] decide calls; [`key`] has the methods that only keys of rates have.
 
 mod key;
 mod limits;
@@ -26,9 +26,9 @@ use crate::time::Clock;
 /// Returns the quota of a key.
 type QuotaOf<K> = Arc<dyn Fn(&K) -> Quota + Send + Sync>;
 
-/// What was chosen for a [`Keyed`] of rates.
+/// The options of a [`Keyed`] of rates.
 pub struct Options<K> {
-    /// A limiter as each key would have it.
+    /// The limiter that is the model for the limiter of each key.
     template: RateLimiter,
     quota: Quota,
     quota_of: Option<QuotaOf<K>>,
@@ -59,7 +59,7 @@ impl Kind for RateLimiter {
 
 /// Construction of a map of rate limiters.
 impl<K> Keyed<K, RateLimiter> {
-    /// Makes a map with the same quota for every key, and no debts.
+    /// Creates a map with the same quota for every key, and no debts.
     ///
     /// # Examples
     ///
@@ -90,7 +90,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
         self
     }
 
-    /// Chooses what happens to a new key when the map is full. By default it is
+    /// Sets what happens to a new key when the map is full. By default it is
     /// [rejected](WhenFull::Reject).
     ///
     /// # Examples
@@ -121,12 +121,12 @@ impl<K, S> Keyed<K, RateLimiter, S> {
         self
     }
 
-    /// Gives keys quotas of their own: `quota_of` is called when a key comes that is not kept, under
-    /// no lock, and so it may do anything. Call [`requota`](Self::requota) when its answer for a key
-    /// has changed.
+    /// Gives keys quotas of their own: `quota_of` is called for each key that the map inserts. It
+    /// is called under no lock, so it may run any code. Call [`requota`](Self::requota) when its
+    /// answer for a key has changed.
     ///
-    /// It is called with the key as the map keeps it. A key with a quota of its own takes some 40
-    /// bytes more.
+    /// The function gets the key in the form that the map keeps. A key with its own quota takes
+    /// about 40 more bytes.
     ///
     /// # Examples
     ///
@@ -144,13 +144,14 @@ impl<K, S> Keyed<K, RateLimiter, S> {
         self
     }
 
-    /// Chooses the algorithm that decides for each key, one whose state is a single word:
+    /// Sets the algorithm that decides for each key. Its state must be a single word:
     /// [`Gcra`](Algorithm::Gcra), the default, a token bucket, a fixed window, or sub-intervals.
     ///
     /// # Panics
     ///
-    /// If it is a sliding window or a log, or if the quota does not fit it, see
-    /// [`check`](Algorithm::check). A call panics if [the quota of its key](Self::quotas) does not.
+    /// Panics if the algorithm is a sliding window or a log, or if the quota does not fit it; see
+    /// [`check`](Algorithm::check). A call panics if [the quota of its key](Self::quotas) does not
+    /// fit.
     ///
     /// # Examples
     ///
@@ -173,25 +174,25 @@ impl<K, S> Keyed<K, RateLimiter, S> {
         self.template(|template| template.algorithm(algorithm))
     }
 
-    /// Chooses the clock. See [`RateLimiter::clock`].
+    /// Sets the clock. See [`RateLimiter::clock`].
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
         self.template(|template| template.clock(clock))
     }
 
-    /// Bounds the wait queue of each key. See [`RateLimiter::max_waiters`].
+    /// Limits the length of the wait queue of each key. See [`RateLimiter::max_waiters`].
     #[must_use]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.template(|template| template.max_waiters(max_waiters))
     }
 
-    /// Chooses what happens when the timer is late. See [`RateLimiter::missed_tick`].
+    /// Sets what happens when the timer is late. See [`RateLimiter::missed_tick`].
     #[must_use]
     pub fn missed_tick(self, missed_tick: MissedTickBehavior) -> Self {
         self.template(|template| template.missed_tick(missed_tick))
     }
 
-    /// Chooses what happens to a call that asks for more than the burst. See
+    /// Sets what happens to a call that asks for more than the burst. See
     /// [`RateLimiter::oversize`].
     #[must_use]
     pub fn oversize(self, oversize: Oversize) -> Self {
@@ -220,17 +221,17 @@ where
     K: Hash + Eq,
     S: BuildHasher + Default + Clone,
 {
-    /// Changes the quota of all keys. What they spent stays spent, and all waiters are due by the new
-    /// quota; see [`RateLimiter::set_quota`].
+    /// Changes the quota of all keys. What they spent stays spent, and the new quota decides when
+    /// waiters are due; see [`RateLimiter::set_quota`].
     ///
-    /// The windows of keys begin at the multiples of their length since the epoch of the clock, also
-    /// those of the new quota. So where the period changes, a
+    /// The windows of keys, also those of the new quota, begin at multiples of their length since
+    /// the epoch of the clock. So if the period changes, a
     /// [`FixedWindow`](crate::Algorithm::FixedWindow) and a
-    /// [`SubInterval`](crate::Algorithm::SubInterval) keep their promise before the change and after
-    /// it, but not across.
+    /// [`SubInterval`](crate::Algorithm::SubInterval) keep their bounds before the change and after
+    /// it, but not across it.
     ///
-    /// A key goes by the new quota as soon as its shard has been visited, and all keys do when this
-    /// returns. Keys that have quotas of [their own](Self::quotas) keep them.
+    /// The new quota applies to a key as soon as the call has visited its shard, and to all keys
+    /// when the call returns. Keys with [their own quotas](Self::quotas) keep them.
     ///
     /// # Examples
     ///
@@ -246,7 +247,7 @@ where
     ///
     /// # Panics
     ///
-    /// If the quota does not fit the [algorithm](Self::algorithm).
+    /// Panics if the quota does not fit the [algorithm](Self::algorithm).
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
         let map = self.map();
@@ -264,7 +265,7 @@ where
 }
 
 impl<K> Rates<K> {
-    /// Lets a shard go by the terms of now, and returns the limiters that have to be told.
+    /// Applies the current terms to a shard, and returns the limiters that need the new quota.
     fn take_terms_over(&self, shard: &mut Shard<Self>) -> Vec<DedicatedLimiter> {
         // Under the lock, so that no shard goes back to terms that were set before.
         let terms = *lock(&self.terms);
@@ -285,8 +286,9 @@ impl<K> Rates<K> {
         slots.filter_map(Self::shared).collect()
     }
 
-    /// Lets a limiter go by the quota of now. It wakes callers, who may set another quota, so no lock
-    /// is held: a call that comes too late with an old quota finds that out, and tells the new one.
+    /// Sets the current quota on a limiter. This wakes callers, which may set another quota, so no
+    /// lock is held. A call that arrives too late with an old quota notices that, and sets the
+    /// newer one.
     fn tell_quota(&self, dedicated: &DedicatedLimiter) {
         loop {
             let quota = lock(&self.terms).quota;

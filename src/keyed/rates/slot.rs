@@ -1,11 +1,11 @@
-//! What is kept for a key of a rate, and for all keys of a shard.
+//! What a map keeps for a key of a rate, and a shard for all its keys.
 //!
-//! 1. The debt of a key is in its slot, under the lock of its shard, or, while the slot says so, in a
-//!    limiter of its own, which is used without that lock.
-//! 2. A key has a limiter of its own while more has to be known than the end of its debt: somebody
-//!    waits, or a charge that is not paid off yet may be refunded and is not the last one.
-//! 3. Each such limiter is in the list of its shard, by the hash of its key, so once at most. A hash
-//!    whose key has none any more is taken off the list when it is next looked at.
+//! 1. The debt of a key is in its slot, under the lock of its shard. While the slot says so, it is
+//!    instead in a dedicated limiter, which calls use without that lock.
+//! 2. A key has a dedicated limiter while the end of its debt is not enough state: it has waiters,
+//!    or a charge other than the last may be refunded and is not paid off yet.
+//! 3. The list of a shard contains the hash of each key with such a limiter, and each hash at most
+//!    once. A hash whose key has no limiter any more is removed from the list at its next check.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,45 +17,45 @@ use crate::quota::Quota;
 use crate::rate::{Charge, DedicatedLimiter, QuotaChange};
 use crate::time::Tick;
 
-/// Generations of charges leave room for those that a limiter begins by itself.
+/// Generations of charges leave room for the generations that a limiter begins by itself.
 const GENERATION: u64 = 1 << 32;
 
 /// 16 bytes.
 pub struct RateSlot(pub(super) Kept);
 
 pub(super) enum Kept {
-    /// A key that goes by the quota of all keys.
+    /// A key under the quota of all keys.
     Common { hash: u32, debt: Tat },
-    /// A key that has a quota of its own.
+    /// A key with its own quota.
     Own { hash: u32, own: Box<Own> },
-    /// A key that has a limiter of its own.
+    /// A key with its own limiter.
     Dedicated {
         hash: u32,
         limiter: DedicatedLimiter,
     },
 }
 
-/// A key that has a quota of its own.
+/// A key with its own quota.
 pub(super) struct Own {
     pub(super) debt: Tat,
     pub(super) terms: Arc<Terms>,
-    /// Tells charges under this quota from earlier ones.
+    /// Distinguishes charges under this quota from earlier ones.
     pub(super) generation: u64,
 }
 
-/// Beside the entries of a shard.
+/// The state of a shard beside its entries.
 pub struct ShardState {
-    /// The quota of all keys that have no quota of their own.
+    /// The terms of all keys without their own quota.
     pub(super) terms: Terms,
-    /// The generation of the charges that are made now.
+    /// The generation of current charges.
     pub(super) generation: u64,
-    /// The hashes of keys that have limiters of their own.
+    /// The hashes of keys with their own limiters.
     pub(super) dedicated: BTreeSet<u32>,
-    /// The one that was looked at last.
+    /// The hash that was checked last.
     looked_at: u32,
 }
 
-/// A quota, in all forms that are needed.
+/// A quota, in all forms that calls need.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     pub(super) quota: Quota,
@@ -65,25 +65,25 @@ pub struct Terms {
     carry: QuotaChange,
 }
 
-/// The debt of a key that has no limiter of its own, and how to read it.
+/// The debt of a key without its own limiter, and the terms to read it.
 pub(super) struct Word<'a> {
     pub(super) debt: &'a mut Tat,
     pub(super) terms: &'a Terms,
     pub(super) generation: u64,
 }
 
-/// A moment at which a key is looked at.
+/// The moment and the policy of a read of a key.
 pub(super) struct Look {
     pub(super) now: Tick,
     pub(super) closed: bool,
-    /// Whether calls of more than the burst are admitted.
+    /// Whether calls above the burst are admitted.
     pub(super) overdraft: bool,
 }
 
 impl Terms {
     /// # Panics
     ///
-    /// If the quota does not fit the algorithm.
+    /// Panics if the quota does not fit the algorithm.
     #[track_caller]
     pub(super) fn new(algorithm: Algorithm, quota: Quota) -> Self {
         algorithm.check_or_panic(quota);
@@ -96,25 +96,25 @@ impl Terms {
         }
     }
 
-    /// Whether two quotas are the same rate, perhaps in other words.
+    /// Returns whether two quotas are the same rate, perhaps in different terms.
     pub(super) fn are(&self, other: &Self) -> bool {
         self.limits == other.limits && self.inverse == other.inverse
     }
 
-    /// The tick at which a debt is paid off.
+    /// Returns the tick at which a debt is paid off.
     pub(super) fn paid_off(&self, debt: Tat) -> Tick {
         self.inverse.tick_at(debt.end())
     }
 
-    /// The same debt under other terms.
+    /// Converts a debt to other terms.
     pub(super) fn carry(&self, debt: Tat, to: &Self, now: Tick) -> Tat {
         self.carry.tat(debt, &self.limits, &to.limits, now)
     }
 }
 
 impl Word<'_> {
-    /// The debt after a charge, or the tick from which on that is possible: `None` if it never is, as
-    /// more is asked for than the burst.
+    /// Returns the debt after a charge, or the tick from which the charge is possible: `None` if it
+    /// never is, because it exceeds the burst.
     #[inline(always)]
     fn decide(&self, cost: u64, now: Tick) -> Result<Tat, Option<Tick>> {
         let limits = &self.terms.limits;
@@ -127,14 +127,14 @@ impl Word<'_> {
         }
     }
 
-    /// Charges, or returns the tick from which on that is possible, if it is.
+    /// Charges, or returns the tick from which the charge is possible, if it ever is.
     #[inline(always)]
     pub(super) fn take(&mut self, cost: u64, now: Tick) -> Result<Charge, Option<Tick>> {
         *self.debt = self.decide(cost, now)?;
         Ok(self.charge(cost, now))
     }
 
-    /// The charge that ends where the debt now ends.
+    /// Returns the charge that ends where the debt now ends.
     #[inline(always)]
     fn charge(&self, cost: u64, now: Tick) -> Charge {
         Charge::from(Receipt {
@@ -146,7 +146,7 @@ impl Word<'_> {
         })
     }
 
-    /// Gives back up to `cost` of a charge. Returns `false` if that is left to a limiter: later
+    /// Refunds up to `cost` of a charge. Returns `false` if a limiter has to do it, because later
     /// charges have to be known.
     pub(super) fn refund(&mut self, charge: &Charge, cost: u64, now: Tick) -> bool {
         let (made, limits) = (charge.receipt(), &self.terms.limits);
@@ -163,13 +163,14 @@ impl Word<'_> {
         is_last
     }
 
-    /// Whether the debt is larger than any charge makes it: then the clock was set back.
+    /// Returns whether the debt is larger than any charge can make it, which means that the clock
+    /// was set back.
     pub(super) fn is_astray(&self, now: Tick) -> bool {
         let limits = &self.terms.limits;
         self.debt.backlog_at(limits.units_at(now)) > limits.burst_tolerance
     }
 
-    /// The decision about a call that is not made.
+    /// Returns the decision that a call would get, without charging it.
     pub(super) fn peek(&self, cost: u64, look: &Look) -> Decision {
         let due = match self.decide(cost, look.now) {
             _ if look.closed => Tick::from_nanos(u64::MAX),
@@ -181,7 +182,7 @@ impl Word<'_> {
         self.decision(*self.debt, look.now, wait_for(due, look.now))
     }
 
-    /// The decision just after a charge; `None` if that is not known any more.
+    /// Returns the decision just after a charge; `None` if that is no longer known.
     pub(super) fn decision_after(&self, charge: &Charge) -> Option<Decision> {
         let made = charge.receipt();
         let end = Tat::from_units(self.terms.limits.units_at(made.at) + made.owed);
@@ -237,7 +238,7 @@ impl ShardState {
         }
     }
 
-    /// Begins to tell charges from earlier ones.
+    /// Begins a new generation, which distinguishes charges from earlier ones.
     pub(super) fn begin_generation(&mut self) -> u64 {
         self.generation = self.generation.wrapping_add(GENERATION);
         self.generation
@@ -248,7 +249,7 @@ impl ShardState {
         self.dedicated.len()
     }
 
-    /// Returns the next hash of the list, each in turn.
+    /// Returns the next hash of the list, in round-robin order.
     pub(super) fn next_dedicated(&mut self) -> Option<u32> {
         let after =
             (self.looked_at.checked_add(1)).and_then(|from| self.dedicated.range(from..).next());

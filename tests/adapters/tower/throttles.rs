@@ -106,7 +106,7 @@ fn the_types_are_what_servers_ask_for() {
     assert_sent::<ResponseFuture<ManualService, Shared, &'static str>>();
     assert_sent::<ResponseFuture<ManualService, BoxThrottle, &'static str>>();
     assert_body::<ThrottledBody<axum::body::Body, OwnedPermit>>();
-    assert_body::<ThrottledBody<axum::body::Body, Box<dyn std::any::Any + Send>>>();
+    assert_body::<ThrottledBody<axum::body::Body, tollgate::BoxPermit>>();
 }
 
 /// Nothing secret or endless is printed, and what is printed says what it is.

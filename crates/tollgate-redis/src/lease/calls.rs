@@ -1,4 +1,4 @@
-//! What a semaphore asks the server.
+//! The calls that a semaphore makes to the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use super::state::{Asked, Shared};
 use crate::error::StoreError;
 use crate::script::{LEASE, numbers};
 
-/// A script counts up to there.
+/// The highest number that a script can count.
 pub(super) const MOST: u64 = 1 << 52;
 
-/// How long no newcomer is admitted yet, since data was lost; and for each waiter, the fencing number
-/// of the lease, or 0, and the number of the ticket, or 0.
+/// The rest of the grace time after a loss of data; and for each waiter, the fencing number of the
+/// lease, or 0, and the number of the ticket, or 0.
 pub(super) type Granted = (Duration, Vec<[u64; 2]>);
 
 impl Shared {
@@ -56,7 +56,7 @@ impl Shared {
         }
     }
 
-    /// Gives back leases and tickets.
+    /// Returns leases and tickets to the server.
     pub(super) async fn release(&self, all: &[(String, u32)]) -> Result<(), StoreError> {
         let rest = |command: &mut Cmd| {
             for (id, n) in all {
@@ -68,8 +68,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives back leases and tickets that expire after `ttl`. If that fails, it is tried again in the
-    /// background.
+    /// Returns leases and tickets that expire after `ttl`. A failure is retried in the background.
     pub(super) async fn release_or_retry(
         self: &Arc<Self>,
         all: Vec<(String, u32)>,
@@ -82,8 +81,8 @@ impl Shared {
         released
     }
 
-    /// Gives back leases and tickets that expire after `ttl`, in the background. It is tried again
-    /// until then, unless it fails for a reason that stays.
+    /// Returns leases and tickets that expire after `ttl`, in the background. Failures are retried
+    /// until they expire, unless the failure is permanent.
     pub(super) fn release_later(self: &Arc<Self>, all: Vec<(String, u32)>, ttl: Duration) {
         if all.is_empty() {
             return;
@@ -101,7 +100,7 @@ impl Shared {
         });
     }
 
-    /// How many permits are free.
+    /// Returns the number of free permits.
     pub(super) async fn available(&self) -> Result<u64, StoreError> {
         match self.ask("look", |_| ()).await?[..] {
             [_, _, free, _, _] => Ok(free),

@@ -1,13 +1,14 @@
 //! [`Lease`]: permits that are held until they are dropped, released, or lost; and the task that
-//! renews a lease, and gives it back in the end.
+//! renews a lease and finally releases it.
 //!
 //! 1. One task renews and then releases, so no renewal comes after the release.
-//! 2. A lease is held until a time by the clock of this process: one ttl after the call was sent that
-//!    last granted or renewed it, less a margin. On the server it expires later: one ttl after that
+//! 2. A lease is held until a time by the clock of this process: one ttl after the last successful
+//!    grant or renewal was sent, less a margin. On the server it expires later: one ttl after that
 //!    call was executed.
-//! 3. From that time on the lease is lost, whatever a later reply says. Callers who ask and the task
-//!    that prolongs read the clock under the same lock, so their answers never contradict each other.
-//! 4. If the task is dropped, with its runtime, nothing renews any more, and the lease is lost.
+//! 3. From that time on the lease is lost, whatever a later reply says. Calls that check the lease
+//!    and the task that prolongs it read the clock under the same lock, so their answers never
+//!    contradict each other.
+//! 4. If the task is dropped with its runtime, the lease is not renewed any more, and is lost.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,21 +21,22 @@ use super::state::Shared;
 use crate::error::StoreError;
 use crate::sync::{Mutex, lock};
 
-/// The margin is one of so many parts of the ttl: timers are late, and clocks do not run alike.
+/// The margin is this fraction of the ttl: timers are late, and clocks run at different speeds.
 const MARGIN: u32 = 16;
 
-/// Permits of a [`Semaphore`](super::Semaphore), which renew themselves until they are dropped.
+/// Permits of a [`Semaphore`](super::Semaphore). The lease renews itself until it is dropped.
 ///
-/// Dropping a lease gives the permits back in the background; [`release`](Self::release) waits for
-/// that. If the process ends at once, or the runtime of the store is gone, the permits come back when
-/// the [ttl](super::Semaphore::ttl) has passed.
+/// Dropping a lease returns the permits in the background; [`release`](Self::release) waits for
+/// that. If the process ends at once, or the runtime of the store is gone, the permits are free
+/// again when the [ttl](super::Semaphore::ttl) has passed.
 ///
-/// A lease can be lost: the server took it for dead after a pause of this process, somebody removed
-/// it, or it could not be renewed for so long that the server may have given the permits to others.
-/// The clock of this process decides the last one, from before the last successful call was sent; so
-/// the holder knows before the server admits another one. Then its [`token`](Self::token) is
-/// cancelled. Work that must not be done twice has to check the [`fencing`](Self::fencing) number all
-/// the same: a process can be paused between any check and what it does next.
+/// A lease can be lost: the server considered its holder dead after a pause of this process,
+/// another client removed it, or renewals failed for so long that the server may have granted the
+/// permits to others. The clock of this process decides the last case. It counts from before the
+/// last successful call was sent, so the holder notices the loss before the server admits another
+/// one. Then its [`token`](Self::token) is cancelled. Work that must not be done twice has to check
+/// the [`fencing`](Self::fencing) number as well, because a process can be paused between any check
+/// and its next action.
 ///
 /// # Examples
 ///
@@ -58,25 +60,25 @@ const MARGIN: u32 = 16;
 #[must_use = "a lease that is dropped is given back"]
 pub struct Lease {
     held: Arc<Held>,
-    /// None for a lease of no permits.
+    /// `None` for a lease of no permits.
     task: Option<JoinHandle<Result<(), StoreError>>>,
 }
 
-/// What a lease and its task share.
+/// The state that a lease and its task share.
 #[derive(Default)]
 struct Held {
     id: String,
     count: u32,
     fencing: u64,
     lost: CancellationToken,
-    /// The permits are to be given back.
+    /// Cancelled when the permits are to be returned.
     released: CancellationToken,
-    /// None for a lease of no permits, which is held for ever.
+    /// `None` for a lease of no permits, which never expires.
     until: Mutex<Option<Instant>>,
 }
 
 impl Held {
-    /// Returns whether it could be prolonged: not if it is over already.
+    /// Prolongs the lease. Returns `false` if it has expired already.
     fn prolong(&self, later: Instant) -> bool {
         let mut until = lock(&self.until);
         let is_held = until.is_some_and(|until| Instant::now() < until);
@@ -88,7 +90,7 @@ impl Held {
 }
 
 impl Lease {
-    /// A lease of no permits.
+    /// Creates a lease of no permits.
     pub(super) fn empty() -> Self {
         Self {
             held: Arc::default(),
@@ -96,7 +98,7 @@ impl Lease {
         }
     }
 
-    /// A lease that was granted by a call that was sent then.
+    /// Creates a lease that was granted by a call sent at `sent`.
     pub(super) fn new(
         shared: &Arc<Shared>,
         id: String,
@@ -118,30 +120,31 @@ impl Lease {
         Self { held, task }
     }
 
-    /// Returns the fencing number: of two leases under a key, the one that was granted later has the
-    /// greater one. A resource can refuse a number that is less than one it has seen.
+    /// Returns the fencing number: of two leases under a key, the later grant has the greater
+    /// number. A resource can reject a number that is less than one it has seen.
     ///
-    /// The number goes on rising when the server has lost its data, because it is never less than the
+    /// The number keeps rising after a loss of the server's data, because it is never less than the
     /// microsecond of the server's clock. It stays the same while the lease is held. A lease of no
     /// permits has the number 0.
     pub fn fencing(&self) -> u64 {
         self.held.fencing
     }
 
-    /// Returns the token that is cancelled when the lease is lost, and not when it is given back. A
-    /// task of the store's runtime cancels it, which may be late; [`is_lost`](Self::is_lost) is not.
+    /// Returns the token that is cancelled when the lease is lost, and not when it is released. A
+    /// task of the store's runtime cancels it, possibly late; [`is_lost`](Self::is_lost) is never
+    /// late.
     pub fn token(&self) -> &CancellationToken {
         &self.held.lost
     }
 
-    /// Returns whether the lease is lost, by the clock of this process, without asking the server. A
-    /// lost lease stays lost.
+    /// Returns whether the lease is lost, by the clock of this process, without calling the server.
+    /// A lost lease stays lost.
     pub fn is_lost(&self) -> bool {
         let is_over = |until: Instant| Instant::now() >= until;
         self.held.lost.is_cancelled() || lock(&self.held.until).is_some_and(is_over)
     }
 
-    /// Returns how many permits the lease has.
+    /// Returns the number of permits of the lease.
     pub fn count(&self) -> u32 {
         self.held.count
     }
@@ -152,20 +155,21 @@ impl Lease {
         &self.held.id
     }
 
-    /// Gives the permits back, and waits for that. For a lost lease there is nothing to do.
+    /// Returns the permits to the server, and waits for the reply. For a lost lease there is
+    /// nothing to return.
     ///
     /// # Cancel safety
     ///
-    /// Dropped on the way, the permits are given back in the background.
+    /// If the future is dropped, the permits are returned in the background.
     ///
     /// # Errors
     ///
-    /// How the store failed. It is tried again in the background, until the lease has expired; but not
-    /// if a key holds something else, or the script fails.
+    /// The failure of the store. The release is retried in the background until the lease has
+    /// expired, unless a key holds a value of another kind, or the script fails.
     pub async fn release(mut self) -> Result<(), StoreError> {
         self.held.released.cancel();
         match self.task.take() {
-            // A task without a result was dropped with its runtime.
+            // A task that ends without a result was dropped with its runtime.
             Some(task) => task.await.unwrap_or(Err(StoreError::NoRuntime)),
             None => Ok(()),
         }
@@ -189,7 +193,7 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Renews a lease until it is released or lost. Then it gives back what is on the server.
+/// Renews a lease until it is released or lost. Then returns what is on the server.
 async fn keep(
     shared: Arc<Shared>,
     held: Arc<Held>,
@@ -210,7 +214,7 @@ async fn keep(
     shared.release_or_retry(lease, ttl).await
 }
 
-/// Ends when the lease is lost.
+/// Renews the lease; completes when it is lost.
 async fn renew(shared: &Shared, held: &Held, mut sent: Instant) {
     let ttl = shared.limit.options.ttl;
     let mut next = sent + third(ttl);
@@ -240,7 +244,8 @@ fn held_for(ttl: Duration) -> Duration {
     ttl - ttl / MARGIN
 }
 
-/// Somewhat less than a third, so that a fleet does not renew all at once.
+/// Returns slightly less than a third, at random, so that the processes of a fleet do not all renew
+/// at once.
 fn third(ttl: Duration) -> Duration {
     (ttl / 3).mul_f64(1.0 - fastrand::f64() / 10.0)
 }

@@ -1,23 +1,23 @@
 //! The keys of one semaphore, all in one slot of a cluster.
 //!
-//! 1. The other keys are made of the first one. A key with a tag in braces gets a suffix; without a
-//!    tag, the whole key becomes the tag.
-//! 2. The sentinel belongs to the data, not to the semaphore, so that a key that is used for the
-//!    first time is not confused with one whose data was lost. A server has one sentinel. A cluster
-//!    has one in each slot, because a script sees no slot but its own.
+//! 1. The other keys are derived from the first one. A key with a tag in braces gets a suffix;
+//!    without a tag, the whole key becomes the tag.
+//! 2. The sentinel belongs to the data of the server, not to one semaphore. It distinguishes a key
+//!    that is used for the first time from one whose data was lost. A server has one sentinel. A
+//!    cluster has one in each slot, because a script sees only its own slot.
 
 use std::sync::LazyLock;
 
 use crate::slot::{SLOTS, slot, tag};
 
-/// In the order in which the script has them.
+/// The keys, in the order of the script's arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Keys([String; 6]);
 
 impl Keys {
     /// # Panics
     ///
-    /// If the key has no tag and cannot be one.
+    /// Panics if the key has no tag and cannot be one.
     #[track_caller]
     pub(super) fn new(key: String, cluster: bool) -> Self {
         let tagged = tag(&key).is_some();
@@ -50,10 +50,10 @@ impl Keys {
     }
 }
 
-/// For each slot, the smallest number whose text is in it.
+/// For each slot, the smallest number whose text hashes to it.
 static NUMBERS: LazyLock<Vec<u32>> = LazyLock::new(|| {
     let mut numbers = vec![0; usize::from(SLOTS)];
-    // Smaller numbers overwrite larger ones. So many fill all slots.
+    // Smaller numbers overwrite larger ones. This many numbers fill all slots.
     for number in (0..109_758_u32).rev() {
         numbers[usize::from(slot(&number.to_string()))] = number;
     }

@@ -1,8 +1,7 @@
-//! Permits on a server: leases, which end by themselves if their holder does.
+//! Permits on a server: leases, which expire if their holder dies.
 //!
 //! Flow: [`semaphore`] (the public type) -> [`state`] (the [queue](crate::queue) of a semaphore) ->
-//! [`guard`] (a lease, and the task that renews it) -> [`calls`] (what the script is asked) ->
-//! [`keys`].
+//! [`guard`] (a lease, and the task that renews it) -> [`calls`] (calls of the script) -> [`keys`].
 
 mod calls;
 mod guard;

@@ -1,11 +1,12 @@
-//! What the handles of a semaphore share, and how a semaphore uses its [queue](crate::queue).
+//! The state that the handles of a semaphore share, and how a semaphore uses its
+//! [queue](crate::queue).
 //!
-//! 1. The first waiters are asked for together, each with its ticket, whose number is its place among
-//!    the waiters of all processes.
-//! 2. A call without a reply is made once more: asking for the same id gives the same lease. If that
-//!    fails too, what may have been granted is given back.
-//! 3. A waiter that is refused leaves no ticket behind, which waiters of other processes would wait
-//!    for. Its ticket is given back as soon as the store answers, unless it has expired by then.
+//! 1. One call requests permits for the first waiters together, each with its ticket. The number of
+//!    a ticket is its position among the waiters of all processes.
+//! 2. A call without a reply is made once more: a second request with the same id gets the same
+//!    lease. If that fails too, the possible grant is returned.
+//! 3. A rejected waiter leaves no ticket that waiters of other processes would wait for. Its ticket
+//!    is returned as soon as the store answers, unless it has expired by then.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -21,23 +22,23 @@ use super::keys::Keys;
 use crate::error::StoreError;
 use crate::queue::{self, Limit, Next, Wait, Waiter};
 
-/// What is chosen when a semaphore is made.
+/// The options, which are set when a semaphore is created.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) ttl: Duration,
-    /// The ttl, if none was chosen.
+    /// The ttl, if `None`.
     pub(super) grace: Option<Duration>,
     pub(super) poll: Duration,
     pub(super) max_waiters: usize,
 }
 
-/// A ticket expires after so many times the time between two polls.
+/// A ticket expires after this multiple of the time between two polls.
 const POLLS: u32 = 40;
 
-/// How many permits one lease may have: each is a member on the server.
+/// The maximum number of permits of one lease: each is a member on the server.
 const MOST_PERMITS: u64 = 4096;
 
-/// How many waiters are asked for in a call.
+/// The maximum number of waiters in one call.
 const MOST_ASKED: usize = 256;
 
 #[derive(Clone)]
@@ -49,23 +50,23 @@ pub(super) struct Leases {
 #[derive(Default)]
 pub(super) struct LeaseState {
     pub(super) permits: usize,
-    /// Tickets of waiters who have left.
+    /// Tickets of waiters that have left.
     pub(super) leaving: Vec<(String, u32)>,
-    /// When to ask again for waiters who have a ticket.
+    /// When to call again for waiters with tickets.
     pub(super) again: Option<Instant>,
-    /// How often there may have come to be room.
+    /// How often permits may have become free.
     pub(super) rooms: u64,
 }
 
-/// What a waiter has on the server.
+/// The ticket of a waiter on the server.
 pub(super) struct Ticket {
-    /// The id of the lease to be.
+    /// The id of the future lease.
     id: String,
     /// The number of the ticket, or 0 before there is one.
     number: u64,
 }
 
-/// What is asked for a waiter.
+/// The request of one waiter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) id: String,
@@ -78,19 +79,19 @@ pub(super) type Shared = queue::Shared<Leases>;
 type State = queue::State<Leases>;
 
 impl LeaseState {
-    /// As many as a script can count.
+    /// Returns the number of permits, as far as a script can count.
     pub(super) fn permits(&self) -> u64 {
         (self.permits as u64).min(MOST)
     }
 
-    /// There may be room: waiters who have a ticket are asked for at once.
+    /// Permits may have become free: the driver calls at once for waiters with tickets.
     pub(super) fn on_room(&mut self) {
         self.again = None;
         self.rooms += 1;
     }
 
-    /// Asks again at that time; or at once, if there has come to be room since the server was asked,
-    /// perhaps after it had looked.
+    /// Calls again at that time; or at once, if permits may have become free since the call was
+    /// sent, perhaps after the script ran.
     fn ask_again(&mut self, again: Instant, rooms: u64) {
         self.again = (self.rooms == rooms).then_some(again);
     }
@@ -195,12 +196,12 @@ impl Shared {
             let fencing = *fencing;
             (fencing > 0).then(|| Lease::new(self, one.id.clone(), one.n, fencing, sent))
         });
-        // Without the lock: each lease has a task.
+        // Created without the lock, because each lease has a task.
         let mut leases: Vec<_> = leases.collect();
         self.change(|state| {
             let State { queue, own, .. } = state;
             queue.answer(|index, waiter| {
-                // The waiters behind those were not asked for.
+                // The call did not include the waiters behind those.
                 let lease = leases.get_mut(index)?;
                 waiter.request.number = places[index][1];
                 if let Some(lease) = lease.take() {
@@ -216,14 +217,14 @@ impl Shared {
                 Leases::on_leave(own, waiter);
                 Some(Err(error))
             });
-            // With jitter, so that a fleet does not ask all at once.
+            // With jitter, so that the processes of a fleet do not all poll at once.
             let poll = self.limit.options.poll.mul_f64(1.0 + fastrand::f64());
             own.ask_again(now + poll, rooms);
         });
     }
 
-    /// Refuses those who were asked for, and gives back what they have on the server: tickets, and what
-    /// they were perhaps granted now.
+    /// Rejects the waiters of the call, and returns what they have on the server: tickets, and what
+    /// they were perhaps granted by this call.
     fn fail(self: &Arc<Self>, asked: &[Asked], perhaps: bool, error: StoreError) {
         let left = asked.iter().filter(|one| perhaps || one.ticket > 0);
         let left = left.map(|one| (one.id.clone(), one.n)).collect();
@@ -236,25 +237,25 @@ impl Shared {
         self.change(|state| state.queue.fail(asked.len(), &error.into()));
     }
 
-    /// There may be room: asks again for the waiters.
+    /// Permits may have become free: calls again for the waiters.
     pub(super) fn on_room(&self) {
         self.state().own.on_room();
         self.notify();
     }
 
-    /// How long a ticket lasts on the server after it was last asked for.
+    /// Returns how long a ticket lasts on the server after its last request.
     pub(super) fn ticket_ttl(&self) -> Duration {
         self.limit.options.poll * POLLS
     }
 
-    /// The time between two attempts at something that failed.
+    /// Returns the pause between two attempts after a failure.
     pub(super) fn pause(&self) -> Duration {
         let most = (self.limit.options.ttl / 10).min(Duration::from_millis(100));
         most.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
 }
 
-/// An id that no other lease has: a random number of this process, and a counter.
+/// Returns an id that no other lease has: a random number of this process, and a counter.
 fn id() -> String {
     static PROCESS: LazyLock<u64> = LazyLock::new(|| RandomState::new().build_hasher().finish());
     static NEXT: AtomicU64 = AtomicU64::new(0);

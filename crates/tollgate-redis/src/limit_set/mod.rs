@@ -19,31 +19,33 @@ use crate::script::LIMIT_SET;
 use crate::slot::tag;
 use crate::store::{Call, Store};
 
-/// Several limits that are decided in one call, at one moment: all are charged, or none is.
+/// Several limits that are decided in one call, at one moment: the call charges all of them, or
+/// none.
 ///
-/// Calls are not combined, no tokens are prefetched, there is no fallback, and denials are not
-/// remembered: every call asks the server.
+/// A set does not combine calls, prefetches no tokens, has no fallback, and does not cache denials:
+/// every call reaches the server.
 ///
-/// A set is cheap to clone. The keys are those of [`RateLimiter`](crate::RateLimiter)s with the same
-/// quota and algorithm, so each limit can be used by itself as well.
+/// A set is cheap to clone. Its keys are those of [`RateLimiter`](crate::RateLimiter)s with the
+/// same quota and algorithm, so each limit can be used by itself as well.
 ///
 /// # Order
 ///
-/// None: a waiter asks again when the limit that lacked most may have enough, and the first one that
-/// asks then goes first. With a [jitter](Self::jitter) a fleet that was denied together does not ask
-/// again together. For an order within the process put a [`RateLimiter`](crate::RateLimiter) or a
-/// [`Semaphore`](tollgate::Semaphore) in front, with [`all`](tollgate::all).
+/// There is no order: a waiter retries when the limit that lacked most may have enough, and the
+/// first call that reaches the server then is admitted first. With a [jitter](Self::jitter) the
+/// processes of a fleet that were denied together do not retry together. For an order within the
+/// process put a [`RateLimiter`](crate::RateLimiter) or a [`Semaphore`](tollgate::Semaphore) in
+/// front, with [`all`](tollgate::all).
 ///
 /// # Clusters
 ///
 /// The keys of a call must be in one slot of a cluster: give them the same tag in braces, as in
-/// `{acme}:user:42` and `{acme}:all`. A key in another slot is refused when the limit is added.
+/// `{acme}:user:42` and `{acme}:all`. Adding a limit with a key in another slot panics.
 ///
 /// For limits in several slots use [`all`](tollgate::all) of several
-/// [`RateLimiter`](crate::RateLimiter)s or sets. It waits for the first, then for the second, and so
-/// on. What was charged is given back, in the background, when a later limit refuses, the store fails,
-/// or the wait is cancelled. So a limit may be charged for a while for nothing, and deny others
-/// meanwhile, which a call that decides at one moment never does.
+/// [`RateLimiter`](crate::RateLimiter)s or sets. It waits for the first, then for the second, and
+/// so on. Charges are refunded in the background when a later limit rejects the call, the store
+/// fails, or the wait is cancelled. So a limit may be charged in vain for a while, and deny other
+/// calls meanwhile, which a call that decides at one moment never does.
 ///
 /// # Examples
 ///
@@ -83,7 +85,7 @@ struct Part {
 }
 
 impl LimitSet {
-    /// Creates an empty set, which admits every call. Makes no call.
+    /// Creates an empty set, which admits every call. Makes no call of the store.
     pub fn new(store: &Store) -> Self {
         Self {
             store: store.clone(),
@@ -92,22 +94,24 @@ impl LimitSet {
         }
     }
 
-    /// Adds a limit by GCRA. Each limit makes a call more expensive.
+    /// Adds a GCRA limit. Each limit makes a call more expensive.
     ///
     /// # Panics
     ///
-    /// As [`RateLimiter::new`](crate::RateLimiter::new); if the key was added before; and in a
-    /// cluster, if the key is not in the slot of the others because its tag in braces is another one.
+    /// Panics in the cases of [`RateLimiter::new`](crate::RateLimiter::new); if the key was added
+    /// before; and in a cluster, if the key is not in the slot of the others because its tag in
+    /// braces is another one.
     #[track_caller]
     pub fn limit(self, key: impl Into<String>, quota: Quota) -> Self {
         self.limit_by(Algorithm::Gcra, key, quota)
     }
 
-    /// Adds a limit by an algorithm.
+    /// Adds a limit with an algorithm.
     ///
     /// # Panics
     ///
-    /// As [`limit`](Self::limit) and [`RateLimiter::algorithm`](crate::RateLimiter::algorithm).
+    /// Panics in the cases of [`limit`](Self::limit) and
+    /// [`RateLimiter::algorithm`](crate::RateLimiter::algorithm).
     #[track_caller]
     pub fn limit_by(mut self, algorithm: Algorithm, key: impl Into<String>, quota: Quota) -> Self {
         let key = key.into();
@@ -128,8 +132,8 @@ impl LimitSet {
         self
     }
 
-    /// Adds a random delay of at most `max` to the time at which a waiter asks again, so that a fleet
-    /// does not ask all at once. By default nothing.
+    /// Adds a random delay of at most `max` to the time at which a waiter retries, so that the
+    /// processes of a fleet do not all retry at once. The default is zero.
     pub fn jitter(mut self, max: Duration) -> Self {
         self.jitter = max;
         self
@@ -139,41 +143,41 @@ impl LimitSet {
     ///
     /// # Panics
     ///
-    /// If there are fewer limits.
+    /// Panics if there are fewer limits.
     #[track_caller]
     pub fn key(&self, index: usize) -> &str {
         &self.parts[index].key
     }
 
-    /// Charges one unit of each limit if each has one now.
+    /// Charges one unit of each limit if every limit has one now.
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
+    /// See [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
-    /// How the store failed. A denial is no error, but an outcome.
+    /// The failure of the store. A denial is an outcome, not an error.
     pub async fn try_acquire(&self) -> Result<Outcome, StoreError> {
         self.try_acquire_many(1).await
     }
 
-    /// Charges `n` units of each limit if each has as many now. If `n` is more than the burst of one of
-    /// them, nothing is charged, and `retry_after` is [`Duration::MAX`].
+    /// Charges `n` units of each limit if every limit has that many now. If `n` is more than the
+    /// burst of one of them, nothing is charged, and `retry_after` is [`Duration::MAX`].
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
+    /// See [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire).
+    /// The errors of [`try_acquire`](Self::try_acquire).
     pub async fn try_acquire_many(&self, n: u64) -> Result<Outcome, StoreError> {
         let fits = self.parts.iter().all(|part| n <= part.rule.burst);
         if fits {
             return self.taken(n).await;
         }
-        // It is never admitted, but the outcome shows the state of the limits.
+        // The call is never admitted, but the outcome shows the state of the limits.
         let mut decisions = self.peek(n).await?;
         for (part, decision) in self.parts.iter().zip(&mut decisions) {
             if n > part.rule.burst {
@@ -191,11 +195,11 @@ impl LimitSet {
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing, and can be dropped.
+    /// The call changes nothing, so dropping the future loses nothing.
     ///
     /// # Errors
     ///
-    /// How the store failed.
+    /// The failure of the store.
     pub async fn peek(&self, n: u64) -> Result<Vec<Decision>, StoreError> {
         let value = self.call("peek", repeat([n.min(MOST)])).await?;
         Ok(self.outcome(false, n, &value)?.decisions)
@@ -203,17 +207,18 @@ impl LimitSet {
 
     /// Acquires one unit of each limit, and waits for them.
     ///
-    /// In no [order](Self#order). It asks at once, and again each time when there may be enough.
+    /// Waits in no [order](Self#order). It calls the server at once, and again each time that there
+    /// may be enough.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, it gives back what it is charged when the reply is
-    /// there. If that fails, it stays charged, and time pays it off.
+    /// If the future is dropped during a call of the server, the charges are refunded when the
+    /// reply arrives. If the refund fails, they stay, and time pays them off.
     ///
     /// # Errors
     ///
-    /// `TimedOut` at once with a [timeout](Waiting::timeout) that is shorter than the wait;
-    /// `Store` if the store fails; `ExceedsCapacity` as [`acquire_many`](Self::acquire_many).
+    /// `TimedOut` at once with a [timeout](Waiting::timeout) that is shorter than the wait; `Store`
+    /// if the store fails; `ExceedsCapacity` as for [`acquire_many`](Self::acquire_many).
     ///
     /// # Examples
     ///
@@ -243,11 +248,11 @@ impl LimitSet {
     ///
     /// # Cancel safety
     ///
-    /// As [`acquire`](Self::acquire).
+    /// See [`acquire`](Self::acquire).
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); `ExceedsCapacity`, with the smallest burst as the
+    /// The errors of [`acquire`](Self::acquire); `ExceedsCapacity`, with the smallest burst as the
     /// [capacity](AcquireError::capacity), if `n` is more.
     pub fn acquire_many(
         &self,
@@ -275,7 +280,7 @@ impl LimitSet {
         }
     }
 
-    /// Charges all or none. What the caller is not there to take goes back.
+    /// Charges all or none. Charges that the caller does not take are refunded.
     async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
         let this = self.clone();
         let call = self.call("take", repeat([n])).on_abandoned(move |value| {
@@ -287,18 +292,18 @@ impl LimitSet {
         self.outcome(true, n, &call.await?)
     }
 
-    /// Gives back what was charged, as far as it is not paid off, for each limit as exactly as
+    /// Refunds the charges that are not paid off, for each limit as exactly as
     /// [`RateLimiter::refund`](crate::RateLimiter::refund).
     ///
-    /// Use the set that charged it: another one has other keys.
+    /// Use the set that made the charges: another set has other keys.
     ///
     /// # Cancel safety
     ///
-    /// Dropped after its first poll, it goes on in the background.
+    /// If the future is dropped after its first poll, the refund continues in the background.
     ///
     /// # Errors
     ///
-    /// How the store failed: then it stays charged, and time pays it off.
+    /// The failure of the store. The charges then stay, and time pays them off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
         let this = self.clone();
         let give = async move {
@@ -306,12 +311,12 @@ impl LimitSet {
             let arguments = tickets.map(|[position, made]| [charges.cost, position, made]);
             this.call("give", arguments).await.map(drop)
         };
-        // A task without a result was dropped with its runtime.
+        // A task that ends without a result was dropped with its runtime.
         let given = self.store.runtime().spawn(give).await;
         given.unwrap_or(Err(StoreError::NoRuntime))
     }
 
-    /// Asks the server what to do, with these arguments for each limit.
+    /// Calls the script with an operation, and these arguments for each limit.
     fn call<const N: usize>(
         &self,
         what: &str,
@@ -329,7 +334,7 @@ impl LimitSet {
         })
     }
 
-    /// What a reply says about a call that charges, or does not.
+    /// Decodes the reply to a call, which charges or only reads.
     fn outcome(&self, charges: bool, n: u64, value: &Value) -> Result<Outcome, StoreError> {
         let replies = Reply::read_each(value)?;
         if replies.len() != self.parts.len() {
@@ -360,7 +365,7 @@ impl Throttle for LimitSet {
     fn rollback(&self, charges: Charges) {
         let this = self.clone();
         self.store.runtime().spawn(async move {
-            // If that fails, it stays charged, and time pays it off.
+            // If that fails, the charge stays, and time pays it off.
             let _ = this.refund(charges).await;
         });
     }

@@ -1,11 +1,11 @@
-//! [`Outcome`]: the decision about several limits, and [`Charges`]: what they took.
+//! [`Outcome`]: the decision about several limits, and [`Charges`]: the charges of that decision.
 
 use std::time::Duration;
 
 use tollgate::Decision;
 
-/// The decision of a [`LimitSet`](super::LimitSet): whether all limits were charged, and the state of
-/// each.
+/// The decision of a [`LimitSet`](super::LimitSet): whether all limits were charged, and the state
+/// of each.
 ///
 /// Dropping it keeps the charges.
 ///
@@ -32,13 +32,14 @@ use tollgate::Decision;
 #[must_use = "it says whether the call is admitted"]
 #[derive(Debug)]
 pub struct Outcome {
-    /// None if the call was denied.
+    /// `None` if the call was denied.
     pub(super) charges: Option<Charges>,
     pub(super) decisions: Vec<Decision>,
 }
 
-/// What a [`LimitSet`](super::LimitSet) took for a call. Plain data, as a [`Charge`](crate::Charge):
-/// dropping it keeps the charges; [`refund`](super::LimitSet::refund) gives them back.
+/// The charges of a [`LimitSet`](super::LimitSet) for a call. They are plain data, like a
+/// [`Charge`](crate::Charge): dropping them keeps the charges; [`refund`](super::LimitSet::refund)
+/// refunds them.
 #[derive(Debug)]
 pub struct Charges {
     pub(super) cost: u64,
@@ -51,7 +52,8 @@ impl Outcome {
         self.charges.is_some()
     }
 
-    /// Returns the indices of the limits that denied the call, in the order in which they were added.
+    /// Returns the indices of the limits that denied the call, in the order in which they were
+    /// added.
     pub fn violated(&self) -> impl Iterator<Item = usize> {
         let decisions = self.decisions.iter().enumerate();
         decisions
@@ -59,17 +61,18 @@ impl Outcome {
             .map(|(index, _)| index)
     }
 
-    /// Returns the state of each limit after the charge, if there was one, in the order in which they
-    /// were added, for the headers of a response.
+    /// Returns the state of each limit after the charge, if there was one, in the order in which
+    /// the limits were added, for the headers of a response.
     pub fn decisions(&self) -> &[Decision] {
         &self.decisions
     }
 
-    /// Returns the time after which the limit that lacks most may have enough. Before that the call is
-    /// denied again; later too, if others were faster.
+    /// Returns the time after which the limit that lacks most may have enough. Before that the call
+    /// is denied again, and later too if other calls were faster.
     ///
-    /// It is zero if all limits were charged, and [`Duration::MAX`] if one never has as many. It is
-    /// exact to the microsecond of the server's clock, without the [jitter](super::LimitSet::jitter).
+    /// It is zero if all limits were charged, and [`Duration::MAX`] if a limit can never admit the
+    /// cost. It is exact to the microsecond of the server's clock, without the
+    /// [jitter](super::LimitSet::jitter).
     pub fn retry_after(&self) -> Duration {
         let waits = self.decisions.iter().map(|decision| decision.retry_after);
         waits.max().unwrap_or_default()
@@ -82,7 +85,7 @@ impl Outcome {
 }
 
 impl Charges {
-    /// Returns how much was charged of each limit.
+    /// Returns the cost that was charged to each limit.
     pub fn cost(&self) -> u64 {
         self.cost
     }

@@ -1,15 +1,16 @@
 -- Rules that keep a debt: GCRA, and in steps the token bucket, the fixed window and sub-intervals.
 --
--- The value of the key is d:t:d:p:c:g:x, the letter d, which tells it from others, and whole numbers:
+-- The value of the key is d:t:d:p:c:g:x: the letter d, which marks this kind of limit, and whole
+-- numbers:
 --   t  the microsecond of the last write
---   d  what was owed then, in units
+--   d  the debt at that time, in units
 --   p  units of a token: the period in microseconds; in steps, 1
---   c  all tokens that were ever charged, modulo 2^46
---   g  the microsecond in which the key was made, which tells it from one before
+--   c  the number of all tokens ever charged, modulo 2^46
+--   g  the microsecond in which the key was created, which distinguishes it from an earlier one
 --   x  the microsecond until which the key is kept at least
 -- A token takes p units. In each microsecond `count` units are paid off; in steps, `count` at each
--- multiple of the period. Nothing is rounded, so nothing is lost. A change of the count needs no
--- more than that; with a change of p what is owed is converted, rounded up.
+-- multiple of the period. Nothing is rounded, so nothing is lost. A change of the count converts
+-- nothing; a change of p converts the debt, rounded up.
 --
 -- rule: count, period, burst, step (0 or 1)
 
@@ -21,7 +22,7 @@ local function open(key, count, period, burst, step)
   local most = burst * unit
   local d, c, g, x = 0, 0, now, 0
 
-  -- What is paid off from one microsecond to a later one.
+  -- Returns the units that were paid off since a microsecond.
   local function paid(from)
     if step == 0 then return (now - from) * count end
     return (div_down(now, period) - div_down(from, period)) * count
@@ -34,17 +35,16 @@ local function open(key, count, period, burst, step)
     local t, p = tonumber(vt), tonumber(vp)
     d, c, g, x = tonumber(vd), tonumber(vc), tonumber(vg), tonumber(vx)
     if p ~= unit then
-      -- A debt in whole tokens, and what is beyond them.
+      -- The debt in whole tokens, and the rest.
       local whole = div_down(d, p)
       local rest = d - whole * p
       d = math.min(MOST, whole * unit)
       if rest > 0 then d = math.min(MOST, d + math.min(unit, math.ceil(rest * (unit / p)) + 1)) end
-      -- What is owed is no more than about what was charged: no charge from before is known any
-      -- more.
+      -- Rounding makes the debt differ from the charges, so earlier ones cannot be refunded.
       c, g = 0, now
       self.stale = true
     end
-    -- The server's clock went back: nothing was paid off, and from here on time passes again.
+    -- The server's clock was set back: nothing was paid off, and time passes again from now on.
     if now < t then
       self.stale = true
     else
@@ -52,7 +52,7 @@ local function open(key, count, period, burst, step)
     end
   end
 
-  -- Microseconds until so many units are paid off.
+  -- Returns the microseconds until `units` units are paid off.
   local function lasting(units)
     if units <= 0 then return 0 end
     if step == 0 then return div_up(units, count) end
@@ -60,7 +60,7 @@ local function open(key, count, period, burst, step)
   end
 
   function self.wait(n)
-    -- What is more than the burst goes alone, once nothing is owed.
+    -- A call above the burst is admitted alone, once there is no debt.
     if n > burst then return lasting(d) end
     return lasting(d + n * unit - most)
   end
@@ -72,9 +72,9 @@ local function open(key, count, period, burst, step)
     self.stale = true
   end
 
-  -- Of a charge of n that ended at a position: what is not paid off yet. If it was the last one,
-  -- it is as if it had not been made. Otherwise what was given back of others counts as paid off,
-  -- so it is never too much.
+  -- Refunds the part of a charge of n, which ended at a position, that is not paid off yet. If it
+  -- was the last charge, the state is the same as without it. Otherwise the refunds of other
+  -- charges count as paid off, so the refund is never too large.
   function self.give(n, position, made)
     if made ~= g then return 0 end
     local since = (c - position) % POSITIONS
@@ -92,12 +92,12 @@ local function open(key, count, period, burst, step)
   function self.ticket() return c, g end
 
   function self.save()
-    -- By another count it may have to be kept for longer.
+    -- With another count it may have to be kept longer.
     if not self.stale and (d == 0 or x - now >= lasting(d)) then return end
     if d == 0 then
       redis.call('DEL', key)
     else
-      -- For twice as long as it must be, so that this need not be said again each time.
+      -- Twice the necessary time, so that not every call has to prolong it.
       local time = math.min(MOST, 2 * lasting(d) + 1000000)
       local value = string.format('d:%.0f:%.0f:%.0f:%.0f:%.0f:%.0f', now, d, unit, c, g, now + time)
       keep(key, value, time)

@@ -1,39 +1,39 @@
--- Leases: at most so many at once, each until it is given back or has expired.
+-- Leases: at most a number of permits at once, each until it is released or has expired.
 --
 -- KEYS[1]  a sorted set of the leases: the member is the id of the lease, the score the microsecond
 --          in which it expires. A lease of n permits has n members: id, id:1 and so on.
 -- KEYS[2]  a hash of their fencing numbers, by id
--- KEYS[3]  a sorted set of the tickets of those who wait: the member is id:n, the score its number
+-- KEYS[3]  a sorted set of the tickets of waiters: the member is id:n, the score its number
 -- KEYS[4]  the same members, the score the microsecond in which the ticket expires
 -- KEYS[5]  t:c:b, as whole numbers:
 --   t  the microsecond of the last write
---   c  the last number that was given, to a lease or a ticket: each is max(c + 1, now), so that
---      they rise also where the one before is not known any more
---   b  the birth, as in KEYS[6], that this semaphore has recovered from
+--   c  the last number of a lease or a ticket: each is max(c + 1, now), so that numbers rise even
+--      if the previous one was lost
+--   b  the birth, as in KEYS[6], from which this semaphore has recovered
 -- KEYS[6]  the sentinel: the birth of the data, which is the microsecond in which a semaphore was
---          first used on it. It does not expire, and all semaphores share it. Where it is missing,
---          all was lost, or nothing was there yet, which is treated alike.
+--          first used on it. It does not expire, and all semaphores share it. If it is missing, all
+--          data was lost, or there was none yet; the script treats both alike.
 --
--- ARGV[1]  what to do
--- ARGV[2]  how many at once, ARGV[3] how long a lease lasts, ARGV[4] the grace: how long nobody new
---          is admitted after the birth, ARGV[5] how long a ticket lasts: in microseconds
--- ARGV[6]  and on, by what to do, and what is replied:
+-- ARGV[1]  the operation
+-- ARGV[2]  the number of permits, ARGV[3] the ttl of a lease, ARGV[4] the grace: the time after the
+--          birth in which no new caller is admitted, ARGV[5] the ttl of a ticket: in microseconds
+-- ARGV[6]  and on, the arguments of the operation, and its reply:
 --   acquire (id n ticket stays)...
---       For each: a lease of n, in the order of the tickets. The ticket is its number, or 0 if it
---       has none yet. With stays 0 it does not wait: its ticket goes again. Who has the lease
---       already has it as it was, and for as long as a new one.
---       Reply: now, how long the grace lasts yet, how many are free, and for each the fencing
---       number, or 0 if it was not admitted, and the number of its ticket, or 0.
+--       For each: requests a lease of n, in the order of the tickets. `ticket` is the number of the
+--       ticket, or 0 if there is none yet. With stays 0 the call does not wait: its ticket is
+--       removed. A lease that exists already keeps its number, and lasts as long as a new one.
+--       Reply: now, the rest of the grace, the free permits, and for each the fencing number, or 0
+--       if it was not admitted, and the number of its ticket, or 0.
 --   renew id n fencing
 --       Reply: now, and 0 if the lease is lost, 1 if it is renewed, 2 if it was not known, and is
 --       asserted again.
 --   release (id n)...
---       Gives back leases and tickets. Reply: now, how many members of leases there were.
+--       Releases leases and tickets. Reply: now, the number of members of leases that existed.
 --   look
---       Reply: now, how long the grace lasts yet, how many are free, held, and waited for.
+--       Reply: now, the rest of the grace, and the permits that are free, held, and waited for.
 --
--- At most so many are held: only `acquire` adds where there is room, and `renew` where data was
--- lost that a lease is older than. Nobody is admitted before those whose ticket is older.
+-- The number of permits is not exceeded: only `acquire` adds leases while permits are free, and
+-- `renew` leases that are older than a loss of data. No call is admitted before an older ticket.
 
 local DAY = 86400000000
 
@@ -57,7 +57,7 @@ if value then
   t, c, recovered = tonumber(vt), tonumber(vc), tonumber(vb)
 end
 
--- The server's clock went back: what expires goes back with it.
+-- The server's clock was set back: expiries move back with it.
 if now < t then
   for _, key in ipairs({ leases, ends }) do
     for _, member in ipairs(redis.call('ZRANGE', key, 0, -1)) do
@@ -70,7 +70,7 @@ local stale = now < t
 local born = redis.call('GET', KEYS[6])
 if born and not born:match('^%d+$') then fail('the key holds something else') end
 born = born and tonumber(born)
--- A birth that is yet to come, after the clock went back, is one now.
+-- A birth in the future, after the clock was set back, counts as now.
 if not born or (born > now and born ~= recovered) then
   born = now
   redis.call('SET', KEYS[6], text(born))
@@ -100,13 +100,13 @@ local function following()
   return c
 end
 
--- The members of a lease.
+-- Visits the members of a lease.
 local function each(id, n, visit)
   visit(id)
   for index = 1, n - 1 do visit(id .. ':' .. index) end
 end
 
--- A key lasts for at least so long.
+-- Ensures that a key lasts at least this long.
 local function lasts(key, micros)
   local millis = div_up(micros, 1000) + 1
   if redis.call('PTTL', key) < millis then redis.call('PEXPIRE', key, text(millis)) end
@@ -166,8 +166,8 @@ if what == 'acquire' then
 
   local free = room()
   if rest == 0 and free > 0 and next(waiting) then
-    -- A ticket is for at least one, so no others can be admitted. What is free for those before is
-    -- left for them, whoever asks.
+    -- A ticket is for at least one permit, so no tickets beyond these can be admitted. Free permits
+    -- are left for older tickets, whichever process calls.
     for _, name in ipairs(redis.call('ZRANGE', tickets, 0, text(free - 1))) do
       local n = tonumber(name:match(':(%d+)$'))
       if n > free then break end
@@ -199,7 +199,7 @@ elseif what == 'renew' then
   if there == n then
     verdict = 1
   elseif rest > 0 or ((young or fencing > c) and fits) then
-    -- What is there is older than the lease, or was not there when it was granted.
+    -- The data is older than the lease, or did not exist when the lease was granted.
     verdict = 2
   end
   if verdict > 0 then

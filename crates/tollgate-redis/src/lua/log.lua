@@ -1,14 +1,14 @@
--- The sliding log: the times of the last charges, at most so many in any period.
+-- The sliding log: the times of the last charges, at most `count` in any period.
 --
--- The key is a sorted set of a member for each charge of 1, by the microsecond of the charge. The
--- member is its number, in twenty digits, so that those of one microsecond are in order. One more,
--- by a time that never comes and so the last one, is t:c:g:
+-- The key is a sorted set with a member for each charge of 1, scored by the microsecond of the
+-- charge. The member is its number, in twenty digits, so that those of one microsecond are in
+-- order. One more member, with an infinite score, so that it is the last one, is t:c:g:
 --   t  the microsecond of the last write
 --   c  the number of the next charge
---   g  the microsecond in which the key was made, which tells it from one before
+--   g  the microsecond in which the key was created, which distinguishes it from an earlier one
 --
--- All is in one key: of two, a cluster may have one in another slot, or on its way to another node,
--- and a server without memory may throw one away.
+-- All data is in one key. Of two keys, a cluster could have one in another slot, or on its way to
+-- another node, and a server without memory could evict one.
 --
 -- rule: count, period, burst (which is the count)
 
@@ -23,7 +23,7 @@ local function open(key, most, period)
     c, g = tonumber(vc), tonumber(vg)
     local back = tonumber(vt) - now
     if back > 0 then
-      -- The server's clock went back: all goes back with it.
+      -- The server's clock was set back: all scores move back with it.
       for _, member in ipairs(redis.call('ZRANGE', key, 0, -2)) do
         redis.call('ZINCRBY', key, string.format('%.0f', -back), member)
       end
@@ -38,7 +38,7 @@ local function open(key, most, period)
     return tonumber(redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])
   end
 
-  -- When the place is free that a charge takes after so many others; places are used in turn.
+  -- Returns when the slot of a charge after `others` others is free; slots are used in turn.
   local function due(others)
     local rank = held - most + others
     if rank < 0 then return now end
@@ -56,7 +56,7 @@ local function open(key, most, period)
   end
 
   function self.charge(n)
-    -- Each is a member, of which a server must not have any number.
+    -- Each unit is a member, and the server must not have too many of them.
     if n > 65536 then fail('an argument is too large: ' .. n) end
     for _ = 1, n do
       add(string.format('%020.0f', c))
@@ -65,7 +65,7 @@ local function open(key, most, period)
     self.stale = true
   end
 
-  -- Those n before a number, as far as they count yet.
+  -- Refunds the n charges before a number, as far as they still count.
   function self.give(n, position, made)
     if made ~= g then return 0 end
     local given = 0
@@ -74,7 +74,7 @@ local function open(key, most, period)
     end
     held = held - given
     if given == 0 then return 0 end
-    -- Those of times to come move up.
+    -- Charges with later times move up.
     local after = string.format('(%.0f', now)
     local coming = redis.call('ZRANGEBYSCORE', key, after, '(+inf')
     held = held - redis.call('ZREMRANGEBYSCORE', key, after, '(+inf')

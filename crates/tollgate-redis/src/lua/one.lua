@@ -1,20 +1,21 @@
--- One limit: the end of a script that began with prelude.lua and a rule.
+-- One limit: the end of a script that begins with prelude.lua and a rule.
 --
 -- KEYS[1]  the key of the limit
--- ARGV[1]  what to do
+-- ARGV[1]  the operation
 -- ARGV[2]  count, ARGV[3] period in microseconds, ARGV[4] burst, ARGV[5] step: the rule
--- ARGV[6]  and on, by what to do:
---   take n, k...   charges n, k times, and the next ones, as long as there is enough for each whole one
---   upto n         charges as much as there is, at most n
+-- ARGV[6]  and on, the arguments of the operation:
+--   take n, k...   charges n, k times, and the next pairs, while there is enough for each whole n
+--   upto n         charges as much as is available, at most n
 --   peek n         charges nothing
 --   charge n       charges n in any case
---   reserve n, w   charges n if that will be paid for in at most w microseconds
---   give n, c, g   gives back of a charge of n what is not paid off
+--   reserve n, w   charges n if that is due in at most w microseconds
+--   give n, c, g   refunds the part of a charge of n that is not paid off
 --
--- Reply: how many (of `take`, how many were charged of those asked for; of `upto` and `give`, how much; of `charge`, `reserve`
--- and `peek`, 1 if it was or could be charged, or 0), the microsecond of the server's clock, how
--- many microseconds until the first that was not charged could be (of `reserve`, until it is paid
--- for), what could be had now, microseconds until all could be, and the ticket: two numbers.
+-- Reply: the result (of `take`, the number of calls that were charged; of `upto` and `give`, the
+-- amount; of `charge`, `reserve` and `peek`, 1 if the charge was made or is possible, or 0), the
+-- microsecond of the server's clock, the microseconds until the first call that was not charged is
+-- possible (of `reserve`, until the charge is due), what is available now, the microseconds until
+-- everything is available, and the ticket: two numbers.
 
 local number = argument
 

@@ -1,15 +1,15 @@
--- What every script begins with. Whole numbers only, all below 2^53: up to there a Lua number is
--- exact. Whoever writes one into a string must do so by '%.0f', as tostring gives an exponent.
+-- The beginning of every script. All numbers are whole and below 2^53, because a Lua number is
+-- exact up to there. Write them into strings with '%.0f', because tostring would use an exponent.
 
--- Beyond this a debt does not grow, and positions begin anew.
+-- The bound of debts and arguments: a debt does not grow beyond it.
 local MOST = 4503599627370496 -- 2^52
 
--- Microseconds of the server's clock: no other enters a decision.
+-- Microseconds of the server's clock, the only clock that decides.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
--- x / y, rounded up. The quotient may be rounded to a neighbour; products are exact. What is too
--- large to be exact is never anyway.
+-- x / y, rounded up. The quotient may be rounded to a neighbour; products are exact. A result that
+-- is too large to be exact stands for never.
 local function div_up(x, y)
   local q = math.floor(x / y)
   if q >= MOST then return MOST end
@@ -29,7 +29,7 @@ end
 
 local function fail(text) error('TOLLGATE ' .. text, 0) end
 
--- In whole milliseconds, rounded up, for as long as a key matters; a century at most.
+-- The time for which a key matters, in whole milliseconds, rounded up; a century at most.
 local function millis(micros)
   return string.format('%.0f', math.min(3155760000000, div_up(micros, 1000) + 1))
 end
@@ -38,12 +38,12 @@ local function keep(key, value, micros)
   redis.call('SET', key, value, 'PX', millis(micros))
 end
 
--- Whether a key is kept for so long as it is: by another quota it may have to be kept for longer.
+-- Whether a key lasts long enough: with another quota it may have to be kept longer.
 local function lasts(key, micros)
   return redis.call('PTTL', key) * 1000 >= micros
 end
 
--- Of what a caller says: a whole number that can be counted with.
+-- A whole number from the caller, small enough to calculate with.
 local function argument(index)
   local value = tonumber(ARGV[index])
   if not value then fail('an argument is missing: ' .. index) end

@@ -1,13 +1,13 @@
--- What is asked for nearly always, written out: `take` by GCRA, of a key that is as it should be and
--- has enough for the first one. The whole rule is debt.lua, which comes after this and says what the
--- value is; that makes functions, and texts of numbers, which take longer than all that is done here.
--- Where anything is not plain this does nothing, and the whole rule decides.
+-- The most frequent call, inlined: `take` with GCRA, of a valid key that has enough for the first
+-- waiter. The whole rule is debt.lua, which comes after this and documents the value; it creates
+-- closures and formats numbers, which takes longer than all the work here. If anything is unusual,
+-- this script does nothing, and the whole rule decides.
 --
--- No quotient here is wrong: of numbers below 2^53 one that is no whole number differs from each of
--- those by more than it is rounded by. To add 0 is the fastest way from a text to a number, and '..'
--- back, which is exact below 10^14.
+-- Every rounded quotient here is right: a quotient of numbers below 2^53 that is not a whole number
+-- differs from every whole number by more than the rounding error. Adding 0 is the fastest way to
+-- convert a string to a number, and '..' to convert it back, which is exact below 10^14.
 --
--- Reply: how many were charged, how many microseconds until the next one could be, and the value that
+-- Reply: how many were charged, the microseconds until the next one is possible, and the value that
 -- was written.
 
 if ARGV[1] == 'take' and ARGV[5] == '0' then
@@ -28,7 +28,7 @@ if ARGV[1] == 'take' and ARGV[5] == '0' then
       d, c, made, expires = owed - passed * count, position, g, x
       if d < 0 then d = 0 end
     end
-    -- Of another period, or with a debt beyond the burst.
+    -- The key has another period, or a debt beyond the burst.
     if p ~= period or d > most then passed = -1 end
   end
 
@@ -40,7 +40,7 @@ if ARGV[1] == 'take' and ARGV[5] == '0' then
       local after = d + cost * times
       local fit = times
       if after > most then
-        -- More than the burst is for the whole rule.
+        -- The whole rule decides about calls above the burst.
         fit = cost > most and 0 or math.floor((most - d) / cost)
         after = d + cost * fit
         wait = math.ceil((after + cost - most) / count)
@@ -53,8 +53,8 @@ if ARGV[1] == 'take' and ARGV[5] == '0' then
     end
     if done > 0 and d > 0 then
       local reset, owed, millis = d / count, d, nil
-      -- Mostly the key is kept for as long as it must be already, and to say so takes the server
-      -- less time than to change it.
+      -- The key usually lasts long enough already, and KEEPTTL takes the server less time than a
+      -- new expiry.
       if expires - now < reset then
         millis = math.min(3155760000000, math.ceil(reset / 500) + 1000)
         expires = string.format('%.0f', now + millis * 1000 - 1000)

@@ -1,17 +1,19 @@
--- Several limits at once, all or none: the end of a script that began with prelude.lua and has all
+-- Several limits at once, all or none: the end of a script that begins with prelude.lua and has all
 -- rules, in `rules`.
 --
 -- KEYS     one for each limit
--- ARGV[1]  what to do
--- ARGV     and on, for each limit: which rule, count, period in microseconds, burst, step, and
+-- ARGV[1]  the operation
+-- ARGV     and on, for each limit: the name of the rule, count, period in microseconds, burst,
+--          step, and the arguments of the operation:
 --   take   n                 charges n of each, if there is enough of each
 --   peek   n                 charges nothing
 --   charge n                 charges n of each in any case
---   give   n, c, g           gives back of a charge of n what is not paid off
+--   give   n, c, g           refunds the part of a charge of n that is not paid off
 --
--- Reply: 1 if all were or could be charged, or 0; the microsecond of the server's clock; and for each limit how
--- many microseconds until it could be charged (of `charge`, until no more is owed than the limit allows), what could be had now, microseconds until all
--- could be, and the ticket: two numbers.
+-- Reply: 1 if all charges were made or are possible, or 0; the microsecond of the server's clock;
+-- and for each limit the microseconds until its charge is possible (of `charge`, until the debt is
+-- within the limit again), what is available now, the microseconds until everything is available,
+-- and the ticket: two numbers.
 
 local what = ARGV[1]
 local size = what == 'give' and 8 or 6

@@ -1,12 +1,13 @@
--- The sliding window by estimate: what was admitted in the window before counts as much as of that
--- window lies within the last period.
+-- The sliding window by estimate: admissions of the previous window count in proportion to the part
+-- of that window that lies within the last period.
 --
--- The value of the key is w:t:n:m:p:g, the letter w, which tells it from others, and whole numbers:
+-- The value of the key is w:t:n:m:p:g: the letter w, which marks this kind of limit, and whole
+-- numbers:
 --   t  the microsecond of the last write; windows begin at the multiples of the period
 --   n  admitted in the window of t
 --   m  admitted in the window before
 --   p  the period in microseconds
---   g  the microsecond in which the key was made, which tells it from one before
+--   g  the microsecond in which the key was created, which distinguishes it from an earlier one
 --
 -- rule: count, period, burst (which is the count)
 
@@ -16,7 +17,7 @@ local function open(key, most, period)
   local elapsed = now - index * period
   local count, previous, g = 0, 0, now
 
-  -- So many windows later. Of what is beyond the limit each window takes its part.
+  -- Advances by `windows` windows. Each window absorbs its part of an excess over the limit.
   local function later(windows)
     if windows <= 0 then return end
     local before = math.max(0, count - (windows - 1) * most)
@@ -31,19 +32,19 @@ local function open(key, most, period)
     local t, p = tonumber(vt), tonumber(vp)
     count, previous, g = tonumber(vn), tonumber(vm), tonumber(vg)
     if p ~= period then
-      -- In other windows all of it counts, and no charge from before is known any more.
+      -- In other windows all of it counts, and earlier charges cannot be refunded.
       count, previous, g = count + previous, 0, now
       self.stale = true
     elseif now < t then
-      -- The server's clock went back: what was admitted counts as of this window.
+      -- The server's clock was set back: what was admitted counts in the current window.
       self.stale = true
     else
       later(index - div_down(t, period))
     end
   end
 
-  -- When so many fit in a window with so many, after so many: microseconds since it began. Nil if
-  -- they do not.
+  -- Returns when n fit in a window with `used`, after a window with `before`, in microseconds since
+  -- its beginning. Nil if they do not fit.
   local function faded(used, before, n)
     local free = most - used - n
     if free < 0 then return nil end
@@ -72,8 +73,8 @@ local function open(key, most, period)
     self.stale = true
   end
 
-  -- Of what was beyond the limit each window since has taken its part. What counts for longer is
-  -- given back last: it may be of another charge.
+  -- Refunds a charge. Each window since then has absorbed its part of an excess. The part that
+  -- counts longest is refunded last, because it may belong to another charge.
   function self.give(n, at, made)
     if made ~= g then return 0 end
     local passed = index - div_down(at, period)
@@ -93,7 +94,7 @@ local function open(key, most, period)
     return math.max(0, most - count - fading)
   end
 
-  -- When nothing of it counts any more.
+  -- Returns when no admission counts any more.
   function self.reset()
     if count > 0 then return math.min(MOST, (div_up(count, most) + 1) * period - elapsed) end
     if previous > 0 then return period - elapsed end

@@ -1,10 +1,10 @@
-//! The driver of a queue: it asks the server for those who wait, while somebody does.
+//! The driver of a queue: it calls the server for the waiters, while there are any.
 //!
-//! 1. One call is made at a time, for all waiters that fit. Those who come meanwhile are in the next
-//!    one.
+//! 1. The driver makes one call at a time, for all waiters that fit. Waiters that join meanwhile
+//!    are in the next one.
 //! 2. The first waiter polls the driver in its [slot](super::driver_slot). As soon as there are
-//!    several waiters, or the driver has to sleep, it is a task.
-//! 3. If the driver is dropped, with its runtime, all waiters are refused.
+//!    several waiters, or the driver has to sleep, it becomes a task.
+//! 3. If the driver is dropped with its runtime, all waiters are rejected.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -20,8 +20,9 @@ struct Driver<L: Limit> {
 }
 
 impl<L: Limit> Shared<L> {
-    /// Sees to it that a driver runs: in place if the caller will poll it, and nobody else waits.
-    /// Releases the lock. Returns the number by which the caller polls the driver, if it does.
+    /// Ensures that a driver runs: in place if the caller will poll it and there are no other
+    /// waiters. Releases the lock. Returns the number with which the caller polls the driver, if it
+    /// does.
     pub(crate) fn drive(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State<L>>,
@@ -59,7 +60,7 @@ impl<L: Limit> Shared<L> {
         })
     }
 
-    /// Passes over those who have left, and refuses those who cannot be admitted any more.
+    /// Skips waiters that have left, and rejects waiters that cannot be admitted any more.
     fn refuse_leaving(&self, state: &mut State<L>) {
         let capacity = self.limit.capacity(&state.own);
         let State {
@@ -89,8 +90,9 @@ impl<L: Limit> Driver<L> {
                 }
                 Next::Run(work) => work.await,
                 Next::Sleep(until) => {
-                    // Goes on in a task, as soon as this poll ends: a driver that sleeps must not
-                    // depend on a waiter who may be polled outside of the runtime when the time comes.
+                    // Continues in a task as soon as this poll ends: a driver that sleeps must not
+                    // depend on a waiter that may be polled outside of the runtime when the time
+                    // comes.
                     self.shared.hand_over(None);
                     tokio::task::yield_now().await;
                     let notified = self.shared.notify.notified();

@@ -1,11 +1,11 @@
 //! [`DriverSlot`]: where the first waiter of a queue polls the driver.
 //!
-//! 1. A caller who finds the queue empty polls the driver as a part of its own wait, so a decision
-//!    for one caller is a call and no task.
-//! 2. As soon as another caller comes, or that one leaves, the driver is handed over to a task:
-//!    nobody ever depends on another caller being polled.
-//! 3. The driver is in one place: it is taken out to be polled, and then put back, handed over, or
-//!    over.
+//! 1. A caller that finds the queue empty polls the driver as a part of its own wait, so a decision
+//!    for one caller needs a call and no task.
+//! 2. When another caller joins, or the first one leaves, the driver is handed over to a task: no
+//!    caller ever depends on the polls of another caller.
+//! 3. The driver is in one place: a poll takes it out of the slot, and then puts it back, hands it
+//!    over, or finishes it.
 //!
 //! The lock is a leaf, and is not held while the driver is polled or dropped.
 
@@ -20,7 +20,7 @@ use crate::sync::Mutex;
 pub(crate) struct DriverSlot<F>(Mutex<Place<F>>);
 
 struct Place<F> {
-    /// The number of the driver that is here, or was.
+    /// The number of the current driver, or of the last one.
     number: u64,
     driver: Driver<F>,
 }
@@ -40,12 +40,12 @@ impl<F: Future<Output = ()> + Unpin> DriverSlot<F> {
     }
 
     fn with<R>(&self, change: impl FnOnce(&mut Place<F>) -> R) -> R {
-        // Nothing panics while it is held.
+        // No code panics while it holds this lock.
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Puts a driver here, and returns the number by which it is polled. Returns the driver if the one
-    /// before is still being polled.
+    /// Stores a driver, and returns the number with which it is polled. Returns the driver if the
+    /// one before is still being polled.
     pub(crate) fn put(&self, driver: F) -> Result<u64, F> {
         self.with(|place| match place.driver {
             Driver::None => {
@@ -57,8 +57,8 @@ impl<F: Future<Output = ()> + Unpin> DriverSlot<F> {
         })
     }
 
-    /// Polls the driver with that number, if it is here. Returns whether it stays, and the driver if it
-    /// is to become a task.
+    /// Polls the driver with that number, if it is in the slot. Returns whether it stays, and the
+    /// driver if it has to become a task.
     pub(crate) fn poll(&self, number: u64, context: &mut Context<'_>) -> (bool, Option<F>) {
         let polled = Driver::Polled { hand_over: false };
         let taken = self.with(|place| match place.driver {
@@ -69,7 +69,7 @@ impl<F: Future<Output = ()> + Unpin> DriverSlot<F> {
             return (false, None);
         };
         let is_over = Pin::new(&mut driver).poll(context) == Poll::Ready(());
-        // Dropped, if it is over, after the lock.
+        // A finished driver is dropped after the lock.
         let mut driver = Some(driver);
         let stays = self.with(|place| {
             let hand_over = matches!(place.driver, Driver::Polled { hand_over: true });
@@ -83,7 +83,7 @@ impl<F: Future<Output = ()> + Unpin> DriverSlot<F> {
         (stays, driver.filter(|_| !is_over))
     }
 
-    /// Hands the driver over, now or at the end of the poll that is going on.
+    /// Hands the driver over, now or at the end of the current poll.
     pub(crate) fn hand_over(&self, number: Option<u64>) -> Option<F> {
         self.with(|place| {
             if number.is_some_and(|number| number != place.number) {

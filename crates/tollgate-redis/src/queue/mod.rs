@@ -1,7 +1,9 @@
-//! What all limits on a server share: waiters in this process, and the driver that asks for them.
+//! The common part of all limits on a server: the waiters in this process, and the driver that
+//! calls the server for them.
 //!
 //! Flow: [`Wait`] (the future of a caller) -> [`Shared`] (the state under a lock) -> [`WaitQueue`]
-//! -> [`driver`] (asks the server) -> [`Limit`] (what a rate limit and a semaphore do differently).
+//! -> [`driver`] (calls the server) -> [`Limit`] (the differences between a rate limit and a
+//! semaphore).
 
 mod driver;
 mod driver_slot;

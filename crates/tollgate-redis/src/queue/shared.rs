@@ -1,5 +1,5 @@
-//! [`Shared`]: what all handles of one limit share, and [`Limit`]: what kinds of limits do
-//! differently.
+//! [`Shared`]: the state that all handles of one limit share, and [`Limit`]: the differences
+//! between kinds of limits.
 //!
 //! 1. The lock is never held while a future waits, a caller is woken, or a task is spawned.
 //! 2. Lock order: the state, then the [slot](super::driver_slot) of the driver.
@@ -22,52 +22,53 @@ use crate::detach::is_inside;
 use crate::store::Store;
 use crate::sync::lock;
 
-/// Something that goes on without a caller.
+/// A future that runs without a caller.
 pub(crate) type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A kind of limit.
 pub(crate) trait Limit: Sized + Send + Sync + 'static {
     type Permit: Send + 'static;
-    /// What the limit knows about a waiter.
+    /// The limit's data about a waiter.
     type Request: Send;
-    /// What the limit keeps under the lock.
+    /// The limit's data under the lock.
     type State: Send;
     fn key(&self) -> &str;
 
     /// The permit of a call that costs nothing.
     fn free_permit() -> Self::Permit;
 
-    /// How much one call may cost.
+    /// Returns the highest cost of one call.
     fn capacity(&self, state: &Self::State) -> u64;
 
-    /// A permit that needs neither the lock nor the server.
+    /// Takes a permit that needs neither the lock nor the server.
     fn take_cached(_shared: &Shared<Self>, _cost: u64) -> Option<Self::Permit> {
         None
     }
 
-    /// What to know about a caller who is not in the queue yet, or why it is refused.
+    /// Returns the limit's data about a caller that is not in the queue yet, or the reason for its
+    /// rejection.
     fn join(&self, state: &State<Self>, caller: &Wait<Self>)
     -> Result<Self::Request, AcquireError>;
 
-    /// No permit is [cached](Self::take_cached) any more: somebody waits, or the limit is closed.
+    /// Stops [cached](Self::take_cached) permits, because there is a waiter or the limit is closed.
     fn stop_cached(&self) {}
 
-    /// A waiter leaves without a permit.
+    /// Called when a waiter leaves without a permit.
     fn on_leave(_state: &mut Self::State, _waiter: &Waiter<Self::Request, Self::Permit>) {}
 
-    /// What the driver does next.
+    /// Returns the next step of the driver.
     fn next(shared: &Arc<Shared<Self>>, state: &mut State<Self>) -> Next;
 
-    /// Gives back permits that no caller took, in the background.
+    /// Returns permits that no caller took, in the background.
     fn give_back(shared: &Arc<Shared<Self>>, permits: Vec<Self::Permit>);
 }
 
-/// What a driver does next.
+/// The next step of a driver.
 pub(crate) enum Next {
-    /// It ends: nobody waits.
+    /// The driver ends: there are no waiters.
     End,
     Run(Running),
-    /// It looks again at that time, or when it is notified.
+    /// The driver looks again at that time, or when it is notified.
     Sleep(Instant),
 }
 
@@ -77,9 +78,9 @@ pub(crate) struct Shared<L: Limit> {
     state: Mutex<State<L>>,
     /// The driver, while its first waiter polls it.
     pub(super) slot: DriverSlot<Running>,
-    /// Something has changed that the driver must look at.
+    /// Notified when something has changed that the driver must check.
     pub(super) notify: Notify,
-    /// What runs in the background.
+    /// The tasks in the background.
     pub(crate) tasks: TaskTracker,
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct State<L: Limit> {
     pub(crate) queue: WaitQueue<L::Request, L::Permit>,
     pub(crate) own: L::State,
     pub(crate) closed: bool,
-    /// Permits to be given back without the lock.
+    /// Permits to be returned without the lock.
     pub(crate) abandoned: Vec<L::Permit>,
     pub(super) is_driven: bool,
 }
@@ -118,8 +119,8 @@ impl<L: Limit> Shared<L> {
         self.notify.notify_one();
     }
 
-    /// Changes something under the lock, and then sends the replies. Permits that no caller takes
-    /// are given back.
+    /// Changes the state under the lock, and then sends the replies. Returns permits that no caller
+    /// takes to the limit.
     pub(crate) fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut State<L>) -> R) -> R {
         let (result, replies, mut abandoned) = {
             let state = &mut *self.state();
@@ -137,7 +138,7 @@ impl<L: Limit> Shared<L> {
         result
     }
 
-    /// Admits nobody any more.
+    /// Closes the limit: it admits no more callers.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -146,7 +147,7 @@ impl<L: Limit> Shared<L> {
         self.notify();
     }
 
-    /// In a task that [`tasks`](Self::tasks) knows.
+    /// Spawns a task that [`tasks`](Self::tasks) tracks.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.tasks.spawn_on(task, self.store.runtime()));
     }
@@ -164,7 +165,7 @@ impl<L: Limit> Shared<L> {
         stays
     }
 
-    /// Makes the driver with that number, or any, a task, unless it is one.
+    /// Moves the driver with that number, or any, to a task, unless it is in one.
     pub(super) fn hand_over(&self, number: Option<u64>) {
         if let Some(driver) = self.slot.hand_over(number) {
             self.spawn(driver);

@@ -1,5 +1,5 @@
-//! [`Wait`]: how a caller waits for a limit on a server. It is the only way there is: `acquire`,
-//! `try_acquire` and their like, of rate limits and of semaphores.
+//! [`Wait`]: the wait of a caller for a limit on a server. All of `acquire`, `try_acquire` and
+//! similar methods, of rate limits and of semaphores, use it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use super::wait_queue::{Answer, Waiter};
 pub(crate) struct Wait<L: Limit> {
     shared: Arc<Shared<L>>,
     pub(crate) cost: u64,
-    /// The caller wants an answer now.
+    /// The caller does not wait.
     pub(crate) tries: bool,
     progress: Progress<L::Permit>,
-    /// The number by which this polls the driver, if it does.
+    /// The number with which this wait polls the driver, if it does.
     drives: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ enum Progress<P> {
     Over,
 }
 
-/// A place in the queue, or the answer that is known already.
+/// A place in the queue, or an answer that is already known.
 type Joined<P> = Result<oneshot::Receiver<Answer<P>>, Answer<P>>;
 
 impl<L: Limit> Wait<L> {
@@ -45,7 +45,7 @@ impl<L: Limit> Wait<L> {
 
     /// # Panics
     ///
-    /// If it is polled again after it was ready.
+    /// Panics if it is polled again after completion.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer<L::Permit>> {
         if let Progress::New = self.progress {
             self.progress = Progress::Over;
@@ -113,7 +113,8 @@ impl<L: Limit> Drop for Wait<L> {
             }
         }
         if let Some(number) = self.drives {
-            // The driver goes on: others wait for it, and what it is granted goes back.
+            // The driver continues: other callers wait for it, and its grant for this caller is
+            // returned.
             self.shared.hand_over(Some(number));
         }
     }

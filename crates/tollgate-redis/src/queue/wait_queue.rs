@@ -1,6 +1,6 @@
 //! [`WaitQueue`]: the waiters of one limit in this process, first-in first-out.
 //!
-//! Replies are collected while the lock is held, and sent after that, because they wake callers.
+//! Replies are collected under the lock, and sent after it, because they wake callers.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -10,12 +10,12 @@ use tollgate::AcquireError;
 
 pub(crate) type Answer<P> = Result<P, AcquireError>;
 
-/// A caller in the queue. `R` is what a kind of limit knows about it, `P` is the permit.
+/// A caller in the queue. `R` is the limit's data about it, `P` is the permit.
 pub(crate) struct Waiter<R, P> {
     pub(crate) cost: u64,
-    /// The caller wants an answer now.
+    /// The caller does not wait.
     pub(crate) tries: bool,
-    /// The caller does not wait for longer.
+    /// The caller waits no longer than this.
     pub(crate) deadline: Option<Instant>,
     pub(crate) request: R,
     pub(crate) answer: oneshot::Sender<Answer<P>>,
@@ -67,12 +67,12 @@ impl<R, P> WaitQueue<R, P> {
         self.waiters.push_back(waiter);
     }
 
-    /// Visits all waiters in their order. Those that get an answer leave the queue.
+    /// Visits all waiters in their order. Waiters that get an answer leave the queue.
     pub(crate) fn answer(
         &mut self,
         mut answer: impl FnMut(usize, &mut Waiter<R, P>) -> Option<Answer<P>>,
     ) {
-        // All waiters go from the front to the back once, so their order stays.
+        // All waiters move from the front to the back once, so their order stays.
         for index in 0..self.waiters.len() {
             let Some(mut waiter) = self.waiters.pop_front() else {
                 return;
@@ -87,7 +87,7 @@ impl<R, P> WaitQueue<R, P> {
         }
     }
 
-    /// Refuses the first `count` waiters.
+    /// Rejects the first `count` waiters.
     pub(crate) fn fail(&mut self, count: usize, error: &AcquireError) {
         self.answer(|index, _| (index < count).then(|| Err(error.clone())));
     }

@@ -1,4 +1,4 @@
-//! [`Acquire`]: waiting for a rate limit on a server.
+//! [`Acquire`]: the wait for a rate limit on a server.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,19 +10,20 @@ use super::charge::Charge;
 use super::state::Rate;
 use crate::queue::Wait;
 
-/// The future of `acquire`, `try_acquire` and their like of a [`RateLimiter`](super::RateLimiter).
+/// The future of `acquire`, `try_acquire` and similar methods of a
+/// [`RateLimiter`](super::RateLimiter).
 ///
-/// It joins the queue when it is first polled. It can be polled anywhere, also outside of the store's
-/// runtime.
+/// It joins the queue when it is first polled. It can be polled anywhere, also outside of the
+/// store's runtime.
 ///
 /// # Cancel safety
 ///
-/// Dropped while it waits, it leaves the queue, and the waiters behind it move up. Dropped while the
-/// server is being asked, it gives back what it is charged when the reply is there.
+/// If the future is dropped while it waits, it leaves the queue, and the waiters behind it move up.
+/// If it is dropped during a call of the server, its charge is refunded when the reply arrives.
 ///
 /// # Panics
 ///
-/// If it is polled again after it was ready.
+/// Panics if it is polled again after completion.
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire(pub(super) Wait<Rate>);

@@ -1,4 +1,4 @@
-//! What the driver of a rate limit asks the server for, and how a failure is handled.
+//! The calls that the driver of a rate limit makes to the server, and the handling of failures.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use super::rule::Rule;
 use super::state::{Options, Shared, State};
 use crate::error::StoreError;
 
-/// How soon the server is asked again, at the earliest, for waiters who must wait for longer.
+/// The shortest time until the next call for waiters that must wait longer.
 const SOON: Duration = Duration::from_millis(1);
 
-/// How soon the server is asked again, at the earliest, for waiters whom the fallback denied.
+/// The shortest time until the next call for waiters that the fallback denied.
 const AFTER_FALLBACK: Duration = Duration::from_millis(50);
 
 impl Shared {
-    /// Asks for the first waiters, which have these costs.
+    /// Calls the server for the first waiters, which have these costs.
     pub(super) async fn ask_for_waiters(self: Arc<Self>, rule: Rule, costs: Vec<u64>) {
         let asked = Instant::now();
         let forgotten = self.state().own.forgotten;
@@ -54,7 +54,7 @@ impl Shared {
         self.admit(&rule, forgotten, charges, denied, source, costs.len());
     }
 
-    /// Takes up to `n` tokens in advance.
+    /// Takes up to `n` tokens from the server in advance.
     pub(super) async fn prefetch(self: Arc<Self>, rule: Rule, n: u64) {
         let Some(prefetch) = &self.limit.prefetch else {
             return;
@@ -71,7 +71,7 @@ impl Shared {
                 _ => batches.is_plenty = false,
             }
         });
-        // It was not asked for any waiter by name.
+        // The call was not for any particular waiter.
         if let Err(error) = answer
             && applies(error)
         {
@@ -79,8 +79,8 @@ impl Shared {
         }
     }
 
-    /// Admits the first waiters, and keeps what is known about the next one. It was asked for so many,
-    /// by that rule, when a denial had been forgotten so often.
+    /// Admits the first waiters, and stores the denial of the next one. The call was for `asked`
+    /// waiters, by that rule, when denials had been forgotten `forgotten` times.
     fn admit(
         self: &Arc<Self>,
         rule: &Rule,
@@ -95,7 +95,7 @@ impl Shared {
         self.change(|state| {
             let State { queue, own, .. } = state;
             queue.answer(|_, _| charges.next().map(Ok));
-            // A denial by another rule, or from before something came back, says nothing.
+            // A denial by another rule, or from before a refund, is not valid any more.
             let is_valid = own.rule == *rule && own.forgotten == forgotten;
             own.denied = denied.filter(|_| is_valid);
             let (options, now) = (&self.limit.options, Instant::now());
@@ -103,15 +103,15 @@ impl Shared {
         });
     }
 
-    /// The server did not decide for the first waiters. The fallback decides for all who wait by now,
-    /// so nobody waits for one deadline after another.
+    /// Handles a call that did not decide for the first waiters. The fallback decides for all
+    /// current waiters, so no caller waits for one deadline after another.
     fn fail(self: &Arc<Self>, rule: &Rule, asked: usize, error: StoreError) {
         if !applies(error) {
             let error = AcquireError::from(error);
             return self.change(|state| state.queue.fail(asked, &error));
         }
         if self.limit.options.fallback == Fallback::FailClosed {
-            // Nothing was sent for the others.
+            // Nothing was sent for the other waiters.
             let unsent = if error.is_perhaps_charged() {
                 StoreError::Unavailable
             } else {
@@ -132,7 +132,7 @@ impl Shared {
                 Ok(charge) => charges.push(charge),
                 Err(refused) => {
                     let wait = refused.retry_after().unwrap_or(AFTER_FALLBACK);
-                    // The server may be back long before the share is.
+                    // The server may be back long before the local share has enough.
                     let again = now + wait.min(AFTER_FALLBACK);
                     denied = Some(Denied {
                         cost: *cost,
@@ -148,7 +148,7 @@ impl Shared {
         self.admit(rule, forgotten, charges, denied, source, costs.len());
     }
 
-    /// Decides by the fallback, between `least` and `n`.
+    /// Lets the fallback decide, between `least` and `n`.
     pub(super) fn fall_back(
         &self,
         n: u64,
@@ -173,7 +173,8 @@ impl Shared {
         }
     }
 
-    /// Later by up to the jitter, so that a fleet does not ask all at once.
+    /// Adds a random delay of at most the jitter, so that the processes of a fleet do not all call
+    /// at once.
     pub(super) fn jittered(&self, time: Instant) -> Instant {
         let later = jittered(Duration::ZERO, self.limit.options.jitter);
         time.checked_add(later).unwrap_or(time)

@@ -1,4 +1,4 @@
-//! [`Charge`]: what a rate limit took for a call, and [`Source`]: who decided.
+//! [`Charge`]: the charge of a rate limit for a call, and [`Source`]: what decided it.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -8,29 +8,29 @@ use tollgate::{AcquireError, Decision, Tick};
 use super::reply::Reply;
 use super::rule::Rule;
 
-/// Who decided.
+/// What decided a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// The server, in a request for this call.
+    /// The server, in a request for this call alone.
     Store,
     /// The server, in a request for several calls.
     Coalesced,
-    /// This process, by tokens that it had [prefetched](super::RateLimiter::prefetch), perhaps just
-    /// now for the callers in the queue.
+    /// This process, with tokens that it had [prefetched](super::RateLimiter::prefetch), perhaps
+    /// just now for the callers in the queue.
     TokenCache,
-    /// This process, by the [fallback](super::Fallback), because the server could not decide.
+    /// This process, with the [fallback](super::Fallback), because the server could not decide.
     Fallback,
-    /// This process, by an earlier denial of the server that still holds.
+    /// This process, with an earlier denial of the server that is still valid.
     DeniedCache,
-    /// Nobody, because the call costs nothing.
+    /// No limit, because the call costs nothing.
     Nobody,
 }
 
 impl Source {
-    /// Returns who refused, for the error of a call that [tried](super::RateLimiter::try_acquire) and
-    /// was denied. For the error of a composition, look at its [part](AcquireError::part) first: other
-    /// throttles may mark theirs as well.
+    /// Returns what denied a call that [tried](super::RateLimiter::try_acquire), from its error.
+    /// For the error of a composition, look at its [part](AcquireError::part) first: other throttles
+    /// may mark theirs as well.
     ///
     /// # Examples
     ///
@@ -48,7 +48,7 @@ impl Source {
         SOURCES.get(index).map(|(source, _)| *source)
     }
 
-    /// A denial by this source.
+    /// Returns a denial by this source.
     pub(super) fn limited(self, wait: Duration) -> AcquireError {
         AcquireError::limited(wait).marked(FIRST_MARK + self as u8)
     }
@@ -76,16 +76,16 @@ impl fmt::Display for Source {
     }
 }
 
-/// What a rate limit took for a call.
+/// The charge of a rate limit for a call.
 ///
 /// A charge is plain data: dropping it keeps the charge, and time pays it off. If the call is not
-/// made after all, pass it to [`refund`](super::RateLimiter::refund); if the call costs more or less
-/// than expected, to [`settle`](super::RateLimiter::settle). Use a limiter of the same key: another
-/// one gives nothing back.
+/// made after all, pass it to [`refund`](super::RateLimiter::refund); if the call costs more or
+/// less than expected, to [`settle`](super::RateLimiter::settle). Use a limiter of the same key: a
+/// limiter of another key refunds nothing.
 #[derive(Debug)]
 pub struct Charge {
     pub(super) cost: u64,
-    /// Microseconds of the server's clock.
+    /// The time of the charge, in microseconds of the server's clock.
     pub(super) at: u64,
     pub(super) source: Source,
     pub(super) ticket: Ticket,
@@ -94,25 +94,25 @@ pub struct Charge {
     pub(super) reset: Duration,
 }
 
-/// How the one who took a charge identifies it.
+/// What identifies a charge for the part that made it.
 #[derive(Debug)]
 pub(super) enum Ticket {
-    /// On the server.
+    /// The server made it.
     Store {
         rule: Rule,
         position: u64,
         made: u64,
     },
-    /// The fallback took it.
+    /// The fallback made it.
     Local(tollgate::rate::Charge),
-    /// It was paid with prefetched tokens. This is the number after that of the last one.
+    /// Prefetched tokens paid for it. This is the number after that of the last token.
     Cached(u64),
-    /// Nobody counts it.
+    /// It is not counted anywhere.
     Open,
 }
 
 impl Charge {
-    /// A charge that the server made, after which it charged so much more in the same call.
+    /// Returns a charge of the server that was followed by a charge of `after` in the same call.
     pub(super) fn granted(
         rule: &Rule,
         reply: &Reply,
@@ -135,7 +135,7 @@ impl Charge {
         }
     }
 
-    /// A charge that the server does not know.
+    /// Returns a charge that the server does not count.
     pub(super) fn open(cost: u64, source: Source) -> Self {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         Self {
@@ -149,29 +149,30 @@ impl Charge {
         }
     }
 
-    /// Returns how much was charged.
+    /// Returns the cost that was charged.
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// Returns when it was charged: by the server's clock, in whole microseconds; by the clock of this
-    /// machine if the server did not decide.
+    /// Returns the time of the charge: by the server's clock, in whole microseconds; by the clock
+    /// of this machine if the server did not decide.
     pub fn at(&self) -> SystemTime {
         SystemTime::UNIX_EPOCH + Duration::from_micros(self.at)
     }
 
-    /// Returns who decided.
+    /// Returns what decided the call.
     pub fn source(&self) -> Source {
         self.source
     }
 
-    /// Returns the state of the limit just after the charge, by the server's clock, for the headers of
-    /// a response.
+    /// Returns the state of the limit just after the charge, by the server's clock, for the headers
+    /// of a response.
     ///
-    /// For a charge of [prefetched](super::RateLimiter::prefetch) tokens, `remaining` is what this
-    /// process holds, and `reset_after` is zero because it is not known;
+    /// For a charge of [prefetched](super::RateLimiter::prefetch) tokens, `remaining` is the number
+    /// of tokens that this process holds, and `reset_after` is zero because it is not known;
     /// [`peek`](super::RateLimiter::peek) asks the server. For a charge by the
-    /// [fallback](super::Fallback), everything is zero. [`source`](Self::source) tells these apart.
+    /// [fallback](super::Fallback), everything is zero. [`source`](Self::source) distinguishes
+    /// these cases.
     ///
     /// # Examples
     ///

@@ -1,10 +1,12 @@
-//! What is known without asking the server: that a cost was denied until a time.
+//! The cache of the last denial, which decides calls without the server: a cost was denied until a
+//! time.
 //!
-//! 1. A denial holds for every cost that is as high or higher, until its time. It is believed for the
-//!    [recheck](super::RateLimiter::recheck) time at most, and forgotten when something is given back
-//!    or the quota changes.
-//! 2. Waiters behind the one that was denied wait for longer, at least by what their rule
-//!    [says](super::rule::Rule::lasting). So a wait that cannot fit is refused at once.
+//! 1. A denial holds for every cost that is as high or higher, until its time. It is trusted for
+//!    the [recheck](super::RateLimiter::recheck) time at most, and forgotten when a charge is
+//!    refunded or the quota changes.
+//! 2. Waiters behind the denied one wait longer, at least by the bound of their
+//!    [rule](super::rule::Rule::lasting). So a wait that cannot fit its timeout is rejected at
+//!    once.
 //!
 //! Times are arguments: nothing here reads a clock.
 
@@ -18,21 +20,21 @@ use super::state::{Options, Queue, RateState};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Denied {
     pub(super) cost: u64,
-    /// Nothing of that cost is admitted before.
+    /// No call of that cost is admitted before this.
     pub(super) until: Instant,
-    /// How long that is believed.
+    /// The time until which the denial is trusted.
     pub(super) believed: Instant,
-    /// When to ask again for the first waiter.
+    /// When to call again for the first waiter.
     pub(super) again: Instant,
 }
 
-/// A wait that is longer by up to `max`.
+/// Returns the wait, longer by a random time of at most `max`.
 pub(crate) fn jittered(wait: Duration, max: Duration) -> Duration {
     wait.saturating_add(max.mul_f64(fastrand::f64()))
 }
 
 impl Options {
-    /// A denial by this source. The wait in it is longer by up to the jitter.
+    /// Returns a denial by this source. Its wait is longer by at most the jitter.
     pub(super) fn denial(&self, source: Source, wait: Duration) -> AcquireError {
         source.limited(jittered(wait, self.jitter))
     }
@@ -43,7 +45,7 @@ impl RateState {
         self.denied.filter(|denied| denied.believed > now)
     }
 
-    /// How long a newcomer would wait, if that is known.
+    /// Returns how long a new caller would wait, if that is known.
     pub(super) fn wait(&self, queue: &Queue, cost: u64, now: Instant) -> Option<Duration> {
         let denied = self.denied_at(now)?;
         let wait = denied.until - now;
@@ -57,24 +59,24 @@ impl RateState {
         }
     }
 
-    /// Whether a newcomer would have to wait, and as many wait as may.
+    /// Returns whether a new caller would have to wait, while the queue is full.
     pub(super) fn is_full(&self, queue: &Queue, max_waiters: usize, now: Instant) -> bool {
         let waits = |cost| self.denied_at(now).is_some_and(|it| cost >= it.cost);
         queue.len() >= max_waiters.max(1) && queue.front().is_some_and(|first| waits(first.cost))
     }
 
-    /// When to ask again for the queue, if not now.
+    /// Returns when to call again for the queue, if not now.
     pub(super) fn asks_again(&self, queue: &Queue, now: Instant) -> Option<Instant> {
         let first = queue.front()?;
-        // A caller who tries does not wait until it is time to ask for the first waiter.
+        // A caller that tries does not wait until the next call for the first waiter.
         let nobody_tries = || !queue.iter().any(|waiter| waiter.tries);
         let denied = self.denied.filter(|denied| first.cost >= denied.cost)?;
         let waits = denied.again > now && (denied.believed > now || nobody_tries());
         waits.then_some(denied.again)
     }
 
-    /// Refuses waiters who try, or whose wait cannot fit. The first `asked` are those that the server
-    /// was just asked for, by this source; the others are refused only by a denial that is believed.
+    /// Rejects waiters that try, or whose wait cannot fit. The first `asked` are those of the last
+    /// call, decided by this source; the others are rejected only by a denial that is trusted.
     pub(super) fn refuse(
         &self,
         queue: &mut Queue,
@@ -88,7 +90,7 @@ impl RateState {
         };
         let is_believed = denied.believed > now;
         let first_wait = denied.until.saturating_duration_since(now);
-        // The cost of the waiters between the one that was denied and this one.
+        // The cost of the waiters between the denied one and this one.
         let (mut between, mut waiting) = (None, 0);
         queue.answer(|index, waiter| {
             let cost = u128::from(waiter.cost);

@@ -1,4 +1,4 @@
-//! [`Fallback`]: what a rate limit does while the store cannot decide.
+//! [`Fallback`]: the behavior of a rate limit while the store cannot decide.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use tollgate::{Algorithm, Oversize, Quota, RateLimiter};
 
 use crate::error::StoreError;
 
-/// What a rate limit does while its store cannot decide.
+/// The behavior of a rate limit while its store cannot decide.
 ///
-/// Mistakes are errors, whatever the fallback is: a key that holds something else, keys in several
-/// slots, a server that does not let this client in.
+/// Mistakes are errors, whatever the fallback is: a key that holds a value of another kind, keys in
+/// several slots, a server that does not admit this client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fallback {
-    /// Every call gets the error, of the kind [`Store`](tollgate::ErrorKind::Store).
+    /// Returns the error for every call, of the kind [`Store`](tollgate::ErrorKind::Store).
     #[default]
     FailClosed,
-    /// Every call is admitted.
+    /// Admits every call.
     FailOpen,
-    /// This process decides by itself, by an equal share of the quota and the same algorithm. While no
-    /// more processes than `share` do so, they keep the quota together, beside what was admitted
-    /// before. A call for more than the share, but not for more than the burst, is admitted when
-    /// nothing is owed, and leaves a debt.
+    /// Decides in this process, with an equal share of the quota and the same algorithm. While no
+    /// more processes than `share` do so, they keep the quota together, in addition to what was
+    /// admitted before. A call for more than the share, but not for more than the burst, is
+    /// admitted when there is no debt, and leaves a debt.
     Local {
-        /// The number of shares, which is the number of processes.
+        /// The number of shares: the number of processes.
         share: u32,
     },
 }
 
-/// Whether the fallback decides after this error.
+/// Returns whether the fallback decides after this error.
 pub(super) fn applies(error: StoreError) -> bool {
     error.is_outage()
         || matches!(
@@ -38,11 +38,11 @@ pub(super) fn applies(error: StoreError) -> bool {
 }
 
 impl Fallback {
-    /// The quota of this process, if it decides.
+    /// Returns the quota of this process, if the fallback decides locally.
     ///
     /// # Panics
     ///
-    /// If the quota cannot be split into so many shares.
+    /// Panics if the quota cannot be split into that many shares.
     #[track_caller]
     pub(super) fn part(self, quota: Quota, algorithm: Algorithm) -> Option<Quota> {
         match self {
@@ -51,11 +51,11 @@ impl Fallback {
         }
     }
 
-    /// The limiter that decides in this process, if one does.
+    /// Returns the limiter that decides in this process, if there is one.
     ///
     /// # Panics
     ///
-    /// If a share is too small for the algorithm.
+    /// Panics if a share is too small for the algorithm.
     #[track_caller]
     pub(super) fn limiter(self, quota: Quota, algorithm: Algorithm) -> Option<RateLimiter> {
         let limiter = RateLimiter::new(self.part(quota, algorithm)?);
@@ -63,7 +63,7 @@ impl Fallback {
     }
 }
 
-/// One of `share` equal parts.
+/// Returns one of `share` equal parts.
 #[track_caller]
 fn part(quota: Quota, algorithm: Algorithm, share: u32) -> Quota {
     let parts = u64::from(share);
@@ -73,14 +73,14 @@ fn part(quota: Quota, algorithm: Algorithm, share: u32) -> Quota {
     // Steps return everything at once, so the count is what is divided.
     let count = quota.count() / parts;
     let most = match (algorithm, quota.max_burst()) {
-        // A burst of 1 means the count.
+        // A burst of 1 stands for the count.
         (Algorithm::TokenBucket, burst @ 2..) => burst / parts,
         _ => count,
     };
     if count > 0 && most > 1 {
         return Quota::new(count, quota.period()).burst(most);
     }
-    // One at a time.
+    // One unit at a time.
     let seldom = quota.period().as_nanos() * u128::from(share);
     let seldom = seldom.div_ceil(u128::from(quota.count()));
     let seldom = Duration::from_nanos(u64::try_from(seldom).unwrap_or(u64::MAX));

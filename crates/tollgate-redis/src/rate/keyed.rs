@@ -10,16 +10,16 @@ use crate::sync::{Mutex, lock};
 
 /// A rate limit for each of many keys: users, tenants, addresses.
 ///
-/// Callers who use the same key at the same time get the same [`RateLimiter`], so they share its
-/// calls, its queue, and its known denials. Limiters that are made for each request do not.
+/// Callers that use the same key at the same time get the same [`RateLimiter`], so they share its
+/// calls, its queue, and its cached denials. Limiters that are created for each request do not.
 ///
-/// The map keeps a bounded number of limiters, and evicts the one that was used least recently.
-/// Callers who have an evicted limiter can go on with it; the next caller for its key gets another
-/// one. Nothing but the sharing is lost, because the server counts. While the server is away and a
-/// [`Local`](super::Fallback::Local) share decides, the other limiter has a whole share again.
+/// The map keeps a bounded number of limiters, and evicts the least recently used one. Callers that
+/// hold an evicted limiter can continue to use it; the next caller for its key gets another one.
+/// Only the sharing is lost, because the server counts. While the store is unavailable and a
+/// [`Local`](super::Fallback::Local) share decides, the new limiter has a whole share again.
 ///
-/// Tokens that an evicted limiter has [prefetched](RateLimiter::prefetch) go back in the background,
-/// and so do those of a `Keyed` that is dropped.
+/// Tokens that an evicted limiter has [prefetched](RateLimiter::prefetch) are returned in the
+/// background, and so are those of a `Keyed` that is dropped.
 ///
 /// # Examples
 ///
@@ -51,14 +51,14 @@ pub struct Keyed {
 
 impl Keyed {
     /// Creates a map of limiters like this one. A limiter is stored under the key of the model, a
-    /// colon, and its own key. At most `max_keys` limiters are kept.
+    /// colon, and its own key. The map keeps at most `max_keys` limiters.
     ///
-    /// In a cluster, all keys are in one slot if the key of the model has a tag in braces, and spread
-    /// over all slots otherwise.
+    /// In a cluster, all keys are in one slot if the key of the model has a tag in braces, and
+    /// spread over all slots otherwise.
     ///
     /// # Panics
     ///
-    /// If `max_keys` is 0.
+    /// Panics if `max_keys` is 0.
     #[track_caller]
     pub fn new(model: RateLimiter, max_keys: usize) -> Self {
         let Some(max_keys) = NonZeroUsize::new(max_keys) else {
@@ -70,8 +70,8 @@ impl Keyed {
         }
     }
 
-    /// Returns the limiter of a key, with the quota that it has: at first, that of the model. Makes no
-    /// call.
+    /// Returns the limiter of a key, with its current quota, which is at first that of the model.
+    /// Makes no call.
     pub fn key(&self, key: &str) -> RateLimiter {
         let mut evicted = None;
         let mut limiters = lock(&self.limiters);
@@ -82,17 +82,17 @@ impl Keyed {
             limiter
         });
         drop(limiters);
-        // Without the lock, because it may give back tokens.
+        // Dropped without the lock, because that may return tokens.
         drop(evicted);
         limiter
     }
 
-    /// Returns the limiter of a key, and [sets](RateLimiter::set_quota) this quota if it has another
-    /// one. Makes no call.
+    /// Returns the limiter of a key, and [sets](RateLimiter::set_quota) this quota if it differs.
+    /// Makes no call.
     ///
     /// # Panics
     ///
-    /// As [`RateLimiter::set_quota`].
+    /// Panics in the cases of [`RateLimiter::set_quota`].
     #[track_caller]
     pub fn key_with(&self, key: &str, quota: Quota) -> RateLimiter {
         let limiter = self.key(key);
@@ -102,7 +102,7 @@ impl Keyed {
         limiter
     }
 
-    /// Returns how many limiters the map keeps now.
+    /// Returns the number of limiters in the map.
     pub fn len(&self) -> usize {
         lock(&self.limiters).len()
     }

@@ -1,4 +1,4 @@
-//! [`RateLimiter`]: how a rate limit on a server is made and changed.
+//! [`RateLimiter`]: the construction and the options of a rate limit on a server.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,19 +12,19 @@ use super::rule::Rule;
 use super::state::{Options, Rate, RateState, Shared};
 use crate::store::Store;
 
-/// A rate limit that a server keeps under a key, and that holds for everyone who uses that key.
+/// A rate limit that a server keeps under a key, for all processes that use that key.
 ///
-/// The server decides, by its own clock, in one round trip. Calls that come while a request is in
-/// flight are combined into the next one, in their order; so a hot key needs few requests. A call that
-/// was denied until a time is denied without a request until then.
+/// The server decides, by its own clock, in one round trip. Calls that arrive while a request is in
+/// flight are combined into the next one, in their order; so a hot key needs few requests. A call
+/// that was denied until a time is denied without a request until then.
 ///
-/// A limiter is cheap to clone, and clones are the same limiter. Other limiters with the same key, in
-/// this process or another one, share nothing but the key, so they may have other quotas.
+/// A limiter is cheap to clone, and clones are the same limiter. Other limiters with the same key,
+/// in this process or another one, share only the key, so they may have other quotas.
 ///
 /// # Order
 ///
-/// First-in first-out within a limiter. Between processes, the first one that asks when there is
-/// enough.
+/// First-in first-out within a limiter. Between processes, the first request that reaches the
+/// server when there is enough is admitted.
 ///
 /// # Examples
 ///
@@ -50,25 +50,25 @@ pub struct RateLimiter {
     handle: Arc<Handle>,
 }
 
-/// Is dropped with the last clone.
+/// Dropped with the last clone.
 #[derive(Debug)]
 struct Handle(Arc<Shared>);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Prefetched tokens go back.
+        // The driver then returns prefetched tokens.
         self.0.state().own.is_abandoned = true;
         self.0.notify();
     }
 }
 
 impl RateLimiter {
-    /// Creates a limit under a key that nothing else uses. Makes no call.
+    /// Creates a limit under a key that has no other use. Makes no call.
     ///
     /// # Panics
     ///
-    /// If a script cannot count this quota: its burst times its period, in microseconds, is more than
-    /// 2^52, and they have no common divisor that helps.
+    /// Panics if a script cannot count this quota: its burst times its period, in microseconds, is
+    /// more than 2^52, and no common divisor reduces it enough.
     #[track_caller]
     pub fn new(store: &Store, key: impl Into<String>, quota: Quota) -> Self {
         let options = Options {
@@ -111,7 +111,7 @@ impl RateLimiter {
         &self.handle.0
     }
 
-    /// A limiter on the same store, with the same quota.
+    /// Returns a limiter on the same store, with the same quota.
     #[track_caller]
     fn beside(&self, key: String, options: Options) -> Self {
         Self::made(self.shared().store.clone(), key, self.quota(), options)
@@ -124,7 +124,7 @@ impl RateLimiter {
         self.beside(self.key().to_owned(), options)
     }
 
-    /// A limiter like this one, with this at the end of its key.
+    /// Returns a limiter like this one, with this suffix of its key.
     pub(super) fn of_key(&self, key: &str) -> Self {
         let key = format!("{}:{key}", self.key());
         self.beside(key, self.shared().limit.options)
@@ -132,13 +132,13 @@ impl RateLimiter {
 
     /// Sets the algorithm, which is GCRA by default.
     ///
-    /// Algorithms that keep a debt (`Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval`) can follow
-    /// each other on a key. The others need a key of their own.
+    /// Algorithms that keep a debt (`Gcra`, `TokenBucket`, `FixedWindow`, `SubInterval`) can
+    /// replace each other on a key. The others need a key of their own.
     ///
     /// # Panics
     ///
-    /// If the quota does not fit the algorithm, as [`Algorithm::check`] says; if a script cannot count
-    /// it; and for a log, if the count is more than 65,536.
+    /// Panics if the quota does not fit the algorithm, see [`Algorithm::check`]; if a script cannot
+    /// count it; and for a log, if the count is more than 65,536.
     ///
     /// # Examples
     ///
@@ -156,11 +156,11 @@ impl RateLimiter {
         self.with(|options| options.algorithm = algorithm)
     }
 
-    /// Sets what to do while the store cannot decide. By default every call gets the error.
+    /// Sets the behavior while the store cannot decide. By default every call gets the error.
     ///
     /// # Panics
     ///
-    /// If the share of a [`Local`](Fallback::Local) is 0, or too small for the algorithm.
+    /// Panics if the share of a [`Local`](Fallback::Local) is 0, or too small for the algorithm.
     ///
     /// # Examples
     ///
@@ -179,7 +179,7 @@ impl RateLimiter {
         self.with(|options| options.fallback = fallback)
     }
 
-    /// Sets what to do with a call for more than the burst. By default it is refused.
+    /// Sets what happens to a call for more than the burst. By default it is rejected.
     ///
     /// # Examples
     ///
@@ -198,7 +198,8 @@ impl RateLimiter {
     }
 
     /// Adds a random delay of at most `max` to the time of the next request for waiters, and to the
-    /// `retry_after` of denials, so that a fleet does not come all at once. By default nothing.
+    /// `retry_after` of denials, so that the processes of a fleet do not all retry at once. The
+    /// default is zero.
     ///
     /// # Examples
     ///
@@ -216,15 +217,15 @@ impl RateLimiter {
         self.with(|options| options.jitter = max)
     }
 
-    /// Sets how many calls may wait in this process. Another one that would have to wait gets
+    /// Sets how many calls may wait in this process. A further call that would have to wait gets
     /// `QueueFull`, as soon as that is known.
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         self.with(|options| options.max_waiters = max_waiters)
     }
 
-    /// Sets for how long a denial is believed that holds for longer, one second by default. After that
-    /// the server is asked again. So this process notices within that time what another one gives
-    /// back, or that a key was deleted.
+    /// Sets for how long a longer denial is trusted, one second by default. After that the server
+    /// is called again. So this process notices within that time that another process refunded a
+    /// charge, or that a key was deleted.
     ///
     /// # Examples
     ///
@@ -243,28 +244,29 @@ impl RateLimiter {
         self.with(|options| options.recheck = max)
     }
 
-    /// Sets whether calls that come together share a request, as they do by default.
+    /// Sets whether concurrent calls share a request, as they do by default.
     pub fn coalesce(self, coalesce: bool) -> Self {
         self.with(|options| options.coalesce = coalesce)
     }
 
-    /// Takes up to `chunk` tokens in advance while the server has as many to spare, and decides by them
-    /// without a call. Each token is held for at most `hold`.
+    /// Takes up to `chunk` tokens in advance while the server has that many to spare, and decides
+    /// with them without a call. Each token is held for at most `hold`.
     ///
-    /// Tokens that are not used go back in the background, also when the last clone is dropped; but
-    /// not if the process ends at once, so await [`shutdown`](Self::shutdown) before that. A chunk that
-    /// was given back may be followed by another one without a call in between. A server seldom has a
-    /// chunk to spare that is nearly the burst.
+    /// Unused tokens are returned in the background, also when the last clone is dropped; but not
+    /// if the process ends at once, so await [`shutdown`](Self::shutdown) before that. After a
+    /// chunk was returned, another one may be taken without a call in between. A server rarely has
+    /// a chunk to spare that is nearly the burst.
     ///
-    /// The limit holds by the times at which the server charged. [`Charge::at`](super::Charge::at) is
-    /// the last such time of this process, perhaps of a later chunk. By the times at which `p`
-    /// processes let callers go, the bound in any time `w` is burst + rate·`w` + min(`p·chunk`,
-    /// rate·`hold`). Tokens that are held are not there for others, and those of a process that dies
-    /// stay charged.
+    /// The limit holds by the times at which the server charged. [`Charge::at`](super::Charge::at)
+    /// is the last such time of this process, perhaps of a later chunk. By the times at which `p`
+    /// processes admit callers, the bound in any time `w` is burst + rate·`w` + min(`p·chunk`,
+    /// rate·`hold`). Tokens that a process holds are not available to others, and those of a
+    /// process that dies stay charged.
     ///
     /// # Panics
     ///
-    /// If `chunk` is 0, more than the burst, or more than 4 million (2^22); or if `hold` is zero.
+    /// Panics if `chunk` is 0, more than the burst, or more than 4 million (2^22); or if `hold` is
+    /// zero.
     ///
     /// # Examples
     ///
@@ -297,11 +299,11 @@ impl RateLimiter {
 
     /// Sets the quota, which this limiter sends to the server with its next call.
     ///
-    /// What was spent stays spent: as many tokens are owed as before.
+    /// What was spent stays spent: the debt is the same number of tokens as before.
     ///
     /// # Panics
     ///
-    /// As [`new`](Self::new) and [`algorithm`](Self::algorithm).
+    /// Panics in the cases of [`new`](Self::new) and [`algorithm`](Self::algorithm).
     ///
     /// # Examples
     ///
@@ -345,7 +347,8 @@ impl RateLimiter {
         &self.shared().limit.key
     }
 
-    /// Returns how many calls wait in this process, with those that are being decided.
+    /// Returns the number of calls that wait in this process, including those that are being
+    /// decided.
     pub fn waiting(&self) -> usize {
         self.shared().state().queue.len()
     }
@@ -355,13 +358,13 @@ impl RateLimiter {
         self.shared().close();
     }
 
-    /// [Closes](Self::close) the limiter, and waits until nothing is on its way back to the server:
-    /// [prefetched](Self::prefetch) tokens, and charges of callers who have left. What cannot be given
-    /// back by the deadline of the store stays charged.
+    /// [Closes](Self::close) the limiter, and waits until everything has been returned to the
+    /// server: [prefetched](Self::prefetch) tokens, and charges of callers that have left. What
+    /// cannot be returned by the deadline of the store stays charged.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the limiter is closed, and the rest goes back in the background.
+    /// If the future is dropped, the limiter is closed, and the rest is returned in the background.
     pub async fn shutdown(&self) {
         self.close();
         let tasks = &self.shared().tasks;

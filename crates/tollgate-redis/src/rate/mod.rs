@@ -1,7 +1,7 @@
 //! A rate limit on a server.
 //!
-//! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a rate
-//! limit) -> [`denied`] and [`prefetch`] (what is decided without a call) -> [`ask`] (calls) ->
+//! Flow: [`limiter`] and [`verbs`] (the public type) -> [`state`] (the [queue](crate::queue) of a
+//! rate limit) -> [`denied`] and [`prefetch`] (decisions without a call) -> [`ask`] (calls) ->
 //! [`rule`] and [`reply`] (the arguments and replies of scripts).
 
 mod acquire;

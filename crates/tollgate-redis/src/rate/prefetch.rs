@@ -1,12 +1,12 @@
 //! Tokens that this process has taken from the server in advance, to decide without a call: the
-//! batches in the [token cache](super::token_cache), and those that were.
+//! batches in the [token cache](super::token_cache), and earlier ones.
 //!
-//! 1. At most a chunk is held, beside what the queue asks for; each token for at most the hold time.
-//!    Then the rest of its batch goes back.
-//! 2. More is taken while the server has a chunk to spare. When it has less, every call waits in the
-//!    queue, and the server decides for each.
-//! 3. A charge knows the numbers of its tokens. They are put back while their batch is in use; after
-//!    that they go back to the server, as a part of the charge that the batch was.
+//! 1. At most a chunk is held, in addition to the demand of the queue, and each token for at most
+//!    the hold time. Then the rest of its batch is returned.
+//! 2. Tokens are prefetched while the server has a chunk to spare. When it has less, every call
+//!    waits in the queue, and the server decides each one.
+//! 3. A charge knows the numbers of its tokens. They are put back while their batch is in use;
+//!    after that they are returned to the server, as a part of the batch's charge.
 //!
 //! Except for taking tokens, everything runs under the lock of the queue.
 
@@ -21,14 +21,14 @@ use super::rule::{Kind, Rule};
 use super::token_cache::{self, Taken, TokenCache, after, between};
 use crate::sync::{AtomicU64, Ordering};
 
-/// How many batches that were used up are remembered, for refunds.
+/// The number of used-up batches that are remembered for refunds.
 const REMEMBERED: usize = 16;
 
 pub(super) struct Prefetch {
     pub(super) cache: TokenCache,
     chunk: u64,
     hold: Duration,
-    /// When the server charged the newest batch: microseconds of its clock.
+    /// The time at which the server charged the newest batch, in microseconds of its clock.
     at: AtomicU64,
     /// The burst of the limit.
     pub(super) burst: AtomicU64,
@@ -44,7 +44,7 @@ struct Batch {
     /// The number of its first token.
     first: u64,
     count: u64,
-    /// How many tokens went back from its end.
+    /// The number of tokens that were returned from its end.
     returned: u64,
     expiry: Tick,
 }
@@ -54,7 +54,7 @@ impl Batch {
         after(self.first, self.count)
     }
 
-    /// How many of the `n` tokens before the number `end` belong to it.
+    /// Returns how many of the `n` tokens before the number `end` belong to this batch.
     fn share(&self, end: u64, n: u64) -> u64 {
         let until = between(self.first, end);
         if until > between(0, u64::MAX) / 2 {
@@ -66,9 +66,10 @@ impl Batch {
             .saturating_sub(until.saturating_sub(n))
     }
 
-    /// A part of it, after which so many of its tokens were charged, as a charge to be given back.
+    /// Returns a part of the batch as a charge to refund; `after` of its tokens were charged after
+    /// that part.
     fn part(&self, count: u64, after: u64) -> Charge {
-        // Only a log distinguishes its charges. Of a debt, less would come back.
+        // Only a log distinguishes its charges. Of a debt, less would be refunded.
         let position = match self.rule.kind {
             Kind::Log => self.rule.position(self.position, after),
             Kind::Debt | Kind::Window => self.position,
@@ -101,7 +102,7 @@ impl Prefetch {
         self.clock.now()
     }
 
-    /// The charge for tokens that were taken.
+    /// Returns the charge for tokens that were taken.
     pub(super) fn charge(&self, cost: u64, taken: Taken) -> Charge {
         Charge {
             cost,
@@ -115,13 +116,13 @@ impl Prefetch {
     }
 }
 
-/// The batches, the oldest first.
+/// The batches, oldest first.
 #[derive(Default)]
 pub(super) struct Batches {
     batches: VecDeque<Batch>,
-    /// How many at the end are in use.
+    /// The number of batches at the end that are in use.
     in_use: usize,
-    /// The server had a chunk to spare when it was last asked, and nothing has changed since.
+    /// Whether the server had a chunk to spare in its last reply, and nothing has changed since.
     pub(super) is_plenty: bool,
 }
 
@@ -134,8 +135,8 @@ impl Batches {
         self.batches.get(self.batches.len() - self.in_use)
     }
 
-    /// Puts in the tokens of a reply to a call that was made at a tick. Returns those that did not
-    /// fit.
+    /// Puts in the tokens of a reply to a call that was made at a tick. Returns the tokens that did
+    /// not fit.
     pub(super) fn put(
         &mut self,
         prefetch: &Prefetch,
@@ -167,8 +168,7 @@ impl Batches {
         (batch.returned > 0).then(|| batch.part(batch.returned, 0))
     }
 
-    /// Batches that are used up are in use no more, except for the last one: a refund may be put back
-    /// there.
+    /// Retires used-up batches, except for the last one: a refund may be put back there.
     fn retire(&mut self, prefetch: &Prefetch) {
         let number = prefetch.cache.number();
         let is_used = |batch: &Batch| between(batch.first, number) >= batch.count;
@@ -202,7 +202,7 @@ impl Batches {
         expired
     }
 
-    /// Takes out tokens beyond a chunk: they were for waiters who have left.
+    /// Takes out tokens beyond a chunk, which were for waiters that have left.
     pub(super) fn take_excess(&mut self, prefetch: &Prefetch) -> Option<Charge> {
         let last = self.batches.back_mut().filter(|_| self.in_use > 0)?;
         let count = prefetch.cache.reduce(prefetch.chunk).min(last.count);
@@ -212,8 +212,8 @@ impl Batches {
         (count > 0).then_some(excess)
     }
 
-    /// Puts back the last `n` tokens before a number. Returns those that have to go back to the server
-    /// instead. Of batches that are forgotten, nothing comes back.
+    /// Puts back the last `n` tokens before a number. Returns the tokens that have to be returned
+    /// to the server instead. Tokens of forgotten batches are not refunded.
     pub(super) fn put_back(&self, prefetch: &Prefetch, end: u64, n: u64) -> Vec<Charge> {
         let used = self.batches.len() - self.in_use;
         let mut rest = Vec::new();
@@ -230,8 +230,8 @@ impl Batches {
         rest
     }
 
-    /// How many tokens to take: a chunk, if the cache is low, for an empty queue; otherwise what the
-    /// waiters ask for, and a chunk, instead of asking for each of them.
+    /// Returns how many tokens to take: for an empty queue a chunk, if the cache is low; otherwise
+    /// the demand of the waiters and a chunk, instead of a call for each of them.
     pub(super) fn refill(&self, prefetch: &Prefetch, queued: u64) -> Option<u64> {
         let is_due = queued > 0 || prefetch.cache.is_low();
         let wanted = queued
@@ -241,7 +241,7 @@ impl Batches {
         (self.is_plenty && is_due && fits && wanted > 0).then_some(wanted)
     }
 
-    /// How long until the oldest tokens expire.
+    /// Returns the time until the oldest tokens expire.
     pub(super) fn expires_in(&self, prefetch: &Prefetch) -> Option<Duration> {
         let oldest = self.oldest().filter(|_| prefetch.cache.count() > 0)?;
         Some(oldest.expiry.saturating_since(prefetch.now()))

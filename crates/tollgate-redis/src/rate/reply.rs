@@ -1,4 +1,4 @@
-//! [`Reply`]: what a script replies about a rate limit.
+//! [`Reply`]: the reply of a script about a rate limit.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Reply {
         }
     }
 
-    /// The replies about several limits, which have `done` and `now` in common.
+    /// Reads the replies about several limits, which have `done` and `now` in common.
     pub(crate) fn read_each(value: &Value) -> Result<Vec<Self>, StoreError> {
         let numbers = numbers(value)?;
         let [done, now, each @ ..] = &numbers[..] else {
@@ -61,7 +61,7 @@ impl Reply {
         Ok(replies.collect())
     }
 
-    /// The reply of `quick.lua`: the value that it wrote says all the rest.
+    /// Reads the reply of `quick.lua`: the rest follows from the value that it wrote.
     fn quick(rule: &Rule, done: i64, wait: i64, written: &[u8]) -> Option<Self> {
         let written = std::str::from_utf8(written).ok()?.strip_prefix("d:")?;
         let mut numbers = written.split(':').map(|number| number.parse::<u64>().ok());

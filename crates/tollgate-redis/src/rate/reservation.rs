@@ -1,4 +1,4 @@
-//! [`Reservation`]: a charge that is paid for later.
+//! [`Reservation`]: a charge that becomes due later.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use super::charge::Charge;
 use super::state::Shared;
 use crate::queue::Limit;
 
-/// A charge that is made already, and is paid for after a [delay](Self::delay). It is made by
+/// A charge that has been made, and becomes due after a [delay](Self::delay). Created by
 /// [`reserve`](super::RateLimiter::reserve).
 ///
-/// [`ready`](Self::ready) waits for the delay. The server is not asked again, so neither a refund nor
-/// a change of the quota moves the time.
+/// [`ready`](Self::ready) waits for the delay. It does not call the server again, so neither a
+/// refund nor a change of the quota moves the time.
 ///
 /// # Cancel safety
 ///
-/// A reservation that is dropped before `ready` has returned is given back, as far as it is not paid
+/// A reservation that is dropped before `ready` has returned is refunded, as far as it is not paid
 /// off.
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped is given back"]
@@ -28,12 +28,12 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Returns how long it takes until the charge is paid for.
+    /// Returns the remaining time until the charge is due.
     pub fn delay(&self) -> Duration {
         self.due.saturating_duration_since(Instant::now())
     }
 
-    /// Returns how much is charged.
+    /// Returns the cost that was charged.
     pub fn cost(&self) -> u64 {
         self.charge.as_ref().map_or(0, Charge::cost)
     }
@@ -42,7 +42,7 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// `Store`, if the runtime of the store is gone.
+    /// `Store` if the runtime of the store is gone.
     pub async fn ready(mut self) -> Result<Charge, AcquireError> {
         self.shared.store.sleep(self.delay()).await?;
         Ok(self.charge.take().expect("it is taken once"))

@@ -1,4 +1,4 @@
-//! [`Rule`]: a quota as the scripts count it, in whole numbers of microseconds.
+//! [`Rule`]: a quota in the units of the scripts, in whole numbers of microseconds.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use tollgate::{Algorithm, Oversize, Quota};
 
 use crate::script::{DEBT, LOG, Script, WINDOW};
 
-/// Debts and all arguments of a script are less.
+/// The bound of debts and of all arguments of a script, which are less.
 pub(crate) const MOST: u64 = 1 << 52;
 
-/// Positions of debts wrap after so many tokens.
+/// Positions of debts wrap after this many tokens.
 const POSITIONS: u64 = 1 << 46;
 
-/// How many charges a log keeps: each takes some 100 bytes of the server.
+/// The maximum number of charges in a log: each takes about 100 bytes of the server.
 const LONGEST_LOG: u64 = 1 << 16;
 
-/// How a script counts a limit.
+/// The way in which a script counts a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) kind: Kind,
@@ -34,11 +34,11 @@ pub(crate) enum Kind {
 }
 
 impl Rule {
-    /// The rule of a quota.
+    /// Returns the rule of a quota.
     ///
     /// # Panics
     ///
-    /// If a script cannot count it.
+    /// Panics if a script cannot count the quota.
     #[track_caller]
     pub(crate) fn of(quota: Quota, algorithm: Algorithm) -> Self {
         match Self::new(quota, algorithm) {
@@ -49,7 +49,7 @@ impl Rule {
 
     /// # Errors
     ///
-    /// Why a script cannot count it.
+    /// The reason why a script cannot count the quota.
     fn new(quota: Quota, algorithm: Algorithm) -> Result<Self, String> {
         algorithm.check(quota).map_err(|error| error.to_string())?;
         let kind = match algorithm {
@@ -77,7 +77,7 @@ impl Rule {
                 rule.count
             ));
         }
-        // The script of a window computes its count times its period.
+        // The script of a window multiplies its count by its period.
         let product = match rule.kind {
             Kind::Window => u128::from(rule.count) * u128::from(rule.period),
             _ => u128::from(rule.burst.max(rule.period)),
@@ -88,7 +88,7 @@ impl Rule {
         Ok(rule)
     }
 
-    /// The rule of the generic cell rate algorithm: the quota in whole microseconds.
+    /// Returns the rule of the generic cell rate algorithm: the quota in whole microseconds.
     fn even(quota: Quota) -> Result<Self, String> {
         let nanos = quota.period().as_nanos();
         let factor = 1000 / greatest_divisor(nanos, 1000);
@@ -116,7 +116,8 @@ impl Rule {
         })
     }
 
-    /// How much one call may cost: up to what a script can count if more than the burst leaves a debt.
+    /// Returns the highest cost of one call: up to what a script can count if a call above the
+    /// burst leaves a debt.
     pub(super) fn most_at_once(&self, oversize: Oversize) -> u64 {
         match (oversize, self.kind) {
             (Oversize::Overdraft, Kind::Log) => LONGEST_LOG,
@@ -133,7 +134,7 @@ impl Rule {
         }
     }
 
-    /// What a script for several limits calls the kind of this one.
+    /// Returns the name of this kind of limit in the script for several limits.
     pub(crate) fn name(&self) -> &'static str {
         match self.kind {
             Kind::Debt => "debt",
@@ -142,12 +143,12 @@ impl Rule {
         }
     }
 
-    /// The arguments of a script that say what this rule is.
+    /// Returns the arguments of a script that define this rule.
     pub(crate) fn numbers(&self) -> [u64; 4] {
         [self.count, self.period, self.burst, u64::from(self.step)]
     }
 
-    /// The ticket of a charge after which so much was charged in the same call.
+    /// Returns the position of a charge that was followed by a charge of `after` in the same call.
     pub(crate) fn position(&self, end: u64, after: u64) -> u64 {
         match self.kind {
             Kind::Debt => end.wrapping_sub(after) % POSITIONS,
@@ -156,11 +157,12 @@ impl Rule {
         }
     }
 
-    /// A lower bound of the time from the earliest admission of a call until `n` more are admitted.
+    /// Returns a lower bound of the time from the earliest admission of a call until `n` more are
+    /// admitted.
     pub(crate) fn lasting(&self, n: u128) -> Duration {
         let (count, period) = (u128::from(self.count.max(1)), u128::from(self.period));
         let micros = match self.kind {
-            // A microsecond may have been rounded up.
+            // The quotient may have been rounded up by a microsecond.
             Kind::Debt if !self.step => (n.saturating_mul(period) / count).saturating_sub(1),
             // The step that admitted the first one may be nearly over.
             Kind::Debt | Kind::Log => (n / count).saturating_mul(period),

@@ -1,4 +1,5 @@
-//! What the handles of a rate limit share, and how a rate limit uses its [queue](crate::queue).
+//! The state that the handles of a rate limit share, and how a rate limit uses its
+//! [queue](crate::queue).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,10 +16,10 @@ use crate::error::StoreError;
 use crate::queue::{self, Next, Wait, WaitQueue};
 use crate::store::Call;
 
-/// How many waiters are asked for in a call.
+/// The maximum number of waiters in one call.
 const MOST_ASKED: usize = 1024;
 
-/// What is chosen when a limiter is made.
+/// The options, which are set when a limiter is created.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) algorithm: Algorithm,
@@ -27,9 +28,9 @@ pub(super) struct Options {
     pub(super) jitter: Duration,
     pub(super) max_waiters: usize,
     pub(super) coalesce: bool,
-    /// For how long a denial is believed at most.
+    /// The maximum time for which a denial is trusted.
     pub(super) recheck: Duration,
-    /// The chunk of a prefetch, and how long it is held.
+    /// The chunk of a prefetch, and its hold time.
     pub(super) prefetch: Option<(u64, Duration)>,
 }
 
@@ -42,12 +43,12 @@ pub(super) struct Rate {
 }
 
 pub(super) struct RateState {
-    /// Nobody has the limiter any more.
+    /// The last handle of the limiter was dropped.
     pub(super) is_abandoned: bool,
     pub(super) quota: Quota,
     pub(super) rule: Rule,
     pub(super) denied: Option<Denied>,
-    /// How often the denial has been forgotten.
+    /// How often a denial has been forgotten.
     pub(super) forgotten: u64,
     pub(super) batches: Batches,
 }
@@ -61,7 +62,7 @@ impl Rate {
         state.closed || state.own.is_abandoned && state.queue.is_empty()
     }
 
-    /// Takes out expired tokens, and admits waiters by the others.
+    /// Takes out expired tokens, and admits waiters with the others.
     fn serve(prefetch: &Prefetch, state: &mut State) {
         let has_ended = Self::has_ended(state);
         let State {
@@ -81,7 +82,7 @@ impl Rate {
         abandoned.extend(batches.take_excess(prefetch));
     }
 
-    /// What to do about the tokens that are held when nobody waits.
+    /// Decides what happens to held tokens while there are no waiters.
     fn keep(shared: &Arc<Shared>, prefetch: &Prefetch, state: &State) -> Next {
         if Self::has_ended(state) {
             return Next::End;
@@ -178,7 +179,7 @@ impl queue::Limit for Rate {
         let this = Arc::clone(shared);
         shared.spawn(async move {
             for charge in charges {
-                // If that fails, it stays charged, and time pays it off.
+                // If that fails, the charge stays, and time pays it off.
                 let _ = this.refund(charge).await;
             }
         });
@@ -186,7 +187,7 @@ impl queue::Limit for Rate {
 }
 
 impl Shared {
-    /// Asks the server what to do, with these arguments.
+    /// Calls the script with an operation and these arguments.
     pub(super) async fn ask(
         &self,
         rule: &Rule,
@@ -203,8 +204,8 @@ impl Shared {
         })
     }
 
-    /// Charges one call alone, between `least` and `n`. Returns the charge, and how long until it is
-    /// paid for. If the server does not decide, the fallback does.
+    /// Charges one call alone, between `least` and `n`. Returns the charge, and the time until it
+    /// is due. If the server does not decide, the fallback does.
     pub(super) async fn charge_alone(
         self: &Arc<Self>,
         rule: Rule,
@@ -217,7 +218,7 @@ impl Shared {
             let cost = if least < n { reply.done.min(n) } else { n };
             (reply.done > 0).then(|| Charge::granted(&rule, reply, cost, 0, Source::Store))
         };
-        // A shutdown waits for the call, and for what goes back.
+        // A shutdown waits for the call, and for its refund.
         let (this, token) = (Arc::clone(self), self.tasks.token());
         let call = self
             .call(&rule, what, arguments)
@@ -243,7 +244,7 @@ impl Shared {
         }
     }
 
-    /// Gives back a charge, as far as it is not paid off.
+    /// Refunds a charge, as far as it is not paid off.
     pub(super) async fn refund(self: &Arc<Self>, charge: Charge) -> Result<(), StoreError> {
         let n = charge.cost;
         match charge.ticket {
@@ -270,19 +271,20 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts back `n` tokens before that number. Returns what has to go back to the server instead.
+    /// Puts back `n` tokens before that number. Returns the charges that have to be refunded on the
+    /// server instead.
     fn put_back(self: &Arc<Self>, end: u64, n: u64) -> Vec<Charge> {
         let Some(prefetch) = &self.limit.prefetch else {
             return Vec::new();
         };
         let state = self.state();
         let rest = state.own.batches.put_back(prefetch, end, n);
-        // A driver has to see that they are not held for too long.
+        // A driver ensures that they are not held for too long.
         self.drive(state, false);
         rest
     }
 
-    /// Something came back, or the quota has changed.
+    /// Forgets the denial, because a charge was refunded or the quota has changed.
     pub(super) fn forget_denied(&self) {
         {
             let state = &mut self.state().own;

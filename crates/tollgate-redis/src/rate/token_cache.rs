@@ -1,15 +1,15 @@
 //! [`TokenCache`]: the tokens that this process holds, which callers take without a lock.
 //!
-//! One word holds how many tokens there are, the number of the next one, and whether the cache is
+//! One word holds the number of tokens, the number of the next one, and whether the cache is
 //! closed. Tokens have consecutive numbers in the order in which they were put in, and are taken in
 //! that order; so a charge is identified by its numbers.
 //!
-//! 1. Callers take by a compare-exchange that moves the number on. Everything else is done by one
-//!    thread at a time, under the lock of the queue.
-//! 2. A token that is put back moves the number back, if the number is still within the same batch.
-//!    Which of its tokens are out does not matter, only how many.
-//! 3. While the cache is closed only the queue is served, so nobody overtakes it.
-//! 4. From the time at which the oldest batch expires nobody takes.
+//! 1. Callers take tokens with a compare-exchange that advances the number. Everything else is done
+//!    by one thread at a time, under the lock of the queue.
+//! 2. Putting a token back moves the number back, if the number is still within the same batch.
+//!    Only the number of tokens in use matters, not which ones.
+//! 3. While the cache is closed only the queue is served, so no caller overtakes it.
+//! 4. From the time at which the oldest batch expires no tokens are taken.
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
@@ -19,7 +19,7 @@ const COUNT_BITS: u32 = 23;
 const NUMBER_BITS: u32 = 40;
 const CLOSED: u64 = 1 << 63;
 
-/// How many tokens fit.
+/// The capacity of the cache.
 pub(crate) const MOST: u64 = (1 << COUNT_BITS) - 1;
 
 /// The word, decoded.
@@ -31,12 +31,12 @@ struct Word {
     number: u64,
 }
 
-/// The number of the token that comes `count` after another one.
+/// Returns the number of the token that comes `count` after another one.
 pub(crate) fn after(number: u64, count: u64) -> u64 {
     number.wrapping_add(count) % (1 << NUMBER_BITS)
 }
 
-/// How many tokens there are from one number to another.
+/// Returns how many tokens there are from one number to another.
 pub(crate) fn between(from: u64, to: u64) -> u64 {
     to.wrapping_sub(from) % (1 << NUMBER_BITS)
 }
@@ -54,7 +54,7 @@ impl Word {
         u64::from(self.closed) << 63 | self.count << NUMBER_BITS | self.number
     }
 
-    /// The word after `n` tokens were taken.
+    /// Returns the word after `n` tokens were taken.
     fn without(self, n: u64) -> Self {
         Self {
             count: self.count - n,
@@ -68,9 +68,9 @@ pub(crate) struct TokenCache {
     word: AtomicU64,
     /// When the oldest batch expires, in nanoseconds.
     expiry: AtomicU64,
-    /// The driver was notified that the cache is low.
+    /// Whether the driver was notified that the cache is low.
     notified: AtomicBool,
-    /// The cache is low when no more than this many are left.
+    /// The cache is low when no more than this many tokens are left.
     low: u64,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Taken {
     pub(crate) left: u64,
     /// The number after that of the last token.
     pub(crate) end: u64,
-    /// The caller has to notify the driver that the cache is low.
+    /// Whether the caller has to notify the driver that the cache is low.
     pub(crate) notify: bool,
 }
 
@@ -94,7 +94,7 @@ impl TokenCache {
         }
     }
 
-    /// Takes `n` tokens, if they are there and the cache is not closed.
+    /// Takes `n` tokens, if there are as many and the cache is not closed.
     #[inline]
     pub(crate) fn take(&self, n: u64, now: impl FnOnce() -> u64) -> Option<Taken> {
         let mut seen = self.word.load(Ordering::Acquire);
@@ -121,7 +121,8 @@ impl TokenCache {
     #[inline]
     fn taken(&self, left: Word) -> Taken {
         let notify = left.count <= self.low && {
-            // Either the driver sees that the cache is low, or this sees that it has to notify.
+            // Either the driver sees that the cache is low, or this call sees that it has to
+            // notify.
             fence(Ordering::SeqCst);
             !self.notified.swap(true, Ordering::Relaxed)
         };
@@ -141,9 +142,9 @@ impl TokenCache {
     }
 }
 
-/// Only under the lock of the queue.
+/// Operations under the lock of the queue.
 impl TokenCache {
-    /// As [`take`](Self::take), for the first waiter, also while the cache is closed.
+    /// Like [`take`](Self::take), for the first waiter, also while the cache is closed.
     pub(crate) fn take_queued(&self, n: u64, now: u64) -> Option<Taken> {
         if now >= self.expiry.load(Ordering::Acquire) {
             return None;
@@ -157,12 +158,12 @@ impl TokenCache {
         Word::of(self.word.load(Ordering::Acquire)).count
     }
 
-    /// The number of the next token.
+    /// Returns the number of the next token.
     pub(crate) fn number(&self) -> u64 {
         Word::of(self.word.load(Ordering::Acquire)).number
     }
 
-    /// Closes the cache while somebody waits, and opens it again.
+    /// Closes the cache while there are waiters, and opens it again.
     pub(crate) fn set_closed(&self, closed: bool) {
         self.update(|word| Some(Word { closed, ..word }));
     }
@@ -172,7 +173,7 @@ impl TokenCache {
         self.expiry.store(expiry, Ordering::Release);
     }
 
-    /// Puts in as many tokens as fit, and returns how many that is.
+    /// Puts in as many tokens as fit, and returns their number.
     pub(crate) fn put(&self, n: u64) -> u64 {
         let fits = |word: Word| n.min(MOST - word.count);
         let more = |word: Word| {
@@ -184,7 +185,7 @@ impl TokenCache {
         self.update(more).map_or(0, fits)
     }
 
-    /// Puts back `n` tokens of the batch that begins at `first`, if the next token is still one of
+    /// Puts back `n` tokens of the batch that begins at `first`, if the next token still belongs to
     /// that batch.
     pub(crate) fn put_back(&self, first: u64, batch: u64, n: u64) -> bool {
         let back = |word: Word| {
@@ -198,7 +199,7 @@ impl TokenCache {
         self.update(back).is_some()
     }
 
-    /// Takes out all tokens before that number, and returns how many those are.
+    /// Takes out all tokens before that number, and returns how many they are.
     pub(crate) fn pass(&self, end: u64) -> u64 {
         let passed = |word: Word| {
             let passed = between(word.number, end);
@@ -209,7 +210,7 @@ impl TokenCache {
         before.map_or(0, passed)
     }
 
-    /// Takes out the newest tokens beyond `most`, and returns how many those are.
+    /// Takes out the newest tokens beyond `most`, and returns how many they are.
     pub(crate) fn reduce(&self, most: u64) -> u64 {
         let less = |word: Word| {
             Some(Word {
@@ -221,7 +222,8 @@ impl TokenCache {
         before.map_or(0, |word| word.count.saturating_sub(most))
     }
 
-    /// Whether the cache is low. If it is not, the caller who makes it low notifies the driver.
+    /// Returns whether the cache is low. If it is not, the caller that makes it low notifies the
+    /// driver.
     pub(crate) fn is_low(&self) -> bool {
         self.notified.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);

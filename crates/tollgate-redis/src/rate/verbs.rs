@@ -1,4 +1,4 @@
-//! What callers ask a [`RateLimiter`] for.
+//! The calls of a [`RateLimiter`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +18,8 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// `Closed`; `QueueFull`; `Store` if the store fails and the [fallback](Self::fallback) does not
-    /// decide.
+    /// `Closed`; `QueueFull`; `Store` if the store fails and the [fallback](Self::fallback) does
+    /// not decide.
     ///
     /// # Examples
     ///
@@ -39,7 +39,7 @@ impl RateLimiter {
     ///
     /// # Errors
     ///
-    /// As [`acquire`](Self::acquire); `ExceedsCapacity` if `n` is more than the burst.
+    /// The errors of [`acquire`](Self::acquire); `ExceedsCapacity` if `n` is more than the burst.
     ///
     /// # Examples
     ///
@@ -54,11 +54,12 @@ impl RateLimiter {
         Waiting::new(Acquire(Wait::new(self.shared(), n, false)))
     }
 
-    /// Acquires one unit if there is one now. Asks the server once.
+    /// Acquires one unit if there is one now. Calls the server once.
     ///
     /// # Errors
     ///
-    /// `Limited`, with the time after which to try again; otherwise as [`acquire`](Self::acquire).
+    /// `RateLimited`, with the time after which to retry; otherwise the errors of
+    /// [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -77,29 +78,30 @@ impl RateLimiter {
         self.try_acquire_many(1)
     }
 
-    /// Acquires `n` units together if there are as many now.
+    /// Acquires `n` units together if that many are available now.
     ///
     /// # Errors
     ///
-    /// As [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if `n` is more than the burst.
+    /// The errors of [`try_acquire`](Self::try_acquire); `ExceedsCapacity` if `n` is more than the
+    /// burst.
     pub fn try_acquire_many(&self, n: u64) -> Waiting<Acquire> {
         Waiting::new(Acquire(Wait::new(self.shared(), n, true)))
     }
 
-    /// Acquires as many units as there are now, at most `n`. [`Charge::cost`] is how many.
+    /// Acquires as many units as are available now, at most `n`. [`Charge::cost`] is their number.
     ///
     /// # Order
     ///
-    /// No waiter of this process is overtaken: while there is one, the call is denied.
+    /// The call overtakes no waiter of this process: while there is one, it is denied.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, it gives back what it is charged when the reply is
-    /// there.
+    /// If the future is dropped during a call of the server, its charge is refunded when the reply
+    /// arrives.
     ///
     /// # Errors
     ///
-    /// `Limited` if there is not even one; otherwise as [`acquire`](Self::acquire).
+    /// `RateLimited` if no unit is available; otherwise the errors of [`acquire`](Self::acquire).
     ///
     /// # Examples
     ///
@@ -134,22 +136,23 @@ impl RateLimiter {
         Ok(charge)
     }
 
-    /// Charges one unit now that is paid for after a delay of at most `max_delay`.
+    /// Charges one unit now that becomes due after a delay of at most `max_delay`.
     ///
     /// # Order
     ///
-    /// As if another process had asked: it is charged before the waiters of this process, which wait
-    /// for longer.
+    /// Like a call of another process: it is charged before the waiters of this process, which wait
+    /// longer.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, it gives back what it is charged when the reply is
-    /// there.
+    /// If the future is dropped during a call of the server, its charge is refunded when the reply
+    /// arrives.
     ///
     /// # Errors
     ///
-    /// `Limited` if the delay would be longer, and nothing is charged; `Closed`; `Store` if the store
-    /// fails and the [fallback](Self::fallback) does not decide. The fallback charges without a delay.
+    /// `RateLimited` if the delay would be longer, and nothing is charged; `Closed`; `Store` if the
+    /// store fails and the [fallback](Self::fallback) does not decide. The fallback charges without
+    /// a delay.
     ///
     /// # Examples
     ///
@@ -167,15 +170,15 @@ impl RateLimiter {
         self.reserve_many(1, max_delay).await
     }
 
-    /// Charges `n` units now that are paid for after a delay of at most `max_delay`.
+    /// Charges `n` units now that become due after a delay of at most `max_delay`.
     ///
     /// # Cancel safety
     ///
-    /// As [`reserve`](Self::reserve).
+    /// See [`reserve`](Self::reserve).
     ///
     /// # Errors
     ///
-    /// As [`reserve`](Self::reserve); `ExceedsCapacity` if `n` is more than the burst.
+    /// The errors of [`reserve`](Self::reserve); `ExceedsCapacity` if `n` is more than the burst.
     pub async fn reserve_many(
         &self,
         n: u64,
@@ -204,15 +207,15 @@ impl RateLimiter {
         })
     }
 
-    /// Charges `n` units in any case, for work that is done already or that others admitted.
+    /// Charges `n` units in any case, for work that is already done or was admitted elsewhere.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, it may or may not be charged.
+    /// If the future is dropped during a call of the server, the units may or may not be charged.
     ///
     /// # Errors
     ///
-    /// How the store failed.
+    /// The failure of the store.
     ///
     /// # Examples
     ///
@@ -229,19 +232,19 @@ impl RateLimiter {
         Ok(Charge::granted(&rule, &reply, n, 0, Source::Store))
     }
 
-    /// Gives back a charge, as far as it is not paid off.
+    /// Refunds a charge, as far as it is not paid off.
     ///
-    /// This is exact if charges are given back in the order in which they were made, or in the
-    /// opposite one. In another order less may come back, never more. Logs and windows know their
-    /// charges, and are exact in any order.
+    /// This is exact if charges are refunded in the order in which they were made, or in the
+    /// opposite one. In another order the refund may be less, never more. Logs and windows
+    /// distinguish their charges, and are exact in any order.
     ///
     /// # Errors
     ///
-    /// How the store failed. Then it stays charged, and time pays it off.
+    /// The failure of the store. The charge then stays, and time pays it off.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, it may or may not be given back.
+    /// If the future is dropped during a call of the server, the charge may or may not be refunded.
     ///
     /// # Examples
     ///
@@ -257,20 +260,20 @@ impl RateLimiter {
         self.shared().refund(charge).await
     }
 
-    /// Gives back a charge in the background, and ignores failures.
+    /// Refunds a charge in the background, and ignores failures.
     pub fn refund_later(&self, charge: Charge) {
         Limit::give_back(self.shared(), vec![charge]);
     }
 
-    /// Changes a charge to what the call really cost: gives back the rest, or charges more.
+    /// Changes a charge to the actual cost of the call: refunds the rest, or charges more.
     ///
     /// # Cancel safety
     ///
-    /// Dropped while the server is being asked, that may or may not be done.
+    /// If the future is dropped during a call of the server, the change may or may not be made.
     ///
     /// # Errors
     ///
-    /// How the store failed.
+    /// The failure of the store.
     ///
     /// # Examples
     ///
@@ -299,15 +302,15 @@ impl RateLimiter {
     /// Returns the decision that a call of cost `n` would get, without charging it.
     ///
     /// For a call that is never admitted, `retry_after` is [`Duration::MAX`]. The
-    /// [fallback](Self::fallback) is not asked.
+    /// [fallback](Self::fallback) is not used.
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing, and can be dropped.
+    /// The call changes nothing, so dropping the future loses nothing.
     ///
     /// # Errors
     ///
-    /// How the store failed.
+    /// The failure of the store.
     ///
     /// # Examples
     ///

@@ -1,11 +1,11 @@
-//! [`Breaker`]: refuses calls to a store that fails, or to a part of it. A part is a slot of a cluster,
-//! because one node may be gone while the others answer.
+//! [`Breaker`]: rejects calls to a store that fails, or to a part of it. A part is a slot of a
+//! cluster, because one node may be gone while the others answer.
 //!
-//! 1. A closed breaker admits all calls. It opens after some failures in a row.
-//! 2. An open breaker admits none until a time that is drawn at random, so that a fleet does not come
-//!    back all at once. Then it admits one, the probe.
-//! 3. The breaker closes when the probe succeeds. It opens again when the probe fails, or nothing is
-//!    heard of it for as long again.
+//! 1. A closed breaker admits all calls. It opens after a number of failures in a row.
+//! 2. An open breaker admits no call until a time that is drawn at random, so that the processes of
+//!    a fleet do not all return at once. Then it admits one, the probe.
+//! 3. The breaker closes when the probe succeeds. It opens again when the probe fails, or has no
+//!    result after the same time again.
 //! 4. [`is_open`](Breaker::is_open) is true until a call has succeeded, also during the probe.
 //!
 //! Only parts that have failed have an entry. Times are arguments: nothing here reads a clock.
@@ -28,14 +28,15 @@ pub(crate) struct Breaker {
 
 #[derive(Debug, Default)]
 struct State {
-    /// In a row.
+    /// The number of failures in a row.
     failed: u32,
-    /// Open until then, when one may try.
+    /// The breaker is open until then; after that one call may try.
     until: Option<Instant>,
 }
 
 impl Breaker {
-    /// A breaker that opens after so many failures in a row, at least 1, for a time between these.
+    /// Creates a breaker that opens after `failures` failures in a row, at least 1, for a time
+    /// between these.
     pub(crate) fn new(failures: u32, shortest: Duration, longest: Duration) -> Self {
         Self {
             failures,
@@ -45,7 +46,7 @@ impl Breaker {
         }
     }
 
-    /// Whether a call may be made now. The first one after the pause is the probe.
+    /// Returns whether a call may be made now. The first one after the pause is the probe.
     pub(crate) fn may_call(&self, part: u16, now: Instant) -> bool {
         let mut parts = lock(&self.parts);
         let Some(state) = parts.get_mut(&part) else {
@@ -74,7 +75,7 @@ impl Breaker {
         }
     }
 
-    /// Whether any part has opened and not succeeded since.
+    /// Returns whether any part has opened and not succeeded since.
     pub(crate) fn is_open(&self) -> bool {
         lock(&self.parts)
             .values()
@@ -84,7 +85,7 @@ impl Breaker {
     fn pause(&self) -> Duration {
         let more = self.longest.saturating_sub(self.shortest);
         let pause = self.shortest.saturating_add(more.mul_f64(fastrand::f64()));
-        // So that it can be added to any time.
+        // Bounded, so that it can be added to any time.
         pause.min(YEAR)
     }
 }

@@ -1,10 +1,10 @@
-//! [`Request`]: what is asked of a server, and [`Progress`]: how far a call has come.
+//! [`Request`]: a request to a server, and [`Progress`]: the progress of a call.
 //!
-//! 1. A call ends by its deadline, also if its caller has left: so the breaker and the link hear of
-//!    every call that was sent.
-//! 2. A call whose caller has left is not sent any more. So of two calls that are made inside the
-//!    runtime, of which the first was dropped before the second was made, the first is not executed
-//!    after the second.
+//! 1. A call ends by its deadline, also if its caller has left: so the breaker and the link get the
+//!    result of every call that was sent.
+//! 2. A call is not sent after its caller has left. So if two calls are made inside the runtime,
+//!    and the first was dropped before the second was made, the first is not executed after the
+//!    second.
 
 use redis::{Cmd, RedisResult, Value};
 
@@ -13,10 +13,10 @@ use crate::detach::Wanted;
 use crate::error::StoreError;
 use crate::script::Script;
 
-/// What is asked of a server.
+/// A request to a server.
 pub(super) struct Request {
     pub(super) command: Cmd,
-    /// The script that the command calls by its digest, if it does.
+    /// The script that the command calls by its digest, if any.
     pub(super) script: Option<&'static Script>,
 }
 
@@ -37,14 +37,14 @@ impl Request {
     }
 }
 
-/// How far a call has come.
+/// The progress of a call.
 pub(super) struct Progress {
     pub(super) stage: Stage,
     /// If the caller has left, nothing more is sent.
     pub(super) wanted: Wanted,
 }
 
-/// On which connection a call may have been sent, or why it was not.
+/// The connection on which a call may have been sent, or the reason why it was not.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
     Unsent(StoreError),

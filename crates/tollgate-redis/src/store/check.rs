@@ -8,41 +8,42 @@ use super::call::Request;
 use super::{Call, Store};
 use crate::error::StoreError;
 
-/// Why limits on a store may admit more than they should, or not decide.
+/// The reason why limits on a store may admit more than they should, or cannot decide.
 ///
-/// Limits work with all of these, except for [`Replica`](Self::Replica). [`Store::check`] returns them.
+/// Limits work in all of these cases, except for [`Replica`](Self::Replica). [`Store::check`]
+/// returns them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Warning {
-    /// The server evicts keys when its memory is full: it has a `maxmemory`, and a `maxmemory-policy`
-    /// other than `noeviction`. The charges of an evicted key are forgotten, and the next burst is
-    /// admitted at once. The keys of limits expire, so policies that evict only such keys evict them
-    /// first.
+    /// The server evicts keys when its memory is full: it has a `maxmemory`, and a
+    /// `maxmemory-policy` other than `noeviction`. The charges of an evicted key are forgotten, and
+    /// the next burst is admitted at once. The keys of limits expire, so policies that evict only
+    /// such keys evict them first.
     Eviction,
-    /// The server stores nothing on a disk, neither snapshots nor a log. After a restart each limit has
-    /// its whole burst.
+    /// The server stores nothing on a disk, neither snapshots nor a log. After a restart each limit
+    /// has its whole burst.
     NotPersistent,
-    /// The server has replicas, which get charges a moment later. When one of them takes over, what it
-    /// did not get yet is admitted once more.
+    /// The server has replicas, which receive charges with a delay. When a replica takes over,
+    /// charges that it has not received yet are admitted once more.
     Replicated,
-    /// The server is a replica itself, and takes no writes: limits cannot decide on it.
+    /// The server is itself a replica, and takes no writes: limits cannot decide on it.
     Replica,
-    /// The server does not tell this client: `INFO` or `CONFIG` is forbidden.
+    /// The server hides its configuration from this client: `INFO` or `CONFIG` is forbidden.
     Hidden,
 }
 
 impl Store {
-    /// Checks whether the server, or every node of the cluster, is configured so that limits hold. Call it
-    /// once when a process starts, and log the warnings. Makes three calls, each within the
-    /// [deadline](Store::deadline). The warnings are sorted, and each is there once.
+    /// Checks whether the server, or every node of the cluster, is configured so that limits hold.
+    /// Call it once when a process starts, and log the warnings. Makes three calls, each within the
+    /// [deadline](Store::deadline). The warnings are sorted, without duplicates.
     ///
     /// # Cancel safety
     ///
-    /// It changes nothing on the server, and can be dropped.
+    /// The call changes nothing on the server, so dropping the future loses nothing.
     ///
     /// # Errors
     ///
-    /// How the store failed. A server that does not permit the commands is no error, but
+    /// The failure of the store. A server that does not permit the commands is not an error, but
     /// [`Hidden`](Warning::Hidden).
     ///
     /// # Examples
@@ -61,7 +62,7 @@ impl Store {
     /// # }
     /// ```
     pub async fn check(&self) -> Result<Vec<Warning>, StoreError> {
-        // A client that is not let in at all is no reason for a warning.
+        // A client that the server does not admit at all gets an error, not a warning.
         self.command(cmd("PING")).await?;
         let told = self.told("INFO", &[]).await?;
         let saves = self.told("CONFIG", &["GET", "save"]).await?;
@@ -69,7 +70,7 @@ impl Store {
         if told.is_none() || saves.is_none() {
             warnings.push(Warning::Hidden);
         }
-        // Of each node the name of the setting, and what it is, if it is anything.
+        // The reply has, for each node, the name of the setting, and its value if it has one.
         let is_set = |word: &String| !word.is_empty() && word != "save";
         let snapshots = saves.map(|words| words.iter().any(is_set));
         let told = told.unwrap_or_default();
@@ -81,7 +82,7 @@ impl Store {
         Ok(warnings)
     }
 
-    /// Of no key.
+    /// Makes a call without a key.
     fn command(&self, command: Cmd) -> Call {
         let request = Request {
             command,
@@ -90,20 +91,21 @@ impl Store {
         self.request(request, self.shared.link.whole())
     }
 
-    /// All texts in what the server says to a command, or none if it does not let this client ask.
+    /// Returns all texts of the server's answer to a command, or `None` if this client is not
+    /// permitted to send it.
     async fn told(&self, verb: &str, words: &[&str]) -> Result<Option<Vec<String>>, StoreError> {
         let mut command = cmd(verb);
         command.arg(words);
         match self.command(command).await {
             Ok(value) => Ok(Some(texts(&value))),
-            // A command that is disabled has no name that the server knows.
+            // A disabled command has no name that the server knows.
             Err(StoreError::Forbidden | StoreError::Script) => Ok(None),
             Err(error) => Err(error),
         }
     }
 }
 
-/// The warnings about a node, by its facts.
+/// Returns the warnings about a node with these facts.
 fn judge(
     facts: &HashMap<&str, &str>,
     snapshots: Option<bool>,
@@ -113,7 +115,7 @@ fn judge(
     let is_not = |name, value: &str| facts.get(name).is_some_and(|it| *it != value);
     let evicts = is_not("maxmemory", "0") && is_not("maxmemory_policy", "noeviction");
     let has_log = is_not("aof_enabled", "0");
-    // A cluster is asked as a whole, and nobody writes to its replicas.
+    // A cluster is checked as a whole, and limits never write to its replicas.
     let is_replica = !is_cluster && is("role", "slave");
     let warnings = [
         (evicts, Warning::Eviction),
@@ -125,14 +127,14 @@ fn judge(
     warnings.map(|(_, warning)| warning)
 }
 
-/// The lines of `name:value` of an answer to `INFO`.
+/// Parses the lines of `name:value` of an answer to `INFO`.
 fn facts(info: &str) -> HashMap<&str, &str> {
     info.lines()
         .filter_map(|line| line.trim_end().split_once(':'))
         .collect()
 }
 
-/// All texts in an answer: of a cluster it is one for each node.
+/// Collects all texts in an answer, which for a cluster has one part for each node.
 fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::BulkString(bytes) => vec![String::from_utf8_lossy(bytes).into_owned()],

@@ -1,12 +1,12 @@
-//! [`Link`]: the connection, and how another one is made when it is lost.
+//! [`Link`]: the connection, and its replacement when it is lost.
 //!
-//! 1. Connecting is a task of its own: a caller who waits for it may give up, and the next one finds it
-//!    further on.
-//! 2. A connection to a server is given up before another one is made. A connection to a cluster, which
-//!    manages those to its nodes itself, stays in use until there is another one, because most of its
-//!    nodes may answer.
+//! 1. Connecting is a task of its own: a caller may stop waiting for it, and the task continues for
+//!    the next caller.
+//! 2. A connection to a server is closed before another one is made. A connection to a cluster,
+//!    which manages those to its nodes itself, stays in use until it has a replacement, because
+//!    most of its nodes may answer.
 //!
-//! The lock is held for a moment only, never while a future waits.
+//! The lock is held briefly, never while a future waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -24,14 +24,14 @@ use crate::error::StoreError;
 use crate::slot::slot;
 use crate::sync::{Mutex, lock};
 
-/// How long connecting may take. It may take longer than the deadline of a call.
+/// The maximum time to connect. It may be longer than the deadline of a call.
 pub(super) const CONNECTING: Duration = Duration::from_secs(2);
 
-/// How long the first attempt to connect to a server may take. Each attempt that takes too long doubles
-/// that, up to [`CONNECTING`].
+/// The maximum time of the first attempt to connect to a server. Each attempt that takes too long
+/// doubles it, up to [`CONNECTING`].
 const CONNECTING_AT_FIRST: Duration = Duration::from_millis(250);
 
-/// After how long the kernel gives up a connection on which nothing is acknowledged.
+/// The time after which the kernel closes a connection without acknowledgements.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
 
@@ -83,7 +83,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Makes a call, and sets how far it has come.
+    /// Makes a call, and updates its progress.
     pub(super) async fn call(
         &mut self,
         command: &Cmd,
@@ -106,18 +106,18 @@ type Outcome = Option<Result<Connection, StoreError>>;
 #[derive(Default)]
 struct State {
     up: Option<Connection>,
-    /// Hears of the connection that is being made.
+    /// Receives the connection that is being made.
     connecting: Option<watch::Receiver<Outcome>>,
-    /// Of the newest connection.
+    /// The number of the newest connection.
     number: u64,
-    /// How often in a row connecting took too long.
+    /// The number of attempts in a row that took too long.
     slow: u32,
 }
 
 pub(super) struct Link {
     address: Address,
     state: Mutex<State>,
-    /// Deadlines that passed in a row.
+    /// The number of deadlines in a row that passed.
     timeouts: AtomicU32,
 }
 
@@ -130,12 +130,12 @@ impl Link {
         }
     }
 
-    /// The part that stands for all of them.
+    /// Returns the part that stands for all of them.
     pub(super) fn whole(&self) -> u16 {
         if self.is_cluster() { u16::MAX } else { 0 }
     }
 
-    /// The part of the store that has a key. It may fail while the others do not.
+    /// Returns the part of the store that has a key. It may fail while the others do not.
     pub(super) fn part(&self, key: &str) -> u16 {
         if self.is_cluster() { slot(key) } else { 0 }
     }
@@ -144,7 +144,7 @@ impl Link {
         !matches!(self.address, Address::Server(_))
     }
 
-    /// The connection, once there is one.
+    /// Returns the connection, once there is one.
     pub(super) async fn connection(
         self: &Arc<Self>,
         runtime: &Handle,
@@ -226,7 +226,7 @@ impl Link {
         Ok(Connection { wire, number })
     }
 
-    /// The connection is of no use any more.
+    /// Handles the loss of a connection: that to a server is dropped, that to a cluster stays.
     pub(super) fn lost(&self, connection: &Connection) {
         if !self.is_cluster() {
             let mut state = lock(&self.state);
@@ -240,8 +240,8 @@ impl Link {
         }
     }
 
-    /// A deadline passed for a call on the connection with that number. After `most` of them in a row
-    /// another connection is made.
+    /// Counts a deadline that passed for a call on the connection with that number. After `most` of
+    /// them in a row another connection is made.
     pub(super) fn timed_out(self: &Arc<Self>, number: u64, most: u32, runtime: &Handle) {
         let state = &mut *lock(&self.state);
         let is_up = state.up.as_ref().is_some_and(|up| up.number == number);

@@ -1,13 +1,13 @@
 //! [`Store`]: a server or a cluster, and how calls to it are made.
 //!
 //! 1. Every call has a deadline, which includes the time to connect.
-//! 2. There is one connection, on which calls do not wait for each other. If it is lost, one task makes
-//!    another one, whoever asks for it, and whether or not they still wait.
-//! 3. A connection is given up when it is lost, and after some deadlines in a row have passed on it,
-//!    because it may be half open.
+//! 2. There is one connection, and calls on it do not wait for each other. If it is lost, one task
+//!    makes another one for all callers, whether or not they still wait.
+//! 3. A connection is replaced when it is lost, and after several deadlines in a row have passed on
+//!    it, because it may be half open.
 //! 4. While the [breaker](breaker) is open nothing is sent. Each slot of a cluster has its own.
 //! 5. A call that was not sent is distinguished from one that may have been executed.
-//! 6. A [`Call`] works outside of the runtime too, and is counted also if its caller has left.
+//! 6. A [`Call`] works outside of the runtime too, and is counted even if its caller has left.
 
 mod breaker;
 mod call;
@@ -35,32 +35,34 @@ use crate::detach::DetachOnDrop;
 use crate::error::StoreError;
 use crate::script::Script;
 
-/// A call on its way, within the deadline.
+/// A call in progress, within the deadline.
 ///
-/// Dropped before it is sent, it is not sent. Dropped later, it may be executed all the same.
+/// If it is dropped before it is sent, it is not sent. If it is dropped later, it may still be
+/// executed.
 pub(crate) type Call = DetachOnDrop<Value>;
 
-/// A Redis or Valkey server, or a cluster, that limits are kept on.
+/// A Redis or Valkey server, or a cluster, that stores limits.
 ///
-/// A store is cheap to clone. It connects when that is first needed, and again when the connection is
-/// lost. One store is enough for a process: calls share one connection, and do not wait for each
-/// other. The server has to be 6.2 or later.
+/// A store is cheap to clone. It connects on first use, and again when the connection is lost. One
+/// store is enough for a process: calls share one connection, and do not wait for each other. The
+/// server must be version 6.2 or later.
 ///
-/// Configure a store before it is cloned or a limit is made on it.
+/// Configure a store before cloning it or creating a limit on it.
 ///
 /// # Runtime
 ///
-/// The connection lives on the tokio runtime in which the store is made. That runtime needs timers and
-/// I/O, and has to run while the store is used. Limits of the store can be awaited anywhere, also
-/// outside of every runtime and in other ones; there, a call is a task of the store's runtime. When
-/// that is gone, every call ends with [`NoRuntime`](StoreError::NoRuntime).
+/// The connection lives on the tokio runtime in which the store is created. That runtime needs
+/// timers and I/O, and has to run while the store is used. Limits of the store can be awaited
+/// anywhere, also outside of every runtime and in other ones; there, a call is a task of the
+/// store's runtime. When that runtime is gone, every call ends with
+/// [`NoRuntime`](StoreError::NoRuntime).
 ///
 /// # Cancel safety
 ///
-/// A call whose caller leaves before it is sent is not sent. The reply to a call that was sent is awaited
-/// until its [deadline](Self::deadline), so that the [breaker](Self::breaker) opens, and a silent
-/// connection is replaced, also if no caller waits for so long. Each limit documents what becomes of
-/// what such a call charged.
+/// A call that is dropped before it is sent is not sent. The reply to a call that was sent is
+/// awaited until its [deadline](Self::deadline), even if no caller waits for it, so that the
+/// [breaker](Self::breaker) opens, and a silent connection is replaced. Each limit documents what
+/// happens to the charges of such a call.
 ///
 /// # Examples
 ///
@@ -90,10 +92,10 @@ struct Shared {
     calls: AtomicU64,
 }
 
-/// How many deadlines may pass in a row before the connection is replaced.
+/// The number of deadlines in a row after which the connection is replaced.
 const TIMEOUTS: u32 = 3;
 
-/// The longest time until a call is repeated whose key is being moved.
+/// The longest time until a call whose key is being moved is repeated.
 const MOVING: Duration = Duration::from_millis(5);
 
 /// The defaults.
@@ -103,10 +105,10 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 impl Store {
-    /// Creates a store on the server at an address such as `redis://user:password@host:port/database`,
-    /// or `rediss://` with the feature `tls`.
+    /// Creates a store on the server at an address such as
+    /// `redis://user:password@host:port/database`, or `rediss://` with the feature `tls`.
     ///
-    /// Makes no call: it connects when that is first needed, in 2 seconds at most.
+    /// Makes no call: the store connects on first use, in 2 seconds at most.
     ///
     /// # Errors
     ///
@@ -114,7 +116,7 @@ impl Store {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime: the connection lives on the current one.
+    /// Panics outside of a tokio runtime: the connection lives on the current one.
     ///
     /// # Examples
     ///
@@ -134,14 +136,14 @@ impl Store {
         Ok(Self::to(Address::server(address)?))
     }
 
-    /// Creates a store on the cluster that has some nodes at these addresses.
+    /// Creates a store on the cluster that includes the nodes at these addresses.
     ///
-    /// All keys of a limit are in one slot, by their tag in braces, as in `{tenant}:requests`. Needs the
-    /// feature `cluster`.
+    /// All keys of a limit are in one slot, by their tag in braces, as in `{tenant}:requests`.
+    /// Needs the feature `cluster`.
     ///
-    /// Redirections are followed within the deadline, also while a slot moves from one node to another;
-    /// no call is executed twice. A node that fails does not affect the slots of others: each slot has
-    /// its own [breaker](Self::breaker).
+    /// Redirections are followed within the deadline, also while a slot moves from one node to
+    /// another; no call is executed twice. A node that fails does not affect the slots of others:
+    /// each slot has its own [breaker](Self::breaker).
     ///
     /// # Errors
     ///
@@ -149,7 +151,7 @@ impl Store {
     ///
     /// # Panics
     ///
-    /// Outside of a tokio runtime: the connection lives on the current one.
+    /// Panics outside of a tokio runtime: the connection lives on the current one.
     ///
     /// # Examples
     ///
@@ -195,13 +197,13 @@ impl Store {
 
     /// Sets how long a call may take, 50 milliseconds by default, including the time to connect.
     ///
-    /// A call that takes longer may have been charged, as
-    /// [`is_perhaps_charged`](StoreError::is_perhaps_charged) says. After three calls in a row that were
+    /// A call that takes longer may have been charged; see
+    /// [`is_perhaps_charged`](StoreError::is_perhaps_charged). After three calls in a row that were
     /// sent and took longer, the connection is replaced.
     ///
     /// # Panics
     ///
-    /// If the store was cloned before, or a limit was made on it.
+    /// Panics if the store was cloned before, or a limit was created on it.
     ///
     /// # Examples
     ///
@@ -223,20 +225,21 @@ impl Store {
         self.change(|shared| shared.deadline = deadline)
     }
 
-    /// Sets after how many failures in a row the breaker opens, 5 by default, and for how long: a random
-    /// time between these two, 50 and 500 milliseconds by default.
+    /// Sets after how many failures in a row the breaker opens, 5 by default, and for how long: a
+    /// random time between these two, 50 and 500 milliseconds by default.
     ///
-    /// Meanwhile every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one call is
-    /// sent as a probe. If it is answered, the breaker closes; if it fails, or nothing is heard of it
-    /// for as long again, the breaker opens again. A failure means that the store cannot be used, such
-    /// as a timeout, and not that it refuses one call. Each slot of a cluster has its own breaker.
+    /// Meanwhile every call ends at once with [`BreakerOpen`](StoreError::BreakerOpen). Then one
+    /// call is sent as a probe. If it is answered, the breaker closes; if it fails, or has no
+    /// result after the same time again, the breaker opens again. A failure means that the store
+    /// cannot be used, for example because of a timeout, and not that it rejects one call. Each
+    /// slot of a cluster has its own breaker.
     ///
     /// Times of more than a year count as a year.
     ///
     /// # Panics
     ///
-    /// If `failures` is 0, or the longest time is shorter than the shortest; if the store was
-    /// cloned before, or a limit was made on it.
+    /// Panics if `failures` is 0, or the longest time is shorter than the shortest; if the store
+    /// was cloned before, or a limit was created on it.
     #[track_caller]
     pub fn breaker(self, failures: u32, shortest: Duration, longest: Duration) -> Self {
         assert!(failures > 0, "a breaker cannot open after 0 failures");
@@ -247,24 +250,24 @@ impl Store {
         self.change(|shared| shared.breaker = Breaker::new(failures, shortest, longest))
     }
 
-    /// Returns how many calls this store and its clones have made, with those that failed, but without
-    /// those that the [breaker](Self::breaker) refused. A script that the server did not know is one
-    /// call, although it takes two trips.
+    /// Returns the number of calls that this store and its clones have made, including failed ones,
+    /// but without those that the [breaker](Self::breaker) rejected. A script that the server did
+    /// not know counts as one call, although it takes two round trips.
     pub fn calls(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the [breaker](Self::breaker) of the store, or of any slot of a cluster, has opened,
-    /// and no call was answered since.
+    /// Returns whether the [breaker](Self::breaker) of the store, or of any slot of a cluster, has
+    /// opened, and no call has been answered since.
     ///
-    /// It stays so when the pause is over, and during a probe: until a call is answered, whatever the
-    /// reply is. So the next call may be sent, but the store is not known to be back.
-    /// [`Debug`](fmt::Debug) shows the same.
+    /// It stays `true` when the pause is over, and during a probe, until a call is answered,
+    /// whatever the reply is. So the next call may be sent, but the store is not known to be
+    /// available again. [`Debug`](fmt::Debug) shows the same.
     pub fn is_broken(&self) -> bool {
         self.shared.breaker.is_open()
     }
 
-    /// Whether keys are spread over slots, one of which a script sees.
+    /// Returns whether keys are spread over slots; a script sees only one of them.
     pub(crate) fn is_cluster(&self) -> bool {
         self.shared.link.is_cluster()
     }
@@ -273,7 +276,7 @@ impl Store {
         &self.shared.runtime
     }
 
-    /// Sleeps on the runtime, wherever this is polled.
+    /// Sleeps on the store's runtime, from any runtime or none.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
         let sleep = async move { tokio::time::sleep(time).await };
         let sleep = AbortOnDropHandle::new(self.shared.runtime.spawn(sleep));
@@ -294,7 +297,7 @@ impl Store {
         self.request(Request { command, script }, part)
     }
 
-    /// Makes a request to a part, within the deadline.
+    /// Sends a request to a part, within the deadline.
     fn request(&self, request: Request, part: u16) -> Call {
         let this = self.clone();
         DetachOnDrop::new(&self.shared.runtime, move |wanted| {
@@ -337,8 +340,8 @@ impl Store {
         answer
     }
 
-    /// Sends a request, again and again while no node has its key. None if the caller has left before it
-    /// was sent.
+    /// Sends a request, and repeats it while no node has its key. `None` if the caller has left
+    /// before it was sent.
     async fn send(
         &self,
         request: &Request,
@@ -359,7 +362,7 @@ impl Store {
             };
             let failed = StoreError::of(&error);
             if failed == StoreError::TryAgain {
-                // Every node that was asked refused it.
+                // Every node that received it rejected it.
                 progress.stage = Stage::Unsent(failed);
                 tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
                 if progress.wanted.get() {

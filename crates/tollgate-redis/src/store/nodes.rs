@@ -1,13 +1,13 @@
-//! [`Cluster`]: a cluster, and how its redirections are followed.
+//! [`Cluster`]: a cluster, and the handling of its redirections.
 //!
-//! 1. The client sends a call to the node that has its slot, as far as it knows, and repeats no call:
-//!    a call that was in flight when a connection was lost may have been executed.
-//! 2. A redirection is followed on a connection of its own to the node that it names, whatever slots
-//!    that node has. The client of the cluster hears of it too, and reads the slots again.
-//! 3. `ASKING` and its call are sent together, because another call could come between them on a shared
-//!    connection.
+//! 1. The client sends a call to the node that has its slot according to its own map, and repeats
+//!    no call: a call that was in flight when a connection was lost may have been executed.
+//! 2. A redirection is followed on a separate connection to the node that it names, whatever slots
+//!    that node has. The client of the cluster gets the redirection too, and reads the slots again.
+//! 3. `ASKING` and its call are sent together, because another call could come between them on a
+//!    shared connection.
 //!
-//! The lock is held for a moment only.
+//! The lock is held briefly.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use super::link::{CONNECTING, connect_to, settings};
 use crate::error::StoreError;
 use crate::sync::{Mutex, lock};
 
-/// How many redirections are followed before the client is asked again.
+/// The maximum number of redirections before the client is used again.
 const REDIRECTIONS: usize = 4;
 
-/// Where a cluster is.
+/// The addresses of a cluster.
 pub(super) struct Cluster {
     client: ClusterClient,
-    /// How to connect to one node. The others differ in the address only.
+    /// The connection settings of one node. Other nodes differ in the address only.
     first: ConnectionInfo,
 }
 
@@ -73,12 +73,12 @@ impl Cluster {
 pub(super) struct Nodes {
     cluster: ClusterConnection,
     first: ConnectionInfo,
-    /// Connections to nodes that calls were redirected to, by their addresses.
+    /// Connections to nodes that calls were redirected to, by address.
     known: Arc<Mutex<HashMap<String, MultiplexedConnection>>>,
 }
 
 impl Nodes {
-    /// Makes a call, and sets how far it has come.
+    /// Makes a call, and updates its progress.
     pub(super) async fn call(
         &mut self,
         number: u64,
@@ -109,7 +109,7 @@ impl Nodes {
         answer
     }
 
-    /// The connection to a node, which is made if there is none.
+    /// Returns the connection to a node, and connects if there is none.
     async fn connection(&self, address: &str) -> RedisResult<MultiplexedConnection> {
         if let Some(node) = lock(&self.known).get(address) {
             return Ok(node.clone());
@@ -130,7 +130,7 @@ impl Nodes {
         connect_to(&Client::open(info)?).await
     }
 
-    /// The address of a node, with the settings of the first one.
+    /// Returns the address of a node, with the settings of the first one.
     fn beside(&self, address: &str) -> RedisResult<ConnectionAddr> {
         let (host, port) = address
             .rsplit_once(':')
@@ -153,7 +153,7 @@ impl Nodes {
     }
 }
 
-/// Where a call is to be made instead, and whether with `ASKING`.
+/// Returns the node that has to execute a call instead, and whether with `ASKING`.
 fn redirection(error: &RedisError) -> Option<(String, bool)> {
     let asking = match error.kind() {
         ErrorKind::Server(ServerErrorKind::Ask) => true,
