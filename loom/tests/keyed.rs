@@ -93,6 +93,28 @@ impl Waiter {
     }
 }
 
+/// The tick of one must not be older than the charge of the other.
+#[test]
+fn tries_while_time_passes_admit_as_many_as_there_is_room_for() {
+    model(|| {
+        let clock = Clock::manual();
+        clock.advance(100 * SECOND);
+        let users = Keyed::<u32, _>::rate_limiters(Quota::per_second(1).burst(2))
+            .clock(&clock)
+            .hasher(Hashing::default());
+        assert_eq!(users.key(&0).available(), 2);
+        let users = Arc::new(users);
+        let other = Arc::clone(&users);
+        let trying = thread::spawn(move || {
+            clock.advance(Duration::from_nanos(1));
+            other.key(&1).try_acquire().unwrap();
+        });
+        users.key(&1).try_acquire().unwrap();
+        trying.join().unwrap();
+        assert!(users.key(&1).try_acquire().is_err());
+    });
+}
+
 #[test]
 fn of_two_who_bring_the_same_key_one_is_admitted() {
     model(|| {

@@ -10,10 +10,9 @@ use crate::wait::Waiting;
 
 /// A throttle of any type, erased; created by [`Throttle::boxed`].
 ///
-/// Its permit is erased as well: dropping the box returns it, and a caller that knows the type can
-/// downcast it, for example to use the item of a pool. Calls can wait for the throttle, but cannot
-/// try it. Each entry costs two allocations, for its wait and for its permit. Clones share the
-/// throttle.
+/// Its permit is erased as well, so the item of a pool, for example, cannot be used through it. Calls
+/// can wait for the throttle, but cannot try it. Each entry costs two allocations, for its wait and
+/// for its permit. Clones share the throttle.
 ///
 /// # Examples
 ///

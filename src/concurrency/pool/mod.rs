@@ -560,11 +560,12 @@ impl<T> Queued for Pool<T> {
     fn leave(&self, ticket: WaiterId, _: u32) {
         let mut state = self.lock();
         let waker = state.waiters.withdraw(&ticket);
-        if waker.is_none() {
-            state.leave_served();
-        }
+        let dropped = match waker {
+            Some(_) => None,
+            None => state.leave_served(),
+        };
         self.settle(state);
-        drop(waker);
+        drop((waker, dropped));
     }
 }
 

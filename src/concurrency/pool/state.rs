@@ -71,12 +71,18 @@ impl<T> State<T> {
         Ok(self.idle.pop_front())
     }
 
-    /// Gives up the place that a waiter was granted.
-    pub(super) fn leave_served(&mut self) {
-        if !self.closed {
-            self.granted -= 1;
-            self.taken -= 1;
+    /// Gives up the place that a waiter was granted. Returns an item if there are too many.
+    pub(super) fn leave_served(&mut self) -> Option<T> {
+        if self.closed {
+            return None;
         }
+        self.granted -= 1;
+        self.taken -= 1;
+        let spare = self.spare();
+        if spare > 0 && self.taken + spare > self.size {
+            return self.idle.pop_front();
+        }
+        None
     }
 
     /// Returns the number of idle items that are not promised to a waiter.

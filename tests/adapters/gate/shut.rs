@@ -75,7 +75,8 @@ fn for_ever_is_until_it_is_opened() {
     let (gate, clock) = open();
     gate.block_for(Duration::MAX);
     clock.advance(Duration::from_secs(500 * 365 * 24 * 3600));
-    assert!(gate.check().is_err());
+    let refused = gate.check().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::MAX));
     clock.advance(Duration::MAX);
     assert!(!gate.is_open());
     gate.open();

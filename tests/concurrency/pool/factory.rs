@@ -181,3 +181,31 @@ fn a_factory_may_use_the_pool() {
     let made: Vec<_> = permits.iter().map(|permit| **permit).collect();
     assert_eq!(made, [0, 1, 2]);
 }
+
+/// The item that was given back is promised to the waiter, though it has not been polled since.
+#[test]
+fn newcomer_beside_a_granted_waiter_gets_an_item_of_its_own() {
+    let made = AtomicUsize::new(0);
+    let pool = Pool::with_factory(2, move || made.fetch_add(1, Ordering::SeqCst));
+    let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
+    let mut waiter = Waiter::parked(pool.acquire());
+    drop(first);
+    assert!(waiter.wakes() > 0);
+    second.discard();
+    assert_eq!(*pool.try_acquire().unwrap(), 2);
+    assert_eq!(*waiter.granted(), 0);
+}
+
+/// To shrink does not take it either.
+#[test]
+fn smaller_size_keeps_the_item_of_a_granted_waiter() {
+    let made = AtomicUsize::new(0);
+    let pool = Pool::with_factory(2, move || made.fetch_add(1, Ordering::SeqCst));
+    let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
+    let mut waiter = Waiter::parked(pool.acquire());
+    drop(first);
+    pool.set_size(1);
+    assert_eq!(*waiter.granted(), 0);
+    drop(second);
+    assert_eq!(pool.idle(), 1);
+}

@@ -204,7 +204,7 @@ fn sizes_that_change_among_threads_leave_a_whole_pool() {
     assert_eq!((permits.len(), Arc::strong_count(&item) - 1), (size, size));
 }
 
-/// No idle item is promised where another can be made.
+/// The items that were promised to them are too many once they have left.
 #[test]
 fn set_size_to_zero_after_cancelled_grants_leaves_no_item() {
     let item = Arc::new(7);
