@@ -120,22 +120,6 @@ fn of_two_tries_and_one_slot_one_is_admitted() {
     });
 }
 
-/// The tick of one must not be older than the charge of the other.
-#[test]
-fn tries_while_time_passes_admit_as_many_as_there_is_room_for() {
-    model(|| {
-        let (limiter, clock) = limiter(Quota::per_second(1).burst(2));
-        let other = Arc::clone(&limiter);
-        let trying = thread::spawn(move || {
-            clock.advance(Duration::from_nanos(1));
-            other.try_acquire().unwrap();
-        });
-        limiter.try_acquire().unwrap();
-        trying.join().unwrap();
-        assert!(limiter.try_acquire().is_err());
-    });
-}
-
 #[test]
 fn a_try_and_a_joiner_share_what_there_is() {
     model(|| {
