@@ -30,9 +30,9 @@ use crate::wait::Waiting;
 /// To use a throttle directly, call its own methods; this trait shares no name with them. It is
 /// implemented for references and `Arc`s, which are cheap to clone: a `Semaphore` itself is no
 /// throttle, but `&semaphore`, `Arc<Semaphore>` and `&arc` are. The same holds for `Pool`,
-/// `ChannelSemaphore`, `tokio::sync::Semaphore` and, with the feature `async-lock`,
-/// `async_lock::Semaphore`, so existing code can keep its semaphore. The trait is also implemented
-/// for compositions of throttles: [`all`]`((..))`, [`Cost`], [`BoxThrottle`], and `Option`, whose
+/// `ChannelSemaphore`, `RateLimiter`, `LeakyBucket`, `tokio::sync::Semaphore` and, with the feature
+/// `async-lock`, `async_lock::Semaphore`, so existing code can keep its semaphore. A `Gate` and a
+/// [`Key`](crate::keyed::Key) are throttles themselves. So are compositions of throttles: [`all`]`((..))`, [`Cost`], [`BoxThrottle`], and `Option`, whose
 /// `None` admits every caller.
 ///
 /// For a task that waits, use the bound `T: Throttle<Enter: Send, Permit: Send> + Send + 'static`.
@@ -79,6 +79,48 @@ use crate::wait::Waiting;
 /// token.cancel();
 /// let refused = (&old).enter().cancel_on(&token).await;
 /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Cancelled);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Implementing it
+///
+/// Clones share the state. [`Enter`](Self::Enter) is any future of the permit: a named one, a
+/// [`Ready`](std::future::Ready), or a boxed one. If dropping the permit does not undo the entry,
+/// [`rollback`](Self::rollback) does; without it, a composition that is refused later keeps what was
+/// taken. Implement [`TryThrottle`] as well for `all((..)).try_acquire()`. A wrapper polls the inner
+/// future itself, taken [out of its `Waiting`](Waiting::into_inner), so that a timeout still reaches
+/// the inner throttle:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use tollgate::{Semaphore, Throttle, Waiting};
+///
+/// /// Counts the calls.
+/// #[derive(Clone)]
+/// struct Counted<T>(T, Arc<AtomicU64>);
+///
+/// impl<T: Throttle> Throttle for Counted<T> {
+///     type Permit = T::Permit;
+///     type Enter = T::Enter;
+///
+///     fn enter(&self) -> Waiting<T::Enter> {
+///         self.1.fetch_add(1, Ordering::Relaxed);
+///         Waiting::new(self.0.enter().into_inner())
+///     }
+///
+///     fn rollback(&self, permit: T::Permit) {
+///         self.0.rollback(permit);
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let calls = Arc::new(AtomicU64::new(0));
+/// let uploads = Counted(Arc::new(Semaphore::new(2)), Arc::clone(&calls));
+/// let permits = (uploads.enter().await?, uploads.enter().await?);
+/// assert_eq!(calls.load(Ordering::Relaxed), 2);
 /// # Ok(())
 /// # }
 /// ```

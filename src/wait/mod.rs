@@ -142,6 +142,9 @@ impl<F: Future> Waiting<F> {
     /// [`wait`](Self::wait), it runs on the system clock, on a timer thread that serves the whole
     /// process.
     ///
+    /// The result is not `Unpin`: pin it with [`std::pin::pin`] to poll it by reference, for example in
+    /// `select!`.
+    ///
     /// # Cancel safety
     ///
     /// The same as for the future that it is added to.
