@@ -22,23 +22,23 @@ pub trait Queued {
     fn take_now(&self, permits: u32) -> Option<Self::Found>;
 
     /// Handles a first poll that could not take permits: takes them after all, is refused, or joins
-    /// the queue and stores its ticket.
+    /// the queue and stores its id.
     fn join(
         &self,
         permits: u32,
-        ticket: &mut Option<WaiterId>,
+        id: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<Self::Found, AcquireError>>;
 
-    /// Handles a later poll: checks whether the waiter has been served, and takes its ticket if so.
+    /// Handles a later poll: checks whether the waiter has been served, and takes its id if so.
     fn look(
         &self,
-        ticket: &mut Option<WaiterId>,
+        id: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<Self::Found, AcquireError>>;
 
     /// Gives up a place in the queue, or passes on a grant that will not be collected.
-    fn leave(&self, ticket: WaiterId, permits: u32);
+    fn leave(&self, id: WaiterId, permits: u32);
 }
 
 /// The future of [`Semaphore::acquire`] and the other methods that wait. `S` derefs to the
@@ -56,7 +56,7 @@ pub struct Acquire<S: Deref<Target: Queued>> {
     source: Option<S>,
     permits: u32,
     /// The place in the queue, if a poll had to wait.
-    ticket: Option<WaiterId>,
+    id: Option<WaiterId>,
 }
 
 /// An [`Acquire`] that shares the semaphore, so it can move into a task.
@@ -71,7 +71,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
         Self {
             source: Some(source),
             permits,
-            ticket: None,
+            id: None,
         }
     }
 
@@ -83,7 +83,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
         let Some(source) = self.source.take() else {
             panic!("polled again after it was ready");
         };
-        if self.ticket.is_none() {
+        if self.id.is_none() {
             if let Some(found) = source.take_now(self.permits) {
                 return Poll::Ready(Ok((source, found)));
             }
@@ -100,9 +100,9 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
     ) -> Poll<Result<Taken<S>, AcquireError>> {
         // If a waker panics when it is cloned, `drop` must still find the source.
         let source = self.source.insert(source);
-        let polled = match self.ticket {
-            None => source.join(self.permits, &mut self.ticket, context.waker()),
-            Some(_) => source.look(&mut self.ticket, context.waker()),
+        let polled = match self.id {
+            None => source.join(self.permits, &mut self.id, context.waker()),
+            Some(_) => source.look(&mut self.id, context.waker()),
         };
         let found = std::task::ready!(polled);
         let Some(source) = self.source.take() else {
@@ -113,8 +113,8 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
 
     #[inline(never)]
     fn leave(&mut self) {
-        if let (Some(ticket), Some(source)) = (self.ticket.take(), &self.source) {
-            source.leave(ticket, self.permits);
+        if let (Some(id), Some(source)) = (self.id.take(), &self.source) {
+            source.leave(id, self.permits);
         }
     }
 }
@@ -133,7 +133,7 @@ impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
 impl<S: Deref<Target: Queued>> Drop for Acquire<S> {
     #[inline]
     fn drop(&mut self) {
-        if self.ticket.is_some() {
+        if self.id.is_some() {
             self.leave();
         }
     }
@@ -146,7 +146,7 @@ impl<S: Deref<Target: Queued>> fmt::Debug for Acquire<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
             .field("permits", &self.permits)
-            .field("queued", &self.ticket.is_some())
+            .field("queued", &self.id.is_some())
             .finish_non_exhaustive()
     }
 }

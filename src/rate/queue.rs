@@ -14,7 +14,7 @@
 //!    charge gives it back like any refund.
 //! 4. [`grant_due`](Locked::grant_due) is the only place where a waiter is served, and it serves
 //!    only the head: a 1 never passes a 50.
-//! 5. Every change that may make the head due earlier ends in [`time_anew`](Locked::time_anew),
+//! 5. Every change that may make the head due earlier ends in [`restart_timing`](Locked::restart_timing),
 //!    which grants what is due, and has the timer armed for the next waiter. The timer does the
 //!    same. The queue moves without a poll of any future.
 //! 6. No operation takes a number of steps that grows with the queue, except to compute when one
@@ -220,7 +220,7 @@ impl<'a> Locked<'a> {
         // A decision that has read the old sum of refunds must fail now, even if the word has
         // become the same again.
         self.renewed = true;
-        self.time_anew();
+        self.restart_timing();
     }
 
     /// Changes the quota, and makes every waiter due by the new one. A quota that means the same as
@@ -230,7 +230,7 @@ impl<'a> Locked<'a> {
         self.quota = quota;
         if self.rule.change(quota, how, now) {
             self.begin_generation();
-            self.time_anew();
+            self.restart_timing();
         }
     }
 
@@ -238,7 +238,7 @@ impl<'a> Locked<'a> {
     pub(super) fn clear(&mut self) {
         self.rule.clear();
         self.begin_generation();
-        self.time_anew();
+        self.restart_timing();
     }
 
     pub(super) fn close(&mut self) {
@@ -255,7 +255,7 @@ impl<'a> Locked<'a> {
 
     /// Reschedules the queue at this tick, grants what has just become due, and has the timer armed
     /// for the next waiter.
-    fn time_anew(&mut self) {
+    fn restart_timing(&mut self) {
         self.timed = self.now;
         self.serve();
     }
@@ -487,7 +487,7 @@ impl Shared {
             // An overdue head means that the timer is late, which is made up for.
             match overdue {
                 true => locked.serve(),
-                false => locked.time_anew(),
+                false => locked.restart_timing(),
             }
         }
         drop(locked);

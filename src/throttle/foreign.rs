@@ -191,7 +191,7 @@ mod async_lock {
         AcquireError::new(ErrorKind::NoPermits)
     }
 
-    fn tell_next<P>(semaphore: &Semaphore, permit: P) -> Result<P, AcquireError> {
+    fn wake_next<P>(semaphore: &Semaphore, permit: P) -> Result<P, AcquireError> {
         drop(semaphore.try_acquire());
         Ok(permit)
     }
@@ -200,10 +200,10 @@ mod async_lock {
         ['a] &'a Semaphore => SemaphoreGuard<'a>, Acquire<'a>: |semaphore|
             semaphore.try_acquire().ok_or_else(no_permits),
             semaphore.acquire(),
-            tell_next;
+            wake_next;
         [] Arc<Semaphore> => SemaphoreGuardArc, AcquireArc: |semaphore|
             semaphore.try_acquire_arc().ok_or_else(no_permits),
             semaphore.acquire_arc(),
-            tell_next;
+            wake_next;
     }
 }

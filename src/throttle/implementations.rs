@@ -18,7 +18,7 @@ use crate::wait::Waiting;
 macro_rules! throttles {
     ($(
         [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:
-        $acquire:ident, $try_acquire:ident $(, undo: $undo:ident)?;
+        $acquire:ident, $try_acquire:ident $(, rollback: $rollback:ident)?;
     )*) => {$(
         impl<$($generics)*> Throttle for $handle {
             type Permit = $permit;
@@ -31,7 +31,7 @@ macro_rules! throttles {
 
             $(
                 fn rollback(&self, permit: $permit) {
-                    self.$undo(permit);
+                    self.$rollback(permit);
                 }
             )?
         }
@@ -57,14 +57,14 @@ throttles! {
         acquire_owned, try_acquire_owned;
 
     ['a] &'a RateLimiter => Charge, rate::Acquire<&'a RateLimiter>:
-        acquire, try_acquire, undo: refund;
+        acquire, try_acquire, rollback: refund;
     [] Arc<RateLimiter> => Charge, rate::Acquire<Arc<RateLimiter>>:
-        acquire_owned, try_acquire, undo: refund;
+        acquire_owned, try_acquire, rollback: refund;
 
     ['a] &'a LeakyBucket => Charge, rate::Acquire<&'a RateLimiter>:
-        acquire, try_acquire, undo: refund;
+        acquire, try_acquire, rollback: refund;
     [] Arc<LeakyBucket> => Charge, rate::Acquire<Arc<RateLimiter>>:
-        acquire_owned, try_acquire, undo: refund;
+        acquire_owned, try_acquire, rollback: refund;
 
     [] Gate => (), gate::Acquire<Gate>: acquire_owned, check;
 }

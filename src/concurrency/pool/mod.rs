@@ -528,7 +528,7 @@ impl<T> Queued for Pool<T> {
     fn join(
         &self,
         _: u32,
-        ticket: &mut Option<WaiterId>,
+        id: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<Option<T>, AcquireError>> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
@@ -539,7 +539,7 @@ impl<T> Queued for Pool<T> {
                 Poll::Ready(Err(AcquireError::new(ErrorKind::QueueFull)))
             }
             Err(ErrorKind::NoPermits) => {
-                *ticket = Some(state.waiters.push((), waker));
+                *id = Some(state.waiters.push((), waker));
                 Poll::Pending
             }
             taken => Poll::Ready(taken.map_err(AcquireError::new)),
@@ -548,18 +548,18 @@ impl<T> Queued for Pool<T> {
 
     fn look(
         &self,
-        ticket: &mut Option<WaiterId>,
+        id: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<Option<T>, AcquireError>> {
-        match lock_if_served(&self.state, |state| &mut state.waiters, ticket, waker) {
+        match lock_if_served(&self.state, |state| &mut state.waiters, id, waker) {
             None => Poll::Pending,
             Some((mut state, _)) => Poll::Ready(state.collect()),
         }
     }
 
-    fn leave(&self, ticket: WaiterId, _: u32) {
+    fn leave(&self, id: WaiterId, _: u32) {
         let mut state = self.lock();
-        let waker = state.waiters.withdraw(&ticket);
+        let waker = state.waiters.withdraw(&id);
         let dropped = match waker {
             Some(_) => None,
             None => state.leave_served(),

@@ -17,14 +17,14 @@ use crate::wait_queue::WaiterId;
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WaitIdle<S: Deref<Target = Semaphore>> {
     semaphore: S,
-    ticket: Option<WaiterId>,
+    id: Option<WaiterId>,
 }
 
 impl<S: Deref<Target = Semaphore>> WaitIdle<S> {
     pub(super) fn new(semaphore: S) -> Self {
         Self {
             semaphore,
-            ticket: None,
+            id: None,
         }
     }
 }
@@ -34,17 +34,17 @@ impl<S: Deref<Target = Semaphore>> Future for WaitIdle<S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        match this.ticket {
-            None => this.semaphore.join_idle(&mut this.ticket, context.waker()),
-            Some(_) => this.semaphore.look_idle(&mut this.ticket, context.waker()),
+        match this.id {
+            None => this.semaphore.join_idle(&mut this.id, context.waker()),
+            Some(_) => this.semaphore.look_idle(&mut this.id, context.waker()),
         }
     }
 }
 
 impl<S: Deref<Target = Semaphore>> Drop for WaitIdle<S> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.semaphore.leave_idle(ticket);
+        if let Some(id) = self.id.take() {
+            self.semaphore.leave_idle(id);
         }
     }
 }

@@ -150,8 +150,8 @@ impl PermitState {
 
     /// Takes the permits that were granted to waiters, and clears the flags that are no longer
     /// needed. Call it only under the lock, with a `seen` that was loaded under the same lock.
-    pub(super) fn settle(&self, seen: PermitSnapshot, granted: isize, line: bool, notice: bool) {
-        let keep = if line { QUEUED } else { 0 } | if notice { NOTICE } else { 0 };
+    pub(super) fn settle(&self, seen: PermitSnapshot, granted: isize, queue: bool, notice: bool) {
+        let keep = if queue { QUEUED } else { 0 } | if notice { NOTICE } else { 0 };
         let clear = seen.0 & (QUEUED | NOTICE) & !keep;
         let change = (granted << FLAGS) + clear;
         if change != 0 {

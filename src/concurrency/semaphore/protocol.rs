@@ -102,9 +102,9 @@ impl QueueState {
     }
 
     /// Returns the outcome of a served waiter for permits.
-    fn collect(&mut self, ticket: WaiterId) -> Result<(), AcquireError> {
-        let number = ticket.number().get();
-        if let Some(limit) = self.permits.collect(&ticket) {
+    fn collect(&mut self, id: WaiterId) -> Result<(), AcquireError> {
+        let number = id.number().get();
+        if let Some(limit) = self.permits.collect(&id) {
             Err(AcquireError::exceeds_capacity(limit as u64))
         } else if self.closed_from.is_some_and(|first| first <= number) {
             Err(AcquireError::new(ErrorKind::Closed))
@@ -180,16 +180,16 @@ impl Queued for Semaphore {
     fn join(
         &self,
         permits: u32,
-        ticket: &mut Option<WaiterId>,
+        id: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<(), AcquireError>> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
-        let mut lines = self.lock();
+        let mut queues = self.lock();
         if let Some(error) = self.impossible(permits) {
             return Poll::Ready(Err(error));
         }
-        let room = lines.permits.len() < self.max_waiters && !lines.permits.is_full();
+        let room = queues.permits.len() < self.max_waiters && !queues.permits.is_full();
         loop {
             // Permits may have been returned since; without waiters they may still be taken.
             if permits == 0 || self.state.try_take(permits) {
@@ -198,40 +198,40 @@ impl Queued for Semaphore {
             if !room {
                 return Poll::Ready(Err(AcquireError::new(ErrorKind::QueueFull)));
             }
-            if !lines.permits.is_empty() || self.state.announce(permits) {
-                *ticket = Some(lines.permits.push(permits, waker));
+            if !queues.permits.is_empty() || self.state.announce(permits) {
+                *id = Some(queues.permits.push(permits, waker));
                 return Poll::Pending;
             }
         }
     }
 
-    fn look(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+    fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<Result<(), AcquireError>> {
         // A grant can be detected without the lock.
-        let granted = |ticket: &mut WaiterId| self.cursor.has_granted(ticket.number());
-        if ticket.take_if(granted).is_some() {
+        let granted = |id: &mut WaiterId| self.cursor.has_granted(id.number());
+        if id.take_if(granted).is_some() {
             return Poll::Ready(Ok(()));
         }
-        match lock_if_served(&self.queues, |lines| &mut lines.permits, ticket, waker) {
+        match lock_if_served(&self.queues, |queues| &mut queues.permits, id, waker) {
             None => Poll::Pending,
-            Some((mut lines, ticket)) => Poll::Ready(lines.collect(ticket)),
+            Some((mut queues, id)) => Poll::Ready(queues.collect(id)),
         }
     }
 
-    fn leave(&self, ticket: WaiterId, permits: u32) {
-        let mut lines = self.lock();
-        let waker = lines.permits.withdraw(&ticket);
+    fn leave(&self, id: WaiterId, permits: u32) {
+        let mut queues = self.lock();
+        let waker = queues.permits.withdraw(&id);
         if waker.is_none() {
-            if lines.collect(ticket).is_err() {
+            if queues.collect(id).is_err() {
                 return;
             }
             self.state.give(permits as usize);
         }
         // Behind a large head that leaves there may be small waiters that can now be served. After
         // the last waiter has left, the flags must be cleared.
-        if waker.is_none() || !self.head_must_wait(&lines) {
-            self.settle(lines);
+        if waker.is_none() || !self.head_must_wait(&queues) {
+            self.settle(queues);
         } else {
-            drop(lines);
+            drop(queues);
         }
         drop(waker);
     }
@@ -239,36 +239,36 @@ impl Queued for Semaphore {
 
 impl Semaphore {
     /// Returns whether there is a head that must keep waiting.
-    fn head_must_wait(&self, lines: &QueueState) -> bool {
+    fn head_must_wait(&self, queues: &QueueState) -> bool {
         let seen = self.state.load();
-        let turn = lines.turn(seen.free(), seen.is_closed(), self.limit());
-        turn.is_none() && !lines.permits.is_empty()
+        let turn = queues.turn(seen.free(), seen.is_closed(), self.limit());
+        turn.is_none() && !queues.permits.is_empty()
     }
 }
 
 /// Waiting for idleness.
 impl Semaphore {
     /// Handles a first poll: completes if all permits have been returned, otherwise joins and
-    /// stores the ticket.
+    /// stores the id.
     #[cold]
-    pub(super) fn join_idle(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
+    pub(super) fn join_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
         let waker = waker.clone();
-        let mut lines = self.lock();
+        let mut queues = self.lock();
         // `NOTICE` is set before the word is read: a release that the read misses sees the flag.
         self.state.ask_notice();
         if self.state.load().free() == self.limit() {
-            self.settle(lines);
+            self.settle(queues);
             return Poll::Ready(());
         }
-        *ticket = Some(lines.idle.push((), waker));
+        *id = Some(queues.idle.push((), waker));
         Poll::Pending
     }
 
     /// Handles a later poll: completes if all permits had been returned at some moment since the
     /// first.
     #[cold]
-    pub(super) fn look_idle(&self, ticket: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
-        match lock_if_served(&self.queues, |lines| &mut lines.idle, ticket, waker) {
+    pub(super) fn look_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
+        match lock_if_served(&self.queues, |queues| &mut queues.idle, id, waker) {
             None => Poll::Pending,
             Some(_) => Poll::Ready(()),
         }
@@ -276,10 +276,10 @@ impl Semaphore {
 
     /// Stops waiting for idleness.
     #[cold]
-    pub(super) fn leave_idle(&self, ticket: WaiterId) {
-        let mut lines = self.lock();
-        let waker = lines.idle.withdraw(&ticket);
-        self.settle(lines);
+    pub(super) fn leave_idle(&self, id: WaiterId) {
+        let mut queues = self.lock();
+        let waker = queues.idle.withdraw(&id);
+        self.settle(queues);
         drop(waker);
     }
 }
@@ -294,52 +294,52 @@ impl Semaphore {
 
     /// Closes the semaphore, and wakes all waiters.
     pub(super) fn close_queue(&self) {
-        let mut lines = self.lock();
+        let mut queues = self.lock();
         self.state.close();
-        let permits = &lines.permits;
+        let permits = &queues.permits;
         let first = permits.head_number().unwrap_or(permits.last_number() + 1);
-        lines.closed_from.get_or_insert(first);
-        self.settle(lines);
+        queues.closed_from.get_or_insert(first);
+        self.settle(queues);
     }
 
     /// Changes the limit to the result of `change`, and the free permits by the difference. If
     /// `change` returns `None`, nothing changes and this returns `false`.
     pub(super) fn resize(&self, change: impl FnOnce(usize) -> Option<usize>) -> bool {
-        let lines = self.lock();
+        let queues = self.lock();
         let old = self.permits();
         let Some(new) = change(old) else {
             return false;
         };
         self.state.resize(old, new);
-        self.set_limit(lines, old, new);
+        self.set_limit(queues, old, new);
         true
     }
 
     /// Lowers the limit by permits that are held and will not be returned, at most to 0. After a
     /// shrink more permits may be held than the limit; the rest of them pays off the debt.
     pub(in crate::concurrency) fn forget(&self, held: usize) {
-        let lines = self.lock();
+        let queues = self.lock();
         let old = self.permits();
         let new = old.saturating_sub(held);
         self.state.resize(old, new + held);
-        self.set_limit(lines, old, new);
+        self.set_limit(queues, old, new);
     }
 
     /// Takes up to `permits` free permits out of circulation, and returns how many there were.
     pub(super) fn forget_free(&self, permits: usize) -> usize {
-        let lines = self.lock();
+        let queues = self.lock();
         let forgotten = self.state.take_up_to(permits);
         let old = self.permits();
         // Free permits are part of the limit, so this does not underflow.
-        self.set_limit(lines, old, old - forgotten);
+        self.set_limit(queues, old, old - forgotten);
         forgotten
     }
 
     /// Sets the limit, after the free permits have been adjusted to it, and settles the queue.
-    fn set_limit<'a>(&'a self, mut lines: MutexGuard<'a, QueueState>, old: usize, new: usize) {
+    fn set_limit<'a>(&'a self, mut queues: MutexGuard<'a, QueueState>, old: usize, new: usize) {
         self.limit.store(new, Ordering::Relaxed);
-        lines.limit_changed(old, new);
-        self.settle(lines);
+        queues.limit_changed(old, new);
+        self.settle(queues);
     }
 
     /// Returns the number of waiters for permits.
@@ -351,55 +351,60 @@ impl Semaphore {
 /// The core of the operations above.
 impl Semaphore {
     /// Grants every waiter that can be served, then unlocks and wakes them.
-    fn settle<'a>(&'a self, mut lines: MutexGuard<'a, QueueState>) {
+    fn settle<'a>(&'a self, mut queues: MutexGuard<'a, QueueState>) {
         let mut batch = WakeList::new();
         loop {
-            let more = self.advance(&mut lines, &mut batch);
-            drop(lines);
+            let more = self.advance(&mut queues, &mut batch);
+            drop(queues);
             batch.wake_all();
             if !more {
                 return;
             }
-            lines = self.lock();
+            queues = self.lock();
         }
     }
 
     /// Settles waiters from the head until one must wait or the batch is full. Returns whether the
     /// batch is full.
-    fn advance(&self, lines: &mut QueueState, batch: &mut WakeList) -> bool {
+    fn advance(&self, queues: &mut QueueState, batch: &mut WakeList) -> bool {
         let seen = self.state.load();
         let limit = self.limit();
         let mut free = seen.free();
         let mut last = None;
         while !batch.is_full() {
-            let served = match lines.turn(free, seen.is_closed(), limit) {
+            let served = match queues.turn(free, seen.is_closed(), limit) {
                 None => break,
                 Some(Turn::Go(cost)) => {
                     free -= cost;
-                    lines.permits.grant_head()
+                    queues.permits.grant_head()
                 }
                 // It is recorded like a grant: `closed_from` tells the two apart by number.
-                Some(Turn::Closed) => lines.permits.grant_head(),
+                Some(Turn::Closed) => queues.permits.grant_head(),
                 // It is less than the request of the head, so it fits.
-                Some(Turn::ExceedsCapacity(limit)) => lines.permits.keep_head(limit as u32),
+                Some(Turn::ExceedsCapacity(limit)) => queues.permits.keep_head(limit as u32),
             };
             last = served.as_ref().map(|served| served.number);
             batch.push(served);
         }
         if free == limit {
-            lines.idle_until = lines.idle.last_number();
+            queues.idle_until = queues.idle.last_number();
         }
-        if !lines.idle.is_empty() {
-            let until = lines.idle_until;
-            while !batch.is_full() && lines.idle.head_number().is_some_and(|first| first <= until) {
-                batch.push(lines.idle.grant_head());
+        if !queues.idle.is_empty() {
+            let until = queues.idle_until;
+            while !batch.is_full()
+                && queues
+                    .idle
+                    .head_number()
+                    .is_some_and(|first| first <= until)
+            {
+                batch.push(queues.idle.grant_head());
             }
         }
-        let line = !lines.permits.is_empty();
-        let notice = line || !lines.idle.is_empty();
+        let line = !queues.permits.is_empty();
+        let notice = line || !queues.idle.is_empty();
         self.state.settle(seen, seen.free() - free, line, notice);
         if let Some(number) = last {
-            let told = lines.permits.has_kept() || seen.is_closed();
+            let told = queues.permits.has_kept() || seen.is_closed();
             self.cursor.publish(number, told);
         }
         batch.is_full()

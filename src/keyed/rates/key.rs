@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash};
 
 use super::super::contents::Contents;
 use super::super::key::Key;
-use super::slot::{Look, Word};
+use super::slot::{KeyState, Look};
 use crate::algorithm::Tat;
 use crate::decision::Decision;
 use crate::error::AcquireError;
@@ -153,7 +153,7 @@ where
     fn look<R>(
         &self,
         of_limiter: impl FnOnce(&RateLimiter) -> R,
-        of_word: impl FnOnce(&Word<'_>, &Look) -> R,
+        of_word: impl FnOnce(&KeyState<'_>, &Look) -> R,
     ) -> R {
         let (map, key) = (self.map(), self.key());
         let rates = &map.contents;
@@ -176,7 +176,7 @@ where
             None => drop(shard),
         }
         let own = (rates.has_own()).then(|| rates.ask(&key.to_owned()));
-        let word = Word {
+        let word = KeyState {
             debt: &mut Tat::from_units(0),
             terms: own.as_ref().and_then(Option::as_deref).unwrap_or(&terms),
             generation,

@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 
 use super::super::contents::{Contents, Entered, Limits};
 use super::super::map::{Entry, Held, Map, Shard, spread};
-use super::slot::{Kept, Own, RateSlot, ShardState, Terms, Word};
+use super::slot::{Kept, KeyState, Own, RateSlot, ShardState, Terms};
 use super::{Options, QuotaOf};
 use crate::algorithm::Tat;
 use crate::error::AcquireError;
@@ -261,7 +261,7 @@ impl<K> Limits for Rates<K> {
     ) -> Option<Result<Charge, AcquireError>> {
         let limits = &state.terms.limits;
         if cost == 0 {
-            let mut word = Word {
+            let mut word = KeyState {
                 debt: &mut Tat::from_units(0),
                 terms: &state.terms,
                 generation: state.generation,

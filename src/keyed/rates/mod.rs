@@ -255,18 +255,18 @@ where
         let rates = &map.contents;
         *lock(&rates.terms) = Terms::new(rates.template.algorithm(), quota);
         for mut shard in map.each_shard() {
-            let limiters = rates.take_terms_over(&mut shard);
+            let limiters = rates.renew_terms(&mut shard);
             drop(shard);
             limiters
                 .iter()
-                .for_each(|dedicated| rates.tell_quota(dedicated));
+                .for_each(|dedicated| rates.set_quota_of(dedicated));
         }
     }
 }
 
 impl<K> Rates<K> {
     /// Applies the current terms to a shard, and returns the limiters that need the new quota.
-    fn take_terms_over(&self, shard: &mut Shard<Self>) -> Vec<DedicatedLimiter> {
+    fn renew_terms(&self, shard: &mut Shard<Self>) -> Vec<DedicatedLimiter> {
         // Under the lock, so that no shard goes back to terms that were set before.
         let terms = *lock(&self.terms);
         let old = std::mem::replace(&mut shard.state.terms, terms);
@@ -289,7 +289,7 @@ impl<K> Rates<K> {
     /// Sets the current quota on a limiter. This wakes callers, which may set another quota, so no
     /// lock is held. A call that arrives too late with an old quota notices that, and sets the
     /// newer one.
-    fn tell_quota(&self, dedicated: &DedicatedLimiter) {
+    fn set_quota_of(&self, dedicated: &DedicatedLimiter) {
         loop {
             let quota = lock(&self.terms).quota;
             dedicated.limiter().set_quota(quota);

@@ -66,7 +66,7 @@ pub struct Terms {
 }
 
 /// The debt of a key without its own limiter, and the terms to read it.
-pub(super) struct Word<'a> {
+pub(super) struct KeyState<'a> {
     pub(super) debt: &'a mut Tat,
     pub(super) terms: &'a Terms,
     pub(super) generation: u64,
@@ -112,7 +112,7 @@ impl Terms {
     }
 }
 
-impl Word<'_> {
+impl KeyState<'_> {
     /// Returns the debt after a charge, or the tick from which the charge is possible: `None` if it
     /// never is, because it exceeds the burst.
     #[inline(always)]
@@ -211,14 +211,14 @@ impl RateSlot {
     pub(super) fn word<'a>(
         &'a mut self,
         state: &'a ShardState,
-    ) -> Result<Word<'a>, &'a DedicatedLimiter> {
+    ) -> Result<KeyState<'a>, &'a DedicatedLimiter> {
         match &mut self.0 {
-            Kept::Common { debt, .. } => Ok(Word {
+            Kept::Common { debt, .. } => Ok(KeyState {
                 debt,
                 terms: &state.terms,
                 generation: state.generation,
             }),
-            Kept::Own { own, .. } => Ok(Word {
+            Kept::Own { own, .. } => Ok(KeyState {
                 debt: &mut own.debt,
                 terms: &own.terms,
                 generation: own.generation,

@@ -64,17 +64,17 @@ impl Store {
     pub async fn check(&self) -> Result<Vec<Warning>, StoreError> {
         // A client that the server does not admit at all gets an error, not a warning.
         self.command(cmd("PING")).await?;
-        let told = self.told("INFO", &[]).await?;
-        let saves = self.told("CONFIG", &["GET", "save"]).await?;
+        let query = self.query("INFO", &[]).await?;
+        let saves = self.query("CONFIG", &["GET", "save"]).await?;
         let mut warnings = Vec::new();
-        if told.is_none() || saves.is_none() {
+        if query.is_none() || saves.is_none() {
             warnings.push(Warning::Hidden);
         }
         // The reply has, for each node, the name of the setting, and its value if it has one.
         let is_set = |word: &String| !word.is_empty() && word != "save";
         let snapshots = saves.map(|words| words.iter().any(is_set));
-        let told = told.unwrap_or_default();
-        for info in told.iter().filter(|info| info.contains("redis_version:")) {
+        let query = query.unwrap_or_default();
+        for info in query.iter().filter(|info| info.contains("redis_version:")) {
             warnings.extend(judge(&facts(info), snapshots, self.is_cluster()));
         }
         warnings.sort_unstable();
@@ -93,7 +93,7 @@ impl Store {
 
     /// Returns all texts of the server's answer to a command, or `None` if this client is not
     /// permitted to send it.
-    async fn told(&self, verb: &str, words: &[&str]) -> Result<Option<Vec<String>>, StoreError> {
+    async fn query(&self, verb: &str, words: &[&str]) -> Result<Option<Vec<String>>, StoreError> {
         let mut command = cmd(verb);
         command.arg(words);
         match self.command(command).await {
