@@ -24,6 +24,9 @@ const STEP: u64 = 1_000;
 /// The maximum estimate: the thread stays awake for at most this long before a deadline.
 const MAX: u64 = 100_000;
 
+/// The number of wakers that are moved out under the lock of the timer at once.
+const MAX_BATCH: usize = 1024;
+
 /// The least time between two batches.
 const BATCH_INTERVAL: Duration = Duration::from_micros(90);
 
@@ -68,8 +71,11 @@ impl Schedule {
         due: &mut Vec<Waker>,
     ) -> Step {
         self.now = counter.checked_now();
-        while let Some((_, waker)) = pop_due(queue, self.now) {
-            due.push(waker);
+        while due.len() < MAX_BATCH {
+            match pop_due(queue, self.now) {
+                Some((_, waker)) => due.push(waker),
+                None => break,
+            }
         }
         if !due.is_empty() {
             self.last_batch = self.now;
@@ -219,5 +225,23 @@ mod tests {
             schedule.next_step(&mut queue, &counter, &mut due),
             Step::Wait
         );
+    }
+
+    #[test]
+    fn next_step_with_many_due_entries_moves_a_bounded_number_at_once() {
+        let fake = Fake::new(NANO_PER_COUNT, 7);
+        let counter = fake.counter();
+        let (mut queue, mut due) = (Queue::new(), Vec::new());
+        for _ in 0..=MAX_BATCH {
+            queue.insert(Key::new(counter.now()), Waker::noop().clone());
+        }
+        let mut schedule = Schedule::new();
+        let mut steps = std::iter::from_fn(|| {
+            let step = schedule.next_step(&mut queue, &counter, &mut due);
+            Some((step, due.drain(..).count()))
+        });
+        assert_eq!(steps.next(), Some((Step::Wake, MAX_BATCH)));
+        assert_eq!(steps.next(), Some((Step::Wake, 1)));
+        assert_eq!(steps.next(), Some((Step::Wait, 0)));
     }
 }
