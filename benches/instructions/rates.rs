@@ -41,6 +41,18 @@ const fn allowed<L: TryLimiter>() -> Counted {
     counted(ALLOWED, L::NAME, || Box::new(rates::allowed::<L>()))
 }
 
+const fn even_allowed<L: TryLimiter>() -> Counted {
+    counted("even rate: decision allowed", L::NAME, || {
+        Box::new(rates::allowed_of::<L>(rates::PLENTY_EVEN))
+    })
+}
+
+const fn even_ready<L: WaitLimiter>() -> Counted {
+    counted("even rate: acquire ready", L::NAME, || {
+        Box::new(rates::ready_of::<L>(rates::PLENTY_EVEN))
+    })
+}
+
 const fn denied<L: TryLimiter>() -> Counted {
     counted(DENIED, L::NAME, || Box::new(rates::denied::<L>()))
 }
@@ -70,6 +82,10 @@ const fn log_denied<L: TryLimiter>() -> Counted {
 }
 
 pub(crate) const COUNTED: &[Counted] = &[
+    even_allowed::<OurLimiter>(),
+    even_allowed::<Governor>(),
+    even_ready::<OurLimiter>(),
+    even_ready::<Governor>(),
     allowed::<OurLimiter>(),
     allowed::<Governor>(),
     allowed::<UpkeptGovernor>(),

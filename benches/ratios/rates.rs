@@ -22,6 +22,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
     ("rate: decision allowed, by reference", allowed_by_reference),
     ("rate: decision denied, by reference", denied_by_reference),
     ("rate: acquire ready", ready),
+    ("even rate: decision allowed", even_allowed),
+    ("even rate: acquire ready", even_ready),
     ("two threads, rate: decision allowed", threads_allowed),
     ("two threads, rate: decision denied", threads_denied),
     (
@@ -95,6 +97,20 @@ fn threads_allowed_by_reference() -> Row {
 
 fn threads_denied_by_reference() -> Row {
     decisions!(together, denied_by_reference, denied_floor)
+}
+
+fn even_allowed() -> Row {
+    fn of<L: TryLimiter>() -> Contender {
+        timed(L::NAME, rates::allowed_of::<L>(rates::PLENTY_EVEN))
+    }
+    Row::of(of::<OurLimiter>()).beside(of::<Governor>())
+}
+
+fn even_ready() -> Row {
+    fn of<L: WaitLimiter>() -> Contender {
+        timed(L::NAME, rates::ready_of::<L>(rates::PLENTY_EVEN))
+    }
+    Row::of(of::<OurLimiter>()).beside(of::<Governor>())
 }
 
 fn ready() -> Row {

@@ -22,8 +22,12 @@ use tower::{Service, ServiceExt};
 use crate::floor::{DecisionFloor, Reading};
 use crate::peer::{Answer, Rate, TryLimiter, WaitLimiter, tower_rate};
 
-/// Never exhausted: a burst of a second, and a refill faster than any decision.
+/// Never exhausted: a burst of a second, and a refill faster than any decision. A token is not a whole
+/// number of nanoseconds, which is the longer path of a `RateLimiter`.
 pub const PLENTY: Rate = Rate::per_second(900_000_000, 1_000_000_000);
+
+/// The same, where a token is a whole number of nanoseconds.
+pub const PLENTY_EVEN: Rate = Rate::per_second(1_000_000_000, 1_000_000_000);
 
 /// Exhausted by the first, for an hour.
 pub const SCARCE: Rate = Rate {
@@ -126,8 +130,13 @@ pub fn denied_by_reference<L: TryLimiter>() -> impl Fn(u64) + Send + Sync + 'sta
 
 /// A wait that ends when it is first polled.
 pub fn ready<L: WaitLimiter>() -> impl FnMut(u64) + 'static {
+    ready_of::<L>(PLENTY)
+}
+
+/// A wait that ends when it is first polled, as there is plenty of this.
+pub fn ready_of<L: WaitLimiter>(rate: Rate) -> impl FnMut(u64) + 'static {
     let _timers = TIMERS.enter();
-    let limiter = L::with_rate(PLENTY);
+    let limiter = L::with_rate(rate);
     drop(block_on(limiter.take()));
     move |times| {
         block_on(async {

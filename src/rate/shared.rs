@@ -62,7 +62,7 @@ enum Decided {
 pub(super) enum NotAtOnce {
     /// The call has to wait, or the lock is needed.
     OnlyLocked,
-    /// It may still be made without the lock: at this tick, unless another thread was faster.
+    /// It may still be made without the lock: by this reading, unless another thread was faster.
     Unlocked(Option<Reading>),
 }
 
@@ -240,7 +240,7 @@ impl Shared {
         }
     }
 
-    /// Decides by the word, which is not locked, at a tick that was read just before.
+    /// Decides by the word, which is not locked, at a tick that was read just after it.
     #[inline(always)]
     fn decide_by<const EVEN: bool>(
         &self,

@@ -78,17 +78,22 @@ impl<T> State<T> {
         }
         self.granted -= 1;
         self.taken -= 1;
-        let spare = self.spare();
-        if spare > 0 && self.taken + spare > self.size {
-            return self.idle.pop_front();
+        match self.surplus() {
+            0 => None,
+            _ => self.idle.pop_front(),
         }
-        None
     }
 
     /// Returns the number of idle items that are not promised to a waiter.
     #[inline]
     fn spare(&self) -> usize {
         self.idle.len().saturating_sub(self.granted)
+    }
+
+    /// Returns the number of those that are too many for the size.
+    fn surplus(&self) -> usize {
+        let spare = self.spare();
+        (self.taken + spare).saturating_sub(self.size).min(spare)
     }
 
     /// Returns the number of free places.
@@ -127,9 +132,7 @@ impl<T> State<T> {
     /// stay.
     pub(super) fn resize(&mut self, size: usize) -> VecDeque<T> {
         self.size = size;
-        let spare = self.spare();
-        let surplus = (self.taken + spare).saturating_sub(size).min(spare);
-        let kept = self.idle.split_off(surplus);
+        let kept = self.idle.split_off(self.surplus());
         std::mem::replace(&mut self.idle, kept)
     }
 

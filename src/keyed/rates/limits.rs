@@ -213,6 +213,26 @@ impl<K> Contents for Rates<K> {
     }
 }
 
+impl<K> Rates<K> {
+    /// Charges a key at `now`, and returns the tick of the decision. It refuses only at a tick that
+    /// was read under the lock of the shard: others may have charged at later ones than `now`.
+    #[inline(always)]
+    fn take(
+        &self,
+        word: &mut KeyState<'_>,
+        cost: u64,
+        now: Tick,
+    ) -> (Tick, Result<Charge, Option<Tick>>) {
+        match word.take(cost, now) {
+            Ok(charge) => (now, Ok(charge)),
+            Err(_) => {
+                let now = self.now();
+                (now, word.take(cost, now))
+            }
+        }
+    }
+}
+
 impl<K> Limits for Rates<K> {
     type Permit = Charge;
     type Cost = u64;
@@ -240,12 +260,7 @@ impl<K> Limits for Rates<K> {
         now: Tick,
     ) -> Option<Result<Charge, AcquireError>> {
         let mut word = held.slot.word(held.state).ok()?;
-        let (mut now, mut taken) = (now, word.take(cost, now));
-        if taken.is_err() {
-            // The tick was read before the lock, and others may have charged at a later one since.
-            now = self.now();
-            taken = word.take(cost, now);
-        }
+        let (now, taken) = self.take(&mut word, cost, now);
         match taken {
             Ok(charge) => Some(Ok(charge)),
             Err(Some(due)) if !word.is_astray(now) => Some(Err(self.template.limited(due, now))),
@@ -278,19 +293,16 @@ impl<K> Limits for Rates<K> {
         &self,
         held: Held<'_, Self>,
         cost: u64,
-        mut now: Tick,
+        now: Tick,
         waits: bool,
     ) -> Result<Entered<Self>, AcquireError> {
         let mut word = match held.slot.word(held.state) {
             Ok(word) => word,
             Err(dedicated) => return Ok(Err(dedicated.clone())),
         };
-        let mut taken = word.take(cost, now);
-        if taken.is_err() {
-            // As in `try_now`.
-            if word.is_astray(now) {
-                self.clock().correct();
-            }
+        let (mut now, mut taken) = self.take(&mut word, cost, now);
+        if taken.is_err() && word.is_astray(now) {
+            self.clock().correct();
             now = self.now();
             taken = word.take(cost, now);
         }
