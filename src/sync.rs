@@ -13,9 +13,11 @@ mod switch {
     /// The number of keys that justifies one more shard of a map.
     pub(crate) const KEYS_PER_SHARD: usize = 64;
 
-    /// Spins `times` times.
-    pub(crate) fn spin(times: u32) {
-        for _ in 0..times {
+    /// Spins after another thread was faster, a little longer each time: threads that alternate on a
+    /// word are slower than one that keeps it for a while.
+    pub(crate) fn back_off(lost: &mut u32) {
+        *lost += 1;
+        for _ in 0..64 << (*lost).min(2) {
             std::hint::spin_loop();
         }
     }
@@ -38,7 +40,7 @@ mod switch {
     pub(crate) const KEYS_PER_SHARD: usize = 1;
 
     /// Does nothing: time does not pass in a model, which tries every order anyway.
-    pub(crate) fn spin(_times: u32) {}
+    pub(crate) fn back_off(_lost: &mut u32) {}
 
     /// Defines a plain `fn`: loom's primitives register themselves with the running model.
     macro_rules! const_fn {

@@ -44,7 +44,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::LAST_TICK;
 use crate::quota::Quota;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, back_off};
 
 /// How many refunds are kept. When the oldest is forgotten, older charges can give back less.
 const MOST_REFUNDS: usize = 1024;
@@ -168,8 +168,9 @@ impl Ring {
     /// Charges 1 at a tick, or returns from when on that is possible, without a lock.
     pub(crate) fn try_charge(&self, now: u64) -> Claim {
         let now = now.min(LAST_TICK);
+        let mut lost = 0;
         loop {
-            let Some(look) = self.look() else {
+            let Some(look) = self.look(&mut lost) else {
                 return Claim::Locked;
             };
             let at = now.max(look.newest);
@@ -190,12 +191,13 @@ impl Ring {
                 let ticket = base.wrapping_add(look.head.next().number());
                 return Claim::Charged { ticket, at };
             }
+            back_off(&mut lost);
         }
     }
 
     /// Looks at the head, and moves it on while it is charged. `None` if it is locked.
     #[inline(always)]
-    fn look(&self) -> Option<Look<'_>> {
+    fn look(&self, lost: &mut u32) -> Option<Look<'_>> {
         loop {
             // Pairs with `move_head`, `push` and `lay`: what is read next is at least as new.
             let packed = self.head.load(Ordering::Acquire);
@@ -212,6 +214,7 @@ impl Ring {
             let floor = self.floor.load(Ordering::Acquire);
             // If the slot is newer than the head was, the head is newer now.
             if self.head.load(Ordering::Relaxed) != packed {
+                back_off(lost);
                 continue;
             }
             if stamp & LOCKED != 0 {
@@ -227,6 +230,7 @@ impl Ring {
                 });
             }
             self.move_head(head);
+            back_off(lost);
         }
     }
 
@@ -340,7 +344,7 @@ impl SlidingLog {
 
     /// Stops all charges without the lock. The log may be locked already.
     pub(crate) fn lock(&mut self) {
-        while let Some(look) = self.ring.look() {
+        while let Some(look) = self.ring.look(&mut 0) {
             if exchange(look.slot, look.stamp, look.stamp | LOCKED) {
                 self.head = look.head;
                 break;

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use super::shared::{NotAtOnce, Shared};
+use super::shared::{Decided, Shared};
 use crate::error::AcquireError;
 use crate::wait_queue::WaiterId;
 
@@ -55,26 +55,27 @@ impl Entry {
         shared: &Shared,
         context: &Context<'_>,
     ) -> Poll<Result<Charge, AcquireError>> {
-        if let State::New = self.state {
-            return match shared.charge_at_once(self.cost, self.cost) {
-                Ok(charge) => {
-                    self.state = State::Over;
-                    Poll::Ready(Ok(charge))
-                }
-                Err(why) => self.poll_again(shared, context, why),
-            };
+        if !self.is_new() {
+            return self.poll_queue(shared, context);
         }
-        self.poll_queue(shared, context)
+        match shared.decide_at_once(self.cost, self.cost) {
+            Decided::Charged(charge) => {
+                self.state = State::Over;
+                Poll::Ready(Ok(charge))
+            }
+            Decided::Limited { .. } => self.poll_queue(shared, context),
+            Decided::Locked | Decided::Lost => self.poll_slowly(shared, context),
+        }
     }
 
+    /// Does the same for a new request, for any clock.
     #[inline(never)]
-    fn poll_again(
+    fn poll_slowly(
         &mut self,
         shared: &Shared,
         context: &Context<'_>,
-        why: NotAtOnce,
     ) -> Poll<Result<Charge, AcquireError>> {
-        match shared.charge_unlocked(self.cost, self.cost, why) {
+        match shared.charge_if_free(self.cost, self.cost) {
             Some(charge) => {
                 self.state = State::Over;
                 Poll::Ready(Ok(charge))

@@ -97,7 +97,7 @@ impl DedicatedLimiter {
         // Pairs with the release with which other threads dropped their handles: their writes are
         // visible.
         fence(Ordering::Acquire);
-        let unit = shared.params.load::<false>().units_at(now);
+        let unit = shared.params.load().units_at(now);
         let tat = shared.state.load().tat();
         let tickets = tat.end().checked_add(shared.params.refunded())?;
         if tickets > unit {

@@ -191,7 +191,7 @@ impl LocalLimiter {
     /// than the burst: the limiter alone judges such a call.
     fn missing(&self, n: u64) -> u64 {
         let missing = n - self.buffered.min(n);
-        match self.buffered > 0 && n > self.shared.params.load::<false>().burst() {
+        match self.buffered > 0 && n > self.shared.params.load().burst() {
             true => n,
             false => missing,
         }

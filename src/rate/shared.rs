@@ -3,7 +3,7 @@
 //! The timer shares it and may outlive a borrow, so it needs an `Arc`. It is created at the first
 //! use, so that a limiter can be made in a constant.
 //!
-//! 1. [`decide_by`](Shared::decide_by) and [`decide_by_ring`](Shared::decide_by_ring) are the only
+//! 1. [`decide_by_word`](Shared::decide_by_word) and [`decide_by_ring`](Shared::decide_by_ring) are the only
 //!    decisions without the lock, and [`admit`](super::queue::Locked::admit) is the only one with
 //!    it, for all callers.
 //! 2. Everything else that reads or writes the state goes through one guard,
@@ -18,11 +18,11 @@ use super::config::Config;
 use super::queue::{Locked, QueueState, Refusal};
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use crate::algorithm::sliding_log::{Claim, Ring};
-use crate::algorithm::{Receipt, RuleState, Tat, tick_or_never};
+use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, tick_or_never};
 use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::sync::{Mutex, MutexGuard, lock, spin};
+use crate::sync::{Mutex, MutexGuard, back_off, lock};
 use crate::time::{Clock, Counter, Deadline, LastRuntime, Tick};
 
 /// The state of a limiter, which its timer shares.
@@ -46,7 +46,7 @@ pub(crate) struct Shared {
 }
 
 /// The outcome of a decision without the lock.
-enum Decided {
+pub(super) enum Decided {
     Charged(Charge),
     Limited {
         due: Tick,
@@ -54,21 +54,9 @@ enum Decided {
     },
     /// The decision needs the lock.
     Locked,
-    /// Another thread was faster.
+    /// The decision has to be repeated: another thread was faster, or the clock must be compared.
     Lost,
 }
-
-/// Why a charge was not made at once.
-pub(super) enum NotAtOnce {
-    /// The call has to wait, or the lock is needed.
-    OnlyLocked,
-    /// It may still be made without the lock: by this reading, unless another thread was faster.
-    Unlocked(Option<Reading>),
-}
-
-/// The word, and a tick that was read after it: an older one would miss what others have been
-/// charged for in between, and refuse although there is room.
-pub(super) type Reading = (StateSnapshot, Tick);
 
 /// Whether a refusal may be due to a counter that was read ahead of the word, which a processor does
 /// by some nanoseconds.
@@ -133,22 +121,16 @@ impl Shared {
     #[inline(always)]
     pub(super) fn try_charge(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
         match self.decide_at_once(cost, most) {
-            Ok(Decided::Charged(charge)) => Ok(charge),
-            Ok(Decided::Limited { due, now }) => Err(AcquireError::limited_until(due, now)),
-            Ok(Decided::Locked | Decided::Lost) => self.try_slowly(cost, most, None),
-            Err(first) => self.try_slowly(cost, most, first),
+            Decided::Charged(charge) => Ok(charge),
+            Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
+            Decided::Locked | Decided::Lost => self.try_slowly(cost, most),
         }
     }
 
     /// Does the same for any clock, and with the lock if necessary.
     #[inline(never)]
-    fn try_slowly(
-        &self,
-        cost: u64,
-        most: u64,
-        first: Option<Reading>,
-    ) -> Result<Charge, AcquireError> {
-        match self.decide_slowly(cost, most, first) {
+    fn try_slowly(&self, cost: u64, most: u64) -> Result<Charge, AcquireError> {
+        match self.decide(cost, most) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.limited(due, now)),
             Decided::Locked | Decided::Lost => {
@@ -161,80 +143,60 @@ impl Shared {
         }
     }
 
-    /// Charges between `cost` and `most` now, if that takes one compare-exchange.
-    #[inline(always)]
-    pub(super) fn charge_at_once(&self, cost: u64, most: u64) -> Result<Charge, NotAtOnce> {
-        match self.decide_at_once(cost, most) {
-            Ok(Decided::Charged(charge)) => Ok(charge),
-            Ok(Decided::Limited { .. } | Decided::Locked) => Err(NotAtOnce::OnlyLocked),
-            Ok(Decided::Lost) => Err(NotAtOnce::Unlocked(None)),
-            Err(first) => Err(NotAtOnce::Unlocked(first)),
-        }
-    }
-
     /// Charges between `cost` and `most` now, if the call does not have to wait and the lock is not
     /// needed.
-    pub(super) fn charge_if_free(&self, cost: u64, most: u64) -> Option<Charge> {
-        self.charge_at_once(cost, most)
-            .or_else(|why| self.charge_unlocked(cost, most, why).ok_or(()))
-            .ok()
-    }
-
-    /// Does the same after the first attempt.
     #[inline(never)]
-    pub(super) fn charge_unlocked(&self, cost: u64, most: u64, why: NotAtOnce) -> Option<Charge> {
-        match why {
-            NotAtOnce::OnlyLocked => None,
-            NotAtOnce::Unlocked(first) => match self.decide_slowly(cost, most, first) {
-                Decided::Charged(charge) => Some(charge),
-                _ => None,
-            },
+    pub(super) fn charge_if_free(&self, cost: u64, most: u64) -> Option<Charge> {
+        match self.decide(cost, most) {
+            Decided::Charged(charge) => Some(charge),
+            _ => None,
         }
     }
 
-    /// Decides if the clock is a counter, the word decides, and a unit is a nanosecond. Otherwise
-    /// returns the reading, if there is one, for [`decide_slowly`](Self::decide_slowly).
+    /// Decides if the clock is a counter and the word is not locked. Nothing is kept across a call
+    /// here, so the registers of the caller need not be saved.
     #[inline(always)]
-    fn decide_at_once(&self, cost: u64, most: u64) -> Result<Decided, Option<Reading>> {
+    pub(super) fn decide_at_once(&self, cost: u64, most: u64) -> Decided {
         let Some(counter) = self.plain else {
-            return Err(None);
+            return Decided::Lost;
         };
-        let (seen, now) = (self.state.load(), counter.now());
-        if seen.is_locked() || !self.params.is_even() {
-            return Err(Some((seen, now)));
+        let seen = self.state.load();
+        if seen.is_locked() {
+            return Decided::Lost;
         }
-        match self.decide_by::<true>(seen, cost, most, now) {
-            Decided::Limited { due, now } if is_doubtful(due, now) => Ok(Decided::Lost),
-            decided => Ok(decided),
+        // The clock is read after the word: an older tick would miss what others have been charged
+        // for in between, and refuse although there is room.
+        let Some(now) = counter.now_in_window() else {
+            return Decided::Lost;
+        };
+        match self.decide_by_word(seen, cost, most, now) {
+            Decided::Limited { due, now } if is_doubtful(due, now) => Decided::Lost,
+            decided => decided,
         }
     }
 
-    /// Decides until no other thread is faster: first by the given reading, unless another thread
-    /// has been faster already. It spins a little longer each time, because threads that alternate
-    /// on the word are slower than one that keeps it for a while.
+    /// Decides until no other thread is faster.
     #[inline(always)]
-    fn decide_slowly(&self, cost: u64, most: u64, mut first: Option<Reading>) -> Decided {
+    fn decide(&self, cost: u64, most: u64) -> Decided {
         self.enter_runtime();
-        // A counter without a reading means that `decide_at_once` has lost the first attempt.
-        let mut lost = u32::from(self.plain.is_some() && first.is_none());
+        let mut lost = 0;
+        // A counter and a word that is not locked mean that the first attempt was lost.
+        if self.plain.is_some() && !self.state.load().is_locked() {
+            back_off(&mut lost);
+        }
         loop {
-            if lost > 0 {
-                spin(16 << lost.min(2));
-            }
-            let read = || (self.state.load(), self.clock().now());
-            let (seen, now) = first.take().unwrap_or_else(read);
+            let seen = self.state.load();
+            let now = match self.plain {
+                Some(counter) => counter.now(),
+                None => self.clock().now(),
+            };
             let decided = if seen.is_locked() {
                 self.decide_by_ring(cost, most, now)
             } else {
-                self.decide_by::<false>(seen, cost, most, now)
+                self.decide_by_word(seen, cost, most, now)
             };
             match decided {
-                Decided::Lost => lost += 1,
-                Decided::Limited { due, now }
-                    if lost == 0 && self.plain.is_some() && is_doubtful(due, now) =>
-                {
-                    lost += 1;
-                }
+                Decided::Lost => back_off(&mut lost),
                 decided => return decided,
             }
         }
@@ -242,14 +204,8 @@ impl Shared {
 
     /// Decides by the word, which is not locked, at a tick that was read just after it.
     #[inline(always)]
-    fn decide_by<const EVEN: bool>(
-        &self,
-        seen: StateSnapshot,
-        cost: u64,
-        most: u64,
-        now: Tick,
-    ) -> Decided {
-        let params = self.params.load::<EVEN>();
+    fn decide_by_word(&self, seen: StateSnapshot, cost: u64, most: u64, now: Tick) -> Decided {
+        let params = self.params.load();
         let price = params.units_of(cost);
         // A cost of 1 is never more than the burst.
         let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
@@ -271,15 +227,20 @@ impl Shared {
                     generation: self.params.generation(),
                     cost,
                     at: now,
-                    owed: tat.backlog_at(unit),
+                    owed: tat.end().wrapping_sub(unit),
                 });
                 match self.state.exchange(seen, tat) {
                     true => Decided::Charged(charge),
                     false => Decided::Lost,
                 }
             }
-            // Only a charge beyond the burst, or a clock that was set back, leads here.
-            Err(_) if tat.end() > unit.wrapping_add(params.burst_tolerance) => Decided::Locked,
+            // Only a charge beyond the burst, a clock that was set back, or a time that never comes
+            // leads here.
+            Err(due)
+                if tat.end() > unit.wrapping_add(params.burst_tolerance) || due > LAST_TICK =>
+            {
+                Decided::Locked
+            }
             Err(due) => {
                 let due = self.params.tick_at(&params, due);
                 match self.state.is_still(seen) {

@@ -145,26 +145,19 @@ impl SharedParams {
         }
     }
 
-    /// Returns whether a unit is a nanosecond. Proved like [`load`](Self::load).
+    /// Returns the parameters. The [word](AtomicState) has to prove that they belong together.
     #[inline(always)]
-    pub(super) fn is_even(&self) -> bool {
-        self.surplus[0].load(Ordering::Relaxed) == 0
-    }
-
-    /// Returns the parameters. The [word](AtomicState) has to prove that they belong together. With
-    /// `EVEN`, only valid if they [are](Self::is_even).
-    #[inline(always)]
-    pub(super) fn load<const EVEN: bool>(&self) -> Params {
+    pub(super) fn load(&self) -> Params {
         let read = |param: &AtomicU64| param.load(Ordering::Relaxed);
         let mut params = Params {
             emission_interval: read(&self.emission_interval),
             burst_tolerance: read(&self.burst_tolerance),
-            surplus: [0, 0],
+            surplus: [read(&self.surplus[0]), 0],
             step: 0,
             start: 0,
         };
-        if !EVEN {
-            params.surplus = [read(&self.surplus[0]), read(&self.surplus[1])];
+        if !params.is_even() {
+            params.surplus[1] = read(&self.surplus[1]);
             params.step = read(&self.step);
             params.start = read(&self.start);
         }

@@ -174,16 +174,20 @@ impl<S: Source> CheckedCounter<S> {
     /// Returns the current tick.
     #[inline(always)]
     pub(crate) fn now(&self) -> Tick {
+        self.now_in_window().unwrap_or_else(|| self.checked_now())
+    }
+
+    /// Returns the current tick, unless the clocks have to be compared first.
+    #[inline(always)]
+    pub(crate) fn now_in_window(&self) -> Option<Tick> {
         // Pairs with the release in `begin_segment`: the reader sees the slot as it was written.
         let start = self.segment.load(Ordering::Acquire);
         let (slots, slot) = (&self.slots, slot_of(start));
         let counts = self.source.raw().wrapping_sub(start);
         let compared = counts.wrapping_sub(slots.from[slot].load(Ordering::Relaxed));
-        if compared < slots.window[slot].load(Ordering::Relaxed) {
-            Tick::from_nanos(scaled(counts, slots.scale[slot].load(Ordering::Relaxed)))
-        } else {
-            self.checked_now()
-        }
+        let is_in_window = compared < slots.window[slot].load(Ordering::Relaxed);
+        let scale = &slots.scale[slot];
+        is_in_window.then(|| Tick::from_nanos(scaled(counts, scale.load(Ordering::Relaxed))))
     }
 
     /// Returns the current tick after a comparison with the operating system's clock.
