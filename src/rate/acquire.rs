@@ -5,12 +5,14 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::shared::{Decided, Shared};
 use crate::error::AcquireError;
+use crate::time::Tick;
 use crate::wait_queue::WaiterId;
 
 /// The future of `acquire` and `acquire_many` of a rate limiter or a leaky bucket. `S` is a
@@ -25,11 +27,6 @@ use crate::wait_queue::WaiterId;
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target = RateLimiter>> {
     limiter: S,
-    entry: Entry,
-}
-
-/// A request to a limiter. Its owner passes the limiter to each method.
-pub(super) struct Entry {
     cost: u64,
     state: State,
 }
@@ -40,68 +37,57 @@ enum State {
     Over,
 }
 
-impl Entry {
+impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[inline]
-    pub(super) fn new(cost: u64) -> Self {
+    pub(super) fn new(limiter: S, cost: u64) -> Self {
         Self {
+            limiter,
             cost,
             state: State::New,
         }
     }
 
     #[inline(always)]
-    pub(super) fn poll(
-        &mut self,
-        shared: &Shared,
-        context: &Context<'_>,
-    ) -> Poll<Result<Charge, AcquireError>> {
-        if !self.is_new() {
-            return self.poll_queue(shared, context);
-        }
-        match shared.decide_at_once(self.cost, self.cost) {
-            Decided::Charged(charge) => {
-                self.state = State::Over;
-                Poll::Ready(Ok(charge))
+    fn poll_now(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+        if let State::New = self.state {
+            match self.shared().decide_at_once(self.cost, self.cost) {
+                Decided::Charged(charge) => {
+                    self.state = State::Over;
+                    return Poll::Ready(Ok(charge));
+                }
+                Decided::Limited { .. } => {}
+                Decided::Locked | Decided::Lost => return self.poll_slowly(context),
             }
-            Decided::Limited { .. } => self.poll_queue(shared, context),
-            Decided::Locked | Decided::Lost => self.poll_slowly(shared, context),
         }
+        self.poll_queue(context)
     }
 
     /// Does the same for a new request, for any clock.
     #[inline(never)]
-    fn poll_slowly(
-        &mut self,
-        shared: &Shared,
-        context: &Context<'_>,
-    ) -> Poll<Result<Charge, AcquireError>> {
-        match shared.charge_if_free(self.cost, self.cost) {
+    fn poll_slowly(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+        match self.shared().charge_if_free(self.cost) {
             Some(charge) => {
                 self.state = State::Over;
                 Poll::Ready(Ok(charge))
             }
-            None => self.poll_queue(shared, context),
+            None => self.poll_queue(context),
         }
     }
 
     /// Joins the queue, or checks the waiter's status there.
     #[inline(never)]
-    pub(super) fn poll_queue(
-        &mut self,
-        shared: &Shared,
-        context: &Context<'_>,
-    ) -> Poll<Result<Charge, AcquireError>> {
+    fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         // A waker may panic when it is cloned; drop must still find the waiter's slot then.
         let polled = match &self.state {
-            State::New => match shared.join(self.cost, context.waker()) {
+            State::New => match self.shared().join(self.cost, context.waker()) {
                 Ok(charged) => Poll::Ready(charged),
                 Err((id, due)) => {
                     self.state = State::Waiting(id);
-                    shared.arm(due);
+                    self.shared().arm(due);
                     Poll::Pending
                 }
             },
-            State::Waiting(id) => shared.poll_waiter(id, context.waker()),
+            State::Waiting(id) => self.shared().poll_waiter(id, context.waker()),
             State::Over => panic!("polled again after it was ready"),
         };
         if polled.is_ready() {
@@ -110,58 +96,35 @@ impl Entry {
         polled
     }
 
-    /// Returns the id of its slot in the queue, if it has one.
-    pub(super) fn id(&self) -> Option<&WaiterId> {
+    /// Returns when its turn comes, and the current tick, if it waits.
+    pub(super) fn due(&self) -> Option<(Tick, Tick)> {
         match &self.state {
-            State::Waiting(id) => Some(id),
+            State::Waiting(id) => self.shared().due_of(id),
             State::New | State::Over => None,
         }
     }
 
     /// Leaves the queue, or gives back what it was granted there.
     #[inline(never)]
-    pub(super) fn leave(&mut self, shared: &Shared) {
+    pub(super) fn leave(&mut self) {
         if let State::Waiting(id) = std::mem::replace(&mut self.state, State::Over) {
-            shared.leave(id, self.cost);
-        }
-    }
-
-    /// Returns whether it has not been polled yet.
-    #[inline]
-    pub(super) fn is_new(&self) -> bool {
-        matches!(self.state, State::New)
-    }
-
-    /// Sets the cost. Only valid while it is [new](Self::is_new).
-    pub(super) fn set_cost(&mut self, cost: u64) {
-        self.cost = cost;
-    }
-
-    /// Marks it as complete. Only valid while it is [new](Self::is_new).
-    #[inline]
-    pub(super) fn finish(&mut self) {
-        self.state = State::Over;
-    }
-
-    pub(super) fn cost(&self) -> u64 {
-        self.cost
-    }
-}
-
-impl<S: Deref<Target = RateLimiter>> Acquire<S> {
-    #[inline]
-    pub(super) fn new(limiter: S, cost: u64) -> Self {
-        Self {
-            limiter,
-            entry: Entry::new(cost),
+            self.shared().leave(id, self.cost);
         }
     }
 
     /// Starts a new request after this one was ready.
     #[cfg(feature = "stream")]
     pub(crate) fn renew(&mut self) {
-        self.entry.leave(self.limiter.shared());
-        self.entry = Entry::new(self.entry.cost);
+        self.leave();
+        self.state = State::New;
+    }
+
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        self.limiter.shared()
     }
 }
 
@@ -170,16 +133,15 @@ impl<S: Deref<Target = RateLimiter> + Unpin> Future for Acquire<S> {
 
     #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { limiter, entry } = &mut *self;
-        entry.poll(limiter.shared(), context)
+        self.poll_now(context)
     }
 }
 
 impl<S: Deref<Target = RateLimiter>> Drop for Acquire<S> {
     #[inline]
     fn drop(&mut self) {
-        if self.entry.id().is_some() {
-            self.entry.leave(self.limiter.shared());
+        if let State::Waiting(_) = self.state {
+            self.leave();
         }
     }
 }
@@ -187,8 +149,8 @@ impl<S: Deref<Target = RateLimiter>> Drop for Acquire<S> {
 impl<S: Deref<Target = RateLimiter>> fmt::Debug for Acquire<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("cost", &self.entry.cost)
-            .field("waiting", &self.entry.id().is_some())
+            .field("cost", &self.cost)
+            .field("waiting", &matches!(self.state, State::Waiting(_)))
             .finish_non_exhaustive()
     }
 }

@@ -128,8 +128,7 @@ impl LeakyBucket {
     /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     #[inline]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<RateLimiter>>> {
-        let limiter = || Arc::new(RateLimiter::of_shared(Arc::clone(self.limiter.shared())));
-        Arc::clone(self.owned.get_or_init(limiter)).acquire_owned()
+        Arc::clone(self.owned.get_or_init(|| self.limiter.handle())).acquire_owned()
     }
 
     /// Is released immediately, or fails.

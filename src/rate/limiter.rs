@@ -319,6 +319,11 @@ impl RateLimiter {
         }
     }
 
+    /// Returns a limiter with the same state, for those who have to own one.
+    pub(super) fn handle(&self) -> Arc<Self> {
+        Arc::new(Self::of_shared(Arc::clone(self.shared())))
+    }
+
     /// Returns a limiter with this state.
     pub(super) fn of_shared(shared: Arc<Shared>) -> Self {
         let quota = shared.queue().quota;

@@ -12,14 +12,10 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use super::acquire::Entry;
 use super::charge::Charge;
 use super::limiter::RateLimiter;
-use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -94,7 +90,7 @@ pub struct LocalLimiter {
     batch: u64,
     /// The charge that the buffer is a part of.
     charge: Option<Charge>,
-    shared: Arc<Shared>,
+    limiter: Arc<RateLimiter>,
 }
 
 impl RateLimiter {
@@ -127,7 +123,7 @@ impl RateLimiter {
             buffered: 0,
             batch,
             charge: None,
-            shared: Arc::clone(self.shared()),
+            limiter: self.handle(),
         }
     }
 }
@@ -191,18 +187,9 @@ impl LocalLimiter {
     /// than the burst: the limiter alone judges such a call.
     fn missing(&self, n: u64) -> u64 {
         let missing = n - self.buffered.min(n);
-        match self.buffered > 0 && n > self.shared.params.load().burst() {
+        match self.buffered > 0 && n > self.limiter.shared().params.load().burst() {
             true => n,
             false => missing,
-        }
-    }
-
-    /// Returns the most that may be charged for what is missing. A batch never replaces what is
-    /// buffered.
-    fn most(&self, n: u64, missing: u64) -> u64 {
-        match missing == 0 || missing == n && self.buffered > 0 {
-            true => missing,
-            false => self.batch.max(missing),
         }
     }
 
@@ -210,19 +197,19 @@ impl LocalLimiter {
     #[inline(never)]
     fn refill(&mut self, n: u64) -> Result<(), AcquireError> {
         let missing = self.missing(n);
-        let charge = self.shared.try_charge(missing, self.most(n, missing))?;
-        self.refilled(n, missing, charge);
-        Ok(())
-    }
-
-    /// Uses the buffer up if only the rest was charged, and buffers what was charged beyond that.
-    fn refilled(&mut self, n: u64, missing: u64, charge: Charge) {
+        // A batch never replaces what is buffered.
+        let most = match missing == 0 || missing == n && self.buffered > 0 {
+            true => missing,
+            false => self.batch.max(missing),
+        };
+        let charge = self.limiter.shared().try_charge(missing, most)?;
         self.buffered -= n - missing;
         let more = charge.cost().saturating_sub(missing);
         if more > 0 {
             self.buffered = more;
             self.charge = Some(charge);
         }
+        Ok(())
     }
 
     /// Waits until a call of cost 1 is admitted.
@@ -253,8 +240,9 @@ impl LocalLimiter {
     /// # Ok(())
     /// # }
     /// ```
-    #[inline]
-    pub fn acquire(&mut self) -> Waiting<AcquireLocal<'_>> {
+    pub fn acquire(
+        &mut self,
+    ) -> Waiting<impl Future<Output = Result<(), AcquireError>> + Send + Sync> {
         self.acquire_many(1)
     }
 
@@ -265,12 +253,18 @@ impl LocalLimiter {
     /// # Cancel safety, errors
     ///
     /// Same as [`acquire`](Self::acquire).
-    #[inline]
-    pub fn acquire_many(&mut self, n: u64) -> Waiting<AcquireLocal<'_>> {
-        Waiting::new(AcquireLocal {
-            local: self,
-            cost: n,
-            entry: Entry::new(n),
+    pub fn acquire_many(
+        &mut self,
+        n: u64,
+    ) -> Waiting<impl Future<Output = Result<(), AcquireError>> + Send + Sync> {
+        Waiting::new(async move {
+            if self.try_acquire_many(n).is_err() {
+                let missing = self.missing(n);
+                // Without the wrapper, which would hide the timeout around this future.
+                self.limiter.acquire_many(missing).into_inner().await?;
+                self.buffered -= n - missing;
+            }
+            Ok(())
         })
     }
 
@@ -299,7 +293,7 @@ impl LocalLimiter {
     pub fn return_unused(&mut self) {
         let unused = std::mem::take(&mut self.buffered);
         if let Some(charge) = self.charge.take().filter(|_| unused > 0) {
-            self.shared.refund(&charge, unused);
+            self.limiter.shared().refund(&charge, unused);
         }
     }
 
@@ -326,110 +320,5 @@ impl fmt::Debug for LocalLimiter {
             .field("buffered", &self.buffered)
             .field("batch", &self.batch)
             .finish_non_exhaustive()
-    }
-}
-
-/// The future of [`acquire`](LocalLimiter::acquire) and
-/// [`acquire_many`](LocalLimiter::acquire_many) of a [`LocalLimiter`].
-///
-/// It is ready at its first poll if enough is buffered or a batch is available; otherwise that poll
-/// joins the queue of the limiter.
-///
-/// # Panics
-///
-/// Panics if it is polled again after it was ready.
-#[must_use = "a future does nothing unless it is awaited"]
-pub struct AcquireLocal<'a> {
-    local: &'a mut LocalLimiter,
-    /// The cost of the call. A first poll may be repeated if a waker panicked.
-    cost: u64,
-    /// The wait for the part of the cost that is not buffered.
-    entry: Entry,
-}
-
-impl AcquireLocal<'_> {
-    /// Polls for the first time when not enough is buffered.
-    #[inline(never)]
-    fn poll_refill(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let (local, n) = (&mut *self.local, self.cost);
-        let missing = local.missing(n);
-        let most = local.most(n, missing);
-        if let Some(charge) = local.shared.charge_if_free(missing, most) {
-            local.refilled(n, missing, charge);
-            self.entry.finish();
-            return Poll::Ready(Ok(()));
-        }
-        self.entry.set_cost(missing);
-        self.poll_queue(context)
-    }
-
-    #[inline(never)]
-    fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let charged = ready!(self.entry.poll_queue(&self.local.shared, context));
-        if charged.is_ok() {
-            self.local.buffered -= self.cost - self.entry.cost();
-        }
-        Poll::Ready(charged.map(drop))
-    }
-}
-
-impl Future for AcquireLocal<'_> {
-    type Output = Result<(), AcquireError>;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if !self.entry.is_new() {
-            return self.poll_queue(context);
-        }
-        let n = self.cost;
-        if self.local.take(n) {
-            self.entry.finish();
-            return Poll::Ready(Ok(()));
-        }
-        self.poll_refill(context)
-    }
-}
-
-impl Drop for AcquireLocal<'_> {
-    fn drop(&mut self) {
-        self.entry.leave(&self.local.shared);
-    }
-}
-
-impl fmt::Debug for AcquireLocal<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquireLocal")
-            .field("cost", &self.cost)
-            .field("waiting", &self.entry.id().is_some())
-            .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::Waker;
-
-    use super::*;
-    use crate::{Clock, Quota, RateLimiter};
-
-    /// A waker whose clone panics needs unsafe code, so this test puts the future in the state that
-    /// such a panic leaves: it has asked for what is missing, and has not joined the queue.
-    #[test]
-    fn acquire_many_polled_again_after_its_waker_panicked_costs_what_was_asked_for() {
-        let limiter = RateLimiter::new(Quota::per_second(100).burst(50)).clock(Clock::manual());
-        let mut local = limiter.local(8);
-        local.try_acquire().unwrap();
-        assert_eq!((local.buffered(), limiter.available()), (7, 42));
-        let mut acquire = AcquireLocal {
-            local: &mut local,
-            cost: 10,
-            entry: Entry::new(10),
-        };
-        acquire.entry.set_cost(3);
-        let polled = Pin::new(&mut acquire).poll(&mut Context::from_waker(Waker::noop()));
-        assert!(matches!(polled, Poll::Ready(Ok(()))));
-        drop(acquire);
-        // Seven were buffered, and a batch is charged for the other three.
-        assert_eq!((local.buffered(), limiter.available()), (5, 34));
     }
 }

@@ -23,7 +23,7 @@ pub use self::charge::Charge;
 pub(crate) use self::dedicated::{DedicatedLimiter, Template};
 pub use self::leaky_bucket::LeakyBucket;
 pub use self::limiter::RateLimiter;
-pub use self::local::{AcquireLocal, LocalLimiter};
+pub use self::local::LocalLimiter;
 pub use self::observe::Snapshot;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::acquire::Entry;
+use super::acquire::Acquire;
 use super::charge::Charge;
-use super::shared::Shared;
+use super::limiter::RateLimiter;
 use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::wait::{remaining_timeout, without_hint};
@@ -48,8 +48,7 @@ use crate::wait::{remaining_timeout, without_hint};
 /// ```
 #[must_use = "a reservation that is dropped is given up"]
 pub struct Reservation {
-    shared: Arc<Shared>,
-    entry: Entry,
+    acquire: Acquire<Arc<RateLimiter>>,
     /// The charge, if it was made without waiting.
     charge: Option<Charge>,
     /// Whether it is known that it fits into the time of a timeout around it. It is asked once, as
@@ -59,17 +58,16 @@ pub struct Reservation {
 
 impl Reservation {
     /// Joins the queue now.
-    pub(super) fn new(shared: Arc<Shared>, cost: u64) -> Result<Self, AcquireError> {
-        let mut entry = Entry::new(cost);
-        let context = Context::from_waker(Waker::noop());
+    pub(super) fn new(limiter: Arc<RateLimiter>, cost: u64) -> Result<Self, AcquireError> {
+        let mut acquire = Acquire::new(limiter, cost);
+        let mut context = Context::from_waker(Waker::noop());
         // No task waits for it yet, so a timeout that is polling the caller does not apply to it.
-        let charge = match without_hint(|| entry.poll(&shared, &context)) {
+        let charge = match without_hint(|| Pin::new(&mut acquire).poll(&mut context)) {
             Poll::Ready(charge) => Some(charge?),
             Poll::Pending => None,
         };
         Ok(Self {
-            shared,
-            entry,
+            acquire,
             charge,
             fits: false,
         })
@@ -86,13 +84,13 @@ impl Reservation {
     /// takes one step for each waiter in front, and, if there is one and the limiter keeps a log, a
     /// copy of the log.
     pub fn delay(&self) -> Duration {
-        let due = self.entry.id().and_then(|id| self.shared.due_of(id));
+        let due = self.acquire.due();
         due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now))
     }
 
     /// Returns its cost.
     pub fn cost(&self) -> u64 {
-        self.entry.cost()
+        self.acquire.cost()
     }
 }
 
@@ -100,35 +98,26 @@ impl Future for Reservation {
     type Output = Result<Charge, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self {
-            shared,
-            entry,
-            charge,
-            fits,
-        } = &mut *self;
-        if let Some(charge) = charge.take() {
-            entry.finish();
+        if let Some(charge) = self.charge.take() {
             return Poll::Ready(Ok(charge));
         }
-        let asked = remaining_timeout().filter(|_| !std::mem::replace(fits, true));
-        if let Some((budget, id)) = asked.zip(entry.id()) {
-            let due = shared.due_of(id);
-            let after = due.map_or(Duration::ZERO, |(due, now)| wait_for(due, now));
+        let asked = remaining_timeout().filter(|_| !std::mem::replace(&mut self.fits, true));
+        if let Some(budget) = asked {
+            let after = self.delay();
             if after > budget {
                 // The wait would exceed the timeout: leave, as dropping it does.
-                entry.leave(shared);
+                self.acquire.leave();
                 return Poll::Ready(Err(AcquireError::would_take(after)));
             }
         }
-        entry.poll_queue(shared, context)
+        Pin::new(&mut self.acquire).poll(context)
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        match self.charge.take() {
-            Some(charge) => self.shared.refund(&charge, charge.cost()),
-            None => self.entry.leave(&self.shared),
+        if let Some(charge) = self.charge.take() {
+            self.acquire.shared().refund(&charge, charge.cost());
         }
     }
 }
@@ -137,7 +126,7 @@ impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reservation")
             .field("cost", &self.cost())
-            .field("waiting", &self.entry.id().is_some())
+            .field("waiting", &self.charge.is_none())
             .finish_non_exhaustive()
     }
 }

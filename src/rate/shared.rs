@@ -74,7 +74,7 @@ impl Shared {
     pub(super) fn owing(quota: Quota, mut config: Config, generation: u64, tat: Tat) -> Arc<Self> {
         config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
-        let (state, params) = (AtomicState::new(), SharedParams::new());
+        let (state, params) = (AtomicState::default(), SharedParams::default());
         params.store(&rule, generation);
         state.store(state.load().with(tat), !rule.is_in_word());
         let ring = rule.ring().map(Arc::clone);
@@ -143,11 +143,10 @@ impl Shared {
         }
     }
 
-    /// Charges between `cost` and `most` now, if the call does not have to wait and the lock is not
-    /// needed.
+    /// Charges `cost` now, if the call does not have to wait and the lock is not needed.
     #[inline(never)]
-    pub(super) fn charge_if_free(&self, cost: u64, most: u64) -> Option<Charge> {
-        match self.decide(cost, most) {
+    pub(super) fn charge_if_free(&self, cost: u64) -> Option<Charge> {
+        match self.decide(cost, cost) {
             Decided::Charged(charge) => Some(charge),
             _ => None,
         }

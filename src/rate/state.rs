@@ -30,6 +30,7 @@ const EPOCH_SHIFT: u32 = 60;
 const EPOCHS: u64 = 0b111 << EPOCH_SHIFT;
 
 /// The word.
+#[derive(Default)]
 pub(super) struct AtomicState(AtomicU64);
 
 /// The word at some moment.
@@ -61,11 +62,6 @@ impl StateSnapshot {
 }
 
 impl AtomicState {
-    /// Creates the word of a limiter to which nothing was charged.
-    pub(super) fn new() -> Self {
-        Self(AtomicU64::new(0))
-    }
-
     #[inline(always)]
     pub(super) fn load(&self) -> StateSnapshot {
         // Pairs with the release of `store`: the parameters are those of this epoch, or later ones.
@@ -115,6 +111,7 @@ impl AtomicState {
 }
 
 /// The parameters of decisions without the lock. Written with the lock, while the word is locked.
+#[derive(Default)]
 pub(super) struct SharedParams {
     emission_interval: AtomicU64,
     burst_tolerance: AtomicU64,
@@ -130,21 +127,6 @@ pub(super) struct SharedParams {
 }
 
 impl SharedParams {
-    pub(super) fn new() -> Self {
-        let zero = || AtomicU64::new(0);
-        Self {
-            emission_interval: zero(),
-            burst_tolerance: zero(),
-            surplus: [zero(), zero()],
-            refunded: zero(),
-            generation: zero(),
-            lack: [zero(), zero()],
-            step: zero(),
-            stride: zero(),
-            start: zero(),
-        }
-    }
-
     /// Returns the parameters. The [word](AtomicState) has to prove that they belong together.
     #[inline(always)]
     pub(super) fn load(&self) -> Params {

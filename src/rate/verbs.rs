@@ -184,7 +184,7 @@ impl RateLimiter {
     ///
     /// Same as [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
-        Reservation::new(Arc::clone(self.shared()), n).map(Waiting::new)
+        Reservation::new(self.handle(), n).map(Waiting::new)
     }
 }
 

@@ -104,7 +104,6 @@ table! {
     YES YES YES YES YES YES:
         &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, rate::Snapshot, Clock,
         ManualClock, Tick, Gate, WhenFull;
-    YES YES YES NO YES NO: rate::AcquireLocal<'static>;
 
     // What is composed is what its parts are.
     YES YES YES YES YES YES:
@@ -264,7 +263,6 @@ const _: () = {
     assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
     assert!(size_of::<rate::Acquire<&'static RateLimiter>>() <= 64);
     assert!(size_of::<rate::Acquire<Rate>>() <= 64);
-    assert!(size_of::<rate::AcquireLocal<'static>>() <= 64);
     assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
     assert!(size_of::<gate::Acquire<Gate>>() <= 64);
     assert!(size_of::<Gate>() == size_of::<usize>());

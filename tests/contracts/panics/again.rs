@@ -49,22 +49,3 @@ fn a_future_of_a_limiter_a_key_or_a_gate_that_is_polled_again() {
     );
     polled_again(Gate::new().acquire());
 }
-
-#[test]
-fn a_future_of_a_local_limiter_that_is_polled_again() {
-    let clock = Clock::manual();
-    let limiter = RateLimiter::new(Quota::per_second(10).burst(2)).clock(&clock);
-    let mut local = limiter.local(2);
-    polled_again(local.acquire());
-    polled_again(local.acquire());
-    polled_again(local.acquire_many(0));
-    polled_again(local.acquire_many(3));
-    let mut waiter = Waiter::parked(local.acquire());
-    clock.advance(Duration::from_millis(100));
-    waiter.granted();
-    row(AGAIN, || waiter.poll().is_ready());
-    drop(waiter);
-    limiter.close();
-    polled_again(local.acquire());
-    assert_eq!((local.buffered(), limiter.waiting()), (0, 0));
-}
