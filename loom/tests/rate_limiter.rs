@@ -106,6 +106,25 @@ fn charge_of(joined: Result<Charge, Waiter>) -> Charge {
     joined.or_else(Waiter::output).unwrap()
 }
 
+/// There is room for every try at every moment. A tick that is older than the word would miss what has
+/// been paid off meanwhile.
+#[test]
+fn a_try_beside_passing_time_is_admitted_if_there_is_always_room() {
+    model(|| {
+        let (limiter, clock) = limiter(Quota::per_second(1).burst(2));
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire())
+        };
+        // Before the time passes, so that loom knows that it matters which of the two is first.
+        limiter.try_acquire().unwrap();
+        clock.advance(SECOND);
+        limiter.try_acquire().unwrap();
+        let other = other.join().unwrap();
+        assert!(other.is_ok(), "{other:?}");
+    });
+}
+
 #[test]
 fn of_two_tries_and_one_slot_one_is_admitted() {
     model(|| {
