@@ -27,7 +27,7 @@ impl Shared {
         let runs = runs.flat_map(|run| [run[0], run.len() as u64]);
         let reply = match self.ask(&rule, "take", &runs.collect::<Vec<_>>()).await {
             Ok(reply) => reply,
-            Err(error) => return self.fail(&rule, costs.len(), error),
+            Err(error) => return self.fail(costs.len(), error),
         };
         let source = if costs.len() > 1 {
             Source::Coalesced
@@ -35,23 +35,30 @@ impl Shared {
             Source::Store
         };
         let admitted = &costs[..costs.len().min(reply.done as usize)];
-        let mut after: u64 = admitted.iter().sum();
-        let charges = admitted.iter().map(|cost| {
-            after -= cost;
-            Charge::granted(&rule, &reply, *cost, after, source)
-        });
-        let charges: Vec<_> = charges.collect();
         let Options { recheck, .. } = self.limit.options;
-        let denied = costs.get(charges.len()).map(|cost| Denied {
+        let denied = costs.get(admitted.len()).map(|cost| Denied {
             cost: *cost,
             until: asked + reply.wait,
             believed: asked + reply.wait.min(recheck),
             again: self.jittered(Instant::now() + reply.wait.min(recheck.max(SOON))),
         });
-        if let Some(prefetch) = &self.limit.prefetch {
-            self.state().own.batches.learn(prefetch, reply.free);
-        }
-        self.admit(&rule, forgotten, charges, denied, source, costs.len());
+        self.change(|state| {
+            let State { queue, own, .. } = state;
+            let mut after: u64 = admitted.iter().sum();
+            queue.answer(|index, _| {
+                let cost = *admitted.get(index)?;
+                after -= cost;
+                Some(Ok(Charge::granted(&rule, &reply, cost, after, source)))
+            });
+            if let Some(prefetch) = &self.limit.prefetch {
+                own.batches.learn(prefetch, reply.free);
+            }
+            // A denial by another rule, or from before a refund, is not valid any more.
+            let is_valid = own.rule == rule && own.forgotten == forgotten;
+            own.denied = denied.filter(|_| is_valid);
+            let (options, left) = (&self.limit.options, costs.len() - admitted.len());
+            own.refuse(queue, options, Instant::now(), left, source);
+        });
     }
 
     /// Takes up to `n` tokens from the server in advance.
@@ -72,80 +79,46 @@ impl Shared {
             }
         });
         // The call was not for any particular waiter.
-        if let Err(error) = answer
-            && applies(error)
-        {
-            self.fail(&rule, 0, error);
+        if let Err(error) = answer {
+            self.fail(0, error);
         }
     }
 
-    /// Admits the first waiters, and stores the denial of the next one. The call was for `asked`
-    /// waiters, by that rule, when denials had been forgotten `forgotten` times.
-    fn admit(
-        self: &Arc<Self>,
-        rule: &Rule,
-        forgotten: u64,
-        charges: Vec<Charge>,
-        denied: Option<Denied>,
-        source: Source,
-        asked: usize,
-    ) {
-        let left = asked.saturating_sub(charges.len());
-        let mut charges = charges.into_iter();
+    /// Handles a call that did not decide for the first `asked` waiters. The fallback decides for
+    /// all current waiters, so no caller waits for one deadline after another.
+    fn fail(self: &Arc<Self>, asked: usize, error: StoreError) {
+        // Nothing was sent for the other waiters.
+        let unsent = if error.is_perhaps_charged() {
+            StoreError::Unavailable
+        } else {
+            error
+        };
         self.change(|state| {
             let State { queue, own, .. } = state;
-            queue.answer(|_, _| charges.next().map(Ok));
-            // A denial by another rule, or from before a refund, is not valid any more.
-            let is_valid = own.rule == *rule && own.forgotten == forgotten;
-            own.denied = denied.filter(|_| is_valid);
-            let (options, now) = (&self.limit.options, Instant::now());
-            own.refuse(queue, options, now, left, source);
-        });
-    }
-
-    /// Handles a call that did not decide for the first waiters. The fallback decides for all
-    /// current waiters, so no caller waits for one deadline after another.
-    fn fail(self: &Arc<Self>, rule: &Rule, asked: usize, error: StoreError) {
-        if !applies(error) {
-            let error = AcquireError::from(error);
-            return self.change(|state| state.queue.fail(asked, &error));
-        }
-        if self.limit.options.fallback == Fallback::FailClosed {
-            // Nothing was sent for the other waiters.
-            let unsent = if error.is_perhaps_charged() {
-                StoreError::Unavailable
-            } else {
-                error
-            };
-            return self.change(|state| {
-                state.queue.fail(asked, &AcquireError::from(error));
-                state.queue.fail(usize::MAX, &AcquireError::from(unsent));
-            });
-        }
-        let (costs, forgotten): (Vec<u64>, u64) = {
-            let state = self.state();
-            (state.queue.costs().collect(), state.own.forgotten)
-        };
-        let (now, mut charges, mut denied) = (Instant::now(), Vec::new(), None);
-        for cost in &costs {
-            match self.fall_back(*cost, *cost, error) {
-                Ok(charge) => charges.push(charge),
-                Err(refused) => {
-                    let wait = refused.retry_after().unwrap_or(AFTER_FALLBACK);
-                    // The server may be back long before the local share has enough.
-                    let again = now + wait.min(AFTER_FALLBACK);
-                    denied = Some(Denied {
-                        cost: *cost,
-                        until: now + wait,
-                        believed: again,
-                        again,
-                    });
-                    break;
+            let now = Instant::now();
+            own.denied = None;
+            queue.answer(|index, waiter| {
+                let error = if index < asked { error } else { unsent };
+                if own.denied.is_some() || index >= asked && !applies(error) {
+                    return None;
                 }
-            }
-        }
-        let source = Source::Fallback;
-        self.admit(rule, forgotten, charges, denied, source, costs.len());
+                let answer = self.fall_back(waiter.cost, waiter.cost, error);
+                let Some(wait) = answer.as_ref().err().and_then(AcquireError::retry_after) else {
+                    return Some(answer);
+                };
+                // The server may be back long before the local share has enough.
+                let again = now + wait.min(AFTER_FALLBACK);
+                own.denied = Some(Denied {
+                    cost: waiter.cost,
+                    until: now + wait,
+                    believed: again,
+                    again,
+                });
+                None
+            });
+            let options = &self.limit.options;
+            own.refuse(queue, options, now, usize::MAX, Source::Fallback);
+        });
     }
 
     /// Lets the fallback decide, between `least` and `n`.
