@@ -39,7 +39,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
 
 fn cache() -> Arc<TokenCache> {
     let cache = TokenCache::new(1);
-    cache.set_expiry(100);
+    cache.open_until(100);
     Arc::new(cache)
 }
 
@@ -76,6 +76,19 @@ fn what_is_taken_back_is_nobodys() {
     });
 }
 
+/// The tokens that are put in next have the same numbers, whatever is taken meanwhile.
+#[test]
+fn the_end_does_not_depend_on_who_takes() {
+    model(|| {
+        let cache = cache();
+        cache.put(3);
+        let taken = taker(&cache, 2);
+        assert_eq!(cache.end(), 3);
+        taken.join().unwrap();
+        assert_eq!(cache.end(), 3);
+    });
+}
+
 #[test]
 fn what_is_put_back_is_there_once() {
     model(|| {
@@ -106,9 +119,9 @@ fn who_is_in_line_is_overtaken_by_nobody_who_comes_later() {
                 (is_late, cache.take(1, || 0).is_some())
             })
         };
-        cache.set_closed(true);
+        cache.open_until(0);
         shut.store(true, Ordering::Release);
-        let first = cache.take_queued(1, 0).is_some();
+        let first = cache.take_queued(1).is_some();
         let (is_late, took) = late.join().unwrap();
         assert!(!(is_late && took));
         assert!(first != took, "one of them has it");

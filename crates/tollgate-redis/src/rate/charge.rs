@@ -98,17 +98,32 @@ pub struct Charge {
 #[derive(Debug)]
 pub(super) enum Ticket {
     /// The server made it.
-    Store {
-        rule: Rule,
-        position: u64,
-        made: u64,
-    },
+    Store(Grant),
     /// The fallback made it.
     Local(tollgate::rate::Charge),
     /// Prefetched tokens paid for it. This is the number after that of the last token.
     Cached(u64),
     /// It is not counted anywhere.
     Open,
+}
+
+/// What identifies a charge of the server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    pub(super) rule: Rule,
+    pub(super) position: u64,
+    pub(super) made: u64,
+}
+
+impl Grant {
+    /// Returns the grant of a call, or of its part that was followed by a charge of `after`.
+    pub(super) fn new(rule: &Rule, reply: &Reply, after: u64) -> Self {
+        Self {
+            rule: *rule,
+            position: rule.position(reply.position, after),
+            made: reply.made,
+        }
+    }
 }
 
 impl Charge {
@@ -124,11 +139,7 @@ impl Charge {
             cost,
             at: reply.now,
             source,
-            ticket: Ticket::Store {
-                rule: *rule,
-                position: rule.position(reply.position, after),
-                made: reply.made,
-            },
+            ticket: Ticket::Store(Grant::new(rule, reply, after)),
             limit: rule.burst,
             remaining: reply.free.saturating_add(after),
             reset: reply.reset,

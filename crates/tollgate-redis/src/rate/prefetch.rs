@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, Tick};
 
-use super::charge::{Charge, Source, Ticket};
+use super::charge::{Charge, Grant, Source, Ticket};
 use super::reply::Reply;
 use super::rule::{Kind, Rule};
 use super::token_cache::{self, Taken, TokenCache, after, between};
@@ -38,9 +38,7 @@ pub(super) struct Prefetch {
 /// A charge that became tokens.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
-    rule: Rule,
-    position: u64,
-    made: u64,
+    grant: Grant,
     /// The number of its first token.
     first: u64,
     count: u64,
@@ -69,16 +67,16 @@ impl Batch {
     /// Returns a part of the batch as a charge to refund; `after` of its tokens were charged after
     /// that part.
     fn part(&self, count: u64, after: u64) -> Charge {
+        let Grant { rule, position, .. } = self.grant;
         // Only a log distinguishes its charges. Of a debt, less would be refunded.
-        let position = match self.rule.kind {
-            Kind::Log => self.rule.position(self.position, after),
-            Kind::Debt | Kind::Window => self.position,
+        let position = match rule.kind {
+            Kind::Log => rule.position(position, after),
+            Kind::Debt | Kind::Window => position,
         };
-        let ticket = Ticket::Store {
-            rule: self.rule,
+        let ticket = Ticket::Store(Grant {
             position,
-            made: self.made,
-        };
+            ..self.grant
+        });
         Charge {
             ticket,
             ..Charge::open(count, Source::TokenCache)
@@ -148,14 +146,11 @@ impl Batches {
         if reply.done == 0 {
             return None;
         }
-        let cache = &prefetch.cache;
-        let count = reply.done.min(token_cache::MOST - cache.count());
         let hold = u64::try_from(prefetch.hold.as_nanos()).unwrap_or(u64::MAX);
+        let (first, count) = (prefetch.cache.end(), prefetch.cache.put(reply.done));
         let batch = Batch {
-            rule,
-            position: reply.position,
-            made: reply.made,
-            first: after(cache.number(), cache.count()),
+            grant: Grant::new(&rule, reply, 0),
+            first,
             count,
             returned: reply.done - count,
             expiry: Tick::from_nanos(asked.as_nanos().saturating_add(hold)),
@@ -163,42 +158,29 @@ impl Batches {
         self.batches.push_back(batch);
         self.in_use += 1;
         prefetch.at.store(reply.now, Ordering::Relaxed);
-        self.retire(prefetch);
-        cache.put(count);
         (batch.returned > 0).then(|| batch.part(batch.returned, 0))
     }
 
-    /// Retires used-up batches, except for the last one: a refund may be put back there.
-    fn retire(&mut self, prefetch: &Prefetch) {
-        let number = prefetch.cache.number();
-        let is_used = |batch: &Batch| between(batch.first, number) >= batch.count;
-        while self.in_use > 1 && self.oldest().is_some_and(is_used) {
-            self.in_use -= 1;
-        }
-        self.set_expiry(prefetch);
-    }
-
-    fn set_expiry(&mut self, prefetch: &Prefetch) {
-        while self.batches.len() > self.in_use + REMEMBERED {
-            self.batches.pop_front();
-        }
-        let expiry = self.oldest().map_or(0, |batch| batch.expiry.as_nanos());
-        prefetch.cache.set_expiry(expiry);
-    }
-
-    /// Takes out expired tokens, or all of them.
+    /// Takes out expired tokens, or all of them. Forgets used-up batches, except for the last one: a
+    /// refund may be put back there.
     pub(super) fn take_expired(&mut self, prefetch: &Prefetch, all: bool) -> Vec<Charge> {
-        self.retire(prefetch);
         let now = prefetch.now();
         let mut expired = Vec::new();
-        while let Some(batch) = self.oldest().filter(|batch| all || batch.expiry <= now) {
+        while let Some(batch) = self.oldest() {
+            let is_over = all || batch.expiry <= now;
+            let is_used = between(batch.first, prefetch.cache.number()) >= batch.count;
+            if !is_over && !(is_used && self.in_use > 1) {
+                break;
+            }
             let count = prefetch.cache.pass(batch.end());
             if count > 0 {
                 expired.push(batch.part(count, batch.returned));
             }
             self.in_use -= 1;
         }
-        self.set_expiry(prefetch);
+        while self.batches.len() > self.in_use + REMEMBERED {
+            self.batches.pop_front();
+        }
         expired
     }
 
@@ -241,9 +223,52 @@ impl Batches {
         (self.is_plenty && is_due && fits && wanted > 0).then_some(wanted)
     }
 
-    /// Returns the time until the oldest tokens expire.
-    pub(super) fn expires_in(&self, prefetch: &Prefetch) -> Option<Duration> {
-        let oldest = self.oldest().filter(|_| prefetch.cache.count() > 0)?;
-        Some(oldest.expiry.saturating_since(prefetch.now()))
+    /// Returns when the oldest tokens expire.
+    pub(super) fn expiry(&self) -> Tick {
+        self.oldest()
+            .map_or(Tick::from_nanos(0), |batch| batch.expiry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Algorithm, Quota};
+
+    use super::*;
+
+    #[test]
+    fn take_expired_leaves_no_expired_token_and_returns_the_unused_part() {
+        let clock = Clock::manual();
+        let prefetch = Prefetch {
+            clock: Clock::from(&clock),
+            ..Prefetch::new(10, Duration::from_nanos(100), 1000)
+        };
+        let rule = Rule::of(Quota::per_second(10).burst(1000), Algorithm::Gcra);
+        let reply = |done| Reply {
+            done,
+            now: 1,
+            wait: Duration::ZERO,
+            free: 500,
+            reset: Duration::ZERO,
+            position: 7,
+            made: 1,
+        };
+        let mut batches = Batches::default();
+        for count in [10, 5] {
+            let rest = batches.put(&prefetch, rule, &reply(count), prefetch.now());
+            assert!(rest.is_none());
+            clock.advance(Duration::from_nanos(60));
+        }
+        let end = prefetch.cache.take_queued(4).map(|taken| taken.end);
+        assert_eq!(end, Some(4));
+        // The first batch expired after 100, and the second one does after 160.
+        let expired = batches.take_expired(&prefetch, false);
+        assert_eq!(expired.iter().map(Charge::cost).collect::<Vec<_>>(), [6]);
+        assert_eq!(batches.expiry().as_nanos(), 160);
+        assert!(prefetch.cache.take_queued(6).is_none());
+        clock.advance(Duration::from_nanos(40));
+        let expired = batches.take_expired(&prefetch, false);
+        assert_eq!(expired.iter().map(Charge::cost).collect::<Vec<_>>(), [5]);
+        assert!(prefetch.cache.take_queued(1).is_none());
     }
 }

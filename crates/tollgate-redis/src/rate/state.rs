@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, Algorithm, ErrorKind, Oversize, Quota, Waiting};
 
-use super::charge::{Charge, Source, Ticket};
+use super::charge::{Charge, Grant, Source, Ticket};
 use super::denied::Denied;
 use super::fallback::Fallback;
 use super::prefetch::{Batches, Prefetch};
@@ -74,7 +74,7 @@ impl Rate {
         abandoned.extend(batches.take_expired(prefetch, has_ended));
         let (cache, mut is_served) = (&prefetch.cache, true);
         queue.answer(|_, waiter| {
-            let take = || cache.take_queued(waiter.cost, prefetch.now().as_nanos());
+            let take = || cache.take_queued(waiter.cost);
             let taken = is_served.then(take).flatten();
             is_served = taken.is_some();
             Some(Ok(prefetch.charge(waiter.cost, taken?)))
@@ -87,15 +87,16 @@ impl Rate {
         if Self::has_ended(state) {
             return Next::End;
         }
-        prefetch.cache.set_closed(false);
         let RateState { rule, batches, .. } = &state.own;
+        let expiry = batches.expiry();
+        prefetch.cache.open_until(expiry.as_nanos());
         if let Some(n) = batches.refill(prefetch, 0) {
             return Next::Run(Box::pin(Arc::clone(shared).prefetch(*rule, n)));
         }
-        match batches.expires_in(prefetch) {
-            Some(time) => Next::Sleep(Instant::now() + time),
-            None => Next::End,
+        if prefetch.cache.count() == 0 {
+            return Next::End;
         }
+        Next::Sleep(Instant::now() + expiry.saturating_since(prefetch.now()))
     }
 }
 
@@ -171,7 +172,7 @@ impl queue::Limit for Rate {
 
     fn stop_cached(&self) {
         if let Some(prefetch) = &self.prefetch {
-            prefetch.cache.set_closed(true);
+            prefetch.cache.open_until(0);
         }
     }
 
@@ -248,11 +249,11 @@ impl Shared {
     pub(super) async fn refund(self: &Arc<Self>, charge: Charge) -> Result<(), StoreError> {
         let n = charge.cost;
         match charge.ticket {
-            Ticket::Store {
+            Ticket::Store(Grant {
                 rule,
                 position,
                 made,
-            } => {
+            }) => {
                 self.ask(&rule, "give", &[n, position, made]).await?;
                 self.forget_denied();
             }

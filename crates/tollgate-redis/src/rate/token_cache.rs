@@ -1,31 +1,27 @@
 //! [`TokenCache`]: the tokens that this process holds, which callers take without a lock.
 //!
-//! One word holds the number of tokens, the number of the next one, and whether the cache is
-//! closed. Tokens have consecutive numbers in the order in which they were put in, and are taken in
-//! that order; so a charge is identified by its numbers.
+//! One word holds the number of tokens and the number of the next one. Tokens have consecutive
+//! numbers in the order in which they were put in, and are taken in that order; so a charge is
+//! identified by its numbers.
 //!
 //! 1. Callers take tokens with a compare-exchange that advances the number. Everything else is done
 //!    by one thread at a time, under the lock of the queue.
 //! 2. Putting a token back moves the number back, if the number is still within the same batch.
 //!    Only the number of tokens in use matters, not which ones.
-//! 3. While the cache is closed only the queue is served, so no caller overtakes it.
-//! 4. From the time at which the oldest batch expires no tokens are taken.
+//! 3. Callers take tokens until the cache closes, which is when the oldest batch expires. While
+//!    there are waiters that time is 0: only the queue is served, so no later caller overtakes it.
 
 use crate::sync::{AtomicBool, AtomicU64, Ordering, fence};
 
-/// Bits of the count.
-const COUNT_BITS: u32 = 23;
-/// Bits of the number of the next token.
+/// Bits of the number of the next token. The others are those of the count.
 const NUMBER_BITS: u32 = 40;
-const CLOSED: u64 = 1 << 63;
 
 /// The capacity of the cache.
-pub(crate) const MOST: u64 = (1 << COUNT_BITS) - 1;
+pub(crate) const MOST: u64 = u64::MAX >> NUMBER_BITS;
 
 /// The word, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
-    closed: bool,
     count: u64,
     /// The number of the next token.
     number: u64,
@@ -44,14 +40,13 @@ pub(crate) fn between(from: u64, to: u64) -> u64 {
 impl Word {
     fn of(word: u64) -> Self {
         Self {
-            closed: word & CLOSED != 0,
-            count: word >> NUMBER_BITS & MOST,
+            count: word >> NUMBER_BITS,
             number: word % (1 << NUMBER_BITS),
         }
     }
 
     fn word(self) -> u64 {
-        u64::from(self.closed) << 63 | self.count << NUMBER_BITS | self.number
+        self.count << NUMBER_BITS | self.number
     }
 
     /// Returns the word after `n` tokens were taken.
@@ -59,15 +54,14 @@ impl Word {
         Self {
             count: self.count - n,
             number: after(self.number, n),
-            ..self
         }
     }
 }
 
 pub(crate) struct TokenCache {
     word: AtomicU64,
-    /// When the oldest batch expires, in nanoseconds.
-    expiry: AtomicU64,
+    /// When the cache closes, in nanoseconds.
+    closes: AtomicU64,
     /// Whether the driver was notified that the cache is low.
     notified: AtomicBool,
     /// The cache is low when no more than this many tokens are left.
@@ -88,18 +82,18 @@ impl TokenCache {
     pub(crate) fn new(low: u64) -> Self {
         Self {
             word: AtomicU64::new(0),
-            expiry: AtomicU64::new(0),
+            closes: AtomicU64::new(0),
             notified: AtomicBool::new(false),
             low,
         }
     }
 
-    /// Takes `n` tokens, if there are as many and the cache is not closed.
+    /// Takes `n` tokens, if there are as many and the cache is open.
     #[inline]
     pub(crate) fn take(&self, n: u64, now: impl FnOnce() -> u64) -> Option<Taken> {
         let mut seen = self.word.load(Ordering::Acquire);
-        let enough = |word: Word| !word.closed && word.count >= n;
-        if !enough(Word::of(seen)) || now() >= self.expiry.load(Ordering::Acquire) {
+        let enough = |word: Word| word.count >= n;
+        if !enough(Word::of(seen)) || now() >= self.closes.load(Ordering::Acquire) {
             return None;
         }
         loop {
@@ -144,33 +138,35 @@ impl TokenCache {
 
 /// Operations under the lock of the queue.
 impl TokenCache {
-    /// Like [`take`](Self::take), for the first waiter, also while the cache is closed.
-    pub(crate) fn take_queued(&self, n: u64, now: u64) -> Option<Taken> {
-        if now >= self.expiry.load(Ordering::Acquire) {
-            return None;
-        }
+    /// Like [`take`](Self::take), for the first waiter, whether or not the cache is open.
+    pub(crate) fn take_queued(&self, n: u64) -> Option<Taken> {
         let enough = |word: Word| (word.count >= n).then(|| word.without(n));
         let before = self.update(enough)?;
         Some(self.taken(before.without(n)))
     }
 
+    fn load(&self) -> Word {
+        Word::of(self.word.load(Ordering::Acquire))
+    }
+
     pub(crate) fn count(&self) -> u64 {
-        Word::of(self.word.load(Ordering::Acquire)).count
+        self.load().count
     }
 
     /// Returns the number of the next token.
     pub(crate) fn number(&self) -> u64 {
-        Word::of(self.word.load(Ordering::Acquire)).number
+        self.load().number
     }
 
-    /// Closes the cache while there are waiters, and opens it again.
-    pub(crate) fn set_closed(&self, closed: bool) {
-        self.update(|word| Some(Word { closed, ..word }));
+    /// Returns the number after that of the last token. It does not depend on how many are taken.
+    pub(crate) fn end(&self) -> u64 {
+        let word = self.load();
+        after(word.number, word.count)
     }
 
-    /// Sets when the oldest batch expires, in nanoseconds, before it is put in.
-    pub(crate) fn set_expiry(&self, expiry: u64) {
-        self.expiry.store(expiry, Ordering::Release);
+    /// Sets when the cache closes, in nanoseconds; 0 closes it now.
+    pub(crate) fn open_until(&self, closes: u64) {
+        self.closes.store(closes, Ordering::Release);
     }
 
     /// Puts in as many tokens as fit, and returns their number.
@@ -193,7 +189,6 @@ impl TokenCache {
             (n <= used && used <= batch && word.count + n <= MOST).then(|| Word {
                 count: word.count + n,
                 number: word.number.wrapping_sub(n) % (1 << NUMBER_BITS),
-                ..word
             })
         };
         self.update(back).is_some()
@@ -237,7 +232,7 @@ mod tests {
 
     fn cache() -> TokenCache {
         let cache = TokenCache::new(2);
-        cache.set_expiry(100);
+        cache.open_until(100);
         cache
     }
 
@@ -246,16 +241,15 @@ mod tests {
     }
 
     #[test]
-    fn take_of_an_expired_or_closed_cache_returns_none() {
+    fn take_of_a_closed_cache_returns_none() {
         let cache = cache();
         cache.put(10);
         assert!(cache.take(1, || 99).is_some());
         assert!(cache.take(1, || 100).is_none());
-        assert!(cache.take_queued(1, 100).is_none());
-        cache.set_closed(true);
+        cache.open_until(0);
         assert!(cache.take(1, || 0).is_none());
-        assert!(cache.take_queued(1, 0).is_some());
-        cache.set_closed(false);
+        assert!(cache.take_queued(1).is_some());
+        cache.open_until(100);
         assert!(cache.take(1, || 0).is_some());
     }
 
@@ -286,11 +280,7 @@ mod tests {
         let number = (1 << NUMBER_BITS) - 3;
         let cache = cache();
         assert_eq!(cache.put(u64::MAX), MOST);
-        let word = Word {
-            closed: false,
-            count: 5,
-            number,
-        };
+        let word = Word { count: 5, number };
         let cache = TokenCache {
             word: AtomicU64::new(word.word()),
             ..cache
