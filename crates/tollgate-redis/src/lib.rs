@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod detach;
 mod detector;
 mod error;
 mod lease;

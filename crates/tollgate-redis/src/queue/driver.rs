@@ -11,8 +11,8 @@ use std::sync::{Arc, MutexGuard};
 use tollgate::{AcquireError, ErrorKind};
 
 use super::shared::{Limit, Next, Running, Shared, State};
-use crate::detach::is_inside;
 use crate::error::StoreError;
+use crate::store::is_inside;
 
 struct Driver<L: Limit> {
     shared: Arc<Shared<L>>,

@@ -18,8 +18,7 @@ use tollgate::AcquireError;
 use super::driver_slot::DriverSlot;
 use super::wait::Wait;
 use super::wait_queue::{WaitQueue, Waiter};
-use crate::detach::is_inside;
-use crate::store::Store;
+use crate::store::{Store, is_inside};
 use crate::sync::lock;
 
 /// A future that runs without a caller.

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 
-use super::call::Request;
-use super::{Call, Store};
+use super::Store;
 use crate::error::StoreError;
 
 /// The reason why limits on a store may admit more than they should, or cannot decide.
@@ -63,7 +62,7 @@ impl Store {
     /// ```
     pub async fn check(&self) -> Result<Vec<Warning>, StoreError> {
         // A client that the server does not admit at all gets an error, not a warning.
-        self.command(cmd("PING")).await?;
+        self.request(cmd("PING"), None, None).await?;
         let query = self.query("INFO", &[]).await?;
         let saves = self.query("CONFIG", &["GET", "save"]).await?;
         let mut warnings = Vec::new();
@@ -82,21 +81,12 @@ impl Store {
         Ok(warnings)
     }
 
-    /// Makes a call without a key.
-    fn command(&self, command: Cmd) -> Call {
-        let request = Request {
-            command,
-            script: None,
-        };
-        self.request(request, self.shared.link.whole())
-    }
-
     /// Returns all texts of the server's answer to a command, or `None` if this client is not
     /// permitted to send it.
     async fn query(&self, verb: &str, words: &[&str]) -> Result<Option<Vec<String>>, StoreError> {
         let mut command = cmd(verb);
         command.arg(words);
-        match self.command(command).await {
+        match self.request(command, None, None).await {
             Ok(value) => Ok(Some(texts(&value))),
             // A disabled command has no name that the server knows.
             Err(StoreError::Forbidden | StoreError::Script) => Ok(None),

@@ -21,7 +21,7 @@ use super::call::{Progress, Stage};
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use crate::error::StoreError;
-use crate::slot::slot;
+use crate::slot::{SLOTS, slot};
 use crate::sync::{Mutex, lock};
 
 /// The maximum time to connect. It may be longer than the deadline of a call.
@@ -130,14 +130,10 @@ impl Link {
         }
     }
 
-    /// Returns the part that stands for all of them.
-    pub(super) fn whole(&self) -> u16 {
-        if self.is_cluster() { u16::MAX } else { 0 }
-    }
-
-    /// Returns the part of the store that has a key. It may fail while the others do not.
-    pub(super) fn part(&self, key: &str) -> u16 {
-        if self.is_cluster() { slot(key) } else { 0 }
+    /// Returns the part of the store that has a key, which may fail while the others do not. Without
+    /// a key, and without a cluster, it is the whole: a number that no slot has.
+    pub(super) fn part(&self, key: Option<&str>) -> u16 {
+        key.filter(|_| self.is_cluster()).map_or(SLOTS, slot)
     }
 
     pub(super) fn is_cluster(&self) -> bool {

@@ -26,20 +26,14 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::breaker::Breaker;
-use self::call::{Progress, Request, Stage};
+pub(crate) use self::call::{Call, is_inside};
+use self::call::{Progress, Stage};
 pub use self::check::Warning;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
 use self::nodes::Cluster;
-use crate::detach::DetachOnDrop;
 use crate::error::StoreError;
 use crate::script::Script;
-
-/// A call in progress, within the deadline.
-///
-/// If it is dropped before it is sent, it is not sent. If it is dropped later, it may still be
-/// executed.
-pub(crate) type Call = DetachOnDrop<Value>;
 
 /// A Redis or Valkey server, or a cluster, that stores limits.
 ///
@@ -290,25 +284,24 @@ impl Store {
         keys: &[&str],
         arguments: impl FnOnce(&mut Cmd),
     ) -> Call {
-        let part = keys.first().map_or(0, |key| self.shared.link.part(key));
         let mut command = script.by_digest(keys);
         arguments(&mut command);
-        let script = Some(script);
-        self.request(Request { command, script }, part)
+        self.request(command, Some(script), keys.first().copied())
     }
 
-    /// Sends a request to a part, within the deadline.
-    fn request(&self, request: Request, part: u16) -> Call {
-        let this = self.clone();
-        DetachOnDrop::new(&self.shared.runtime, move |wanted| {
-            let stage = Stage::Unsent(StoreError::Unavailable);
-            this.requested(request, part, Progress { stage, wanted })
+    /// Sends a command, which may call a script by its digest, to the part that has a key, within
+    /// the deadline.
+    fn request(&self, command: Cmd, script: Option<&'static Script>, key: Option<&str>) -> Call {
+        let (this, part) = (self.clone(), self.shared.link.part(key));
+        Call::new(&self.shared.runtime, move |progress| {
+            this.requested(command, script, part, progress)
         })
     }
 
     async fn requested(
         self,
-        request: Request,
+        command: Cmd,
+        script: Option<&'static Script>,
         part: u16,
         mut progress: Progress,
     ) -> Result<Value, StoreError> {
@@ -317,7 +310,7 @@ impl Store {
             return Err(StoreError::BreakerOpen);
         }
         shared.calls.fetch_add(1, Ordering::Relaxed);
-        let send = self.send(&request, &mut progress);
+        let send = self.send(&command, script, &mut progress);
         let answer = match tokio::time::timeout(shared.deadline, send).await {
             Ok(Some(answer)) => answer,
             // The caller has left, and nothing was sent.
@@ -340,11 +333,12 @@ impl Store {
         answer
     }
 
-    /// Sends a request, and repeats it while no node has its key. `None` if the caller has left
+    /// Sends a command, and repeats it while no node has its key. `None` if the caller has left
     /// before it was sent.
     async fn send(
         &self,
-        request: &Request,
+        command: &Cmd,
+        script: Option<&Script>,
         progress: &mut Progress,
     ) -> Option<Result<Value, StoreError>> {
         let link = &self.shared.link;
@@ -356,7 +350,14 @@ impl Store {
             return None;
         }
         loop {
-            let error = match request.send(&mut connection, progress).await {
+            let mut answer = connection.call(command, progress).await;
+            if let Some(script) = script
+                && Script::is_unknown(&answer)
+                && progress.wanted.get()
+            {
+                answer = connection.call(&script.by_text(command), progress).await;
+            }
+            let error = match answer {
                 Ok(answer) => return Some(Ok(answer)),
                 Err(error) => error,
             };
