@@ -14,16 +14,17 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
-use crate::rate::{MOST, Reply, Rule};
-use crate::script::LIMIT_SET;
+use crate::limit_set::{LimitSet, Part};
+use crate::rate::{MOST, Rule};
 use crate::slot::tag;
 use crate::store::Store;
+use crate::sync::{Mutex, lock};
 
 /// The maximum number of callers in one call of the store.
 const BATCH: usize = 256;
@@ -179,11 +180,6 @@ impl Detector {
         self
     }
 
-    fn recorded(&self) -> MutexGuard<'_, Recorded> {
-        // No code panics while it holds this lock.
-        self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records a call, without calling the server.
     pub fn record(&self, caller: &str) {
         self.record_many(caller, 1);
@@ -192,7 +188,7 @@ impl Detector {
     /// Records `n` calls, or one of cost `n`. At most 2^52 per caller are counted between two
     /// passes, which is beyond all thresholds.
     pub fn record_many(&self, caller: &str, n: u64) {
-        let recorded = &mut *self.recorded();
+        let recorded = &mut *lock(&self.recorded);
         let has_room = recorded.calls.len() < self.callers;
         match recorded.calls.get_mut(caller) {
             Some(count) => *count = count.saturating_add(n).min(MOST),
@@ -204,7 +200,7 @@ impl Detector {
     /// Returns the number of calls that were not recorded because their callers were beyond the
     /// [bound](Self::callers).
     pub fn unrecorded(&self) -> u64 {
-        self.recorded().unrecorded
+        lock(&self.recorded).unrecorded
     }
 
     /// Checks that a caller is not blocked, without calling the server. Records nothing.
@@ -253,7 +249,7 @@ impl Detector {
     /// been counted are not, so that no caller is counted twice.
     pub async fn pass(&self) -> Result<usize, StoreError> {
         self.unblock();
-        let recorded = std::mem::take(&mut self.recorded().calls);
+        let recorded = std::mem::take(&mut lock(&self.recorded).calls);
         let mut unsent = Unsent {
             detector: self,
             recorded: recorded.into_iter().collect(),
@@ -274,27 +270,21 @@ impl Detector {
     }
 
     async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
-        let keys: Vec<String> = recorded
-            .iter()
-            .map(|(caller, _)| format!("{}:{caller}", self.key))
-            .collect();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        let call = self.store.call(&LIMIT_SET, &keys, |command| {
-            command.arg("charge");
-            for (_, n) in recorded {
-                command.arg(self.rule.name()).arg(&self.rule.numbers());
-                command.arg(*n);
-            }
+        let parts = recorded.iter().map(|(caller, _)| Part {
+            key: format!("{}:{caller}", self.key),
+            rule: self.rule,
         });
-        let replies = Reply::read_each(&call.await?)?;
+        let limits = LimitSet::of_parts(&self.store, parts.collect());
+        let costs = recorded.iter().map(|(_, n)| [*n]);
+        let outcome = limits.outcome(0, &limits.call("charge", costs).await?)?;
         let now = Instant::now();
         let latest = now + Duration::from_secs(u32::MAX.into());
         let mut over = 0;
         self.change_blocked(|blocked| {
-            for ((caller, _), Reply { wait, .. }) in recorded.iter().zip(&replies) {
-                if !wait.is_zero() {
+            for ((caller, _), decision) in recorded.iter().zip(outcome.decisions()) {
+                if !decision.retry_after.is_zero() {
                     over += 1;
-                    let time = self.penalty.max(*wait);
+                    let time = self.penalty.max(decision.retry_after);
                     let until = now.checked_add(time).unwrap_or(latest);
                     let before = blocked.entry(caller.clone()).or_insert(until);
                     *before = until.max(*before);

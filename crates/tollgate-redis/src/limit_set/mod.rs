@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
+use tokio::task::JoinHandle;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
 pub use self::outcome::{Charges, Outcome};
@@ -79,17 +80,21 @@ pub struct LimitSet {
 }
 
 #[derive(Clone)]
-struct Part {
-    key: String,
-    rule: Rule,
+pub(crate) struct Part {
+    pub(crate) key: String,
+    pub(crate) rule: Rule,
 }
 
 impl LimitSet {
     /// Creates an empty set, which admits every call. Makes no call of the store.
     pub fn new(store: &Store) -> Self {
+        Self::of_parts(store, Vec::new())
+    }
+
+    pub(crate) fn of_parts(store: &Store, parts: Vec<Part>) -> Self {
         Self {
             store: store.clone(),
-            parts: Arc::new(Vec::new()),
+            parts: Arc::new(parts),
             jitter: Duration::ZERO,
         }
     }
@@ -202,7 +207,7 @@ impl LimitSet {
     /// The failure of the store.
     pub async fn peek(&self, n: u64) -> Result<Vec<Decision>, StoreError> {
         let value = self.call("peek", repeat([n.min(MOST)])).await?;
-        Ok(self.outcome(false, n, &value)?.decisions)
+        Ok(self.outcome(n, &value)?.decisions)
     }
 
     /// Acquires one unit of each limit, and waits for them.
@@ -284,12 +289,12 @@ impl LimitSet {
     async fn taken(&self, n: u64) -> Result<Outcome, StoreError> {
         let this = self.clone();
         let call = self.call("take", repeat([n])).on_abandoned(move |value| {
-            let outcome = this.outcome(true, n, &value);
+            let outcome = this.outcome(n, &value);
             if let Some(charges) = outcome.ok().and_then(Outcome::into_charges) {
                 this.rollback(charges);
             }
         });
-        self.outcome(true, n, &call.await?)
+        self.outcome(n, &call.await?)
     }
 
     /// Refunds the charges that are not paid off, for each limit as exactly as
@@ -305,19 +310,23 @@ impl LimitSet {
     ///
     /// The failure of the store. The charges then stay, and time pays them off.
     pub async fn refund(&self, charges: Charges) -> Result<(), StoreError> {
-        let this = self.clone();
-        let give = async move {
-            let tickets = charges.tickets.into_iter();
-            let arguments = tickets.map(|[position, made]| [charges.cost, position, made]);
-            this.call("give", arguments).await.map(drop)
-        };
         // A task that ends without a result was dropped with its runtime.
-        let given = self.store.runtime().spawn(give).await;
+        let given = self.give(charges).await;
         given.unwrap_or(Err(StoreError::NoRuntime))
     }
 
+    /// Refunds the charges in a task.
+    fn give(&self, charges: Charges) -> JoinHandle<Result<(), StoreError>> {
+        let this = self.clone();
+        self.store.runtime().spawn(async move {
+            let tickets = charges.tickets.into_iter();
+            let arguments = tickets.map(|[position, made]| [charges.cost, position, made]);
+            this.call("give", arguments).await.map(drop)
+        })
+    }
+
     /// Calls the script with an operation, and these arguments for each limit.
-    fn call<const N: usize>(
+    pub(crate) fn call<const N: usize>(
         &self,
         what: &str,
         arguments: impl IntoIterator<Item = [u64; N]>,
@@ -334,15 +343,15 @@ impl LimitSet {
         })
     }
 
-    /// Decodes the reply to a call, which charges or only reads.
-    fn outcome(&self, charges: bool, n: u64, value: &Value) -> Result<Outcome, StoreError> {
+    /// Decodes the reply to a call of cost `n`.
+    pub(crate) fn outcome(&self, n: u64, value: &Value) -> Result<Outcome, StoreError> {
         let replies = Reply::read_each(value)?;
         if replies.len() != self.parts.len() {
             return Err(StoreError::Script);
         }
         let decisions = self.parts.iter().zip(&replies);
         let decisions = decisions.map(|(part, reply)| reply.decision(part.rule.burst));
-        let is_charged = charges && replies.iter().all(|reply| reply.done == 1);
+        let is_charged = replies.iter().all(|reply| reply.done == 1);
         Ok(Outcome {
             decisions: decisions.collect(),
             charges: is_charged.then(|| Charges {
@@ -363,11 +372,8 @@ impl Throttle for LimitSet {
     }
 
     fn rollback(&self, charges: Charges) {
-        let this = self.clone();
-        self.store.runtime().spawn(async move {
-            // If that fails, the charge stays, and time pays it off.
-            let _ = this.refund(charges).await;
-        });
+        // If that fails, the charges stay, and time pays them off.
+        drop(self.give(charges));
     }
 }
 
