@@ -5,16 +5,12 @@ use std::time::{Duration, Instant};
 
 use redis::Cmd;
 
-use super::state::{Asked, Shared};
+use super::state::{Request, Shared};
 use crate::error::StoreError;
 use crate::script::{LEASE, numbers};
 
 /// The highest number that a script can count.
 pub(super) const MOST: u64 = 1 << 52;
-
-/// The rest of the grace time after a loss of data; and for each waiter, the fencing number of the
-/// lease, or 0, and the number of the ticket, or 0.
-pub(super) type Granted = (Duration, Vec<[u64; 2]>);
 
 impl Shared {
     async fn ask(&self, what: &str, rest: impl FnOnce(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
@@ -29,7 +25,12 @@ impl Shared {
         numbers(&call.await?)
     }
 
-    pub(super) async fn acquire(&self, asked: &[Asked]) -> Result<Granted, StoreError> {
+    /// Returns the rest of the grace time after a loss of data; and for each request, the fencing
+    /// number of the lease, or 0, and the number of the ticket, or 0.
+    pub(super) async fn acquire(
+        &self,
+        asked: &[Request],
+    ) -> Result<(Duration, Vec<[u64; 2]>), StoreError> {
         let rest = |command: &mut Cmd| {
             for one in asked {
                 let numbers = [u64::from(one.n), one.ticket, u64::from(one.stays)];
@@ -46,9 +47,9 @@ impl Shared {
     }
 
     /// Returns whether the lease is still held.
-    pub(super) async fn renew(&self, id: &str, n: u32, fencing: u64) -> Result<bool, StoreError> {
+    pub(super) async fn renew(&self, one: &Request, fencing: u64) -> Result<bool, StoreError> {
         let rest = |command: &mut Cmd| {
-            command.arg(id).arg(n).arg(fencing);
+            command.arg(&one.id).arg(one.n).arg(fencing);
         };
         match self.ask("renew", rest).await?[..] {
             [_, verdict] => Ok(verdict > 0),
@@ -57,10 +58,10 @@ impl Shared {
     }
 
     /// Returns leases and tickets to the server.
-    pub(super) async fn release(&self, all: &[(String, u32)]) -> Result<(), StoreError> {
+    pub(super) async fn release(&self, all: &[Request]) -> Result<(), StoreError> {
         let rest = |command: &mut Cmd| {
-            for (id, n) in all {
-                command.arg(id).arg(n);
+            for one in all {
+                command.arg(&one.id).arg(one.n);
             }
         };
         self.ask("release", rest).await?;
@@ -71,7 +72,7 @@ impl Shared {
     /// Returns leases and tickets that expire after `ttl`. A failure is retried in the background.
     pub(super) async fn release_or_retry(
         self: &Arc<Self>,
-        all: Vec<(String, u32)>,
+        all: Vec<Request>,
         ttl: Duration,
     ) -> Result<(), StoreError> {
         let released = self.release(&all).await;
@@ -83,7 +84,7 @@ impl Shared {
 
     /// Returns leases and tickets that expire after `ttl`, in the background. Failures are retried
     /// until they expire, unless the failure is permanent.
-    pub(super) fn release_later(self: &Arc<Self>, all: Vec<(String, u32)>, ttl: Duration) {
+    pub(super) fn release_later(self: &Arc<Self>, all: Vec<Request>, ttl: Duration) {
         if all.is_empty() {
             return;
         }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::state::Shared;
+use super::state::{Request, Shared};
 use crate::error::StoreError;
 use crate::sync::{Mutex, lock};
 
@@ -67,8 +67,7 @@ pub struct Lease {
 /// The state that a lease and its task share.
 #[derive(Default)]
 struct Held {
-    id: String,
-    count: u32,
+    request: Request,
     fencing: u64,
     lost: CancellationToken,
     /// Cancelled when the permits are to be returned.
@@ -99,17 +98,10 @@ impl Lease {
     }
 
     /// Creates a lease that was granted by a call sent at `sent`.
-    pub(super) fn new(
-        shared: &Arc<Shared>,
-        id: String,
-        count: u32,
-        fencing: u64,
-        sent: Instant,
-    ) -> Self {
+    pub(super) fn new(shared: &Arc<Shared>, request: Request, fencing: u64, sent: Instant) -> Self {
         let until = sent + held_for(shared.limit.options.ttl);
         let held = Arc::new(Held {
-            id,
-            count,
+            request,
             fencing,
             until: Mutex::new(Some(until)),
             ..Held::default()
@@ -146,13 +138,13 @@ impl Lease {
 
     /// Returns the number of permits of the lease.
     pub fn count(&self) -> u32 {
-        self.held.count
+        self.held.request.n
     }
 
     /// Returns the id, which is the member in the sorted set on the server. The id of a lease of no
     /// permits is empty.
     pub fn id(&self) -> &str {
-        &self.held.id
+        &self.held.request.id
     }
 
     /// Returns the permits to the server, and waits for the reply. For a lost lease there is
@@ -202,7 +194,7 @@ async fn keep(
 ) -> Result<(), StoreError> {
     let renews = renew(&shared, &held, sent);
     let is_lost = held.released.run_until_cancelled(renews).await.is_some();
-    let lease = vec![(held.id.clone(), held.count)];
+    let lease = vec![held.request.clone()];
     let ttl = shared.limit.options.ttl;
     if is_lost {
         drop(lost);
@@ -220,22 +212,17 @@ async fn renew(shared: &Shared, held: &Held, mut sent: Instant) {
     let mut next = sent + third(ttl);
     loop {
         let until = sent + held_for(ttl);
-        tokio::time::sleep_until(next.min(until).into()).await;
-        let now = Instant::now();
-        if now >= until {
-            return;
-        }
-        let renewal = shared.renew(&held.id, held.count, held.fencing);
-        let Ok(answer) = tokio::time::timeout_at(until.into(), renewal).await else {
-            return;
+        let renewal = async {
+            tokio::time::sleep_until(next.into()).await;
+            let now = Instant::now();
+            (now, shared.renew(&held.request, held.fencing).await)
         };
-        match answer {
-            Ok(true) if held.prolong(now + held_for(ttl)) => {
-                sent = now;
-                next = now + third(ttl);
+        match tokio::time::timeout_at(until.into(), renewal).await {
+            Ok((now, Ok(true))) if held.prolong(now + held_for(ttl)) => {
+                (sent, next) = (now, now + third(ttl));
             }
-            Ok(_) => return,
-            Err(_) => next = Instant::now() + shared.pause(),
+            Ok((_, Err(_))) => next = Instant::now() + shared.pause(),
+            _ => return,
         }
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, ErrorKind};
 
-use super::calls::{Granted, MOST};
+use super::calls::MOST;
 use super::guard::Lease;
 use super::keys::Keys;
 use crate::error::StoreError;
@@ -50,28 +50,23 @@ pub(super) struct Leases {
 #[derive(Default)]
 pub(super) struct LeaseState {
     pub(super) permits: usize,
-    /// Tickets of waiters that have left.
-    pub(super) leaving: Vec<(String, u32)>,
+    /// The tickets of waiters that have left.
+    pub(super) leaving: Vec<Request>,
     /// When to call again for waiters with tickets.
     pub(super) again: Option<Instant>,
     /// How often permits may have become free.
     pub(super) rooms: u64,
 }
 
-/// The ticket of a waiter on the server.
-pub(super) struct Ticket {
-    /// The id of the future lease.
-    id: String,
-    /// The number of the ticket, or 0 before there is one.
-    number: u64,
-}
-
-/// The request of one waiter.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Asked {
+/// The request of a waiter: for a lease, and meanwhile for a ticket.
+#[derive(Clone, Default)]
+pub(super) struct Request {
+    /// The id of the lease.
     pub(super) id: String,
     pub(super) n: u32,
+    /// The number of the ticket, or 0 before there is one.
     pub(super) ticket: u64,
+    /// The caller waits.
     pub(super) stays: bool,
 }
 
@@ -99,7 +94,7 @@ impl LeaseState {
 
 impl Limit for Leases {
     type Permit = Lease;
-    type Request = Ticket;
+    type Request = Request;
     type State = LeaseState;
 
     fn key(&self) -> &str {
@@ -118,24 +113,25 @@ impl Limit for Leases {
         }
     }
 
-    fn join(&self, state: &State, caller: &Wait<Self>) -> Result<Ticket, AcquireError> {
-        let has_ticket = |waiter: &Waiter<Ticket, Lease>| waiter.request.number > 0;
+    fn join(&self, state: &State, caller: &Wait<Self>) -> Result<Request, AcquireError> {
+        let has_ticket = |waiter: &Waiter<Request, Lease>| waiter.request.ticket > 0;
         if caller.tries && state.queue.iter().any(has_ticket) {
             return Err(AcquireError::new(ErrorKind::NoPermits));
         }
         if !caller.tries && state.queue.len() >= self.options.max_waiters {
             return Err(AcquireError::new(ErrorKind::QueueFull));
         }
-        Ok(Ticket {
+        Ok(Request {
             id: id(),
-            number: 0,
+            n: caller.cost as u32,
+            ticket: 0,
+            stays: !caller.tries,
         })
     }
 
-    fn on_leave(state: &mut LeaseState, waiter: &Waiter<Ticket, Lease>) {
-        let Ticket { id, number } = &waiter.request;
-        if *number > 0 {
-            state.leaving.push((id.clone(), waiter.cost as u32));
+    fn on_leave(state: &mut LeaseState, waiter: &Waiter<Request, Lease>) {
+        if waiter.request.ticket > 0 {
+            state.leaving.push(waiter.request.clone());
         }
     }
 
@@ -152,27 +148,18 @@ impl Limit for Leases {
             own.again = None;
             return Next::End;
         }
-        let asked = queue.iter().take(MOST_ASKED).map(|waiter| Asked {
-            id: waiter.request.id.clone(),
-            n: waiter.cost as u32,
-            ticket: waiter.request.number,
-            stays: !waiter.tries,
-        });
-        let asked: Vec<_> = asked.collect();
+        let asked = queue.iter().take(MOST_ASKED);
+        let asked: Vec<_> = asked.map(|waiter| waiter.request.clone()).collect();
         let is_early = |again: &Instant| Instant::now() < *again;
         match own.again.filter(is_early) {
             Some(again) if asked.iter().all(|one| one.ticket > 0) => Next::Sleep(again),
             _ => Next::Run(Box::pin(this.ask_for_waiters(asked))),
         }
     }
-
-    fn give_back(_: &Arc<Shared>, leases: Vec<Lease>) {
-        drop(leases);
-    }
 }
 
 impl Shared {
-    async fn ask_for_waiters(self: Arc<Self>, asked: Vec<Asked>) {
+    async fn ask_for_waiters(self: Arc<Self>, asked: Vec<Request>) {
         let rooms = self.state().own.rooms;
         let mut sent = Instant::now();
         let mut answer = self.acquire(&asked).await;
@@ -181,20 +168,16 @@ impl Shared {
             sent = Instant::now();
             answer = self.acquire(&asked).await;
         }
-        match answer {
-            Ok(granted) => self.admit(&asked, &granted, sent, rooms),
+        let (grace, places) = match answer {
+            Ok(granted) => granted,
             Err(error) => {
                 perhaps |= error.is_perhaps_charged() || error.is_half_done();
-                self.fail(&asked, perhaps, error);
+                return self.fail(asked, perhaps, error);
             }
-        }
-    }
-
-    fn admit(self: &Arc<Self>, asked: &[Asked], granted: &Granted, sent: Instant, rooms: u64) {
-        let (now, (grace, places)) = (Instant::now(), granted);
-        let leases = asked.iter().zip(places).map(|(one, [fencing, _])| {
-            let fencing = *fencing;
-            (fencing > 0).then(|| Lease::new(self, one.id.clone(), one.n, fencing, sent))
+        };
+        let now = Instant::now();
+        let leases = asked.iter().zip(&places).map(|(one, [fencing, _])| {
+            (*fencing > 0).then(|| Lease::new(&self, one.clone(), *fencing, sent))
         });
         // Created without the lock, because each lease has a task.
         let mut leases: Vec<_> = leases.collect();
@@ -203,14 +186,14 @@ impl Shared {
             queue.answer(|index, waiter| {
                 // The call did not include the waiters behind those.
                 let lease = leases.get_mut(index)?;
-                waiter.request.number = places[index][1];
+                waiter.request.ticket = places[index][1];
                 if let Some(lease) = lease.take() {
                     return Some(Ok(lease));
                 }
                 let error = if waiter.tries {
                     AcquireError::new(ErrorKind::NoPermits)
-                } else if waiter.deadline.is_some_and(|until| until < now + *grace) {
-                    AcquireError::would_take(*grace)
+                } else if waiter.deadline.is_some_and(|until| until < now + grace) {
+                    AcquireError::would_take(grace)
                 } else {
                     return None;
                 };
@@ -225,16 +208,15 @@ impl Shared {
 
     /// Rejects the waiters of the call, and returns what they have on the server: tickets, and what
     /// they were perhaps granted by this call.
-    fn fail(self: &Arc<Self>, asked: &[Asked], perhaps: bool, error: StoreError) {
-        let left = asked.iter().filter(|one| perhaps || one.ticket > 0);
-        let left = left.map(|one| (one.id.clone(), one.n)).collect();
-        let granted_ttl = if perhaps {
-            self.limit.options.ttl
+    fn fail(self: &Arc<Self>, mut asked: Vec<Request>, perhaps: bool, error: StoreError) {
+        let (count, mut ttl) = (asked.len(), self.ticket_ttl());
+        if perhaps {
+            ttl = ttl.max(self.limit.options.ttl);
         } else {
-            Duration::ZERO
-        };
-        self.release_later(left, self.ticket_ttl().max(granted_ttl));
-        self.change(|state| state.queue.fail(asked.len(), &error.into()));
+            asked.retain(|one| one.ticket > 0);
+        }
+        self.release_later(asked, ttl);
+        self.change(|state| state.queue.fail(count, &error.into()));
     }
 
     /// Permits may have become free: calls again for the waiters.

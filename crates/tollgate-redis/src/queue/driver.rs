@@ -62,18 +62,10 @@ impl<L: Limit> Shared<L> {
 
     /// Skips waiters that have left, and rejects waiters that cannot be admitted any more.
     fn refuse_leaving(&self, state: &mut State<L>) {
-        let capacity = self.limit.capacity(&state.own);
-        let State {
-            queue, own, closed, ..
-        } = state;
+        let State { queue, own, .. } = state;
         queue.answer(|_, waiter| {
-            let error = if *closed || waiter.answer.is_closed() {
-                AcquireError::new(ErrorKind::Closed)
-            } else if waiter.cost > capacity {
-                AcquireError::exceeds_capacity(capacity)
-            } else {
-                return None;
-            };
+            let closed = state.closed || waiter.answer.is_closed();
+            let error = self.check(closed, own, waiter.cost).err()?;
             L::on_leave(own, waiter);
             Some(Err(error))
         });

@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
-use tollgate::AcquireError;
+use tollgate::{AcquireError, ErrorKind};
 
 use super::driver_slot::DriverSlot;
 use super::wait::Wait;
@@ -59,7 +59,9 @@ pub(crate) trait Limit: Sized + Send + Sync + 'static {
     fn next(shared: &Arc<Shared<Self>>, state: &mut State<Self>) -> Next;
 
     /// Returns permits that no caller took, in the background.
-    fn give_back(shared: &Arc<Shared<Self>>, permits: Vec<Self::Permit>);
+    fn give_back(_shared: &Arc<Shared<Self>>, permits: Vec<Self::Permit>) {
+        drop(permits);
+    }
 }
 
 /// The next step of a driver.
@@ -112,6 +114,23 @@ impl<L: Limit> Shared<L> {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State<L>> {
         lock(&self.state)
+    }
+
+    /// Rejects a call if the limit is closed, or never admits that cost.
+    pub(crate) fn check(
+        &self,
+        closed: bool,
+        own: &L::State,
+        cost: u64,
+    ) -> Result<(), AcquireError> {
+        let capacity = self.limit.capacity(own);
+        if closed {
+            return Err(AcquireError::new(ErrorKind::Closed));
+        }
+        if cost > capacity {
+            return Err(AcquireError::exceeds_capacity(capacity));
+        }
+        Ok(())
     }
 
     pub(crate) fn notify(&self) {

@@ -29,9 +29,6 @@ enum Progress<P> {
     Over,
 }
 
-/// A place in the queue, or an answer that is already known.
-type Joined<P> = Result<oneshot::Receiver<Answer<P>>, Answer<P>>;
-
 impl<L: Limit> Wait<L> {
     pub(crate) fn new(shared: &Arc<Shared<L>>, cost: u64, tries: bool) -> Self {
         Self {
@@ -49,12 +46,12 @@ impl<L: Limit> Wait<L> {
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Answer<L::Permit>> {
         if let Progress::New = self.progress {
             self.progress = Progress::Over;
-            if let Some(permit) = L::take_cached(&self.shared, self.cost) {
+            let permit = match L::take_cached(&self.shared, self.cost) {
+                None => self.join()?,
+                cached => cached,
+            };
+            if let Some(permit) = permit {
                 return Poll::Ready(Ok(permit));
-            }
-            match self.join() {
-                Ok(receiver) => self.progress = Progress::Queued(receiver),
-                Err(answer) => return Poll::Ready(answer),
             }
         }
         if let Some(number) = self.drives
@@ -72,20 +69,15 @@ impl<L: Limit> Wait<L> {
         Poll::Ready(answer.unwrap_or(Err(AcquireError::new(ErrorKind::Closed))))
     }
 
-    fn join(&mut self) -> Joined<L::Permit> {
+    /// Joins the queue, unless the call costs nothing.
+    fn join(&mut self) -> Result<Option<L::Permit>, AcquireError> {
         let (shared, cost, tries) = (&self.shared, self.cost, self.tries);
         let mut state = shared.state();
-        if state.closed {
-            return Err(Err(AcquireError::new(ErrorKind::Closed)));
-        }
+        shared.check(state.closed, &state.own, cost)?;
         if cost == 0 {
-            return Err(Ok(L::free_permit()));
+            return Ok(Some(L::free_permit()));
         }
-        let capacity = shared.limit.capacity(&state.own);
-        if cost > capacity {
-            return Err(Err(AcquireError::exceeds_capacity(capacity)));
-        }
-        let request = shared.limit.join(&state, self).map_err(Err)?;
+        let request = shared.limit.join(&state, self)?;
         shared.limit.stop_cached();
         let (answer, receiver) = oneshot::channel();
         state.queue.push(Waiter {
@@ -97,7 +89,8 @@ impl<L: Limit> Wait<L> {
             answer,
         });
         self.drives = shared.drive(state, true);
-        Ok(receiver)
+        self.progress = Progress::Queued(receiver);
+        Ok(None)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate::{AcquireError, Decision, ErrorKind, Oversize, Throttle, Waiting};
+use tollgate::{AcquireError, Decision, Oversize, Throttle, Waiting};
 
 use super::acquire::Acquire;
 use super::charge::{Charge, Source};
@@ -117,9 +117,7 @@ impl RateLimiter {
         let shared = self.shared();
         let rule = {
             let state = shared.state();
-            if state.closed {
-                return Err(AcquireError::new(ErrorKind::Closed));
-            }
+            shared.check(state.closed, &state.own, 0)?;
             if n == 0 {
                 return Ok(Charge::open(0, Source::Nobody));
             }
@@ -187,13 +185,7 @@ impl RateLimiter {
         let shared = self.shared();
         let rule = {
             let state = shared.state();
-            if state.closed {
-                return Err(AcquireError::new(ErrorKind::Closed));
-            }
-            let capacity = shared.limit.capacity(&state.own);
-            if n > capacity {
-                return Err(AcquireError::exceeds_capacity(capacity));
-            }
+            shared.check(state.closed, &state.own, n)?;
             state.own.rule
         };
         let max_delay = u64::try_from(max_delay.as_micros()).unwrap_or(u64::MAX);
