@@ -52,67 +52,51 @@ impl Rule {
     /// The reason why a script cannot count the quota.
     fn new(quota: Quota, algorithm: Algorithm) -> Result<Self, String> {
         algorithm.check(quota).map_err(|error| error.to_string())?;
-        let kind = match algorithm {
-            Algorithm::Gcra => return Self::even(quota),
-            Algorithm::SlidingWindow => Kind::Window,
-            Algorithm::SlidingLog => Kind::Log,
+        let (kind, step) = match algorithm {
+            Algorithm::Gcra => (Kind::Debt, false),
             Algorithm::TokenBucket | Algorithm::FixedWindow | Algorithm::SubInterval { .. } => {
-                Kind::Debt
+                (Kind::Debt, true)
             }
+            Algorithm::SlidingWindow => (Kind::Window, true),
+            Algorithm::SlidingLog => (Kind::Log, true),
             _ => return Err(format!("the algorithm {algorithm} is not known here")),
         };
         let batch = algorithm.batch(quota);
-        let micros = batch.period().as_nanos().div_ceil(1000);
-        let rule = Self {
-            kind,
-            count: batch.count(),
-            // Rounded up, so that a period is never shorter than it should be.
-            period: micros as u64,
-            burst: batch.max_burst(),
-            step: true,
-        };
-        if kind == Kind::Log && rule.count > LONGEST_LOG {
+        let (nanos, burst) = (batch.period().as_nanos(), u128::from(batch.max_burst()));
+        // An even rate stays exact. In steps, a period is rounded up, so that it is never shorter
+        // than it should be.
+        let unit = if step { 1000 } else { gcd(nanos, 1000) };
+        let mut count = u128::from(batch.count()) * (1000 / unit);
+        let mut period = nanos.div_ceil(unit);
+        if kind == Kind::Log && count > u128::from(LONGEST_LOG) {
             return Err(format!(
-                "a log on a server keeps at most {LONGEST_LOG}, but the quota has a count of {}",
-                rule.count
+                "a log on a server keeps at most {LONGEST_LOG}, but the quota has a count of {count}"
             ));
         }
-        // The script of a window multiplies its count by its period.
-        let product = match rule.kind {
-            Kind::Window => u128::from(rule.count) * u128::from(rule.period),
-            _ => u128::from(rule.burst.max(rule.period)),
+        // Returns whether the largest number that the script calculates is exact.
+        let fits = |count: u128, period: u128| {
+            let product = match kind {
+                Kind::Window => count.saturating_mul(period),
+                Kind::Debt if !step => burst.saturating_mul(period),
+                _ => period,
+            };
+            product.max(burst).max(count) <= u128::from(MOST)
         };
-        if product > u128::from(MOST) {
-            return Err(format!("a script cannot count {quota} by {algorithm}"));
-        }
-        Ok(rule)
-    }
-
-    /// Returns the rule of the generic cell rate algorithm: the quota in whole microseconds.
-    fn even(quota: Quota) -> Result<Self, String> {
-        let nanos = quota.period().as_nanos();
-        let factor = 1000 / greatest_divisor(nanos, 1000);
-        let mut count = u128::from(quota.count()) * factor;
-        let mut period = nanos * factor / 1000;
-        let burst = u128::from(quota.max_burst());
-        let fits = |period: u128, count: u128| {
-            burst.saturating_mul(period) <= u128::from(MOST) && count <= u128::from(MOST)
-        };
-        if !fits(period, count) {
-            let divisor = greatest_divisor(period, count);
+        if !step && !fits(count, period) {
+            let divisor = gcd(period, count);
             (count, period) = (count / divisor, period / divisor);
         }
-        if !fits(period, count) {
+        if !fits(count, period) {
             return Err(format!(
-                "a script cannot count {quota}: its burst times its period is more than 2^52 microseconds"
+                "a script cannot count {quota} by {algorithm}: a number would be more than 2^52"
             ));
         }
         Ok(Self {
-            kind: Kind::Debt,
+            kind,
             count: count as u64,
             period: period as u64,
-            burst: quota.max_burst(),
-            step: false,
+            burst: batch.max_burst(),
+            step,
         })
     }
 
@@ -173,7 +157,8 @@ impl Rule {
     }
 }
 
-fn greatest_divisor(mut a: u128, mut b: u128) -> u128 {
+/// Returns the greatest common divisor.
+fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b > 0 {
         (a, b) = (b, a % b);
     }
