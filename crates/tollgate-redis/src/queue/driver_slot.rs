@@ -10,7 +10,6 @@
 //! The lock is a leaf, and is not held while the driver is polled or dropped.
 
 use std::future::Future;
-use std::mem;
 use std::pin::Pin;
 use std::sync::PoisonError;
 use std::task::{Context, Poll};
@@ -22,20 +21,20 @@ pub(crate) struct DriverSlot<F>(Mutex<Place<F>>);
 struct Place<F> {
     /// The number of the current driver, or of the last one.
     number: u64,
-    driver: Driver<F>,
-}
-
-enum Driver<F> {
-    None,
-    Here(F),
-    Polled { hand_over: bool },
+    /// The driver, unless it is being polled.
+    driver: Option<F>,
+    is_polled: bool,
+    /// The driver has to become a task at the end of the current poll.
+    hand_over: bool,
 }
 
 impl<F: Future<Output = ()> + Unpin> DriverSlot<F> {
     pub(crate) fn new() -> Self {
         Self(Mutex::new(Place {
             number: 0,
-            driver: Driver::None,
+            driver: None,
+            is_polled: false,
+            hand_over: false,
         }))
     }
 
@@ -47,37 +46,34 @@ impl<F: Future<Output = ()> + Unpin> DriverSlot<F> {
     /// Stores a driver, and returns the number with which it is polled. Returns the driver if the
     /// one before is still being polled.
     pub(crate) fn put(&self, driver: F) -> Result<u64, F> {
-        self.with(|place| match place.driver {
-            Driver::None => {
-                place.number += 1;
-                place.driver = Driver::Here(driver);
-                Ok(place.number)
+        self.with(|place| {
+            if place.is_polled || place.driver.is_some() {
+                return Err(driver);
             }
-            Driver::Here(_) | Driver::Polled { .. } => Err(driver),
+            place.number += 1;
+            place.driver = Some(driver);
+            Ok(place.number)
         })
     }
 
     /// Polls the driver with that number, if it is in the slot. Returns whether it stays, and the
     /// driver if it has to become a task.
     pub(crate) fn poll(&self, number: u64, context: &mut Context<'_>) -> (bool, Option<F>) {
-        let polled = Driver::Polled { hand_over: false };
-        let taken = self.with(|place| match place.driver {
-            Driver::Here(_) if place.number == number => mem::replace(&mut place.driver, polled),
-            _ => Driver::None,
+        let taken = self.with(|place| {
+            let driver = place.driver.take_if(|_| place.number == number)?;
+            (place.is_polled, place.hand_over) = (true, false);
+            Some(driver)
         });
-        let Driver::Here(mut driver) = taken else {
+        let Some(mut driver) = taken else {
             return (false, None);
         };
         let is_over = Pin::new(&mut driver).poll(context) == Poll::Ready(());
         // A finished driver is dropped after the lock.
         let mut driver = Some(driver);
         let stays = self.with(|place| {
-            let hand_over = matches!(place.driver, Driver::Polled { hand_over: true });
-            place.driver = Driver::None;
-            let stays = !is_over && !hand_over;
-            if let Some(driver) = driver.take_if(|_| stays) {
-                place.driver = Driver::Here(driver);
-            }
+            place.is_polled = false;
+            let stays = !is_over && !place.hand_over;
+            place.driver = driver.take_if(|_| stays);
             stays
         });
         (stays, driver.filter(|_| !is_over))
@@ -89,14 +85,8 @@ impl<F: Future<Output = ()> + Unpin> DriverSlot<F> {
             if number.is_some_and(|number| number != place.number) {
                 return None;
             }
-            match mem::replace(&mut place.driver, Driver::None) {
-                Driver::None => None,
-                Driver::Here(driver) => Some(driver),
-                Driver::Polled { .. } => {
-                    place.driver = Driver::Polled { hand_over: true };
-                    None
-                }
-            }
+            place.hand_over = true;
+            place.driver.take()
         })
     }
 }
