@@ -50,6 +50,14 @@ impl Address {
         let client = Client::open(info).map_err(|_| StoreError::Misconfigured)?;
         Ok(Self::Server(Box::new(client)))
     }
+
+    async fn connect(&self) -> RedisResult<Wire> {
+        match self {
+            Self::Server(client) => connect_to(client).await.map(Wire::Server),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
+        }
+    }
 }
 
 pub(super) fn settings() -> redis::io::tcp::TcpSettings {
@@ -172,54 +180,39 @@ impl Link {
         let (sender, receiver) = watch::channel(None);
         state.connecting = Some(receiver.clone());
         let link = Arc::clone(self);
-        runtime.spawn(async move {
-            let outcome = link.connect_in_time().await;
-            {
-                let state = &mut *lock(&link.state);
-                state.connecting = None;
-                if let Ok(connection) = &outcome {
-                    state.up = Some(connection.clone());
-                }
-            }
-            sender.send_replace(Some(outcome));
-        });
+        runtime.spawn(async move { sender.send_replace(Some(link.connect().await)) });
         receiver
     }
 
-    async fn connect_in_time(&self) -> Result<Connection, StoreError> {
+    async fn connect(&self) -> Result<Connection, StoreError> {
         let slow = lock(&self.state).slow.min(8);
         let time = if self.is_cluster() {
             CONNECTING
         } else {
             CONNECTING.min(CONNECTING_AT_FIRST * (1 << slow))
         };
-        let outcome = tokio::time::timeout(time, self.connect()).await;
+        let outcome = tokio::time::timeout(time, self.address.connect()).await;
         self.answered();
-        match &outcome {
-            Ok(Ok(_)) => lock(&self.state).slow = 0,
-            Ok(Err(_)) => {}
-            Err(_) => lock(&self.state).slow = slow + 1,
-        }
-        outcome.unwrap_or(Err(StoreError::Unavailable))
-    }
-
-    async fn connect(&self) -> Result<Connection, StoreError> {
-        let wire = match &self.address {
-            Address::Server(client) => connect_to(client).await.map(Wire::Server),
-            #[cfg(feature = "cluster")]
-            Address::Cluster(cluster) => cluster.connect().await.map(Wire::Cluster),
-        };
-        let wire = wire.map_err(|error| match StoreError::of(&error) {
-            // Nothing was sent yet.
-            StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
-                StoreError::Unavailable
-            }
-            other => other,
-        })?;
         let state = &mut *lock(&self.state);
-        state.number += 1;
-        let number = state.number;
-        Ok(Connection { wire, number })
+        state.connecting = None;
+        match outcome {
+            Ok(Ok(wire)) => {
+                (state.slow, state.number) = (0, state.number + 1);
+                let number = state.number;
+                Ok(state.up.insert(Connection { wire, number }).clone())
+            }
+            Ok(Err(error)) => Err(match StoreError::of(&error) {
+                // Nothing was sent yet.
+                StoreError::Timeout | StoreError::Disconnected | StoreError::Script => {
+                    StoreError::Unavailable
+                }
+                other => other,
+            }),
+            Err(_) => {
+                state.slow = slow + 1;
+                Err(StoreError::Unavailable)
+            }
+        }
     }
 
     /// Handles the loss of a connection: that to a server is dropped, that to a cluster stays.

@@ -311,7 +311,8 @@ impl Store {
         }
         shared.calls.fetch_add(1, Ordering::Relaxed);
         let send = self.send(&command, script, &mut progress);
-        let answer = match tokio::time::timeout(shared.deadline, send).await {
+        let sent = tokio::time::timeout(shared.deadline, send).await;
+        let answer = match sent.map(Result::transpose) {
             Ok(Some(answer)) => answer,
             // The caller has left, and nothing was sent.
             Ok(None) => return Err(StoreError::Unavailable),
@@ -340,14 +341,11 @@ impl Store {
         command: &Cmd,
         script: Option<&Script>,
         progress: &mut Progress,
-    ) -> Option<Result<Value, StoreError>> {
+    ) -> Result<Option<Value>, StoreError> {
         let link = &self.shared.link;
-        let mut connection = match link.connection(&self.shared.runtime).await {
-            Ok(connection) => connection,
-            Err(error) => return Some(Err(error)),
-        };
+        let mut connection = link.connection(&self.shared.runtime).await?;
         if !progress.wanted.get() {
-            return None;
+            return Ok(None);
         }
         loop {
             let mut answer = connection.call(command, progress).await;
@@ -358,7 +356,7 @@ impl Store {
                 answer = connection.call(&script.by_text(command), progress).await;
             }
             let error = match answer {
-                Ok(answer) => return Some(Ok(answer)),
+                Ok(answer) => return Ok(Some(answer)),
                 Err(error) => error,
             };
             let failed = StoreError::of(&error);
@@ -374,7 +372,7 @@ impl Store {
             if error.is_unrecoverable_error() || failed == StoreError::ReadOnly {
                 link.lost(&connection);
             }
-            return Some(Err(failed));
+            return Err(failed);
         }
     }
 }
