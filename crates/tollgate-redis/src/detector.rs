@@ -112,14 +112,6 @@ struct Unsent<'a> {
     recorded: Vec<(String, u64)>,
 }
 
-impl Unsent<'_> {
-    fn take(&mut self) -> Option<Vec<(String, u64)>> {
-        let rest = self.recorded.len().saturating_sub(BATCH);
-        let batch = self.recorded.split_off(rest);
-        (!batch.is_empty()).then_some(batch)
-    }
-}
-
 impl Drop for Unsent<'_> {
     fn drop(&mut self) {
         for (caller, n) in self.recorded.drain(..) {
@@ -248,14 +240,18 @@ impl Detector {
     /// The failure of the store. Unsent records are kept for the next pass; records that may have
     /// been counted are not, so that no caller is counted twice.
     pub async fn pass(&self) -> Result<usize, StoreError> {
-        self.unblock();
+        // Forgets callers whose time is over.
+        let now = Instant::now();
+        self.change_blocked(|blocked| blocked.retain(|_, until| *until > now));
         let recorded = std::mem::take(&mut lock(&self.recorded).calls);
         let mut unsent = Unsent {
             detector: self,
             recorded: recorded.into_iter().collect(),
         };
         let mut flagged = 0;
-        while let Some(batch) = unsent.take() {
+        while !unsent.recorded.is_empty() {
+            let rest = unsent.recorded.len().saturating_sub(BATCH);
+            let batch = unsent.recorded.split_off(rest);
             match self.send(&batch).await {
                 Ok(over) => flagged += over,
                 Err(error) => {
@@ -292,12 +288,6 @@ impl Detector {
             }
         });
         Ok(over)
-    }
-
-    /// Forgets callers whose time is over.
-    fn unblock(&self) {
-        let now = Instant::now();
-        self.change_blocked(|blocked| blocked.retain(|_, until| *until > now));
     }
 
     fn change_blocked(&self, change: impl FnOnce(&mut HashMap<String, Instant>)) {
