@@ -115,9 +115,6 @@ impl<L: Limit> Drop for Wait<L> {
 
 impl<L: Limit> fmt::Debug for Wait<L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wait")
-            .field("shared", &self.shared)
-            .field("cost", &self.cost)
-            .finish_non_exhaustive()
+        self.shared.fmt(f)
     }
 }

@@ -58,10 +58,6 @@ impl<R, P> WaitQueue<R, P> {
         self.waiters.iter()
     }
 
-    pub(crate) fn costs(&self) -> impl Iterator<Item = u64> {
-        self.iter().map(|waiter| waiter.cost)
-    }
-
     pub(crate) fn push(&mut self, waiter: Waiter<R, P>) {
         self.total += u128::from(waiter.cost);
         self.waiters.push_back(waiter);
@@ -115,7 +111,10 @@ mod tests {
         let mut queue = WaitQueue::new();
         let mut receivers = [1, 2, 3, 4].map(|cost| push(&mut queue, cost));
         queue.answer(|index, waiter| (index % 2 == 1).then_some(Ok(waiter.cost)));
-        assert_eq!(queue.costs().collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(
+            queue.iter().map(|waiter| waiter.cost).collect::<Vec<_>>(),
+            [1, 3]
+        );
         assert_eq!((queue.len(), queue.total()), (2, 4));
         assert!(receivers[1].try_recv().is_err(), "not while it is locked");
         for (sender, answer) in std::mem::take(&mut queue.replies) {

@@ -4,7 +4,6 @@
 //! rate limit) -> [`denied`] and [`prefetch`] (decisions without a call) -> [`ask`] (calls) ->
 //! [`rule`] and [`reply`] (the arguments and replies of scripts).
 
-mod acquire;
 mod ask;
 mod charge;
 mod denied;
@@ -19,7 +18,6 @@ mod state;
 mod token_cache;
 mod verbs;
 
-pub use self::acquire::Acquire;
 pub use self::charge::{Charge, Source};
 pub(crate) use self::denied::jittered;
 pub use self::fallback::Fallback;
@@ -28,3 +26,4 @@ pub use self::limiter::RateLimiter;
 pub(crate) use self::reply::Reply;
 pub use self::reservation::Reservation;
 pub(crate) use self::rule::{MOST, Rule};
+pub use self::verbs::Acquire;

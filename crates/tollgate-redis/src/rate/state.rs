@@ -159,7 +159,8 @@ impl queue::Limit for Rate {
             return Next::Sleep(again);
         }
         let most = if options.coalesce { MOST_ASKED } else { 1 };
-        let costs: Vec<u64> = queue.costs().take(most).collect();
+        let waiters = queue.iter().take(most);
+        let costs: Vec<u64> = waiters.map(|waiter| waiter.cost).collect();
         let queued = costs.iter().copied().fold(0, u64::saturating_add);
         let prefetch = rate.prefetch.as_ref();
         let refill = prefetch.and_then(|it| own.batches.refill(it, queued));

@@ -1,15 +1,18 @@
-//! The calls of a [`RateLimiter`].
+//! The calls of a [`RateLimiter`], and [`Acquire`]: the future of those that wait.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, Decision, Oversize, Throttle, Waiting};
 
-use super::acquire::Acquire;
 use super::charge::{Charge, Source};
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
 use super::rule::{MOST, Rule};
+use super::state::Rate;
 use crate::error::StoreError;
 use crate::queue::{Limit, Wait};
 
@@ -339,5 +342,31 @@ impl Throttle for RateLimiter {
 
     fn rollback(&self, charge: Charge) {
         self.refund_later(charge);
+    }
+}
+
+/// The future of `acquire`, `try_acquire` and similar methods of a
+/// [`RateLimiter`](super::RateLimiter).
+///
+/// It joins the queue when it is first polled. It can be polled anywhere, also outside of the
+/// store's runtime.
+///
+/// # Cancel safety
+///
+/// If the future is dropped while it waits, it leaves the queue, and the waiters behind it move up.
+/// If it is dropped during a call of the server, its charge is refunded when the reply arrives.
+///
+/// # Panics
+///
+/// Panics if it is polled again after completion.
+#[derive(Debug)]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Acquire(Wait<Rate>);
+
+impl Future for Acquire {
+    type Output = Result<Charge, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(context)
     }
 }
