@@ -22,7 +22,7 @@ use tollgate::{AcquireError, Algorithm, Quota};
 use crate::error::StoreError;
 use crate::limit_set::{LimitSet, Part};
 use crate::rate::{MOST, Rule};
-use crate::slot::tag;
+use crate::slot::tagged;
 use crate::store::Store;
 use crate::sync::{Mutex, lock};
 
@@ -133,14 +133,10 @@ impl Detector {
     /// [`RateLimiter::new`](crate::RateLimiter::new).
     #[track_caller]
     pub fn new(store: &Store, key: impl Into<String>, threshold: Quota) -> Self {
-        let key = key.into();
         Self {
             store: store.clone(),
             // Puts all callers in one slot of a cluster.
-            key: match tag(&key) {
-                Some(_) => key,
-                None => format!("{{{key}}}"),
-            },
+            key: tagged(&key.into()),
             rule: Rule::of(threshold, Algorithm::Gcra),
             penalty: Duration::ZERO,
             callers: CALLERS,

@@ -8,7 +8,7 @@
 
 use std::sync::LazyLock;
 
-use crate::slot::{SLOTS, slot, tag};
+use crate::slot::{SLOTS, slot, tag, tagged};
 
 /// The keys, in the order of the script's arguments.
 #[derive(Clone, Debug)]
@@ -20,18 +20,12 @@ impl Keys {
     /// Panics if the key has no tag and cannot be one.
     #[track_caller]
     pub(super) fn new(key: String, cluster: bool) -> Self {
-        let tagged = tag(&key).is_some();
         assert!(
-            tagged || !(key.is_empty() || key.contains('}')),
+            tag(&key).is_some() || !(key.is_empty() || key.contains('}')),
             "the key {key:?} has no tag in braces and cannot be one"
         );
-        let beside = |suffix: &str| {
-            if tagged {
-                format!("{key}:{suffix}")
-            } else {
-                format!("{{{key}}}:{suffix}")
-            }
-        };
+        let first = tagged(&key);
+        let beside = |suffix: &str| format!("{first}:{suffix}");
         let sentinel = if cluster {
             format!("tollgate:{{{}}}:born", NUMBERS[usize::from(slot(&key))])
         } else {

@@ -50,7 +50,14 @@ impl<L: Limit> Shared<L> {
 
     fn next(self: &Arc<Self>) -> Next {
         self.change(|state| {
-            self.refuse_leaving(state);
+            // Waiters that have left, or cannot be admitted any more, leave the queue.
+            let State { queue, own, .. } = state;
+            queue.answer(|_, waiter| {
+                let closed = state.closed || waiter.answer.is_closed();
+                let error = self.check(closed, own, waiter.cost).err()?;
+                L::on_leave(own, waiter);
+                Some(Err(error))
+            });
             let next = L::next(self, state);
             if matches!(next, Next::End) {
                 // Under the lock: the next waiter starts another driver.
@@ -58,17 +65,6 @@ impl<L: Limit> Shared<L> {
             }
             next
         })
-    }
-
-    /// Skips waiters that have left, and rejects waiters that cannot be admitted any more.
-    fn refuse_leaving(&self, state: &mut State<L>) {
-        let State { queue, own, .. } = state;
-        queue.answer(|_, waiter| {
-            let closed = state.closed || waiter.answer.is_closed();
-            let error = self.check(closed, own, waiter.cost).err()?;
-            L::on_leave(own, waiter);
-            Some(Err(error))
-        });
     }
 }
 

@@ -38,27 +38,18 @@ pub(super) fn applies(error: StoreError) -> bool {
 }
 
 impl Fallback {
-    /// Returns the quota of this process, if the fallback decides locally.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the quota cannot be split into that many shares.
-    #[track_caller]
-    pub(super) fn part(self, quota: Quota, algorithm: Algorithm) -> Option<Quota> {
-        match self {
-            Self::Local { share } => Some(part(quota, algorithm, share)),
-            Self::FailClosed | Self::FailOpen => None,
-        }
-    }
-
     /// Returns the limiter that decides in this process, if there is one.
     ///
     /// # Panics
     ///
-    /// Panics if a share is too small for the algorithm.
+    /// Panics if the quota cannot be split into that many shares, or a share is too small for the
+    /// algorithm.
     #[track_caller]
     pub(super) fn limiter(self, quota: Quota, algorithm: Algorithm) -> Option<RateLimiter> {
-        let limiter = RateLimiter::new(self.part(quota, algorithm)?);
+        let Self::Local { share } = self else {
+            return None;
+        };
+        let limiter = RateLimiter::new(part(quota, algorithm, share));
         Some(limiter.algorithm(algorithm).oversize(Oversize::Overdraft))
     }
 }

@@ -320,7 +320,7 @@ impl RateLimiter {
         let shared = self.shared();
         let options = &shared.limit.options;
         let rule = Rule::of(quota, options.algorithm);
-        let part = options.fallback.part(quota, options.algorithm);
+        let fallback = options.fallback.limiter(quota, options.algorithm);
         {
             let state = &mut shared.state().own;
             if state.quota == quota {
@@ -328,8 +328,8 @@ impl RateLimiter {
             }
             (state.quota, state.rule) = (quota, rule);
         }
-        if let (Some(local), Some(part)) = (&shared.limit.fallback, part) {
-            local.set_quota(part);
+        if let (Some(local), Some(other)) = (&shared.limit.fallback, fallback) {
+            local.set_quota(other.quota());
         }
         if let Some(prefetch) = &shared.limit.prefetch {
             prefetch.burst.store(rule.burst, Ordering::Relaxed);

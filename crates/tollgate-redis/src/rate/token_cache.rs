@@ -91,25 +91,29 @@ impl TokenCache {
     /// Takes `n` tokens, if there are as many and the cache is open.
     #[inline]
     pub(crate) fn take(&self, n: u64, now: impl FnOnce() -> u64) -> Option<Taken> {
-        let mut seen = self.word.load(Ordering::Acquire);
-        let enough = |word: Word| word.count >= n;
-        if !enough(Word::of(seen)) || now() >= self.closes.load(Ordering::Acquire) {
+        let seen = self.word.load(Ordering::Acquire);
+        if Word::of(seen).count < n || now() >= self.closes.load(Ordering::Acquire) {
             return None;
         }
-        loop {
+        self.take_from(seen, n)
+    }
+
+    /// Takes `n` tokens, if there are as many, from the word that was last seen.
+    #[inline]
+    fn take_from(&self, mut seen: u64, n: u64) -> Option<Taken> {
+        let (acquire, release) = (Ordering::Acquire, Ordering::AcqRel);
+        while Word::of(seen).count >= n {
             let left = Word::of(seen).without(n);
-            let exchanged = self.word.compare_exchange_weak(
-                seen,
-                left.word(),
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            match exchanged {
+            let word = left.word();
+            match self
+                .word
+                .compare_exchange_weak(seen, word, release, acquire)
+            {
                 Ok(_) => return Some(self.taken(left)),
-                Err(other) if enough(Word::of(other)) => seen = other,
-                Err(_) => return None,
+                Err(other) => seen = other,
             }
         }
+        None
     }
 
     #[inline]
@@ -140,9 +144,7 @@ impl TokenCache {
 impl TokenCache {
     /// Like [`take`](Self::take), for the first waiter, whether or not the cache is open.
     pub(crate) fn take_queued(&self, n: u64) -> Option<Taken> {
-        let enough = |word: Word| (word.count >= n).then(|| word.without(n));
-        let before = self.update(enough)?;
-        Some(self.taken(before.without(n)))
+        self.take_from(self.word.load(Ordering::Acquire), n)
     }
 
     fn load(&self) -> Word {

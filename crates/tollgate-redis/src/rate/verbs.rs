@@ -11,7 +11,7 @@ use tollgate::{AcquireError, Decision, Oversize, Throttle, Waiting};
 use super::charge::{Charge, Source};
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
-use super::rule::{MOST, Rule};
+use super::rule::MOST;
 use super::state::Rate;
 use crate::error::StoreError;
 use crate::queue::{Limit, Wait};
@@ -222,7 +222,7 @@ impl RateLimiter {
     /// # }
     /// ```
     pub async fn charge(&self, n: u64) -> Result<Charge, StoreError> {
-        let rule = self.current_rule();
+        let rule = self.shared().state().own.rule;
         let reply = self.shared().ask(&rule, "charge", &[n]).await?;
         Ok(Charge::granted(&rule, &reply, n, 0, Source::Store))
     }
@@ -318,17 +318,13 @@ impl RateLimiter {
     /// ```
     pub async fn peek(&self, n: u64) -> Result<Decision, StoreError> {
         let shared = self.shared();
-        let rule = self.current_rule();
+        let rule = self.shared().state().own.rule;
         let reply = shared.ask(&rule, "peek", &[n.min(MOST)]).await?;
         let mut decision = reply.decision(rule.burst);
         if n > rule.burst && shared.limit.options.oversize != Oversize::Overdraft {
             decision.retry_after = Duration::MAX;
         }
         Ok(decision)
-    }
-
-    fn current_rule(&self) -> Rule {
-        self.shared().state().own.rule
     }
 }
 

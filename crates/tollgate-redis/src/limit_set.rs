@@ -1,6 +1,5 @@
-//! [`LimitSet`]: several limits in one call, all or none.
-
-mod outcome;
+//! [`LimitSet`]: several limits in one call, all or none; [`Outcome`]: the decision about them; and
+//! [`Charges`]: the charges of that decision.
 
 use std::fmt;
 use std::future::Future;
@@ -13,7 +12,6 @@ use redis::Value;
 use tokio::task::JoinHandle;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
-pub use self::outcome::{Charges, Outcome};
 use crate::error::StoreError;
 use crate::rate::{MOST, Reply, Rule, jittered};
 use crate::script::LIMIT_SET;
@@ -359,6 +357,93 @@ impl LimitSet {
                 tickets: replies.iter().map(|it| [it.position, it.made]).collect(),
             }),
         })
+    }
+}
+
+/// The decision of a [`LimitSet`]: whether all limits were charged, and the state
+/// of each.
+///
+/// Dropping it keeps the charges.
+///
+/// # Examples
+///
+/// ```no_run
+/// use tollgate::Quota;
+/// use tollgate_redis::{LimitSet, Store};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let store = Store::new("redis://127.0.0.1/")?;
+/// let limits = LimitSet::new(&store).limit("{acme}:all", Quota::per_minute(1000));
+/// let outcome = limits.try_acquire().await?;
+/// let least = outcome.decisions().iter().map(|decision| decision.remaining).min();
+/// if outcome.is_admitted() {
+///     println!("{least:?} are left");
+/// } else {
+///     println!("again in {:?}", outcome.retry_after());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "it says whether the call is admitted"]
+#[derive(Debug)]
+pub struct Outcome {
+    /// `None` if the call was denied.
+    charges: Option<Charges>,
+    decisions: Vec<Decision>,
+}
+
+/// The charges of a [`LimitSet`] for a call. They are plain data, like a
+/// [`Charge`](crate::Charge): dropping them keeps the charges; [`refund`](LimitSet::refund)
+/// refunds them.
+#[derive(Debug)]
+pub struct Charges {
+    cost: u64,
+    tickets: Vec<[u64; 2]>,
+}
+
+impl Outcome {
+    /// Returns whether all limits were charged; otherwise none was.
+    pub fn is_admitted(&self) -> bool {
+        self.charges.is_some()
+    }
+
+    /// Returns the indices of the limits that denied the call, in the order in which they were
+    /// added.
+    pub fn violated(&self) -> impl Iterator<Item = usize> {
+        let decisions = self.decisions.iter().enumerate();
+        decisions
+            .filter(|(_, decision)| !decision.retry_after.is_zero())
+            .map(|(index, _)| index)
+    }
+
+    /// Returns the state of each limit after the charge, if there was one, in the order in which
+    /// the limits were added, for the headers of a response.
+    pub fn decisions(&self) -> &[Decision] {
+        &self.decisions
+    }
+
+    /// Returns the time after which the limit that lacks most may have enough. Before that the call
+    /// is denied again, and later too if other calls were faster.
+    ///
+    /// It is zero if all limits were charged, and [`Duration::MAX`] if a limit can never admit the
+    /// cost. It is exact to the microsecond of the server's clock, without the
+    /// [jitter](LimitSet::jitter).
+    pub fn retry_after(&self) -> Duration {
+        let waits = self.decisions.iter().map(|decision| decision.retry_after);
+        waits.max().unwrap_or_default()
+    }
+
+    /// Returns the charges, if all limits were charged.
+    pub fn into_charges(self) -> Option<Charges> {
+        self.charges
+    }
+}
+
+impl Charges {
+    /// Returns the cost that was charged to each limit.
+    pub fn cost(&self) -> u64 {
+        self.cost
     }
 }
 
