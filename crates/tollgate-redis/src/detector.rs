@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
-use crate::limit_set::{LimitSet, Part};
+use crate::limit_set::LimitSet;
 use crate::rate::{MOST, Rule};
 use crate::slot::tagged;
 use crate::store::Store;
@@ -262,11 +262,10 @@ impl Detector {
     }
 
     async fn send(&self, recorded: &[(String, u64)]) -> Result<usize, StoreError> {
-        let parts = recorded.iter().map(|(caller, _)| Part {
-            key: format!("{}:{caller}", self.key),
-            rule: self.rule,
-        });
-        let limits = LimitSet::of_parts(&self.store, parts.collect());
+        let mut limits = LimitSet::new(&self.store);
+        for (caller, _) in recorded {
+            limits.push(format!("{}:{caller}", self.key), self.rule);
+        }
         let costs = recorded.iter().map(|(_, n)| [*n]);
         let outcome = limits.outcome(0, &limits.call("charge", costs).await?)?;
         let now = Instant::now();

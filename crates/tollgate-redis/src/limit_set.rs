@@ -15,7 +15,7 @@ use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 use crate::error::StoreError;
 use crate::rate::{MOST, Reply, Rule, jittered};
 use crate::script::LIMIT_SET;
-use crate::slot::tag;
+use crate::slot::slot;
 use crate::store::{Call, Store};
 
 /// Several limits that are decided in one call, at one moment: the call charges all of them, or
@@ -78,23 +78,23 @@ pub struct LimitSet {
 }
 
 #[derive(Clone)]
-pub(crate) struct Part {
-    pub(crate) key: String,
-    pub(crate) rule: Rule,
+struct Part {
+    key: String,
+    rule: Rule,
 }
 
 impl LimitSet {
     /// Creates an empty set, which admits every call. Makes no call of the store.
     pub fn new(store: &Store) -> Self {
-        Self::of_parts(store, Vec::new())
-    }
-
-    pub(crate) fn of_parts(store: &Store, parts: Vec<Part>) -> Self {
         Self {
             store: store.clone(),
-            parts: Arc::new(parts),
+            parts: Arc::default(),
             jitter: Duration::ZERO,
         }
+    }
+
+    pub(crate) fn push(&mut self, key: String, rule: Rule) {
+        Arc::make_mut(&mut self.parts).push(Part { key, rule });
     }
 
     /// Adds a GCRA limit. Each limit makes a call more expensive.
@@ -120,7 +120,6 @@ impl LimitSet {
         let key = key.into();
         let rule = Rule::of(quota, algorithm);
         if let Some(first) = self.parts.first().filter(|_| self.store.is_cluster()) {
-            let slot = |key: &str| tag(key).unwrap_or(key).to_owned();
             assert!(
                 slot(&first.key) == slot(&key),
                 "the keys {:?} and {key:?} are not in one slot of a cluster",
@@ -131,7 +130,7 @@ impl LimitSet {
             self.parts.iter().all(|part| part.key != key),
             "the key {key:?} is given twice"
         );
-        Arc::make_mut(&mut self.parts).push(Part { key, rule });
+        self.push(key, rule);
         self
     }
 

@@ -33,18 +33,16 @@ pub(crate) static LEASE: LazyLock<Script> = script!("lua/prelude.lua" "lua/lease
 
 /// Several limits, with any rules.
 pub(crate) static LIMIT_SET: LazyLock<Script> = LazyLock::new(|| {
-    let rules = [
-        ("debt", include_str!("lua/debt.lua")),
-        ("window", include_str!("lua/window.lua")),
-        ("log", include_str!("lua/log.lua")),
+    let rule = |name, text| format!("do\n{text}\nrules.{name} = open\nend\n");
+    let parts = [
+        include_str!("lua/prelude.lua"),
+        "local rules = {}\n",
+        &rule("debt", include_str!("lua/debt.lua")),
+        &rule("window", include_str!("lua/window.lua")),
+        &rule("log", include_str!("lua/log.lua")),
+        include_str!("lua/several.lua"),
     ];
-    let rules = rules.map(|(name, text)| format!("do\n{text}\nrules.{name} = open\nend\n"));
-    let prelude = include_str!("lua/prelude.lua");
-    let end = include_str!("lua/several.lua");
-    Script::new(&format!(
-        "{prelude}\nlocal rules = {{}}\n{}{end}",
-        rules.concat()
-    ))
+    Script::new(&parts.concat())
 });
 
 impl Script {

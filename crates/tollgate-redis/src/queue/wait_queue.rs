@@ -3,6 +3,7 @@
 //! Replies are collected under the lock, and sent after it, because they wake callers.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -29,6 +30,16 @@ pub(crate) struct WaitQueue<R, P> {
     pub(super) replies: Vec<(oneshot::Sender<Answer<P>>, Answer<P>)>,
 }
 
+/// The waiters can be looked at; only [`push`](WaitQueue::push) and [`answer`](WaitQueue::answer)
+/// change them.
+impl<R, P> Deref for WaitQueue<R, P> {
+    type Target = VecDeque<Waiter<R, P>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.waiters
+    }
+}
+
 impl<R, P> WaitQueue<R, P> {
     pub(super) fn new() -> Self {
         Self {
@@ -38,24 +49,8 @@ impl<R, P> WaitQueue<R, P> {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.waiters.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiters.is_empty()
-    }
-
     pub(crate) fn total(&self) -> u128 {
         self.total
-    }
-
-    pub(crate) fn front(&self) -> Option<&Waiter<R, P>> {
-        self.waiters.front()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Waiter<R, P>> {
-        self.waiters.iter()
     }
 
     pub(crate) fn push(&mut self, waiter: Waiter<R, P>) {

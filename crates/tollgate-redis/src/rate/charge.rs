@@ -85,13 +85,10 @@ impl fmt::Display for Source {
 #[derive(Debug)]
 pub struct Charge {
     pub(super) cost: u64,
-    /// The time of the charge, in microseconds of the server's clock.
-    pub(super) at: u64,
     pub(super) source: Source,
     pub(super) ticket: Ticket,
-    pub(super) limit: u64,
-    pub(super) remaining: u64,
-    pub(super) reset: Duration,
+    /// The state of the limit at the time of the charge, by the server's clock.
+    pub(super) decision: Decision,
 }
 
 /// What identifies a charge for the part that made it.
@@ -135,28 +132,26 @@ impl Charge {
         after: u64,
         source: Source,
     ) -> Self {
+        let mut decision = reply.decision(rule.burst);
+        decision.remaining = decision.remaining.saturating_add(after);
+        decision.retry_after = Duration::ZERO;
         Self {
             cost,
-            at: reply.now,
             source,
             ticket: Ticket::Store(Grant::new(rule, reply, after)),
-            limit: rule.burst,
-            remaining: reply.free.saturating_add(after),
-            reset: reply.reset,
+            decision,
         }
     }
 
     /// Returns a charge that the server does not count.
     pub(super) fn open(cost: u64, source: Source) -> Self {
         let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let at = Tick::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
         Self {
             cost,
-            at: u64::try_from(since.as_micros()).unwrap_or(u64::MAX),
             source,
             ticket: Ticket::Open,
-            limit: 0,
-            remaining: 0,
-            reset: Duration::ZERO,
+            decision: Decision::from_parts(0, 0, Duration::ZERO, Duration::ZERO, at),
         }
     }
 
@@ -168,7 +163,7 @@ impl Charge {
     /// Returns the time of the charge: by the server's clock, in whole microseconds; by the clock
     /// of this machine if the server did not decide.
     pub fn at(&self) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_micros(self.at)
+        SystemTime::UNIX_EPOCH + Duration::from_nanos(self.decision.at.as_nanos())
     }
 
     /// Returns what decided the call.
@@ -204,7 +199,6 @@ impl Charge {
     /// # }
     /// ```
     pub fn decision(&self) -> Decision {
-        let at = Tick::from_nanos(self.at.saturating_mul(1000));
-        Decision::from_parts(self.limit, self.remaining, Duration::ZERO, self.reset, at)
+        self.decision
     }
 }

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tollgate::{Clock, Tick};
+use tollgate::{Clock, Decision, Tick};
 
 use super::charge::{Charge, Grant, Source, Ticket};
 use super::reply::Reply;
@@ -28,7 +28,7 @@ pub(super) struct Prefetch {
     pub(super) cache: TokenCache,
     chunk: u64,
     hold: Duration,
-    /// The time at which the server charged the newest batch, in microseconds of its clock.
+    /// The time at which the server charged the newest batch, in nanoseconds of its clock.
     at: AtomicU64,
     /// The burst of the limit.
     pub(super) burst: AtomicU64,
@@ -102,14 +102,13 @@ impl Prefetch {
 
     /// Returns the charge for tokens that were taken.
     pub(super) fn charge(&self, cost: u64, taken: Taken) -> Charge {
+        let at = Tick::from_nanos(self.at.load(Ordering::Relaxed));
+        let (limit, zero) = (self.burst.load(Ordering::Relaxed), Duration::ZERO);
         Charge {
             cost,
-            at: self.at.load(Ordering::Relaxed),
             source: Source::TokenCache,
             ticket: Ticket::Cached(taken.end),
-            limit: self.burst.load(Ordering::Relaxed),
-            remaining: taken.left,
-            reset: Duration::ZERO,
+            decision: Decision::from_parts(limit, taken.left, zero, zero, at),
         }
     }
 }
@@ -157,7 +156,8 @@ impl Batches {
         };
         self.batches.push_back(batch);
         self.in_use += 1;
-        prefetch.at.store(reply.now, Ordering::Relaxed);
+        let at = reply.decision(rule.burst).at;
+        prefetch.at.store(at.as_nanos(), Ordering::Relaxed);
         (batch.returned > 0).then(|| batch.part(batch.returned, 0))
     }
 

@@ -41,17 +41,9 @@ impl Rule {
     /// Panics if a script cannot count the quota.
     #[track_caller]
     pub(crate) fn of(quota: Quota, algorithm: Algorithm) -> Self {
-        match Self::new(quota, algorithm) {
-            Ok(rule) => rule,
-            Err(error) => panic!("{error}"),
+        if let Err(error) = algorithm.check(quota) {
+            panic!("{error}");
         }
-    }
-
-    /// # Errors
-    ///
-    /// The reason why a script cannot count the quota.
-    fn new(quota: Quota, algorithm: Algorithm) -> Result<Self, String> {
-        algorithm.check(quota).map_err(|error| error.to_string())?;
         let (kind, step) = match algorithm {
             Algorithm::Gcra => (Kind::Debt, false),
             Algorithm::TokenBucket | Algorithm::FixedWindow | Algorithm::SubInterval { .. } => {
@@ -59,7 +51,7 @@ impl Rule {
             }
             Algorithm::SlidingWindow => (Kind::Window, true),
             Algorithm::SlidingLog => (Kind::Log, true),
-            _ => return Err(format!("the algorithm {algorithm} is not known here")),
+            _ => panic!("the algorithm {algorithm} is not known here"),
         };
         let batch = algorithm.batch(quota);
         let (nanos, burst) = (batch.period().as_nanos(), u128::from(batch.max_burst()));
@@ -68,11 +60,10 @@ impl Rule {
         let unit = if step { 1000 } else { gcd(nanos, 1000) };
         let mut count = u128::from(batch.count()) * (1000 / unit);
         let mut period = nanos.div_ceil(unit);
-        if kind == Kind::Log && count > u128::from(LONGEST_LOG) {
-            return Err(format!(
-                "a log on a server keeps at most {LONGEST_LOG}, but the quota has a count of {count}"
-            ));
-        }
+        assert!(
+            kind != Kind::Log || count <= u128::from(LONGEST_LOG),
+            "a log on a server keeps at most {LONGEST_LOG}, but the quota has a count of {count}"
+        );
         // Returns whether the largest number that the script calculates is exact.
         let fits = |count: u128, period: u128| {
             let product = match kind {
@@ -86,18 +77,17 @@ impl Rule {
             let divisor = gcd(period, count);
             (count, period) = (count / divisor, period / divisor);
         }
-        if !fits(count, period) {
-            return Err(format!(
-                "a script cannot count {quota} by {algorithm}: a number would be more than 2^52"
-            ));
-        }
-        Ok(Self {
+        assert!(
+            fits(count, period),
+            "a script cannot count {quota} by {algorithm}: a number would be more than 2^52"
+        );
+        Self {
             kind,
             count: count as u64,
             period: period as u64,
             burst: batch.max_burst(),
             step,
-        })
+        }
     }
 
     /// Returns the highest cost of one call: up to what a script can count if a call above the
@@ -170,11 +160,11 @@ mod tests {
     use super::*;
 
     fn gcra(quota: Quota) -> Rule {
-        Rule::new(quota, Algorithm::Gcra).unwrap()
+        Rule::of(quota, Algorithm::Gcra)
     }
 
     #[test]
-    fn new_of_nanoseconds_keeps_the_rate_in_microseconds() {
+    fn of_nanoseconds_keeps_the_rate_in_microseconds() {
         let rule = gcra(Quota::new(3, Duration::from_nanos(1_250)).burst(2));
         assert_eq!((rule.count, rule.period, rule.burst), (12, 5, 2));
         let rule = gcra(Quota::per_second(50).burst(10));
@@ -182,21 +172,21 @@ mod tests {
     }
 
     #[test]
-    fn new_of_a_large_quota_is_reduced_or_an_error() {
+    fn of_a_large_quota_is_reduced() {
         let rule = gcra(Quota::per_day(1_000_000).burst(1_000_000));
         assert_eq!((rule.count, rule.period), (1, 86_400));
-        let prime = Quota::new(1_000_003, Duration::from_secs(86_400)).burst(1_000_000);
-        let error = Rule::new(prime, Algorithm::Gcra).unwrap_err();
-        assert!(error.contains("2^52"), "{error}");
+    }
+
+    #[test]
+    #[should_panic(expected = "2^52")]
+    fn of_a_large_quota_that_cannot_be_reduced_panics() {
+        gcra(Quota::new(1_000_003, Duration::from_secs(86_400)).burst(1_000_000));
     }
 
     #[test]
     fn lasting_of_each_algorithm_is_a_lower_bound() {
         let quota = Quota::per_second(10);
-        let lasting = |algorithm, n| {
-            let rule = Rule::new(quota, algorithm).unwrap();
-            rule.lasting(n).as_millis()
-        };
+        let lasting = |algorithm, n| Rule::of(quota, algorithm).lasting(n).as_millis();
         for (n, even, window, sliding) in [(0, 0, 0, 0), (9, 899, 0, 0), (10, 999, 1000, 0)] {
             assert_eq!(lasting(Algorithm::Gcra, n), even);
             assert_eq!(lasting(Algorithm::FixedWindow, n), window);
@@ -204,7 +194,7 @@ mod tests {
             assert_eq!(lasting(Algorithm::SlidingWindow, n), sliding);
         }
         assert_eq!(lasting(Algorithm::SlidingWindow, 20), 1000);
-        let huge = Rule::new(quota, Algorithm::FixedWindow).unwrap();
+        let huge = Rule::of(quota, Algorithm::FixedWindow);
         assert_eq!(huge.lasting(u128::MAX), Duration::from_micros(u64::MAX));
     }
 

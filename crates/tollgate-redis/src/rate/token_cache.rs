@@ -171,16 +171,25 @@ impl TokenCache {
         self.closes.store(closes, Ordering::Release);
     }
 
-    /// Puts in as many tokens as fit, and returns their number.
-    pub(crate) fn put(&self, n: u64) -> u64 {
-        let fits = |word: Word| n.min(MOST - word.count);
-        let more = |word: Word| {
+    /// Changes the number of tokens at the end, and returns by how many.
+    fn recount(&self, change: impl Fn(u64) -> u64) -> u64 {
+        let before = self.update(|word| {
             Some(Word {
-                count: word.count + fits(word),
+                count: change(word.count),
                 ..word
             })
-        };
-        self.update(more).map_or(0, fits)
+        });
+        before.map_or(0, |word| change(word.count).abs_diff(word.count))
+    }
+
+    /// Puts in as many tokens as fit, and returns their number.
+    pub(crate) fn put(&self, n: u64) -> u64 {
+        self.recount(|count| count.saturating_add(n).min(MOST))
+    }
+
+    /// Takes out the newest tokens beyond `most`, and returns how many they are.
+    pub(crate) fn reduce(&self, most: u64) -> u64 {
+        self.recount(|count| count.min(most))
     }
 
     /// Puts back `n` tokens of the batch that begins at `first`, if the next token still belongs to
@@ -205,18 +214,6 @@ impl TokenCache {
         };
         let before = self.update(|word| Some(word.without(passed(word))));
         before.map_or(0, passed)
-    }
-
-    /// Takes out the newest tokens beyond `most`, and returns how many they are.
-    pub(crate) fn reduce(&self, most: u64) -> u64 {
-        let less = |word: Word| {
-            Some(Word {
-                count: word.count.min(most),
-                ..word
-            })
-        };
-        let before = self.update(less);
-        before.map_or(0, |word| word.count.saturating_sub(most))
     }
 
     /// Returns whether the cache is low. If it is not, the caller that makes it low notifies the

@@ -1,4 +1,5 @@
-//! The calls of a [`RateLimiter`], and [`Acquire`]: the future of those that wait.
+//! The calls of a [`RateLimiter`], and what they return: [`Acquire`], the future of those that wait,
+//! and [`Reservation`], a charge that becomes due later.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,9 +11,8 @@ use tollgate::{AcquireError, Decision, Oversize, Throttle, Waiting};
 
 use super::charge::{Charge, Source};
 use super::limiter::RateLimiter;
-use super::reservation::Reservation;
 use super::rule::MOST;
-use super::state::Rate;
+use super::state::{Rate, Shared};
 use crate::error::StoreError;
 use crate::queue::{Limit, Wait};
 
@@ -364,5 +364,53 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         self.0.poll(context)
+    }
+}
+
+/// A charge that has been made, and becomes due after a [delay](Self::delay). Created by
+/// [`reserve`](RateLimiter::reserve).
+///
+/// [`ready`](Self::ready) waits for the delay. It does not call the server again, so neither a
+/// refund nor a change of the quota moves the time.
+///
+/// # Cancel safety
+///
+/// A reservation that is dropped before `ready` has returned is refunded, as far as it is not paid
+/// off.
+#[derive(Debug)]
+#[must_use = "a reservation that is dropped is given back"]
+pub struct Reservation {
+    shared: Arc<Shared>,
+    charge: Option<Charge>,
+    due: Instant,
+}
+
+impl Reservation {
+    /// Returns the remaining time until the charge is due.
+    pub fn delay(&self) -> Duration {
+        self.due.saturating_duration_since(Instant::now())
+    }
+
+    /// Returns the cost that was charged.
+    pub fn cost(&self) -> u64 {
+        self.charge.as_ref().map_or(0, Charge::cost)
+    }
+
+    /// Waits for the delay, and returns the charge.
+    ///
+    /// # Errors
+    ///
+    /// `Store` if the runtime of the store is gone.
+    pub async fn ready(mut self) -> Result<Charge, AcquireError> {
+        self.shared.store.sleep(self.delay()).await?;
+        Ok(self.charge.take().expect("it is taken once"))
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(charge) = self.charge.take() {
+            Limit::give_back(&self.shared, vec![charge]);
+        }
     }
 }

@@ -29,7 +29,7 @@ use crate::error::StoreError;
 pub(crate) struct Call {
     state: State,
     runtime: Handle,
-    wanted: Wanted,
+    wanted: Arc<AtomicBool>,
     on_abandoned: Option<Box<dyn FnOnce(Value) + Send>>,
 }
 
@@ -45,25 +45,16 @@ enum State {
 
 /// How far a call has come.
 pub(super) struct Progress {
-    pub(super) stage: Stage,
-    /// If the caller has left, nothing more is sent.
-    pub(super) wanted: Wanted,
+    /// The number of the connection on which the call may have been sent, or the reason why it was
+    /// not.
+    pub(super) sent: Result<u64, StoreError>,
+    wanted: Arc<AtomicBool>,
 }
 
-/// The connection on which a call may have been sent, or the reason why it was not.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Stage {
-    Unsent(StoreError),
-    Sent(u64),
-}
-
-/// Whether the caller of a call still waits.
-#[derive(Clone)]
-pub(super) struct Wanted(Arc<AtomicBool>);
-
-impl Wanted {
-    pub(super) fn get(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+impl Progress {
+    /// Returns whether the caller still waits. If it has left, nothing more is sent.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Acquire)
     }
 }
 
@@ -77,10 +68,10 @@ impl Call {
     where
         F: Future<Output = Answer> + Send + 'static,
     {
-        let wanted = Wanted(Arc::new(AtomicBool::new(true)));
+        let wanted = Arc::new(AtomicBool::new(true));
         let progress = Progress {
-            stage: Stage::Unsent(StoreError::Unavailable),
-            wanted: wanted.clone(),
+            sent: Err(StoreError::Unavailable),
+            wanted: Arc::clone(&wanted),
         };
         Self {
             state: State::New(Box::pin(make(progress))),
@@ -132,7 +123,7 @@ impl Future for Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.wanted.0.store(false, Ordering::Release);
+        self.wanted.store(false, Ordering::Release);
         let on_abandoned = self.on_abandoned.take();
         let task = match mem::replace(&mut self.state, State::Over) {
             State::New(_) | State::Over => return,

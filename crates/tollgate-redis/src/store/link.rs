@@ -17,7 +17,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, IntoConnectionInfo, RedisResult,
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::call::{Progress, Stage};
+use super::call::Progress;
 #[cfg(feature = "cluster")]
 use super::nodes::{Cluster, Nodes};
 use crate::error::StoreError;
@@ -99,7 +99,7 @@ impl Connection {
     ) -> RedisResult<Value> {
         match &mut self.wire {
             Wire::Server(wire) => {
-                progress.stage = Stage::Sent(self.number);
+                progress.sent = Ok(self.number);
                 let answer = wire.req_packed_command(command).await;
                 answer.and_then(Value::extract_error)
             }

@@ -26,8 +26,8 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::breaker::Breaker;
+use self::call::Progress;
 pub(crate) use self::call::{Call, is_inside};
-use self::call::{Progress, Stage};
 pub use self::check::Warning;
 use self::link::{Address, Link};
 #[cfg(feature = "cluster")]
@@ -316,9 +316,9 @@ impl Store {
             Ok(Some(answer)) => answer,
             // The caller has left, and nothing was sent.
             Ok(None) => return Err(StoreError::Unavailable),
-            Err(_) => Err(match progress.stage {
-                Stage::Unsent(error) => error,
-                Stage::Sent(number) => {
+            Err(_) => Err(match progress.sent {
+                Err(error) => error,
+                Ok(number) => {
                     shared.link.timed_out(number, TIMEOUTS, &shared.runtime);
                     StoreError::Timeout
                 }
@@ -344,14 +344,14 @@ impl Store {
     ) -> Result<Option<Value>, StoreError> {
         let link = &self.shared.link;
         let mut connection = link.connection(&self.shared.runtime).await?;
-        if !progress.wanted.get() {
+        if !progress.is_wanted() {
             return Ok(None);
         }
         loop {
             let mut answer = connection.call(command, progress).await;
             if let Some(script) = script
                 && Script::is_unknown(&answer)
-                && progress.wanted.get()
+                && progress.is_wanted()
             {
                 answer = connection.call(&script.by_text(command), progress).await;
             }
@@ -362,9 +362,9 @@ impl Store {
             let failed = StoreError::of(&error);
             if failed == StoreError::TryAgain {
                 // Every node that received it rejected it.
-                progress.stage = Stage::Unsent(failed);
+                progress.sent = Err(failed);
                 tokio::time::sleep(MOVING.mul_f64(fastrand::f64())).await;
-                if progress.wanted.get() {
+                if progress.is_wanted() {
                     continue;
                 }
             }

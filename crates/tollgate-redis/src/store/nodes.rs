@@ -20,7 +20,7 @@ use redis::{
     RedisResult, ServerErrorKind, Value,
 };
 
-use super::call::{Progress, Stage};
+use super::call::Progress;
 use super::link::{CONNECTING, connect_to, settings};
 use crate::error::StoreError;
 use crate::sync::{Mutex, lock};
@@ -85,19 +85,19 @@ impl Nodes {
         command: &Cmd,
         progress: &mut Progress,
     ) -> RedisResult<Value> {
-        progress.stage = Stage::Sent(number);
+        progress.sent = Ok(number);
         let answer = self.cluster.req_packed_command(command).await;
         let mut answer = answer.and_then(Value::extract_error);
         for _ in 0..REDIRECTIONS {
             let Some((address, asking)) = answer.as_ref().err().and_then(redirection) else {
                 break;
             };
-            progress.stage = Stage::Unsent(StoreError::Unavailable);
+            progress.sent = Err(StoreError::Unavailable);
             let mut node = self.connection(&address).await?;
-            if !progress.wanted.get() {
+            if !progress.is_wanted() {
                 break;
             }
-            progress.stage = Stage::Sent(number);
+            progress.sent = Ok(number);
             answer = redirected(&mut node, command, asking).await;
             if answer
                 .as_ref()
