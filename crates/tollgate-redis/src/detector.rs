@@ -21,7 +21,8 @@ use tollgate::{AcquireError, Algorithm, Quota};
 
 use crate::error::StoreError;
 use crate::limit_set::LimitSet;
-use crate::rate::{MOST, Rule};
+use crate::rate::Rule;
+use crate::script::MOST;
 use crate::slot::tagged;
 use crate::store::Store;
 use crate::sync::{Mutex, lock};

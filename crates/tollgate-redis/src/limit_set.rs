@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use tollgate::{AcquireError, Algorithm, Decision, Quota, Throttle, Waiting};
 
 use crate::error::StoreError;
-use crate::rate::{MOST, Reply, Rule, jittered};
-use crate::script::LIMIT_SET;
+use crate::rate::{Reply, Rule, jittered};
+use crate::script::{LIMIT_SET, MOST};
 use crate::slot::slot;
 use crate::store::{Call, Store};
 
@@ -180,20 +180,15 @@ impl LimitSet {
             return self.taken(n).await;
         }
         // The call is never admitted, but the outcome shows the state of the limits.
-        let mut decisions = self.peek(n).await?;
-        for (part, decision) in self.parts.iter().zip(&mut decisions) {
-            if n > part.rule.burst {
-                decision.retry_after = Duration::MAX;
-            }
-        }
         Ok(Outcome {
-            decisions,
+            decisions: self.peek(n).await?,
             charges: None,
         })
     }
 
     /// Returns the decisions that a call of cost `n` would get, in the order of the limits, without
-    /// charging it.
+    /// charging it. If `n` is more than the burst of a limit, its `retry_after` is
+    /// [`Duration::MAX`].
     ///
     /// # Cancel safety
     ///
@@ -347,7 +342,13 @@ impl LimitSet {
             return Err(StoreError::Script);
         }
         let decisions = self.parts.iter().zip(&replies);
-        let decisions = decisions.map(|(part, reply)| reply.decision(part.rule.burst));
+        let decisions = decisions.map(|(Part { rule, .. }, reply)| {
+            let mut decision = reply.decision(rule.burst);
+            if n > rule.burst {
+                decision.retry_after = Duration::MAX;
+            }
+            decision
+        });
         let is_charged = replies.iter().all(|reply| reply.done == 1);
         Ok(Outcome {
             decisions: decisions.collect(),

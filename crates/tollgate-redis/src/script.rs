@@ -4,10 +4,14 @@
 //! text is sent with `EVAL` on the same connection: that is one more round trip, to the same node.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redis::{Arg, Cmd, FromRedisValue, RedisResult, ServerErrorKind, Value};
 
 use crate::error::StoreError;
+
+/// The bound of debts and of all arguments of a script, which are less.
+pub(crate) const MOST: u64 = 1 << 52;
 
 pub(crate) struct Script {
     text: String,
@@ -86,4 +90,9 @@ pub(crate) fn numbers(value: &Value) -> Result<Vec<u64>, StoreError> {
     let numbers = Vec::<i64>::from_redis_value_ref(value).map_err(|_| StoreError::Script)?;
     let numbers = numbers.into_iter().map(|number| number.max(0) as u64);
     Ok(numbers.collect())
+}
+
+/// Returns a time as an argument of a script, in whole microseconds.
+pub(crate) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(MOST).min(MOST)
 }

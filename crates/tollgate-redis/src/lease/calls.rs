@@ -7,10 +7,7 @@ use redis::Cmd;
 
 use super::state::{Request, Shared};
 use crate::error::StoreError;
-use crate::script::{LEASE, numbers};
-
-/// The highest number that a script can count.
-pub(super) const MOST: u64 = 1 << 52;
+use crate::script::{LEASE, micros, numbers};
 
 impl Shared {
     async fn ask(&self, what: &str, rest: impl FnOnce(&mut Cmd)) -> Result<Vec<u64>, StoreError> {
@@ -108,8 +105,4 @@ impl Shared {
             _ => Err(StoreError::Script),
         }
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(MOST).min(MOST)
 }

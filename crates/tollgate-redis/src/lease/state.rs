@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use tollgate::{AcquireError, ErrorKind};
 
-use super::calls::MOST;
 use super::guard::Lease;
 use super::keys::Keys;
 use crate::error::StoreError;
 use crate::queue::{self, Limit, Next, Wait, Waiter};
+use crate::script::MOST;
 
 /// The options, which are set when a semaphore is created.
 #[derive(Clone, Copy, Debug)]

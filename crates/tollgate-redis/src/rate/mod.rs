@@ -23,5 +23,5 @@ pub use self::fallback::Fallback;
 pub use self::keyed::Keyed;
 pub use self::limiter::RateLimiter;
 pub(crate) use self::reply::Reply;
-pub(crate) use self::rule::{MOST, Rule};
+pub(crate) use self::rule::Rule;
 pub use self::verbs::{Acquire, Reservation};

@@ -67,18 +67,13 @@ impl Batch {
     /// Returns a part of the batch as a charge to refund; `after` of its tokens were charged after
     /// that part.
     fn part(&self, count: u64, after: u64) -> Charge {
-        let Grant { rule, position, .. } = self.grant;
+        let mut grant = self.grant;
         // Only a log distinguishes its charges. Of a debt, less would be refunded.
-        let position = match rule.kind {
-            Kind::Log => rule.position(position, after),
-            Kind::Debt | Kind::Window => position,
-        };
-        let ticket = Ticket::Store(Grant {
-            position,
-            ..self.grant
-        });
+        if grant.rule.kind == Kind::Log {
+            grant.position = grant.rule.position(grant.position, after);
+        }
         Charge {
-            ticket,
+            ticket: Ticket::Store(grant),
             ..Charge::open(count, Source::TokenCache)
         }
     }
@@ -167,9 +162,9 @@ impl Batches {
         let now = prefetch.now();
         let mut expired = Vec::new();
         while let Some(batch) = self.oldest() {
-            let is_over = all || batch.expiry <= now;
             let is_used = between(batch.first, prefetch.cache.number()) >= batch.count;
-            if !is_over && !(is_used && self.in_use > 1) {
+            let is_over = all || batch.expiry <= now || is_used && self.in_use > 1;
+            if !is_over {
                 break;
             }
             let count = prefetch.cache.pass(batch.end());

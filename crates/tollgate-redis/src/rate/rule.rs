@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Algorithm, Oversize, Quota};
 
-use crate::script::{DEBT, LOG, Script, WINDOW};
-
-/// The bound of debts and of all arguments of a script, which are less.
-pub(crate) const MOST: u64 = 1 << 52;
+use crate::script::{DEBT, LOG, MOST, Script, WINDOW};
 
 /// Positions of debts wrap after this many tokens.
 const POSITIONS: u64 = 1 << 46;

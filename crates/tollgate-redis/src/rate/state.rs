@@ -65,21 +65,18 @@ impl Rate {
     /// Takes out expired tokens, and admits waiters with the others.
     fn serve(prefetch: &Prefetch, state: &mut State) {
         let has_ended = Self::has_ended(state);
-        let State {
-            queue,
-            own: RateState { batches, .. },
-            abandoned,
-            ..
-        } = state;
-        abandoned.extend(batches.take_expired(prefetch, has_ended));
-        let (cache, mut is_served) = (&prefetch.cache, true);
-        queue.answer(|_, waiter| {
-            let take = || cache.take_queued(waiter.cost);
+        let batches = &mut state.own.batches;
+        state
+            .abandoned
+            .extend(batches.take_expired(prefetch, has_ended));
+        let mut is_served = true;
+        state.queue.answer(|_, waiter| {
+            let take = || prefetch.cache.take_queued(waiter.cost);
             let taken = is_served.then(take).flatten();
             is_served = taken.is_some();
             Some(Ok(prefetch.charge(waiter.cost, taken?)))
         });
-        abandoned.extend(batches.take_excess(prefetch));
+        state.abandoned.extend(batches.take_excess(prefetch));
     }
 
     /// Decides what happens to held tokens while there are no waiters.
@@ -144,15 +141,14 @@ impl queue::Limit for Rate {
     }
 
     fn next(shared: &Arc<Shared>, state: &mut State) -> Next {
-        let rate = &shared.limit;
-        if let Some(prefetch) = &rate.prefetch {
+        let prefetch = shared.limit.prefetch.as_ref();
+        if let Some(prefetch) = prefetch {
             Self::serve(prefetch, state);
         }
-        let (now, options) = (Instant::now(), &rate.options);
+        let (now, options) = (Instant::now(), &shared.limit.options);
         let State { queue, own, .. } = state;
         own.refuse(queue, options, now, 0, Source::DeniedCache);
         if queue.is_empty() {
-            let prefetch = rate.prefetch.as_ref();
             return prefetch.map_or(Next::End, |it| Self::keep(shared, it, state));
         }
         if let Some(again) = own.asks_again(queue, now) {
@@ -162,7 +158,6 @@ impl queue::Limit for Rate {
         let waiters = queue.iter().take(most);
         let costs: Vec<u64> = waiters.map(|waiter| waiter.cost).collect();
         let queued = costs.iter().copied().fold(0, u64::saturating_add);
-        let prefetch = rate.prefetch.as_ref();
         let refill = prefetch.and_then(|it| own.batches.refill(it, queued));
         let this = Arc::clone(shared);
         Next::Run(match refill {

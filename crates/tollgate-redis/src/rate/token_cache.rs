@@ -174,10 +174,8 @@ impl TokenCache {
     /// Changes the number of tokens at the end, and returns by how many.
     fn recount(&self, change: impl Fn(u64) -> u64) -> u64 {
         let before = self.update(|word| {
-            Some(Word {
-                count: change(word.count),
-                ..word
-            })
+            let count = change(word.count);
+            Some(Word { count, ..word })
         });
         before.map_or(0, |word| change(word.count).abs_diff(word.count))
     }

@@ -11,10 +11,10 @@ use tollgate::{AcquireError, Decision, Oversize, Throttle, Waiting};
 
 use super::charge::{Charge, Source};
 use super::limiter::RateLimiter;
-use super::rule::MOST;
 use super::state::{Rate, Shared};
 use crate::error::StoreError;
 use crate::queue::{Limit, Wait};
+use crate::script::{MOST, micros};
 
 impl RateLimiter {
     /// Acquires one unit, and waits for it.
@@ -191,8 +191,7 @@ impl RateLimiter {
             shared.check(state.closed, &state.own, n)?;
             state.own.rule
         };
-        let max_delay = u64::try_from(max_delay.as_micros()).unwrap_or(u64::MAX);
-        let arguments = [n, max_delay.min(MOST)];
+        let arguments = [n, micros(max_delay)];
         let charged = shared.charge_alone(rule, "reserve", &arguments, n, n);
         let (charge, delay) = charged.await?;
         Ok(Reservation {
@@ -284,12 +283,8 @@ impl RateLimiter {
         if actual > charge.cost {
             self.charge(actual - charge.cost).await?;
         } else if actual < charge.cost {
-            let over = charge.cost - actual;
-            let charge = Charge {
-                cost: over,
-                ..charge
-            };
-            self.shared().refund(charge).await?;
+            let cost = charge.cost - actual;
+            self.refund(Charge { cost, ..charge }).await?;
         }
         Ok(())
     }

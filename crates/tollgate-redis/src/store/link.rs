@@ -31,6 +31,9 @@ pub(super) const CONNECTING: Duration = Duration::from_secs(2);
 /// doubles it, up to [`CONNECTING`].
 const CONNECTING_AT_FIRST: Duration = Duration::from_millis(250);
 
+/// The number of deadlines in a row after which the connection is replaced.
+const TIMEOUTS: u32 = 3;
+
 /// The time after which the kernel closes a connection without acknowledgements.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(2);
@@ -124,15 +127,17 @@ struct State {
 
 pub(super) struct Link {
     address: Address,
+    pub(super) runtime: Handle,
     state: Mutex<State>,
     /// The number of deadlines in a row that passed.
     timeouts: AtomicU32,
 }
 
 impl Link {
-    pub(super) fn new(address: Address) -> Self {
+    pub(super) fn new(address: Address, runtime: Handle) -> Self {
         Self {
             address,
+            runtime,
             state: Mutex::default(),
             timeouts: AtomicU32::new(0),
         }
@@ -149,15 +154,12 @@ impl Link {
     }
 
     /// Returns the connection, once there is one.
-    pub(super) async fn connection(
-        self: &Arc<Self>,
-        runtime: &Handle,
-    ) -> Result<Connection, StoreError> {
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Connection, StoreError> {
         let mut outcome = {
             let state = &mut *lock(&self.state);
             match &state.up {
                 Some(up) => return Ok(up.clone()),
-                None => self.connecting(state, runtime),
+                None => self.connecting(state),
             }
         };
         match outcome.wait_for(Option::is_some).await.as_deref() {
@@ -168,11 +170,7 @@ impl Link {
     }
 
     /// Makes a connection in a task, unless one is being made.
-    fn connecting(
-        self: &Arc<Self>,
-        state: &mut State,
-        runtime: &Handle,
-    ) -> watch::Receiver<Outcome> {
+    fn connecting(self: &Arc<Self>, state: &mut State) -> watch::Receiver<Outcome> {
         let is_going_on = |outcome: &&watch::Receiver<Outcome>| outcome.has_changed().is_ok();
         if let Some(outcome) = state.connecting.as_ref().filter(is_going_on) {
             return outcome.clone();
@@ -180,7 +178,8 @@ impl Link {
         let (sender, receiver) = watch::channel(None);
         state.connecting = Some(receiver.clone());
         let link = Arc::clone(self);
-        runtime.spawn(async move { sender.send_replace(Some(link.connect().await)) });
+        let connect = async move { sender.send_replace(Some(link.connect().await)) };
+        self.runtime.spawn(connect);
         receiver
     }
 
@@ -229,17 +228,17 @@ impl Link {
         }
     }
 
-    /// Counts a deadline that passed for a call on the connection with that number. After `most` of
+    /// Counts a deadline that passed for a call on the connection with that number. After several of
     /// them in a row another connection is made.
-    pub(super) fn timed_out(self: &Arc<Self>, number: u64, most: u32, runtime: &Handle) {
+    pub(super) fn timed_out(self: &Arc<Self>, number: u64) {
         let state = &mut *lock(&self.state);
         let is_up = state.up.as_ref().is_some_and(|up| up.number == number);
-        if !is_up || 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) < most {
+        if !is_up || 1 + self.timeouts.fetch_add(1, Ordering::Relaxed) < TIMEOUTS {
             return;
         }
         self.timeouts.store(0, Ordering::Relaxed);
         if self.is_cluster() {
-            drop(self.connecting(state, runtime));
+            drop(self.connecting(state));
         } else {
             state.up = None;
         }

@@ -82,12 +82,8 @@ struct Shared {
     link: Arc<Link>,
     breaker: Breaker,
     deadline: Duration,
-    runtime: Handle,
     calls: AtomicU64,
 }
-
-/// The number of deadlines in a row after which the connection is replaced.
-const TIMEOUTS: u32 = 3;
 
 /// The longest time until a call whose key is being moved is repeated.
 const MOVING: Duration = Duration::from_millis(5);
@@ -172,10 +168,9 @@ impl Store {
     fn to(address: Address) -> Self {
         Self {
             shared: Arc::new(Shared {
-                link: Arc::new(Link::new(address)),
+                link: Arc::new(Link::new(address, Handle::current())),
                 breaker: Breaker::new(FAILURES, SHORTEST_PAUSE, LONGEST_PAUSE),
                 deadline: DEADLINE,
-                runtime: Handle::current(),
                 calls: AtomicU64::new(0),
             }),
         }
@@ -267,13 +262,13 @@ impl Store {
     }
 
     pub(crate) fn runtime(&self) -> &Handle {
-        &self.shared.runtime
+        &self.shared.link.runtime
     }
 
     /// Sleeps on the store's runtime, from any runtime or none.
     pub(crate) async fn sleep(&self, time: Duration) -> Result<(), StoreError> {
         let sleep = async move { tokio::time::sleep(time).await };
-        let sleep = AbortOnDropHandle::new(self.shared.runtime.spawn(sleep));
+        let sleep = AbortOnDropHandle::new(self.runtime().spawn(sleep));
         sleep.await.map_err(|_| StoreError::NoRuntime)
     }
 
@@ -293,7 +288,7 @@ impl Store {
     /// the deadline.
     fn request(&self, command: Cmd, script: Option<&'static Script>, key: Option<&str>) -> Call {
         let (this, part) = (self.clone(), self.shared.link.part(key));
-        Call::new(&self.shared.runtime, move |progress| {
+        Call::new(self.runtime(), move |progress| {
             this.requested(command, script, part, progress)
         })
     }
@@ -319,7 +314,7 @@ impl Store {
             Err(_) => Err(match progress.sent {
                 Err(error) => error,
                 Ok(number) => {
-                    shared.link.timed_out(number, TIMEOUTS, &shared.runtime);
+                    shared.link.timed_out(number);
                     StoreError::Timeout
                 }
             }),
@@ -343,7 +338,7 @@ impl Store {
         progress: &mut Progress,
     ) -> Result<Option<Value>, StoreError> {
         let link = &self.shared.link;
-        let mut connection = link.connection(&self.shared.runtime).await?;
+        let mut connection = link.connection().await?;
         if !progress.is_wanted() {
             return Ok(None);
         }

@@ -99,9 +99,8 @@ impl Nodes {
             }
             progress.sent = Ok(number);
             answer = redirected(&mut node, command, asking).await;
-            if answer
-                .as_ref()
-                .is_err_and(RedisError::is_unrecoverable_error)
+            if let Err(error) = &answer
+                && error.is_unrecoverable_error()
             {
                 lock(&self.known).remove(&address);
             }
@@ -114,20 +113,18 @@ impl Nodes {
         if let Some(node) = lock(&self.known).get(address) {
             return Ok(node.clone());
         }
-        let node = self.connect(address).await.map_err(|_| {
-            // Nothing was sent yet.
-            RedisError::from((
-                ErrorKind::ClusterConnectionNotFound,
-                "no connection to a node",
-            ))
-        })?;
+        let connect = async {
+            let info = self.first.clone().set_addr(self.beside(address)?);
+            connect_to(&Client::open(info)?).await
+        };
+        // Nothing was sent yet.
+        let unsent = (
+            ErrorKind::ClusterConnectionNotFound,
+            "no connection to a node",
+        );
+        let node = connect.await.map_err(|_| RedisError::from(unsent))?;
         lock(&self.known).insert(address.to_owned(), node.clone());
         Ok(node)
-    }
-
-    async fn connect(&self, address: &str) -> RedisResult<MultiplexedConnection> {
-        let info = self.first.clone().set_addr(self.beside(address)?);
-        connect_to(&Client::open(info)?).await
     }
 
     /// Returns the address of a node, with the settings of the first one.

@@ -1,5 +1,7 @@
 //! Numbers and keys that are no good.
 
+use std::time::Duration;
+
 use crate::support::{ALGORITHMS, on_server, slow};
 use tollgate::{Algorithm, ErrorKind, Quota};
 use tollgate_redis::{Detector, LimitSet, RateLimiter, StoreError};
@@ -51,6 +53,9 @@ fn limit_set_acquire_many_of_more_than_a_burst_is_never_admitted() {
         let outcome = limits.try_acquire_many(6).await.unwrap();
         assert!(!outcome.is_admitted());
         assert_eq!(outcome.violated().collect::<Vec<_>>(), [0]);
+        let decisions = limits.peek(6).await.unwrap();
+        let waits = [decisions[0].retry_after, decisions[1].retry_after];
+        assert_eq!(waits, [Duration::MAX, Duration::ZERO]);
         let refused = limits.acquire_many(6).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ExceedsCapacity);
     });
