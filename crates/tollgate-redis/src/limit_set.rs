@@ -360,8 +360,7 @@ impl LimitSet {
     }
 }
 
-/// The decision of a [`LimitSet`]: whether all limits were charged, and the state
-/// of each.
+/// The decision of a [`LimitSet`]: whether all limits were charged, and the state of each.
 ///
 /// Dropping it keeps the charges.
 ///
@@ -393,9 +392,8 @@ pub struct Outcome {
     decisions: Vec<Decision>,
 }
 
-/// The charges of a [`LimitSet`] for a call. They are plain data, like a
-/// [`Charge`](crate::Charge): dropping them keeps the charges; [`refund`](LimitSet::refund)
-/// refunds them.
+/// The charges of a [`LimitSet`] for a call. They are plain data, like a [`Charge`](crate::Charge):
+/// dropping them keeps the charges; [`refund`](LimitSet::refund) refunds them.
 #[derive(Debug)]
 pub struct Charges {
     cost: u64,

@@ -96,9 +96,7 @@ impl Keyed {
     #[track_caller]
     pub fn key_with(&self, key: &str, quota: Quota) -> RateLimiter {
         let limiter = self.key(key);
-        if limiter.quota() != quota {
-            limiter.set_quota(quota);
-        }
+        limiter.set_quota(quota);
         limiter
     }
 

@@ -317,15 +317,15 @@ impl RateLimiter {
     /// ```
     #[track_caller]
     pub fn set_quota(&self, quota: Quota) {
+        if self.quota() == quota {
+            return;
+        }
         let shared = self.shared();
         let options = &shared.limit.options;
         let rule = Rule::of(quota, options.algorithm);
         let fallback = options.fallback.limiter(quota, options.algorithm);
         {
             let state = &mut shared.state().own;
-            if state.quota == quota {
-                return;
-            }
             (state.quota, state.rule) = (quota, rule);
         }
         if let (Some(local), Some(other)) = (&shared.limit.fallback, fallback) {

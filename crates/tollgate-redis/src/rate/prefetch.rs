@@ -151,8 +151,7 @@ impl Batches {
         };
         self.batches.push_back(batch);
         self.in_use += 1;
-        let at = reply.decision(rule.burst).at;
-        prefetch.at.store(at.as_nanos(), Ordering::Relaxed);
+        prefetch.at.store(reply.at().as_nanos(), Ordering::Relaxed);
         (batch.returned > 0).then(|| batch.part(batch.returned, 0))
     }
 

@@ -79,8 +79,12 @@ impl Reply {
         })
     }
 
+    /// Returns the time by the server's clock.
+    pub(crate) fn at(&self) -> Tick {
+        Tick::from_nanos(self.now.saturating_mul(1000))
+    }
+
     pub(crate) fn decision(&self, limit: u64) -> Decision {
-        let at = Tick::from_nanos(self.now.saturating_mul(1000));
-        Decision::from_parts(limit, self.free, self.wait, self.reset, at)
+        Decision::from_parts(limit, self.free, self.wait, self.reset, self.at())
     }
 }

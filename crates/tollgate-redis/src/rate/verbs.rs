@@ -336,8 +336,7 @@ impl Throttle for RateLimiter {
     }
 }
 
-/// The future of `acquire`, `try_acquire` and similar methods of a
-/// [`RateLimiter`](super::RateLimiter).
+/// The future of `acquire`, `try_acquire` and similar methods of a [`RateLimiter`].
 ///
 /// It joins the queue when it is first polled. It can be polled anywhere, also outside of the
 /// store's runtime.
