@@ -184,7 +184,6 @@ struct Readme;
 
 mod algorithm;
 mod concurrency;
-mod const_panic;
 mod decision;
 mod error;
 pub mod gate;

@@ -10,15 +10,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::const_panic::Text;
-
 mod error;
 mod parse;
 #[cfg(feature = "serde")]
 mod serde;
 
+use self::error::Found;
 pub use self::error::QuotaError;
-use self::error::Reason;
 
 /// The longest time in nanoseconds for a whole burst to come back: 2^58, about nine years. In a
 /// limiter's `u64` arithmetic, it leaves room for the time of its clock.
@@ -180,7 +178,10 @@ impl Quota {
     /// assert_eq!(quota, Quota::per_second(100).burst(20));
     ///
     /// let refused = Quota::try_new(100, Duration::from_secs(1), 0).unwrap_err();
-    /// assert_eq!(refused.to_string(), "a quota cannot have a burst of 0");
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     "a quota cannot have a burst of 0: 100 in 1000000000ns, burst 0",
+    /// );
     /// # Ok(())
     /// # }
     /// ```
@@ -214,22 +215,18 @@ impl Quota {
     }
 
     const fn checked(count: u64, period: u128, burst: u64) -> Result<Self, QuotaError> {
-        let reason = if count == 0 {
-            Reason::NoCount
+        let rule = if count == 0 {
+            "a quota cannot have a count of 0"
         } else if period == 0 {
-            Reason::NoPeriod
+            "a quota cannot have a period of 0ns"
         } else if period > u64::MAX as u128 {
-            Reason::PeriodTooLong { period }
+            "a quota cannot have a period of more than 2^64 - 1 ns"
         } else if count as u128 > period {
-            Reason::TooMany { count, period }
+            "a quota cannot have more than one per nanosecond"
         } else if burst == 0 {
-            Reason::NoBurst
+            "a quota cannot have a burst of 0"
         } else if burst as u128 * period > LONGEST as u128 * count as u128 {
-            Reason::TooSlow {
-                burst,
-                count,
-                period,
-            }
+            "a quota cannot have a burst that takes more than 2^58 ns to come back"
         } else {
             let period = period as u64;
             return Ok(Self {
@@ -238,7 +235,12 @@ impl Quota {
                 burst,
             });
         };
-        Err(QuotaError { reason })
+        let found = Found::Quota {
+            count,
+            period,
+            burst,
+        };
+        Err(QuotaError { rule, found })
     }
 }
 
@@ -294,13 +296,12 @@ impl Quota {
     /// ```
     #[track_caller]
     pub const fn split(self, nodes: u32) -> Self {
-        if nodes == 0 {
-            Text::new("a quota cannot be split among 0 nodes").panic();
-        }
+        assert!(nodes > 0, "a quota cannot be split among 0 nodes");
         let (mut count, mut period) = (self.count as u128, self.period as u128 * nodes as u128);
-        if LONGEST as u128 * count < period {
-            self.cannot_be_split(nodes);
-        }
+        assert!(
+            period <= LONGEST as u128 * count,
+            "a quota cannot be split into shares of less than one in 2^58 ns"
+        );
         if period > u64::MAX as u128 {
             // The most tokens whose time fits, and their time rounded up. That time is above 2^63,
             // because one token takes at most 2^58. So it is too long by less than one part in
@@ -323,43 +324,29 @@ impl Quota {
         };
         or_panic(Self::checked(count as u64, period, burst as u64))
     }
-
-    #[track_caller]
-    const fn cannot_be_split(self, nodes: u32) -> ! {
-        let text = Text::new("a quota of ").number(self.count as u128);
-        let text = text.and(" in ").number(self.period as u128).and("ns");
-        let text = text.and(" cannot be split among ").number(nodes as u128);
-        let text = text.and(" nodes: a share would be less than one in 2^58ns");
-        text.panic()
-    }
-
-    fn text(self) -> Text {
-        let divides = |&(_, nanos): &(&str, u64)| self.period.is_multiple_of(nanos);
-        let (unit, nanos) = UNITS.into_iter().find(divides).unwrap_or(("ns", 1));
-        let mut text = Text::new("").number(self.count.into()).and("/");
-        if self.period != nanos {
-            text = text.number((self.period / nanos).into());
-        }
-        text = text.and(unit);
-        if self.burst != 1 {
-            text = text.and(" burst ").number(self.burst.into());
-        }
-        text
-    }
 }
 
-/// A `const fn` has neither `unwrap` with the text of the error nor `?`.
+/// A `const fn` cannot format the values of the error.
 #[track_caller]
 const fn or_panic(quota: Result<Quota, QuotaError>) -> Quota {
     match quota {
         Ok(quota) => quota,
-        Err(error) => error.text().panic(),
+        Err(error) => panic!("{}", error.rule),
     }
 }
 
 /// Writes the quota [as text](Quota#as-text); a width and an alignment apply.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.text().as_str())
+        let divides = |&(_, nanos): &(&str, u64)| self.period.is_multiple_of(nanos);
+        let (unit, nanos) = UNITS.into_iter().find(divides).unwrap_or(("ns", 1));
+        let mut text = match self.period / nanos {
+            1 => format!("{}/{unit}", self.count),
+            times => format!("{}/{times}{unit}", self.count),
+        };
+        if self.burst != 1 {
+            text += &format!(" burst {}", self.burst);
+        }
+        f.pad(&text)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use super::error::Reason;
+use super::error::Found;
 use super::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, Quota, QuotaError, SECOND};
 
 /// Parses a quota [as text](Quota#as-text).
@@ -32,10 +32,7 @@ impl FromStr for Quota {
             len: text.len(),
         };
         reader.skip_spaces();
-        if reader.rest.is_empty() {
-            return Err(failed(Reason::Empty));
-        }
-        let count = reader.expected_number("a count")?;
+        let count = reader.expected_number("a quota such as 100/s")?;
         if !reader.skip("/") {
             return Err(reader.expected("a slash after a whole number"));
         }
@@ -46,10 +43,6 @@ impl FromStr for Quota {
     }
 }
 
-fn failed(reason: Reason) -> QuotaError {
-    QuotaError { reason }
-}
-
 /// The rest of a text. Between two calls it does not begin with a space.
 struct Reader<'a> {
     rest: &'a str,
@@ -57,13 +50,9 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn at(&self) -> usize {
-        self.len - self.rest.len()
-    }
-
-    fn expected(&self, what: &'static str) -> QuotaError {
-        let at = self.at();
-        failed(Reason::Expected { what, at })
+    fn expected(&self, rule: &'static str) -> QuotaError {
+        let found = Found::Text(self.len - self.rest.len());
+        QuotaError { rule, found }
     }
 
     fn skip_spaces(&mut self) {
@@ -88,14 +77,11 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Result<Option<u64>, QuotaError> {
-        let at = self.at();
+        let too_large = self.expected("a number of at most 18446744073709551615");
         match self.take(|c| c.is_ascii_digit()) {
             "" => Ok(None),
             // A number of digits alone can only be too large.
-            digits => match digits.parse() {
-                Ok(number) => Ok(Some(number)),
-                Err(_) => Err(failed(Reason::NumberTooLarge { at })),
-            },
+            digits => digits.parse().map(Some).map_err(|_| too_large),
         }
     }
 
@@ -105,7 +91,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the nanoseconds of the unit.
     fn unit(&mut self) -> Result<u64, QuotaError> {
-        let at = self.at();
+        let unknown = self.expected("a unit of time (d, h, min, s, ms, us or ns)");
         match self.take(char::is_alphabetic) {
             "d" | "day" | "days" => Ok(DAY),
             "h" | "hour" | "hours" => Ok(HOUR),
@@ -115,8 +101,7 @@ impl<'a> Reader<'a> {
             // The micro sign, and the Greek letter that looks like it.
             "us" | "\u{b5}s" | "\u{3bc}s" => Ok(MICROSECOND),
             "ns" => Ok(1),
-            "" => Err(self.expected("a unit of time (d, h, min, s, ms, us or ns)")),
-            _ => Err(failed(Reason::UnknownUnit { at })),
+            _ => Err(unknown),
         }
     }
 

@@ -10,7 +10,7 @@ use super::Quota;
 /// Serializes the quota [as text](Quota#as-text).
 impl Serialize for Quota {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text().as_str())
+        serializer.collect_str(self)
     }
 }
 

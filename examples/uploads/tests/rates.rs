@@ -232,7 +232,11 @@ fn limits_that_are_none_are_usage_errors() {
         ("--rate", "0/s", "a quota cannot have a count of 0"),
         ("--rate", "50", "expected"),
         ("--rate", "50/s burst 0", "a quota cannot have a burst of 0"),
-        ("--rate", "50/fortnight", "unknown unit of time at byte 3"),
+        (
+            "--rate",
+            "50/fortnight",
+            "expected a unit of time (d, h, min, s, ms, us or ns) at byte 3",
+        ),
         ("--bandwidth", "20MB", "such as 20MB/s"),
         (
             "--bandwidth",

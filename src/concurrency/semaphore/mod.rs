@@ -16,7 +16,6 @@ use self::grant_cursor::GrantCursor;
 pub use self::idle::WaitIdle;
 use self::permit_state::PermitState;
 use self::protocol::QueueState;
-use crate::const_panic::panic_with;
 use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
 use crate::wait::Waiting;
 
@@ -132,9 +131,10 @@ impl Semaphore {
         /// Panics if `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
         #[track_caller]
         pub fn new(permits: usize) -> Self {
-            if permits > Self::MAX_PERMITS {
-                panic_with("a semaphore cannot have ", permits, " permits, see MAX_PERMITS");
-            }
+            assert!(
+                permits <= Self::MAX_PERMITS,
+                "a semaphore cannot have so many permits, see MAX_PERMITS"
+            );
             Self {
                 state: PermitState::new(permits),
                 limit: AtomicUsize::new(permits),

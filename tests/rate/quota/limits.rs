@@ -92,25 +92,26 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         (u64::MAX, u64::MAX, LONGEST + 1, "to come back"),
         (u64::MAX, u64::MAX, u64::MAX, "to come back"),
         (3, 10, most + 1, "to come back"),
-        (0, 1000, 1, "count of 0"),
-        (1, 0, 1, "period of 0ns"),
-        (1, 1000, 0, "burst of 0"),
+        (0, 1000, 1, "a count of 0"),
+        (1, 0, 1, "a period of 0ns"),
+        (1, 1000, 0, "a burst of 0"),
     ] {
-        let rate = format!("{count} in {period}ns");
         let expected = match expected {
-            "one per nanosecond" => format!("{rate}, but at most one per nanosecond"),
-            "to come back" => {
-                format!("a burst of {burst} at {rate}, which takes more than 2^58ns to come back")
-            }
-            zero => format!("a {zero}"),
+            "one per nanosecond" => "more than one per nanosecond",
+            "to come back" => "a burst that takes more than 2^58 ns to come back",
+            zero => zero,
         };
         let text = refused(count, Duration::from_nanos(period), burst);
-        assert_eq!(text, format!("a quota cannot have {expected}"));
+        let values = format!("{count} in {period}ns, burst {burst}");
+        assert_eq!(text, format!("a quota cannot have {expected}: {values}"));
     }
     for period in [LONGEST_PERIOD + NANOSECOND, Duration::MAX] {
-        let (nanos, most) = (period.as_nanos(), u64::MAX);
-        let expected = format!("a quota cannot have a period of {nanos}ns, but at most {most}ns");
-        assert_eq!(refused(u64::MAX, period, 1), expected);
+        let values = format!("{} in {}ns, burst 1", u64::MAX, period.as_nanos());
+        let expected = "a quota cannot have a period of more than 2^64 - 1 ns";
+        assert_eq!(
+            refused(u64::MAX, period, 1),
+            format!("{expected}: {values}")
+        );
     }
 }
 

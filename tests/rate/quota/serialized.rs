@@ -29,7 +29,8 @@ fn text_that_is_no_quota_is_named_in_the_error() {
             .to_string()
     };
     let week = error("[\"100/s\", \"5/week\"]");
-    let expected = "\"5/week\" is no quota: unknown unit of time at byte 2, expected d";
+    let expected =
+        "\"5/week\" is no quota: expected a unit of time (d, h, min, s, ms, us or ns) at byte 2";
     assert!(week.starts_with(expected), "{week}");
     let number = error("[100]");
     assert!(
