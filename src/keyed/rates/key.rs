@@ -110,10 +110,7 @@ where
     pub fn decision(&self, charge: &Charge) -> Decision {
         self.look(
             |limiter| limiter.decision(charge),
-            |word, look| {
-                let decision = word.decision_after(charge);
-                decision.unwrap_or_else(|| word.peek(0, look))
-            },
+            |word, look| word.decision_after(charge, look),
         )
     }
 

@@ -274,19 +274,18 @@ impl<K> Limits for Rates<K> {
         cost: u64,
         now: Tick,
     ) -> Option<Result<Charge, AcquireError>> {
-        let limits = &state.terms.limits;
-        if cost == 0 {
-            let mut word = KeyState {
-                debt: &mut Tat::from_units(0),
-                terms: &state.terms,
-                generation: state.generation,
-            };
-            return word.take(0, now).ok().map(Ok);
+        let mut word = KeyState {
+            debt: &mut Tat::from_units(0),
+            terms: &state.terms,
+            generation: state.generation,
+        };
+        let refuses = !self.has_own() && self.template.refuses_oversize();
+        match word.take(cost, now) {
+            Ok(charge) if cost == 0 => Some(Ok(charge)),
+            // The key's own quota, if there are any, is not known yet.
+            Err(_) if refuses => Some(Err(word.exceeds_capacity())),
+            _ => None,
         }
-        // The key's own quota, if there are any, is not known yet.
-        let never = limits.units_of(cost) > limits.burst_tolerance && !self.has_own();
-        (never && self.template.refuses_oversize())
-            .then(|| Err(AcquireError::exceeds_capacity(limits.burst())))
     }
 
     fn decide(
@@ -300,22 +299,17 @@ impl<K> Limits for Rates<K> {
             Ok(word) => word,
             Err(dedicated) => return Ok(Err(dedicated.clone())),
         };
-        let (mut now, mut taken) = self.take(&mut word, cost, now);
-        if taken.is_err() && word.is_astray(now) {
-            self.clock().correct();
-            now = self.now();
-            taken = word.take(cost, now);
-        }
-        match taken {
-            Ok(charge) => return Ok(Ok(charge)),
-            Err(None) if self.template.refuses_oversize() => {
-                let burst = word.terms.limits.burst();
-                return Err(AcquireError::exceeds_capacity(burst));
+        match self.take(&mut word, cost, now) {
+            (_, Ok(charge)) => return Ok(Ok(charge)),
+            (_, Err(None)) if self.template.refuses_oversize() => {
+                return Err(word.exceeds_capacity());
             }
             // The limiter admits it once there is no debt.
-            Err(None) => {}
-            Err(Some(due)) if !waits => return Err(self.template.limited(due, now)),
-            Err(Some(due)) => {
+            (_, Err(None)) => {}
+            // The limiter corrects the clock.
+            (now, Err(_)) if word.is_astray(now) => {}
+            (now, Err(Some(due))) if !waits => return Err(self.template.limited(due, now)),
+            (now, Err(Some(due))) => {
                 let after = due.saturating_since(now);
                 // In the same order as in a limiter.
                 if let Some(full) = self.template.queue_full(after) {

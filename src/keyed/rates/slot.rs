@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::algorithm::{Algorithm, InverseParams, Params, Receipt, Tat};
 use crate::decision::{Decision, wait_for};
+use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, DedicatedLimiter, QuotaChange};
 use crate::time::Tick;
@@ -113,37 +114,31 @@ impl Terms {
 }
 
 impl KeyState<'_> {
-    /// Returns the debt after a charge, or the tick from which the charge is possible: `None` if it
-    /// never is, because it exceeds the burst.
-    #[inline(always)]
-    fn decide(&self, cost: u64, now: Tick) -> Result<Tat, Option<Tick>> {
-        let limits = &self.terms.limits;
-        let (unit, price) = (limits.units_at(now), limits.units_of(cost));
-        match cost {
-            0 => Ok(*self.debt),
-            _ if price > limits.burst_tolerance => Err(None),
-            _ => (self.debt.take(limits, unit, price))
-                .map_err(|due| Some(self.terms.inverse.tick_at(due))),
-        }
-    }
-
-    /// Charges, or returns the tick from which the charge is possible, if it ever is.
+    /// Charges, or returns the tick from which the charge is possible: `None` if it never is,
+    /// because it exceeds the burst.
     #[inline(always)]
     pub(super) fn take(&mut self, cost: u64, now: Tick) -> Result<Charge, Option<Tick>> {
-        *self.debt = self.decide(cost, now)?;
-        Ok(self.charge(cost, now))
-    }
-
-    /// Returns the charge that ends where the debt now ends.
-    #[inline(always)]
-    fn charge(&self, cost: u64, now: Tick) -> Charge {
-        Charge::from(Receipt {
+        let limits = &self.terms.limits;
+        let (unit, price) = (limits.units_at(now), limits.units_of(cost));
+        if price > limits.burst_tolerance {
+            return Err(None);
+        }
+        if cost > 0 {
+            let taken = self.debt.take(limits, unit, price);
+            *self.debt = taken.map_err(|due| Some(self.terms.inverse.tick_at(due)))?;
+        }
+        Ok(Charge::from(Receipt {
             ticket: self.debt.end(),
             generation: self.generation,
             cost,
             at: now,
-            owed: self.debt.backlog_at(self.terms.limits.units_at(now)),
-        })
+            owed: self.debt.backlog_at(unit),
+        }))
+    }
+
+    /// Returns the error of a call that asks for more than the burst.
+    pub(super) fn exceeds_capacity(&self) -> AcquireError {
+        AcquireError::exceeds_capacity(self.terms.limits.burst())
     }
 
     /// Refunds up to `cost` of a charge. Returns `false` if a limiter has to do it, because later
@@ -172,7 +167,8 @@ impl KeyState<'_> {
 
     /// Returns the decision that a call would get, without charging it.
     pub(super) fn peek(&self, cost: u64, look: &Look) -> Decision {
-        let due = match self.decide(cost, look.now) {
+        let debt = &mut self.debt.clone();
+        let due = match (KeyState { debt, ..*self }).take(cost, look.now) {
             _ if look.closed => Tick::from_nanos(u64::MAX),
             Ok(_) => look.now,
             Err(Some(due)) => due,
@@ -182,11 +178,14 @@ impl KeyState<'_> {
         self.decision(*self.debt, look.now, wait_for(due, look.now))
     }
 
-    /// Returns the decision just after a charge; `None` if that is no longer known.
-    pub(super) fn decision_after(&self, charge: &Charge) -> Option<Decision> {
+    /// Returns the decision just after a charge, or that of now if that is no longer known.
+    pub(super) fn decision_after(&self, charge: &Charge, look: &Look) -> Decision {
         let made = charge.receipt();
+        if made.generation != self.generation {
+            return self.peek(0, look);
+        }
         let end = Tat::from_units(self.terms.limits.units_at(made.at) + made.owed);
-        (made.generation == self.generation).then(|| self.decision(end, made.at, Duration::ZERO))
+        self.decision(end, made.at, Duration::ZERO)
     }
 
     fn decision(&self, debt: Tat, now: Tick, retry_after: Duration) -> Decision {
