@@ -1,7 +1,7 @@
 //! How a request enters the throttle: it waits, waits with a timeout, or does not wait.
 //!
-//! Only a layer that rejects at once needs a [`TryThrottle`]. So the method is stored as a value,
-//! and the types of the layer and the service are the same in all three cases.
+//! Only a layer that rejects at once needs a [`TryThrottle`](crate::TryThrottle). So the method is
+//! stored as a value, and the types of the layer and the service are the same in all three cases.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,24 +11,18 @@ use std::time::Duration;
 use pin_project::pin_project;
 
 use crate::error::AcquireError;
-use crate::throttle::{Throttle, TryThrottle};
+use crate::throttle::Throttle;
 use crate::wait::{Timeout, Waiting};
 
-/// [`TryThrottle::try_enter`] of the throttle.
+/// [`try_enter`](crate::TryThrottle::try_enter) of the throttle.
 type TryEnter<T> = fn(&T) -> Result<<T as Throttle>::Permit, AcquireError>;
 
 /// What a request does if the throttle does not admit it at once.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Patience<T: Throttle> {
     Waits,
     WaitsFor(Duration),
     Leaves(TryEnter<T>),
-}
-
-impl<T: TryThrottle> Patience<T> {
-    pub(super) fn leaves() -> Self {
-        Self::Leaves(T::try_enter)
-    }
 }
 
 impl<T: Throttle> Patience<T> {

@@ -1,6 +1,5 @@
 //! The layer, and its options.
 
-use std::fmt;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -38,7 +37,7 @@ use crate::throttle::{Throttle, TryThrottle};
 ///             .layer(ThrottleLayer::new(all((reports, everything)))),
 ///     );
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[must_use = "a layer does nothing unless it is put around a service"]
 pub struct ThrottleLayer<T: Throttle> {
     pub(super) throttle: T,
@@ -63,7 +62,11 @@ impl<T: Throttle> ThrottleLayer<T> {
     /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(64).max_waiters(256)));
     /// ```
     pub fn new(throttle: T) -> Self {
-        Self::with(throttle, Patience::Waits)
+        Self {
+            throttle,
+            patience: Patience::Waits,
+            status: StatusCode::TOO_MANY_REQUESTS,
+        }
     }
 
     /// Creates a layer whose requests never wait: it rejects requests that the throttle does not
@@ -82,14 +85,9 @@ impl<T: Throttle> ThrottleLayer<T> {
     where
         T: TryThrottle,
     {
-        Self::with(throttle, Patience::leaves())
-    }
-
-    fn with(throttle: T, patience: Patience<T>) -> Self {
         Self {
-            throttle,
-            patience,
-            status: StatusCode::TOO_MANY_REQUESTS,
+            patience: Patience::Leaves(T::try_enter),
+            ..Self::new(throttle)
         }
     }
 
@@ -173,15 +171,9 @@ impl<S, T: Throttle> Layer<S> for ThrottleLayer<T> {
     type Service = ThrottleService<S, T>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        ThrottleService::new(inner, self.clone())
-    }
-}
-
-impl<T: Throttle + fmt::Debug> fmt::Debug for ThrottleLayer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThrottleLayer")
-            .field("throttle", &self.throttle)
-            .field("status", &self.status)
-            .finish_non_exhaustive()
+        ThrottleService {
+            inner,
+            layer: self.clone(),
+        }
     }
 }

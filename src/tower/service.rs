@@ -1,6 +1,5 @@
 //! The service behind the throttle.
 
-use std::fmt;
 use std::mem;
 use std::task::{Context, Poll};
 
@@ -15,16 +14,10 @@ use crate::throttle::Throttle;
 ///
 /// It is ready when the inner service is ready. The response future enters the throttle, so a ready
 /// service, and a future that was never polled, hold no permit.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ThrottleService<S, T: Throttle> {
-    inner: S,
-    layer: ThrottleLayer<T>,
-}
-
-impl<S, T: Throttle> ThrottleService<S, T> {
-    pub(super) fn new(inner: S, layer: ThrottleLayer<T>) -> Self {
-        Self { inner, layer }
-    }
+    pub(super) inner: S,
+    pub(super) layer: ThrottleLayer<T>,
 }
 
 impl<S, T, R, B> Service<R> for ThrottleService<S, T>
@@ -47,14 +40,5 @@ where
         let inner = mem::replace(&mut self.inner, clone);
         let entering = self.layer.patience.enter(&self.layer.throttle);
         ResponseFuture::new(entering, inner, request, self.layer.status)
-    }
-}
-
-impl<S: fmt::Debug, T: Throttle + fmt::Debug> fmt::Debug for ThrottleService<S, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThrottleService")
-            .field("inner", &self.inner)
-            .field("layer", &self.layer)
-            .finish()
     }
 }
