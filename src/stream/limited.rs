@@ -1,5 +1,5 @@
-//! The core of both adapters: it takes items from a stream, starts the work of each item when the
-//! throttle admits it, and runs that work.
+//! [`BufferLimited`] and [`ForEachLimited`], and their core, [`Limited`]: it takes items from a
+//! stream, starts the work of each item when the throttle admits it, and runs that work.
 //!
 //! 1. At most one item waits for the throttle: the next item is taken after the admission of the
 //!    previous one.
@@ -11,12 +11,13 @@
 //!    yields at most one result. Then the task is woken and yields, so a token, a timeout and other
 //!    tasks get their turn while everything here is ready.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_util::Stream;
-use futures_util::stream::{Fuse, FuturesUnordered, StreamExt};
+use futures_util::stream::{Fuse, FusedStream, FuturesUnordered, StreamExt};
 use pin_project::pin_project;
 
 use crate::error::AcquireError;
@@ -24,11 +25,97 @@ use crate::throttle::Throttle;
 use crate::wait::Waiting;
 
 /// The maximum number of turns in one poll of an adapter.
-pub(super) const MAX_TURNS: u32 = 64;
+const MAX_TURNS: u32 = 64;
+
+/// The stream returned by
+/// [`LimitStreamExt::buffer_limited`](super::LimitStreamExt::buffer_limited).
+#[pin_project]
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct BufferLimited<S: Stream<Item: Future>, T: Throttle>(#[pin] Limited<S, T, S::Item>);
+
+impl<S: Stream<Item: Future>, T: Throttle> BufferLimited<S, T> {
+    pub(super) fn new(stream: S, throttle: T) -> Self {
+        Self(Limited::new(stream, throttle))
+    }
+}
+
+impl<S: Stream<Item: Future>, T: Throttle> Stream for BufferLimited<S, T> {
+    type Item = Result<<S::Item as Future>::Output, AcquireError>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let mut turns = MAX_TURNS;
+        let limited = self.project().0;
+        limited.poll_next(context, &mut |future| future, &mut turns)
+    }
+}
+
+impl<S: Stream<Item: Future>, T: Throttle> FusedStream for BufferLimited<S, T> {
+    fn is_terminated(&self) -> bool {
+        self.0.is_terminated()
+    }
+}
+
+impl<S: Stream<Item: Future>, T: Throttle> fmt::Debug for BufferLimited<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BufferLimited")
+            .field("running", &self.0.running.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The future returned by
+/// [`LimitStreamExt::for_each_limited`](super::LimitStreamExt::for_each_limited).
+#[pin_project]
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct ForEachLimited<S: Stream, T: Throttle, F, W> {
+    #[pin]
+    limited: Limited<S, T, W>,
+    work: F,
+}
+
+impl<S: Stream, T: Throttle, F, W: Future> ForEachLimited<S, T, F, W> {
+    pub(super) fn new(stream: S, throttle: T, work: F) -> Self {
+        Self {
+            limited: Limited::new(stream, throttle),
+            work,
+        }
+    }
+}
+
+impl<S, T, F, W> Future for ForEachLimited<S, T, F, W>
+where
+    S: Stream,
+    T: Throttle,
+    F: FnMut(S::Item) -> W,
+    W: Future<Output = ()>,
+{
+    type Output = Result<(), AcquireError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let mut turns = MAX_TURNS;
+        loop {
+            let limited = this.limited.as_mut();
+            match ready!(limited.poll_next(context, this.work, &mut turns)) {
+                Some(Ok(())) => {}
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
+impl<S: Stream, T: Throttle, F, W: Future> fmt::Debug for ForEachLimited<S, T, F, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ForEachLimited")
+            .field("running", &self.limited.running.len())
+            .finish_non_exhaustive()
+    }
+}
 
 /// The stream, the waiting item, and the running work.
 #[pin_project]
-pub(super) struct Limited<S: Stream, T: Throttle, W> {
+struct Limited<S: Stream, T: Throttle, W> {
     #[pin]
     stream: Fuse<S>,
     throttle: T,
@@ -69,7 +156,7 @@ impl<W: Future, P> Future for Running<W, P> {
 }
 
 impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
-    pub(super) fn new(stream: S, throttle: T) -> Self {
+    fn new(stream: S, throttle: T) -> Self {
         Self {
             stream: stream.fuse(),
             throttle,
@@ -83,7 +170,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
 
     /// Polls for the next result. `make` creates the work of an item; `turns` is the rest of
     /// [`MAX_TURNS`] in this poll of the adapter.
-    pub(super) fn poll_next(
+    fn poll_next(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         make: &mut impl FnMut(S::Item) -> W,
@@ -120,7 +207,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
             return false;
         }
         let mut this = self.project();
-        if this.waiting.is_none() {
+        if this.enter.is_none() {
             let Poll::Ready(Some(item)) = this.stream.as_mut().poll_next(context) else {
                 return false;
             };
@@ -129,10 +216,8 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
             *this.waiting = Some(item);
             this.enter.set(Some(enter));
         }
-        let Some(enter) = this.enter.as_mut().as_pin_mut() else {
-            return false;
-        };
-        let Poll::Ready(entered) = enter.poll(context) else {
+        let enter = this.enter.as_mut().as_pin_mut();
+        let Some(Poll::Ready(entered)) = enter.map(|enter| enter.poll(context)) else {
             return false;
         };
         this.enter.set(None);
@@ -159,12 +244,7 @@ impl<S: Stream, T: Throttle, W: Future> Limited<S, T, W> {
     }
 
     /// Returns whether the end has been yielded, or is all that is left to yield.
-    pub(super) fn is_terminated(&self) -> bool {
+    fn is_terminated(&self) -> bool {
         self.takes_no_more() && self.running.is_empty() && self.refused.is_none()
-    }
-
-    /// Returns the number of items with running work.
-    pub(super) fn running(&self) -> usize {
-        self.running.len()
     }
 }

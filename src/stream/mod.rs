@@ -20,13 +20,10 @@
 //!   no further item is taken. Running work is finished, and then the error comes. The throttle can
 //!   reject only items: while the stream has none, a closed throttle goes unnoticed.
 
-mod buffer_limited;
 mod extension;
-mod for_each_limited;
 mod limited;
 mod ticks;
 
-pub use self::buffer_limited::BufferLimited;
 pub use self::extension::LimitStreamExt;
-pub use self::for_each_limited::ForEachLimited;
+pub use self::limited::{BufferLimited, ForEachLimited};
 pub use self::ticks::Ticks;
