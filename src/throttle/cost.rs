@@ -123,10 +123,7 @@ pub trait Weighted: TryThrottle {
 
 /// Returns the cost in the type of its throttle; the cost was made from that type.
 pub(super) fn of<N: TryFrom<u64>>(cost: u64) -> N {
-    match N::try_from(cost) {
-        Ok(cost) => cost,
-        Err(_) => unreachable!("it was made of such a number"),
-    }
+    N::try_from(cost).unwrap_or_else(|_| unreachable!("it was made of such a number"))
 }
 
 impl<T: Weighted> Cost<T> {

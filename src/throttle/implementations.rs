@@ -1,5 +1,5 @@
 //! The types of this crate as throttles: by reference and by `Arc`, and a gate by value, because
-//! its handle is cheap to clone.
+//! its handle is cheap to clone; and references to throttles.
 
 use std::sync::Arc;
 
@@ -78,3 +78,35 @@ throttles! {
         Permit<Arc<ChannelSemaphore>>, channel_semaphore::Acquire<Arc<ChannelSemaphore>>:
         acquire_owned, try_acquire_owned;
 }
+
+/// A reference to a throttle is a throttle, and so is an `Arc` of one. For types whose references
+/// and `Arc`s are throttles, but not the type itself, such as [`Semaphore`], this adds a second
+/// layer: `&Arc<Semaphore>`.
+macro_rules! through {
+    ([$($lifetime:lifetime,)? $throttle:ident] $reference:ty) => {
+        impl<$($lifetime,)? $throttle: Throttle> Throttle for $reference {
+            type Permit = $throttle::Permit;
+            type Enter = $throttle::Enter;
+
+            #[inline]
+            fn enter(&self) -> Waiting<$throttle::Enter> {
+                (**self).enter()
+            }
+
+            #[inline]
+            fn rollback(&self, permit: $throttle::Permit) {
+                (**self).rollback(permit);
+            }
+        }
+
+        impl<$($lifetime,)? $throttle: TryThrottle> TryThrottle for $reference {
+            #[inline]
+            fn try_enter(&self) -> Result<$throttle::Permit, AcquireError> {
+                (**self).try_enter()
+            }
+        }
+    };
+}
+
+through!(['a, T] &'a T);
+through!([T] Arc<T>);

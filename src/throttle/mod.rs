@@ -12,7 +12,6 @@ mod foreign;
 mod implementations;
 mod keyed;
 mod optional;
-mod references;
 
 use std::future::Future;
 
