@@ -81,18 +81,6 @@ pub trait Limits: Contents {
     #[inline]
     fn enter_runtime<S>(_map: &Map<Self, S>) {}
 
-    /// Decides a call that does not wait, if that is simple, as it is for nearly every call.
-    #[inline]
-    fn try_now(
-        &self,
-        held: Held<'_, Self>,
-        cost: Self::Cost,
-        now: Tick,
-    ) -> Option<Result<Self::Permit, AcquireError>> {
-        let entered = self.decide(held, cost, now, false);
-        entered.map(Result::ok).transpose()
-    }
-
     /// Decides a call for which no entry is needed: one that costs nothing, or is never admitted.
     fn decide_absent(
         &self,

@@ -151,8 +151,10 @@ where
         let now = map.contents.now();
         let mut shard = map.lock(hash);
         if let Some(held) = shard.find(hash, key).filter(|held| !held.closed) {
-            if let Some(result) = map.contents.try_now(held, n, now) {
-                return result;
+            match map.contents.decide(held, n, now, false) {
+                Ok(Ok(permit)) => return Ok(permit),
+                Ok(Err(_)) => {}
+                Err(error) => return Err(error),
             }
         }
         drop(shard);

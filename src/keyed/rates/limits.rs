@@ -89,6 +89,7 @@ impl<K> Rates<K> {
     }
 
     /// Returns the limiter of a key, and creates it if there is none.
+    #[inline(never)]
     pub(super) fn dedicate(&self, held: Held<'_, Self>) -> DedicatedLimiter {
         let hash = held.slot.hash();
         let word = match held.slot.word(held.state) {
@@ -252,22 +253,6 @@ impl<K> Limits for Rates<K> {
         }
     }
 
-    #[inline(always)]
-    fn try_now(
-        &self,
-        held: Held<'_, Self>,
-        cost: u64,
-        now: Tick,
-    ) -> Option<Result<Charge, AcquireError>> {
-        let mut word = held.slot.word(held.state).ok()?;
-        let (now, taken) = self.take(&mut word, cost, now);
-        match taken {
-            Ok(charge) => Some(Ok(charge)),
-            Err(Some(due)) if !word.is_astray(now) => Some(Err(self.template.limited(due, now))),
-            Err(_) => None,
-        }
-    }
-
     fn decide_absent(
         &self,
         state: &ShardState,
@@ -288,6 +273,7 @@ impl<K> Limits for Rates<K> {
         }
     }
 
+    #[inline(always)]
     fn decide(
         &self,
         held: Held<'_, Self>,

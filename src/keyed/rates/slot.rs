@@ -137,6 +137,8 @@ impl KeyState<'_> {
     }
 
     /// Returns the error of a call that asks for more than the burst.
+    #[cold]
+    #[inline(never)]
     pub(super) fn exceeds_capacity(&self) -> AcquireError {
         AcquireError::exceeds_capacity(self.terms.limits.burst())
     }
