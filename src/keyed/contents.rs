@@ -3,7 +3,8 @@
 //! [permits](super::permits).
 //!
 //! Methods that take a slot or the state of a shard run under the lock of that shard, and call no
-//! foreign code. All others run under no lock.
+//! foreign code; so do [`now`](Contents::now) and [`too_many_keys`](Contents::too_many_keys) at
+//! times. All others run under no lock.
 
 use std::future::Future;
 

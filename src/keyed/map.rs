@@ -117,19 +117,13 @@ impl<C: Contents> Shard<C> {
         C::Key: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        let Self {
-            table,
-            state,
-            closed,
-            ..
-        } = self;
         // The key may be on the heap, so the whole hash is compared first.
         let is = |entry: &Entry<C>| C::hash(&entry.slot) == hash && entry.key.borrow() == key;
-        let entry = table.find_mut(spread(hash), is)?;
+        let entry = self.table.find_mut(spread(hash), is)?;
         Some(Held {
             slot: &mut entry.slot,
-            state,
-            closed: *closed,
+            state: &mut self.state,
+            closed: self.closed,
         })
     }
 
@@ -223,11 +217,10 @@ impl<C: Contents, S> Map<C, S> {
     /// Locks the shard of a hash, unless the map is closed.
     fn lock_open(&self, hash: u32) -> Result<Guard<'_, C>, AcquireError> {
         let shard = self.lock(hash);
-        if shard.closed {
-            drop(shard);
-            return Err(AcquireError::new(ErrorKind::Closed));
+        match shard.closed {
+            true => Err(AcquireError::new(ErrorKind::Closed)),
+            false => Ok(shard),
         }
-        Ok(shard)
     }
 
     /// Locks the shards one after the other.
@@ -250,9 +243,8 @@ impl<C: Contents, S> Map<C, S> {
         self.len.fetch_sub(removed, Ordering::Relaxed);
     }
 
-    /// Makes room for a new entry: counts it, or evicts another one. Otherwise returns when room is
-    /// expected, if that is known.
-    fn make_room(&self, shard: &mut Shard<C>, now: Tick) -> Result<Option<Entry<C>>, Option<u64>> {
+    /// Makes room for a new entry: counts it, or evicts another one.
+    fn make_room(&self, shard: &mut Shard<C>, now: Tick) -> Result<Option<Entry<C>>, AcquireError> {
         if self.len() < self.max_keys {
             let before = Tick::from_nanos(now.as_nanos().saturating_sub(SPARE_NANOS));
             if let Some((bucket, 0)) = shard.look(&self.contents, SPARE_LOOK, before) {
@@ -267,10 +259,13 @@ impl<C: Contents, S> Map<C, S> {
     }
 
     /// Finds an entry that can be evicted.
-    fn evictable(&self, shard: &mut Shard<C>, now: Tick) -> Result<usize, Option<u64>> {
+    fn evictable(&self, shard: &mut Shard<C>, now: Tick) -> Result<usize, AcquireError> {
         match shard.look(&self.contents, LOOK, now) {
             Some((bucket, after)) if after == 0 || self.when_full == WhenFull::Evict => Ok(bucket),
-            looked => Err(looked.map(|(_, after)| after)),
+            looked => {
+                let after = looked.map(|(_, after)| after);
+                Err(self.contents.too_many_keys(after))
+            }
         }
     }
 }
@@ -315,10 +310,7 @@ where
         }
         // A key that is rejected anyway is not even cloned.
         if self.len() >= self.max_keys {
-            if let Err(after) = self.evictable(&mut guard, now) {
-                drop(guard);
-                return Err(self.contents.too_many_keys(after));
-            }
+            self.evictable(&mut guard, now)?;
         }
         drop(guard);
 
@@ -334,13 +326,7 @@ where
             return Ok(then(held, now));
         }
         _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
-        match self.make_room(shard, now) {
-            Ok(evicted) => _evicted = evicted,
-            Err(after) => {
-                drop(guard);
-                return Err(self.contents.too_many_keys(after));
-            }
-        }
+        _evicted = self.make_room(shard, now)?;
         let slot = self.contents.slot(&mut shard.state, &asked, hash);
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
     }

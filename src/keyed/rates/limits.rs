@@ -214,26 +214,6 @@ impl<K> Contents for Rates<K> {
     }
 }
 
-impl<K> Rates<K> {
-    /// Charges a key at `now`, and returns the tick of the decision. It refuses only at a tick that
-    /// was read under the lock of the shard: others may have charged at later ones than `now`.
-    #[inline(always)]
-    fn take(
-        &self,
-        word: &mut KeyState<'_>,
-        cost: u64,
-        now: Tick,
-    ) -> (Tick, Result<Charge, Option<Tick>>) {
-        match word.take(cost, now) {
-            Ok(charge) => (now, Ok(charge)),
-            Err(_) => {
-                let now = self.now();
-                (now, word.take(cost, now))
-            }
-        }
-    }
-}
-
 impl<K> Limits for Rates<K> {
     type Permit = Charge;
     type Cost = u64;
@@ -285,17 +265,21 @@ impl<K> Limits for Rates<K> {
             Ok(word) => word,
             Err(dedicated) => return Ok(Err(dedicated.clone())),
         };
-        match self.take(&mut word, cost, now) {
-            (_, Ok(charge)) => return Ok(Ok(charge)),
-            (_, Err(None)) if self.template.refuses_oversize() => {
-                return Err(word.exceeds_capacity());
-            }
+        if let Ok(charge) = word.take(cost, now) {
+            return Ok(Ok(charge));
+        }
+        // It rejects only at a tick that was read under the lock of the shard: others may have
+        // charged at later ones than the first.
+        let now = self.now();
+        match word.take(cost, now) {
+            Ok(charge) => return Ok(Ok(charge)),
+            Err(None) if self.template.refuses_oversize() => return Err(word.exceeds_capacity()),
             // The limiter admits it once there is no debt.
-            (_, Err(None)) => {}
+            Err(None) => {}
             // The limiter corrects the clock.
-            (now, Err(_)) if word.is_astray(now) => {}
-            (now, Err(Some(due))) if !waits => return Err(self.template.limited(due, now)),
-            (now, Err(Some(due))) => {
+            Err(Some(_)) if word.is_astray(now) => {}
+            Err(Some(due)) if !waits => return Err(self.template.limited(due, now)),
+            Err(Some(due)) => {
                 let after = due.saturating_since(now);
                 // In the same order as in a limiter.
                 if let Some(full) = self.template.queue_full(after) {
