@@ -27,11 +27,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
 
 /// Operations on all keys. These methods visit one shard after the other, so the time that they
 /// take grows with the number of keys. Calls for keys of other shards continue meanwhile.
-impl<K, T: Kind, S> Keyed<K, T, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher + Default + Clone,
-{
+impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use
     /// stays: one with waiters, with a permit in use, or with a [limiter of its own](Keyed#memory).
     ///

@@ -97,12 +97,7 @@ impl<'a, T: Kind, Q: ToOwned + ?Sized, S> Key<'a, T, Q, S> {
 /// While the map is full, and finds [no key to evict](crate::WhenFull), all methods that charge a
 /// key, or take a permit of it, fail with [`TooManyKeys`](crate::ErrorKind::TooManyKeys) for keys
 /// that the map does not keep.
-impl<'a, T, Q, S> Key<'a, T, Q, S>
-where
-    T: Kind,
-    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-    S: BuildHasher + Default + Clone,
-{
+impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q, S> {
     /// Charges 1, or takes a permit of the key, without waiting. See
     /// [`RateLimiter::try_acquire`](crate::RateLimiter::try_acquire) and
     /// [`Semaphore::try_acquire`](crate::Semaphore::try_acquire).
@@ -307,12 +302,7 @@ enum State<'a, T: Kind, Q: ToOwned + ?Sized, S> {
 // The key is never pinned.
 impl<T: Kind, Q: ToOwned + ?Sized, S> Unpin for Acquire<'_, T, Q, S> {}
 
-impl<T, Q, S> Future for Acquire<'_, T, Q, S>
-where
-    T: Kind,
-    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-    S: BuildHasher + Default + Clone,
-{
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquire<'_, T, Q, S> {
     type Output = Result<T::Permit, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {

@@ -270,11 +270,7 @@ impl<C: Contents, S> Map<C, S> {
     }
 }
 
-impl<C: Contents, S> Map<C, S>
-where
-    C::Key: Hash + Eq,
-    S: BuildHasher,
-{
+impl<C: Contents, S: BuildHasher> Map<C, S> {
     /// Hashes a key, and makes all bits of the result depend on all others, because good fast
     /// hashers leave that to the table.
     #[inline]
@@ -355,7 +351,10 @@ where
     }
 
     /// Removes the entry of a key, unless it is in use.
-    pub(super) fn remove(&self, key: &C::Key, now: Tick) {
+    pub(super) fn remove(&self, key: &C::Key, now: Tick)
+    where
+        C::Key: Hash + Eq,
+    {
         let hash = self.hash(key);
         let _removed;
         let mut guard = self.lock(hash);

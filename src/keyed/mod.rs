@@ -149,6 +149,8 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     max_keys: usize,
     when_full: WhenFull,
     hasher: Option<S>,
+    /// Makes the map at the first use. Only who sets this has to know how hashers are made.
+    make_map: fn(&Self) -> Map<T::Contents<K>, S>,
     map: OnceLock<Box<Map<T::Contents<K>, S>>>,
 }
 
@@ -182,8 +184,8 @@ pub trait Kind: Sealed + Sized + 'static {
     #[doc(hidden)]
     fn rollback<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit)
     where
-        Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-        S: BuildHasher + Default + Clone,
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
     {
         drop(permit);
     }
@@ -199,6 +201,7 @@ impl<K, T: Kind> Keyed<K, T> {
             max_keys: DEFAULT_KEYS,
             when_full: WhenFull::Reject,
             hasher: None,
+            make_map: Self::new_map,
             map: OnceLock::new(),
         }
     }
@@ -239,12 +242,13 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
-    pub fn hasher<H>(self, hasher: H) -> Keyed<K, T, H> {
+    pub fn hasher<H: Default + Clone>(self, hasher: H) -> Keyed<K, T, H> {
         Keyed {
             options: self.options,
             max_keys: self.max_keys,
             when_full: self.when_full,
             hasher: Some(hasher),
+            make_map: Keyed::new_map,
             map: OnceLock::new(),
         }
     }
@@ -298,7 +302,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     }
 }
 
-impl<K, T: Kind, S: Default + Clone> Keyed<K, T, S> {
+impl<K, T: Kind, S> Keyed<K, T, S> {
     #[inline]
     fn map(&self) -> &Map<T::Contents<K>, S> {
         match self.map.get() {
@@ -309,11 +313,16 @@ impl<K, T: Kind, S: Default + Clone> Keyed<K, T, S> {
 
     #[cold]
     fn begin(&self) -> &Map<T::Contents<K>, S> {
-        self.map.get_or_init(|| {
-            let contents = T::contents(&self.options);
-            let hasher = self.hasher.clone().unwrap_or_default();
-            Box::new(Map::new(contents, hasher, self.max_keys, self.when_full))
-        })
+        self.map.get_or_init(|| Box::new((self.make_map)(self)))
+    }
+
+    fn new_map(&self) -> Map<T::Contents<K>, S>
+    where
+        S: Default + Clone,
+    {
+        let contents = T::contents(&self.options);
+        let hasher = self.hasher.clone().unwrap_or_default();
+        Map::new(contents, hasher, self.max_keys, self.when_full)
     }
 }
 

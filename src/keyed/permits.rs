@@ -149,11 +149,7 @@ impl<K> Limits for Permits<K> {
 /// permit](OwnedPermit::semaphore), such as closing it, affect only its key, and last until the key
 /// is dropped, which can happen as soon as the key is not in use. The same holds for a
 /// [forgotten](OwnedPermit::forget) permit.
-impl<Q, S> Key<'_, Semaphore, Q, S>
-where
-    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-    S: BuildHasher + Default + Clone,
-{
+impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, Semaphore, Q, S> {
     /// Returns the number of free permits of the key. See [`Semaphore::available_permits`].
     pub fn available_permits(&self) -> usize {
         match self.present() {

@@ -8,12 +8,7 @@ use crate::error::AcquireError;
 use crate::keyed::{Acquire, Key, Kind};
 use crate::wait::Waiting;
 
-impl<'a, T, Q, S> Throttle for Key<'a, T, Q, S>
-where
-    T: Kind,
-    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-    S: BuildHasher + Default + Clone,
-{
+impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for Key<'a, T, Q, S> {
     type Permit = T::Permit;
     type Enter = Acquire<'a, T, Q, S>;
 
@@ -27,12 +22,7 @@ where
     }
 }
 
-impl<T, Q, S> TryThrottle for Key<'_, T, Q, S>
-where
-    T: Kind,
-    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-    S: BuildHasher + Default + Clone,
-{
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryThrottle for Key<'_, T, Q, S> {
     #[inline]
     fn try_enter(&self) -> Result<T::Permit, AcquireError> {
         self.try_acquire()
@@ -40,12 +30,7 @@ where
 }
 
 /// Conversion to a throttle with a cost.
-impl<T, Q, S> Key<'_, T, Q, S>
-where
-    T: Kind,
-    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-    S: BuildHasher + Default + Clone,
-{
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, T, Q, S> {
     /// Returns this key as a [`Throttle`](crate::Throttle) whose entries cost `n` each.
     ///
     /// # Examples
@@ -69,12 +54,7 @@ where
     }
 }
 
-impl<T, Q, S> Weighted for Key<'_, T, Q, S>
-where
-    T: Kind,
-    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-    S: BuildHasher + Default + Clone,
-{
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<'_, T, Q, S> {
     #[inline]
     fn enter_many(&self, n: u64) -> Waiting<Self::Enter> {
         self.acquire_many(of(n))

@@ -13,11 +13,7 @@ use crate::rate::{Charge, RateLimiter, Reservation};
 use crate::wait::Waiting;
 
 /// One key of a map of rate limiters.
-impl<Q, S> Key<'_, RateLimiter, Q, S>
-where
-    Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-    S: BuildHasher + Default + Clone,
-{
+impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S> {
     /// Joins the queue of the key now. See [`RateLimiter::reserve`].
     ///
     /// # Errors

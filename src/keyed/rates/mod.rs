@@ -50,8 +50,8 @@ impl Kind for RateLimiter {
 
     fn rollback<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge)
     where
-        Q: Hash + Eq + ToOwned<Owned: Hash + Eq> + ?Sized,
-        S: BuildHasher + Default + Clone,
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
     {
         key.refund(charge);
     }
@@ -216,11 +216,7 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     }
 }
 
-impl<K, S> Keyed<K, RateLimiter, S>
-where
-    K: Hash + Eq,
-    S: BuildHasher + Default + Clone,
-{
+impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
     /// Changes the quota of all keys. What they spent stays spent, and the new quota decides when
     /// waiters are due; see [`RateLimiter::set_quota`].
     ///
