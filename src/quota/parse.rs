@@ -107,12 +107,12 @@ impl<'a> Reader<'a> {
 
     /// Returns the burst that ends the text, or 1 if the text ends here.
     fn burst(&mut self) -> Result<u64, QuotaError> {
-        let what = if self.skip(",") {
-            "\"burst\""
-        } else if self.rest.is_empty() {
+        if self.rest.is_empty() {
             return Ok(1);
-        } else {
-            "\"burst\" or the end"
+        }
+        let what = match self.skip(",") {
+            true => "\"burst\"",
+            false => "\"burst\" or the end",
         };
         if !self.skip("burst") {
             return Err(self.expected(what));

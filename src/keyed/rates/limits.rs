@@ -11,14 +11,14 @@ use hashbrown::HashTable;
 
 use super::super::contents::{Contents, Entered, Limits};
 use super::super::map::{Entry, Held, Map, Shard, spread};
-use super::slot::{Kept, KeyState, Own, RateSlot, ShardState, Terms};
+use super::slot::{Kept, Own, RateSlot, ShardState, Terms};
 use super::{Options, QuotaOf};
 use crate::algorithm::Tat;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Acquire, Charge, DedicatedLimiter, RateLimiter, Template};
 use crate::sync::{Mutex, lock};
-use crate::time::{Clock, Counter, LastRuntime, Tick};
+use crate::time::{Counter, LastRuntime, Tick};
 use crate::wait::remaining_timeout;
 
 /// The number of quotas that keys share.
@@ -50,10 +50,6 @@ impl<K> Rates<K> {
             last_runtime: Mutex::new(LastRuntime::default()),
             template,
         }
-    }
-
-    fn clock(&self) -> &Clock {
-        self.template.clock()
     }
 
     /// Returns whether keys have quotas of their own.
@@ -209,7 +205,7 @@ impl<K> Contents for Rates<K> {
     fn now(&self) -> Tick {
         match self.counter {
             Some(counter) => counter.now(),
-            None => self.clock().now(),
+            None => self.template.clock().now(),
         }
     }
 }
@@ -225,31 +221,11 @@ impl<K> Limits for Rates<K> {
     fn enter_runtime<S>(map: &Map<Self, S>) {
         let rates = &map.contents;
         if rates.counter.is_none()
-            && rates.clock().is_of_runtime()
+            && rates.template.clock().is_of_runtime()
             && lock(&rates.last_runtime).enter_runtime()
         {
             map.each_shard()
                 .for_each(|mut shard| Self::forget(&mut shard));
-        }
-    }
-
-    fn decide_absent(
-        &self,
-        state: &ShardState,
-        cost: u64,
-        now: Tick,
-    ) -> Option<Result<Charge, AcquireError>> {
-        let mut word = KeyState {
-            debt: &mut Tat::from_units(0),
-            terms: &state.terms,
-            generation: state.generation,
-        };
-        let refuses = !self.has_own() && self.template.refuses_oversize();
-        match word.take(cost, now) {
-            Ok(charge) if cost == 0 => Some(Ok(charge)),
-            // The key's own quota, if there are any, is not known yet.
-            Err(_) if refuses => Some(Err(word.exceeds_capacity())),
-            _ => None,
         }
     }
 
