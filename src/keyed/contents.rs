@@ -8,9 +8,7 @@
 
 use std::future::Future;
 
-use hashbrown::HashTable;
-
-use super::map::{Entry, Held, Map};
+use super::map::{Held, Map, Shard};
 use crate::error::AcquireError;
 use crate::time::Tick;
 
@@ -49,12 +47,7 @@ pub trait Contents: Sized {
 
     /// Checks two of the entries that share something, and returns what they no longer need, for
     /// the caller to drop under no lock.
-    fn tidy(
-        &self,
-        _table: &mut HashTable<Entry<Self>>,
-        _state: &mut Self::ShardState,
-        _now: Tick,
-    ) -> [Option<Self::Shared>; 2] {
+    fn tidy(&self, _shard: &mut Shard<Self>, _now: Tick) -> [Option<Self::Shared>; 2] {
         [None, None]
     }
 

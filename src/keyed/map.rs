@@ -54,7 +54,7 @@ pub struct Map<C: Contents, S> {
 }
 
 /// What one lock guards.
-pub(super) struct Shard<C: Contents> {
+pub struct Shard<C: Contents> {
     pub(super) table: HashTable<Entry<C>>,
     pub(super) state: C::ShardState,
     pub(super) closed: bool,
@@ -65,7 +65,7 @@ pub(super) struct Shard<C: Contents> {
 }
 
 /// A key and what is kept for it.
-pub struct Entry<C: Contents> {
+pub(super) struct Entry<C: Contents> {
     pub(super) key: C::Key,
     pub(super) slot: C::Slot,
 }
@@ -316,7 +316,7 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
         if let Some(held) = shard.find(hash, key) {
             return Ok(then(held, now));
         }
-        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
+        _leftover = self.contents.tidy(shard, now);
         _evicted = self.make_room(shard, now)?;
         let slot = self.contents.slot(&mut shard.state, &asked, hash);
         Ok(then(shard.insert(Entry { key: owned, slot }), now))
@@ -326,9 +326,8 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
     pub(super) fn tidy(&self, hash: u32) {
         let now = self.contents.now();
         let _leftover;
-        let mut guard = self.lock(hash);
-        let shard = &mut *guard;
-        _leftover = (self.contents).tidy(&mut shard.table, &mut shard.state, now);
+        let mut shard = self.lock(hash);
+        _leftover = self.contents.tidy(&mut shard, now);
     }
 
     /// Removes all idle entries, and frees the memory of their slots.

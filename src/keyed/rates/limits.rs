@@ -7,10 +7,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use hashbrown::HashTable;
-
 use super::super::contents::{Contents, Entered, Limits};
-use super::super::map::{Entry, Held, Map, Shard, spread};
+use super::super::map::{Held, Map, Shard, spread};
 use super::slot::{Kept, Own, RateSlot, ShardState, Terms};
 use super::{Options, QuotaOf};
 use crate::algorithm::Tat;
@@ -176,12 +174,8 @@ impl<K> Contents for Rates<K> {
         }
     }
 
-    fn tidy(
-        &self,
-        table: &mut HashTable<Entry<Self>>,
-        state: &mut ShardState,
-        now: Tick,
-    ) -> [Option<DedicatedLimiter>; 2] {
+    fn tidy(&self, shard: &mut Shard<Self>, now: Tick) -> [Option<DedicatedLimiter>; 2] {
+        let Shard { table, state, .. } = shard;
         [(); 2].map(|()| {
             let hash = state.next_dedicated()?;
             let of_hash = table.iter_hash_mut(spread(hash));
