@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::Acquire;
 use super::charge::Charge;
 use super::config::Config;
 use super::limiter::RateLimiter;
@@ -17,81 +16,26 @@ use crate::algorithm::{Algorithm, Tat};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
 use crate::sync::{Ordering, fence};
-use crate::time::{Clock, Tick};
-use crate::wait::Waiting;
-
-/// What the limiters of all keys share.
-pub(crate) struct Template(Arc<Shared>);
-
-/// The limiter of one key.
-#[derive(Clone)]
-pub struct DedicatedLimiter(Arc<RateLimiter>);
+use crate::time::Tick;
 
 impl RateLimiter {
-    /// Returns a template of its quota and options, for the limiters of many keys.
-    pub(crate) fn template(&self) -> Template {
+    /// Creates what the limiters of many keys share: a limiter with its quota and options, which
+    /// charges nothing itself.
+    pub(crate) fn template(&self) -> Arc<Shared> {
         let (quota, config) = self.chosen();
         let config = Config {
             aligned: true,
             ..config.clone()
         };
-        Template(Shared::new(quota, config))
-    }
-}
-
-impl Template {
-    pub(crate) fn clock(&self) -> &Clock {
-        self.0.clock()
+        Shared::new(quota, config)
     }
 
-    pub(crate) fn algorithm(&self) -> Algorithm {
-        self.0.config.algorithm
-    }
-
-    /// Returns whether a cost above the burst is refused.
-    pub(crate) fn refuses_oversize(&self) -> bool {
-        self.0.config.oversize == Oversize::Refuse
-    }
-
-    /// Returns the error of a call that is refused until `due`.
-    pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
-        self.0.limited(due, now)
-    }
-
-    /// Returns the error for a new key without room, with the nanoseconds after which there may be
-    /// room, if known.
-    pub(crate) fn no_room(&self, after: Option<u64>) -> AcquireError {
-        match after {
-            Some(nanos) => {
-                let after = self.0.jittered(Duration::from_nanos(nanos));
-                AcquireError::too_many_keys(after)
-            }
-            None => AcquireError::new(ErrorKind::TooManyKeys),
-        }
-    }
-
-    /// Returns the error for a full queue if no call may ever wait; otherwise the queue has a
-    /// place.
-    pub(crate) fn queue_full(&self, after: Duration) -> Option<AcquireError> {
-        let none = self.0.config.max_waiters == 0;
-        none.then(|| AcquireError::queue_full(self.0.jittered(after)))
-    }
-
-    /// Creates the limiter of a key with a backlog.
-    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> DedicatedLimiter {
-        let config = self.0.config.clone();
-        let shared = Shared::owing(quota, config, generation, tat);
-        DedicatedLimiter(Arc::new(RateLimiter::of_shared(shared)))
-    }
-}
-
-impl DedicatedLimiter {
     /// Returns the end of its backlog and its quota, if forgetting the rest loses nothing: there is
     /// no other handle and no waiter, it is open, and every charge ever made is paid off. Only
     /// valid where no other thread can get a handle meanwhile.
-    pub(crate) fn try_reclaim(&self, now: Tick) -> Option<(Tat, Quota)> {
-        let shared = self.0.shared();
-        if Arc::strong_count(&self.0) > 1 || Arc::strong_count(shared) > 1 {
+    pub(crate) fn try_reclaim(self: &Arc<Self>, now: Tick) -> Option<(Tat, Quota)> {
+        let shared = self.shared();
+        if Arc::strong_count(self) > 1 || Arc::strong_count(shared) > 1 {
             return None;
         }
         // Pairs with the release with which other threads dropped their handles: their writes are
@@ -108,16 +52,42 @@ impl DedicatedLimiter {
         is_idle.then_some((tat, queue.quota))
     }
 
-    /// Returns the limiter itself.
-    pub(crate) fn limiter(&self) -> &RateLimiter {
-        &self.0
+    /// Refunds a part of a charge.
+    pub(crate) fn refund_part(&self, charge: &Charge, cost: u64) {
+        self.shared().refund(charge, cost);
+    }
+}
+
+/// The methods of a template.
+impl Shared {
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.config.algorithm
     }
 
-    pub(crate) fn acquire(self, cost: u64) -> Waiting<Acquire<Arc<RateLimiter>>> {
-        self.0.acquire_many_owned(cost)
+    /// Returns whether a cost above the burst is refused.
+    pub(crate) fn refuses_oversize(&self) -> bool {
+        self.config.oversize == Oversize::Refuse
     }
 
-    pub(crate) fn refund(&self, charge: &Charge, cost: u64) {
-        self.0.shared().refund(charge, cost);
+    /// Returns the error for a new key without room, with the nanoseconds after which there may be
+    /// room, if known.
+    pub(crate) fn no_room(&self, after: Option<u64>) -> AcquireError {
+        match after {
+            Some(nanos) => AcquireError::too_many_keys(self.jittered(Duration::from_nanos(nanos))),
+            None => AcquireError::new(ErrorKind::TooManyKeys),
+        }
+    }
+
+    /// Returns the error for a full queue if no call may ever wait; otherwise the queue has a
+    /// place.
+    pub(crate) fn queue_full(&self, after: Duration) -> Option<AcquireError> {
+        let none = self.config.max_waiters == 0;
+        none.then(|| AcquireError::queue_full(self.jittered(after)))
+    }
+
+    /// Creates the limiter of a key with a backlog.
+    pub(crate) fn promote(&self, quota: Quota, generation: u64, tat: Tat) -> Arc<RateLimiter> {
+        let shared = Self::owing(quota, self.config.clone(), generation, tat);
+        Arc::new(RateLimiter::of_shared(shared))
     }
 }

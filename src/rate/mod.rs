@@ -20,11 +20,11 @@ mod verbs;
 
 pub use self::acquire::Acquire;
 pub use self::charge::Charge;
-pub(crate) use self::dedicated::{DedicatedLimiter, Template};
 pub use self::leaky_bucket::LeakyBucket;
 pub use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
 pub use self::observe::Snapshot;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
+pub(crate) use self::shared::Shared;
 pub use crate::algorithm::QuotaChange;

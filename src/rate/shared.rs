@@ -93,7 +93,7 @@ impl Shared {
         })
     }
 
-    pub(super) fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &Clock {
         &self.config.clock
     }
 
@@ -275,7 +275,7 @@ impl Shared {
     }
 
     /// Returns the error of a call that is refused until `due`.
-    pub(super) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
+    pub(crate) fn limited(&self, due: Tick, now: Tick) -> AcquireError {
         if self.config.jitter.is_zero() {
             return AcquireError::limited_until(due, now);
         }

@@ -30,7 +30,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// The errors of [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
         match self.with_entry(|rates, held, _| Ok(Err(rates.dedicate(held))))? {
-            Err(dedicated) => dedicated.limiter().reserve_many(n),
+            Err(dedicated) => dedicated.reserve_many(n),
             Ok(_) => unreachable!("nothing was charged"),
         }
     }
@@ -49,7 +49,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
                 None => Err(rates.dedicate(held)),
             })
         })?;
-        Ok(charged.unwrap_or_else(|dedicated| dedicated.limiter().charge(n)))
+        Ok(charged.unwrap_or_else(|dedicated| dedicated.charge(n)))
     }
 
     /// Refunds a charge of this key. See [`RateLimiter::refund`].
@@ -139,7 +139,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         }
         let dedicated = map.contents.dedicate(held);
         drop(shard);
-        dedicated.refund(charge, cost);
+        dedicated.refund_part(charge, cost);
     }
 
     /// Reads the state of the key without changing it.
@@ -164,7 +164,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
             Some(Err(dedicated)) => {
                 let dedicated = dedicated.clone();
                 drop(shard);
-                return of_limiter(dedicated.limiter());
+                return of_limiter(&dedicated);
             }
             None => drop(shard),
         }

@@ -14,7 +14,7 @@ use super::{Options, QuotaOf};
 use crate::algorithm::Tat;
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Acquire, Charge, DedicatedLimiter, RateLimiter, Template};
+use crate::rate::{Acquire, Charge, RateLimiter, Shared};
 use crate::sync::{Mutex, lock};
 use crate::time::{Counter, LastRuntime, Tick};
 use crate::wait::remaining_timeout;
@@ -24,7 +24,7 @@ const SHARED: usize = 16;
 
 /// What all keys have in common.
 pub struct Rates<K> {
-    pub(super) template: Template,
+    pub(super) template: Arc<Shared>,
     /// The counter of the system clock, if that is the clock.
     counter: Option<Counter>,
     quota_of: Option<QuotaOf<K>>,
@@ -84,7 +84,7 @@ impl<K> Rates<K> {
 
     /// Returns the limiter of a key, and creates it if there is none.
     #[inline(never)]
-    pub(super) fn dedicate(&self, held: Held<'_, Self>) -> DedicatedLimiter {
+    pub(super) fn dedicate(&self, held: Held<'_, Self>) -> Arc<RateLimiter> {
         let hash = held.slot.hash();
         let word = match held.slot.word(held.state) {
             Ok(word) => word,
@@ -93,7 +93,7 @@ impl<K> Rates<K> {
         let limiter = (self.template).promote(word.terms.quota, word.generation, *word.debt);
         if held.closed {
             // It serves a refund; no caller has joined it.
-            limiter.limiter().close();
+            limiter.close();
         }
         held.state.dedicated.insert(hash);
         held.slot.0 = Kept::Dedicated {
@@ -109,7 +109,7 @@ impl<K> Rates<K> {
         slot: &mut RateSlot,
         state: &mut ShardState,
         now: Tick,
-    ) -> Option<DedicatedLimiter> {
+    ) -> Option<Arc<RateLimiter>> {
         let Kept::Dedicated { hash, limiter } = &slot.0 else {
             return None;
         };
@@ -144,7 +144,7 @@ impl<K> Contents for Rates<K> {
     type Slot = RateSlot;
     type ShardState = ShardState;
     type Asked = Option<Arc<Terms>>;
-    type Shared = DedicatedLimiter;
+    type Shared = Arc<RateLimiter>;
 
     #[inline]
     fn hash(slot: &RateSlot) -> u32 {
@@ -174,7 +174,7 @@ impl<K> Contents for Rates<K> {
         }
     }
 
-    fn tidy(&self, shard: &mut Shard<Self>, now: Tick) -> [Option<DedicatedLimiter>; 2] {
+    fn tidy(&self, shard: &mut Shard<Self>, now: Tick) -> [Option<Arc<RateLimiter>>; 2] {
         let Shard { table, state, .. } = shard;
         [(); 2].map(|()| {
             let hash = state.next_dedicated()?;
@@ -263,27 +263,27 @@ impl<K> Limits for Rates<K> {
         Ok(Err(self.dedicate(held)))
     }
 
-    fn shared(slot: &RateSlot) -> Option<DedicatedLimiter> {
+    fn shared(slot: &RateSlot) -> Option<Arc<RateLimiter>> {
         match &slot.0 {
             Kept::Dedicated { limiter, .. } => Some(limiter.clone()),
             Kept::Common { .. } | Kept::Own { .. } => None,
         }
     }
 
-    fn try_acquire(dedicated: DedicatedLimiter, cost: u64) -> Result<Charge, AcquireError> {
-        dedicated.limiter().try_acquire_many(cost)
+    fn try_acquire(dedicated: Arc<RateLimiter>, cost: u64) -> Result<Charge, AcquireError> {
+        dedicated.try_acquire_many(cost)
     }
 
-    fn acquire(dedicated: DedicatedLimiter, cost: u64) -> Acquire<Arc<RateLimiter>> {
-        dedicated.acquire(cost).into_inner()
+    fn acquire(dedicated: Arc<RateLimiter>, cost: u64) -> Acquire<Arc<RateLimiter>> {
+        dedicated.acquire_many_owned(cost).into_inner()
     }
 
-    fn waiting(dedicated: &DedicatedLimiter) -> usize {
-        dedicated.limiter().waiting()
+    fn waiting(dedicated: &Arc<RateLimiter>) -> usize {
+        dedicated.waiting()
     }
 
-    fn close(dedicated: &DedicatedLimiter) {
-        dedicated.limiter().close();
+    fn close(dedicated: &Arc<RateLimiter>) {
+        dedicated.close();
     }
 
     fn requota(&self, held: Held<'_, Self>, asked: &Self::Asked, now: Tick) {
@@ -297,9 +297,9 @@ impl<K> Limits for Rates<K> {
         own.terms = Arc::clone(terms);
     }
 
-    fn reset(dedicated: &DedicatedLimiter, asked: &Self::Asked) {
+    fn reset(dedicated: &Arc<RateLimiter>, asked: &Self::Asked) {
         if let Some(terms) = asked {
-            dedicated.limiter().set_quota(terms.quota);
+            dedicated.set_quota(terms.quota);
         }
     }
 }

@@ -19,7 +19,7 @@ use super::map::Shard;
 use super::{Keyed, Kind, WhenFull};
 use crate::algorithm::Algorithm;
 use crate::quota::Quota;
-use crate::rate::{Charge, DedicatedLimiter, MissedTickBehavior, Oversize, RateLimiter};
+use crate::rate::{Charge, MissedTickBehavior, Oversize, RateLimiter};
 use crate::sync::lock;
 use crate::time::Clock;
 
@@ -262,7 +262,7 @@ impl<K: Hash + Eq, S: BuildHasher> Keyed<K, RateLimiter, S> {
 
 impl<K> Rates<K> {
     /// Applies the current terms to a shard, and returns the limiters that need the new quota.
-    fn renew_terms(&self, shard: &mut Shard<Self>) -> Vec<DedicatedLimiter> {
+    fn renew_terms(&self, shard: &mut Shard<Self>) -> Vec<Arc<RateLimiter>> {
         // Under the lock, so that no shard goes back to terms that were set before.
         let terms = *lock(&self.terms);
         let old = std::mem::replace(&mut shard.state.terms, terms);
@@ -285,10 +285,10 @@ impl<K> Rates<K> {
     /// Sets the current quota on a limiter. This wakes callers, which may set another quota, so no
     /// lock is held. A call that arrives too late with an old quota notices that, and sets the
     /// newer one.
-    fn set_quota_of(&self, dedicated: &DedicatedLimiter) {
+    fn set_quota_of(&self, dedicated: &Arc<RateLimiter>) {
         loop {
             let quota = lock(&self.terms).quota;
-            dedicated.limiter().set_quota(quota);
+            dedicated.set_quota(quota);
             if lock(&self.terms).quota == quota {
                 return;
             }

@@ -15,7 +15,7 @@ use crate::algorithm::{Algorithm, InverseParams, Params, Receipt, Tat};
 use crate::decision::{Decision, wait_for};
 use crate::error::AcquireError;
 use crate::quota::Quota;
-use crate::rate::{Charge, DedicatedLimiter, QuotaChange};
+use crate::rate::{Charge, QuotaChange, RateLimiter};
 use crate::time::Tick;
 
 /// Generations of charges leave room for the generations that a limiter begins by itself.
@@ -32,7 +32,7 @@ pub(super) enum Kept {
     /// A key with its own limiter.
     Dedicated {
         hash: u32,
-        limiter: DedicatedLimiter,
+        limiter: Arc<RateLimiter>,
     },
 }
 
@@ -212,7 +212,7 @@ impl RateSlot {
     pub(super) fn word<'a>(
         &'a mut self,
         state: &'a ShardState,
-    ) -> Result<KeyState<'a>, &'a DedicatedLimiter> {
+    ) -> Result<KeyState<'a>, &'a Arc<RateLimiter>> {
         match &mut self.0 {
             Kept::Common { debt, .. } => Ok(KeyState {
                 debt,
