@@ -7,7 +7,6 @@ pub(crate) mod condvar_semaphore;
 mod permit;
 pub(crate) mod pool;
 mod semaphore;
-mod served;
 
 pub use self::acquire::{Acquire, AcquireOwned};
 pub use self::permit::{OwnedPermit, Permit};

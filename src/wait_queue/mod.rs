@@ -35,8 +35,10 @@
 use std::num::NonZeroU64;
 use std::task::Waker;
 
+mod locked;
 mod wake;
 
+pub(crate) use self::locked::{lock_if_served, serve_and_wake};
 pub(crate) use self::wake::WakeList;
 
 /// The number of slots of a chunk: one for each bit of its `waiting`.

@@ -36,32 +36,34 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
         }
     }
 
-    /// Starts or continues to make an item, for a place that has none.
+    /// Makes an item, or starts to make one, for a place that has none.
     #[inline(never)]
-    fn poll_making(
+    fn make(
         &mut self,
-        place: Option<Permit<S, T>>,
+        place: Permit<S, T>,
         context: &mut Context<'_>,
     ) -> Poll<Result<Permit<S, T>, AcquireError>> {
-        if let Some(place) = place {
-            let Some(Make::Later(make)) = &place.pool().make else {
-                return Poll::Ready(place.made_now());
-            };
-            self.making = Some((make(), place));
-        }
-        let Some((future, _)) = &mut self.making else {
+        let Some(Make::Later(make)) = &place.pool().make else {
+            return Poll::Ready(place.made_now());
+        };
+        self.making = Some((make(), place));
+        self.poll_making(context)
+    }
+
+    fn poll_making(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Permit<S, T>, AcquireError>> {
+        let Some(mut making) = self.making.take() else {
             unreachable!("it is making an item");
         };
-        let made = ready!(future.as_mut().poll(context));
-        let making = self.making.take();
-        let place = making.map(|(future, place)| {
-            drop(future);
-            place
-        });
-        Poll::Ready(made.map(|item| match place {
-            Some(place) => place.with(item),
-            None => unreachable!("it was there"),
-        }))
+        let Poll::Ready(made) = making.0.as_mut().poll(context) else {
+            self.making = Some(making);
+            return Poll::Pending;
+        };
+        let (future, place) = making;
+        drop(future);
+        Poll::Ready(made.map(|item| place.with(item)))
     }
 }
 
@@ -71,13 +73,12 @@ impl<S: Deref<Target = Pool<T>>, T> Future for Acquire<S, T> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if self.making.is_some() {
-            return self.poll_making(None, context);
+            return self.poll_making(context);
         }
-        let permit = match ready!(self.queued.poll_take(context))? {
-            (pool, Some(item)) => return Poll::Ready(Ok(Permit::new(pool, Some(item)))),
-            (pool, None) => Permit::new(pool, None),
-        };
-        self.poll_making(Some(permit), context)
+        match ready!(self.queued.poll_take(context))? {
+            (pool, Some(item)) => Poll::Ready(Ok(Permit::new(pool, Some(item)))),
+            (pool, None) => self.make(Permit::new(pool, None), context),
+        }
     }
 }
 

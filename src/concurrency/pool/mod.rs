@@ -22,12 +22,11 @@ pub use self::permit::Permit;
 use self::state::State;
 use super::Semaphore;
 use super::acquire::Queued;
-use super::served::lock_if_served;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::{BoxFuture, Waiting};
-use crate::wait_queue::{WaiterId, WakeList};
+use crate::wait_queue::{WaiterId, lock_if_served, serve_and_wake};
 
 /// Limits callers to the number of items: a throttle whose permits each hold an item.
 ///
@@ -487,17 +486,8 @@ impl<T> Pool<T> {
 
     /// Grants every waiter that can be served, then unlocks and wakes them.
     #[inline(never)]
-    fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) {
-        let mut batch = WakeList::new();
-        loop {
-            let more = state.advance(&mut batch);
-            drop(state);
-            batch.wake_all();
-            if !more {
-                return;
-            }
-            state = self.lock();
-        }
+    fn settle<'a>(&'a self, state: MutexGuard<'a, State<T>>) {
+        serve_and_wake(&self.state, state, State::advance);
     }
 }
 
@@ -553,19 +543,21 @@ impl<T> Queued for Pool<T> {
     ) -> Poll<Result<Option<T>, AcquireError>> {
         match lock_if_served(&self.state, |state| &mut state.waiters, id, waker) {
             None => Poll::Pending,
-            Some((mut state, _)) => Poll::Ready(state.collect()),
+            Some((mut state, _)) => Poll::Ready(state.collect().map_err(AcquireError::new)),
         }
     }
 
     fn leave(&self, id: WaiterId, _: u32) {
         let mut state = self.lock();
         let waker = state.waiters.withdraw(&id);
-        let dropped = match waker {
-            Some(_) => None,
-            None => state.leave_served(),
-        };
+        let mut surplus = None;
+        if waker.is_none() {
+            if let Ok(item) = state.collect() {
+                surplus = state.give_back(item, self.make.is_some());
+            }
+        }
         self.settle(state);
-        drop((waker, dropped));
+        drop((waker, surplus));
     }
 }
 

@@ -5,9 +5,9 @@
 //!
 //! 1. When the lock is free, there are waiters only if no place is free, or if some thread is about
 //!    to [admit](State::advance) more waiters. A newcomer never overtakes them.
-//! 2. The number of idle items that are not promised to granted waiters, plus the number of taken
-//!    places, is at most the size, unless a shrink, or an addition after one, has left too many. In
-//!    that case a returned item is dropped.
+//! 2. The number of idle items plus the number of taken places, granted ones included, is at most
+//!    the size, unless a shrink, or an addition after one, has left too many. In that case a
+//!    returned item is dropped.
 //! 3. In a pool that cannot make items, that sum is at least the size, so there is an item for each
 //!    place. In a pool that can make items, a caller that has a place and no item makes one.
 //! 4. No item and no waker is dropped in here, because that is foreign code: they are returned by
@@ -15,7 +15,7 @@
 
 use std::collections::VecDeque;
 
-use crate::error::{AcquireError, ErrorKind};
+use crate::error::ErrorKind;
 use crate::wait_queue::{WaitQueue, WakeList};
 
 /// The items, the places and the queue.
@@ -25,8 +25,8 @@ pub(super) struct State<T> {
     pub(super) size: usize,
     /// The number of places that callers have, granted ones included.
     taken: usize,
-    /// The number of places that waiters were granted and have not collected yet.
-    granted: usize,
+    /// The places that waiters were granted and have not collected yet, with their items.
+    granted: VecDeque<Option<T>>,
     pub(super) closed: bool,
     pub(super) waiters: WaitQueue<()>,
 }
@@ -37,7 +37,7 @@ impl<T> State<T> {
             idle,
             size,
             taken: 0,
-            granted: 0,
+            granted: VecDeque::new(),
             closed: false,
             waiters: WaitQueue::new(),
         }
@@ -52,48 +52,16 @@ impl<T> State<T> {
         if self.taken >= self.size || !self.waiters.is_empty() {
             return Err(ErrorKind::NoPermits);
         }
-        // The other items are promised to granted waiters.
-        let is_spare = self.spare() > 0;
         self.taken += 1;
-        Ok(if is_spare {
-            self.idle.pop_front()
-        } else {
-            None
-        })
-    }
-
-    /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
-    pub(super) fn collect(&mut self) -> Result<Option<T>, AcquireError> {
-        if self.closed {
-            return Err(AcquireError::new(ErrorKind::Closed));
-        }
-        self.granted -= 1;
         Ok(self.idle.pop_front())
     }
 
-    /// Gives up the place that a waiter was granted. Returns an item if there are too many.
-    pub(super) fn leave_served(&mut self) -> Option<T> {
-        if self.closed {
-            return None;
-        }
-        self.granted -= 1;
-        self.taken -= 1;
-        match self.surplus() {
-            0 => None,
-            _ => self.idle.pop_front(),
-        }
-    }
-
-    /// Returns the number of idle items that are not promised to a waiter.
-    #[inline]
-    fn spare(&self) -> usize {
-        self.idle.len().saturating_sub(self.granted)
-    }
-
-    /// Returns the number of those that are too many for the size.
-    fn surplus(&self) -> usize {
-        let spare = self.spare();
-        (self.taken + spare).saturating_sub(self.size).min(spare)
+    /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
+    pub(super) fn collect(&mut self) -> Result<Option<T>, ErrorKind> {
+        // Closing takes back what was granted.
+        let granted = self.granted.pop_front().ok_or(ErrorKind::Closed)?;
+        // An item may have been returned since the place was granted without one.
+        Ok(granted.or_else(|| self.idle.pop_front()))
     }
 
     /// Returns the number of free places.
@@ -107,7 +75,7 @@ impl<T> State<T> {
     /// Takes a place back, with or without its item. Returns the item if it is to be dropped.
     #[inline]
     pub(super) fn give_back(&mut self, item: Option<T>, can_make: bool) -> Option<T> {
-        let too_many = self.closed || self.taken + self.spare() > self.size;
+        let too_many = self.closed || self.taken + self.idle.len() > self.size;
         self.taken -= 1;
         match item {
             Some(item) if too_many => return Some(item),
@@ -128,35 +96,34 @@ impl<T> State<T> {
         None
     }
 
-    /// Changes the size. Returns the surplus idle items; those that are promised to granted waiters
-    /// stay.
+    /// Changes the size. Returns the surplus idle items.
     pub(super) fn resize(&mut self, size: usize) -> VecDeque<T> {
         self.size = size;
-        let kept = self.idle.split_off(self.surplus());
+        let idle = self.idle.len();
+        let surplus = (self.taken + idle).saturating_sub(size).min(idle);
+        let kept = self.idle.split_off(surplus);
         std::mem::replace(&mut self.idle, kept)
     }
 
-    /// Closes the pool, for granted waiters too. Returns the idle items.
+    /// Closes the pool, for granted waiters too. Returns the items that no caller has.
     pub(super) fn close(&mut self) -> VecDeque<T> {
         self.closed = true;
-        self.taken -= self.granted;
-        self.granted = 0;
+        self.taken -= self.granted.len();
+        self.idle.extend(self.granted.drain(..).flatten());
         std::mem::take(&mut self.idle)
     }
 
-    /// Serves waiters from the head until one must keep waiting or the batch is full. Returns
-    /// whether the batch is full.
-    pub(super) fn advance(&mut self, batch: &mut WakeList) -> bool {
+    /// Serves waiters from the head until one must keep waiting or the batch is full.
+    pub(super) fn advance(&mut self, batch: &mut WakeList) {
         while !batch.is_full() && !self.waiters.is_empty() {
             if !self.closed {
                 if self.taken >= self.size {
                     break;
                 }
                 self.taken += 1;
-                self.granted += 1;
+                self.granted.push_back(self.idle.pop_front());
             }
             batch.push(self.waiters.grant_head());
         }
-        batch.is_full()
     }
 }

@@ -1,19 +1,19 @@
-//! The future of `wait_idle`.
+//! The future of `wait_idle`. The waiters are served in [`advance`](Semaphore::advance).
 
-use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use super::Semaphore;
-use crate::wait_queue::WaiterId;
+use crate::wait_queue::{WaiterId, lock_if_served};
 
 /// The future of [`Semaphore::wait_idle`] and [`Semaphore::wait_idle_owned`]. `S` derefs to the
 /// semaphore.
 ///
 /// It returns `()`; with a token or a [timeout](crate::Waiting::timeout) added, a `Result`. If it
 /// is polled again after it has completed, it waits for the next such moment.
+#[derive(Debug)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct WaitIdle<S: Deref<Target = Semaphore>> {
     semaphore: S,
@@ -27,6 +27,22 @@ impl<S: Deref<Target = Semaphore>> WaitIdle<S> {
             id: None,
         }
     }
+
+    /// Completes if all permits have been returned; otherwise joins the queue and stores the id.
+    #[cold]
+    fn join(&mut self, waker: &Waker) -> Poll<()> {
+        let semaphore = &*self.semaphore;
+        let waker = waker.clone();
+        let mut queues = semaphore.lock();
+        // `NOTICE` is set before the word is read: a release that the read misses sees the flag.
+        semaphore.state.ask_notice();
+        if semaphore.state.load().free() == semaphore.limit() {
+            semaphore.settle(queues);
+            return Poll::Ready(());
+        }
+        self.id = Some(queues.idle.push((), waker));
+        Poll::Pending
+    }
 }
 
 impl<S: Deref<Target = Semaphore>> Future for WaitIdle<S> {
@@ -34,9 +50,18 @@ impl<S: Deref<Target = Semaphore>> Future for WaitIdle<S> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        match this.id {
-            None => this.semaphore.join_idle(&mut this.id, context.waker()),
-            Some(_) => this.semaphore.look_idle(&mut this.id, context.waker()),
+        if this.id.is_none() {
+            return this.join(context.waker());
+        }
+        let queues = &this.semaphore.queues;
+        match lock_if_served(
+            queues,
+            |queues| &mut queues.idle,
+            &mut this.id,
+            context.waker(),
+        ) {
+            None => Poll::Pending,
+            Some(_) => Poll::Ready(()),
         }
     }
 }
@@ -44,18 +69,13 @@ impl<S: Deref<Target = Semaphore>> Future for WaitIdle<S> {
 impl<S: Deref<Target = Semaphore>> Drop for WaitIdle<S> {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            self.semaphore.leave_idle(id);
+            let mut queues = self.semaphore.lock();
+            let waker = queues.idle.withdraw(&id);
+            self.semaphore.settle(queues);
+            drop(waker);
         }
     }
 }
 
 // No field is ever pinned.
 impl<S: Deref<Target = Semaphore>> Unpin for WaitIdle<S> {}
-
-impl<S: Deref<Target = Semaphore>> fmt::Debug for WaitIdle<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WaitIdle")
-            .field("semaphore", &*self.semaphore)
-            .finish()
-    }
-}

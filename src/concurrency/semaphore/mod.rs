@@ -253,7 +253,11 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn forget_permits(&self, permits: usize) -> usize {
-        self.forget_free(permits)
+        let queues = self.lock();
+        let forgotten = self.state.take_up_to(permits);
+        // Free permits are part of the limit, so this does not underflow.
+        self.set_limit(queues, self.permits() - forgotten);
+        forgotten
     }
 
     /// Returns the limit: the number of permits, free or held.
@@ -286,7 +290,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn available_permits(&self) -> usize {
-        usize::try_from(self.state.load().free()).unwrap_or(0)
+        self.state.load().available()
     }
 
     /// Returns the number of callers that wait in the queue. A caller that has been granted its
@@ -307,7 +311,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn waiting(&self) -> usize {
-        self.queue_len()
+        self.lock().permits.len()
     }
 
     /// Closes the semaphore: every waiter and every later caller gets
@@ -336,7 +340,10 @@ impl Semaphore {
     /// # }
     /// ```
     pub fn close(&self) {
-        self.close_queue();
+        let mut queues = self.lock();
+        self.state.close();
+        queues.close();
+        self.settle(queues);
     }
 
     /// Returns whether the semaphore is closed.

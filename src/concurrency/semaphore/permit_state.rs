@@ -51,6 +51,11 @@ impl PermitSnapshot {
         self.0 >> FLAGS
     }
 
+    /// Returns the number of free permits, without a debt.
+    pub(super) fn available(self) -> usize {
+        usize::try_from(self.free()).unwrap_or(0)
+    }
+
     #[inline]
     pub(super) fn is_closed(self) -> bool {
         self.0 & CLOSED != 0
@@ -85,61 +90,36 @@ impl PermitState {
     /// writes nothing.
     #[inline]
     pub(super) fn try_take(&self, permits: u32) -> bool {
-        let Some(need) = need(permits) else {
-            return false;
-        };
-        let mut seen = self.0.load(Ordering::Relaxed);
-        while seen >= need && seen & (CLOSED | QUEUED) == 0 {
-            let taken = self.0.compare_exchange_weak(
-                seen,
-                seen - need,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            );
-            match taken {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
+        let need = need(permits);
+        let take = |seen| (seen >= need && seen & (CLOSED | QUEUED) == 0).then(|| seen - need);
+        let taken = self
+            .0
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, take);
+        taken.is_ok()
     }
 
     /// Takes as many permits as are free, up to `most`, and returns how many it took. Call it only
     /// under the lock: it ignores `QUEUED`.
     pub(super) fn take_up_to(&self, most: usize) -> usize {
-        let mut seen = self.0.load(Ordering::Relaxed);
-        loop {
-            let free = usize::try_from(PermitSnapshot(seen).free()).unwrap_or(0);
-            let taken = free.min(most);
-            let new = seen - units(taken);
-            match self
-                .0
-                .compare_exchange_weak(seen, new, Ordering::Relaxed, Ordering::Relaxed)
-            {
-                Ok(_) => return taken,
-                Err(now) => seen = now,
-            }
+        let part = |seen| PermitSnapshot(seen).available().min(most);
+        let take = |seen| Some(seen - units(part(seen)));
+        match self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
+        {
+            Ok(seen) | Err(seen) => part(seen),
         }
     }
 
     /// Sets `QUEUED` and `NOTICE`, unless the permits have become free. Call it only under the
     /// lock.
     pub(super) fn announce(&self, permits: u32) -> bool {
-        let need = need(permits).unwrap_or(isize::MAX);
-        let mut seen = self.0.load(Ordering::Relaxed);
-        while seen < need {
-            let announced = self.0.compare_exchange_weak(
-                seen,
-                seen | QUEUED | NOTICE,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            match announced {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
+        let need = need(permits);
+        let announce = |seen| (seen < need).then_some(seen | QUEUED | NOTICE);
+        let announced = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, announce);
+        announced.is_ok()
     }
 
     /// Returns permits, and returns the value that the word held before.
@@ -175,12 +155,14 @@ impl PermitState {
     }
 }
 
-/// Returns the least value of the word with which `permits` can be taken; `None` if it never can,
-/// which requires a platform where a `u32` can exceed the limit.
+/// Returns the least value of the word with which `permits` can be taken. On a platform where a
+/// `u32` can exceed the limit, this may be a value that the word never has.
 #[inline]
-fn need(permits: u32) -> Option<isize> {
-    let permits = usize::try_from(permits).ok()?;
-    (permits <= MAX_PERMITS).then(|| units(permits))
+fn need(permits: u32) -> isize {
+    match usize::try_from(permits) {
+        Ok(permits) if permits <= MAX_PERMITS => units(permits),
+        _ => isize::MAX,
+    }
 }
 
 #[cfg(test)]

@@ -19,18 +19,17 @@ use std::task::{Poll, Waker};
 use super::Semaphore;
 use crate::concurrency::acquire::Queued;
 use crate::concurrency::permit::PermitSource;
-use crate::concurrency::served::lock_if_served;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{MutexGuard, Ordering, lock};
-use crate::wait_queue::{WaitQueue, WaiterId, WakeList};
+use crate::wait_queue::{WaitQueue, WaiterId, WakeList, lock_if_served, serve_and_wake};
 
 /// The state that the lock guards.
 pub(super) struct QueueState {
     /// The waiters for permits. A waiter that requests more than the shrunk limit finds that limit
     /// kept in its slot.
-    permits: WaitQueue<u32>,
+    pub(super) permits: WaitQueue<u32>,
     /// The waiters for the moment at which all permits have been returned.
-    idle: WaitQueue<()>,
+    pub(super) idle: WaitQueue<()>,
     /// The last of them that was there when all permits had been returned. All waiters up to that
     /// number are granted, even if the moment is over when their turn to be woken comes.
     idle_until: u64,
@@ -55,7 +54,7 @@ enum Turn {
     /// It takes this many permits.
     Go(isize),
     Closed,
-    ExceedsCapacity(usize),
+    ExceedsCapacity,
 }
 
 impl QueueState {
@@ -81,7 +80,7 @@ impl QueueState {
         if closed {
             Some(Turn::Closed)
         } else if limit != 0 && impossible {
-            Some(Turn::ExceedsCapacity(limit as usize))
+            Some(Turn::ExceedsCapacity)
         } else if isize::try_from(cost).is_ok_and(|cost| cost <= free) {
             Some(Turn::Go(cost as isize))
         } else {
@@ -101,6 +100,13 @@ impl QueueState {
         }
     }
 
+    /// Records that no waiter is granted from now on.
+    pub(super) fn close(&mut self) {
+        let first = self.permits.head_number();
+        let first = first.unwrap_or(self.permits.last_number() + 1);
+        self.closed_from.get_or_insert(first);
+    }
+
     /// Returns the outcome of a served waiter for permits.
     fn collect(&mut self, id: WaiterId) -> Result<(), AcquireError> {
         let number = id.number().get();
@@ -116,7 +122,7 @@ impl QueueState {
 
 /// Taking and returning.
 impl Semaphore {
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.queues)
     }
 
@@ -220,86 +226,22 @@ impl Queued for Semaphore {
     fn leave(&self, id: WaiterId, permits: u32) {
         let mut queues = self.lock();
         let waker = queues.permits.withdraw(&id);
-        if waker.is_none() {
-            if queues.collect(id).is_err() {
-                return;
-            }
+        if waker.is_none() && queues.collect(id).is_ok() {
             self.state.give(permits as usize);
         }
         // Behind a large head that leaves there may be small waiters that can now be served. After
         // the last waiter has left, the flags must be cleared.
-        if waker.is_none() || !self.head_must_wait(&queues) {
-            self.settle(queues);
-        } else {
-            drop(queues);
-        }
-        drop(waker);
-    }
-}
-
-impl Semaphore {
-    /// Returns whether there is a head that must keep waiting.
-    fn head_must_wait(&self, queues: &QueueState) -> bool {
-        let seen = self.state.load();
-        let turn = queues.turn(seen.free(), seen.is_closed(), self.limit());
-        turn.is_none() && !queues.permits.is_empty()
-    }
-}
-
-/// Waiting for idleness.
-impl Semaphore {
-    /// Handles a first poll: completes if all permits have been returned, otherwise joins and
-    /// stores the id.
-    #[cold]
-    pub(super) fn join_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
-        let waker = waker.clone();
-        let mut queues = self.lock();
-        // `NOTICE` is set before the word is read: a release that the read misses sees the flag.
-        self.state.ask_notice();
-        if self.state.load().free() == self.limit() {
-            self.settle(queues);
-            return Poll::Ready(());
-        }
-        *id = Some(queues.idle.push((), waker));
-        Poll::Pending
-    }
-
-    /// Handles a later poll: completes if all permits had been returned at some moment since the
-    /// first.
-    #[cold]
-    pub(super) fn look_idle(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<()> {
-        match lock_if_served(&self.queues, |queues| &mut queues.idle, id, waker) {
-            None => Poll::Pending,
-            Some(_) => Poll::Ready(()),
-        }
-    }
-
-    /// Stops waiting for idleness.
-    #[cold]
-    pub(super) fn leave_idle(&self, id: WaiterId) {
-        let mut queues = self.lock();
-        let waker = queues.idle.withdraw(&id);
         self.settle(queues);
         drop(waker);
     }
 }
 
-/// Resizing and closing.
+/// Resizing.
 impl Semaphore {
     /// Returns the limit, in the type of the word.
-    fn limit(&self) -> isize {
+    pub(super) fn limit(&self) -> isize {
         // At most `MAX_PERMITS`, so it fits.
         self.permits() as isize
-    }
-
-    /// Closes the semaphore, and wakes all waiters.
-    pub(super) fn close_queue(&self) {
-        let mut queues = self.lock();
-        self.state.close();
-        let permits = &queues.permits;
-        let first = permits.head_number().unwrap_or(permits.last_number() + 1);
-        queues.closed_from.get_or_insert(first);
-        self.settle(queues);
     }
 
     /// Changes the limit to the result of `change`, and the free permits by the difference. If
@@ -311,7 +253,7 @@ impl Semaphore {
             return false;
         };
         self.state.resize(old, new);
-        self.set_limit(queues, old, new);
+        self.set_limit(queues, new);
         true
     }
 
@@ -322,51 +264,28 @@ impl Semaphore {
         let old = self.permits();
         let new = old.saturating_sub(held);
         self.state.resize(old, new + held);
-        self.set_limit(queues, old, new);
-    }
-
-    /// Takes up to `permits` free permits out of circulation, and returns how many there were.
-    pub(super) fn forget_free(&self, permits: usize) -> usize {
-        let queues = self.lock();
-        let forgotten = self.state.take_up_to(permits);
-        let old = self.permits();
-        // Free permits are part of the limit, so this does not underflow.
-        self.set_limit(queues, old, old - forgotten);
-        forgotten
+        self.set_limit(queues, new);
     }
 
     /// Sets the limit, after the free permits have been adjusted to it, and settles the queue.
-    fn set_limit<'a>(&'a self, mut queues: MutexGuard<'a, QueueState>, old: usize, new: usize) {
+    pub(super) fn set_limit<'a>(&'a self, mut queues: MutexGuard<'a, QueueState>, new: usize) {
+        queues.limit_changed(self.permits(), new);
         self.limit.store(new, Ordering::Relaxed);
-        queues.limit_changed(old, new);
         self.settle(queues);
-    }
-
-    /// Returns the number of waiters for permits.
-    pub(super) fn queue_len(&self) -> usize {
-        self.lock().permits.len()
     }
 }
 
 /// The core of the operations above.
 impl Semaphore {
     /// Grants every waiter that can be served, then unlocks and wakes them.
-    fn settle<'a>(&'a self, mut queues: MutexGuard<'a, QueueState>) {
-        let mut batch = WakeList::new();
-        loop {
-            let more = self.advance(&mut queues, &mut batch);
-            drop(queues);
-            batch.wake_all();
-            if !more {
-                return;
-            }
-            queues = self.lock();
-        }
+    pub(super) fn settle<'a>(&'a self, queues: MutexGuard<'a, QueueState>) {
+        serve_and_wake(&self.queues, queues, |queues, batch| {
+            self.advance(queues, batch)
+        });
     }
 
-    /// Settles waiters from the head until one must wait or the batch is full. Returns whether the
-    /// batch is full.
-    fn advance(&self, queues: &mut QueueState, batch: &mut WakeList) -> bool {
+    /// Settles waiters from the head until one must wait or the batch is full.
+    fn advance(&self, queues: &mut QueueState, batch: &mut WakeList) {
         let seen = self.state.load();
         let limit = self.limit();
         let mut free = seen.free();
@@ -380,8 +299,8 @@ impl Semaphore {
                 }
                 // It is recorded like a grant: `closed_from` tells the two apart by number.
                 Some(Turn::Closed) => queues.permits.grant_head(),
-                // It is less than the request of the head, so it fits.
-                Some(Turn::ExceedsCapacity(limit)) => queues.permits.keep_head(limit as u32),
+                // The limit is less than the request of the head, so it fits.
+                Some(Turn::ExceedsCapacity) => queues.permits.keep_head(limit as u32),
             };
             last = served.as_ref().map(|served| served.number);
             batch.push(served);
@@ -389,16 +308,10 @@ impl Semaphore {
         if free == limit {
             queues.idle_until = queues.idle.last_number();
         }
-        if !queues.idle.is_empty() {
-            let until = queues.idle_until;
-            while !batch.is_full()
-                && queues
-                    .idle
-                    .head_number()
-                    .is_some_and(|first| first <= until)
-            {
-                batch.push(queues.idle.grant_head());
-            }
+        let until = queues.idle_until;
+        let was_there = |first| first <= until;
+        while !batch.is_full() && queues.idle.head_number().is_some_and(was_there) {
+            batch.push(queues.idle.grant_head());
         }
         let line = !queues.permits.is_empty();
         let notice = line || !queues.idle.is_empty();
@@ -407,6 +320,5 @@ impl Semaphore {
             let told = queues.permits.has_kept() || seen.is_closed();
             self.cursor.publish(number, told);
         }
-        batch.is_full()
     }
 }
