@@ -4,8 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
-use super::CondvarSemaphore;
-use super::tokens::Tokens;
+use super::{CancellationToken, CondvarSemaphore};
 use crate::concurrency::Permit;
 use crate::error::{AcquireError, ErrorKind};
 
@@ -14,7 +13,8 @@ use crate::error::{AcquireError, ErrorKind};
 #[must_use = "a request does nothing unless it waits"]
 pub struct Acquire<S: Deref<Target = CondvarSemaphore>> {
     semaphore: S,
-    tokens: Tokens,
+    /// Each can end the wait.
+    tokens: Vec<CancellationToken>,
     timeout: Option<Duration>,
 }
 
@@ -23,7 +23,7 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     pub(super) fn new(semaphore: S) -> Self {
         Self {
             semaphore,
-            tokens: Tokens::new(),
+            tokens: Vec::new(),
             timeout: None,
         }
     }
@@ -57,9 +57,9 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     #[cfg(feature = "tokio")]
     pub fn cancel_on<C>(mut self, token: C) -> Self
     where
-        C: std::borrow::Borrow<tokio_util::sync::CancellationToken>,
+        C: std::borrow::Borrow<CancellationToken>,
     {
-        self.tokens.add(token.borrow().clone());
+        self.tokens.push(token.borrow().clone());
         self
     }
 
@@ -108,7 +108,7 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     /// ```
     #[inline]
     pub fn wait(self) -> Result<Permit<S>, AcquireError> {
-        if self.tokens.is_cancelled() {
+        if self.tokens.iter().any(CancellationToken::is_cancelled) {
             return Err(AcquireError::new(ErrorKind::Cancelled));
         }
         let monitor = &self.semaphore.monitor;

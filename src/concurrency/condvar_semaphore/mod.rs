@@ -4,14 +4,19 @@
 
 mod acquire;
 mod monitor;
-#[cfg_attr(not(feature = "tokio"), path = "no_tokens.rs")]
-mod tokens;
+#[cfg(not(feature = "tokio"))]
+mod no_tokens;
 
 use std::fmt;
 use std::sync::Arc;
 
+#[cfg(feature = "tokio")]
+use tokio_util::sync::CancellationToken;
+
 pub use self::acquire::Acquire;
 use self::monitor::Monitor;
+#[cfg(not(feature = "tokio"))]
+use self::no_tokens::CancellationToken;
 use super::Permit;
 use super::permit::PermitSource;
 use crate::error::{AcquireError, ErrorKind};

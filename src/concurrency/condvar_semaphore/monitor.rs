@@ -10,11 +10,12 @@
 //! 4. Tokens are checked without the lock: a parent token calls its children's waiters under its
 //!    own lock.
 
+use std::future::Future;
 use std::sync::{Arc, PoisonError};
-use std::task::{Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use super::tokens::Tokens;
+use super::CancellationToken;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{Condvar, Mutex, MutexGuard, lock};
 use crate::time::{Clock, Tick};
@@ -94,12 +95,20 @@ impl Monitor {
     #[inline(never)]
     pub(super) fn block(
         self: &Arc<Self>,
-        tokens: &Tokens,
+        tokens: &[CancellationToken],
         timeout: Option<Duration>,
     ) -> Result<(), AcquireError> {
         let deadline = timeout.map(|timeout| Clock::system().now().saturating_add(timeout));
-        // From here until the end of the scope, a token that is cancelled calls the waker.
-        let _registered = tokens.register(&Waker::from(Arc::clone(self)));
+        let waker = Waker::from(Arc::clone(self));
+        // Until these are dropped, at the end of the scope, a token that is cancelled calls the waker.
+        let mut registrations: Vec<_> = tokens
+            .iter()
+            .map(|token| Box::pin(token.cancelled()))
+            .collect();
+        for registration in &mut registrations {
+            // The next check finds a token that is already cancelled.
+            let _ = registration.as_mut().poll(&mut Context::from_waker(&waker));
+        }
 
         self.lock().waiting += 1;
         let taken = self.wait(tokens, deadline);
@@ -107,14 +116,18 @@ impl Monitor {
         taken
     }
 
-    fn wait(&self, tokens: &Tokens, deadline: Option<Tick>) -> Result<(), AcquireError> {
+    fn wait(
+        &self,
+        tokens: &[CancellationToken],
+        deadline: Option<Tick>,
+    ) -> Result<(), AcquireError> {
         let left = || match deadline {
             Some(deadline) => deadline.saturating_since(Clock::system().now()),
             None => Duration::MAX,
         };
         loop {
             let seen = self.lock().interruptions;
-            if tokens.is_cancelled() {
+            if tokens.iter().any(CancellationToken::is_cancelled) {
                 return Err(AcquireError::new(ErrorKind::Cancelled));
             }
             let mut state = self.lock();

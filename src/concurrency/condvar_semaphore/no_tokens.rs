@@ -1,24 +1,14 @@
-//! Replaces the tokens where the crate is built without tokio: nothing ends a wait.
+//! Replaces the token where the crate is built without tokio: there are no tokens.
 
-use std::task::Waker;
+/// Has no values.
+pub(super) enum CancellationToken {}
 
-/// No tokens.
-pub(super) struct Tokens(());
-
-/// No registration.
-pub(super) struct Registered(());
-
-impl Tokens {
-    pub(super) fn new() -> Self {
-        Self(())
-    }
-
-    #[inline]
+impl CancellationToken {
     pub(super) fn is_cancelled(&self) -> bool {
-        false
+        match *self {}
     }
 
-    pub(super) fn register(&self, _waker: &Waker) -> Registered {
-        Registered(())
+    pub(super) async fn cancelled(&self) {
+        match *self {}
     }
 }
