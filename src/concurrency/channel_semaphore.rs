@@ -19,8 +19,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use async_channel::{Receiver, Sender};
 
-use super::Permit;
-use super::permit::PermitSource;
+use super::permit::{Permit, PermitSource};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::wait::{BoxFuture, Waiting};
@@ -76,10 +75,7 @@ use crate::wait::{BoxFuture, Waiting};
 /// # Ok(())
 /// # }
 /// ```
-pub struct ChannelSemaphore {
-    channel: Channel,
-    permits: usize,
-}
+pub struct ChannelSemaphore(Channel);
 
 /// Both ends of the channel.
 #[derive(Clone)]
@@ -116,15 +112,13 @@ impl Channel {
     }
 
     fn unless_closed(&self, entered: bool) -> Result<(), AcquireError> {
-        let closed = self.sender.is_closed();
-        if entered && closed {
-            self.leave();
+        match self.sender.is_closed() {
+            false if entered => return Ok(()),
+            false => return Err(AcquireError::new(ErrorKind::NoPermits)),
+            true if entered => self.leave(),
+            true => {}
         }
-        match (entered, closed) {
-            (true, false) => Ok(()),
-            (false, false) => Err(AcquireError::new(ErrorKind::NoPermits)),
-            (_, true) => Err(AcquireError::new(ErrorKind::Closed)),
-        }
+        Err(AcquireError::new(ErrorKind::Closed))
     }
 
     fn leave(&self) {
@@ -132,14 +126,6 @@ impl Channel {
             Tokens::Idle if self.sender.try_send(()).is_ok() => {}
             Tokens::Idle => drop(self.outside.fetch_add(1, Ordering::Relaxed)),
             Tokens::Busy => drop(self.receiver.try_recv()),
-        }
-    }
-
-    fn free(&self, permits: usize) -> usize {
-        let inside = self.receiver.len();
-        match self.tokens {
-            Tokens::Idle => inside + self.outside.load(Ordering::Relaxed),
-            Tokens::Busy => permits.saturating_sub(inside),
         }
     }
 }
@@ -155,7 +141,7 @@ impl ChannelSemaphore {
     pub fn new(permits: usize) -> Self {
         let semaphore = Self::with(permits, Tokens::Idle);
         // The channel has a slot for each token.
-        (0..permits).for_each(|_| semaphore.channel.leave());
+        semaphore.give_back(permits);
         semaphore
     }
 
@@ -176,13 +162,12 @@ impl ChannelSemaphore {
             "a channel semaphore cannot have {permits} permits, but 1 to 2^31 - 1"
         );
         let (sender, receiver) = async_channel::bounded(permits);
-        let channel = Channel {
+        Self(Channel {
             sender,
             receiver,
             tokens,
             outside: Arc::default(),
-        };
-        Self { channel, permits }
+        })
     }
 }
 
@@ -232,7 +217,7 @@ impl ChannelSemaphore {
     /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<Permit<&Self>, AcquireError> {
-        self.channel.try_enter()?;
+        self.0.try_enter()?;
         Ok(Permit::new(self, 1))
     }
 
@@ -269,7 +254,7 @@ impl ChannelSemaphore {
     /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<Permit<Arc<Self>>, AcquireError> {
-        self.channel.try_enter()?;
+        self.0.try_enter()?;
         Ok(Permit::new(self, 1))
     }
 }
@@ -278,7 +263,7 @@ impl ChannelSemaphore {
 impl ChannelSemaphore {
     /// Returns the limit: the number of permits, free or held. It never changes.
     pub fn permits(&self) -> usize {
-        self.permits
+        self.0.sender.capacity().unwrap_or_default()
     }
 
     /// Returns the number of free permits.
@@ -292,7 +277,11 @@ impl ChannelSemaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn available_permits(&self) -> usize {
-        self.channel.free(self.permits)
+        let inside = self.0.receiver.len();
+        match self.0.tokens {
+            Tokens::Idle => inside + self.0.outside.load(Ordering::Relaxed),
+            Tokens::Busy => self.permits().saturating_sub(inside),
+        }
     }
 
     /// Closes the semaphore: every waiter and every later caller gets
@@ -308,12 +297,12 @@ impl ChannelSemaphore {
     /// assert_eq!(semaphore.try_acquire().unwrap_err().kind(), ErrorKind::Closed);
     /// ```
     pub fn close(&self) {
-        self.channel.sender.close();
+        self.0.sender.close();
     }
 
     /// Returns whether the semaphore is closed.
     pub fn is_closed(&self) -> bool {
-        self.channel.sender.is_closed()
+        self.0.sender.is_closed()
     }
 }
 
@@ -330,7 +319,7 @@ impl fmt::Debug for ChannelSemaphore {
 impl PermitSource for ChannelSemaphore {
     #[inline]
     fn give_back(&self, permits: usize) {
-        (0..permits).for_each(|_| self.channel.leave());
+        (0..permits).for_each(|_| self.0.leave());
     }
 }
 
@@ -344,8 +333,10 @@ impl PermitSource for ChannelSemaphore {
 pub struct Acquire<S: Deref<Target = ChannelSemaphore>> {
     /// `None` once the future has completed.
     semaphore: Option<S>,
-    /// The wait and the waker that the channel has, if a poll had to wait.
-    waiting: Option<(BoxFuture<'static, ()>, Arc<Contained>)>,
+    /// The wait, if a poll had to wait.
+    wait: Option<BoxFuture<'static, ()>>,
+    /// The waker that the channel has then.
+    waker: Option<Arc<Contained>>,
 }
 
 impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
@@ -353,34 +344,23 @@ impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
     fn new(semaphore: S) -> Self {
         Self {
             semaphore: Some(semaphore),
-            waiting: None,
+            wait: None,
+            waker: None,
         }
     }
 
-    fn poll_channel(&mut self, channel: &Channel, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+    fn poll_wait(&mut self, channel: &Channel, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+        let wait = self
+            .wait
+            .get_or_insert_with(|| Box::pin(channel.clone().enter()));
         // The stale waker is dropped after the poll. The channel drops its clone under a lock; if
         // that were the last clone, it would drop the caller's waker there, with everything that
         // the waker owns.
-        let mut _stale = None;
-        let (waiting, contained) = match &mut self.waiting {
-            Some((waiting, contained)) => {
-                if !contained.wakes(waker) {
-                    _stale = Some(std::mem::replace(contained, Contained::new(waker)));
-                }
-                (waiting, contained)
-            }
-            first => {
-                match channel.try_enter() {
-                    Err(error) if error.kind() == ErrorKind::NoPermits => {}
-                    entered => return Poll::Ready(entered),
-                }
-                let waiting = Box::pin(channel.clone().enter());
-                let (waiting, contained) = first.insert((waiting, Contained::new(waker)));
-                (waiting, contained)
-            }
-        };
-        let contained = Waker::from(Arc::clone(contained));
-        waiting.as_mut().poll(&mut Context::from_waker(&contained))
+        let wakes = |own: &Contained| own.0.as_ref().is_some_and(|own| own.will_wake(waker));
+        let _stale = self.waker.take_if(|own| !wakes(own));
+        let contain = || Arc::new(Contained(Some(waker.clone())));
+        let contained = Waker::from(Arc::clone(self.waker.get_or_insert_with(contain)));
+        wait.as_mut().poll(&mut Context::from_waker(&contained))
     }
 }
 
@@ -391,14 +371,20 @@ impl<S: Deref<Target = ChannelSemaphore>> Future for Acquire<S> {
         let Some(semaphore) = self.semaphore.take() else {
             panic!("polled again after it was ready");
         };
-        let polled = self.poll_channel(&semaphore.channel, context.waker());
-        let Poll::Ready(entered) = polled else {
+        if self.wait.is_none() {
+            match semaphore.0.try_enter() {
+                Err(error) if error.kind() == ErrorKind::NoPermits => {}
+                entered => return Poll::Ready(entered.map(|()| Permit::new(semaphore, 1))),
+            }
+        }
+        let Poll::Ready(entered) = self.poll_wait(&semaphore.0, context.waker()) else {
             self.semaphore = Some(semaphore);
             return Poll::Pending;
         };
         // The wait is dropped as soon as it is ready, so other wakeups that it consumed pass to
-        // others.
-        self.waiting = None;
+        // others. The channel drops its waker first.
+        self.wait = None;
+        self.waker = None;
         Poll::Ready(entered.map(|()| Permit::new(semaphore, 1)))
     }
 }
@@ -414,16 +400,6 @@ impl<S: Deref<Target = ChannelSemaphore>> fmt::Debug for Acquire<S> {
 
 /// A waker that never panics when it is called or dropped. It is `None` only during `drop`.
 struct Contained(Option<Waker>);
-
-impl Contained {
-    fn new(waker: &Waker) -> Arc<Self> {
-        Arc::new(Self(Some(waker.clone())))
-    }
-
-    fn wakes(&self, waker: &Waker) -> bool {
-        self.0.as_ref().is_some_and(|own| own.will_wake(waker))
-    }
-}
 
 impl Wake for Contained {
     fn wake(self: Arc<Self>) {

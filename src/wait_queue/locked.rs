@@ -7,6 +7,7 @@ use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Calls `serve` under the lock, then unlocks and wakes the waiters that it has served; and again
 /// for as long as it fills the batch.
+#[inline(always)]
 pub(crate) fn serve_and_wake<'a, L>(
     mutex: &'a Mutex<L>,
     mut state: MutexGuard<'a, L>,
