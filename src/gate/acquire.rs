@@ -18,38 +18,19 @@ use crate::wait_queue::WaiterId;
 /// Panics if it is polled again after it has completed.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<G: Borrow<Gate>> {
-    gate: G,
-    stage: Stage,
-}
-
-/// The progress of the future.
-pub(super) enum Stage {
-    New,
-    Waiting(WaiterId),
-    Done,
+    /// `None` once the future has completed.
+    gate: Option<G>,
+    /// The place in the queue, if a poll had to wait.
+    id: Option<WaiterId>,
 }
 
 impl<G: Borrow<Gate>> Acquire<G> {
     #[inline]
     pub(super) fn new(gate: G) -> Self {
         Self {
-            gate,
-            stage: Stage::New,
+            gate: Some(gate),
+            id: None,
         }
-    }
-
-    #[inline(never)]
-    fn poll_blocked(&mut self, context: &Context<'_>) -> Poll<Result<(), AcquireError>> {
-        let gate = self.gate.borrow();
-        let polled = match &self.stage {
-            Stage::New => gate.join(&mut self.stage, context.waker()),
-            Stage::Waiting(id) => gate.poll_waiter(id, context.waker()),
-            Stage::Done => panic!("polled again after it was ready"),
-        };
-        if polled.is_ready() {
-            self.stage = Stage::Done;
-        }
-        polled
     }
 }
 
@@ -58,19 +39,28 @@ impl<G: Borrow<Gate> + Unpin> Future for Acquire<G> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if matches!(self.stage, Stage::New) && self.gate.borrow().is_open() {
-            self.stage = Stage::Done;
-            return Poll::Ready(Ok(()));
+        let this = &mut *self;
+        let Some(gate) = &this.gate else {
+            panic!("polled again after it was ready");
+        };
+        let (gate, waker) = (gate.borrow(), context.waker());
+        let polled = match this.id {
+            None if gate.is_open() => Poll::Ready(Ok(())),
+            None => gate.join(&mut this.id, waker),
+            Some(_) => gate.look(&mut this.id, waker),
+        };
+        if polled.is_ready() {
+            this.gate = None;
         }
-        self.poll_blocked(context)
+        polled
     }
 }
 
 impl<G: Borrow<Gate>> Drop for Acquire<G> {
     #[inline]
     fn drop(&mut self) {
-        if let Stage::Waiting(id) = &self.stage {
-            self.gate.borrow().leave(id);
+        if let (Some(id), Some(gate)) = (&self.id, &self.gate) {
+            gate.borrow().leave(id);
         }
     }
 }
@@ -78,7 +68,7 @@ impl<G: Borrow<Gate>> Drop for Acquire<G> {
 impl<G: Borrow<Gate>> fmt::Debug for Acquire<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("waits", &matches!(self.stage, Stage::Waiting(_)))
+            .field("waits", &self.id.is_some())
             .finish_non_exhaustive()
     }
 }

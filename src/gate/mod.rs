@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::state::State;
+use self::state::{OPEN, State};
 use crate::error::AcquireError;
 use crate::sync::{Ordering, fence};
 use crate::time::{Clock, Tick};
@@ -167,7 +167,8 @@ impl Gate {
     /// ```
     pub fn block_for(&self, duration: Duration) {
         if !duration.is_zero() {
-            self.block_until(self.0.clock.now().saturating_add(duration));
+            let until = self.0.clock.now().saturating_add(duration);
+            self.0.word.fetch_max(until.as_nanos(), Ordering::Relaxed);
         }
     }
 
@@ -185,7 +186,10 @@ impl Gate {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn open(&self) {
-        self.open_and_release();
+        let queue = self.lock();
+        // A read-modify-write like the others, so it does not undo a later one.
+        self.0.word.swap(OPEN, Ordering::Relaxed);
+        self.settle(queue);
     }
 
     /// Returns whether the gate is open now.
@@ -214,7 +218,8 @@ impl Gate {
         // Pairs with the release of the handles that were dropped: this sees a block through one of
         // them.
         fence(Ordering::Acquire);
-        self.is_open_at_last()
+        // A read-modify-write reads the newest value.
+        self.0.word.fetch_max(OPEN, Ordering::Relaxed) == OPEN || self.blocked().is_none()
     }
 }
 

@@ -20,18 +20,17 @@ use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::Gate;
-use super::acquire::Stage;
 use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::time::{Clock, Deadline, Tick};
 use crate::wait::{remaining_timeout, report_clock};
-use crate::wait_queue::{WaitQueue, WaiterId, WaiterStatus, WakeList};
+use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served, serve_and_wake};
 
-const OPEN: u64 = 0;
+pub(super) const OPEN: u64 = 0;
 
 pub(super) struct State {
-    word: AtomicU64,
+    pub(super) word: AtomicU64,
     pub(super) clock: Clock,
     /// Created by the first waiter.
     slow: OnceLock<Box<Slow>>,
@@ -77,12 +76,6 @@ impl Gate {
         self.0.word.load(Ordering::Relaxed) == OPEN
     }
 
-    /// Returns whether the gate is open after everything that came before, on any thread.
-    pub(super) fn is_open_at_last(&self) -> bool {
-        // A read-modify-write reads the newest value.
-        self.0.word.fetch_max(OPEN, Ordering::Relaxed) == OPEN || self.blocked().is_none()
-    }
-
     #[cold]
     pub(super) fn check_blocked(&self) -> Result<(), AcquireError> {
         match self.blocked() {
@@ -108,10 +101,6 @@ impl Gate {
             }
         }
     }
-
-    pub(super) fn block_until(&self, until: Tick) {
-        self.0.word.fetch_max(until.as_nanos(), Ordering::Relaxed);
-    }
 }
 
 /// Waiting.
@@ -126,7 +115,7 @@ impl Gate {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, WaitQueue<()>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, WaitQueue<()>> {
         lock(&self.slow().queue)
     }
 
@@ -135,16 +124,13 @@ impl Gate {
         slow.map_or(0, |slow| lock(&slow.queue).len())
     }
 
-    pub(super) fn open_and_release(&self) {
-        let queue = self.lock();
-        // A read-modify-write like the others, so it does not undo a later one.
-        self.0.word.swap(OPEN, Ordering::Relaxed);
-        self.settle(queue);
-    }
-
     /// Passes, is rejected, or joins the queue.
     #[inline(never)]
-    pub(super) fn join(&self, stage: &mut Stage, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+    pub(super) fn join(
+        &self,
+        id: &mut Option<WaiterId>,
+        waker: &Waker,
+    ) -> Poll<Result<(), AcquireError>> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut queue = self.lock();
@@ -158,7 +144,7 @@ impl Gate {
             return Poll::Ready(Err(AcquireError::queue_full(left)));
         }
         // Stored first: if the deadline cannot be armed, dropping the future must find its place.
-        *stage = Stage::Waiting(queue.push((), waker));
+        *id = Some(queue.push((), waker));
         drop(queue);
         // Every waiter arms it: another one may have failed to do so.
         self.arm(until);
@@ -168,27 +154,18 @@ impl Gate {
 
     /// Polls a waiter again.
     #[inline(never)]
-    pub(super) fn poll_waiter(
+    pub(super) fn look(
         &self,
-        id: &WaiterId,
+        id: &mut Option<WaiterId>,
         waker: &Waker,
     ) -> Poll<Result<(), AcquireError>> {
-        let status = self.lock().look(id, waker);
-        if status == WaiterStatus::StaleWaker {
-            let fresh = waker.clone();
-            let unused = self.lock().set_waker(id, fresh);
-            drop(unused);
+        // The block may have expired, and the deadline be late.
+        self.settle(self.lock());
+        if lock_if_served(&self.slow().queue, |queue| queue, id, waker).is_some() {
+            return Poll::Ready(Ok(()));
         }
-        if status != WaiterStatus::Served {
-            // The block may have expired, and the deadline be late. Also, the waiter may have been
-            // released before its waker was replaced, and the old waker called.
-            self.settle(self.lock());
-            if self.lock().look(id, waker) != WaiterStatus::Served {
-                report_clock(&self.0.clock);
-                return Poll::Pending;
-            }
-        }
-        Poll::Ready(Ok(()))
+        report_clock(&self.0.clock);
+        Poll::Pending
     }
 
     /// Removes a waiter from the queue.
@@ -209,19 +186,16 @@ impl Gate {
 
     /// Grants all waiters if the gate is open, then unlocks and wakes them; otherwise arms the
     /// deadline.
-    fn settle<'a>(&'a self, mut queue: MutexGuard<'a, WaitQueue<()>>) {
-        let mut batch = WakeList::new();
-        while !queue.is_empty() {
-            if let Some((until, _)) = self.blocked() {
-                drop(queue);
-                return self.arm(until);
-            }
-            while !queue.is_empty() && !batch.is_full() {
+    pub(super) fn settle<'a>(&'a self, queue: MutexGuard<'a, WaitQueue<()>>) {
+        let mut blocked = None;
+        serve_and_wake(&self.slow().queue, queue, |queue, batch| {
+            blocked = (!queue.is_empty()).then(|| self.blocked()).flatten();
+            while blocked.is_none() && !queue.is_empty() && !batch.is_full() {
                 batch.push(queue.grant_head());
             }
-            drop(queue);
-            batch.wake_all();
-            queue = self.lock();
+        });
+        if let Some((until, _)) = blocked {
+            self.arm(until);
         }
     }
 }
