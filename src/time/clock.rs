@@ -222,20 +222,24 @@ impl Clock {
         }
     }
 
-    /// Wakes `waker` at `due`. Call [`catch_up`](Self::catch_up) afterwards.
+    /// Sets an entry that wakes `waker` when it is due. No other entry has this key. Call
+    /// [`catch_up`](Self::catch_up) afterwards.
     ///
     /// # Panics
     ///
     /// Panics if the timer thread cannot be started, or the runtime has no timer.
-    pub(super) fn start_timer(&self, due: Tick, waker: Waker) -> TimerEntry {
-        let key = Key::new(due);
-        let entry = match &self.0 {
-            Kind::System | Kind::Default => TimerEntry::System(key),
-            Kind::Runtime => return runtime::start_timer(due, waker),
-            Kind::Manual(manual) => TimerEntry::Manual(manual.clone(), key),
-        };
-        entry.set_waker(waker);
-        entry
+    pub(super) fn start_timer(&self, key: Key, waker: Waker) -> TimerEntry {
+        match &self.0 {
+            Kind::System | Kind::Default => {
+                TIMER.insert(key, waker);
+                TimerEntry::System(key)
+            }
+            Kind::Runtime => runtime::start_timer(key.due, waker),
+            Kind::Manual(manual) => {
+                manual.insert(key, waker);
+                TimerEntry::Manual(manual.clone(), key)
+            }
+        }
     }
 
     /// Compares the system clock with the operating system's, and corrects it.
@@ -261,18 +265,6 @@ pub(super) enum TimerEntry {
     #[expect(dead_code, reason = "to be dropped")]
     Runtime(runtime::Task),
     Manual(ManualClock, Key),
-}
-
-impl TimerEntry {
-    /// Makes the entry wake `waker`, and sets the entry again if it has expired.
-    pub(super) fn set_waker(&self, waker: Waker) {
-        match self {
-            Self::System(key) => TIMER.insert(*key, waker),
-            // Only queues set these entries, and the wakers of queues do not change.
-            Self::Runtime(_) => {}
-            Self::Manual(manual, key) => manual.insert(*key, waker),
-        }
-    }
 }
 
 impl Drop for TimerEntry {
@@ -301,7 +293,7 @@ impl Deadline {
         if armed.as_ref().is_some_and(|(earlier, _)| *earlier <= due) {
             return;
         }
-        let later = armed.replace((due, clock.start_timer(due, waker)));
+        let later = armed.replace((due, clock.start_timer(Key::new(due), waker)));
         drop(armed);
         drop(later);
         clock.catch_up();

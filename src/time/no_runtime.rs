@@ -7,6 +7,7 @@ use super::clock::{Clock, TimerEntry};
 pub(crate) use super::sleep::ClockSleep as Sleep;
 pub(super) use super::system::now;
 use super::tick::Tick;
+use super::timer::Key;
 
 /// Has no values, because there are no runtime tasks.
 pub(super) enum Task {}
@@ -26,5 +27,5 @@ pub(super) fn is_default() -> bool {
 }
 
 pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
-    Clock::system().start_timer(due, waker)
+    Clock::system().start_timer(Key::new(due), waker)
 }

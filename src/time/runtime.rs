@@ -107,7 +107,8 @@ pub(super) fn now() -> Tick {
 pub(super) fn start_timer(due: Tick, waker: Waker) -> TimerEntry {
     let away = due.saturating_since(now());
     let Ok(runtime) = Handle::try_current() else {
-        return Clock::system().start_timer(system::now().saturating_add(away), waker);
+        let key = Key::new(system::now().saturating_add(away));
+        return Clock::system().start_timer(key, waker);
     };
     // The sleep is created here, where its panic reaches the waiter, and not in the task.
     let sleep = tokio::time::sleep(away);

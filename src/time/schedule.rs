@@ -1,4 +1,4 @@
-//! Decides what the timer thread does next: it wakes, waits, sleeps, or stays awake. This module
+//! Decides what the timer thread does next: it wakes, sleeps, or stays awake. This module
 //! has no lock and no thread, so it can be tested on any clock.
 //!
 //! Sleeps end late, mostly by about the same time. So for a distant deadline the thread sleeps that
@@ -45,8 +45,6 @@ pub(super) struct Schedule {
 pub(super) enum Step {
     /// Wake the wakers that are due.
     Wake,
-    /// Wait for an entry.
-    Wait,
     /// Sleep for this long, or until an earlier entry is set.
     Sleep(Duration),
     /// Stay awake: the deadline is nearer than the precision of a sleep.
@@ -71,18 +69,14 @@ impl Schedule {
         due: &mut Vec<Waker>,
     ) -> Step {
         self.now = counter.checked_now();
-        while due.len() < MAX_BATCH {
-            match pop_due(queue, self.now) {
-                Some((_, waker)) => due.push(waker),
-                None => break,
-            }
-        }
+        let wakers = std::iter::from_fn(|| pop_due(queue, self.now));
+        due.extend(wakers.map(|(_, waker)| waker).take(MAX_BATCH));
         if !due.is_empty() {
             self.last_batch = self.now;
             return Step::Wake;
         }
         let Some((first, _)) = queue.first_key_value() else {
-            return Step::Wait;
+            return Step::Sleep(Duration::MAX);
         };
         let away = first.due.saturating_since(self.now);
         let since = self.now.saturating_since(self.last_batch);
@@ -207,7 +201,7 @@ mod tests {
         fake.advance(SECOND / 2);
         assert_eq!(
             schedule.next_step(&mut queue, &counter, &mut due),
-            Step::Wait
+            Step::Sleep(Duration::MAX)
         );
         let hour = Duration::from_secs(3600);
         let key = Key::new(counter.now().saturating_add(hour));
@@ -223,7 +217,7 @@ mod tests {
         due.clear();
         assert_eq!(
             schedule.next_step(&mut queue, &counter, &mut due),
-            Step::Wait
+            Step::Sleep(Duration::MAX)
         );
     }
 
@@ -242,6 +236,6 @@ mod tests {
         });
         assert_eq!(steps.next(), Some((Step::Wake, MAX_BATCH)));
         assert_eq!(steps.next(), Some((Step::Wake, 1)));
-        assert_eq!(steps.next(), Some((Step::Wait, 0)));
+        assert_eq!(steps.next(), Some((Step::Sleep(Duration::MAX), 0)));
     }
 }

@@ -5,12 +5,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::clock::{Clock, TimerEntry};
-use super::tick::Tick;
+use super::timer::Key;
 
 /// A future that is ready at a tick of a clock.
 pub(crate) struct ClockSleep {
     clock: Clock,
-    until: Tick,
+    key: Key,
     entry: Option<TimerEntry>,
 }
 
@@ -20,7 +20,7 @@ impl ClockSleep {
     pub(crate) fn new(clock: Option<Clock>, duration: Duration, _blocking: bool) -> Self {
         let clock = clock.unwrap_or(Clock::system());
         Self {
-            until: clock.now().saturating_add(duration),
+            key: Key::new(clock.now().saturating_add(duration)),
             clock,
             entry: None,
         }
@@ -28,7 +28,7 @@ impl ClockSleep {
 
     /// Returns the remaining time.
     pub(crate) fn left(&self) -> Duration {
-        self.until.saturating_since(self.clock.now())
+        self.key.due.saturating_since(self.clock.now())
     }
 
     pub(crate) fn poll_sleep(
@@ -37,14 +37,13 @@ impl ClockSleep {
         _blocking: bool,
     ) -> Poll<()> {
         let this = &mut *self;
-        if this.clock.now() >= this.until {
+        if this.left().is_zero() {
             return Poll::Ready(());
         }
+        // First, because the next entry has the same key.
+        this.entry = None;
         let waker = context.waker().clone();
-        match &this.entry {
-            Some(entry) => entry.set_waker(waker),
-            None => this.entry = Some(this.clock.start_timer(this.until, waker)),
-        }
+        this.entry = Some(this.clock.start_timer(this.key, waker));
         this.clock.catch_up();
         Poll::Pending
     }

@@ -123,10 +123,6 @@ impl Timer {
                     }
                     lock(&self.queue)
                 }
-                Step::Wait => self
-                    .earlier
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner),
                 Step::Sleep(duration) => {
                     let slept = self.earlier.wait_timeout(queue, duration);
                     let (queue, slept) = slept.unwrap_or_else(PoisonError::into_inner);
