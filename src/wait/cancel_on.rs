@@ -1,7 +1,6 @@
 //! A wait that a token can cancel.
 
 use std::borrow::Borrow;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -23,6 +22,7 @@ pin_project! {
     /// # Panics
     ///
     /// Panics if it is polled again after it has completed.
+    #[derive(Debug)]
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct CancelOn<F, C> {
         // `None` once the wait has ended. By then the waiter has left the queue, or its grant has
@@ -81,13 +81,5 @@ where
         this.future.set(None);
         this.cancelled.set(None);
         Poll::Ready(result)
-    }
-}
-
-impl<F: fmt::Debug, C> fmt::Debug for CancelOn<F, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelOn")
-            .field("future", &self.future)
-            .finish_non_exhaustive()
     }
 }

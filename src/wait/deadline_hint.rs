@@ -68,8 +68,9 @@ pub(super) fn is_set() -> bool {
     REMAINING.get().is_some()
 }
 
-/// Polls without a hint.
+/// Polls without a hint. A separate function, so that a poll that has no hint is inlined alone.
 #[cold]
+#[inline(never)]
 pub(crate) fn without_hint<R>(poll: impl FnOnce() -> R) -> R {
     let _restore = Restore::after(None);
     poll()

@@ -205,17 +205,10 @@ impl<F: Future> Future for Waiting<F> {
         let future = self.project().future;
         // The caller may itself be polled by a timeout, which does not apply to this wait.
         if deadline_hint::is_set() {
-            return poll_without_hint(future, context);
+            return deadline_hint::without_hint(|| future.poll(context));
         }
         future.poll(context)
     }
-}
-
-/// A separate function, so that the poll above is inlined where it runs alone.
-#[cold]
-#[inline(never)]
-fn poll_without_hint<F: Future>(future: Pin<&mut F>, context: &mut Context<'_>) -> Poll<F::Output> {
-    deadline_hint::without_hint(|| future.poll(context))
 }
 
 /// Gives access to the methods of the future, for example how long a reservation has to wait.

@@ -3,7 +3,6 @@
 //! They are in a fixed array on the stack, so granting allocates nothing, however many waiters are
 //! granted at once. When the array is full, the owner unlocks, wakes, and continues.
 
-use std::mem::ManuallyDrop;
 use std::task::Waker;
 
 use super::Woken;
@@ -16,8 +15,7 @@ const CAPACITY: usize = 8;
 /// created only for the second.
 pub(crate) struct WakeList {
     first: Option<Waker>,
-    /// Empty whenever the batch is dropped, so the destructor need not scan it.
-    others: Option<ManuallyDrop<[Option<Waker>; CAPACITY - 1]>>,
+    others: Option<[Option<Waker>; CAPACITY - 1]>,
     len: usize,
 }
 
@@ -41,22 +39,18 @@ impl WakeList {
     #[inline]
     pub(crate) fn push(&mut self, served: Option<Woken>) {
         if let Some(served) = served {
-            if self.len == 0 {
-                self.first = Some(served.waker);
-                self.len = 1;
-            } else {
-                self.push_other(served.waker);
+            match self.len {
+                0 => self.first = Some(served.waker),
+                _ => self.push_other(served.waker),
             }
+            self.len += 1;
         }
     }
 
     #[inline(never)]
     fn push_other(&mut self, waker: Waker) {
-        let others = self
-            .others
-            .get_or_insert(ManuallyDrop::new([const { None }; CAPACITY - 1]));
+        let others = self.others.get_or_insert([const { None }; CAPACITY - 1]);
         others[self.len - 1] = Some(waker);
-        self.len += 1;
     }
 
     /// Calls every waker, in order, and leaves the batch empty.
@@ -69,19 +63,10 @@ impl WakeList {
         if let Some(first) = self.first.take() {
             catch_waker_panic(|| first.wake());
         }
-        if self.len > 1 {
-            self.wake_others();
+        for other in self.others.take().into_iter().flatten().flatten() {
+            catch_waker_panic(|| other.wake());
         }
         self.len = 0;
-    }
-
-    #[inline(never)]
-    fn wake_others(&mut self) {
-        for other in self.others.iter_mut().flat_map(|others| others.iter_mut()) {
-            if let Some(waker) = other.take() {
-                catch_waker_panic(|| waker.wake());
-            }
-        }
     }
 }
 

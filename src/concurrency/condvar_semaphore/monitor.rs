@@ -26,6 +26,7 @@ pub(super) struct Monitor {
     changed: Condvar,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) free: usize,
     pub(super) waiting: usize,
@@ -58,9 +59,7 @@ impl Monitor {
     pub(super) fn new(free: usize) -> Self {
         let state = State {
             free,
-            waiting: 0,
-            closed: false,
-            interruptions: 0,
+            ..State::default()
         };
         Self {
             state: Mutex::new(state),

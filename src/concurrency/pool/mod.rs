@@ -464,9 +464,7 @@ impl<T> Pool<T> {
             true => drop(state),
             false => self.settle(state),
         }
-        if surplus.is_some() {
-            catch_waker_panic(|| drop(surplus));
-        }
+        drop_all(surplus);
     }
 
     /// Returns the item if it can be used again; otherwise drops it.
@@ -480,7 +478,7 @@ impl<T> Pool<T> {
         if good {
             return Some(item);
         }
-        catch_waker_panic(|| drop(item));
+        drop_all([item]);
         None
     }
 
@@ -500,7 +498,7 @@ fn assert_size(size: usize) {
 }
 
 /// Drops items one by one, so a panic of one does not affect the others.
-fn drop_all<T>(items: VecDeque<T>) {
+fn drop_all<T>(items: impl IntoIterator<Item = T>) {
     for item in items {
         catch_waker_panic(|| drop(item));
     }
@@ -557,7 +555,8 @@ impl<T> Queued for Pool<T> {
             }
         }
         self.settle(state);
-        drop((waker, surplus));
+        drop_all(surplus);
+        drop(waker);
     }
 }
 

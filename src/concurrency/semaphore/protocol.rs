@@ -36,24 +36,19 @@ pub(super) struct QueueState {
     /// Once closed, the first number that was not granted; so waiters need not be notified one by
     /// one.
     closed_from: Option<u64>,
-    lowered: Lowered,
-}
-
-/// The requests that the last reduction of the limit has made impossible. Only those are refused in
-/// the queue: a waiter that waits for the limit to rise keeps waiting until it has risen.
-struct Lowered {
-    /// The number of the last waiter that was there.
-    until: u64,
+    /// The number of the last waiter that was there when the limit was last reduced. Only those
+    /// waiters are refused: one that waits for the limit to rise keeps waiting until it has risen.
+    lowered_until: u64,
     /// The highest limit since then: a request for more than that could not be granted at any time
     /// since.
-    highest: usize,
+    highest_limit: usize,
 }
 
 /// The outcome for the head.
 enum Turn {
-    /// It takes this many permits.
+    /// It takes this many permits. Once the semaphore is closed, it takes none, and is recorded
+    /// like a grant: `closed_from` tells the two apart by number.
     Go(isize),
-    Closed,
     ExceedsCapacity,
 }
 
@@ -64,10 +59,8 @@ impl QueueState {
             idle: WaitQueue::new(),
             idle_until: 0,
             closed_from: None,
-            lowered: Lowered {
-                until: 0,
-                highest: 0,
-            },
+            lowered_until: 0,
+            highest_limit: 0,
         }
     }
 
@@ -76,9 +69,9 @@ impl QueueState {
     fn turn(&self, free: isize, closed: bool, limit: isize) -> Option<Turn> {
         let cost = self.permits.head()?;
         let number = self.permits.head_number()?;
-        let impossible = number <= self.lowered.until && cost as usize > self.lowered.highest;
+        let impossible = number <= self.lowered_until && cost as usize > self.highest_limit;
         if closed {
-            Some(Turn::Closed)
+            Some(Turn::Go(0))
         } else if limit != 0 && impossible {
             Some(Turn::ExceedsCapacity)
         } else if isize::try_from(cost).is_ok_and(|cost| cost <= free) {
@@ -91,12 +84,10 @@ impl QueueState {
     /// Records a change of the limit.
     fn limit_changed(&mut self, old: usize, new: usize) {
         if new >= old {
-            self.lowered.highest = self.lowered.highest.max(new);
+            self.highest_limit = self.highest_limit.max(new);
         } else if new > 0 {
-            self.lowered = Lowered {
-                until: self.permits.last_number(),
-                highest: new,
-            };
+            self.lowered_until = self.permits.last_number();
+            self.highest_limit = new;
         }
     }
 
@@ -303,8 +294,6 @@ impl Semaphore {
                     free -= cost;
                     queues.permits.grant_head()
                 }
-                // It is recorded like a grant: `closed_from` tells the two apart by number.
-                Some(Turn::Closed) => queues.permits.grant_head(),
                 // The limit is less than the request of the head, so it fits.
                 Some(Turn::ExceedsCapacity) => queues.permits.keep_head(limit as u32),
             };
