@@ -95,12 +95,6 @@ pub struct WaiterId {
     index: u32,
 }
 
-/// A waiter that has been served. Its waker is called after the lock.
-pub(crate) struct Woken {
-    pub(crate) number: NonZeroU64,
-    pub(crate) waker: Waker,
-}
-
 /// The state that a waiter finds when it checks its slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WaiterStatus {
@@ -196,24 +190,23 @@ impl<C: Copy + Default> WaitQueue<C> {
         WaiterId { number, index }
     }
 
-    /// Grants the request of the first waiter, and removes it from the queue.
+    /// Grants the request of the first waiter, and removes it from the queue. Returns its waker.
     #[inline]
-    pub(crate) fn grant_head(&mut self) -> Option<Woken> {
+    pub(crate) fn grant_head(&mut self) -> Option<Waker> {
         self.take_head(None)
     }
 
     /// Removes the first waiter from the queue, and keeps `what` in its slot until the waiter
     /// [collects](Self::collect) it. This needs no memory beyond that of the slot.
-    pub(crate) fn keep_head(&mut self, what: C) -> Option<Woken> {
+    pub(crate) fn keep_head(&mut self, what: C) -> Option<Waker> {
         self.take_head(Some(what))
     }
 
     #[inline(always)]
-    fn take_head(&mut self, kept: Option<C>) -> Option<Woken> {
+    fn take_head(&mut self, kept: Option<C>) -> Option<Waker> {
         let head = self.head;
         let chunk = self.chunks.get_mut(head as usize)?;
         let slot = chunk.waiting.trailing_zeros();
-        let number = NonZeroU64::new(chunk.base + u64::from(slot))?;
         let waker = chunk.slots.wakers.get_mut(slot as usize)?.take()?;
         if let Some(what) = kept {
             chunk.slots.costs[slot as usize] = what;
@@ -226,7 +219,7 @@ impl<C: Copy + Default> WaitQueue<C> {
         if left == 0 {
             self.emptied(head);
         }
-        Some(Woken { number, waker })
+        Some(waker)
     }
 
     /// Takes what is kept for a waiter that was served; `None` if it was granted.

@@ -5,7 +5,6 @@
 
 use std::task::Waker;
 
-use super::Woken;
 use crate::panic::catch_waker_panic;
 
 /// The number of wakers that fit.
@@ -37,11 +36,11 @@ impl WakeList {
     /// Adds the waker of a served waiter, if there is one. Do not call it when the batch [is
     /// full](Self::is_full).
     #[inline]
-    pub(crate) fn push(&mut self, served: Option<Woken>) {
-        if let Some(served) = served {
+    pub(crate) fn push(&mut self, served: Option<Waker>) {
+        if let Some(waker) = served {
             match self.len {
-                0 => self.first = Some(served.waker),
-                _ => self.push_other(served.waker),
+                0 => self.first = Some(waker),
+                _ => self.push_other(waker),
             }
             self.len += 1;
         }
@@ -72,7 +71,6 @@ impl WakeList {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
     use std::sync::Arc;
     use std::sync::Mutex;
     use std::task::Wake;
@@ -103,10 +101,7 @@ mod tests {
                 panics: name % 3 == 0,
                 called: Arc::clone(&called),
             };
-            batch.push(Some(Woken {
-                number: NonZeroU64::MIN,
-                waker: Waker::from(Arc::new(recorder)),
-            }));
+            batch.push(Some(Waker::from(Arc::new(recorder))));
         }
         assert!(batch.is_full());
         batch.wake_all();

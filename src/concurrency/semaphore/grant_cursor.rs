@@ -16,8 +16,6 @@
 //! with `Acquire`, and read with `Acquire`. So a waiter sees everything that the former holders of
 //! its permits did.
 
-use std::num::NonZeroU64;
-
 use crate::sync::{AtomicU64, Ordering, const_fn};
 
 const HAS_NOTICES: u64 = 1;
@@ -35,15 +33,15 @@ impl GrantCursor {
     /// Returns whether this number has certainly been granted. `false` means that the waiter has to
     /// check its slot.
     #[inline]
-    pub(super) fn has_granted(&self, number: NonZeroU64) -> bool {
+    pub(super) fn has_granted(&self, number: u64) -> bool {
         let seen = self.0.load(Ordering::Acquire);
-        seen >= number.get() << 1 && seen & HAS_NOTICES == 0
+        seen >= number << 1 && seen & HAS_NOTICES == 0
     }
 
     /// Publishes that numbers up to this one have been served. Call it only under the lock.
-    pub(super) fn publish(&self, number: NonZeroU64, told: bool) {
+    pub(super) fn publish(&self, number: u64, told: bool) {
         // A number outgrows the shift after 292 years of one waiter per nanosecond.
         let flag = if told { HAS_NOTICES } else { 0 };
-        self.0.store(number.get() << 1 | flag, Ordering::Release);
+        self.0.store(number << 1 | flag, Ordering::Release);
     }
 }

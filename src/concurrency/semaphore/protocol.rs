@@ -44,14 +44,6 @@ pub(super) struct QueueState {
     highest_limit: usize,
 }
 
-/// The outcome for the head.
-enum Turn {
-    /// It takes this many permits. Once the semaphore is closed, it takes none, and is recorded
-    /// like a grant: `closed_from` tells the two apart by number.
-    Go(isize),
-    ExceedsCapacity,
-}
-
 impl QueueState {
     pub(super) const fn new() -> Self {
         Self {
@@ -64,21 +56,10 @@ impl QueueState {
         }
     }
 
-    /// Returns the outcome for the head; `None` if there is no head, or it must keep waiting. A
-    /// limit of 0 is a pause, not a capacity.
-    fn turn(&self, free: isize, closed: bool, limit: isize) -> Option<Turn> {
-        let cost = self.permits.head()?;
-        let number = self.permits.head_number()?;
-        let impossible = number <= self.lowered_until && cost as usize > self.highest_limit;
-        if closed {
-            Some(Turn::Go(0))
-        } else if limit != 0 && impossible {
-            Some(Turn::ExceedsCapacity)
-        } else if isize::try_from(cost).is_ok_and(|cost| cost <= free) {
-            Some(Turn::Go(cost as isize))
-        } else {
-            None
-        }
+    /// Returns whether the limit was reduced below the request of this waiter, and has not been
+    /// raised far enough since.
+    fn is_impossible(&self, number: u64, cost: u32) -> bool {
+        number <= self.lowered_until && cost as usize > self.highest_limit
     }
 
     /// Records a change of the limit.
@@ -204,7 +185,7 @@ impl Queued for Semaphore {
 
     fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<Result<(), AcquireError>> {
         // A grant can be detected without the lock.
-        let granted = |id: &mut WaiterId| self.cursor.has_granted(id.number());
+        let granted = |id: &mut WaiterId| self.cursor.has_granted(id.number().get());
         if id.take_if(granted).is_some() {
             return Poll::Ready(Ok(()));
         }
@@ -288,16 +269,26 @@ impl Semaphore {
         let mut free = seen.free();
         let mut last = None;
         while !batch.is_full() {
-            let served = match queues.turn(free, seen.is_closed(), limit) {
-                None => break,
-                Some(Turn::Go(cost)) => {
-                    free -= cost;
-                    queues.permits.grant_head()
-                }
-                // The limit is less than the request of the head, so it fits.
-                Some(Turn::ExceedsCapacity) => queues.permits.keep_head(limit as u32),
+            let head = (queues.permits.head(), queues.permits.head_number());
+            let (Some(cost), Some(number)) = head else {
+                break;
             };
-            last = served.as_ref().map(|served| served.number);
+            // On a platform where this does not fit, no limit is as high.
+            let need = isize::try_from(cost).unwrap_or(isize::MAX);
+            let served = if seen.is_closed() {
+                // It is recorded like a grant: `closed_from` tells the two apart by number.
+                queues.permits.grant_head()
+            } else if limit != 0 && queues.is_impossible(number, cost) {
+                // A limit of 0 is a pause, not a capacity. Any other limit is less than the request
+                // of the head, so it fits.
+                queues.permits.keep_head(limit as u32)
+            } else if need <= free {
+                free -= need;
+                queues.permits.grant_head()
+            } else {
+                break;
+            };
+            last = Some(number);
             batch.push(served);
         }
         if free == limit {
