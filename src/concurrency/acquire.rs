@@ -110,6 +110,13 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
         };
         Poll::Ready(found.map(|found| (source, found)))
     }
+
+    #[inline(never)]
+    fn leave(&mut self) {
+        if let (Some(id), Some(source)) = (self.id.take(), &self.source) {
+            source.leave(id, self.permits);
+        }
+    }
 }
 
 impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
@@ -126,8 +133,8 @@ impl<S: Deref<Target = Semaphore>> Future for Acquire<S> {
 impl<S: Deref<Target: Queued>> Drop for Acquire<S> {
     #[inline]
     fn drop(&mut self) {
-        if let (Some(id), Some(source)) = (self.id.take(), &self.source) {
-            source.leave(id, self.permits);
+        if self.id.is_some() {
+            self.leave();
         }
     }
 }

@@ -62,10 +62,17 @@ impl WakeList {
         if let Some(first) = self.first.take() {
             catch_waker_panic(|| first.wake());
         }
+        if self.len > 1 {
+            self.wake_others();
+        }
+        self.len = 0;
+    }
+
+    #[inline(never)]
+    fn wake_others(&mut self) {
         for other in self.others.take().into_iter().flatten().flatten() {
             catch_waker_panic(|| other.wake());
         }
-        self.len = 0;
     }
 }
 
