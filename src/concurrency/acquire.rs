@@ -3,7 +3,6 @@
 //! It is `Unpin` and small, because the waiter is stored in the queue and not in the future.
 
 use std::fmt;
-use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;

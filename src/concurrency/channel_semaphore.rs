@@ -10,7 +10,6 @@
 //!    have been in it.
 
 use std::fmt;
-use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -7,7 +7,6 @@
 //!    the entry expires at once, on the timer of the process: a waiter in another runtime or thread
 //!    may depend on it.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -81,10 +81,8 @@ impl Timer {
         self.thread.get_or_init(|| self.start());
         let mut queue = lock(&self.queue);
         let old = queue.insert(key, waker);
-        if queue
-            .first_key_value()
-            .is_some_and(|(first, _)| *first == key)
-        {
+        let first = queue.first_key_value();
+        if first.is_some_and(|(first, _)| *first == key) {
             self.earlier.notify_one();
         }
         drop(queue);

@@ -7,7 +7,6 @@
 //!    wait inside a wait creates another waker, so that the two cannot consume each other's wakes.
 
 use std::cell::Cell;
-use std::future::Future;
 use std::pin::pin;
 use std::ptr;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 thread_local! {
-    static SPARE: Cell<Option<Box<Own>>> = const { Cell::new(None) };
+    static SPARE: Cell<Option<Own>> = const { Cell::new(None) };
     /// Identifies the waker of the innermost wait.
     static CURRENT: Cell<*const ()> = const { Cell::new(ptr::null()) };
 }
@@ -43,41 +42,24 @@ struct Own {
     waker: Waker,
 }
 
-/// Restores the thread-locals, also when a poll panics.
-struct Wait {
-    /// `None` once it has been returned to `SPARE`.
-    own: Option<Box<Own>>,
-    outer: *const (),
-}
-
-impl Wait {
-    #[inline]
+impl Own {
     fn new() -> Self {
-        // Thread-locals are gone during the teardown of the thread; then a new waker is created.
-        let spare = SPARE.try_with(Cell::take).ok().flatten();
-        let own = spare.unwrap_or_else(|| {
-            let unpark = Arc::new(Unpark {
-                thread: thread::current(),
-                woken: AtomicBool::new(false),
-            });
-            let waker = Waker::from(Arc::clone(&unpark));
-            Box::new(Own { unpark, waker })
+        let unpark = Arc::new(Unpark {
+            thread: thread::current(),
+            woken: AtomicBool::new(false),
         });
-        let current = own.waker.data();
-        let outer = CURRENT.try_with(|cell| cell.replace(current));
-        Self {
-            own: Some(own),
-            outer: outer.unwrap_or(ptr::null()),
-        }
+        let waker = Waker::from(Arc::clone(&unpark));
+        Self { unpark, waker }
     }
 }
 
-impl Drop for Wait {
+/// Restores the waker of the outer wait, also when a poll panics.
+struct Restore(*const ());
+
+impl Drop for Restore {
     #[inline]
     fn drop(&mut self) {
-        let _ = CURRENT.try_with(|cell| cell.set(self.outer));
-        let own = self.own.take();
-        let _ = SPARE.try_with(|cell| cell.set(own));
+        let _ = CURRENT.try_with(|cell| cell.set(self.0));
     }
 }
 
@@ -85,19 +67,23 @@ impl Drop for Wait {
 #[inline(always)]
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    let wait = Wait::new();
-    let Some(own) = &wait.own else {
-        unreachable!("it was just made");
-    };
+    // Thread-locals are gone during the teardown of the thread; then a new waker is created.
+    let spare = SPARE.try_with(Cell::take).ok().flatten();
+    let own = spare.unwrap_or_else(Own::new);
+    let outer = CURRENT.try_with(|cell| cell.replace(own.waker.data()));
+    let restore = Restore(outer.unwrap_or(ptr::null()));
     let mut context = Context::from_waker(&own.waker);
-    loop {
+    let output = loop {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
-            return output;
+            break output;
         }
         while !own.unpark.woken.swap(false, Ordering::Acquire) {
             thread::park();
         }
-    }
+    };
+    drop(restore);
+    let _ = SPARE.try_with(|cell| cell.set(Some(own)));
+    output
 }
 
 /// Returns whether a poll comes directly from [`block_on`], and so from a thread that drives no

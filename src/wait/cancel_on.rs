@@ -1,7 +1,6 @@
 //! A wait that a token can cancel.
 
 use std::borrow::Borrow;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 

@@ -7,7 +7,6 @@
 #[cfg(feature = "tokio")]
 use std::borrow::Borrow;
 use std::fmt;
-use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -1,7 +1,6 @@
 //! A wait that ends after a time.
 
 use std::fmt;
-use std::future::Future;
 use std::marker::{PhantomData, PhantomPinned};
 use std::pin::Pin;
 use std::task::{Context, Poll};

@@ -10,7 +10,6 @@
 //! 4. Tokens are checked without the lock: a parent token calls its children's waiters under its
 //!    own lock.
 
-use std::future::Future;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;

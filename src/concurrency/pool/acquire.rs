@@ -1,7 +1,6 @@
 //! The future of `acquire`: it waits in the queue, and then makes an item if it has to.
 
 use std::fmt;
-use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -12,7 +12,6 @@ mod state;
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;

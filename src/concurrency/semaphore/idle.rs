@@ -1,6 +1,5 @@
 //! The future of `wait_idle`. The waiters are served in [`advance`](Semaphore::advance).
 
-use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -256,7 +256,7 @@ impl Semaphore {
         let queues = self.lock();
         let forgotten = self.state.take_up_to(permits);
         // Free permits are part of the limit, so this does not underflow.
-        self.set_limit(queues, self.permits() - forgotten);
+        self.set_limit(queues, self.permits() - forgotten, forgotten);
         forgotten
     }
 

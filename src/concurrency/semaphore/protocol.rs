@@ -226,12 +226,10 @@ impl Semaphore {
     /// `change` returns `None`, nothing changes and this returns `false`.
     pub(super) fn resize(&self, change: impl FnOnce(usize) -> Option<usize>) -> bool {
         let queues = self.lock();
-        let old = self.permits();
-        let Some(new) = change(old) else {
+        let Some(new) = change(self.permits()) else {
             return false;
         };
-        self.state.resize(old, new);
-        self.set_limit(queues, new);
+        self.set_limit(queues, new, 0);
         true
     }
 
@@ -239,15 +237,20 @@ impl Semaphore {
     /// shrink more permits may be held than the limit; the rest of them pays off the debt.
     pub(in crate::concurrency) fn forget(&self, held: usize) {
         let queues = self.lock();
-        let old = self.permits();
-        let new = old.saturating_sub(held);
-        self.state.resize(old, new + held);
-        self.set_limit(queues, new);
+        self.set_limit(queues, self.permits().saturating_sub(held), held);
     }
 
-    /// Sets the limit, after the free permits have been adjusted to it, and settles the queue.
-    pub(super) fn set_limit<'a>(&'a self, mut queues: MutexGuard<'a, QueueState>, new: usize) {
-        queues.limit_changed(self.permits(), new);
+    /// Sets the limit, and changes the free permits by the difference, except for the permits that
+    /// are `gone`: they were taken before. Settles the queue.
+    pub(super) fn set_limit<'a>(
+        &'a self,
+        mut queues: MutexGuard<'a, QueueState>,
+        new: usize,
+        gone: usize,
+    ) {
+        let old = self.permits();
+        self.state.resize(old, new + gone);
+        queues.limit_changed(old, new);
         self.limit.store(new, Ordering::Relaxed);
         self.settle(queues);
     }
