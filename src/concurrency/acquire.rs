@@ -79,9 +79,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
         &mut self,
         context: &Context<'_>,
     ) -> Poll<Result<Taken<S>, AcquireError>> {
-        let Some(source) = self.source.take() else {
-            panic!("polled again after it was ready");
-        };
+        let source = self.source.take().expect("polled again after it was ready");
         if self.id.is_none() {
             if let Some(found) = source.take_now(self.permits) {
                 return Poll::Ready(Ok((source, found)));
@@ -104,9 +102,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
             Some(_) => source.look(&mut self.id, context.waker()),
         };
         let found = std::task::ready!(polled);
-        let Some(source) = self.source.take() else {
-            unreachable!("it was there");
-        };
+        let source = self.source.take().expect("it was there");
         Poll::Ready(found.map(|found| (source, found)))
     }
 

@@ -367,9 +367,8 @@ impl<S: Deref<Target = ChannelSemaphore>> Future for Acquire<S> {
     type Output = Result<Permit<S>, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(semaphore) = self.semaphore.take() else {
-            panic!("polled again after it was ready");
-        };
+        let semaphore = self.semaphore.take();
+        let semaphore = semaphore.expect("polled again after it was ready");
         if self.wait.is_none() {
             match semaphore.0.try_enter() {
                 Err(error) if error.kind() == ErrorKind::NoPermits => {}

@@ -39,9 +39,7 @@ impl<G: Borrow<Gate> + Unpin> Future for Acquire<G> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let Some(gate) = &this.gate else {
-            panic!("polled again after it was ready");
-        };
+        let gate = this.gate.as_ref().expect("polled again after it was ready");
         let (gate, waker) = (gate.borrow(), context.waker());
         let polled = match this.id {
             None if gate.is_open() => Poll::Ready(Ok(())),

@@ -56,9 +56,8 @@ where
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let Some(future) = this.future.as_mut().as_pin_mut() else {
-            panic!("polled again after it was ready");
-        };
+        let future = this.future.as_mut().as_pin_mut();
+        let future = future.expect("polled again after it was ready");
         let token = (*this.token).borrow();
         let result = if token.is_cancelled() {
             Err(AcquireError::new(ErrorKind::Cancelled))

@@ -58,9 +58,8 @@ impl<F: Future<Output: Outcome>> Future for Timeout<F> {
     #[inline]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let Some(future) = this.future.as_mut().as_pin_mut() else {
-            panic!("polled again after it was ready");
-        };
+        let future = this.future.as_mut().as_pin_mut();
+        let future = future.expect("polled again after it was ready");
         let sleep = this.sleep.as_ref().as_pin_ref();
         let left = sleep.map_or(*this.duration, |sleep| sleep.left());
         let (polled, clock) = deadline_hint::within(left, || future.poll(context));

@@ -53,9 +53,7 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Permit<S, T>, AcquireError>> {
-        let Some(mut making) = self.making.take() else {
-            unreachable!("it is making an item");
-        };
+        let mut making = self.making.take().expect("it is making an item");
         let Poll::Ready(made) = making.0.as_mut().poll(context) else {
             self.making = Some(making);
             return Poll::Pending;

@@ -547,12 +547,11 @@ impl<T> Queued for Pool<T> {
     fn leave(&self, id: WaiterId, _: u32) {
         let mut state = self.lock();
         let waker = state.waiters.withdraw(&id);
-        let mut surplus = None;
-        if waker.is_none() {
-            if let Ok(item) = state.collect() {
-                surplus = state.give_back(item, self.make.is_some());
-            }
-        }
+        let granted = match waker {
+            Some(_) => None,
+            None => state.collect().ok(),
+        };
+        let surplus = granted.and_then(|item| state.give_back(item, self.make.is_some()));
         self.settle(state);
         drop_all(surplus);
         drop(waker);

@@ -85,25 +85,21 @@ impl<S: Deref<Target = Pool<T>>, T> Drop for Permit<S, T> {
     }
 }
 
+const HOLDS_ITEM: &str = "a permit holds an item until it is dropped";
+
 impl<S: Deref<Target = Pool<T>>, T> Deref for Permit<S, T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        match &self.item {
-            Some(item) => item,
-            None => unreachable!("a permit holds an item until it is dropped"),
-        }
+        self.item.as_ref().expect(HOLDS_ITEM)
     }
 }
 
 impl<S: Deref<Target = Pool<T>>, T> DerefMut for Permit<S, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        match &mut self.item {
-            Some(item) => item,
-            None => unreachable!("a permit holds an item until it is dropped"),
-        }
+        self.item.as_mut().expect(HOLDS_ITEM)
     }
 }
 

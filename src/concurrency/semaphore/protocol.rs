@@ -110,23 +110,23 @@ impl Semaphore {
     /// Handles a failed attempt to take permits: returns the error, if it is one.
     #[cold]
     fn refuse(&self, permits: u32) -> Result<(), AcquireError> {
-        match self.impossible(permits) {
-            Some(error) => Err(error),
-            None if permits == 0 => Ok(()),
-            None => Err(AcquireError::new(ErrorKind::NoPermits)),
+        self.check_possible(permits)?;
+        match permits {
+            0 => Ok(()),
+            _ => Err(AcquireError::new(ErrorKind::NoPermits)),
         }
     }
 
-    /// Returns why `permits` cannot be acquired even by waiting: the semaphore is closed, or they
-    /// exceed the limit. A limit of 0 is a pause, not a capacity.
-    fn impossible(&self, permits: u32) -> Option<AcquireError> {
+    /// Returns an error if `permits` cannot be acquired even by waiting: the semaphore is closed, or
+    /// they exceed the limit. A limit of 0 is a pause, not a capacity.
+    fn check_possible(&self, permits: u32) -> Result<(), AcquireError> {
         let limit = self.permits();
         if self.state.load().is_closed() {
-            Some(AcquireError::new(ErrorKind::Closed))
+            Err(AcquireError::new(ErrorKind::Closed))
         } else if limit != 0 && usize::try_from(permits).is_ok_and(|permits| permits > limit) {
-            Some(AcquireError::exceeds_capacity(limit as u64))
+            Err(AcquireError::exceeds_capacity(limit as u64))
         } else {
-            None
+            Ok(())
         }
     }
 
@@ -164,9 +164,7 @@ impl Queued for Semaphore {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut queues = self.lock();
-        if let Some(error) = self.impossible(permits) {
-            return Poll::Ready(Err(error));
-        }
+        self.check_possible(permits)?;
         let room = queues.permits.len() < self.max_waiters && !queues.permits.is_full();
         loop {
             // Permits may have been returned since; without waiters they may still be taken.
