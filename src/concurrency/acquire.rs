@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::{Permit, Semaphore};
 use crate::error::AcquireError;
+use crate::wait::Polled;
 use crate::wait_queue::WaiterId;
 
 /// A semaphore or a pool. It is public because futures name it, and sealed by its private module.
@@ -22,19 +23,10 @@ pub trait Queued {
 
     /// Handles a first poll that could not take permits: takes them after all, is refused, or joins
     /// the queue and stores its id.
-    fn join(
-        &self,
-        permits: u32,
-        id: &mut Option<WaiterId>,
-        waker: &Waker,
-    ) -> Poll<Result<Self::Found, AcquireError>>;
+    fn join(&self, permits: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Self::Found>;
 
     /// Handles a later poll: checks whether the waiter has been served, and takes its id if so.
-    fn look(
-        &self,
-        id: &mut Option<WaiterId>,
-        waker: &Waker,
-    ) -> Poll<Result<Self::Found, AcquireError>>;
+    fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Self::Found>;
 
     /// Gives up a place in the queue, or passes on a grant that will not be collected.
     fn leave(&self, id: WaiterId, permits: u32);
@@ -75,10 +67,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
     }
 
     #[inline(always)]
-    pub(super) fn poll_take(
-        &mut self,
-        context: &Context<'_>,
-    ) -> Poll<Result<Taken<S>, AcquireError>> {
+    pub(super) fn poll_take(&mut self, context: &Context<'_>) -> Polled<Taken<S>> {
         let source = self.source.take().expect("polled again after it was ready");
         if self.id.is_none() {
             if let Some(found) = source.take_now(self.permits) {
@@ -90,11 +79,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
 
     /// Polls in the queue: joins it, or checks the state of the waiter.
     #[inline(never)]
-    fn poll_queue(
-        &mut self,
-        source: S,
-        context: &Context<'_>,
-    ) -> Poll<Result<Taken<S>, AcquireError>> {
+    fn poll_queue(&mut self, source: S, context: &Context<'_>) -> Polled<Taken<S>> {
         // If a waker panics when it is cloned, `drop` must still find the source.
         let source = self.source.insert(source);
         let polled = match self.id {

@@ -21,7 +21,7 @@ use async_channel::{Receiver, Sender};
 use super::permit::{Permit, PermitSource};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
-use crate::wait::{BoxFuture, Waiting};
+use crate::wait::{BoxFuture, Polled, Waiting};
 
 /// Limits callers to at most N at once with a channel of N tokens: the simplest throttle.
 ///
@@ -348,7 +348,7 @@ impl<S: Deref<Target = ChannelSemaphore>> Acquire<S> {
         }
     }
 
-    fn poll_wait(&mut self, channel: &Channel, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+    fn poll_wait(&mut self, channel: &Channel, waker: &Waker) -> Polled<()> {
         let wait = self
             .wait
             .get_or_insert_with(|| Box::pin(channel.clone().enter()));

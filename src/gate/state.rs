@@ -24,7 +24,7 @@ use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, lock};
 use crate::time::{Clock, Deadline, Tick};
-use crate::wait::{remaining_timeout, report_clock};
+use crate::wait::{Polled, remaining_timeout, report_clock};
 use crate::wait_queue::{WaitQueue, WaiterId, lock_if_served, serve_and_wake};
 
 pub(super) const OPEN: u64 = 0;
@@ -126,11 +126,7 @@ impl Gate {
 
     /// Passes, is rejected, or joins the queue.
     #[inline(never)]
-    pub(super) fn join(
-        &self,
-        id: &mut Option<WaiterId>,
-        waker: &Waker,
-    ) -> Poll<Result<(), AcquireError>> {
+    pub(super) fn join(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut queue = self.lock();
@@ -154,11 +150,7 @@ impl Gate {
 
     /// Polls a waiter again.
     #[inline(never)]
-    pub(super) fn look(
-        &self,
-        id: &mut Option<WaiterId>,
-        waker: &Waker,
-    ) -> Poll<Result<(), AcquireError>> {
+    pub(super) fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The block may have expired, and the deadline be late.
         self.settle(self.lock());
         if lock_if_served(&self.slow().queue, |queue| queue, id, waker).is_some() {

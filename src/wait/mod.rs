@@ -30,6 +30,9 @@ pub use self::cancel_on::CancelOn;
 pub(crate) use self::deadline_hint::{remaining_timeout, report_clock, without_hint};
 pub use self::timeout::Timeout;
 
+/// The result of polling a wait.
+pub(crate) type Polled<P> = Poll<Result<P, AcquireError>>;
+
 /// A boxed wait.
 pub(crate) type BoxFuture<'a, P> =
     Pin<Box<dyn Future<Output = Result<P, AcquireError>> + Send + 'a>>;

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use super::{Make, Permit, Pool};
 use crate::concurrency::acquire::Acquire as AcquirePlace;
 use crate::error::AcquireError;
-use crate::wait::BoxFuture;
+use crate::wait::{BoxFuture, Polled};
 
 /// The future of [`Pool::acquire`] and [`Pool::acquire_owned`]. `S` derefs to the pool.
 ///
@@ -37,11 +37,7 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
 
     /// Makes an item, or starts to make one, for a place that has none.
     #[inline(never)]
-    fn make(
-        &mut self,
-        place: Permit<S, T>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Permit<S, T>, AcquireError>> {
+    fn make(&mut self, place: Permit<S, T>, context: &mut Context<'_>) -> Polled<Permit<S, T>> {
         let Some(Make::Later(make)) = &place.pool().make else {
             return Poll::Ready(place.made_now());
         };
@@ -49,10 +45,7 @@ impl<S: Deref<Target = Pool<T>>, T> Acquire<S, T> {
         self.poll_making(context)
     }
 
-    fn poll_making(
-        &mut self,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<Permit<S, T>, AcquireError>> {
+    fn poll_making(&mut self, context: &mut Context<'_>) -> Polled<Permit<S, T>> {
         let mut making = self.making.take().expect("it is making an item");
         let Poll::Ready(made) = making.0.as_mut().poll(context) else {
             self.making = Some(making);

@@ -24,7 +24,7 @@ use super::acquire::Queued;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::sync::{Mutex, MutexGuard, lock};
-use crate::wait::{BoxFuture, Waiting};
+use crate::wait::{BoxFuture, Polled, Waiting};
 use crate::wait_queue::{WaiterId, lock_if_served, serve_and_wake};
 
 /// Limits callers to the number of items: a throttle whose permits each hold an item.
@@ -512,12 +512,7 @@ impl<T> Queued for Pool<T> {
         self.lock().try_take().ok()
     }
 
-    fn join(
-        &self,
-        _: u32,
-        id: &mut Option<WaiterId>,
-        waker: &Waker,
-    ) -> Poll<Result<Option<T>, AcquireError>> {
+    fn join(&self, _: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Option<T>> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut state = self.lock();
@@ -533,11 +528,7 @@ impl<T> Queued for Pool<T> {
         }
     }
 
-    fn look(
-        &self,
-        id: &mut Option<WaiterId>,
-        waker: &Waker,
-    ) -> Poll<Result<Option<T>, AcquireError>> {
+    fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<Option<T>> {
         match lock_if_served(&self.state, |state| &mut state.waiters, id, waker) {
             None => Poll::Pending,
             Some((mut state, _)) => Poll::Ready(state.collect().map_err(AcquireError::new)),

@@ -21,6 +21,7 @@ use crate::concurrency::acquire::Queued;
 use crate::concurrency::permit::PermitSource;
 use crate::error::{AcquireError, ErrorKind};
 use crate::sync::{MutexGuard, Ordering, lock};
+use crate::wait::Polled;
 use crate::wait_queue::{WaitQueue, WaiterId, WakeList, lock_if_served, serve_and_wake};
 
 /// The state that the lock guards.
@@ -129,19 +130,13 @@ impl Semaphore {
             Ok(())
         }
     }
-
-    /// Grants every waiter that can be served, after a release that saw `NOTICE`.
-    #[inline(never)]
-    fn visit(&self) {
-        self.settle(self.lock());
-    }
 }
 
 impl PermitSource for Semaphore {
     #[inline]
     fn give_back(&self, permits: usize) {
         if self.state.give(permits).wants_notice() {
-            self.visit();
+            self.settle(self.lock());
         }
     }
 }
@@ -155,12 +150,7 @@ impl Queued for Semaphore {
     }
 
     #[inline(never)]
-    fn join(
-        &self,
-        permits: u32,
-        id: &mut Option<WaiterId>,
-        waker: &Waker,
-    ) -> Poll<Result<(), AcquireError>> {
+    fn join(&self, permits: u32, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The waker is cloned before and dropped after the lock, under which no foreign code runs.
         let waker = waker.clone();
         let mut queues = self.lock();
@@ -181,7 +171,7 @@ impl Queued for Semaphore {
         }
     }
 
-    fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Poll<Result<(), AcquireError>> {
+    fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // A grant can be detected without the lock.
         let granted = |id: &mut WaiterId| self.cursor.has_granted(id.number().get());
         if id.take_if(granted).is_some() {
