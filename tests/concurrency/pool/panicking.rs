@@ -2,7 +2,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+
+use tollgate::Pool;
 
 use super::tracked::{Item, made_to_order, ready_made};
 use crate::support::Waiter;
@@ -72,4 +75,30 @@ fn after_close_the_item_of_a_holder_that_panics_is_dropped_once() {
         spoil(held);
         assert_eq!((tally.made(), tally.dropped(), pool.idle()), (1, 1, 0));
     }
+}
+
+/// An item whose destructor panics while the flag is set.
+struct Fragile(Arc<AtomicBool>);
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(!self.0.load(Ordering::SeqCst), "a destructor that panics");
+    }
+}
+
+#[test]
+fn acquire_dropped_after_grant_and_shrink_contains_the_panic_of_the_item() {
+    let panics = Arc::new(AtomicBool::new(false));
+    let pool = Pool::new([(); 2].map(|()| Fragile(Arc::clone(&panics))));
+    let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
+    let granted = Waiter::parked(pool.acquire());
+    drop(first);
+    pool.set_size(1);
+    panics.store(true, Ordering::SeqCst);
+    // It had been granted the item that is now one too many.
+    drop(granted);
+    panics.store(false, Ordering::SeqCst);
+    assert_eq!((pool.size(), pool.idle()), (1, 0));
+    drop(second);
+    assert_eq!(pool.idle(), 1);
 }
