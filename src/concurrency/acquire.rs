@@ -68,7 +68,9 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
 
     #[inline(always)]
     pub(super) fn poll_take(&mut self, context: &Context<'_>) -> Polled<Taken<S>> {
-        let source = self.source.take().expect("polled again after it was ready");
+        let Some(source) = self.source.take() else {
+            panic!("polled again after it was ready");
+        };
         if self.id.is_none() {
             if let Some(found) = source.take_now(self.permits) {
                 return Poll::Ready(Ok((source, found)));
