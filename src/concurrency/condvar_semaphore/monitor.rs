@@ -119,10 +119,6 @@ impl Monitor {
         tokens: &[CancellationToken],
         deadline: Option<Tick>,
     ) -> Result<(), AcquireError> {
-        let left = || match deadline {
-            Some(deadline) => deadline.saturating_since(Clock::system().now()),
-            None => Duration::MAX,
-        };
         loop {
             let seen = self.lock().interruptions;
             if tokens.iter().any(CancellationToken::is_cancelled) {
@@ -135,7 +131,9 @@ impl Monitor {
                 }
                 // The deadline is checked after the permits: a permit that came at the deadline is
                 // taken.
-                let left = left();
+                let left = deadline.map_or(Duration::MAX, |deadline| {
+                    deadline.saturating_since(Clock::system().now())
+                });
                 if left.is_zero() {
                     return Err(AcquireError::new(ErrorKind::TimedOut));
                 }
