@@ -28,7 +28,6 @@ pub use self::acquire::Acquire;
 ///
 /// It is a [`Throttle`](crate::Throttle), by value and by reference, so [`all`](crate::all) can put
 /// it in front of other throttles.
-/// with [`all`](crate::all).
 ///
 /// # Fairness
 ///

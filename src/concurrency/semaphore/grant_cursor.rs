@@ -39,9 +39,9 @@ impl GrantCursor {
     }
 
     /// Publishes that numbers up to this one have been served. Call it only under the lock.
-    pub(super) fn publish(&self, number: u64, told: bool) {
+    pub(super) fn publish(&self, number: u64, has_notices: bool) {
         // A number outgrows the shift after 292 years of one waiter per nanosecond.
-        let flag = if told { HAS_NOTICES } else { 0 };
+        let flag = if has_notices { HAS_NOTICES } else { 0 };
         self.0.store(number << 1 | flag, Ordering::Release);
     }
 }

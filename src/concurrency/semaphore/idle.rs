@@ -48,17 +48,12 @@ impl<S: Deref<Target = Semaphore>> Future for WaitIdle<S> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        if this.id.is_none() {
-            return this.join(context.waker());
+        let waker = context.waker();
+        if self.id.is_none() {
+            return self.join(waker);
         }
-        let queues = &this.semaphore.queues;
-        match lock_if_served(
-            queues,
-            |queues| &mut queues.idle,
-            &mut this.id,
-            context.waker(),
-        ) {
+        let Self { semaphore, id } = &mut *self;
+        match lock_if_served(&semaphore.queues, |queues| &mut queues.idle, id, waker) {
             None => Poll::Pending,
             Some(_) => Poll::Ready(()),
         }

@@ -297,12 +297,12 @@ impl Semaphore {
         while !batch.is_full() && queues.idle.head_number().is_some_and(was_there) {
             batch.push(queues.idle.grant_head());
         }
-        let line = !queues.permits.is_empty();
-        let notice = line || !queues.idle.is_empty();
-        self.state.settle(seen, seen.free() - free, line, notice);
+        let queue = !queues.permits.is_empty();
+        let notice = queue || !queues.idle.is_empty();
+        self.state.settle(seen, seen.free() - free, queue, notice);
         if let Some(number) = last {
-            let told = queues.permits.has_kept() || seen.is_closed();
-            self.cursor.publish(number, told);
+            let has_notices = queues.permits.has_kept() || seen.is_closed();
+            self.cursor.publish(number, has_notices);
         }
     }
 }
