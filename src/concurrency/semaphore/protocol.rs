@@ -192,16 +192,17 @@ impl Queued for Semaphore {
 
     fn leave(&self, id: WaiterId, permits: u32) {
         let mut queues = self.lock();
-        let head = queues.permits.head_number();
-        let is_behind = head.is_some_and(|head| head < id.number().get());
         let waker = queues.permits.withdraw(&id);
         if waker.is_none() && queues.collect(id).is_ok() {
             self.state.give(permits as usize);
         }
         // Behind a large head that leaves there may be small waiters that can now be served. After
-        // the last waiter has left, the flags must be cleared. A waiter behind the head changes
-        // nothing.
-        match is_behind {
+        // the last waiter has left, the flags must be cleared. A grant that was returned may be the
+        // last permit that was held. But while no permit is free, the next head must wait, unless
+        // the limit was reduced while it waited.
+        let head = queues.permits.head_number();
+        let is_newer = head.is_some_and(|head| head > queues.lowered_until);
+        match waker.is_some() && is_newer && self.state.load().free() <= 0 {
             true => drop(queues),
             false => self.settle(queues),
         }
