@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use self::state::{OPEN, State};
 use crate::error::AcquireError;
-use crate::sync::{Ordering, fence};
+use crate::sync::{Ordering, fence, lock};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 
@@ -204,7 +204,8 @@ impl Gate {
 
     /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
-        self.queue_len()
+        let slow = self.0.slow.get();
+        slow.map_or(0, |slow| lock(&slow.queue).len())
     }
 
     /// Returns whether the gate is open and this is its only handle, so that dropping it loses

@@ -33,11 +33,11 @@ pub(super) struct State {
     pub(super) word: AtomicU64,
     pub(super) clock: Clock,
     /// Created by the first waiter.
-    slow: OnceLock<Box<Slow>>,
+    pub(super) slow: OnceLock<Box<Slow>>,
 }
 
-struct Slow {
-    queue: Mutex<WaitQueue<()>>,
+pub(super) struct Slow {
+    pub(super) queue: Mutex<WaitQueue<()>>,
     deadline: Deadline,
     /// Wakes the queue at its deadline.
     on_deadline: Waker,
@@ -117,11 +117,6 @@ impl Gate {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, WaitQueue<()>> {
         lock(&self.slow().queue)
-    }
-
-    pub(super) fn queue_len(&self) -> usize {
-        let slow = self.0.slow.get();
-        slow.map_or(0, |slow| lock(&slow.queue).len())
     }
 
     /// Passes, is rejected, or joins the queue.

@@ -36,15 +36,14 @@ impl ClockSleep {
         context: &mut Context<'_>,
         _blocking: bool,
     ) -> Poll<()> {
-        let this = &mut *self;
-        if this.left().is_zero() {
+        if self.left().is_zero() {
             return Poll::Ready(());
         }
         // First, because the next entry has the same key.
-        this.entry = None;
+        self.entry = None;
         let waker = context.waker().clone();
-        this.entry = Some(this.clock.start_timer(this.key, waker));
-        this.clock.catch_up();
+        self.entry = Some(self.clock.start_timer(self.key, waker));
+        self.clock.catch_up();
         Poll::Pending
     }
 }
