@@ -6,8 +6,6 @@
 //! foreign code; so do [`now`](Contents::now) and [`too_many_keys`](Contents::too_many_keys) at
 //! times. All others run under no lock.
 
-use std::future::Future;
-
 use super::map::{Held, Map, Shard};
 use crate::error::AcquireError;
 use crate::time::Tick;

@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::pin::Pin;

@@ -1,7 +1,5 @@
 //! The extension methods of streams.
 
-use std::future::Future;
-
 use futures_util::Stream;
 
 use super::{BufferLimited, ForEachLimited};

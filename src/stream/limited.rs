@@ -12,7 +12,6 @@
 //!    tasks get their turn while everything here is ready.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 

@@ -1,7 +1,6 @@
 //! Several throttles as one.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 

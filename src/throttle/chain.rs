@@ -11,7 +11,6 @@
 //! Inlining is forced. Without it the permits go through memory at each link, and a ready
 //! composition takes twice the time of its parts (`--bench ratios`, "all of two").
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 

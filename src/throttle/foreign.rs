@@ -5,7 +5,6 @@
 //! has waiters.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -133,7 +132,6 @@ macro_rules! foreign {
 /// task that has used up its budget, and then blocks its thread in `wait`, would never be woken.
 #[cfg(feature = "tokio")]
 mod tokio {
-    use std::future::Future;
     use std::sync::Arc;
 
     use ::tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError};
@@ -177,7 +175,6 @@ mod tokio {
 /// that permit and returns it, which notifies the next waiter.
 #[cfg(feature = "async-lock")]
 mod async_lock {
-    use std::future::Future;
     use std::sync::Arc;
 
     use ::async_lock::futures::{Acquire, AcquireArc};

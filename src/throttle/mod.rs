@@ -13,8 +13,6 @@ mod implementations;
 mod keyed;
 mod optional;
 
-use std::future::Future;
-
 pub use self::all::{All, EnterAll, Parts, all};
 pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;

@@ -1,7 +1,6 @@
 //! A throttle that may be missing.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 

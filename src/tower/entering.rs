@@ -3,7 +3,6 @@
 //! Only a layer that rejects at once needs a [`TryThrottle`](crate::TryThrottle). So the method is
 //! stored as a value, and the types of the layer and the service are the same in all three cases.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;

@@ -5,7 +5,6 @@
 //! 3. The permit moves into the body of the response.
 
 use std::fmt;
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
