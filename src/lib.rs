@@ -62,7 +62,7 @@
 //!
 //! # Waiting
 //!
-//! Every acquire returns a named future with three methods: `cancel_on(&token)`,
+//! Every acquire returns a future, [`Waiting`], with three methods: `cancel_on(&token)`,
 //! `timeout(duration)` and `wait()`, which blocks the thread. They combine in any order. If a
 //! cancelled token, a permit and a deadline coincide, the token wins over the permit, and the
 //! permit wins over the deadline. A future joins the queue when it is first polled and leaves it
@@ -71,7 +71,8 @@
 //!
 //! # Errors
 //!
-//! Every fallible operation returns [`AcquireError`]; match on its [`kind`](AcquireError::kind).
+//! Every acquire returns [`AcquireError`]; match on its [`kind`](AcquireError::kind). What can be
+//! configured wrongly has [`QuotaError`] and [`AlgorithmError`].
 //! Errors never allocate.
 //!
 //! # Several at once
@@ -86,9 +87,9 @@
 //!
 //! # Generic code
 //!
-//! Adapters take a [`Throttle`]. It is implemented for `&T` and `Arc<T>` of every type here that
-//! can be awaited, for their compositions, and for the semaphores of tokio and async-lock. Direct
-//! calls need no trait. [`Throttle::boxed`] erases the type for a struct field.
+//! Adapters take a [`Throttle`], whose method is `enter`. It is implemented for `&T` and `Arc<T>` of
+//! every type here that can be awaited and shared, for their compositions, and for the semaphores of
+//! tokio and async-lock. Direct calls need no trait. [`Throttle::boxed`] erases the type for a struct field.
 //!
 //! # Testing
 //!

@@ -180,7 +180,7 @@ impl Quota {
     /// let refused = Quota::try_new(100, Duration::from_secs(1), 0).unwrap_err();
     /// assert_eq!(
     ///     refused.to_string(),
-    ///     "a quota cannot have a burst of 0: 100 in 1000000000ns, burst 0",
+    ///     "a quota cannot have a burst of 0: 100 in 1s, burst 0",
     /// );
     /// # Ok(())
     /// # }
@@ -210,6 +210,7 @@ impl Quota {
     /// assert_eq!(quota.to_string(), "30/min burst 5");
     /// ```
     #[track_caller]
+    #[must_use]
     pub const fn burst(self, burst: u64) -> Self {
         or_panic(Self::checked(self.count, self.period as u128, burst))
     }
@@ -226,7 +227,7 @@ impl Quota {
         } else if burst == 0 {
             "a quota cannot have a burst of 0"
         } else if burst as u128 * period > LONGEST as u128 * count as u128 {
-            "a quota cannot have a burst that takes more than 2^58 ns to come back"
+            "a quota cannot have a token or a burst that takes more than 2^58 ns (nine years) to come back"
         } else {
             let period = period as u64;
             return Ok(Self {
@@ -234,6 +235,10 @@ impl Quota {
                 period,
                 burst,
             });
+        };
+        let period = match period / SECOND as u128 {
+            seconds if seconds > u64::MAX as u128 => Duration::MAX,
+            seconds => Duration::new(seconds as u64, (period % SECOND as u128) as u32),
         };
         let found = Found::Quota {
             count,

@@ -21,7 +21,7 @@ pub trait PermitSource: fmt::Debug {
 ///
 /// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
 /// circulation without lowering the limit; [`forget`](Self::forget) lowers the limit as well.
-#[must_use = "a permit that is dropped at once caps nothing"]
+#[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
 pub struct Permit<S: Deref<Target: PermitSource>> {
     semaphore: S,
     count: usize,

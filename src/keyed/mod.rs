@@ -101,8 +101,9 @@ const DEFAULT_KEYS: usize = 100_000;
 ///
 /// # Construction
 ///
-/// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] make one; both are `const`, so a map can be a
-/// `static`. [`key`](Self::key) takes any type that `ToOwned` converts to the key: a `&str` for a
+/// [`Keyed::rate_limiters`] and [`Keyed::semaphores`] make one; both are `const`, and so are
+/// [`max_keys`](Self::max_keys) and [`when_full`](Self::when_full), so a map with these options can
+/// be a `static`. [`key`](Self::key) takes any type that `ToOwned` converts to the key: a `&str` for a
 /// `String`, and the key itself for a type that is [`Clone`], such as an `Arc<str>`.
 ///
 /// # Examples

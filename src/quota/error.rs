@@ -2,6 +2,7 @@
 //! of `try_new`, without the values.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Why a [`Quota`](crate::Quota) is invalid: it exceeds the [limits](crate::Quota#limits), or its
 /// text cannot be parsed. The message contains the values, or the position in the text.
@@ -14,7 +15,7 @@ use std::fmt;
 /// let error = "100/fortnight".parse::<Quota>().unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "expected a unit of time (d, h, min, s, ms, us or ns) at byte 4",
+///     "at byte 4: expected a unit of time (d, h, min, s, ms, us or ns)",
 /// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,10 +27,9 @@ pub struct QuotaError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A quota. The period is in nanoseconds.
     Quota {
         count: u64,
-        period: u128,
+        period: Duration,
         burst: u64,
     },
     /// The rest of a text, from this byte on.
@@ -44,8 +44,8 @@ impl fmt::Display for QuotaError {
                 count,
                 period,
                 burst,
-            } => write!(f, "{rule}: {count} in {period}ns, burst {burst}"),
-            Found::Text(at) => write!(f, "expected {rule} at byte {at}"),
+            } => write!(f, "{rule}: {count} in {period:?}, burst {burst}"),
+            Found::Text(at) => write!(f, "at byte {at}: expected {rule}"),
         }
     }
 }

@@ -38,7 +38,7 @@ pub struct BoxThrottle(Arc<dyn Erased>);
 
 /// The permit of a [`BoxThrottle`]; dropping it returns the permit that is inside.
 #[derive(Debug)]
-#[must_use = "a permit that is dropped at once caps nothing"]
+#[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
 pub struct BoxPermit(Box<dyn Any + Send>);
 
 trait Erased: Send + Sync {

@@ -235,7 +235,7 @@ fn limits_that_are_none_are_usage_errors() {
         (
             "--rate",
             "50/fortnight",
-            "expected a unit of time (d, h, min, s, ms, us or ns) at byte 3",
+            "at byte 3: expected a unit of time (d, h, min, s, ms, us or ns)",
         ),
         ("--bandwidth", "20MB", "such as 20MB/s"),
         (

@@ -89,7 +89,8 @@ impl CondvarSemaphore {
 
 /// Acquiring.
 impl CondvarSemaphore {
-    /// Creates a request for a permit; [`wait`](Acquire::wait) blocks until it is granted.
+    /// Creates a request for a permit, which is not a future: call [`wait`](Acquire::wait), which
+    /// blocks until it is granted.
     ///
     /// # Examples
     ///

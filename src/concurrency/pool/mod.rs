@@ -144,8 +144,9 @@ impl<T> Pool<T> {
     /// returns its error, and the next waiter tries. A `try_acquire` does not wait for the future:
     /// it takes only items that already exist.
     ///
-    /// An [`AcquireError`] allocates nothing and so cannot carry the failure of a connection. Record
-    /// that in `make`, and return an error of the kind [`Store`](ErrorKind::Store).
+    /// An [`AcquireError`] allocates nothing, so it can carry a failure that is a `static`
+    /// ([`AcquireError::store`]), but not one that was just made, such as an `io::Error`. Record that
+    /// in `make`, and return an error of the kind [`Store`](ErrorKind::Store).
     ///
     /// # Panics
     ///
@@ -247,7 +248,8 @@ impl<T> Pool<T> {
     ///
     /// # Errors
     ///
-    /// [`NoPermits`](ErrorKind::NoPermits), when there is none, or other callers wait for it;
+    /// [`NoPermits`](ErrorKind::NoPermits), when there is none, or other callers wait for it, or an
+    /// [asynchronous factory](Self::with_async_factory) would have to make it;
     /// [`Closed`](ErrorKind::Closed).
     ///
     /// # Examples

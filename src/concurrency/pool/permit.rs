@@ -11,7 +11,7 @@ use crate::error::{AcquireError, ErrorKind};
 ///
 /// What happens [when its holder panics](Pool#panics-of-holders) depends on how the pool was made.
 /// Leaking the permit takes the item out of circulation.
-#[must_use = "a permit that is dropped at once caps nothing"]
+#[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
 pub struct Permit<S: Deref<Target = Pool<T>>, T> {
     /// `None` only while the item is being made, or dropped.
     item: Option<T>,

@@ -14,7 +14,7 @@ use crate::wait::Waiting;
 /// that they return has methods to add a token or a timeout, or to block the thread.
 ///
 /// A permit that borrows the semaphore cannot outlive it. To move a permit into a task or a thread,
-/// take an owned one, or put the semaphore in a `static`: its permits are `Permit<'static>`.
+/// take an owned one, or put the semaphore in a `static`: its permits are `Permit<&'static Semaphore>`.
 ///
 /// The number of permits in one request is a `u32`; limits are `usize`.
 ///

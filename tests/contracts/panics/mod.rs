@@ -118,7 +118,8 @@ fn a_quota_of_more_than_one_per_nanosecond() {
 #[test]
 fn a_quota_that_takes_too_long_to_come_back() {
     let longest = 1 << 58;
-    let too_long = no_quota("a burst that takes more than 2^58 ns to come back");
+    let too_long =
+        no_quota("a token or a burst that takes more than 2^58 ns (nine years) to come back");
     row(&too_long, || {
         Quota::new(1, Duration::from_nanos(longest + 1))
     });

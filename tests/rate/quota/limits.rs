@@ -98,15 +98,18 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
     ] {
         let expected = match expected {
             "one per nanosecond" => "more than one per nanosecond",
-            "to come back" => "a burst that takes more than 2^58 ns to come back",
+            "to come back" => {
+                "a token or a burst that takes more than 2^58 ns (nine years) to come back"
+            }
             zero => zero,
         };
-        let text = refused(count, Duration::from_nanos(period), burst);
-        let values = format!("{count} in {period}ns, burst {burst}");
+        let period = Duration::from_nanos(period);
+        let text = refused(count, period, burst);
+        let values = format!("{count} in {period:?}, burst {burst}");
         assert_eq!(text, format!("a quota cannot have {expected}: {values}"));
     }
     for period in [LONGEST_PERIOD + NANOSECOND, Duration::MAX] {
-        let values = format!("{} in {}ns, burst 1", u64::MAX, period.as_nanos());
+        let values = format!("{} in {period:?}, burst 1", u64::MAX);
         let expected = "a quota cannot have a period of more than 2^64 - 1 ns";
         assert_eq!(
             refused(u64::MAX, period, 1),

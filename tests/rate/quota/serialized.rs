@@ -30,7 +30,7 @@ fn text_that_is_no_quota_is_named_in_the_error() {
     };
     let week = error("[\"100/s\", \"5/week\"]");
     let expected =
-        "\"5/week\" is no quota: expected a unit of time (d, h, min, s, ms, us or ns) at byte 2";
+        "\"5/week\" is no quota: at byte 2: expected a unit of time (d, h, min, s, ms, us or ns)";
     assert!(week.starts_with(expected), "{week}");
     let number = error("[100]");
     assert!(
