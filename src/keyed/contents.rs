@@ -85,9 +85,9 @@ pub trait Limits: Contents {
     /// Returns what an entry shares with waiters and holders, if there is anything.
     fn shared(slot: &Self::Slot) -> Option<Self::Shared>;
 
-    fn try_acquire(shared: Self::Shared, cost: Self::Cost) -> Result<Self::Permit, AcquireError>;
+    fn try_shared(shared: Self::Shared, cost: Self::Cost) -> Result<Self::Permit, AcquireError>;
 
-    fn acquire(shared: Self::Shared, cost: Self::Cost) -> Self::Wait;
+    fn wait_for_shared(shared: Self::Shared, cost: Self::Cost) -> Self::Wait;
 
     /// Returns the number of waiters.
     fn waiting(shared: &Self::Shared) -> usize;

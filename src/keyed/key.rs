@@ -28,6 +28,7 @@ type Of<T, Q> = <T as Kind>::Contents<<Q as ToOwned>::Owned>;
 /// as `str`; [`Keyed::key_owned`] makes one that shares the map, and so may move into a task or an
 /// adapter. `Q` is the type of the key that was given. Making one looks nothing up and allocates
 /// nothing. The map may drop and insert the entry of the key during the life of this handle.
+#[must_use = "a throttle does nothing until it is entered"]
 pub struct Key<'a, T: Kind, Q: ToOwned + ?Sized, S = RandomState> {
     keyed: Source<'a, Keyed<Q::Owned, T, S>>,
     key: Cow<'a, Q>,
@@ -159,7 +160,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     fn try_slowly(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
         match self.enter(n, false)? {
             Ok(permit) => Ok(permit),
-            Err(shared) => Of::<T, Q>::try_acquire(shared, n),
+            Err(shared) => Of::<T, Q>::try_shared(shared, n),
         }
     }
 
@@ -302,7 +303,7 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Future for Acquir
             match entered? {
                 Ok(permit) => return Poll::Ready(Ok(permit)),
                 Err(shared) => {
-                    let wait = Of::<T, Q>::acquire(shared, cost);
+                    let wait = Of::<T, Q>::wait_for_shared(shared, cost);
                     self.0 = State::Waiting(wait);
                 }
             }

@@ -109,7 +109,7 @@ impl<K> Limits for Permits<K> {
         waits: bool,
     ) -> Result<Entered<Self>, AcquireError> {
         let semaphore = || Arc::clone(&held.slot.semaphore);
-        match Self::try_acquire(semaphore(), n) {
+        match Self::try_shared(semaphore(), n) {
             Err(_) if waits => Ok(Err(semaphore())),
             tried => tried.map(Ok),
         }
@@ -120,11 +120,11 @@ impl<K> Limits for Permits<K> {
     }
 
     #[inline]
-    fn try_acquire(semaphore: Arc<Semaphore>, n: u32) -> Result<OwnedPermit, AcquireError> {
+    fn try_shared(semaphore: Arc<Semaphore>, n: u32) -> Result<OwnedPermit, AcquireError> {
         semaphore.try_acquire_many_owned(n)
     }
 
-    fn acquire(semaphore: Arc<Semaphore>, n: u32) -> AcquireOwned {
+    fn wait_for_shared(semaphore: Arc<Semaphore>, n: u32) -> AcquireOwned {
         semaphore.acquire_many_owned(n).into_inner()
     }
 

@@ -69,6 +69,7 @@ pub fn all<P: Parts>(parts: P) -> All<P> {
 
 /// Several throttles as one; created by [`all`].
 #[derive(Clone, Debug)]
+#[must_use = "a throttle does nothing until it is entered"]
 pub struct All<P: Parts>(P::Chain);
 
 /// A tuple of one to six throttles.

@@ -31,6 +31,7 @@ use crate::wait::Waiting;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
+#[must_use = "a throttle does nothing until it is entered"]
 pub struct Cost<T> {
     throttle: T,
     cost: u64,

@@ -124,7 +124,8 @@ use crate::wait::Waiting;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a throttle",
     note = "throttles are taken by reference or in an `Arc`, for example `&limiter` or \
-            `Arc::clone(&semaphore)`; where `'static` is asked for, as in tasks and services, in an `Arc`"
+            `Arc::clone(&semaphore)`; where `'static` is asked for, as in tasks and services, in an \
+            `Arc`; a `CondvarSemaphore` and a `LocalLimiter` are no throttles"
 )]
 pub trait Throttle: Clone {
     /// What an admitted caller holds.

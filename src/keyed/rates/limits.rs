@@ -270,11 +270,11 @@ impl<K> Limits for Rates<K> {
         }
     }
 
-    fn try_acquire(dedicated: Arc<RateLimiter>, cost: u64) -> Result<Charge, AcquireError> {
+    fn try_shared(dedicated: Arc<RateLimiter>, cost: u64) -> Result<Charge, AcquireError> {
         dedicated.try_acquire_many(cost)
     }
 
-    fn acquire(dedicated: Arc<RateLimiter>, cost: u64) -> Acquire<Arc<RateLimiter>> {
+    fn wait_for_shared(dedicated: Arc<RateLimiter>, cost: u64) -> Acquire<Arc<RateLimiter>> {
         dedicated.acquire_many_owned(cost).into_inner()
     }
 
