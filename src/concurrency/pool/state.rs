@@ -9,7 +9,8 @@
 //!    the size, unless a shrink, or an addition after one, has left too many. In that case a
 //!    returned item is dropped.
 //! 3. In a pool that cannot make items, that sum is at least the size, so there is an item for each
-//!    place. In a pool that can make items, a caller that has a place and no item makes one.
+//!    place. In a pool that can make items, a caller that has a place and no item makes one; no item
+//!    is idle while a granted waiter lacks one.
 //! 4. No item and no waker is dropped in here, because that is foreign code: they are returned by
 //!    value.
 
@@ -59,9 +60,7 @@ impl<T> State<T> {
     /// Returns the outcome of a served waiter, like [`try_take`](Self::try_take).
     pub(super) fn collect(&mut self) -> Result<Option<T>, ErrorKind> {
         // Closing takes back what was granted.
-        let granted = self.granted.pop_front().ok_or(ErrorKind::Closed)?;
-        // An item may have been returned since the place was granted without one.
-        Ok(granted.or_else(|| self.idle.pop_front()))
+        self.granted.pop_front().ok_or(ErrorKind::Closed)
     }
 
     /// Returns the number of free places.
@@ -79,7 +78,7 @@ impl<T> State<T> {
         self.taken -= 1;
         match item {
             Some(item) if too_many => return Some(item),
-            Some(item) => self.idle.push_back(item),
+            Some(item) => self.keep(item),
             None if can_make || too_many => {}
             None => self.size -= 1,
         }
@@ -91,9 +90,18 @@ impl<T> State<T> {
         if self.closed {
             return Some(item);
         }
-        self.idle.push_back(item);
+        self.keep(item);
         self.size += 1;
         None
+    }
+
+    /// Keeps an item for the first waiter that was granted a place without one, or for anybody.
+    #[inline]
+    fn keep(&mut self, item: T) {
+        match self.granted.iter_mut().find(|granted| granted.is_none()) {
+            Some(granted) => *granted = Some(item),
+            None => self.idle.push_back(item),
+        }
     }
 
     /// Changes the size. Returns the surplus idle items.

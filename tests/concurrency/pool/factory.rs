@@ -196,6 +196,25 @@ fn newcomer_beside_a_granted_waiter_gets_an_item_of_its_own() {
     assert_eq!(*waiter.granted(), 0);
 }
 
+/// An item that comes after the place is the waiter's as well.
+#[test]
+fn newcomer_does_not_take_the_item_that_a_granted_waiter_lacks() {
+    for add in [false, true] {
+        let made = AtomicUsize::new(0);
+        let pool = Pool::with_factory(2, move || made.fetch_add(1, Ordering::SeqCst));
+        let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
+        let mut waiter = Waiter::parked(pool.acquire());
+        second.discard();
+        assert!(waiter.wakes() > 0);
+        match add {
+            true => pool.add(0),
+            false => drop(first),
+        }
+        assert_eq!(*pool.try_acquire().unwrap(), 2);
+        assert_eq!(*waiter.granted(), 0);
+    }
+}
+
 /// To shrink does not take it either.
 #[test]
 fn smaller_size_keeps_the_item_of_a_granted_waiter() {
