@@ -73,6 +73,16 @@ pub trait Limits: Contents {
     #[inline]
     fn enter_runtime<S>(_map: &Map<Self, S>) {}
 
+    /// Decides a call for which no entry is needed: one that costs nothing, or is never admitted.
+    fn decide_absent(
+        &self,
+        _state: &Self::ShardState,
+        _cost: Self::Cost,
+        _now: Tick,
+    ) -> Option<Result<Self::Permit, AcquireError>> {
+        None
+    }
+
     /// Decides a call.
     fn decide(
         &self,

@@ -227,12 +227,16 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
 
     /// Takes a permit now, or is rejected, or returns the shared part that decides the call.
     fn enter(&self, cost: T::Cost, waits: bool) -> Result<Entered<Of<T, Q>>, AcquireError> {
-        self.with_entry(|limits, held, now| limits.decide(held, cost, now, waits))
+        self.with_entry(Some(cost), |limits, held, now| {
+            limits.decide(held, cost, now, waits)
+        })
     }
 
-    /// Calls `then` with the entry of the key, which is inserted if it is missing.
+    /// Calls `then` with the entry of the key. A missing key is inserted, unless this cost needs no
+    /// entry.
     pub(super) fn with_entry(
         &self,
+        cost: Option<T::Cost>,
         then: impl FnOnce(
             &Of<T, Q>,
             Held<'_, Of<T, Q>>,
@@ -241,7 +245,12 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     ) -> Result<Entered<Of<T, Q>>, AcquireError> {
         let (map, key) = (self.map(), self.key());
         let (limits, hash) = (&map.contents, map.hash(key));
-        let entered = map.with_entry(key, hash, |held, now| then(limits, held, now))??;
+        let entered = map.with_entry(
+            key,
+            hash,
+            |state, now| Some(limits.decide_absent(state, cost?, now)?.map(Ok)),
+            |held, now| then(limits, held, now),
+        )??;
         if entered.is_err() {
             map.tidy(hash);
         }

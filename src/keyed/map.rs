@@ -283,11 +283,13 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
     /// Calls `then` with the entry of a key, under the lock of its shard, with the time before the
     /// lock.
     ///
-    /// A missing key is inserted, and `then` gets the time of the insertion.
+    /// If there is none, `absent` may decide that none is needed. Otherwise the key is inserted,
+    /// and `then` gets the time of the insertion.
     pub(super) fn with_entry<Q, R>(
         &self,
         key: &Q,
         hash: u32,
+        absent: impl FnOnce(&C::ShardState, Tick) -> Option<R>,
         then: impl FnOnce(Held<'_, C>, Tick) -> R,
     ) -> Result<R, AcquireError>
     where
@@ -298,6 +300,9 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
         let mut guard = self.lock_open(hash)?;
         if let Some(held) = guard.find(hash, key) {
             return Ok(then(held, now));
+        }
+        if let Some(result) = absent(&guard.state, now) {
+            return Ok(result);
         }
         // A key that is rejected anyway is not even cloned.
         if self.len() >= self.max_keys {

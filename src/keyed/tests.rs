@@ -60,7 +60,7 @@ fn map(keys: usize, idle_after: Option<u64>, when_full: WhenFull) -> Looks {
 /// Uses a key, and returns how many entries it looked at.
 fn bring(map: &Looks, key: u64) -> (bool, usize) {
     let before = map.contents.looked_at.borrow().len();
-    let brought = map.with_entry(&key, map.hash(&key), |_, _| ());
+    let brought = map.with_entry(&key, map.hash(&key), |(), _| None, |_, _| ());
     (
         brought.is_ok(),
         map.contents.looked_at.borrow().len() - before,

@@ -51,6 +51,20 @@ fn new_key_is_refused_until_the_first_it_looked_at_makes_room() {
     assert_eq!(users.len(), 2);
 }
 
+/// A call that leaves no charge needs no entry, so it neither evicts a key nor lacks room.
+#[test]
+fn call_that_costs_nothing_or_is_never_admitted_evicts_nobody() {
+    for when_full in [WhenFull::Reject, WhenFull::Evict] {
+        let (users, _clock) = users(1, when_full);
+        users.key(&1).try_acquire_many(4).unwrap();
+        users.key(&2).try_acquire_many(0).unwrap();
+        users.key(&2).acquire_many(0).wait().unwrap();
+        let too_many = kind(users.key(&2).try_acquire_many(5));
+        assert_eq!(too_many, ErrorKind::ExceedsCapacity);
+        assert_eq!((users.len(), users.key(&1).available()), (1, 0));
+    }
+}
+
 #[test]
 fn calls_without_room_are_refused_and_leave_the_whole_burst() {
     let (users, clock) = users(1, WhenFull::Reject);

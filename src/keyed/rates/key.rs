@@ -29,7 +29,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     ///
     /// The errors of [`acquire`](Self::acquire).
     pub fn reserve_many(&self, n: u64) -> Result<Waiting<Reservation>, AcquireError> {
-        match self.with_entry(|rates, held, _| Ok(Err(rates.dedicate(held))))? {
+        match self.with_entry(None, |rates, held, _| Ok(Err(rates.dedicate(held))))? {
             Err(dedicated) => dedicated.reserve_many(n),
             Ok(_) => unreachable!("nothing was charged"),
         }
@@ -42,7 +42,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
     /// [`TooManyKeys`](crate::ErrorKind::TooManyKeys) if there is no room for another key, and
     /// [`Closed`](crate::ErrorKind::Closed). Nothing is charged in either case.
     pub fn charge(&self, n: u64) -> Result<Charge, AcquireError> {
-        let charged = self.with_entry(|rates, held, now| {
+        let charged = self.with_entry(None, |rates, held, now| {
             let word = held.slot.word(held.state).ok();
             Ok(match word.and_then(|mut word| word.take(n, now).ok()) {
                 Some(charge) => Ok(charge),

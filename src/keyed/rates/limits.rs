@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::super::contents::{Contents, Entered, Limits};
 use super::super::map::{Held, Map, Shard, spread};
-use super::slot::{Kept, Own, RateSlot, ShardState, Terms};
+use super::slot::{Kept, KeyState, Own, RateSlot, ShardState, Terms};
 use super::{Options, QuotaOf};
 use crate::algorithm::Tat;
 use crate::error::AcquireError;
@@ -220,6 +220,26 @@ impl<K> Limits for Rates<K> {
         {
             map.each_shard()
                 .for_each(|mut shard| Self::forget(&mut shard));
+        }
+    }
+
+    fn decide_absent(
+        &self,
+        state: &ShardState,
+        cost: u64,
+        now: Tick,
+    ) -> Option<Result<Charge, AcquireError>> {
+        let mut word = KeyState {
+            debt: &mut Tat::from_units(0),
+            terms: &state.terms,
+            generation: state.generation,
+        };
+        let refuses = !self.has_own() && self.template.refuses_oversize();
+        match word.take(cost, now) {
+            Ok(charge) if cost == 0 => Some(Ok(charge)),
+            // The key's own quota, if there are any, is not known yet.
+            Err(_) if refuses => Some(Err(word.exceeds_capacity())),
+            _ => None,
         }
     }
 
