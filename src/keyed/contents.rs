@@ -3,8 +3,8 @@
 //! [permits](super::permits).
 //!
 //! Methods that take a slot or the state of a shard run under the lock of that shard, and call no
-//! foreign code; so do [`now`](Contents::now) and [`too_many_keys`](Contents::too_many_keys) at
-//! times. All others run under no lock.
+//! foreign code. [`now`](Contents::now) and [`too_many_keys`](Contents::too_many_keys) may also run
+//! under it. All others run under no lock.
 
 use super::map::{Held, Map, Shard};
 use crate::error::AcquireError;

@@ -150,7 +150,8 @@ pub struct Keyed<K, T: Kind, S = RandomState> {
     max_keys: usize,
     when_full: WhenFull,
     hasher: Option<S>,
-    /// Makes the map at the first use. Only who sets this has to know how hashers are made.
+    /// Creates the map at the first use. The constructors set it, so only they ask for `Default` and
+    /// `Clone` of the hasher.
     make_map: fn(&Self) -> Map<T::Contents<K>, S>,
     map: OnceLock<Box<Map<T::Contents<K>, S>>>,
 }

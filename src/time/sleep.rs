@@ -40,8 +40,8 @@ impl ClockSleep {
             return Poll::Ready(());
         }
         // First, because the next entry has the same key.
-        self.entry = None;
         let waker = context.waker().clone();
+        self.entry = None;
         self.entry = Some(self.clock.start_timer(self.key, waker));
         self.clock.catch_up();
         Poll::Pending

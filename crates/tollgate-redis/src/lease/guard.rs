@@ -217,6 +217,8 @@ async fn renew(shared: &Shared, held: &Held, mut sent: Instant) {
             let now = Instant::now();
             (now, shared.renew(&held.request, held.fencing).await)
         };
+        // After a pause of the process it may send one renewal although the lease is over; the store
+        // renews only what it still has.
         match tokio::time::timeout_at(until.into(), renewal).await {
             Ok((now, Ok(true))) if held.prolong(now + held_for(ttl)) => {
                 (sent, next) = (now, now + third(ttl));

@@ -141,6 +141,8 @@ impl Batches {
             return None;
         }
         let hold = u64::try_from(prefetch.hold.as_nanos()).unwrap_or(u64::MAX);
+        // Before the tokens: whoever takes one finds the time of its batch, or of a later one.
+        prefetch.at.store(reply.at().as_nanos(), Ordering::Relaxed);
         let (first, count) = (prefetch.cache.end(), prefetch.cache.put(reply.done));
         let batch = Batch {
             grant: Grant::new(&rule, reply, 0),
@@ -151,11 +153,10 @@ impl Batches {
         };
         self.batches.push_back(batch);
         self.in_use += 1;
-        prefetch.at.store(reply.at().as_nanos(), Ordering::Relaxed);
         (batch.returned > 0).then(|| batch.part(batch.returned, 0))
     }
 
-    /// Takes out expired tokens, or all of them. Forgets used-up batches, except for the last one: a
+    /// Takes out expired tokens, or all of them. Retires used-up batches, except for the last one: a
     /// refund may be put back there.
     pub(super) fn take_expired(&mut self, prefetch: &Prefetch, all: bool) -> Vec<Charge> {
         let now = prefetch.now();
