@@ -39,8 +39,8 @@ impl ClockSleep {
         if self.left().is_zero() {
             return Poll::Ready(());
         }
-        // First, because the next entry has the same key.
         let waker = context.waker().clone();
+        // Before the next entry, which has the same key.
         self.entry = None;
         self.entry = Some(self.clock.start_timer(self.key, waker));
         self.clock.catch_up();
