@@ -31,7 +31,7 @@ pub struct Acquire<S: Deref<Target = RateLimiter>> {
     state: State,
 }
 
-enum State {
+pub(super) enum State {
     New,
     Waiting(WaiterId),
     Over,
@@ -50,44 +50,22 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[inline(always)]
     fn poll_now(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         if let State::New = self.state {
-            match self.shared().decide_at_once(self.cost, self.cost) {
-                Decided::Charged(charge) => {
-                    self.state = State::Over;
-                    return Poll::Ready(Ok(charge));
-                }
-                Decided::Limited { .. } => {}
-                Decided::Locked | Decided::Lost => return self.poll_slowly(context),
+            if let Decided::Charged(charge) = self.shared().decide_at_once(self.cost, self.cost) {
+                self.state = State::Over;
+                return Poll::Ready(Ok(charge));
             }
         }
         self.poll_queue(context)
     }
 
-    /// Does the same for a new request, for any clock.
-    #[inline(never)]
-    fn poll_slowly(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        match self.shared().charge_if_free(self.cost) {
-            Some(charge) => {
-                self.state = State::Over;
-                Poll::Ready(Ok(charge))
-            }
-            None => self.poll_queue(context),
-        }
-    }
-
-    /// Joins the queue, or checks the waiter's status there.
+    /// Decides for any clock, and joins the queue if necessary; or checks the waiter's status there.
     #[inline(never)]
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+        let shared = self.limiter.shared();
         // A waker may panic when it is cloned; drop must still find the waiter's slot then.
         let polled = match &self.state {
-            State::New => match self.shared().join(self.cost, context.waker()) {
-                Ok(charged) => Poll::Ready(charged),
-                Err((id, due)) => {
-                    self.state = State::Waiting(id);
-                    self.shared().arm(due);
-                    Poll::Pending
-                }
-            },
-            State::Waiting(id) => self.shared().poll_waiter(id, context.waker()),
+            State::New => shared.join(self.cost, context.waker(), &mut self.state),
+            State::Waiting(id) => shared.poll_waiter(id, context.waker()),
             State::Over => panic!("polled again after it was ready"),
         };
         if polled.is_ready() {

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::config::Config;
 use super::limiter::RateLimiter;
-use super::options::Oversize;
+use super::options::{Config, Oversize};
 use super::shared::Shared;
 use crate::algorithm::{Algorithm, Tat};
 use crate::error::{AcquireError, ErrorKind};
@@ -22,12 +21,11 @@ impl RateLimiter {
     /// Creates what the limiters of many keys share: a limiter with its quota and options, which
     /// charges nothing itself.
     pub(crate) fn template(&self) -> Arc<Shared> {
-        let (quota, config) = self.chosen();
         let config = Config {
             aligned: true,
-            ..config.clone()
+            ..self.config.clone()
         };
-        Shared::new(quota, config)
+        Shared::new(self.quota, config)
     }
 
     /// Returns the end of its backlog and its quota, if forgetting the rest loses nothing: there is
@@ -48,7 +46,7 @@ impl RateLimiter {
             return None;
         }
         let queue = shared.queue();
-        let is_idle = queue.waiting() == 0 && !queue.is_closed();
+        let is_idle = queue.waiting() == 0 && !queue.closed;
         is_idle.then_some((tat, queue.quota))
     }
 

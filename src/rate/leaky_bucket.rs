@@ -5,8 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::acquire::Acquire;
 use super::charge::Charge;
-use super::limiter::RateLimiter;
-use super::observe::Snapshot;
+use super::limiter::{RateLimiter, Snapshot};
 use super::options::MissedTickBehavior;
 use crate::error::AcquireError;
 use crate::quota::Quota;
@@ -61,7 +60,6 @@ pub struct LeakyBucket {
     limiter: RateLimiter,
     /// The same limiter, for owned futures.
     owned: OnceLock<Arc<RateLimiter>>,
-    capacity: usize,
 }
 
 /// Construction and options.
@@ -82,7 +80,6 @@ impl LeakyBucket {
         Self {
             limiter: RateLimiter::new(rate).max_waiters(capacity),
             owned: OnceLock::new(),
-            capacity,
         }
     }
 
@@ -184,7 +181,7 @@ impl LeakyBucket {
 
     /// Returns how many calls may wait.
     pub fn capacity(&self) -> usize {
-        self.capacity
+        self.limiter.config.max_waiters
     }
 
     /// Returns how many calls are waiting.
@@ -213,7 +210,7 @@ impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LeakyBucket")
             .field("rate", &format_args!("{}", self.rate()))
-            .field("capacity", &self.capacity)
+            .field("capacity", &self.capacity())
             .field("waiting", &self.waiting())
             .field("closed", &self.is_closed())
             .finish_non_exhaustive()

@@ -5,12 +5,10 @@
 
 mod acquire;
 mod charge;
-mod config;
 mod dedicated;
 mod leaky_bucket;
 mod limiter;
 mod local;
-mod observe;
 mod options;
 mod queue;
 mod reservation;
@@ -21,9 +19,8 @@ mod verbs;
 pub use self::acquire::Acquire;
 pub use self::charge::Charge;
 pub use self::leaky_bucket::LeakyBucket;
-pub use self::limiter::RateLimiter;
+pub use self::limiter::{RateLimiter, Snapshot};
 pub use self::local::LocalLimiter;
-pub use self::observe::Snapshot;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;
 pub(crate) use self::shared::Shared;

@@ -1,5 +1,10 @@
 //! Options of a limiter.
 
+use std::time::Duration;
+
+use crate::algorithm::Algorithm;
+use crate::time::Clock;
+
 /// What happens when the timer that releases waiters is late, as it always is by a little.
 ///
 /// It makes no difference to calls that do not wait.
@@ -31,4 +36,33 @@ pub enum Oversize {
     /// Admits it alone, when the backlog is empty and so the whole burst is available. It overdraws
     /// the burst: no other call is admitted until time has paid off the excess.
     Overdraft,
+}
+
+/// All options except the quota.
+#[derive(Clone)]
+pub(super) struct Config {
+    pub(super) clock: Clock,
+    pub(super) algorithm: Algorithm,
+    pub(super) oversize: Oversize,
+    /// `None` is the default, which depends on the quota.
+    pub(super) missed_tick: Option<MissedTickBehavior>,
+    pub(super) max_waiters: usize,
+    pub(super) jitter: Duration,
+    /// Set for one of many limiters: their windows all begin at the multiples of their length, also
+    /// after the length changes.
+    pub(super) aligned: bool,
+}
+
+impl Config {
+    pub(super) const fn new() -> Self {
+        Self {
+            clock: Clock::unchosen(),
+            algorithm: Algorithm::Gcra,
+            oversize: Oversize::Refuse,
+            missed_tick: None,
+            max_waiters: usize::MAX,
+            jitter: Duration::ZERO,
+            aligned: false,
+        }
+    }
 }

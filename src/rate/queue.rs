@@ -22,10 +22,12 @@
 
 use std::ops::{Deref, DerefMut};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
+use super::acquire::State;
 use super::charge::Charge;
 use super::options::{MissedTickBehavior, Oversize};
-use super::shared::Shared;
+use super::shared::{Decided, Shared};
 use super::state::StateSnapshot;
 use crate::algorithm::{QuotaChange, Receipt, RuleState};
 use crate::decision::{Decision, wait_for};
@@ -49,20 +51,14 @@ pub(super) struct QueueState {
     /// While a waiter waits, its cost and the tick at which it joined; then its charge, or the
     /// capacity as the cost if it is [`REFUSED`]. A waiter for which nothing is kept was released
     /// by `close`.
-    waiters: WaitQueue<Receipt>,
+    pub(super) waiters: WaitQueue<Receipt>,
     /// The total cost of all waiters.
     queued: u128,
-    closed: bool,
+    pub(super) closed: bool,
     /// When the waiters were last rescheduled: none was due before that.
     timed: Tick,
     /// Charges of earlier generations cannot be refunded.
     generation: u64,
-}
-
-/// Why a call is not admitted now.
-pub(super) enum Refusal {
-    Never(AcquireError),
-    Until(Tick),
 }
 
 impl QueueState {
@@ -80,15 +76,6 @@ impl QueueState {
 
     pub(super) fn waiting(&self) -> usize {
         self.waiters.len()
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Returns when the head joined.
-    pub(super) fn oldest(&self) -> Option<Tick> {
-        self.waiters.head().map(|head| head.at)
     }
 
     /// Returns when the head is due.
@@ -115,7 +102,8 @@ pub(super) struct Locked<'a> {
     /// `None` after the guard has ended.
     queue: Option<MutexGuard<'a, QueueState>>,
     seen: StateSnapshot,
-    now: Tick,
+    /// The tick at which everything under this guard takes place.
+    pub(super) now: Tick,
     woken: WakeList,
     /// Whether the meaning of the word has changed.
     renewed: bool,
@@ -144,11 +132,6 @@ impl<'a> Locked<'a> {
         }
     }
 
-    /// Returns the tick at which everything under this guard takes place.
-    pub(super) fn now(&self) -> Tick {
-        self.now
-    }
-
     /// Unlocks. Returns whether there may be more to grant.
     pub(super) fn end(&mut self) -> bool {
         let Some(queue) = self.queue.take() else {
@@ -171,23 +154,29 @@ impl<'a> Locked<'a> {
         drop(queue);
         let more = self.woken.is_full();
         self.woken.wake_all();
-        shared.arm(due);
+        if let Some(due) = due {
+            shared.arm(due);
+        }
         more
     }
 
-    /// Admits a call now for between `cost` and `most`, if there are no waiters and the rule allows
-    /// it.
-    pub(super) fn admit(&mut self, cost: u64, most: u64) -> Result<Charge, Refusal> {
+    /// Returns an error for a call that can never be admitted.
+    pub(super) fn check(&self, cost: u64) -> Result<(), AcquireError> {
         if self.closed {
-            return Err(Refusal::Never(AcquireError::new(ErrorKind::Closed)));
+            return Err(AcquireError::new(ErrorKind::Closed));
         }
         if self.is_impossible(cost) {
-            let error = AcquireError::exceeds_capacity(self.rule.capacity());
-            return Err(Refusal::Never(error));
+            return Err(AcquireError::exceeds_capacity(self.rule.capacity()));
         }
+        Ok(())
+    }
+
+    /// Admits a [checked](Self::check) call now for between `cost` and `most`, if there are no
+    /// waiters and the rule allows it; or returns when it is due.
+    pub(super) fn admit(&mut self, cost: u64, most: u64) -> Result<Charge, Tick> {
         let due = self.due_of_next(cost);
         if !self.has_come(due) || cost > 0 && self.waiting() > 0 {
-            return Err(Refusal::Until(due));
+            return Err(due);
         }
         let cost = match most > cost {
             true => most.min(self.available()).max(cost),
@@ -344,16 +333,17 @@ impl<'a> Locked<'a> {
 
     /// Returns the decision that a call of this cost would get, without charging it.
     pub(super) fn decision(&mut self, cost: u64) -> Decision {
-        let due = match self.closed || self.is_impossible(cost) {
-            true => Tick::from_nanos(u64::MAX),
-            false => self.due_of_next(cost),
+        let due = match self.check(cost) {
+            Ok(()) => self.due_of_next(cost),
+            Err(_) => Tick::from_nanos(u64::MAX),
         };
-        let limit = self.rule.capacity();
-        let (after, reset) = (
-            wait_for(due, self.now),
-            wait_for(self.rule.reset(), self.now),
-        );
-        Decision::from_parts(limit, self.available(), after, reset, self.now)
+        Decision {
+            limit: self.rule.capacity(),
+            remaining: self.available(),
+            retry_after: wait_for(due, self.now),
+            reset_after: wait_for(self.rule.reset(), self.now),
+            at: self.now,
+        }
     }
 
     /// Returns the state just after a charge, or the current state if that is not known.
@@ -364,14 +354,13 @@ impl<'a> Locked<'a> {
         }
         let (backlog, reset) = self.rule.after(receipt);
         let limit = self.rule.capacity();
-        let (none, reset) = (Default::default(), wait_for(reset, receipt.at));
-        Decision::from_parts(
+        Decision {
             limit,
-            limit.saturating_sub(backlog),
-            none,
-            reset,
-            receipt.at,
-        )
+            remaining: limit.saturating_sub(backlog),
+            retry_after: Duration::ZERO,
+            reset_after: wait_for(reset, receipt.at),
+            at: receipt.at,
+        }
     }
 }
 
@@ -392,39 +381,42 @@ impl DerefMut for Locked<'_> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         if self.end() {
-            self.shared.grant_all_due();
+            drop(self.shared.lock_served());
         }
     }
 }
 
 /// Waiting.
 impl Shared {
-    /// Charges now, fails, or joins the queue. In the last case there may be a deadline to
-    /// [arm](Self::arm); arming may panic, so the caller must store the waiter's id first.
+    /// Charges now, fails, or joins the queue, and then stores the waiter's id in `state`.
     #[inline(never)]
     pub(super) fn join(
         &self,
         cost: u64,
         waker: &Waker,
-    ) -> Result<Result<Charge, AcquireError>, (WaiterId, Option<Tick>)> {
+        state: &mut State,
+    ) -> Poll<Result<Charge, AcquireError>> {
+        if let Decided::Charged(charge) = self.decide(cost, cost) {
+            return Poll::Ready(Ok(charge));
+        }
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         let mut locked = self.lock_on_time();
+        locked.check(cost)?;
         let due = match locked.admit(cost, cost) {
-            Ok(charge) => return Ok(Ok(charge)),
-            Err(Refusal::Never(error)) => return Ok(Err(error)),
-            Err(Refusal::Until(due)) => due,
+            Ok(charge) => return Poll::Ready(Ok(charge)),
+            Err(due) => due,
         };
         let (now, waiting) = (locked.now, locked.waiting());
         if waiting >= self.config.max_waiters || locked.waiters.is_full() {
             // Until the head is due; or, if no call may wait, until this call is.
             let free = locked.due_of_head().unwrap_or(due);
             let after = self.jittered(wait_for(free, now));
-            return Ok(Err(AcquireError::queue_full(after)));
+            return Poll::Ready(Err(AcquireError::queue_full(after)));
         }
         let after = wait_for(due, now);
         if remaining_timeout().is_some_and(|budget| after > budget) {
-            return Ok(Err(AcquireError::would_take(after)));
+            return Poll::Ready(Err(AcquireError::would_take(after)));
         }
         let joined = Receipt {
             cost,
@@ -432,10 +424,14 @@ impl Shared {
             ..Receipt::default()
         };
         locked.queued += u128::from(cost);
-        let id = locked.waiters.push(joined, waker);
+        *state = State::Waiting(locked.waiters.push(joined, waker));
         drop(locked);
         report_clock(self.clock());
-        Err((id, (waiting == 0).then_some(due)))
+        // Last, because arming may panic.
+        if waiting == 0 {
+            self.arm(due);
+        }
+        Poll::Pending
     }
 
     /// Polls a waiter again.

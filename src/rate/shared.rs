@@ -9,13 +9,13 @@
 //! 2. Everything else that reads or writes the state goes through one guard,
 //!    [`Locked`](super::queue::Locked).
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
 use super::charge::Charge;
-use super::config::Config;
-use super::queue::{Locked, QueueState, Refusal};
+use super::options::Config;
+use super::queue::{Locked, QueueState};
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use crate::algorithm::sliding_log::{Claim, Ring};
 use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, tick_or_never};
@@ -38,9 +38,8 @@ pub(crate) struct Shared {
     /// When the queue is served next. It is armed, and serves the queue, without the lock. Arming only
     /// moves it earlier; if it comes early, the queue computes when its head is due, and arms it again.
     timer: Deadline,
-    /// What the timer wakes; created for the first waiter.
-    on_deadline: OnceLock<Waker>,
-    this: Weak<Self>,
+    /// What the timer wakes.
+    on_deadline: Waker,
     /// The runtime of the last use, if the clock is tokio's.
     runtime: Mutex<LastRuntime>,
 }
@@ -87,8 +86,7 @@ impl Shared {
             config,
             queue: Mutex::new(queue),
             timer: Deadline::new(),
-            on_deadline: OnceLock::new(),
-            this: Weak::clone(this),
+            on_deadline: Waker::from(Arc::new(OnDeadline(Weak::clone(this)))),
             runtime: Mutex::new(LastRuntime::default()),
         })
     }
@@ -135,20 +133,10 @@ impl Shared {
             Decided::Limited { due, now } => Err(self.limited(due, now)),
             Decided::Locked | Decided::Lost => {
                 let mut locked = self.lock_on_time();
-                locked.admit(cost, most).map_err(|refusal| match refusal {
-                    Refusal::Never(error) => error,
-                    Refusal::Until(due) => self.limited(due, locked.now()),
-                })
+                locked.check(cost)?;
+                let admitted = locked.admit(cost, most);
+                admitted.map_err(|due| self.limited(due, locked.now))
             }
-        }
-    }
-
-    /// Charges `cost` now, if the call does not have to wait and the lock is not needed.
-    #[inline(never)]
-    pub(super) fn charge_if_free(&self, cost: u64) -> Option<Charge> {
-        match self.decide(cost, cost) {
-            Decided::Charged(charge) => Some(charge),
-            _ => None,
         }
     }
 
@@ -176,10 +164,11 @@ impl Shared {
 
     /// Decides until no other thread is faster.
     #[inline(always)]
-    fn decide(&self, cost: u64, most: u64) -> Decided {
+    pub(super) fn decide(&self, cost: u64, most: u64) -> Decided {
         self.enter_runtime();
         let mut lost = 0;
-        // A counter and a word that is not locked mean that the first attempt was lost.
+        // A counter and a word that is not locked mean that the first attempt was lost, or that the
+        // call is about to join the queue.
         if self.plain.is_some() && !self.state.load().is_locked() {
             back_off(&mut lost);
         }
@@ -300,6 +289,11 @@ impl Shared {
     /// admitted before a waiter nor rejected with a zero `retry_after`.
     pub(super) fn lock_on_time(&self) -> Locked<'_> {
         self.enter_runtime();
+        self.lock_served()
+    }
+
+    /// Grants every waiter that is due, and locks the state.
+    pub(super) fn lock_served(&self) -> Locked<'_> {
         loop {
             let mut locked = self.lock_state();
             if !locked.grant_due() {
@@ -309,24 +303,9 @@ impl Shared {
         }
     }
 
-    /// Grants every waiter that is due.
-    pub(super) fn grant_all_due(&self) {
-        loop {
-            let mut locked = self.lock_state();
-            locked.grant_due();
-            if !locked.end() {
-                return;
-            }
-        }
-    }
-
     /// Arms the timer to serve the queue at `due`, or earlier.
-    pub(super) fn arm(&self, due: Option<Tick>) {
-        if let Some(due) = due {
-            let new = || Waker::from(Arc::new(OnDeadline(Weak::clone(&self.this))));
-            let waker = self.on_deadline.get_or_init(new).clone();
-            self.timer.arm(self.clock(), due, waker);
-        }
+    pub(super) fn arm(&self, due: Tick) {
+        self.timer.arm(self.clock(), due, self.on_deadline.clone());
     }
 
     /// Serves the queue. The timer calls it when the head may be due.

@@ -207,7 +207,7 @@ impl RateLimiter {
     /// assert_eq!(limiter.peek().retry_after, Duration::from_secs(5));
     /// ```
     pub fn charge(&self, n: u64) -> Charge {
-        self.shared().charge(n)
+        self.shared().lock_on_time().charge(n)
     }
 
     /// Refunds a charge whose call was not made after all.
@@ -267,11 +267,6 @@ impl RateLimiter {
 }
 
 impl Shared {
-    /// Charges `n` immediately.
-    pub(super) fn charge(&self, n: u64) -> Charge {
-        self.lock_on_time().charge(n)
-    }
-
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
         // Overdue waiters go first, charged at the ticks when they were due: the timer is late,
