@@ -50,15 +50,29 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[inline(always)]
     fn poll_now(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         if let State::New = self.state {
-            if let Decided::Charged(charge) = self.shared().decide_at_once(self.cost, self.cost) {
-                self.state = State::Over;
-                return Poll::Ready(Ok(charge));
+            match self.shared().decide_at_once(self.cost, self.cost) {
+                Decided::Charged(charge) => {
+                    self.state = State::Over;
+                    return Poll::Ready(Ok(charge));
+                }
+                Decided::Limited { .. } => {}
+                Decided::Locked | Decided::Lost => return self.poll_slowly(context),
             }
         }
         self.poll_queue(context)
     }
 
-    /// Decides for any clock, and joins the queue if necessary; or checks the waiter's status there.
+    /// Does the same for a new request, for any clock.
+    #[inline(never)]
+    fn poll_slowly(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
+        if let Decided::Charged(charge) = self.shared().decide(self.cost, self.cost) {
+            self.state = State::Over;
+            return Poll::Ready(Ok(charge));
+        }
+        self.poll_queue(context)
+    }
+
+    /// Joins the queue, or checks the waiter's status there.
     #[inline(never)]
     fn poll_queue(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         let shared = self.limiter.shared();

@@ -27,7 +27,7 @@ use std::time::Duration;
 use super::acquire::State;
 use super::charge::Charge;
 use super::options::{MissedTickBehavior, Oversize};
-use super::shared::{Decided, Shared};
+use super::shared::Shared;
 use super::state::StateSnapshot;
 use crate::algorithm::{QuotaChange, Receipt, RuleState};
 use crate::decision::{Decision, wait_for};
@@ -396,9 +396,6 @@ impl Shared {
         waker: &Waker,
         state: &mut State,
     ) -> Poll<Result<Charge, AcquireError>> {
-        if let Decided::Charged(charge) = self.decide(cost, cost) {
-            return Poll::Ready(Ok(charge));
-        }
         // Cloned before the lock, under which no foreign code runs, and dropped after it.
         let waker = waker.clone();
         let mut locked = self.lock_on_time();

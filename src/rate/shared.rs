@@ -167,8 +167,7 @@ impl Shared {
     pub(super) fn decide(&self, cost: u64, most: u64) -> Decided {
         self.enter_runtime();
         let mut lost = 0;
-        // A counter and a word that is not locked mean that the first attempt was lost, or that the
-        // call is about to join the queue.
+        // A counter and a word that is not locked mean that the first attempt was lost.
         if self.plain.is_some() && !self.state.load().is_locked() {
             back_off(&mut lost);
         }
