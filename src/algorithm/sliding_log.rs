@@ -40,236 +40,23 @@
 //! per nanosecond. Tickets end at 2^62, which only overdrafts can reach; nothing is refunded after
 //! that.
 
+// With the path, because a loom model compiles this file alone.
+#[path = "sliding_log/ring.rs"]
+mod ring;
+
 use std::sync::{Arc, OnceLock};
 
+pub(crate) use self::ring::{Claim, Ring};
+use self::ring::{FREE, LOCKED, Position, Slots, TURN, TURN_SHIFT, exchange, free_from, tick_of};
 use super::LAST_TICK;
 use crate::quota::Quota;
-use crate::sync::{AtomicU64, Ordering, back_off};
+use crate::sync::{AtomicU64, Ordering};
 
 /// How many refunds are kept. When the oldest is forgotten, older charges can give back less.
 const MOST_REFUNDS: usize = 1024;
 
-/// How far the newest charge may be ahead of a clock that was not set back, in nanoseconds.
-const SET_BACK: u64 = 1_000_000;
-
 /// The last ticket.
 const LAST_TICKET: u64 = 1 << 62;
-
-/// A stamp has 58 bits of a tick, then whether the slot is free instead, the turn, and `LOCKED`.
-const FREE: u64 = 1 << 58;
-const TURN_SHIFT: u32 = 59;
-const TURN: u64 = 0b1111 << TURN_SHIFT;
-const LOCKED: u64 = 1 << 63;
-
-/// Returns the tick of a charge, unless the slot is free.
-fn tick_of(stamp: u64) -> Option<u64> {
-    (stamp & FREE == 0).then_some(stamp & LAST_TICK)
-}
-
-/// Returns the first tick at which the next charge may replace a stamp.
-fn free_from(stamp: u64, period: u64) -> u64 {
-    tick_of(stamp).map_or(0, |tick| tick + period)
-}
-
-/// A position in a ring of some length.
-#[derive(Clone, Copy)]
-struct Position {
-    lap: u64,
-    index: u64,
-    len: u64,
-}
-
-impl Position {
-    /// Returns how many bits an index takes.
-    fn index_bits(len: u64) -> u32 {
-        u64::BITS - (len - 1).leading_zeros()
-    }
-
-    fn unpack(packed: u64, len: u64) -> Self {
-        let lap = packed >> Self::index_bits(len);
-        let index = packed - (lap << Self::index_bits(len));
-        Self { lap, index, len }
-    }
-
-    fn pack(self) -> u64 {
-        (self.lap << Self::index_bits(self.len)) + self.index
-    }
-
-    fn next(self) -> Self {
-        let (lap, index) = match self.index + 1 {
-            index if index < self.len => (self.lap, index),
-            _ => (self.lap.wrapping_add(1), 0),
-        };
-        Self { lap, index, ..self }
-    }
-
-    /// Returns the index of the position before it.
-    fn before(self) -> u64 {
-        self.index.checked_sub(1).unwrap_or(self.len - 1)
-    }
-
-    /// Returns how many positions there are before it.
-    fn number(self) -> u64 {
-        self.lap.wrapping_mul(self.len).wrapping_add(self.index)
-    }
-
-    /// Returns the turn of a stamp that was charged at this position.
-    fn turn(self) -> u64 {
-        self.lap << TURN_SHIFT & TURN
-    }
-}
-
-/// The outcome of a call of cost 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
-    /// It was charged at this tick: the tick of the call, or the newest tick that the log has seen.
-    /// [`give_back`](SlidingLog::give_back) finds the charge by the ticket.
-    Charged { ticket: u64, at: u64 },
-    /// The next charge is possible from this tick on; if that is after the last tick, never.
-    Denied(u64),
-    /// The call has to be decided under the limiter's lock.
-    Locked,
-}
-
-/// The part of a sliding log that threads share without a lock.
-pub(crate) struct Ring {
-    /// The head's position.
-    head: AtomicU64,
-    /// The length, and in the upper half how many arrays are smaller than the one in use.
-    shape: AtomicU64,
-    /// The period in nanoseconds.
-    period: AtomicU64,
-    /// Added to the number of a position, this is a ticket; wraps.
-    base: AtomicU64,
-    /// Nothing is charged before this tick.
-    floor: AtomicU64,
-    first: Slots,
-}
-
-/// Slots, and the larger ones that replaced them when there were too few.
-struct Slots {
-    slots: Box<[AtomicU64]>,
-    /// At least twice as many.
-    larger: OnceLock<Box<Slots>>,
-}
-
-/// The head at one moment, not charged and not locked.
-struct Look<'a> {
-    head: Position,
-    slot: &'a AtomicU64,
-    stamp: u64,
-    /// The first tick at which the next charge is possible.
-    due: u64,
-    /// The tick before which no charge may be.
-    newest: u64,
-}
-
-impl Ring {
-    /// Charges 1 at a tick, or returns from when on that is possible, without a lock.
-    pub(crate) fn try_charge(&self, now: u64) -> Claim {
-        let now = now.min(LAST_TICK);
-        let mut lost = 0;
-        loop {
-            let Some(look) = self.look(&mut lost) else {
-                return Claim::Locked;
-            };
-            let at = now.max(look.newest);
-            if look.due > at {
-                // Threads disagree by less than that. More means that the clock was set back, which
-                // is corrected under the lock.
-                let set_back = look.newest > now.saturating_add(SET_BACK);
-                return if set_back {
-                    Claim::Locked
-                } else {
-                    Claim::Denied(look.due)
-                };
-            }
-            // If the base is of another ring than the stamp, the claim fails. Pairs with `lay`.
-            let base = self.base.load(Ordering::Acquire);
-            if exchange(look.slot, look.stamp, at | look.head.turn()) {
-                self.move_head(look.head);
-                let ticket = base.wrapping_add(look.head.next().number());
-                return Claim::Charged { ticket, at };
-            }
-            back_off(&mut lost);
-        }
-    }
-
-    /// Looks at the head, and moves it on while it is charged. `None` if it is locked.
-    #[inline(always)]
-    fn look(&self, lost: &mut u32) -> Option<Look<'_>> {
-        loop {
-            // Pairs with `move_head`, `push` and `lay`: what is read next is at least as new.
-            let packed = self.head.load(Ordering::Acquire);
-            // If these are newer than the head, the slot is locked, or newer as well. Pairs with
-            // `lay`.
-            let shape = self.shape.load(Ordering::Acquire);
-            let period = self.period.load(Ordering::Acquire);
-            let head = Position::unpack(packed, shape & u64::from(u32::MAX));
-            // While the ring becomes shorter, the slot may not exist.
-            let slots = self.slots(shape >> 32);
-            let slot = slots.get(head.index as usize)?;
-            let stamp = slot.load(Ordering::Acquire);
-            let before = slots.get(head.before() as usize)?.load(Ordering::Acquire);
-            let floor = self.floor.load(Ordering::Acquire);
-            // If the slot is newer than the head was, the head is newer now.
-            if self.head.load(Ordering::Relaxed) != packed {
-                back_off(lost);
-                continue;
-            }
-            if stamp & LOCKED != 0 {
-                return None;
-            }
-            if stamp & TURN != head.turn() {
-                return Some(Look {
-                    head,
-                    slot,
-                    stamp,
-                    due: free_from(stamp, period),
-                    newest: tick_of(before).unwrap_or(0).max(floor),
-                });
-            }
-            self.move_head(head);
-            back_off(lost);
-        }
-    }
-
-    /// Moves the head on, unless another thread has done so.
-    fn move_head(&self, head: Position) {
-        // A thread that sees the next head also sees that this one was charged.
-        exchange(&self.head, head.pack(), head.next().pack());
-    }
-
-    fn slots(&self, array: u64) -> &[AtomicU64] {
-        match array {
-            0 => &self.first.slots,
-            _ => &self.array(array).slots,
-        }
-    }
-
-    #[cold]
-    fn array(&self, array: u64) -> &Slots {
-        (0..array).fold(&self.first, |it, _| {
-            it.larger.get().map_or(it, |larger| larger)
-        })
-    }
-}
-
-/// Writes a value, if the old one has not changed.
-fn exchange(atomic: &AtomicU64, old: u64, new: u64) -> bool {
-    let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-    (atomic.compare_exchange(old, new, success, failure)).is_ok()
-}
-
-impl Slots {
-    /// Creates slots that are locked.
-    fn new(capacity: u64) -> Self {
-        Self {
-            slots: (0..capacity).map(|_| AtomicU64::new(LOCKED)).collect(),
-            larger: OnceLock::new(),
-        }
-    }
-}
 
 /// The sliding log for the holder of the limiter's lock.
 ///
@@ -300,12 +87,8 @@ impl SlidingLog {
         let (lap, index) = (0, 0);
         let mut log = Self {
             ring: Arc::new(Ring {
-                head: AtomicU64::new(0),
-                shape: AtomicU64::new(len),
-                period: AtomicU64::new(period),
-                base: AtomicU64::new(0),
-                floor: AtomicU64::new(0),
                 first: Slots::new(len),
+                ..Ring::default()
             }),
             head: Position { lap, index, len },
             array: 0,
@@ -564,6 +347,16 @@ impl SlidingLog {
         self.lay(len, &kept, total);
     }
 
+    /// Writes everything in the ring but the stamps.
+    fn publish(&self) {
+        let (ring, shape) = (&self.ring, self.array << 32 | self.head.len);
+        ring.shape.store(shape, Ordering::Release);
+        ring.period.store(self.period, Ordering::Release);
+        ring.base.store(self.base, Ordering::Release);
+        ring.floor.store(self.floor, Ordering::Release);
+        ring.head.store(self.head.pack(), Ordering::Release);
+    }
+
     /// Rewrites a ring whose slots are all locked, with these ticks, the oldest first, with this
     /// length and the period in `self`. The newest charge has this ticket.
     fn lay(&mut self, len: u64, ticks: &[u64], ticket: u64) {
@@ -579,13 +372,7 @@ impl SlidingLog {
             slots.larger.get_or_init(larger);
             self.array += 1;
         }
-        self.ring
-            .shape
-            .store(self.array << 32 | len, Ordering::Release);
-        self.ring.period.store(self.period, Ordering::Release);
-        self.ring.base.store(self.base, Ordering::Release);
-        self.ring.floor.store(self.floor, Ordering::Release);
-        self.ring.head.store(self.head.pack(), Ordering::Release);
+        self.publish();
         // No two heads are the same, so no free stamp equals an earlier one.
         let free = FREE | (self.head.pack() & LAST_TICK);
         let turn = lap.wrapping_sub(1) << TURN_SHIFT & TURN;
@@ -601,25 +388,24 @@ impl SlidingLog {
 /// A copy that shares nothing with the log. Only valid while the log is locked.
 impl Clone for SlidingLog {
     fn clone(&self) -> Self {
-        let copy = |word: &AtomicU64| AtomicU64::new(word.load(Ordering::Relaxed));
-        let ring = Ring {
-            head: copy(&self.ring.head),
-            shape: AtomicU64::new(self.head.len),
-            period: copy(&self.ring.period),
-            base: copy(&self.ring.base),
-            floor: copy(&self.ring.floor),
-            first: Slots {
-                slots: self.ring.slots(self.array).iter().map(copy).collect(),
-                larger: OnceLock::new(),
-            },
+        let copy = |stamp: &AtomicU64| AtomicU64::new(stamp.load(Ordering::Relaxed));
+        let first = Slots {
+            slots: self.ring.slots(self.array).iter().map(copy).collect(),
+            larger: OnceLock::new(),
         };
-        Self {
+        let ring = Ring {
+            first,
+            ..Ring::default()
+        };
+        let copy = Self {
             ring: Arc::new(ring),
             array: 0,
             older: self.older.clone(),
             refunds: self.refunds.clone(),
             ..*self
-        }
+        };
+        copy.publish();
+        copy
     }
 }
 
