@@ -9,7 +9,6 @@
 
 mod choice;
 mod gcra;
-mod log_rule;
 mod params;
 mod quota_change;
 mod refunds;

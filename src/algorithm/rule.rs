@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::gcra::Gcra;
-use super::params::clamped;
+use super::params::{clamped, tick_or_never};
 use super::sliding_log::{Ring, SlidingLog};
 use super::sliding_window::SlidingWindow;
 use super::{Algorithm, InverseParams, Params, QuotaChange, Tat};
@@ -180,6 +180,60 @@ impl DerefMut for RuleState {
             Self::SlidingWindow(rule) => rule,
             Self::SlidingLog(rule) => rule,
         }
+    }
+}
+
+/// Here, because a loom model compiles the log alone.
+impl Rule for SlidingLog {
+    fn capacity(&self) -> u64 {
+        self.len()
+    }
+
+    fn due(&self, behind: u128, cost: u64) -> Tick {
+        tick_or_never(self.due(behind, cost))
+    }
+
+    fn charge(&mut self, at: Tick, cost: u64) -> Receipt {
+        let (ticket, cost, charged) = self.charge(clamped(at), cost);
+        Receipt {
+            ticket,
+            cost,
+            at: at.max(Tick::from_nanos(charged)),
+            ..Receipt::default()
+        }
+    }
+
+    fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
+        self.give_back(receipt.ticket, cost, clamped(now))
+    }
+
+    fn backlog(&mut self, now: Tick) -> u64 {
+        self.backlog(clamped(now))
+    }
+
+    fn reset(&self) -> Tick {
+        tick_or_never(self.reset())
+    }
+
+    fn earliest(&self, now: Tick, most: Option<u64>) -> Tick {
+        earliest_of(now, most, self.len(), self.period())
+    }
+
+    fn is_ahead_of(&self, now: Tick) -> bool {
+        self.is_ahead_of(clamped(now))
+    }
+
+    fn change(&mut self, quota: Quota, how: QuotaChange, now: Tick) -> bool {
+        let changes = (self.len(), self.period()) != (quota.count(), quota.period_nanos());
+        if changes {
+            let scales = how == QuotaChange::Proportional;
+            self.change(quota, scales, clamped(now));
+        }
+        changes
+    }
+
+    fn clear(&mut self) {
+        self.clear();
     }
 }
 

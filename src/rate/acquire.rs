@@ -27,7 +27,7 @@ use crate::wait_queue::WaiterId;
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Acquire<S: Deref<Target = RateLimiter>> {
     limiter: S,
-    cost: u64,
+    pub(super) cost: u64,
     state: State,
 }
 
@@ -109,10 +109,6 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     pub(crate) fn renew(&mut self) {
         self.leave();
         self.state = State::New;
-    }
-
-    pub(super) fn cost(&self) -> u64 {
-        self.cost
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {

@@ -186,7 +186,15 @@ impl RateLimiter {
     pub const fn new(quota: Quota) -> Self {
         Self {
             quota,
-            config: Config::new(),
+            config: Config {
+                clock: Clock::unchosen(),
+                algorithm: Algorithm::Gcra,
+                oversize: Oversize::Refuse,
+                missed_tick: None,
+                max_waiters: usize::MAX,
+                jitter: Duration::ZERO,
+                aligned: false,
+            },
             shared: OnceLock::new(),
         }
     }

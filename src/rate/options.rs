@@ -52,17 +52,3 @@ pub(super) struct Config {
     /// after the length changes.
     pub(super) aligned: bool,
 }
-
-impl Config {
-    pub(super) const fn new() -> Self {
-        Self {
-            clock: Clock::unchosen(),
-            algorithm: Algorithm::Gcra,
-            oversize: Oversize::Refuse,
-            missed_tick: None,
-            max_waiters: usize::MAX,
-            jitter: Duration::ZERO,
-            aligned: false,
-        }
-    }
-}

@@ -90,7 +90,7 @@ impl Reservation {
 
     /// Returns its cost.
     pub fn cost(&self) -> u64 {
-        self.acquire.cost()
+        self.acquire.cost
     }
 }
 

@@ -302,6 +302,13 @@ impl Shared {
         }
     }
 
+    /// Gives back up to `cost` of a charge.
+    pub(super) fn refund(&self, charge: &Charge, cost: u64) {
+        // Overdue waiters go first, charged at the ticks when they were due: the timer is late,
+        // which is made up for.
+        self.lock_on_time().give_back(charge, cost);
+    }
+
     /// Arms the timer to serve the queue at `due`, or earlier.
     pub(super) fn arm(&self, due: Tick) {
         self.timer.arm(self.clock(), due, self.on_deadline.clone());

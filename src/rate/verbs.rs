@@ -6,7 +6,6 @@ use super::acquire::Acquire;
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use super::reservation::Reservation;
-use super::shared::Shared;
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -263,14 +262,5 @@ impl RateLimiter {
             Some(more) => drop(self.charge(more)),
             None => self.shared().refund(&charge, charge.cost() - actual),
         }
-    }
-}
-
-impl Shared {
-    /// Gives back up to `cost` of a charge.
-    pub(super) fn refund(&self, charge: &Charge, cost: u64) {
-        // Overdue waiters go first, charged at the ticks when they were due: the timer is late,
-        // which is made up for.
-        self.lock_on_time().give_back(charge, cost);
     }
 }
