@@ -125,7 +125,8 @@ impl LeakyBucket {
     /// Waits like [`acquire`](Self::acquire), with a future that can move into a task.
     #[inline]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<RateLimiter>>> {
-        Arc::clone(self.owned.get_or_init(|| self.limiter.handle())).acquire_owned()
+        let owned = || Arc::new(self.limiter.handle());
+        Arc::clone(self.owned.get_or_init(owned)).acquire_owned()
     }
 
     /// Is released immediately, or fails.

@@ -346,8 +346,8 @@ impl RateLimiter {
     }
 
     /// Returns a limiter with the same state, for those who have to own one.
-    pub(super) fn handle(&self) -> Arc<Self> {
-        Arc::new(Self::of_shared(Arc::clone(self.shared())))
+    pub(super) fn handle(&self) -> Self {
+        Self::of_shared(Arc::clone(self.shared()))
     }
 
     /// Returns a limiter with this state.

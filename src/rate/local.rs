@@ -12,7 +12,6 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 
 use super::charge::Charge;
 use super::limiter::RateLimiter;
@@ -90,7 +89,7 @@ pub struct LocalLimiter {
     batch: u64,
     /// The charge that the buffer is a part of.
     charge: Option<Charge>,
-    limiter: Arc<RateLimiter>,
+    limiter: RateLimiter,
 }
 
 impl RateLimiter {

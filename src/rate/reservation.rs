@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ use crate::wait::{remaining_timeout, without_hint};
 /// ```
 #[must_use = "a reservation that is dropped is given up"]
 pub struct Reservation {
-    acquire: Acquire<Arc<RateLimiter>>,
+    acquire: Acquire<Handle>,
     /// The charge, if it was made without waiting.
     charge: Option<Charge>,
     /// Whether it is known that it fits into the time of a timeout around it. It is asked once, as
@@ -56,10 +56,21 @@ pub struct Reservation {
     fits: bool,
 }
 
+/// A handle of the limiter, which takes no allocation.
+struct Handle(RateLimiter);
+
+impl Deref for Handle {
+    type Target = RateLimiter;
+
+    fn deref(&self) -> &RateLimiter {
+        &self.0
+    }
+}
+
 impl Reservation {
     /// Joins the queue now.
-    pub(super) fn new(limiter: Arc<RateLimiter>, cost: u64) -> Result<Self, AcquireError> {
-        let mut acquire = Acquire::new(limiter, cost);
+    pub(super) fn new(limiter: RateLimiter, cost: u64) -> Result<Self, AcquireError> {
+        let mut acquire = Acquire::new(Handle(limiter), cost);
         let mut context = Context::from_waker(Waker::noop());
         // No task waits for it yet, so a timeout that is polling the caller does not apply to it.
         let charge = match without_hint(|| Pin::new(&mut acquire).poll(&mut context)) {
