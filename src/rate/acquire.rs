@@ -65,7 +65,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     /// Does the same for a new request, for any clock.
     #[inline(never)]
     fn poll_slowly(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
-        if let Decided::Charged(charge) = self.shared().decide(self.cost, self.cost) {
+        if let Some(charge) = self.shared().charge_if_free(self.cost) {
             self.state = State::Over;
             return Poll::Ready(Ok(charge));
         }

@@ -140,6 +140,15 @@ impl Shared {
         }
     }
 
+    /// Charges `cost` now, if the call does not have to wait and the lock is not needed.
+    #[inline(never)]
+    pub(super) fn charge_if_free(&self, cost: u64) -> Option<Charge> {
+        match self.decide(cost, cost) {
+            Decided::Charged(charge) => Some(charge),
+            _ => None,
+        }
+    }
+
     /// Decides if the clock is a counter and the word is not locked. Nothing is kept across a call
     /// here, so the registers of the caller need not be saved.
     #[inline(always)]
@@ -164,7 +173,7 @@ impl Shared {
 
     /// Decides until no other thread is faster.
     #[inline(always)]
-    pub(super) fn decide(&self, cost: u64, most: u64) -> Decided {
+    fn decide(&self, cost: u64, most: u64) -> Decided {
         self.enter_runtime();
         let mut lost = 0;
         // A counter and a word that is not locked mean that the first attempt was lost.
