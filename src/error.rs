@@ -80,7 +80,9 @@ pub enum ErrorKind {
     /// The rate does not allow the call now, or a gate is blocked. Returned only by `try_` calls of
     /// rate limiters, and by checks of gates.
     RateLimited,
-    /// The call asks for more than the current limit. Waiting does not help; a higher limit does.
+    /// The call asks for more than the limit can ever give at once: than all permits of a semaphore, or
+    /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not
+    /// help; a higher limit or burst does, or [`Oversize::Overdraft`](crate::Oversize::Overdraft).
     ExceedsCapacity,
     /// What the throttle depends on failed: the store behind a throttle that several machines share,
     /// where the [source](std::error::Error::source) of the error says how, or what the
@@ -88,7 +90,8 @@ pub enum ErrorKind {
     Store,
 }
 
-/// Construction, for your own [`Throttle`](crate::Throttle).
+/// Construction, for your own [`Throttle`](crate::Throttle), or the factory of a
+/// [`Pool`](crate::Pool).
 impl AcquireError {
     /// Creates an error of this kind, without the number that some kinds have.
     ///

@@ -47,6 +47,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
         }
     }
 
+    /// Charges now if it is new and need not wait; otherwise polls the queue.
     #[inline(always)]
     fn poll_now(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {
         if let State::New = self.state {
@@ -56,7 +57,7 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
                     return Poll::Ready(Ok(charge));
                 }
                 Decided::Limited { .. } => {}
-                Decided::Locked | Decided::Lost => return self.poll_slowly(context),
+                Decided::Otherwise | Decided::Lost => return self.poll_slowly(context),
             }
         }
         self.poll_queue(context)
@@ -86,6 +87,11 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
             self.state = State::Over;
         }
         polled
+    }
+
+    #[inline]
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting(_))
     }
 
     /// Returns when its turn comes, and the current tick, if it waits.
@@ -128,7 +134,7 @@ impl<S: Deref<Target = RateLimiter> + Unpin> Future for Acquire<S> {
 impl<S: Deref<Target = RateLimiter>> Drop for Acquire<S> {
     #[inline]
     fn drop(&mut self) {
-        if let State::Waiting(_) = self.state {
+        if self.is_waiting() {
             self.leave();
         }
     }
@@ -138,7 +144,7 @@ impl<S: Deref<Target = RateLimiter>> fmt::Debug for Acquire<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
             .field("cost", &self.cost)
-            .field("waiting", &matches!(self.state, State::Waiting(_)))
+            .field("waiting", &self.is_waiting())
             .finish_non_exhaustive()
     }
 }

@@ -345,7 +345,7 @@ impl RateLimiter {
         }
     }
 
-    /// Returns a limiter with the same state, for those who have to own one.
+    /// Returns another handle of the same limiter.
     pub(super) fn handle(&self) -> Self {
         Self::of_shared(Arc::clone(self.shared()))
     }

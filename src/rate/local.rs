@@ -32,9 +32,10 @@ use crate::wait::Waiting;
 /// used at any later time. By the ticks at which the batches are charged, it keeps [the promise of
 /// the limiter](RateLimiter#the-promise).
 ///
-/// - Any burst works. If less than a batch is available, the handle charges what is available, and
-///   at least what the call asks for; if even that is not available, the call is refused or waits,
-///   as it would with the limiter.
+/// - Any burst works, but a handle never buffers more than the burst: with the default burst of 1 it
+///   buffers nothing, and asks the limiter each time. If less than a batch is available, the handle
+///   charges what is available, and at least what the call asks for; if even that is not available,
+///   the call is refused or waits, as it would with the limiter.
 /// - A call that asks for more than is buffered uses the buffer up, and charges the rest. The
 ///   limiter alone [judges](RateLimiter::oversize) a call that asks for more than the burst; the
 ///   buffer stays untouched. The same holds for a call that asks for 0, which fails only if the

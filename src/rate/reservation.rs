@@ -137,7 +137,7 @@ impl fmt::Debug for Reservation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reservation")
             .field("cost", &self.cost())
-            .field("waiting", &self.charge.is_none())
+            .field("waiting", &self.acquire.is_waiting())
             .finish_non_exhaustive()
     }
 }

@@ -51,9 +51,10 @@ pub(super) enum Decided {
         due: Tick,
         now: Tick,
     },
-    /// The decision needs the lock.
-    Locked,
-    /// The decision has to be repeated: another thread was faster, or the clock must be compared.
+    /// It has to be decided otherwise: with the lock, or, after
+    /// [`decide_at_once`](Shared::decide_at_once), by [`decide`](Shared::decide).
+    Otherwise,
+    /// Another thread was faster.
     Lost,
 }
 
@@ -121,7 +122,7 @@ impl Shared {
         match self.decide_at_once(cost, most) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(AcquireError::limited_until(due, now)),
-            Decided::Locked | Decided::Lost => self.try_slowly(cost, most),
+            Decided::Otherwise | Decided::Lost => self.try_slowly(cost, most),
         }
     }
 
@@ -131,7 +132,7 @@ impl Shared {
         match self.decide(cost, most) {
             Decided::Charged(charge) => Ok(charge),
             Decided::Limited { due, now } => Err(self.limited(due, now)),
-            Decided::Locked | Decided::Lost => {
+            Decided::Otherwise | Decided::Lost => {
                 let mut locked = self.lock_on_time();
                 locked.check(cost)?;
                 let admitted = locked.admit(cost, most);
@@ -154,32 +155,28 @@ impl Shared {
     #[inline(always)]
     pub(super) fn decide_at_once(&self, cost: u64, most: u64) -> Decided {
         let Some(counter) = self.plain else {
-            return Decided::Lost;
+            return Decided::Otherwise;
         };
         let seen = self.state.load();
         if seen.is_locked() {
-            return Decided::Lost;
+            return Decided::Otherwise;
         }
         // The clock is read after the word: an older tick would miss what others have been charged
         // for in between, and refuse although there is room.
         let Some(now) = counter.now_in_window() else {
-            return Decided::Lost;
+            return Decided::Otherwise;
         };
         match self.decide_by_word(seen, cost, most, now) {
-            Decided::Limited { due, now } if is_doubtful(due, now) => Decided::Lost,
+            Decided::Limited { due, now } if is_doubtful(due, now) => Decided::Otherwise,
             decided => decided,
         }
     }
 
-    /// Decides until no other thread is faster.
+    /// Decides until no other thread is faster. Looks again at the first refusal that is doubtful.
     #[inline(always)]
     fn decide(&self, cost: u64, most: u64) -> Decided {
         self.enter_runtime();
-        let mut lost = 0;
-        // A counter and a word that is not locked mean that the first attempt was lost.
-        if self.plain.is_some() && !self.state.load().is_locked() {
-            back_off(&mut lost);
-        }
+        let (mut lost, mut looked) = (0, false);
         loop {
             let seen = self.state.load();
             let now = match self.plain {
@@ -193,6 +190,7 @@ impl Shared {
             };
             match decided {
                 Decided::Lost => back_off(&mut lost),
+                Decided::Limited { due, now } if !looked && is_doubtful(due, now) => looked = true,
                 decided => return decided,
             }
         }
@@ -206,7 +204,7 @@ impl Shared {
         // A cost of 1 is never more than the burst.
         let is_ordinary = cost == 1 || cost > 0 && price <= params.burst_tolerance;
         if !is_ordinary {
-            return Decided::Locked;
+            return Decided::Otherwise;
         }
         let (tat, unit) = (seen.tat(), params.units_at(now));
         let (cost, price) = if most > cost {
@@ -235,7 +233,7 @@ impl Shared {
             Err(due)
                 if tat.end() > unit.wrapping_add(params.burst_tolerance) || due > LAST_TICK =>
             {
-                Decided::Locked
+                Decided::Otherwise
             }
             Err(due) => {
                 let due = self.params.tick_at(&params, due);
@@ -251,7 +249,7 @@ impl Shared {
     #[inline(always)]
     fn decide_by_ring(&self, cost: u64, most: u64, now: Tick) -> Decided {
         let Some(ring) = self.ring.as_ref().filter(|_| cost == 1 && most == 1) else {
-            return Decided::Locked;
+            return Decided::Otherwise;
         };
         match ring.try_charge(now.as_nanos()) {
             Claim::Charged { ticket, at } => Decided::Charged(Charge::from(Receipt {
@@ -267,7 +265,7 @@ impl Shared {
                 let due = tick_or_never(due);
                 Decided::Limited { due, now }
             }
-            Claim::Locked => Decided::Locked,
+            Claim::Locked => Decided::Otherwise,
         }
     }
 

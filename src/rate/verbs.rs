@@ -51,7 +51,8 @@ impl RateLimiter {
         self.acquire_many(1)
     }
 
-    /// Waits for its turn, and charges `n`, all at once.
+    /// Waits for its turn, and charges `n`, all at once. The burst must be at least `n`, unless the
+    /// limiter allows an [overdraft](RateLimiter::oversize).
     ///
     /// # Cancel safety, errors
     ///

@@ -98,6 +98,9 @@ impl<T> State<T> {
     /// Keeps an item for the first waiter that was granted a place without one, or for anybody.
     #[inline]
     fn keep(&mut self, item: T) {
+        if self.granted.is_empty() {
+            return self.idle.push_back(item);
+        }
         match self.granted.iter_mut().find(|granted| granted.is_none()) {
             Some(granted) => *granted = Some(item),
             None => self.idle.push_back(item),
