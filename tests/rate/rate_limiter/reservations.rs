@@ -1,5 +1,6 @@
 //! Reservations: places in the queue that are looked at, awaited or given up.
 
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::setup::{FIFTY, TEN, at, limiter, ms, queue, spent};
@@ -66,4 +67,15 @@ fn reservation_that_does_not_fit_a_timeout_says_how_long_it_would_take() {
     assert_eq!(refused.kind(), tollgate::ErrorKind::TimedOut);
     assert_eq!(refused.retry_after(), Some(ms(100)));
     assert_eq!(limiter.waiting(), 0);
+}
+
+#[test]
+fn debug_says_whether_it_waits() {
+    let (clock, limiter) = spent(TEN);
+    let mut reservation = Box::pin(limiter.reserve().unwrap());
+    assert!(format!("{reservation:?}").contains("waiting: true"));
+    clock.advance(ms(100));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(reservation.as_mut().poll(&mut context).is_ready());
+    assert!(format!("{reservation:?}").contains("waiting: false"));
 }
