@@ -98,9 +98,14 @@ impl<T> State<T> {
     /// Keeps an item for the first waiter that was granted a place without one, or for anybody.
     #[inline]
     fn keep(&mut self, item: T) {
-        if self.granted.is_empty() {
-            return self.idle.push_back(item);
+        match self.granted.is_empty() {
+            true => self.idle.push_back(item),
+            false => self.keep_for_waiter(item),
         }
+    }
+
+    #[cold]
+    fn keep_for_waiter(&mut self, item: T) {
         match self.granted.iter_mut().find(|granted| granted.is_none()) {
             Some(granted) => *granted = Some(item),
             None => self.idle.push_back(item),
