@@ -248,11 +248,27 @@ impl LocalLimiter {
 
     /// Waits until a call of cost `n` is admitted.
     ///
-    /// It waits for what is missing from the buffer, and uses the buffer up when it has that.
+    /// It waits for what is missing from the buffer, and uses the buffer up when it has that. Pin the
+    /// future before you poll it, as that of an `async fn`.
     ///
     /// # Cancel safety, errors
     ///
     /// Same as [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(50)).clock(Clock::manual());
+    /// let mut local = limiter.local(8);
+    /// local.acquire_many(3).await?;
+    /// assert_eq!((local.buffered(), limiter.available()), (5, 42));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn acquire_many(
         &mut self,
         n: u64,

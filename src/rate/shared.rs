@@ -3,9 +3,9 @@
 //! The timer shares it and may outlive a borrow, so it needs an `Arc`. It is created at the first
 //! use, so that a limiter can be made in a constant.
 //!
-//! 1. [`decide_by_word`](Shared::decide_by_word) and [`decide_by_ring`](Shared::decide_by_ring) are the only
-//!    decisions without the lock, and [`admit`](super::queue::Locked::admit) is the only one with
-//!    it, for all callers.
+//! 1. [`decide_by_word`](Shared::decide_by_word) and [`decide_by_ring`](Shared::decide_by_ring)
+//!    are the only decisions without the lock, and [`admit`](super::queue::Locked::admit) is the
+//!    only one with it, for all callers.
 //! 2. Everything else that reads or writes the state goes through one guard,
 //!    [`Locked`](super::queue::Locked).
 

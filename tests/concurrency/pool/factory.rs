@@ -182,11 +182,16 @@ fn a_factory_may_use_the_pool() {
     assert_eq!(made, [0, 1, 2]);
 }
 
+/// A pool whose items are numbered as they are made.
+fn numbered(size: usize) -> Pool<usize> {
+    let made = AtomicUsize::new(0);
+    Pool::with_factory(size, move || made.fetch_add(1, Ordering::SeqCst))
+}
+
 /// The item that was given back is promised to the waiter, though it has not been polled since.
 #[test]
 fn newcomer_beside_a_granted_waiter_gets_an_item_of_its_own() {
-    let made = AtomicUsize::new(0);
-    let pool = Pool::with_factory(2, move || made.fetch_add(1, Ordering::SeqCst));
+    let pool = numbered(2);
     let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
     let mut waiter = Waiter::parked(pool.acquire());
     drop(first);
@@ -200,8 +205,7 @@ fn newcomer_beside_a_granted_waiter_gets_an_item_of_its_own() {
 #[test]
 fn newcomer_does_not_take_the_item_that_a_granted_waiter_lacks() {
     for add in [false, true] {
-        let made = AtomicUsize::new(0);
-        let pool = Pool::with_factory(2, move || made.fetch_add(1, Ordering::SeqCst));
+        let pool = numbered(2);
         let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
         let mut waiter = Waiter::parked(pool.acquire());
         second.discard();
@@ -218,8 +222,7 @@ fn newcomer_does_not_take_the_item_that_a_granted_waiter_lacks() {
 /// To shrink does not take it either.
 #[test]
 fn smaller_size_keeps_the_item_of_a_granted_waiter() {
-    let made = AtomicUsize::new(0);
-    let pool = Pool::with_factory(2, move || made.fetch_add(1, Ordering::SeqCst));
+    let pool = numbered(2);
     let (first, second) = (pool.try_acquire().unwrap(), pool.try_acquire().unwrap());
     let mut waiter = Waiter::parked(pool.acquire());
     drop(first);

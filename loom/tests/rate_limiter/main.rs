@@ -9,6 +9,9 @@
 // The threads of a model are not threads: loom asks for no `Send`.
 #![allow(clippy::arc_with_non_send_sync)]
 
+mod local;
+mod quota_changes;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -77,8 +80,8 @@ impl Waiter {
         polled
     }
 
-    /// In line, for one that must wait.
-    fn in_line(mut self) -> Self {
+    /// Joins the queue, for one that must wait.
+    fn queued(mut self) -> Self {
         assert!(self.poll().is_pending());
         self
     }
@@ -158,11 +161,11 @@ fn a_try_and_a_joiner_share_what_there_is() {
 }
 
 #[test]
-fn an_alarm_and_a_joiner_do_not_miss_each_other() {
+fn a_deadline_and_a_joiner_do_not_miss_each_other() {
     model(|| {
         let (limiter, clock) = limiter(Quota::per_second(1));
         limiter.try_acquire().unwrap();
-        let first = Waiter::new(&limiter, 1).in_line();
+        let first = Waiter::new(&limiter, 1).queued();
         let joiner = join(&limiter, 1);
         clock.advance(SECOND);
         let joined = joiner.join().unwrap();
@@ -173,7 +176,7 @@ fn an_alarm_and_a_joiner_do_not_miss_each_other() {
 }
 
 #[test]
-fn an_alarm_and_the_first_joiner_do_not_miss_each_other() {
+fn a_deadline_and_the_first_joiner_do_not_miss_each_other() {
     model(|| {
         let (limiter, clock) = limiter(Quota::per_second(1));
         limiter.try_acquire().unwrap();
@@ -217,7 +220,7 @@ fn a_refund_and_a_try_lose_nothing() {
     });
 }
 
-/// The debt is the same number again when as much was taken as was given back, but what was given
+/// The backlog is the same number again when as much was taken as was given back, but what was given
 /// back before is not.
 #[test]
 fn a_take_beside_a_refund_can_be_given_back_in_full() {
@@ -258,12 +261,12 @@ fn a_try_beside_the_same_quota_again_gives_back_no_more_than_it_took() {
 }
 
 #[test]
-fn a_head_that_leaves_lets_the_next_go_whenever_the_alarm_rings() {
+fn a_head_that_leaves_lets_the_next_go_whenever_the_deadline_comes() {
     model(|| {
         let (limiter, clock) = limiter(Quota::per_second(1).burst(10));
         limiter.try_acquire_many(10).unwrap();
-        let large = Waiter::new(&limiter, 10).in_line();
-        let small = Waiter::new(&limiter, 1).in_line();
+        let large = Waiter::new(&limiter, 10).queued();
+        let small = Waiter::new(&limiter, 1).queued();
         let leaves = thread::spawn(move || drop(large));
         clock.advance(SECOND);
         leaves.join().unwrap();
@@ -278,7 +281,7 @@ fn a_granted_waiter_that_leaves_gives_back_what_it_was_granted() {
     model(|| {
         let (limiter, clock) = limiter(Quota::per_second(1));
         limiter.try_acquire().unwrap();
-        let waiter = Waiter::new(&limiter, 1).in_line();
+        let waiter = Waiter::new(&limiter, 1).queued();
         let leaves = thread::spawn(move || drop(waiter));
         clock.advance(SECOND);
         leaves.join().unwrap();
@@ -288,102 +291,11 @@ fn a_granted_waiter_that_leaves_gives_back_what_it_was_granted() {
 }
 
 #[test]
-fn a_decision_under_an_old_quota_is_not_written_over_a_new_one() {
-    model(|| {
-        let (limiter, clock) = limiter(Quota::per_hour(1));
-        let other = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.try_acquire().is_ok())
-        };
-        limiter.set_quota(Quota::per_second(1000));
-        assert!(other.join().unwrap());
-        // Charged before or after, it is one of a thousand a second now.
-        assert_eq!(limiter.peek().retry_after, Duration::from_millis(1));
-        clock.advance(Duration::from_millis(1));
-        limiter.try_acquire().unwrap();
-    });
-}
-
-/// Nothing is owed before and after the change, so only the epoch tells them apart.
-#[test]
-fn a_decision_under_an_old_quota_takes_nothing_although_as_much_is_owed() {
-    model(|| {
-        let (limiter, _clock) = limiter(Quota::per_hour(1));
-        limiter.set_quota(Quota::per_minute(1));
-        let other = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.try_acquire().is_ok())
-        };
-        limiter.set_quota(Quota::per_second(1000));
-        assert!(other.join().unwrap());
-        // It was charged before, and that was carried over, or by the quota of now.
-        assert_eq!(limiter.peek().retry_after, Duration::from_millis(1));
-    });
-}
-
-#[test]
-fn a_refusal_is_by_one_quota_or_the_other() {
-    model(|| {
-        let (limiter, clock) = limiter(Quota::per_hour(1));
-        limiter.try_acquire().unwrap();
-        clock.advance(HOUR / 2);
-        let other = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.try_acquire().unwrap_err().retry_after().unwrap())
-        };
-        // One call takes three quarters of an hour then, and half of that is owed. With the burst of
-        // before it would be refused for a quarter of an hour.
-        limiter.set_quota(Quota::new(1, HOUR * 3 / 4));
-        let after = other.join().unwrap();
-        assert!(after == HOUR / 2 || after == HOUR * 3 / 8, "{after:?}");
-    });
-}
-
-#[test]
-fn two_reconfigurations_and_a_decision_agree_in_the_end() {
-    // Three threads: at most one preemption, or it takes minutes.
-    model_with(1, || {
-        let (limiter, _clock) = limiter(Quota::per_hour(1));
-        let other = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.set_quota(Quota::per_second(1000)))
-        };
-        let tried = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.try_acquire().is_ok())
-        };
-        limiter.set_quota(Quota::per_second(10));
-        other.join().unwrap();
-        assert!(tried.join().unwrap());
-        let after = limiter.peek().retry_after;
-        let quota = limiter.quota();
-        assert_eq!(
-            after,
-            quota.period() / u32::try_from(quota.count()).unwrap()
-        );
-    });
-}
-
-#[test]
-fn a_reconfiguration_times_a_joiner_anew() {
-    model(|| {
-        let (limiter, clock) = limiter(Quota::per_hour(1));
-        limiter.try_acquire().unwrap();
-        let joiner = join(&limiter, 1);
-        limiter.set_quota(Quota::per_second(1000));
-        let joined = joiner.join().unwrap();
-        clock.advance(Duration::from_millis(1));
-        let charge = charge_of(joined);
-        assert_eq!(charge.at().as_nanos(), 100_001_000_000);
-    });
-}
-
-#[test]
 fn a_close_reaches_everybody() {
     model(|| {
         let (limiter, _clock) = limiter(Quota::per_hour(1));
         limiter.try_acquire().unwrap();
-        let first = Waiter::new(&limiter, 1).in_line();
+        let first = Waiter::new(&limiter, 1).queued();
         let mut second = Waiter::new(&limiter, 1);
         let joiner = thread::spawn(move || match second.poll() {
             Poll::Ready(output) => output,
@@ -408,130 +320,13 @@ fn a_reservation_that_is_dropped_as_its_turn_comes_leaves_nothing() {
         let (limiter, clock) = limiter(Quota::per_second(1));
         limiter.try_acquire().unwrap();
         let reservation = limiter.reserve().unwrap();
-        let next = Waiter::new(&limiter, 1).in_line();
+        let next = Waiter::new(&limiter, 1).queued();
         let other = thread::spawn(move || drop(reservation));
         clock.advance(SECOND);
         other.join().unwrap();
-        // It was next in line, or got what was given back.
+        // It was next in the queue, or got what was given back.
         next.output().unwrap();
         assert_eq!(limiter.waiting(), 0);
-    });
-}
-
-/// Three are there for two handles that take two ahead, and somebody who needs all three waits for
-/// them: whatever is in hand comes back to whoever waits, and is neither lost nor there twice.
-#[test]
-fn two_local_handles_and_a_joiner_share_the_last_ones() {
-    // Three threads: at most two preemptions, or it takes minutes.
-    model_with(2, || {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(3));
-        let mut first = limiter.local(2);
-        let mut second = limiter.local(2);
-        let other = thread::spawn(move || {
-            let let_in = second.try_acquire().is_ok();
-            (let_in, second)
-        });
-        let joiner = join(&limiter, 3);
-        let mine = first.try_acquire().is_ok();
-        let (theirs, second) = other.join().unwrap();
-        let joined = joiner.join().unwrap();
-        let through = u64::from(mine) + u64::from(theirs);
-        match joined {
-            // It was there before both.
-            Ok(_) => assert_eq!((through, limiter.available()), (0, 0)),
-            Err(waiter) => {
-                // While it waits nobody takes anything past it.
-                let in_hand = first.buffered() + second.buffered();
-                assert!(through > 0);
-                assert!(through + in_hand <= 3);
-                drop((first, second));
-                assert_eq!(limiter.waiting(), 1);
-                drop(waiter);
-                assert_eq!(limiter.available(), 3 - through);
-            }
-        }
-    });
-}
-
-#[test]
-fn a_local_handle_does_not_pass_somebody_who_joins() {
-    model(|| {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(3));
-        limiter.try_acquire().unwrap();
-        let joiner = join(&limiter, 3);
-        let mut local = limiter.local(2);
-        let before = local.try_acquire().is_ok();
-        let joined = joiner.join().unwrap();
-        // Two are left, so it waits, and from now on nobody gets any of them; what it found there
-        // before goes to it, but for the one that was let through.
-        let waiter = joined.expect_err("there are not three");
-        let in_hand = local.buffered();
-        assert_eq!(local.try_acquire().is_ok(), in_hand > 0);
-        assert_eq!(local.try_acquire().is_ok(), in_hand > 1);
-        drop(local);
-        let through = u64::from(before) + u64::from(in_hand > 0);
-        assert!(through <= 2);
-        drop(waiter);
-        assert_eq!(limiter.available(), 2 - through);
-    });
-}
-
-/// What is in hand is used up also by a call that finds the word held, and so is decided under the
-/// lock.
-#[test]
-fn a_call_beside_a_refund_uses_up_what_is_in_hand() {
-    // With three preemptions it takes minutes.
-    model_with(2, || {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(8));
-        let charge = limiter.try_acquire().unwrap();
-        let mut local = limiter.local(2);
-        local.try_acquire().unwrap();
-        let refund = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || limiter.refund(charge))
-        };
-        local.try_acquire_many(3).unwrap();
-        refund.join().unwrap();
-        assert_eq!(local.buffered(), 0);
-        assert_eq!(limiter.available(), 4);
-    });
-}
-
-/// A chunk that is taken while another is given back knows what had been given back before, also when
-/// the debt has become the same number again; so it can be given back in full.
-#[test]
-fn a_chunk_beside_a_flush_can_be_given_back_in_full() {
-    model(|| {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(7));
-        let mut first = limiter.local(4);
-        first.try_acquire().unwrap();
-        let mut second = limiter.local(3);
-        let other = thread::spawn(move || {
-            second.try_acquire().unwrap();
-            second
-        });
-        first.return_unused();
-        let mine = limiter.try_acquire_many(3).unwrap();
-        let mut second = other.join().unwrap();
-        assert_eq!(limiter.available() + second.buffered(), 2);
-        second.return_unused();
-        assert_eq!(limiter.available(), 2);
-        limiter.refund(mine);
-        assert_eq!(limiter.available(), 5);
-    });
-}
-
-#[test]
-fn a_local_handle_that_is_dropped_and_a_joiner_do_not_miss_each_other() {
-    model(|| {
-        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(3));
-        let mut local = limiter.local(3);
-        local.try_acquire().unwrap();
-        let joiner = join(&limiter, 2);
-        drop(local);
-        // No time has passed.
-        charge_of(joiner.join().unwrap());
-        assert_eq!((limiter.waiting(), limiter.available()), (0, 0));
     });
 }
 
@@ -569,7 +364,7 @@ fn leaving_beside_passing_time_gives_back_only_what_is_owed() {
         model(move || {
             let (limiter, clock) = limiter(Quota::per_second(1).burst(2));
             limiter.try_acquire_many(2).unwrap();
-            let waiter = (!reserved).then(|| Waiter::new(&limiter, 2).in_line());
+            let waiter = (!reserved).then(|| Waiter::new(&limiter, 2).queued());
             let reservation = reserved.then(|| limiter.reserve_many(2).unwrap());
             clock.advance(2 * SECOND);
             let other = {
@@ -593,7 +388,7 @@ fn poll_with_another_waker_beside_the_deadline_finds_the_grant() {
     model(|| {
         let (limiter, clock) = limiter(Quota::per_second(1));
         limiter.try_acquire().unwrap();
-        let mut waiter = Waiter::new(&limiter, 1).in_line();
+        let mut waiter = Waiter::new(&limiter, 1).queued();
         let timer = thread::spawn(move || clock.advance(SECOND));
         // As when a future is moved to another task.
         waiter.wakes = Arc::default();
@@ -603,27 +398,5 @@ fn poll_with_another_waker_beside_the_deadline_finds_the_grant() {
             Poll::Ready(charge) => drop(charge.unwrap()),
             Poll::Pending => drop(waiter.output().unwrap()),
         }
-    });
-}
-
-/// Time passes beside a change of the quota and a try.
-#[test]
-fn set_quota_beside_passing_time_mints_nothing() {
-    model(|| {
-        let (limiter, clock) = limiter(Quota::per_second(1).burst(2));
-        limiter.try_acquire_many(2).unwrap();
-        let other = {
-            let limiter = Arc::clone(&limiter);
-            thread::spawn(move || {
-                clock.advance(SECOND);
-                limiter.try_acquire().is_ok()
-            })
-        };
-        limiter.set_quota(Quota::per_second(2).burst(2));
-        let admitted = other.join().unwrap();
-        // One came back before the change, or two after it; or one before it and none after.
-        let spent = u64::from(admitted);
-        assert!(admitted);
-        assert!(limiter.available() + spent <= 2);
     });
 }

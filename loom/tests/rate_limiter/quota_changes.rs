@@ -1,0 +1,116 @@
+//! Decisions, waiters and passing time beside a change of the quota.
+
+use super::*;
+
+#[test]
+fn a_decision_under_an_old_quota_is_not_written_over_a_new_one() {
+    model(|| {
+        let (limiter, clock) = limiter(Quota::per_hour(1));
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire().is_ok())
+        };
+        limiter.set_quota(Quota::per_second(1000));
+        assert!(other.join().unwrap());
+        // Charged before or after, it is one of a thousand a second now.
+        assert_eq!(limiter.peek().retry_after, Duration::from_millis(1));
+        clock.advance(Duration::from_millis(1));
+        limiter.try_acquire().unwrap();
+    });
+}
+
+/// Nothing is owed before and after the change, so only the epoch tells them apart.
+#[test]
+fn a_decision_under_an_old_quota_takes_nothing_although_as_much_is_owed() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1));
+        limiter.set_quota(Quota::per_minute(1));
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire().is_ok())
+        };
+        limiter.set_quota(Quota::per_second(1000));
+        assert!(other.join().unwrap());
+        // It was charged before, and that was carried over, or by the quota of now.
+        assert_eq!(limiter.peek().retry_after, Duration::from_millis(1));
+    });
+}
+
+#[test]
+fn a_refusal_is_by_one_quota_or_the_other() {
+    model(|| {
+        let (limiter, clock) = limiter(Quota::per_hour(1));
+        limiter.try_acquire().unwrap();
+        clock.advance(HOUR / 2);
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire().unwrap_err().retry_after().unwrap())
+        };
+        // One call takes three quarters of an hour then, and half of that is owed. With the burst of
+        // before it would be refused for a quarter of an hour.
+        limiter.set_quota(Quota::new(1, HOUR * 3 / 4));
+        let after = other.join().unwrap();
+        assert!(after == HOUR / 2 || after == HOUR * 3 / 8, "{after:?}");
+    });
+}
+
+#[test]
+fn two_reconfigurations_and_a_decision_agree_in_the_end() {
+    // Three threads: at most one preemption, or it takes minutes.
+    model_with(1, || {
+        let (limiter, _clock) = limiter(Quota::per_hour(1));
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.set_quota(Quota::per_second(1000)))
+        };
+        let tried = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire().is_ok())
+        };
+        limiter.set_quota(Quota::per_second(10));
+        other.join().unwrap();
+        assert!(tried.join().unwrap());
+        let after = limiter.peek().retry_after;
+        let quota = limiter.quota();
+        assert_eq!(
+            after,
+            quota.period() / u32::try_from(quota.count()).unwrap()
+        );
+    });
+}
+
+#[test]
+fn a_reconfiguration_times_a_joiner_anew() {
+    model(|| {
+        let (limiter, clock) = limiter(Quota::per_hour(1));
+        limiter.try_acquire().unwrap();
+        let joiner = join(&limiter, 1);
+        limiter.set_quota(Quota::per_second(1000));
+        let joined = joiner.join().unwrap();
+        clock.advance(Duration::from_millis(1));
+        let charge = charge_of(joined);
+        assert_eq!(charge.at().as_nanos(), 100_001_000_000);
+    });
+}
+
+/// Time passes beside a change of the quota and a try.
+#[test]
+fn set_quota_beside_passing_time_mints_nothing() {
+    model(|| {
+        let (limiter, clock) = limiter(Quota::per_second(1).burst(2));
+        limiter.try_acquire_many(2).unwrap();
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || {
+                clock.advance(SECOND);
+                limiter.try_acquire().is_ok()
+            })
+        };
+        limiter.set_quota(Quota::per_second(2).burst(2));
+        let admitted = other.join().unwrap();
+        // One came back before the change, or two after it; or one before it and none after.
+        let spent = u64::from(admitted);
+        assert!(admitted);
+        assert!(limiter.available() + spent <= 2);
+    });
+}
