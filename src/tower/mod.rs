@@ -107,11 +107,13 @@
 mod body;
 mod entering;
 mod future;
+mod head;
 mod layer;
 mod refusal;
 mod service;
 
 pub use self::body::ThrottledBody;
 pub use self::future::ResponseFuture;
+pub use self::head::Head;
 pub use self::layer::ThrottleLayer;
 pub use self::service::ThrottleService;
