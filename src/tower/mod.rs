@@ -105,6 +105,7 @@
 //! ```
 
 mod body;
+mod client_ip;
 mod entering;
 mod future;
 mod head;
@@ -112,7 +113,11 @@ mod layer;
 mod refusal;
 mod service;
 
+#[doc(no_inline)]
+pub use ipnet::IpNet;
+
 pub use self::body::ThrottledBody;
+pub use self::client_ip::{ClientIp, ClientIpHeader};
 pub use self::future::ResponseFuture;
 pub use self::head::Head;
 pub use self::layer::ThrottleLayer;

@@ -204,6 +204,19 @@ mod with_tokio {
     const _: () = is_static::<(Cancellable, Timeout<Cancellable>)>();
 }
 
+#[cfg(feature = "tower")]
+mod with_tower {
+    use tollgate::tower::{ClientIp, ClientIpHeader, Head};
+
+    use super::*;
+
+    table! {
+        YES YES YES YES YES YES: ClientIp, ClientIpHeader;
+        // The extensions of a request are not unwind safe.
+        YES YES YES NO NO YES: Head<'static>;
+    }
+}
+
 /// Features are additive, so none may take a trait away: the answers are the same with and without
 /// tokio, whose timer is pinned and not unwind safe. Not checked when it is compiled, so that the
 /// other tables are checked in either case.

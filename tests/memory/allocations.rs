@@ -222,3 +222,31 @@ fn with_async_lock() {
     assert_eq!(to_be_woken_in_vain(&&*semaphore), 1);
     assert_eq!(to_be_woken_in_vain(&semaphore), 1);
 }
+
+#[cfg(feature = "tower")]
+#[test]
+fn a_client_is_found_without_allocating() {
+    use axum::http::Request;
+    use tollgate::tower::{ClientIp, ClientIpHeader};
+
+    let _alone = alone();
+    let request = Request::get("/")
+        .header("x-forwarded-for", "6.6.6.6, 1.2.3.4")
+        .header("x-forwarded-for", "[::ffff:10.0.0.2]:80")
+        .header("forwarded", "for=6.6.6.6, for=1.2.3.4;host=\"a, b\"")
+        .header("forwarded", "for=\"[::ffff:10.0.0.2]:80\"")
+        .body(())
+        .expect("a request");
+    let client = "1.2.3.4/32".parse().expect("a network");
+    let client_ip = ClientIp::peer(|_| Some(([10, 0, 0, 1], 80).into()));
+    let trusting = client_ip
+        .clone()
+        .trusting(["10.0.0.0/8".parse().expect("a network")]);
+    for client_ip in [client_ip.behind(2), trusting] {
+        for header in [ClientIpHeader::XForwardedFor, ClientIpHeader::Forwarded] {
+            let client_ip = client_ip.clone().header(header);
+            let find = || assert_eq!(client_ip.of(&request), client);
+            assert_eq!(least(|| allocations(find)), 0);
+        }
+    }
+}

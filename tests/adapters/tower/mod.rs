@@ -4,6 +4,7 @@
 //! service without a connection.
 
 mod body;
+mod client_ip;
 mod dropped;
 mod loopback;
 mod panicking;

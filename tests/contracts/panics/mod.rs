@@ -75,6 +75,23 @@ fn no_keys_or_too_many() {
     assert!(users.is_empty());
 }
 
+#[cfg(feature = "tower")]
+#[test]
+fn too_many_proxies_and_too_long_prefixes() {
+    use tollgate::tower::ClientIp;
+
+    let client_ip = || ClientIp::peer(|_| None);
+    for proxies in [65, usize::MAX] {
+        let expected = format!("a client cannot be behind {proxies} proxies, at most 64");
+        row(&expected, || client_ip().behind(proxies));
+    }
+    let v4 = "a prefix of IPv4 cannot have 33 bits, at most 32";
+    row(v4, || client_ip().prefixes(33, 129));
+    let v6 = "a prefix of IPv6 cannot have 129 bits, at most 128";
+    row(v6, || client_ip().prefixes(32, 129));
+    no_panic(|| client_ip().behind(64).prefixes(32, 128).prefixes(0, 0));
+}
+
 fn no_quota(what: impl std::fmt::Display) -> String {
     format!("a quota cannot have {what}")
 }
@@ -475,6 +492,11 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     #[cfg(feature = "channel")]
     panics! {
         tollgate::ChannelSemaphore::new(0);
+    }
+    #[cfg(feature = "tower")]
+    panics! {
+        tollgate::tower::ClientIp::peer(|_| None).behind(65);
+        tollgate::tower::ClientIp::peer(|_| None).prefixes(33, 0);
     }
     drop(std::panic::take_hook());
     assert_eq!(*seen.lock().unwrap(), vec![here; calls]);
