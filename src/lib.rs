@@ -194,6 +194,7 @@ pub mod keyed;
 mod panic;
 mod quota;
 pub mod rate;
+mod snapshot;
 #[cfg(feature = "stream")]
 pub mod stream;
 mod sync;
@@ -239,6 +240,7 @@ pub use crate::rate::{
     Charge, LeakyBucket, LocalLimiter, MissedTickBehavior, Oversize, QuotaChange, RateLimiter,
     Reservation,
 };
+pub use crate::snapshot::Snapshot;
 #[doc(inline)]
 pub use crate::throttle::{All, BoxPermit, BoxThrottle, Cost, Throttle, TryThrottle, all};
 pub use crate::time::{Clock, ManualClock, Tick};

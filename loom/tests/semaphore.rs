@@ -267,6 +267,27 @@ fn shrinking_is_exact_whoever_takes_and_gives_meanwhile() {
 }
 
 #[test]
+fn snapshot_beside_a_resize_shows_limit_and_permits_of_one_moment() {
+    model(|| {
+        let semaphore = Arc::new(Semaphore::new(1));
+        let permit = held(&semaphore, 1);
+        let other = {
+            let semaphore = Arc::clone(&semaphore);
+            thread::spawn(move || semaphore.set_permits(3))
+        };
+        let snapshot = semaphore.snapshot();
+        assert_eq!(snapshot.in_use, 1);
+        assert!(matches!(
+            (snapshot.limit, snapshot.available),
+            (1, 0) | (3, 2)
+        ));
+        other.join().unwrap();
+        drop(permit);
+        assert_at_rest(&semaphore, 3);
+    });
+}
+
+#[test]
 fn a_waiter_that_a_shrink_made_impossible_is_refused() {
     model(|| {
         let semaphore = Arc::new(Semaphore::new(2));

@@ -21,6 +21,7 @@ use async_channel::{Receiver, Sender};
 use super::permit::{Permit, PermitSource};
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
+use crate::snapshot::Snapshot;
 use crate::wait::{BoxFuture, Polled, Waiting};
 
 /// Limits callers to at most N at once with a channel of N tokens: the simplest throttle.
@@ -281,6 +282,26 @@ impl ChannelSemaphore {
             Tokens::Idle => inside + self.0.outside.load(Ordering::Relaxed),
             Tokens::Busy => self.permits().saturating_sub(inside),
         }
+    }
+
+    /// Returns the state of the semaphore. The numbers are read one after the other, so they may be
+    /// of different moments. A caller whose future has been woken but not polled since counts as
+    /// waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::ChannelSemaphore::new(3);
+    /// let _permit = semaphore.try_acquire()?;
+    /// let snapshot = semaphore.snapshot();
+    /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.waiting), (3, 1, 0));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        let (limit, available) = (self.permits(), self.available_permits());
+        // Every wait has a clone of both ends.
+        let waiting = self.0.sender.sender_count() - 1;
+        Snapshot::of_permits(limit, limit.saturating_sub(available), waiting)
     }
 
     /// Closes the semaphore: every waiter and every later caller gets

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use self::state::{OPEN, State};
 use crate::error::AcquireError;
+use crate::snapshot::Snapshot;
 use crate::sync::{Ordering, fence, lock};
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
@@ -206,6 +207,29 @@ impl Gate {
     pub fn waiting(&self) -> usize {
         let slow = self.0.slow.get();
         slow.map_or(0, |slow| lock(&slow.queue).len())
+    }
+
+    /// Returns the state of the gate. A gate does not count its callers: the limit is `u64::MAX`,
+    /// which is available while the gate is open, and nothing is in use.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let gate = tollgate::Gate::new();
+    /// assert_eq!(gate.snapshot().available, u64::MAX);
+    /// gate.block_for(Duration::MAX);
+    /// assert_eq!((gate.snapshot().available, gate.snapshot().waiting), (0, 0));
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            limit: u64::MAX,
+            in_use: 0,
+            available: if self.is_open() { u64::MAX } else { 0 },
+            waiting: self.waiting(),
+            oldest_wait: None,
+        }
     }
 
     /// Returns whether the gate is open and this is its only handle, so that dropping it loses

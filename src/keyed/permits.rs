@@ -15,6 +15,7 @@ use super::map::Held;
 use super::{Keyed, Kind};
 use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
+use crate::snapshot::Snapshot;
 use crate::time::Tick;
 
 /// Returns the number of permits of a key.
@@ -154,12 +155,33 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, Semaphore, Q, S> {
     pub fn available_permits(&self) -> usize {
         match self.present() {
             Some(semaphore) => semaphore.available_permits(),
-            None => {
-                let permits = &self.map().contents;
-                let asked = permits.ask(&self.key().to_owned());
-                asked.unwrap_or(permits.permits)
-            }
+            None => self.permits_of_new(),
         }
+    }
+
+    /// Returns the state of the key at one moment. See [`Semaphore::snapshot`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let hosts = tollgate::Keyed::<u64, _>::semaphores(3);
+    /// let _permit = hosts.key(&7).try_acquire()?;
+    /// let snapshot = hosts.key(&7).snapshot();
+    /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.waiting), (3, 1, 0));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        match self.present() {
+            Some(semaphore) => semaphore.snapshot(),
+            None => Snapshot::of_permits(self.permits_of_new(), 0, 0),
+        }
+    }
+
+    /// Returns the limit that the key gets when it is inserted.
+    fn permits_of_new(&self) -> usize {
+        let permits = &self.map().contents;
+        let asked = permits.ask(&self.key().to_owned());
+        asked.unwrap_or(permits.permits)
     }
 }
 

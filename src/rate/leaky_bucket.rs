@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 
 use super::acquire::Acquire;
 use super::charge::Charge;
-use super::limiter::{RateLimiter, Snapshot};
+use super::limiter::RateLimiter;
 use super::options::MissedTickBehavior;
 use crate::error::AcquireError;
 use crate::quota::Quota;
+use crate::snapshot::Snapshot;
 use crate::time::Clock;
 use crate::wait::Waiting;
 

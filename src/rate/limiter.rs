@@ -13,6 +13,7 @@ use super::shared::Shared;
 use crate::algorithm::{Algorithm, QuotaChange};
 use crate::decision::Decision;
 use crate::quota::Quota;
+use crate::snapshot::Snapshot;
 use crate::time::Clock;
 
 /// A fair asynchronous rate limiter.
@@ -150,23 +151,6 @@ pub struct RateLimiter {
     pub(super) quota: Quota,
     pub(super) config: Config,
     shared: OnceLock<Arc<Shared>>,
-}
-
-/// The state of a limiter at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Snapshot {
-    /// The most that can be charged at once: the burst.
-    pub limit: u64,
-    /// What is missing from the limit: charged, and not paid off yet. It is more than the limit
-    /// after a [forced](RateLimiter::charge) charge.
-    pub in_use: u64,
-    /// What could be charged at once if there were no waiters and the limiter were open.
-    pub available: u64,
-    /// The number of waiters.
-    pub waiting: usize,
-    /// How long the first waiter has been waiting.
-    pub oldest_wait: Option<Duration>,
 }
 
 /// Construction and options.

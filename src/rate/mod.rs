@@ -19,7 +19,7 @@ mod verbs;
 pub use self::acquire::Acquire;
 pub use self::charge::Charge;
 pub use self::leaky_bucket::LeakyBucket;
-pub use self::limiter::{RateLimiter, Snapshot};
+pub use self::limiter::RateLimiter;
 pub use self::local::LocalLimiter;
 pub use self::options::{MissedTickBehavior, Oversize};
 pub use self::reservation::Reservation;

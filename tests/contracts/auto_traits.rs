@@ -14,8 +14,8 @@ use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
     Acquire, AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision,
     ErrorKind, Gate, Keyed, LeakyBucket, LocalLimiter, ManualClock, MissedTickBehavior, Oversize,
-    Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Tick, Timeout, WaitIdle, Waiting,
-    WhenFull, condvar_semaphore, gate, pool, rate,
+    Permit, Pool, Quota, RateLimiter, Reservation, Semaphore, Snapshot, Tick, Timeout, WaitIdle,
+    Waiting, WhenFull, condvar_semaphore, gate, pool, rate,
 };
 
 /// For each auto trait a type with an associated constant that is `true` if `T` has the trait: the
@@ -102,7 +102,7 @@ table! {
         Reservation, LocalLimiter, Charge, gate::Acquire<&'static Gate>, gate::Acquire<Gate>;
     // Plain data and handles.
     YES YES YES YES YES YES:
-        &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, rate::Snapshot, Clock,
+        &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, Snapshot, Clock,
         ManualClock, Tick, Gate, WhenFull;
 
     // What is composed is what its parts are.

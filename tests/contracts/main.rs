@@ -5,5 +5,6 @@ mod conformance;
 mod failures;
 mod guarantees;
 mod panics;
+mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;

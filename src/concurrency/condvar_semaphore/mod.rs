@@ -20,6 +20,7 @@ use self::no_tokens::CancellationToken;
 use super::Permit;
 use super::permit::PermitSource;
 use crate::error::{AcquireError, ErrorKind};
+use crate::snapshot::Snapshot;
 
 /// Limits threads to at most N at once with a mutex and a condition variable; it blocks.
 ///
@@ -210,6 +211,22 @@ impl CondvarSemaphore {
     /// ```
     pub fn waiting(&self) -> usize {
         self.monitor.lock().waiting
+    }
+
+    /// Returns the state of the semaphore at one moment.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::CondvarSemaphore::new(3);
+    /// let _permit = semaphore.try_acquire()?;
+    /// let snapshot = semaphore.snapshot();
+    /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.waiting), (3, 1, 0));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        let state = self.monitor.lock();
+        Snapshot::of_permits(self.permits, self.permits - state.free, state.waiting)
     }
 
     /// Closes the semaphore: every waiter and every later caller gets

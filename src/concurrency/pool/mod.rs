@@ -23,6 +23,7 @@ use super::Semaphore;
 use super::acquire::Queued;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
+use crate::snapshot::Snapshot;
 use crate::sync::{Mutex, MutexGuard, lock};
 use crate::wait::{BoxFuture, Polled, Waiting};
 use crate::wait_queue::{WaiterId, lock_if_served, serve_and_wake};
@@ -410,6 +411,21 @@ impl<T> Pool<T> {
     /// Returns the number of callers that wait in the queue.
     pub fn waiting(&self) -> usize {
         self.lock().waiters.len()
+    }
+
+    /// Returns the state of the pool at one moment. Its limit is its [size](Self::size).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let pool = tollgate::Pool::new([1, 2, 3]);
+    /// let _item = pool.try_acquire()?;
+    /// let snapshot = pool.snapshot();
+    /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.available), (3, 1, 2));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        self.lock().snapshot()
     }
 
     /// Closes the pool: every waiter and every later caller gets [`Closed`](ErrorKind::Closed). A

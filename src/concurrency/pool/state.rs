@@ -17,6 +17,7 @@
 use std::collections::VecDeque;
 
 use crate::error::ErrorKind;
+use crate::snapshot::Snapshot;
 use crate::wait_queue::{WaitQueue, WakeList};
 
 /// The items, the places and the queue.
@@ -69,6 +70,10 @@ impl<T> State<T> {
             return 0;
         }
         self.size.saturating_sub(self.taken)
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        Snapshot::of_permits(self.size, self.taken, self.waiters.len())
     }
 
     /// Takes a place back, with or without its item. Returns the item if it is to be dropped.

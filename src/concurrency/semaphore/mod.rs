@@ -16,6 +16,7 @@ use self::grant_cursor::GrantCursor;
 pub use self::idle::WaitIdle;
 use self::permit_state::PermitState;
 use self::protocol::QueueState;
+use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Mutex, Ordering, const_fn};
 use crate::wait::Waiting;
 
@@ -312,6 +313,24 @@ impl Semaphore {
     /// ```
     pub fn waiting(&self) -> usize {
         self.lock().permits.len()
+    }
+
+    /// Returns the state of the semaphore at one moment.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let semaphore = tollgate::Semaphore::new(3);
+    /// let _permits = semaphore.try_acquire_many(2)?;
+    /// let snapshot = semaphore.snapshot();
+    /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.available), (3, 2, 1));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        // Under the lock, the limit and the free permits belong together, and no more are free.
+        let queues = self.lock();
+        let held = self.limit() - self.state.load().free();
+        Snapshot::of_permits(self.permits(), held as usize, queues.permits.len())
     }
 
     /// Closes the semaphore: every waiter and every later caller gets

@@ -10,6 +10,7 @@ use crate::decision::Decision;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter, Reservation};
+use crate::snapshot::Snapshot;
 use crate::wait::Waiting;
 
 /// One key of a map of rate limiters.
@@ -115,6 +116,23 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         self.look(RateLimiter::available, |word, look| {
             word.peek(0, look).remaining
         })
+    }
+
+    /// Returns the state of the key at one moment. See [`RateLimiter::snapshot`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Keyed, Quota};
+    ///
+    /// let users = Keyed::<u64, _>::rate_limiters(Quota::per_hour(1).burst(3)).clock(Clock::manual());
+    /// users.key(&7).try_acquire()?;
+    /// let snapshot = users.key(&7).snapshot();
+    /// assert_eq!((snapshot.limit, snapshot.in_use, snapshot.waiting), (3, 1, 0));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> Snapshot {
+        self.look(RateLimiter::snapshot, |word, look| word.snapshot(look))
     }
 
     /// Returns the quota of the key.

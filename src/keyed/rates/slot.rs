@@ -16,6 +16,7 @@ use crate::decision::{Decision, wait_for};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, QuotaChange, RateLimiter};
+use crate::snapshot::Snapshot;
 use crate::time::Tick;
 
 /// Generations of charges leave room for the generations that a limiter begins by itself.
@@ -178,6 +179,19 @@ impl KeyState<'_> {
             Err(None) => Tick::from_nanos(u64::MAX),
         };
         self.decision(*self.debt, look.now, wait_for(due, look.now))
+    }
+
+    pub(super) fn snapshot(&self, look: &Look) -> Snapshot {
+        let (decision, limits) = (self.peek(0, look), &self.terms.limits);
+        let owed = self.debt.backlog_at(limits.units_at(look.now));
+        Snapshot {
+            limit: decision.limit,
+            in_use: owed.div_ceil(limits.emission_interval),
+            available: decision.remaining,
+            // A key with waiters has its own limiter.
+            waiting: 0,
+            oldest_wait: None,
+        }
     }
 
     /// Returns the decision just after a charge, or that of now if that is no longer known.
