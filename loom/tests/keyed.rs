@@ -317,6 +317,49 @@ fn a_quota_and_a_joiner_do_not_miss_each_other() {
 }
 
 #[test]
+fn of_two_limits_that_are_set_at_once_one_holds_for_all_keys() {
+    model(|| {
+        let slots = slots(2);
+        let permit = slots.key(&1).try_acquire().unwrap();
+        let other = {
+            let slots = Arc::clone(&slots);
+            thread::spawn(move || slots.set_permits(2))
+        };
+        slots.set_permits(3);
+        other.join().unwrap();
+        let limit = slots.key(&2).snapshot().limit;
+        assert!(limit == 2 || limit == 3);
+        assert_eq!(slots.key(&1).snapshot().limit, limit);
+        drop(permit);
+    });
+}
+
+#[test]
+fn set_permits_beside_a_new_key_and_a_waiter_misses_neither() {
+    model(|| {
+        let slots = slots(2);
+        let permit = slots.key(&1).try_acquire().unwrap();
+        let other = {
+            let slots = Arc::clone(&slots);
+            thread::spawn(move || slots.set_permits(2))
+        };
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut future = Arc::clone(&slots).key_owned(1).acquire();
+        let mut poll = || Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+        let polled = poll();
+        let new = slots.key(&2).try_acquire().unwrap();
+        other.join().unwrap();
+        if polled.is_pending() {
+            assert!(wakes.0.load(Ordering::SeqCst) > 0, "not woken");
+            assert!(poll().is_ready());
+        }
+        assert_eq!(slots.key(&2).snapshot().limit, 2);
+        drop((permit, new));
+    });
+}
+
+#[test]
 fn a_key_of_which_a_permit_is_out_is_not_evicted() {
     model(|| {
         let slots = slots(1);

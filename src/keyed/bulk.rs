@@ -28,6 +28,38 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
 /// Operations on all keys. These methods visit one shard after the other, so the time that they
 /// take grows with the number of keys. Calls for keys of other shards continue meanwhile.
 impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
+    /// Returns the keys that have not fully recovered: those with a debt, a permit in use or a
+    /// waiter. They are the keys that [`shrink`](Self::shrink) keeps.
+    ///
+    /// The keys of one shard are copied at once, under its lock, and the next shard is visited when
+    /// the iterator has returned them. No lock is held between two calls of the iterator, so its
+    /// caller may use the map. Keys that are inserted meanwhile may be missed.
+    ///
+    /// # Examples
+    ///
+    /// The keys with the most permits in use:
+    ///
+    /// ```
+    /// use tollgate::Keyed;
+    ///
+    /// let hosts = Keyed::<u64, _>::semaphores(4);
+    /// let _permits = (hosts.key(&1).try_acquire()?, hosts.key(&2).try_acquire_many(3)?);
+    /// drop(hosts.key(&3).try_acquire()?);
+    ///
+    /// let in_use = |host: &u64| hosts.key(host).snapshot().in_use;
+    /// let mut busiest: Vec<_> = hosts.keys().map(|host| (in_use(&host), host)).collect();
+    /// busiest.sort_unstable_by(|one, other| other.cmp(one));
+    /// assert_eq!(busiest, [(3, 2), (1, 1)]);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn keys(&self) -> impl Iterator<Item = K>
+    where
+        K: Clone,
+    {
+        let map = self.map.get();
+        map.into_iter().flat_map(|map| map.busy(map.contents.now()))
+    }
+
     /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use
     /// stays: one with waiters, with a permit in use, or with a [limiter of its own](Keyed#memory).
     ///

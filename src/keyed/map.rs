@@ -4,7 +4,8 @@
 //!    locks are leaves, with one exception: a call may lock the limiter of a key while it holds
 //!    one.
 //! 2. Under a lock no foreign code runs except `Eq` and `Borrow` of keys, and `Clone` in
-//!    [`retain`](crate::Keyed::retain) and [`requota_all`](crate::Keyed::requota_all). Keys are
+//!    [`keys`](crate::Keyed::keys), [`retain`](crate::Keyed::retain) and
+//!    [`requota_all`](crate::Keyed::requota_all). Keys are
 //!    hashed and cloned before the lock, and dropped after it. A table that grows takes the hashes
 //!    from the slots.
 //! 3. All shards together hold at most `max_keys` entries: one counter for the whole map counts a
@@ -367,6 +368,23 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
             _removed = entry.remove().0;
             self.count_down(1);
         }
+    }
+
+    /// Returns copies of the keys that are not idle, like [`copies`](Self::copies).
+    pub(super) fn busy(&self, now: Tick) -> impl Iterator<Item = C::Key>
+    where
+        C::Key: Clone,
+    {
+        self.each_shard().flat_map(move |mut shard| {
+            let Shard { table, state, .. } = &mut *shard;
+            let is_busy = |entry: &mut Entry<C>| {
+                self.contents.idle_after(&mut entry.slot, state, now) != Some(0)
+            };
+            let busy = table
+                .iter_mut()
+                .filter_map(|entry| is_busy(entry).then(|| entry.key.clone()));
+            busy.collect::<Vec<_>>()
+        })
     }
 
     /// Returns copies of all keys, one shard after the other. A shard is copied under its lock; the

@@ -88,7 +88,8 @@ const DEFAULT_KEYS: usize = 100_000;
 /// # Locks
 ///
 /// A call locks one shard briefly. Under the lock it calls the `Eq` and `Borrow` of the key, and in
-/// [`retain`](Self::retain) and [`requota_all`](Self::requota_all) also `Clone`; these must not use
+/// [`keys`](Self::keys), [`retain`](Self::retain) and [`requota_all`](Self::requota_all) also
+/// `Clone`; these must not use
 /// the same map, or they deadlock. No lock is held while keys are hashed, made and dropped, while
 /// wakers are called, and while the function of [`quotas`](Keyed::quotas) or
 /// [`permits`](Keyed::permits) runs.

@@ -16,14 +16,25 @@ use super::{Keyed, Kind};
 use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::snapshot::Snapshot;
+use crate::sync::{AtomicUsize, Ordering};
 use crate::time::Tick;
 
 /// Returns the number of permits of a key.
 type PermitsOf<K> = Arc<dyn Fn(&K) -> usize + Send + Sync>;
 
+/// The options of a [`Keyed`] of semaphores.
+pub struct Options<K> {
+    permits: usize,
+    max_waiters: usize,
+    permits_of: Option<PermitsOf<K>>,
+}
+
 /// What all keys of a map of semaphores have in common.
 pub struct Permits<K> {
-    permits: usize,
+    /// The limit of all keys that have none of their own. An insertion reads it under the lock of
+    /// its shard, so [`set_permits`](Keyed::set_permits) finds the key there, or the key finds the
+    /// new limit here.
+    permits: AtomicUsize,
     max_waiters: usize,
     permits_of: Option<PermitsOf<K>>,
 }
@@ -37,17 +48,18 @@ pub struct PermitSlot {
 impl Kind for Semaphore {
     type Permit = OwnedPermit;
     type Cost = u32;
-    type Options<K> = Permits<K>;
+    type Options<K> = Options<K>;
     type Contents<K> = Permits<K>;
 
-    fn contents<K>(options: &Permits<K>) -> Permits<K> {
+    fn contents<K>(options: &Options<K>) -> Permits<K> {
         Permits {
+            permits: AtomicUsize::new(options.permits),
+            max_waiters: options.max_waiters,
             permits_of: options.permits_of.clone(),
-            ..*options
         }
     }
 
-    fn describe<K>(options: &Permits<K>, to: &mut fmt::DebugStruct<'_, '_>) {
+    fn describe<K>(options: &Options<K>, to: &mut fmt::DebugStruct<'_, '_>) {
         to.field("permits", &options.permits);
     }
 }
@@ -69,15 +81,12 @@ impl<K> Contents for Permits<K> {
     fn ask(&self, key: &K) -> Option<usize> {
         let permits = self.permits_of.as_ref()?(key);
         // Checked here, where no lock is held.
-        assert!(
-            permits <= Semaphore::MAX_PERMITS,
-            "a semaphore cannot have {permits} permits, see MAX_PERMITS"
-        );
+        assert_permits(permits);
         Some(permits)
     }
 
     fn slot(&self, (): &mut (), asked: &Option<usize>, hash: u32) -> PermitSlot {
-        let permits = asked.unwrap_or(self.permits);
+        let permits = asked.unwrap_or_else(|| self.permits());
         let semaphore = Semaphore::new(permits).max_waiters(self.max_waiters);
         PermitSlot {
             hash,
@@ -144,6 +153,33 @@ impl<K> Limits for Permits<K> {
     }
 }
 
+impl<K> Permits<K> {
+    fn permits(&self) -> usize {
+        self.permits.load(Ordering::Relaxed)
+    }
+
+    /// Sets the current limit on the semaphore of a key. This wakes callers, which may set another
+    /// limit, so no lock is held. A call that arrives too late with an old limit notices that, and
+    /// sets the newer one.
+    fn resize(&self, semaphore: &Semaphore) {
+        loop {
+            let permits = self.permits();
+            semaphore.set_permits(permits);
+            if self.permits() == permits {
+                return;
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn assert_permits(permits: usize) {
+    assert!(
+        permits <= Semaphore::MAX_PERMITS,
+        "a semaphore cannot have {permits} permits, see MAX_PERMITS"
+    );
+}
+
 /// One key of a map of semaphores.
 ///
 /// A permit keeps its key alive, but not the map. Changes to the [semaphore of a
@@ -181,7 +217,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, Semaphore, Q, S> {
     fn permits_of_new(&self) -> usize {
         let permits = &self.map().contents;
         let asked = permits.ask(&self.key().to_owned());
-        asked.unwrap_or(permits.permits)
+        asked.unwrap_or_else(|| permits.permits())
     }
 }
 
@@ -212,7 +248,7 @@ impl<K> Keyed<K, Semaphore> {
             permits <= Semaphore::MAX_PERMITS,
             "a semaphore cannot have so many permits, see MAX_PERMITS"
         );
-        Self::with_options(Permits {
+        Self::with_options(Options {
             permits,
             max_waiters: usize::MAX,
             permits_of: None,
@@ -248,5 +284,50 @@ impl<K, S> Keyed<K, Semaphore, S> {
     pub fn permits(mut self, permits_of: impl Fn(&K) -> usize + Send + Sync + 'static) -> Self {
         self.options.permits_of = Some(Arc::new(permits_of));
         self
+    }
+}
+
+/// The limit of all keys.
+impl<K: Hash + Eq, S: BuildHasher> Keyed<K, Semaphore, S> {
+    /// Changes the limit of all keys, also while permits are held and callers are waiting; see
+    /// [`Semaphore::set_permits`]. Waiters that now fit are admitted.
+    ///
+    /// The new limit applies to a key as soon as the call has visited it, and to all keys when the
+    /// call returns. It replaces the limit that was set on the [semaphore of a
+    /// permit](OwnedPermit::semaphore). Keys with [their own limits](Self::permits) keep them. The
+    /// time that the call takes grows with the number of keys. Calls for keys continue meanwhile, but
+    /// a key that the call is about to change cannot be evicted.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `permits` is above [`Semaphore::MAX_PERMITS`]; then nothing has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let hosts = tollgate::Keyed::<u64, _>::semaphores(1);
+    /// let _permit = hosts.key(&7).try_acquire()?;
+    /// hosts.set_permits(3);
+    /// assert_eq!(hosts.key(&7).available_permits(), 2);
+    /// assert_eq!(hosts.key(&8).available_permits(), 3);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[track_caller]
+    pub fn set_permits(&self, permits: usize) {
+        assert_permits(permits);
+        let map = self.map();
+        let contents = &map.contents;
+        contents.permits.store(permits, Ordering::Relaxed);
+        if contents.permits_of.is_some() {
+            return;
+        }
+        for shard in map.each_shard() {
+            let slots = shard.table.iter().map(|entry| &entry.slot);
+            let semaphores: Vec<_> = slots.filter_map(Permits::<K>::shared).collect();
+            drop(shard);
+            semaphores
+                .iter()
+                .for_each(|semaphore| contents.resize(semaphore));
+        }
     }
 }

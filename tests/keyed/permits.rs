@@ -101,3 +101,57 @@ fn retain_drops_only_keys_that_are_not_in_use() {
     users.retain(|key| *key >= 80);
     assert_eq!(users.len(), 10);
 }
+
+#[test]
+fn set_permits_of_all_keys_changes_held_waiting_and_new_ones() {
+    let users = Keyed::<u32, _>::semaphores(1);
+    // Before the first use as well.
+    users.set_permits(2);
+    let one = users.key(&1).try_acquire_many(2).unwrap();
+    let mut waiter = Waiter::parked(users.key(&1).acquire_many(2));
+    let two = users.key(&2).try_acquire_many(2).unwrap();
+    users.set_permits(4);
+    let granted = waiter.granted();
+    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::NoPermits);
+    drop(users.key(&2).try_acquire_many(2).unwrap());
+    drop(users.key(&3).try_acquire_many(4).unwrap());
+    users.set_permits(1);
+    drop((one, two));
+    assert_eq!(kind(users.key(&1).try_acquire()), ErrorKind::NoPermits);
+    drop(granted);
+    for key in 1..5 {
+        assert_eq!(users.key(&key).snapshot().limit, 1, "{key}");
+        assert_eq!(users.key(&key).available_permits(), 1, "{key}");
+    }
+}
+
+#[test]
+fn set_permits_of_all_keys_keeps_those_with_their_own() {
+    let users = Keyed::<u32, _>::semaphores(1).permits(|_| 3);
+    let _held = users.key(&1).try_acquire().unwrap();
+    users.set_permits(7);
+    assert_eq!(users.key(&1).snapshot().limit, 3);
+    assert_eq!(users.key(&2).snapshot().limit, 3);
+}
+
+#[test]
+fn keys_are_those_in_use_and_the_map_may_be_used_meanwhile() {
+    let users = Keyed::<u32, _>::semaphores(1);
+    assert_eq!(users.keys().count(), 0);
+    let held: Vec<_> = (0..50)
+        .map(|key| users.key(&key).try_acquire().unwrap())
+        .collect();
+    drop(users.key(&50).try_acquire().unwrap());
+    let mut seen = Vec::new();
+    for key in users.keys() {
+        // The same key, and a new one.
+        assert!(users.key(&key).try_acquire().is_err());
+        drop(users.key(&(key + 1000)).try_acquire().unwrap());
+        users.shrink();
+        seen.push(key);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..50).collect::<Vec<_>>());
+    drop(held);
+    assert_eq!(users.keys().count(), 0);
+}

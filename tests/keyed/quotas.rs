@@ -78,6 +78,27 @@ fn set_quota_for_all_keeps_what_was_spent_in_proportion() {
 }
 
 #[test]
+fn keys_are_those_with_a_debt_or_a_waiter() {
+    let clock = Clock::manual();
+    let users = Users::rate_limiters(Quota::per_second(1).burst(2)).clock(&clock);
+    users.key(&1).try_acquire().unwrap();
+    users.key(&2).try_acquire_many(2).unwrap();
+    let mut waiter = Waiter::parked(users.key(&2).acquire_many(2));
+    let keys = || {
+        let mut keys: Vec<_> = users.keys().collect();
+        keys.sort_unstable();
+        keys
+    };
+    assert_eq!(keys(), [1, 2]);
+    clock.advance(SECOND);
+    assert_eq!(keys(), [2]);
+    clock.advance(SECOND);
+    waiter.granted();
+    clock.advance(2 * SECOND);
+    assert_eq!((users.keys().count(), users.len()), (0, 2));
+}
+
+#[test]
 fn map_in_a_static_is_ready_at_once() {
     static USERS: Keyed<u64, RateLimiter> = Keyed::<u64, _>::rate_limiters(Quota::per_day(1));
     assert!(USERS.is_empty());

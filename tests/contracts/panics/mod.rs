@@ -73,6 +73,10 @@ fn no_keys_or_too_many() {
     let users = Keyed::<u8, _>::semaphores(1).permits(|_| MAX + 1);
     row(&over_max(MAX + 1), || users.key(&1).try_acquire());
     assert!(users.is_empty());
+    let users = Keyed::<u8, _>::semaphores(1);
+    row(&over_max(MAX + 1), || users.set_permits(MAX + 1));
+    assert_eq!(users.key(&1).available_permits(), 1);
+    no_panic(|| users.set_permits(MAX));
 }
 
 #[cfg(feature = "tower")]
