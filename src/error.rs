@@ -38,11 +38,23 @@ enum Repr {
         kind: ErrorKind,
         mark: u8,
         part: Part,
+        cause: Cause,
         /// Nanoseconds, or the capacity for `ExceedsCapacity`; or [`UNKNOWN`].
         number: u64,
     },
     /// An error of the kind `Store`.
     Store { part: Part, source: &'static Source },
+}
+
+/// What the text of an error says beyond its kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Nothing.
+    Kind,
+    /// A gate is blocked.
+    Gate,
+    /// The token was cancelled before the call waited.
+    BeforeWaiting,
 }
 
 /// The part of a composition that refused, counted from 1; or 0.
@@ -131,8 +143,42 @@ impl AcquireError {
             kind,
             mark: 0,
             part: 0,
+            cause: Cause::Kind,
             number,
         })
+    }
+
+    const fn because(mut self, why: Cause) -> Self {
+        if let Repr::Plain { cause, .. } = &mut self.0 {
+            *cause = why;
+        }
+        self
+    }
+
+    const fn cause(&self) -> Cause {
+        match self.0 {
+            Repr::Plain { cause, .. } => cause,
+            Repr::Store { .. } => Cause::Kind,
+        }
+    }
+
+    /// Creates a [`RateLimited`](ErrorKind::RateLimited) error of a gate that opens after `left`.
+    pub(crate) fn blocked(left: Duration) -> Self {
+        Self::limited(left).because(Cause::Gate)
+    }
+
+    /// Creates a [`TimedOut`](ErrorKind::TimedOut) error of a gate that opens after `left`, which
+    /// is longer than the timeout.
+    pub(crate) fn blocked_longer(left: Duration) -> Self {
+        Self::would_take(left).because(Cause::Gate)
+    }
+
+    /// Creates a [`Cancelled`](ErrorKind::Cancelled) error of a call whose token had been cancelled
+    /// before it waited.
+    #[cold]
+    #[inline(never)]
+    pub(crate) const fn cancelled_before() -> Self {
+        Self::new(ErrorKind::Cancelled).because(Cause::BeforeWaiting)
     }
 
     /// Creates a [`RateLimited`](ErrorKind::RateLimited) error, until `retry_after` has passed.
@@ -384,24 +430,32 @@ fn nanos(duration: Duration) -> u64 {
 
 impl fmt::Display for AcquireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (after, again) = (self.retry_after(), ", try again in ");
-        let (text, before_after) = match self.kind() {
-            ErrorKind::Closed => ("the throttle is closed", ""),
-            ErrorKind::Cancelled => ("cancelled while waiting", ""),
-            ErrorKind::TimedOut if after.is_some() => {
-                ("the wait would be longer than the timeout", ": ")
+        let (after, cause) = (self.retry_after(), self.cause());
+        f.write_str(match self.kind() {
+            ErrorKind::Closed => "the throttle is closed",
+            ErrorKind::Cancelled if cause == Cause::BeforeWaiting => "cancelled before waiting",
+            ErrorKind::Cancelled => "cancelled while waiting",
+            ErrorKind::TimedOut if cause == Cause::Gate => {
+                "the gate is blocked for longer than the timeout"
             }
-            ErrorKind::TimedOut => ("timed out while waiting", ""),
-            ErrorKind::QueueFull => ("too many callers are waiting already", again),
-            ErrorKind::TooManyKeys => ("too many keys are in use", again),
-            ErrorKind::NoPermits => ("no permits are available", ""),
-            ErrorKind::RateLimited => ("over the rate", again),
-            ErrorKind::ExceedsCapacity => ("asked for more than the capacity", ""),
-            ErrorKind::Store => ("the store failed", ""),
-        };
-        f.write_str(text)?;
-        if let Some(after) = after {
-            write!(f, "{before_after}{after:?}")?;
+            ErrorKind::TimedOut if after.is_some() => "the wait would be longer than the timeout",
+            ErrorKind::TimedOut => "timed out while waiting",
+            ErrorKind::QueueFull => "too many callers are waiting already",
+            ErrorKind::TooManyKeys => "too many keys are in use",
+            ErrorKind::NoPermits => "no permits are available",
+            ErrorKind::RateLimited if cause == Cause::Gate => "the gate is blocked",
+            ErrorKind::RateLimited => "over the rate",
+            ErrorKind::ExceedsCapacity => "asked for more than the capacity",
+            ErrorKind::Store => "the store failed",
+        })?;
+        match (self.kind(), after) {
+            (_, None) => {}
+            // A gate that is blocked without end can still be opened.
+            (_, Some(Duration::MAX)) if cause == Cause::Gate => {}
+            (ErrorKind::TimedOut, Some(Duration::MAX)) => f.write_str(": it would never end")?,
+            (ErrorKind::TimedOut, Some(after)) => write!(f, ": {after:?}")?,
+            (_, Some(Duration::MAX)) => f.write_str(", and waiting does not help")?,
+            (_, Some(after)) => write!(f, ", try again in {after:?}")?,
         }
         if let Some(capacity) = self.capacity() {
             write!(f, " of {capacity}")?;
@@ -445,7 +499,7 @@ impl Error for AcquireError {
     }
 }
 
-/// Two errors are equal if they have the same data and the same source.
+/// Two errors are equal if they have the same data and the same source. Their texts may differ.
 impl PartialEq for AcquireError {
     fn eq(&self, other: &Self) -> bool {
         let plain = |error: &Self| (error.kind(), error.mark(), error.part(), error.number());
@@ -502,6 +556,53 @@ mod tests {
         assert_eq!(
             (other.kind(), other.part(), other.mark()),
             (ErrorKind::Store, Some(3), 0)
+        );
+    }
+
+    #[test]
+    fn to_string_of_never_has_no_number() {
+        let never = |error: AcquireError| error.of_part(2).to_string();
+        assert_eq!(
+            never(AcquireError::limited(Duration::MAX)),
+            "over the rate, and waiting does not help (part 2)"
+        );
+        assert_eq!(
+            never(AcquireError::queue_full(Duration::MAX)),
+            "too many callers are waiting already, and waiting does not help (part 2)"
+        );
+        assert_eq!(
+            never(AcquireError::would_take(Duration::MAX)),
+            "the wait would be longer than the timeout: it would never end (part 2)"
+        );
+    }
+
+    #[test]
+    fn to_string_names_the_cause_and_equality_ignores_it() {
+        let forty = Duration::from_secs(40);
+        let texts = [
+            (
+                AcquireError::blocked(forty),
+                "the gate is blocked, try again in 40s",
+            ),
+            (AcquireError::blocked(Duration::MAX), "the gate is blocked"),
+            (
+                AcquireError::blocked_longer(forty),
+                "the gate is blocked for longer than the timeout: 40s",
+            ),
+            (
+                AcquireError::blocked_longer(Duration::MAX),
+                "the gate is blocked for longer than the timeout",
+            ),
+            (AcquireError::cancelled_before(), "cancelled before waiting"),
+        ];
+        for (error, text) in texts {
+            assert_eq!(error.to_string(), text);
+        }
+        assert_eq!(AcquireError::blocked(forty), AcquireError::limited(forty));
+        let marked = AcquireError::blocked(forty).marked(3).of_part(1);
+        assert_eq!(
+            marked.to_string(),
+            "the gate is blocked, try again in 40s (part 1)"
         );
     }
 

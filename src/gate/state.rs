@@ -80,7 +80,7 @@ impl Gate {
     pub(super) fn check_blocked(&self) -> Result<(), AcquireError> {
         match self.blocked() {
             None => Ok(()),
-            Some((_, left)) => Err(AcquireError::limited(left)),
+            Some((_, left)) => Err(AcquireError::blocked(left)),
         }
     }
 
@@ -129,7 +129,7 @@ impl Gate {
             return Poll::Ready(Ok(()));
         };
         if remaining_timeout().is_some_and(|timeout| left > timeout) {
-            return Poll::Ready(Err(AcquireError::would_take(left)));
+            return Poll::Ready(Err(AcquireError::blocked_longer(left)));
         }
         if queue.is_full() {
             return Poll::Ready(Err(AcquireError::queue_full(left)));

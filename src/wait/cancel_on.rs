@@ -60,7 +60,10 @@ where
         let future = future.expect("polled again after it was ready");
         let token = (*this.token).borrow();
         let result = if token.is_cancelled() {
-            Err(AcquireError::new(ErrorKind::Cancelled))
+            Err(match this.cancelled.is_some() {
+                true => AcquireError::new(ErrorKind::Cancelled),
+                false => AcquireError::cancelled_before(),
+            })
         } else if let Poll::Ready(output) = future.poll(context) {
             output.into_result()
         } else {

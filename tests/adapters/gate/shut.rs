@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, ErrorKind, Gate};
+use tollgate::{Clock, ErrorKind, Gate, Semaphore, all};
 
 use super::{MINUTE, NANO, open};
 
@@ -81,6 +81,31 @@ fn for_ever_is_until_it_is_opened() {
     assert!(!gate.is_open());
     gate.open();
     assert_eq!(gate.check(), Ok(()));
+}
+
+/// The text says what refuses the call, and a number only if there is one.
+#[test]
+fn to_string_of_a_refusal_names_the_gate() {
+    let (gate, _clock) = open();
+    let texts = || {
+        let refused = gate.check().unwrap_err();
+        let waits = gate.acquire().timeout(NANO).wait().unwrap_err();
+        (refused.to_string(), waits.to_string())
+    };
+    gate.block_for(MINUTE);
+    let (refused, waits) = texts();
+    assert_eq!(refused, "the gate is blocked, try again in 60s");
+    assert_eq!(
+        waits,
+        "the gate is blocked for longer than the timeout: 60s"
+    );
+    gate.block_for(Duration::MAX);
+    let (refused, waits) = texts();
+    assert_eq!(refused, "the gate is blocked");
+    assert_eq!(waits, "the gate is blocked for longer than the timeout");
+    let semaphore = Semaphore::new(1);
+    let refused = all((&semaphore, gate.clone())).try_acquire().unwrap_err();
+    assert_eq!(refused.to_string(), "the gate is blocked (part 1)");
 }
 
 #[test]
