@@ -5,6 +5,8 @@
 //!    for a wake.
 //! 2. A thread keeps one waker for all its waits, in a thread-local that is empty while it waits. A
 //!    wait inside a wait creates another waker, so that the two cannot consume each other's wakes.
+//! 3. With debug assertions, a thread that drives a tokio runtime does not block, but panics, even
+//!    if it would not have to wait: otherwise only a busy program shows the mistake.
 
 use std::cell::Cell;
 use std::pin::pin;
@@ -85,6 +87,19 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let _ = SPARE.try_with(|cell| cell.set(Some(own)));
     output
 }
+
+/// Panics at the caller's place if the thread drives a tokio runtime, in a task or in `block_on`.
+/// Only tokio knows whether it does, and shows it only by this panic. It allows blocking in
+/// `spawn_blocking`, in `block_in_place`, and on other threads.
+#[cfg(all(feature = "tokio", debug_assertions))]
+#[track_caller]
+pub(crate) fn assert_may_block() {
+    drop(tokio::sync::Mutex::const_new(()).blocking_lock());
+}
+
+#[cfg(not(all(feature = "tokio", debug_assertions)))]
+#[inline(always)]
+pub(crate) fn assert_may_block() {}
 
 /// Returns whether a poll comes directly from [`block_on`], and so from a thread that drives no
 /// runtime while it waits.

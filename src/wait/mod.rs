@@ -24,7 +24,7 @@ mod cancel_on;
 mod deadline_hint;
 mod timeout;
 
-pub(crate) use self::block::{block_on, is_blocking};
+pub(crate) use self::block::{assert_may_block, block_on, is_blocking};
 #[cfg(feature = "tokio")]
 pub use self::cancel_on::CancelOn;
 pub(crate) use self::deadline_hint::{remaining_timeout, report_clock, without_hint};
@@ -179,6 +179,14 @@ impl<F: Future> Waiting<F> {
     /// Do not call this in asynchronous code: it would block the executor. A wait on a [manual
     /// clock](crate::ManualClock) waits for another thread to advance the clock.
     ///
+    /// # Panics
+    ///
+    /// With debug assertions and the feature `tokio`, panics on a thread that drives a tokio
+    /// runtime, even if it need not wait: inside a task, and inside `Runtime::block_on`. The
+    /// message is that of tokio's own `blocking_` methods, with the place of this call. Release
+    /// builds check nothing: there the call blocks the executor. Inside `spawn_blocking` and
+    /// `block_in_place`, and on other threads, it is allowed.
+    ///
     /// # Examples
     ///
     /// ```
@@ -194,7 +202,9 @@ impl<F: Future> Waiting<F> {
     /// assert_eq!(semaphore.available_permits(), 1);
     /// ```
     #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn wait(self) -> F::Output {
+        assert_may_block();
         block_on(self)
     }
 }

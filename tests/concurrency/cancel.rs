@@ -27,6 +27,23 @@ fn held() -> (&'static Semaphore, tollgate::Permit<&'static Semaphore>) {
 }
 
 #[test]
+fn to_string_of_cancelled_says_whether_the_call_waited() {
+    let (semaphore, held) = held();
+    let early = semaphore.acquire().cancel_on(cancelled()).wait();
+    assert_eq!(early.unwrap_err().to_string(), "cancelled before waiting");
+    let threads = tollgate::CondvarSemaphore::new(1);
+    let early = threads.acquire().cancel_on(cancelled()).wait();
+    assert_eq!(early.unwrap_err().to_string(), "cancelled before waiting");
+    let token = CancellationToken::new();
+    let mut waiter = Waiter::parked(semaphore.acquire().cancel_on(&token));
+    token.cancel();
+    let late = waiter.output().unwrap_err();
+    assert_eq!(late.to_string(), "cancelled while waiting");
+    drop(held);
+    assert_at_rest(semaphore, 1);
+}
+
+#[test]
 fn a_cancelled_token_wins_over_free_permits_and_every_other_refusal() {
     let token = cancelled();
     let (open, full, closed) = (

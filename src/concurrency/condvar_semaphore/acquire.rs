@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::{CancellationToken, CondvarSemaphore};
 use crate::concurrency::Permit;
-use crate::error::{AcquireError, ErrorKind};
+use crate::error::AcquireError;
+use crate::wait::assert_may_block;
 
 /// A request for a permit of a [`CondvarSemaphore`]; [`wait`](Self::wait) blocks until it is
 /// granted. `S` derefs to the semaphore: it is a reference or an `Arc`.
@@ -98,6 +99,11 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     /// a token or a timeout was added. A cancelled token takes precedence over everything else, and
     /// a permit over the deadline.
     ///
+    /// # Panics
+    ///
+    /// With debug assertions, on a thread that drives a tokio runtime; see
+    /// [`Waiting::wait`](crate::Waiting::wait).
+    ///
     /// # Examples
     ///
     /// ```
@@ -107,13 +113,18 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
+    #[cfg_attr(debug_assertions, track_caller)]
     pub fn wait(self) -> Result<Permit<S>, AcquireError> {
+        assert_may_block();
         if self.tokens.iter().any(CancellationToken::is_cancelled) {
-            return Err(AcquireError::new(ErrorKind::Cancelled));
+            return Err(AcquireError::cancelled_before());
         }
         let monitor = &self.semaphore.monitor;
         let taken = monitor.lock().take();
-        taken.unwrap_or_else(|| monitor.block(&self.tokens, self.timeout))?;
+        match taken {
+            Some(taken) => taken?,
+            None => monitor.block(&self.tokens, self.timeout)?,
+        }
         Ok(Permit::new(self.semaphore, 1))
     }
 }

@@ -2,6 +2,8 @@
 //! has changed after.
 
 mod again;
+#[cfg(feature = "tokio")]
+mod blocking;
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
@@ -502,6 +504,15 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         tollgate::tower::ClientIp::peer(|_| None).behind(65);
         tollgate::tower::ClientIp::peer(|_| None).prefixes(33, 0);
     }
+    #[cfg(all(feature = "tokio", debug_assertions))]
+    let condvar = CondvarSemaphore::new(1);
+    #[cfg(all(feature = "tokio", debug_assertions))]
+    blocking::runtimes()[0].block_on(async {
+        panics! {
+            one.acquire().wait();
+            condvar.acquire().wait();
+        }
+    });
     drop(std::panic::take_hook());
     assert_eq!(*seen.lock().unwrap(), vec![here; calls]);
 }
