@@ -154,7 +154,7 @@ impl Rule for Gcra {
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
         let passed = self.params.units_at(now);
-        // At most the backlog: it may be a charge of another limiter.
+        // At most the backlog: it may be a charge of another key.
         let units = self.params.units_of(cost).min(self.tat.backlog_at(passed));
         let given = self.refunds.give(receipt.ticket, units, passed);
         self.tat = self.tat.give(given);

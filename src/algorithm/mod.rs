@@ -20,4 +20,4 @@ pub use self::choice::{Algorithm, AlgorithmError};
 pub(crate) use self::gcra::{MAX_TAT, Tat};
 pub(crate) use self::params::{InverseParams, LAST_TICK, Params, tick_or_never};
 pub use self::quota_change::QuotaChange;
-pub(crate) use self::rule::{Receipt, RuleState};
+pub(crate) use self::rule::{Receipt, RuleState, fresh_generation};

@@ -8,8 +8,8 @@ use crate::time::Tick;
 /// A charge is plain data: dropping it keeps the charge, and time pays it off. If the call was not
 /// made after all, pass it to [`refund`](super::RateLimiter::refund); if the call cost more or
 /// less, pass it to [`settle`](super::RateLimiter::settle). Pass it to the limiter that made the
-/// charge. [`decision`](super::RateLimiter::decision) returns that limiter's state just after the
-/// charge.
+/// charge: any other gives nothing back. [`decision`](super::RateLimiter::decision) returns that
+/// limiter's state just after the charge.
 ///
 /// # Examples
 ///

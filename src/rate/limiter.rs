@@ -476,8 +476,8 @@ impl RateLimiter {
     }
 
     /// Returns the state of the limiter just after one of its own charges, for the headers of a
-    /// response. For a charge from before a [`set_quota`](Self::set_quota), it returns the current
-    /// state. In a sliding window and a log, calls that were admitted since count as well.
+    /// response. For a charge from before a [`set_quota`](Self::set_quota), or of another limiter, it
+    /// returns the current state. In a sliding window and a log, calls that were admitted since count as well.
     ///
     /// # Examples
     ///

@@ -29,7 +29,7 @@ use super::charge::Charge;
 use super::options::{MissedTickBehavior, Oversize};
 use super::shared::Shared;
 use super::state::StateSnapshot;
-use crate::algorithm::{QuotaChange, Receipt, RuleState};
+use crate::algorithm::{QuotaChange, Receipt, RuleState, fresh_generation};
 use crate::decision::{Decision, wait_for};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
@@ -57,7 +57,8 @@ pub(super) struct QueueState {
     pub(super) closed: bool,
     /// When the waiters were last rescheduled: none was due before that.
     timed: Tick,
-    /// Charges of earlier generations cannot be refunded.
+    /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
+    /// limiter.
     generation: u64,
 }
 
@@ -199,7 +200,8 @@ impl<'a> Locked<'a> {
     /// Gives back up to `cost` of a charge, except what time has paid off.
     pub(super) fn give_back(&mut self, charge: &Charge, cost: u64) {
         let (now, receipt) = (self.now, charge.receipt());
-        // A charge under another quota was carried over with all that was spent.
+        // A charge of another limiter, or one under another quota, which was carried over with all
+        // that was spent.
         if receipt.generation != self.generation || self.rule.give_back(receipt, cost, now) == 0 {
             return;
         }
@@ -237,7 +239,7 @@ impl<'a> Locked<'a> {
 
     /// Begins to number charges again: earlier ones can no longer be refunded.
     fn begin_generation(&mut self) {
-        self.generation += 1;
+        self.generation = fresh_generation();
         self.rule.forget_receipts();
         self.renewed = true;
     }

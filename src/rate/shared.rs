@@ -18,7 +18,7 @@ use super::options::Config;
 use super::queue::{Locked, QueueState};
 use super::state::{AtomicState, SharedParams, StateSnapshot};
 use crate::algorithm::sliding_log::{Claim, Ring};
-use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, tick_or_never};
+use crate::algorithm::{LAST_TICK, Receipt, RuleState, Tat, fresh_generation, tick_or_never};
 use crate::decision::wait_for;
 use crate::error::AcquireError;
 use crate::quota::Quota;
@@ -67,7 +67,7 @@ fn is_doubtful(due: Tick, now: Tick) -> bool {
 
 impl Shared {
     pub(super) fn new(quota: Quota, config: Config) -> Arc<Self> {
-        Self::owing(quota, config, 0, Tat::from_units(0))
+        Self::owing(quota, config, fresh_generation(), Tat::from_units(0))
     }
 
     /// Creates a limiter with a backlog.

@@ -118,7 +118,7 @@ pub(super) struct SharedParams {
     surplus: [AtomicU64; 2],
     /// Units that were refunded.
     refunded: AtomicU64,
-    /// The generation: how often the numbering of charges has begun again.
+    /// The generation of charges.
     generation: AtomicU64,
     lack: [AtomicU64; 2],
     step: AtomicU64,

@@ -217,8 +217,8 @@ impl RateLimiter {
     /// one perhaps a part. It harms neither the calls that have been admitted since nor the promise
     /// of the quota (except for the microsecond by which the clocks of two threads may disagree).
     /// Charges may be refunded in any order. Waiters are due that much earlier. A charge from
-    /// before a [`set_quota`](Self::set_quota) is not given back; a charge of another limiter must
-    /// not be.
+    /// before a [`set_quota`](Self::set_quota) is not given back, and neither is a charge of another
+    /// limiter.
     ///
     /// # Examples
     ///
@@ -240,7 +240,8 @@ impl RateLimiter {
     /// [`refund`](Self::refund), or charges what is missing, like [`charge`](Self::charge).
     ///
     /// Settle soon, because what time has paid off meanwhile is not given back. After a
-    /// [`set_quota`](Self::set_quota) nothing is given back, but what is missing is charged.
+    /// [`set_quota`](Self::set_quota), and for a charge of another limiter, nothing is given back, but
+    /// what is missing is charged.
     ///
     /// # Examples
     ///

@@ -55,6 +55,9 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
 
     /// Refunds a charge of this key. See [`RateLimiter::refund`].
     ///
+    /// A charge of another key or of another map is not given back, except that of a key whose 32-bit
+    /// hash is the same.
+    ///
     /// After the key was [evicted](crate::WhenFull) or [dropped](crate::Keyed::retain) with its
     /// debt, the charge must not be refunded: that might refund later charges of the key.
     ///
@@ -176,7 +179,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
             closed: shard.closed,
             overdraft: !rates.template.refuses_oversize(),
         };
-        let (terms, generation) = (shard.state.terms, shard.state.generation);
+        let (terms, generation) = (shard.state.terms, shard.state.generation_of(hash));
         match shard.find(hash, key).map(|held| held.slot.word(held.state)) {
             Some(Ok(word)) => return of_word(&word, &look),
             Some(Err(dedicated)) => {

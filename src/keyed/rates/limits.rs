@@ -11,7 +11,7 @@ use super::super::contents::{Contents, Entered, Limits};
 use super::super::map::{Held, Map, Shard, spread};
 use super::slot::{Kept, KeyState, Own, RateSlot, ShardState, Terms};
 use super::{Options, QuotaOf};
-use crate::algorithm::Tat;
+use crate::algorithm::{Tat, fresh_generation};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Acquire, Charge, RateLimiter, Shared};
@@ -69,14 +69,14 @@ impl<K> Rates<K> {
     }
 
     /// Returns the slot of a key with this debt and, if any, its own terms.
-    fn slot_of(state: &mut ShardState, own: Option<Arc<Terms>>, debt: Tat, hash: u32) -> RateSlot {
+    fn slot_of(own: Option<Arc<Terms>>, debt: Tat, hash: u32) -> RateSlot {
         let Some(terms) = own else {
             return RateSlot(Kept::Common { hash, debt });
         };
         let own = Own {
             debt,
             terms,
-            generation: state.begin_generation(),
+            generation: fresh_generation(),
         };
         let own = Box::new(own);
         RateSlot(Kept::Own { hash, own })
@@ -107,7 +107,7 @@ impl<K> Rates<K> {
     fn reclaim(
         &self,
         slot: &mut RateSlot,
-        state: &mut ShardState,
+        state: &ShardState,
         now: Tick,
     ) -> Option<Arc<RateLimiter>> {
         let Kept::Dedicated { hash, limiter } = &slot.0 else {
@@ -121,16 +121,16 @@ impl<K> Rates<K> {
         }
         let own = self.has_own().then(|| self.terms_of(quota));
         let (unneeded, hash) = (limiter.clone(), *hash);
-        *slot = Self::slot_of(state, own, debt, hash);
+        *slot = Self::slot_of(own, debt, hash);
         Some(unneeded)
     }
 
     /// Forgets all debts of a shard. Limiters forget theirs themselves.
     fn forget(shard: &mut Shard<Self>) {
-        let generation = shard.state.begin_generation();
+        shard.state.generation = fresh_generation();
         for entry in shard.table.iter_mut() {
             if let Kept::Own { own, .. } = &mut entry.slot.0 {
-                own.generation = generation;
+                own.generation = fresh_generation();
             }
             if let Ok(word) = entry.slot.word(&shard.state) {
                 *word.debt = Tat::from_units(0);
@@ -160,8 +160,8 @@ impl<K> Contents for Rates<K> {
         Some(self.terms_of(quota_of(key)))
     }
 
-    fn slot(&self, state: &mut ShardState, asked: &Self::Asked, hash: u32) -> RateSlot {
-        Self::slot_of(state, asked.clone(), Tat::from_units(0), hash)
+    fn slot(&self, _: &mut ShardState, asked: &Self::Asked, hash: u32) -> RateSlot {
+        Self::slot_of(asked.clone(), Tat::from_units(0), hash)
     }
 
     fn idle_after(&self, slot: &mut RateSlot, state: &ShardState, now: Tick) -> Option<u64> {
@@ -312,7 +312,7 @@ impl<K> Limits for Rates<K> {
         };
         if !own.terms.are(terms) {
             own.debt = own.terms.carry(own.debt, terms, now);
-            own.generation = held.state.begin_generation();
+            own.generation = fresh_generation();
         }
         own.terms = Arc::clone(terms);
     }

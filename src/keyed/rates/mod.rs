@@ -17,7 +17,7 @@ use super::contents::{Contents, Limits};
 use super::key::Key;
 use super::map::Shard;
 use super::{Keyed, Kind, WhenFull};
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, fresh_generation};
 use crate::quota::Quota;
 use crate::rate::{Charge, MissedTickBehavior, Oversize, RateLimiter};
 use crate::sync::lock;
@@ -276,7 +276,7 @@ impl<K> Rates<K> {
                     *debt = old.carry(*debt, &terms, now);
                 }
             }
-            shard.state.begin_generation();
+            shard.state.generation = fresh_generation();
         }
         let slots = shard.table.iter().map(|entry| &entry.slot);
         slots.filter_map(Self::shared).collect()

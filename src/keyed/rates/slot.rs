@@ -11,16 +11,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::algorithm::{Algorithm, InverseParams, Params, Receipt, Tat};
+use crate::algorithm::{Algorithm, InverseParams, Params, Receipt, Tat, fresh_generation};
 use crate::decision::{Decision, wait_for};
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, QuotaChange, RateLimiter};
 use crate::snapshot::Snapshot;
 use crate::time::Tick;
-
-/// Generations of charges leave room for the generations that a limiter begins by itself.
-const GENERATION: u64 = 1 << 32;
 
 /// 16 bytes.
 pub struct RateSlot(pub(super) Kept);
@@ -124,16 +121,20 @@ impl KeyState<'_> {
         if price > limits.burst_tolerance {
             return Err(None);
         }
-        if cost > 0 {
+        let owed = if cost == 0 {
+            self.debt.backlog_at(unit)
+        } else {
             let taken = self.debt.take(limits, unit, price);
             *self.debt = taken.map_err(|due| Some(self.terms.inverse.tick_at(due)))?;
-        }
+            // It ends after this unit, so this does not wrap.
+            self.debt.end().wrapping_sub(unit)
+        };
         Ok(Charge::from(Receipt {
             ticket: self.debt.end(),
             generation: self.generation,
             cost,
             at: now,
-            owed: self.debt.backlog_at(unit),
+            owed,
         }))
     }
 
@@ -228,10 +229,10 @@ impl RateSlot {
         state: &'a ShardState,
     ) -> Result<KeyState<'a>, &'a Arc<RateLimiter>> {
         match &mut self.0 {
-            Kept::Common { debt, .. } => Ok(KeyState {
+            Kept::Common { hash, debt } => Ok(KeyState {
+                generation: state.generation_of(*hash),
                 debt,
                 terms: &state.terms,
-                generation: state.generation,
             }),
             Kept::Own { own, .. } => Ok(KeyState {
                 debt: &mut own.debt,
@@ -247,16 +248,17 @@ impl ShardState {
     pub(super) fn new(terms: Terms) -> Self {
         Self {
             terms,
-            generation: 0,
+            generation: fresh_generation(),
             dedicated: BTreeSet::new(),
             looked_at: 0,
         }
     }
 
-    /// Begins a new generation, which distinguishes charges from earlier ones.
-    pub(super) fn begin_generation(&mut self) -> u64 {
-        self.generation = self.generation.wrapping_add(GENERATION);
-        self.generation
+    /// Returns the generation of the charges of a key under the quota of all keys, so that another
+    /// key of the shard refunds none of them.
+    #[inline(always)]
+    pub(super) fn generation_of(&self, hash: u32) -> u64 {
+        self.generation ^ u64::from(hash)
     }
 
     #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod close;
 mod composed;
+mod foreign_charges;
 mod jitter;
 mod late;
 mod observed;
