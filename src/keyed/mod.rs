@@ -25,6 +25,7 @@ use self::map::Map;
 pub use self::when_full::WhenFull;
 use crate::concurrency::Semaphore;
 use crate::rate::RateLimiter;
+use crate::throttle::LimitStatus;
 
 /// The default maximum number of keys of a map.
 const DEFAULT_KEYS: usize = 100_000;
@@ -192,6 +193,30 @@ pub trait Kind: Sealed + Sized + 'static {
     {
         drop(permit);
     }
+
+    /// Gives back what was not used of a permit.
+    #[doc(hidden)]
+    fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        drop(permit);
+    }
+
+    /// Returns what the limit of a key allows now.
+    #[doc(hidden)]
+    fn status<Q, S>(key: &Key<'_, Self, Q, S>, permit: Option<&Self::Permit>) -> LimitStatus
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher;
+
+    /// Returns the most that one call may ask for now.
+    #[doc(hidden)]
+    fn max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher;
 }
 
 impl Sealed for RateLimiter {}

@@ -17,6 +17,7 @@ use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Ordering};
+use crate::throttle::LimitStatus;
 use crate::time::Tick;
 
 /// Returns the number of permits of a key.
@@ -61,6 +62,25 @@ impl Kind for Semaphore {
 
     fn describe<K>(options: &Options<K>, to: &mut fmt::DebugStruct<'_, '_>) {
         to.field("permits", &options.permits);
+    }
+
+    fn status<Q, S>(key: &Key<'_, Self, Q, S>, permit: Option<&OwnedPermit>) -> LimitStatus
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        match permit {
+            Some(permit) => permit.semaphore().status(),
+            None => LimitStatus::concurrency(key.snapshot()),
+        }
+    }
+
+    fn max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        key.snapshot().limit.min(u32::MAX.into())
     }
 }
 

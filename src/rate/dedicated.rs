@@ -62,6 +62,14 @@ impl Shared {
         self.config.algorithm
     }
 
+    /// Returns the most that one call may ask for now, without the lock.
+    pub(super) fn max_units(&self) -> u64 {
+        match self.refuses_oversize() {
+            true => self.params.load().burst(),
+            false => u64::MAX,
+        }
+    }
+
     /// Returns whether a cost above the burst is refused.
     pub(crate) fn refuses_oversize(&self) -> bool {
         self.config.oversize == Oversize::Refuse

@@ -196,6 +196,10 @@ impl LeakyBucket {
         self.limiter.snapshot()
     }
 
+    pub(crate) fn as_limiter(&self) -> &RateLimiter {
+        &self.limiter
+    }
+
     /// Closes the bucket: every waiter, and every later call, fails with
     /// [`Closed`](crate::ErrorKind::Closed).
     pub fn close(&self) {

@@ -497,6 +497,24 @@ impl RateLimiter {
         self.shared().lock_on_time().decision_after(charge)
     }
 
+    /// Returns the decision about a charge, or about a call of cost 1. If nothing remains, it says
+    /// when the next call would be admitted.
+    pub(crate) fn decided(&self, charge: Option<&Charge>) -> Decision {
+        let Some(charge) = charge else {
+            return self.peek();
+        };
+        let mut decision = self.decision(charge);
+        if decision.remaining == 0 {
+            decision.retry_after = self.peek().retry_after;
+        }
+        decision
+    }
+
+    /// Returns the most that one call may ask for now.
+    pub(crate) fn max_units(&self) -> u64 {
+        self.shared().max_units()
+    }
+
     /// Returns what could be charged at once if there were no waiters and the limiter were open.
     pub fn available(&self) -> u64 {
         self.shared().lock_on_time().available()

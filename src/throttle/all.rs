@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use super::chain::{Chain, Last};
-use super::{Throttle, TryThrottle};
+use super::{Inspect, LimitStatus, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -230,6 +230,43 @@ impl<A: Throttle> Parts for (A,) {
         permit.0
     }
 }
+
+/// Inspects the parts of a chain, one after the other.
+macro_rules! inspect_links {
+    ($chain:expr, $permit:ident, $each:ident; $index:tt $($rest:tt)*) => {
+        $chain.0.inspect($permit.map(|permit| &permit.$index), &mut |status| $each($index, status));
+        inspect_links!(@rest $chain, $permit, $each; $($rest)*);
+    };
+    (@rest $chain:expr, $permit:ident, $each:ident;) => {};
+    (@rest $chain:expr, $permit:ident, $each:ident; $($rest:tt)+) => {
+        inspect_links!($chain.1, $permit, $each; $($rest)+);
+    };
+}
+
+macro_rules! inspect {
+    ($($part:ident $index:tt),+) => {
+        impl<$($part: Inspect),+> Inspect for All<($($part,)+)> {
+            fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus)) {
+                self.inspect_parts(permit, &mut |_, status| each(status));
+            }
+
+            fn inspect_parts(
+                &self,
+                permit: Option<&Self::Permit>,
+                each: &mut dyn FnMut(usize, LimitStatus),
+            ) {
+                inspect_links!(self.0, permit, each; $($index)+);
+            }
+        }
+    };
+}
+
+inspect!(A 0);
+inspect!(A 0, B 1);
+inspect!(A 0, B 1, C 2);
+inspect!(A 0, B 1, C 2, D 3);
+inspect!(A 0, B 1, C 2, D 3, E 4);
+inspect!(A 0, B 1, C 2, D 3, E 4, F 5);
 
 /// A tuple is its first part, and the tuple of the rest.
 macro_rules! parts {

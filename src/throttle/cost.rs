@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Throttle, TryThrottle};
+use super::{Throttle, TryThrottle, TryWeighted, Weighted};
 use crate::concurrency::Semaphore;
 use crate::error::AcquireError;
 use crate::rate::RateLimiter;
@@ -115,18 +115,6 @@ impl RateLimiter {
     }
 }
 
-/// A throttle whose callers can request more than one unit.
-pub trait Weighted: TryThrottle {
-    fn enter_many(&self, n: u64) -> Waiting<Self::Enter>;
-
-    fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError>;
-}
-
-/// Returns the cost in the type of its throttle; the cost was made from that type.
-pub(super) fn of<N: TryFrom<u64>>(cost: u64) -> N {
-    N::try_from(cost).unwrap_or_else(|_| unreachable!("it was made of such a number"))
-}
-
 impl<T: Weighted> Cost<T> {
     /// Waits for `cost` units.
     ///
@@ -169,7 +157,10 @@ impl<T: Weighted> Cost<T> {
     /// assert!(memory.cost(101).try_acquire().is_err());
     /// ```
     #[inline]
-    pub fn try_acquire(&self) -> Result<T::Permit, AcquireError> {
+    pub fn try_acquire(&self) -> Result<T::Permit, AcquireError>
+    where
+        T: TryWeighted,
+    {
         self.throttle.try_enter_many(self.cost)
     }
 }
@@ -177,6 +168,10 @@ impl<T: Weighted> Cost<T> {
 impl<T> Cost<T> {
     pub(super) fn new(throttle: T, cost: u64) -> Self {
         Self { throttle, cost }
+    }
+
+    pub(super) fn inner(&self) -> &T {
+        &self.throttle
     }
 
     /// Returns the number of permits that each entry takes, or the cost that it is charged.
@@ -206,32 +201,9 @@ impl<T: Weighted> Throttle for Cost<T> {
     }
 }
 
-impl<T: Weighted> TryThrottle for Cost<T> {
+impl<T: TryWeighted> TryThrottle for Cost<T> {
     #[inline]
     fn try_enter(&self) -> Result<T::Permit, AcquireError> {
         self.try_acquire()
     }
-}
-
-macro_rules! weighted {
-    ($([$($lifetime:lifetime)?] $handle:ty: $acquire_many:ident, $try_acquire_many:ident;)*) => {$(
-        impl<$($lifetime)?> Weighted for $handle {
-            #[inline]
-            fn enter_many(&self, n: u64) -> Waiting<Self::Enter> {
-                Clone::clone(self).$acquire_many(of(n))
-            }
-
-            #[inline]
-            fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError> {
-                Clone::clone(self).$try_acquire_many(of(n))
-            }
-        }
-    )*};
-}
-
-weighted! {
-    ['a] &'a Semaphore: acquire_many, try_acquire_many;
-    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned;
-    ['a] &'a RateLimiter: acquire_many, try_acquire_many;
-    [] Arc<RateLimiter>: acquire_many_owned, try_acquire_many;
 }

@@ -2,7 +2,6 @@
 
 use std::hash::{BuildHasher, Hash};
 
-use super::cost::{Weighted, of};
 use super::{Cost, Throttle, TryThrottle};
 use crate::error::AcquireError;
 use crate::keyed::{Acquire, Key, Kind};
@@ -51,17 +50,5 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, T, Q, S> 
     #[inline]
     pub fn cost(&self, n: T::Cost) -> Cost<Self> {
         Cost::new(self.clone(), n.into())
-    }
-}
-
-impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<'_, T, Q, S> {
-    #[inline]
-    fn enter_many(&self, n: u64) -> Waiting<Self::Enter> {
-        self.acquire_many(of(n))
-    }
-
-    #[inline]
-    fn try_enter_many(&self, n: u64) -> Result<T::Permit, AcquireError> {
-        self.try_acquire_many(of(n))
     }
 }

@@ -1,4 +1,4 @@
-//! The trait that adapters take, and what builds on it: [`all`] of several throttles at once, a
+//! The traits that adapters take, and what builds on them: [`all`] of several throttles at once, a
 //! throttle with a [cost](Cost), one that may be missing, and one of an [erased type](BoxThrottle).
 //!
 //! The most used types are also exported at the crate root.
@@ -10,15 +10,19 @@ mod cost;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 mod foreign;
 mod implementations;
+mod inspect;
 mod keyed;
 mod optional;
+mod weighted;
 
 pub use self::all::{All, EnterAll, Parts, all};
 pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub use self::foreign::EnterForeign;
+pub use self::inspect::{Inspect, LimitStatus};
 pub use self::optional::EnterOption;
+pub use self::weighted::{TryWeighted, Weighted};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 

@@ -11,6 +11,7 @@ use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter, Reservation};
 use crate::snapshot::Snapshot;
+use crate::throttle::LimitStatus;
 use crate::wait::Waiting;
 
 /// One key of a map of rate limiters.
@@ -163,6 +164,25 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         dedicated.refund_part(charge, cost);
     }
 
+    /// Returns the quota, with the decision about a charge, or about a call of cost 1.
+    pub(super) fn status(&self, charge: Option<&Charge>) -> LimitStatus {
+        let (quota, decision) = self.look(
+            |limiter| (limiter.quota(), limiter.decided(charge)),
+            |word, look| {
+                let mut decision = word.peek(1, look);
+                if let Some(charge) = charge {
+                    let next = decision.retry_after;
+                    decision = word.decision_after(charge, look);
+                    if decision.remaining == 0 {
+                        decision.retry_after = next;
+                    }
+                }
+                (word.terms.quota, decision)
+            },
+        );
+        LimitStatus::Rate { quota, decision }
+    }
+
     /// Reads the state of the key without changing it.
     fn look<R>(
         &self,
@@ -177,7 +197,7 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         let look = Look {
             now,
             closed: shard.closed,
-            overdraft: !rates.template.refuses_oversize(),
+            overdraft: !rates.refuses_oversize(),
         };
         let (terms, generation) = (shard.state.terms, shard.state.generation_of(hash));
         match shard.find(hash, key).map(|held| held.slot.word(held.state)) {

@@ -38,6 +38,10 @@ pub struct Rates<K> {
 }
 
 impl<K> Rates<K> {
+    pub(super) fn refuses_oversize(&self) -> bool {
+        self.template.refuses_oversize()
+    }
+
     pub(super) fn new(options: &Options<K>) -> Self {
         let template = options.template.template();
         Self {
@@ -234,7 +238,7 @@ impl<K> Limits for Rates<K> {
             terms: &state.terms,
             generation: state.generation,
         };
-        let refuses = !self.has_own() && self.template.refuses_oversize();
+        let refuses = !self.has_own() && self.refuses_oversize();
         match word.take(cost, now) {
             Ok(charge) if cost == 0 => Some(Ok(charge)),
             // The key's own quota, if there are any, is not known yet.
@@ -263,7 +267,7 @@ impl<K> Limits for Rates<K> {
         let now = self.now();
         match word.take(cost, now) {
             Ok(charge) => return Ok(Ok(charge)),
-            Err(None) if self.template.refuses_oversize() => return Err(word.exceeds_capacity()),
+            Err(None) if self.refuses_oversize() => return Err(word.exceeds_capacity()),
             // The limiter admits it once there is no debt.
             Err(None) => {}
             // The limiter corrects the clock.

@@ -21,6 +21,7 @@ use crate::algorithm::{Algorithm, fresh_generation};
 use crate::quota::Quota;
 use crate::rate::{Charge, MissedTickBehavior, Oversize, RateLimiter};
 use crate::sync::lock;
+use crate::throttle::LimitStatus;
 use crate::time::Clock;
 
 /// Returns the quota of a key.
@@ -54,6 +55,34 @@ impl Kind for RateLimiter {
         S: BuildHasher,
     {
         key.refund(charge);
+    }
+
+    fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        // It fails only if the map has no room for the key, and then the key owes nothing.
+        let _ = key.settle(charge, used);
+    }
+
+    fn status<Q, S>(key: &Key<'_, Self, Q, S>, charge: Option<&Charge>) -> LimitStatus
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        key.status(charge)
+    }
+
+    fn max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        match key.map().contents.refuses_oversize() {
+            true => key.peek_many(0).limit,
+            false => u64::MAX,
+        }
     }
 }
 

@@ -64,7 +64,8 @@ fn refusal<T: Throttle>(layer: ThrottleLayer<T>, error: &AcquireError) -> (u16, 
     assert_eq!(answer.extensions().get(), Some(error));
     let after = answer.headers().get(RETRY_AFTER);
     let after = after.map(|value| value.to_str().unwrap().to_owned());
-    assert_eq!(answer.headers().len(), usize::from(after.is_some()));
+    assert_eq!(answer.headers()["cache-control"], "no-store");
+    assert_eq!(answer.headers().len(), 1 + usize::from(after.is_some()));
     let status = answer.status().as_u16();
     let mut body = Reader(Box::pin(answer.into_body()));
     assert!(body.0.is_end_stream());

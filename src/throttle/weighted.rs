@@ -1,0 +1,156 @@
+//! Throttles of which a caller can take more than one unit: for adapters that charge by size.
+
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use super::{Throttle, TryThrottle};
+use crate::concurrency::Semaphore;
+use crate::error::AcquireError;
+use crate::keyed::{Key, Kind};
+use crate::rate::RateLimiter;
+use crate::wait::Waiting;
+
+/// A throttle of which more than one unit can be taken, and unused units given back.
+///
+/// It is implemented for references and `Arc`s of [`RateLimiter`] and [`Semaphore`], for a
+/// [`Key`] of either, and for `Option`, whose `None` admits any number. A [`Cost`](super::Cost) is
+/// one of these with a fixed number.
+///
+/// # Examples
+///
+/// An adapter takes what it may need, and gives back what it did not use:
+///
+/// ```
+/// use tollgate::throttle::Weighted;
+/// use tollgate::{AcquireError, Clock, Quota, RateLimiter};
+///
+/// async fn read<T: Weighted>(bytes: T, asked: u64) -> Result<u64, AcquireError> {
+///     let asked = asked.min(bytes.max_units());
+///     let charge = bytes.enter_many(asked).await?;
+///     let read = asked / 2; // The source had less.
+///     bytes.settle(charge, read);
+///     Ok(read)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), AcquireError> {
+/// let bytes = RateLimiter::new(Quota::per_second(1000).burst(400)).clock(Clock::manual());
+/// assert_eq!(read(&bytes, 4096).await?, 200);
+/// assert_eq!(bytes.available(), 200);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Weighted: Throttle {
+    /// Waits for `n` units, all at once. With 1 this is [`enter`](Throttle::enter).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the type of the throttle cannot count `n`, which is above `u32::MAX` for
+    /// semaphores. [`max_units`](Self::max_units) is never above that.
+    fn enter_many(&self, n: u64) -> Waiting<Self::Enter>;
+
+    /// Gives back what was not used of the units that were taken. It never blocks: a throttle for
+    /// which this is input or output does it in the background. A rate limiter is charged the rest
+    /// if `used` is more than was taken. The permits of a semaphore all return, because their use is
+    /// over.
+    fn settle(&self, permit: Self::Permit, used: u64);
+
+    /// Returns the most that one call may ask for now: the burst of a rate limiter, the limit of a
+    /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft).
+    fn max_units(&self) -> u64;
+}
+
+/// A [`Weighted`] throttle that can decide without waiting.
+pub trait TryWeighted: Weighted + TryThrottle {
+    /// Takes `n` units without waiting, or nothing. With 1 this is
+    /// [`try_enter`](TryThrottle::try_enter).
+    ///
+    /// # Errors
+    ///
+    /// The errors of the throttle's `try_acquire_many`.
+    ///
+    /// # Panics
+    ///
+    /// Panics where [`enter_many`](Weighted::enter_many) does.
+    fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError>;
+}
+
+/// Returns a number of units in the type of its throttle.
+#[track_caller]
+#[inline]
+fn of<N: TryFrom<u64>>(n: u64) -> N {
+    match N::try_from(n) {
+        Ok(n) => n,
+        Err(_) => panic!("the throttle cannot count {n} units at once"),
+    }
+}
+
+macro_rules! weighted {
+    ($(
+        [$($lifetime:lifetime)?] $handle:ty:
+        $acquire_many:ident, $try_acquire_many:ident, $settle:expr, $max_units:expr;
+    )*) => {$(
+        impl<$($lifetime)?> Weighted for $handle {
+            #[inline]
+            fn enter_many(&self, n: u64) -> Waiting<Self::Enter> {
+                Clone::clone(self).$acquire_many(of(n))
+            }
+
+            #[inline]
+            fn settle(&self, permit: Self::Permit, used: u64) {
+                $settle(self, permit, used);
+            }
+
+            #[inline]
+            fn max_units(&self) -> u64 {
+                $max_units(self)
+            }
+        }
+
+        impl<$($lifetime)?> TryWeighted for $handle {
+            #[inline]
+            fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError> {
+                Clone::clone(self).$try_acquire_many(of(n))
+            }
+        }
+    )*};
+}
+
+weighted! {
+    ['a] &'a Semaphore: acquire_many, try_acquire_many, give_back, most;
+    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned, give_back, most;
+    ['a] &'a RateLimiter:
+        acquire_many, try_acquire_many, RateLimiter::settle, RateLimiter::max_units;
+    [] Arc<RateLimiter>:
+        acquire_many_owned, try_acquire_many, RateLimiter::settle, RateLimiter::max_units;
+}
+
+fn give_back<P>(_: &Semaphore, permit: P, _: u64) {
+    drop(permit);
+}
+
+fn most(semaphore: &Semaphore) -> u64 {
+    u64::try_from(semaphore.permits()).map_or(u64::MAX, |permits| permits.min(u32::MAX.into()))
+}
+
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<'_, T, Q, S> {
+    #[inline]
+    fn enter_many(&self, n: u64) -> Waiting<Self::Enter> {
+        self.acquire_many(of(n))
+    }
+
+    fn settle(&self, permit: T::Permit, used: u64) {
+        T::settle(self, permit, used);
+    }
+
+    fn max_units(&self) -> u64 {
+        T::max_units(self)
+    }
+}
+
+impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryWeighted for Key<'_, T, Q, S> {
+    #[inline]
+    fn try_enter_many(&self, n: u64) -> Result<T::Permit, AcquireError> {
+        self.try_acquire_many(of(n))
+    }
+}
