@@ -189,6 +189,8 @@ mod decision;
 mod error;
 pub mod gate;
 pub mod guarantees;
+#[cfg(feature = "tower")]
+pub mod http_guide;
 pub mod keyed;
 
 mod panic;

@@ -11,7 +11,8 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project::pin_project;
 
 /// The body of a response that went through a throttle: the body of the inner service, which holds
-/// the permit until it ends, fails, or is dropped. The body of a rejection is empty.
+/// the permit until it ends, fails, or is dropped. The body of a rejection is empty, or a [problem in
+/// JSON](super::Answer::ProblemJson).
 ///
 /// After a failure the body yields nothing more.
 ///
@@ -61,8 +62,10 @@ enum State<B, P> {
     Sending {
         #[pin]
         body: B,
-        _permit: P,
+        _permit: Option<P>,
     },
+    /// The text of a rejection.
+    Text(String),
     /// The size hint. A body may have ended from the beginning and still have a size hint, like the
     /// body of a response to `HEAD`.
     Over(SizeHint),
@@ -70,13 +73,17 @@ enum State<B, P> {
 
 impl<B, P> ThrottledBody<B, P> {
     /// The body of a rejection.
-    pub(super) fn empty() -> Self {
-        Self(State::Over(SizeHint::with_exact(0)))
+    pub(super) fn text(text: String) -> Self {
+        Self(match text.is_empty() {
+            true => State::Over(SizeHint::with_exact(0)),
+            false => State::Text(text),
+        })
     }
 }
 
-impl<B: Body, P> ThrottledBody<B, P> {
-    pub(super) fn holding(body: B, permit: P) -> Self {
+impl<B: Body<Data: From<String>>, P> ThrottledBody<B, P> {
+    /// A body that holds a permit, unless that was given back.
+    pub(super) fn holding(body: B, permit: Option<P>) -> Self {
         // The permit is moved into a body first, so that a panic in the calls below drops the
         // permit last as well.
         let sending = Self(State::Sending {
@@ -91,7 +98,7 @@ impl<B: Body, P> ThrottledBody<B, P> {
     }
 }
 
-impl<B: Body, P> Body for ThrottledBody<B, P> {
+impl<B: Body<Data: From<String>>, P> Body for ThrottledBody<B, P> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -100,8 +107,14 @@ impl<B: Body, P> Body for ThrottledBody<B, P> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         let mut state = self.project().0;
-        let StateProjection::Sending { mut body, .. } = state.as_mut().project() else {
-            return Poll::Ready(None);
+        let mut body = match state.as_mut().project() {
+            StateProjection::Sending { body, .. } => body,
+            StateProjection::Text(text) => {
+                let data = B::Data::from(std::mem::take(text));
+                state.set(State::Over(SizeHint::with_exact(0)));
+                return Poll::Ready(Some(Ok(Frame::data(data))));
+            }
+            StateProjection::Over(_) => return Poll::Ready(None),
         };
         let frame = ready!(body.as_mut().poll_frame(context));
         let over = match &frame {
@@ -117,6 +130,7 @@ impl<B: Body, P> Body for ThrottledBody<B, P> {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             State::Sending { body, .. } => body.is_end_stream(),
+            State::Text(_) => false,
             State::Over(_) => true,
         }
     }
@@ -125,6 +139,7 @@ impl<B: Body, P> Body for ThrottledBody<B, P> {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             State::Sending { body, .. } => body.size_hint(),
+            State::Text(text) => SizeHint::with_exact(text.len() as u64),
             State::Over(size) => size.clone(),
         }
     }
@@ -134,7 +149,7 @@ impl<B: fmt::Debug, P> fmt::Debug for ThrottledBody<B, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let body = match &self.0 {
             State::Sending { body, .. } => Some(body),
-            State::Over(_) => None,
+            State::Text(_) | State::Over(_) => None,
         };
         f.debug_tuple("ThrottledBody").field(&body).finish()
     }

@@ -3,6 +3,7 @@
 //! Only a layer that rejects at once needs a [`TryThrottle`](crate::TryThrottle). So the method is
 //! stored as a value, and the types of the layer and the service are the same in all three cases.
 
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::wait::{Timeout, Waiting};
 type TryEnter<T> = fn(&T) -> Result<<T as Throttle>::Permit, AcquireError>;
 
 /// What a request does if the throttle does not admit it at once.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Patience<T: Throttle> {
     Waits,
     WaitsFor(Duration),
@@ -30,10 +31,17 @@ impl<T: Throttle> Patience<T> {
         match *self {
             Self::Waits => Entering::Waits(throttle.enter()),
             Self::WaitsFor(duration) => Entering::WaitsFor(throttle.enter().timeout(duration)),
-            Self::Leaves(try_enter) => Entering::Leaves {
-                throttle: throttle.clone(),
-                try_enter,
-            },
+            Self::Leaves(try_enter) => Entering::Leaves(try_enter),
+        }
+    }
+}
+
+impl<T: Throttle> fmt::Debug for Patience<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waits => f.write_str("Waits"),
+            Self::WaitsFor(duration) => f.debug_tuple("WaitsFor").field(duration).finish(),
+            Self::Leaves(_) => f.write_str("Leaves"),
         }
     }
 }
@@ -43,20 +51,20 @@ impl<T: Throttle> Patience<T> {
 pub(super) enum Entering<T: Throttle> {
     Waits(#[pin] Waiting<T::Enter>),
     WaitsFor(#[pin] Waiting<Timeout<T::Enter>>),
-    Leaves { throttle: T, try_enter: TryEnter<T> },
+    Leaves(TryEnter<T>),
 }
 
-impl<T: Throttle> Future for Entering<T> {
-    type Output = Result<T::Permit, AcquireError>;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+impl<T: Throttle> Entering<T> {
+    /// Polls the wait for `throttle`, which it was created with.
+    pub(super) fn poll(
+        self: Pin<&mut Self>,
+        throttle: &T,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<T::Permit, AcquireError>> {
         match self.project() {
             EnteringProjection::Waits(enter) => enter.poll(context),
             EnteringProjection::WaitsFor(enter) => enter.poll(context),
-            EnteringProjection::Leaves {
-                throttle,
-                try_enter,
-            } => Poll::Ready(try_enter(throttle)),
+            EnteringProjection::Leaves(try_enter) => Poll::Ready(try_enter(throttle)),
         }
     }
 }

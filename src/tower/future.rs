@@ -8,14 +8,11 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::{Response, StatusCode};
-use http_body::Body;
 use pin_project::pin_project;
 use tower_service::Service;
 
-use super::ThrottledBody;
 use super::entering::Entering;
-use super::refusal::refusal;
+use super::{Answers, Responses};
 use crate::throttle::Throttle;
 
 /// The future of a [`ThrottleService`](super::ThrottleService).
@@ -30,14 +27,13 @@ use crate::throttle::Throttle;
 /// Panics if it is polled again after completion.
 #[pin_project]
 #[must_use = "a future does nothing unless it is awaited"]
-pub struct ResponseFuture<S: Service<R>, T: Throttle, R> {
+pub struct ResponseFuture<S: Service<R>, T: Throttle, R, A = Responses<T>> {
     #[pin]
     stage: Stage<S, T, R>,
-    /// The status of a rejection after which the client may try again.
-    status: StatusCode,
+    throttle: T,
+    answers: A,
 }
 
-/// The stage of the request.
 #[pin_project(project = StageProjection)]
 enum Stage<S: Service<R>, T: Throttle, R> {
     /// The request enters the throttle. The service and the request are kept until the admission.
@@ -56,29 +52,36 @@ enum Stage<S: Service<R>, T: Throttle, R> {
     Over,
 }
 
-impl<S: Service<R>, T: Throttle, R> ResponseFuture<S, T, R> {
-    pub(super) fn new(entering: Entering<T>, inner: S, request: R, status: StatusCode) -> Self {
+impl<S: Service<R>, T: Throttle, R, A> ResponseFuture<S, T, R, A> {
+    pub(super) fn new(
+        entering: Entering<T>,
+        inner: S,
+        request: R,
+        throttle: T,
+        answers: A,
+    ) -> Self {
         let work = Some((inner, request));
         Self {
             stage: Stage::Enters { entering, work },
-            status,
+            throttle,
+            answers,
         }
     }
 }
 
-impl<S, T, R, B> Future for ResponseFuture<S, T, R>
+impl<S, T, R, A> Future for ResponseFuture<S, T, R, A>
 where
-    S: Service<R, Response = Response<B>>,
+    S: Service<R>,
     T: Throttle,
-    B: Body,
+    A: Answers<T, S::Response, S::Error>,
 {
-    type Output = Result<Response<ThrottledBody<B, T::Permit>>, S::Error>;
+    type Output = Result<A::Response, A::Error>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut stage = this.stage;
+        let (mut stage, throttle) = (this.stage, &*this.throttle);
         if let StageProjection::Enters { entering, work } = stage.as_mut().project() {
-            let entered = ready!(entering.poll(context));
+            let entered = ready!(entering.poll(throttle, context));
             let work = work.take();
             // Drops the wait before anything else happens.
             stage.set(Stage::Over);
@@ -89,7 +92,7 @@ where
                     stage.set(Stage::Answered { answer, permit });
                 }
                 (Ok(_), None) => unreachable!("the request was not answered yet"),
-                (Err(error), _) => return Poll::Ready(Ok(refusal(error, *this.status))),
+                (Err(error), _) => return Poll::Ready(this.answers.refused(throttle, error)),
             }
         }
         let StageProjection::Answered { answer, permit } = stage.as_mut().project() else {
@@ -100,16 +103,14 @@ where
         // The work is dropped before the permit.
         stage.set(Stage::Over);
         Poll::Ready(match (answered, permit) {
-            (Ok(answer), Some(permit)) => {
-                Ok(answer.map(|body| ThrottledBody::holding(body, permit)))
-            }
+            (Ok(answer), Some(permit)) => Ok(this.answers.answered(throttle, permit, answer)),
             (Ok(_), None) => unreachable!("it was let in"),
-            (Err(error), _) => Err(error),
+            (Err(error), _) => Err(A::failed(error)),
         })
     }
 }
 
-impl<S: Service<R>, T: Throttle, R> fmt::Debug for ResponseFuture<S, T, R> {
+impl<S: Service<R>, T: Throttle, R, A> fmt::Debug for ResponseFuture<S, T, R, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
             Stage::Enters { .. } => "enters",

@@ -1,13 +1,17 @@
 //! The layer, and its options.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
+use http::response::Parts;
 use tower_layer::Layer;
 
-use super::ThrottleService;
+use super::choose::{ByHead, ByRequest, Same};
 use super::entering::Patience;
-use crate::throttle::{Throttle, TryThrottle};
+use super::{Answer, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService};
+use crate::throttle::{Inspect, Throttle, TryThrottle};
 
 /// Puts services behind a throttle. See [the module](crate::tower) for its behavior.
 ///
@@ -37,15 +41,15 @@ use crate::throttle::{Throttle, TryThrottle};
 ///             .layer(ThrottleLayer::new(all((reports, everything)))),
 ///     );
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a layer does nothing unless it is put around a service"]
-pub struct ThrottleLayer<T: Throttle> {
-    pub(super) throttle: T,
+pub struct ThrottleLayer<T: Throttle, F = Same<T>, A = Responses<T>> {
+    pub(super) choose: F,
     pub(super) patience: Patience<T>,
-    /// The status of a rejection after which the client may try again.
-    pub(super) status: StatusCode,
+    pub(super) answers: A,
 }
 
+/// One throttle for all requests.
 impl<T: Throttle> ThrottleLayer<T> {
     /// Creates a layer whose requests wait until the throttle admits them. To bound the number of
     /// waiters, bound the queue of the throttle, for example with
@@ -62,11 +66,7 @@ impl<T: Throttle> ThrottleLayer<T> {
     /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(64).max_waiters(256)));
     /// ```
     pub fn new(throttle: T) -> Self {
-        Self {
-            throttle,
-            patience: Patience::Waits,
-            status: StatusCode::TOO_MANY_REQUESTS,
-        }
+        Self::waiting(Same(throttle))
     }
 
     /// Creates a layer whose requests never wait: it rejects requests that the throttle does not
@@ -85,12 +85,144 @@ impl<T: Throttle> ThrottleLayer<T> {
     where
         T: TryThrottle,
     {
+        Self::leaving(Same(throttle))
+    }
+}
+
+/// A throttle by request.
+impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
+    /// Creates a layer whose requests wait until their own throttle admits them: the closure returns
+    /// it from the head of each request. The closure is called when the service is, once.
+    ///
+    /// What it returns may be a [key](crate::Keyed::key_owned), have a
+    /// [cost](crate::keyed::Key::cost), combine several limits by [`all`](crate::all), and be an
+    /// `Option`, whose `None` admits the request.
+    ///
+    /// # Examples
+    ///
+    /// A rate by address, where a report costs 10 requests, and one for all addresses together:
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::extract::ConnectInfo;
+    /// use axum::http::{Extensions, Request};
+    /// use tollgate::tower::{ClientIp, ThrottleLayer};
+    /// use tollgate::{Keyed, Quota, RateLimiter, all};
+    /// use tower::ServiceExt;
+    ///
+    /// fn peer(extensions: &Extensions) -> Option<SocketAddr> {
+    ///     Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let clients = Arc::new(Keyed::rate_limiters(Quota::per_minute(60).burst(20)));
+    /// let everyone = Arc::new(RateLimiter::new(Quota::per_second(1000).burst(100)));
+    /// let address = ClientIp::peer(peer);
+    /// let app: Router = Router::new().layer(ThrottleLayer::refusing_by(move |head| {
+    ///     let cost = if head.uri.path() == "/report" { 10 } else { 1 };
+    ///     let client = Arc::clone(&clients).key_owned(address.of(head));
+    ///     all((client.cost(cost), Arc::clone(&everyone)))
+    /// }));
+    ///
+    /// for expected in [404, 404, 429] {
+    ///     let answer = app.clone().oneshot(Request::get("/report").body(Body::empty())?);
+    ///     assert_eq!(answer.await?.status(), expected);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn by(choose: F) -> Self
+    where
+        F: Fn(Head<'_>) -> T + Clone,
+    {
+        Self::waiting(ByHead(choose))
+    }
+
+    /// Creates a layer like [`by`](Self::by) whose requests never wait.
+    pub fn refusing_by(choose: F) -> Self
+    where
+        F: Fn(Head<'_>) -> T + Clone,
+        T: TryThrottle,
+    {
+        Self::leaving(ByHead(choose))
+    }
+}
+
+/// A throttle by request, for services of any kind.
+impl<T: Throttle, F> ThrottleLayer<T, ByRequest<F>> {
+    /// Creates a layer like [`by`](ThrottleLayer::by) for requests of any type. If the service does
+    /// not answer over HTTP, add [`errors`](Self::errors).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use tollgate::tower::ThrottleLayer;
+    /// use tollgate::{AcquireError, Keyed, Quota};
+    /// use tower::{Layer, Service, ServiceExt, service_fn};
+    ///
+    /// struct Job {
+    ///     tenant: u64,
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    /// let tenants = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
+    /// let by_tenant = move |job: &Job| Arc::clone(&tenants).key_owned(job.tenant);
+    /// let run = service_fn(async |_: Job| Ok::<_, std::io::Error>("done"));
+    /// let mut run = ThrottleLayer::refusing_by_request(by_tenant).errors().layer(run);
+    ///
+    /// assert_eq!(run.ready().await?.call(Job { tenant: 7 }).await?, "done");
+    /// let refused = run.ready().await?.call(Job { tenant: 7 }).await.unwrap_err();
+    /// assert!(refused.is::<AcquireError>());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn by_request<R>(choose: F) -> Self
+    where
+        F: Fn(&R) -> T + Clone,
+    {
+        Self::waiting(ByRequest(choose))
+    }
+
+    /// Creates a layer like [`by_request`](Self::by_request) whose requests never wait.
+    pub fn refusing_by_request<R>(choose: F) -> Self
+    where
+        F: Fn(&R) -> T + Clone,
+        T: TryThrottle,
+    {
+        Self::leaving(ByRequest(choose))
+    }
+}
+
+impl<T: Throttle, F> ThrottleLayer<T, F> {
+    fn waiting(choose: F) -> Self {
         Self {
-            patience: Patience::Leaves(T::try_enter),
-            ..Self::new(throttle)
+            choose,
+            patience: Patience::Waits,
+            answers: Responses::new(),
         }
     }
 
+    fn leaving(choose: F) -> Self
+    where
+        T: TryThrottle,
+    {
+        Self {
+            patience: Patience::Leaves(T::try_enter),
+            ..Self::waiting(choose)
+        }
+    }
+}
+
+/// How long requests wait.
+impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
     /// Rejects a request after it has waited for `duration`, or earlier if the throttle knows that
     /// the wait would be longer. A request that is admitted at once needs no timer. A layer that
     /// rejects at once ignores the timeout.
@@ -133,7 +265,10 @@ impl<T: Throttle> ThrottleLayer<T> {
         }
         self
     }
+}
 
+/// What clients are told.
+impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// Sets the status of rejections after which the client may try again, in place of 429. The
     /// others [stay at 503](crate::tower#refusals).
     ///
@@ -162,18 +297,192 @@ impl<T: Throttle> ThrottleLayer<T> {
     /// # }
     /// ```
     pub fn status(mut self, status: StatusCode) -> Self {
-        self.status = status;
+        self.answers.options().status = status;
         self
+    }
+
+    /// Names the limits, in the order of the parts of the throttle, for
+    /// [fields](Self::headers) and [problems](Self::answer). The parts of a nested composition count
+    /// each, and so does a part that is missing. A rejection by the policy of a
+    /// [client](Policy::client) has the status 429, and by that of the [server](Policy::server) 503.
+    /// Limits without a policy are named `default`, `default-2` and so on.
+    ///
+    /// # Panics
+    ///
+    /// Panics if two policies have the same name.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::Request;
+    /// use tollgate::tower::{Policy, RateLimitHeaders, ThrottleLayer};
+    /// use tollgate::{Quota, RateLimiter, Semaphore, all};
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let rate = Arc::new(RateLimiter::new(Quota::per_minute(60).burst(2)));
+    /// let slots = Arc::new(Semaphore::new(8));
+    /// let layer = ThrottleLayer::refusing(all((rate, slots)))
+    ///     .policies([Policy::client("rate"), Policy::server("slots")])
+    ///     .headers(RateLimitHeaders::Draft11);
+    /// let app: Router = Router::new().layer(layer);
+    ///
+    /// let answer = app.oneshot(Request::new(Body::empty())).await?;
+    /// let policies = r#""rate";q=60;w=60, "slots";q=8;qu="concurrent-requests""#;
+    /// assert_eq!(answer.headers()["ratelimit-policy"], policies);
+    /// assert_eq!(answer.headers()["ratelimit"], r#""rate";r=1;t=1, "slots";r=7"#);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[track_caller]
+    pub fn policies(mut self, policies: impl IntoIterator<Item = Policy>) -> Self
+    where
+        T: Inspect,
+    {
+        let policies: Vec<_> = policies.into_iter().collect();
+        for (index, policy) in policies.iter().enumerate() {
+            let same = policies[..index]
+                .iter()
+                .any(|other| other.has_name_of(policy));
+            assert!(!same, "two policies are named {policy}");
+        }
+        let options = self.answers.options();
+        options.policies = policies;
+        options.inspect = Some(T::inspect_parts);
+        self
+    }
+
+    /// Adds fields to every response, successes and rejections, that tell the client its limits; see
+    /// [`RateLimitHeaders`]. On a success the numbers of a rate are those of the decision that
+    /// admitted the request.
+    ///
+    /// # Examples
+    ///
+    /// See [`policies`](Self::policies).
+    pub fn headers(mut self, headers: RateLimitHeaders) -> Self
+    where
+        T: Inspect,
+    {
+        let options = self.answers.options();
+        options.headers = Some(headers);
+        options.inspect = Some(T::inspect_parts);
+        self
+    }
+
+    /// Sets the form of rejections, in place of an empty body.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::{Body, to_bytes};
+    /// use axum::http::Request;
+    /// use tollgate::Semaphore;
+    /// use tollgate::tower::{Answer, Policy, ThrottleLayer};
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let layer = ThrottleLayer::refusing(Arc::new(Semaphore::new(0)))
+    ///     .policies([Policy::server("slots")])
+    ///     .answer(Answer::ProblemJson);
+    /// let app: Router = Router::new().layer(layer);
+    ///
+    /// let refused = app.oneshot(Request::new(Body::empty())).await?;
+    /// assert_eq!(refused.status(), 503);
+    /// assert_eq!(refused.headers()["content-type"], "application/problem+json");
+    /// let problem: serde_json::Value =
+    ///     serde_json::from_slice(&to_bytes(refused.into_body(), 1000).await?)?;
+    /// assert_eq!(problem["violated-policies"][0], "slots");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn answer(mut self, answer: Answer) -> Self {
+        self.answers.options().answer = answer;
+        self
+    }
+
+    /// Gives back the permit of a request if the closure returns `true` for the head of its
+    /// response: a rate limiter then refunds the charge, so that only failed logins count, for
+    /// example. The permit of a concurrency throttle returns before the body was sent.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::extract::Path;
+    /// use axum::http::{Request, StatusCode};
+    /// use axum::routing::get;
+    /// use tollgate::tower::ThrottleLayer;
+    /// use tollgate::{Quota, RateLimiter};
+    /// use tower::ServiceExt;
+    ///
+    /// async fn login(Path(password): Path<String>) -> StatusCode {
+    ///     if password == "right" { StatusCode::OK } else { StatusCode::UNAUTHORIZED }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let failures = Arc::new(RateLimiter::new(Quota::per_hour(1)));
+    /// let counted = ThrottleLayer::refusing(failures).refund_if(|answer| answer.status != 401);
+    /// let app: Router = Router::new().route("/login/{password}", get(login)).layer(counted);
+    ///
+    /// for (password, expected) in [("right", 200), ("right", 200), ("1234", 401), ("right", 429)] {
+    ///     let request = Request::get(format!("/login/{password}")).body(Body::empty())?;
+    ///     assert_eq!(app.clone().oneshot(request).await?.status(), expected);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn refund_if(mut self, refund_if: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.answers.options().refund_if = Some(Arc::new(refund_if));
+        self
+    }
+
+    /// Makes rejections errors of the service in place of responses, so that the layer fits around
+    /// any [`Service`](tower_service::Service), whatever its requests and answers are. The error is
+    /// boxed, as those of tower's own layers are, and an [`AcquireError`](crate::AcquireError)
+    /// inside. The permit is held until the answer is there. What was set of responses is dropped.
+    ///
+    /// # Examples
+    ///
+    /// See [`by_request`](ThrottleLayer::by_request).
+    pub fn errors(self) -> ThrottleLayer<T, F, Errors> {
+        ThrottleLayer {
+            choose: self.choose,
+            patience: self.patience,
+            answers: Errors::new(),
+        }
     }
 }
 
-impl<S, T: Throttle> Layer<S> for ThrottleLayer<T> {
-    type Service = ThrottleService<S, T>;
+impl<S, T: Throttle, F: Clone, A: Clone> Layer<S> for ThrottleLayer<T, F, A> {
+    type Service = ThrottleService<S, T, F, A>;
 
     fn layer(&self, inner: S) -> Self::Service {
         ThrottleService {
             inner,
             layer: self.clone(),
         }
+    }
+}
+
+impl<T: Throttle, F: fmt::Debug, A: fmt::Debug> fmt::Debug for ThrottleLayer<T, F, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThrottleLayer")
+            .field("throttle", &self.choose)
+            .field("patience", &self.patience)
+            .field("answers", &self.answers)
+            .finish()
     }
 }

@@ -1,16 +1,21 @@
-//! A [layer](ThrottleLayer) that puts an HTTP service, for example a router of axum, behind any
-//! [`Throttle`](crate::Throttle). Needs the feature `tower`.
+//! A [layer](ThrottleLayer) that puts a service, for example a router of axum, behind any
+//! [`Throttle`](crate::Throttle); [`ClientIp`], to limit by client; and the client's side. Needs the
+//! feature `tower`. [The guide](crate::http_guide) builds a service step by step.
 //!
+//! - *The throttle* is one for all requests, or [by request](ThrottleLayer::by): what a closure
+//!   returns from the [`Head`]. It is a key, a cost, several limits by [`all`](crate::all), an
+//!   `Option` for routes without a limit, or any other throttle.
 //! - *Waiting* happens in the response future, in the order of the throttle. When a client
 //!   disconnects, servers drop that future, which removes the request from the queue.
-//! - *A rejection* is a response with an empty body, and not an error; see [below](#refusals).
-//! - *One throttle* is shared by the layer, the services that it makes, and all clones of them. A
+//! - *A rejection* is a response, and not an error; see [below](#refusals). For services that do not
+//!   answer over HTTP it is [an error](ThrottleLayer::errors).
+//! - *Sharing*: the layer, the services that it makes, and all clones of them share the throttle. A
 //!   ready service holds no permit: a request enters the throttle when its future is polled.
 //! - *The permit is held to the end of the body*: until its last frame was read, or it failed, or
 //!   it was dropped. A response without a body returns the permit at once, also when a connection
 //!   is upgraded. The work of the service is dropped before the permit in every case, including a
 //!   panic. The charge of a rate limiter stays once the request was admitted, even if the client
-//!   disconnects.
+//!   disconnects, unless [the answer says otherwise](ThrottleLayer::refund_if).
 //! - The inner service is made ready first, and stays ready while the request waits. If it acquires
 //!   something when it becomes ready, as tower's concurrency limit does, it holds that meanwhile.
 //!
@@ -19,17 +24,18 @@
 //! | [`ErrorKind`](crate::ErrorKind) | response | |
 //! |---|---|---|
 //! | `RateLimited`, `QueueFull`, `NoPermits`, `TimedOut` | 429 Too Many Requests, or [another status](ThrottleLayer::status) | a later request may be admitted |
+//! | the same, by a [policy of the server](Policy::server) | 503 Service Unavailable | all clients together are too many |
 //! | `Closed`, `Cancelled`, `ExceedsCapacity`, `TooManyKeys`, `Store`, and kinds to come | 503 Service Unavailable | the client is not the cause |
 //!
 //! If the throttle knows when to [try again](crate::AcquireError::retry_after), the response has a
 //! `Retry-After` in whole seconds, rounded up, at least 1. A rate limiter knows the time when it
 //! rejects a request at once, also because the wait would exceed the
 //! [timeout](ThrottleLayer::timeout), and when its queue is full. A concurrency throttle never
-//! knows it.
+//! knows it. With [fields](ThrottleLayer::headers), `Retry-After` is not before the time of any
+//! exhausted limit in them. A rejection is not to be stored by caches, and its body is empty or
+//! [a problem in JSON](Answer::ProblemJson); for gRPC it consists of [trailers](Answer::Grpc).
 //!
-//! For limits [by key](crate::Keyed) the throttle depends on the request, so the layer cannot hold
-//! it: use `users.key_owned(user)` in a middleware of your own, or in the handler, like the example
-//! `axum_users`.
+//! A handler that limits by itself gets the same with [`status`] and [`retry_after`].
 //!
 //! The extensions of a rejection, and of no other response, have the
 //! [`AcquireError`](crate::AcquireError), so that an outer layer can count rejections or respond
@@ -104,21 +110,30 @@
 //! # }
 //! ```
 
+mod answers;
 mod body;
+mod choose;
 mod client_ip;
 mod entering;
+mod fields;
 mod future;
 mod head;
 mod layer;
+mod policy;
 mod refusal;
 mod service;
 
 #[doc(no_inline)]
 pub use ipnet::IpNet;
 
+pub use self::answers::{Answers, Errors, Responses};
 pub use self::body::ThrottledBody;
+pub use self::choose::{ByHead, ByRequest, Choose, Same};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
+pub use self::fields::RateLimitHeaders;
 pub use self::future::ResponseFuture;
 pub use self::head::Head;
 pub use self::layer::ThrottleLayer;
+pub use self::policy::Policy;
+pub use self::refusal::{Answer, retry_after, status};
 pub use self::service::ThrottleService;

@@ -3,11 +3,10 @@
 use std::mem;
 use std::task::{Context, Poll};
 
-use http::Response;
-use http_body::Body;
 use tower_service::Service;
 
-use super::{ResponseFuture, ThrottleLayer, ThrottledBody};
+use super::choose::{Choose, Same};
+use super::{Answers, ResponseFuture, Responses, ThrottleLayer};
 use crate::throttle::Throttle;
 
 /// A service behind a throttle, created by a [`ThrottleLayer`]. Clones share the throttle.
@@ -15,30 +14,38 @@ use crate::throttle::Throttle;
 /// It is ready when the inner service is ready. The response future enters the throttle, so a ready
 /// service, and a future that was never polled, hold no permit.
 #[derive(Clone, Debug)]
-pub struct ThrottleService<S, T: Throttle> {
+pub struct ThrottleService<S, T: Throttle, F = Same<T>, A = Responses<T>> {
     pub(super) inner: S,
-    pub(super) layer: ThrottleLayer<T>,
+    pub(super) layer: ThrottleLayer<T, F, A>,
 }
 
-impl<S, T, R, B> Service<R> for ThrottleService<S, T>
+impl<S, T, F, A, R> Service<R> for ThrottleService<S, T, F, A>
 where
-    S: Service<R, Response = Response<B>> + Clone,
+    S: Service<R> + Clone,
     T: Throttle,
-    B: Body,
+    F: Choose<R, T>,
+    A: Answers<T, S::Response, S::Error>,
 {
-    type Response = Response<ThrottledBody<B, T::Permit>>;
-    type Error = S::Error;
-    type Future = ResponseFuture<S, T, R>;
+    type Response = A::Response;
+    type Error = A::Error;
+    type Future = ResponseFuture<S, T, R, A>;
 
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), A::Error>> {
+        self.inner.poll_ready(context).map_err(A::failed)
     }
 
     fn call(&mut self, request: R) -> Self::Future {
+        let throttle = self.layer.choose.choose(&request);
         // The ready service moves into the future; the clone need not be ready.
         let clone = self.inner.clone();
         let inner = mem::replace(&mut self.inner, clone);
-        let entering = self.layer.patience.enter(&self.layer.throttle);
-        ResponseFuture::new(entering, inner, request, self.layer.status)
+        let entering = self.layer.patience.enter(&throttle);
+        ResponseFuture::new(
+            entering,
+            inner,
+            request,
+            throttle,
+            self.layer.answers.clone(),
+        )
     }
 }

@@ -6,3 +6,4 @@ mod cost;
 mod optional;
 mod own;
 mod references;
+mod weighted;

@@ -6,6 +6,7 @@
 mod body;
 mod client_ip;
 mod dropped;
+mod http;
 mod loopback;
 mod panicking;
 #[cfg(feature = "tokio")]

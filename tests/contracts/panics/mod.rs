@@ -516,3 +516,24 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     drop(std::panic::take_hook());
     assert_eq!(*seen.lock().unwrap(), vec![here; calls]);
 }
+
+#[cfg(feature = "tower")]
+#[test]
+fn policies_that_fields_cannot_carry() {
+    use tollgate::tower::{Policy, ThrottleLayer};
+
+    for name in ["", "\n", "per-\u{fc}ser", "tab\t", "\u{7f}"] {
+        let expected = format!("the name of a policy must be of printable ASCII, not {name:?}");
+        row(&expected, || Policy::client(name));
+        row(&expected, || Policy::server(name));
+    }
+    no_panic(|| Policy::client(r#" "~\ "#));
+    let layer = || ThrottleLayer::new(Arc::new(Semaphore::new(1)));
+    row("two policies are named \"a\"", || {
+        layer().policies([
+            Policy::client("a"),
+            Policy::client("b"),
+            Policy::server("a"),
+        ])
+    });
+}

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tollgate::throttle::{Inspect, LimitStatus, Weighted};
 use tollgate::{AcquireError, Decision, Oversize, Throttle, Waiting};
 
 use super::charge::{Charge, Source};
@@ -333,6 +334,43 @@ impl Throttle for RateLimiter {
 
     fn rollback(&self, charge: Charge) {
         self.refund_later(charge);
+    }
+}
+
+impl Weighted for RateLimiter {
+    fn enter_many(&self, n: u64) -> Waiting<Acquire> {
+        self.acquire_many(n)
+    }
+
+    /// Gives back in the background, and ignores failures.
+    fn settle(&self, charge: Charge, used: u64) {
+        let this = self.clone();
+        if used != charge.cost {
+            self.shared().spawn(async move {
+                // If that fails, the charge stays as it was.
+                let _ = this.settle(charge, used).await;
+            });
+        }
+    }
+
+    fn max_units(&self) -> u64 {
+        match self.shared().limit.options.oversize {
+            Oversize::Overdraft => u64::MAX,
+            _ => self.shared().state().own.rule.burst,
+        }
+    }
+}
+
+/// Without a charge there is nothing to say, because asking the server takes time.
+impl Inspect for RateLimiter {
+    fn inspect(&self, charge: Option<&Charge>, each: &mut dyn FnMut(LimitStatus)) {
+        each(match charge {
+            Some(charge) => LimitStatus::Rate {
+                quota: self.quota(),
+                decision: charge.decision,
+            },
+            None => LimitStatus::Unknown,
+        });
     }
 }
 

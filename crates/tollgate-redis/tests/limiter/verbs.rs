@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tollgate::throttle::{Inspect, LimitStatus, Weighted};
 use tollgate::{ErrorKind, Quota};
 use tollgate_redis::{RateLimiter, Source, StoreError};
 
@@ -64,6 +65,31 @@ fn refund_and_settle_give_back_once() {
         let third = limiter.acquire().await.unwrap();
         limiter.settle(third, 3).await.unwrap();
         assert_eq!(limiter.peek(0).await.unwrap().remaining, 1);
+    });
+}
+
+/// Takes what it may need, and settles in the background.
+async fn takes_six_and_uses<T: Weighted + Inspect>(throttle: &T, used: u64) -> u64 {
+    let charge = throttle.enter_many(6).await.unwrap();
+    let mut left = u64::MAX;
+    throttle.inspect(Some(&charge), &mut |status| match status {
+        LimitStatus::Rate { decision, .. } => left = decision.remaining,
+        status => panic!("{status:?}"),
+    });
+    throttle.settle(charge, used);
+    left
+}
+
+#[test]
+fn settle_of_an_adapter_is_made_in_the_background() {
+    on_server(async |server| {
+        let limiter = RateLimiter::new(&server.store(), "k", slow(20));
+        assert_eq!(limiter.max_units(), 20);
+        for (used, seen, left) in [(2, 14, 18), (8, 12, 10), (6, 4, 4)] {
+            assert_eq!(takes_six_and_uses(&limiter, used).await, seen);
+            until(async || limiter.peek(0).await.unwrap().remaining == left).await;
+        }
+        limiter.inspect(None, &mut |status| assert_eq!(status, LimitStatus::Unknown));
     });
 }
 

@@ -1,0 +1,260 @@
+//! Limit an HTTP service, step by step.
+//!
+//! The steps build on each other and end with a service that limits each client and all of them
+//! together, tells clients their limits, and counts logins only when they fail. They use axum; the
+//! layer is the same on a service of hyper or tonic. [`tower`](crate::tower) is the reference.
+//!
+//! ```toml
+//! [dependencies]
+//! axum = "0.8"
+//! tokio = { version = "1", features = ["full"] }
+//! tollgate = { version = "0.1", features = ["tower"] }
+//! ```
+//!
+//! # 1. A rate for each client
+//!
+//! A [`Keyed`](crate::Keyed) has a limit for each key, here for each address, and a
+//! [`ThrottleLayer`](crate::tower::ThrottleLayer) asks it. This program is complete:
+//!
+//! ```no_run
+//! use std::net::SocketAddr;
+//! use std::sync::Arc;
+//!
+//! use axum::Router;
+//! use axum::extract::ConnectInfo;
+//! use axum::routing::get;
+//! use tollgate::tower::{ClientIp, ThrottleLayer};
+//! use tollgate::{Keyed, Quota};
+//!
+//! #[tokio::main]
+//! async fn main() -> std::io::Result<()> {
+//!     // One request a second for each address, and ten at once after a pause.
+//!     let clients = Arc::new(Keyed::rate_limiters(Quota::per_second(1).burst(10)));
+//!     let address = ClientIp::peer(|extensions| {
+//!         extensions.get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| *peer)
+//!     });
+//!     let limit = ThrottleLayer::refusing_by(move |head| {
+//!         Arc::clone(&clients).key_owned(address.of(head))
+//!     });
+//!
+//!     let app = Router::new().route("/", get(async || "hello\n")).layer(limit);
+//!     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+//!     // Without `ConnectInfo` all clients would share one address.
+//!     let app = app.into_make_service_with_connect_info::<SocketAddr>();
+//!     axum::serve(listener, app).await
+//! }
+//! ```
+//!
+//! `for i in $(seq 12); do curl -si localhost:3000 | head -1; done` shows ten times 200 and twice
+//! 429. [`refusing_by`](crate::tower::ThrottleLayer::refusing_by) rejects at once; with
+//! [`by`](crate::tower::ThrottleLayer::by) and a
+//! [`timeout`](crate::tower::ThrottleLayer::timeout), a request waits for its turn.
+//!
+//! - *Memory is bounded*: [`max_keys`](crate::Keyed::max_keys) is 100,000 unless it is set, and
+//!   clients that have their whole burst again need no room. When the map is full, new clients
+//!   are rejected with 503, or, with [`WhenFull::Evict`](crate::WhenFull::Evict), the client that
+//!   recovers first is forgotten.
+//! - *An IPv6 client has a whole network*: a key is the `/64`, and a single IPv4 address; see
+//!   [`prefixes`](crate::tower::ClientIp::prefixes).
+//!
+//! # 2. Behind a proxy
+//!
+//! The peer is then the proxy, and the client is in a header to which anybody can add. Say how many
+//! proxies there are, or what their networks are; only what they wrote is believed.
+//!
+//! ```
+//! # use std::net::SocketAddr;
+//! # use axum::extract::ConnectInfo;
+//! use axum::http::Request;
+//! use tollgate::tower::{ClientIp, ClientIpHeader};
+//! # let peer = |extensions: &axum::http::Extensions| {
+//! #     extensions.get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| *peer)
+//! # };
+//!
+//! let address = ClientIp::peer(peer).behind(1).header(ClientIpHeader::XForwardedFor);
+//!
+//! // The proxy added the second address, and the client made up the first.
+//! let request = Request::get("/").header("x-forwarded-for", "6.6.6.6, 1.2.3.4").body(())?;
+//! assert_eq!(address.of(&request).to_string(), "1.2.3.4/32");
+//! # Ok::<_, axum::http::Error>(())
+//! ```
+//!
+//! # 3. By user, or not at all
+//!
+//! The closure sees the [head](crate::tower::Head) of the request, so the key can be an API key, or
+//! a user that an outer layer put into the extensions. `None` is a request without a limit.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use axum::{Router, body::Body, http::Request};
+//! # use tollgate::tower::ThrottleLayer;
+//! # use tollgate::{Keyed, Quota};
+//! # use tower::ServiceExt;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let users = Arc::new(Keyed::<String, _>::rate_limiters(Quota::per_minute(1)));
+//! let limit = ThrottleLayer::refusing_by(move |head| {
+//!     if head.uri.path() == "/health" {
+//!         return None;
+//!     }
+//!     let user = head.headers.get("x-api-key").and_then(|key| key.to_str().ok());
+//!     Some(Arc::clone(&users).key_owned(user.unwrap_or("anonymous").to_owned()))
+//! });
+//! # let app: Router = Router::new().layer(limit);
+//! # for (path, key, expected) in [
+//! #     ("/", "ann", 404), ("/", "ann", 429), ("/", "bob", 404), ("/health", "ann", 404),
+//! # ] {
+//! #     let request = Request::get(path).header("x-api-key", key).body(Body::empty())?;
+//! #     assert_eq!(app.clone().oneshot(request).await?.status(), expected);
+//! # }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Look a key up before it becomes a limit of its own: who makes keys up would otherwise get a limit
+//! for each.
+//!
+//! # 4. Several limits, and what clients are told
+//!
+//! [`all`](crate::all) combines limits, the narrow one first. What a part was charged is given back
+//! when a later part rejects the request. Names and fields are for clients:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use axum::{Router, body::Body, http::Request};
+//! # use tower::ServiceExt;
+//! use tollgate::tower::{Answer, Policy, RateLimitHeaders, ThrottleLayer};
+//! use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let users = Arc::new(Keyed::<String, _>::rate_limiters(Quota::per_minute(60).burst(60)));
+//! let everyone = Arc::new(RateLimiter::new(Quota::per_second(500).burst(50)));
+//! let slots = Arc::new(Semaphore::new(64));
+//! let limit = ThrottleLayer::refusing_by(move |head| {
+//! #   let user = "ann".to_owned();
+//!     // A report costs ten requests.
+//!     let cost = if head.uri.path().starts_with("/reports") { 10 } else { 1 };
+//!     let user = Arc::clone(&users).key_owned(user).cost(cost);
+//!     all((user, Arc::clone(&everyone), Arc::clone(&slots)))
+//! })
+//! .policies([Policy::client("user"), Policy::server("total"), Policy::server("slots")])
+//! .headers(RateLimitHeaders::Draft11)
+//! .answer(Answer::ProblemJson);
+//!
+//! let app: Router = Router::new().layer(limit);
+//! let answer = app.oneshot(Request::get("/reports/7").body(Body::empty())?).await?;
+//! assert_eq!(
+//!     answer.headers()["ratelimit"],
+//!     r#""user";r=50;t=10, "total";r=49;t=1, "slots";r=63"#
+//! );
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A rejection by the user's limit is 429 Too Many Requests, and one by a limit of the server 503
+//! Service Unavailable; both have a `Retry-After` if the time is known, and a body that names the
+//! policy.
+//!
+//! # 5. Count only what fails
+//!
+//! [`refund_if`](crate::tower::ThrottleLayer::refund_if) sees the head of the answer. Here logins
+//! count only when they fail, five in an hour for each address:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use tollgate::tower::{ClientIp, ThrottleLayer};
+//! # use tollgate::{Keyed, Quota};
+//! # let address = ClientIp::peer(|_| None);
+//! let failures = Arc::new(Keyed::rate_limiters(Quota::per_hour(5).burst(5)));
+//! let logins = ThrottleLayer::refusing_by(move |head| {
+//!     Arc::clone(&failures).key_owned(address.of(head))
+//! })
+//! .refund_if(|answer| answer.status != 401);
+//! # let _: axum::Router = axum::Router::new().layer(logins);
+//! ```
+//!
+//! It is put around the login's route only: `.route("/login", post(login).layer(logins))`.
+//!
+//! # 6. Change limits while the service runs
+//!
+//! The layer and the handlers share limits by their `Arc`s, so they fit into the state of axum:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! use axum::Router;
+//! use axum::extract::{Path, State};
+//! use axum::http::StatusCode;
+//! use axum::routing::{get, put};
+//! use tollgate::tower::ThrottleLayer;
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! #[derive(Clone)]
+//! struct Limits {
+//!     everyone: Arc<RateLimiter>,
+//! }
+//!
+//! /// `PUT /limits/50%2Fs`
+//! async fn set(State(limits): State<Limits>, Path(quota): Path<String>) -> StatusCode {
+//!     match quota.parse::<Quota>() {
+//!         Ok(quota) => limits.everyone.set_quota(quota),
+//!         Err(_) => return StatusCode::BAD_REQUEST,
+//!     }
+//!     StatusCode::NO_CONTENT
+//! }
+//!
+//! /// Who waits, and what is left.
+//! async fn show(State(limits): State<Limits>) -> String {
+//!     let now = limits.everyone.snapshot();
+//!     format!("{} of {} left, {} waiting\n", now.available, now.limit, now.waiting)
+//! }
+//!
+//! let limits = Limits { everyone: Arc::new(RateLimiter::new(Quota::per_second(10))) };
+//! let app: Router = Router::new()
+//!     .route("/", get(async || "hello"))
+//!     .layer(ThrottleLayer::refusing(Arc::clone(&limits.everyone)))
+//!     .route("/limits", get(show))
+//!     .route("/limits/{quota}", put(set))
+//!     .with_state(limits);
+//! ```
+//!
+//! Routes that are added after the layer have no limit.
+//!
+//! # 7. Test it
+//!
+//! A limiter on a [manual clock](crate::Clock::manual) makes a test exact, and a router can be
+//! called without a connection:
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use axum::Router;
+//! use axum::body::Body;
+//! use axum::http::Request;
+//! use tollgate::tower::ThrottleLayer;
+//! use tollgate::{Clock, Quota, RateLimiter};
+//! use tower::ServiceExt;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let clock = Clock::manual();
+//! let limiter = RateLimiter::new(Quota::per_minute(1)).clock(&clock);
+//! let app: Router = Router::new().layer(ThrottleLayer::refusing(Arc::new(limiter)));
+//! let get = || app.clone().oneshot(Request::new(Body::empty()));
+//!
+//! assert_eq!(get().await?.status(), 404);
+//! let refused = get().await?;
+//! assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"60".parse()?));
+//! clock.advance(Duration::from_secs(60));
+//! assert_eq!(get().await?.status(), 404);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Further
+//!
+//! - gRPC: [`Answer::Grpc`](crate::tower::Answer::Grpc), and the layer on tonic's server, as the
+//!   example `tonic_limit` does.
+//! - Several machines: the limits of the crate `tollgate-redis` are throttles too, and go into the
+//!   same closure.

@@ -1,0 +1,219 @@
+//! What becomes of an admission or a rejection: a response, or for services of any kind an error.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+use http::response::Parts;
+use http::{Response, StatusCode};
+use http_body::Body;
+
+use super::fields::{Statuses, latest_reset};
+use super::refusal::{self, Refusal, may_retry};
+use super::{Answer, Policy, RateLimitHeaders, ThrottledBody};
+use crate::error::AcquireError;
+use crate::throttle::{LimitStatus, Throttle};
+
+/// An error of any type, as the services of tower have it.
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// [`inspect_parts`](crate::throttle::Inspect::inspect_parts) of the throttle.
+pub(super) type Inspector<T> =
+    fn(&T, Option<&<T as Throttle>::Permit>, &mut dyn FnMut(usize, LimitStatus));
+
+type RefundIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+
+/// How a service with a throttle answers.
+///
+/// Callers need not name this trait. It is sealed: only this crate implements it.
+pub trait Answers<T: Throttle, A, E>: Clone + sealed::Sealed {
+    /// What the service answers.
+    type Response;
+    /// How the service fails.
+    type Error;
+
+    /// Returns the answer of a service whose request was admitted.
+    #[doc(hidden)]
+    fn answered(&self, throttle: &T, permit: T::Permit, answer: A) -> Self::Response;
+
+    /// Returns the answer to a request that was rejected.
+    #[doc(hidden)]
+    fn refused(&self, throttle: &T, error: AcquireError) -> Result<Self::Response, Self::Error>;
+
+    /// Returns the error of the service.
+    #[doc(hidden)]
+    fn failed(error: E) -> Self::Error;
+}
+
+/// Rejections are errors of the service. See
+/// [`ThrottleLayer::errors`](super::ThrottleLayer::errors).
+#[derive(Clone, Copy, Debug)]
+pub struct Errors(());
+
+impl Errors {
+    pub(super) const fn new() -> Self {
+        Self(())
+    }
+}
+
+impl<T: Throttle, A, E: Into<BoxError>> Answers<T, A, E> for Errors {
+    type Response = A;
+    type Error = BoxError;
+
+    fn answered(&self, _: &T, permit: T::Permit, answer: A) -> A {
+        drop(permit);
+        answer
+    }
+
+    fn refused(&self, _: &T, error: AcquireError) -> Result<A, BoxError> {
+        Err(error.into())
+    }
+
+    fn failed(error: E) -> BoxError {
+        error.into()
+    }
+}
+
+/// Rejections are responses of HTTP: the default.
+pub struct Responses<T: Throttle>(Arc<Options<T>>);
+
+pub(super) struct Options<T: Throttle> {
+    /// The status of a rejection after which the client may try again.
+    pub(super) status: StatusCode,
+    pub(super) answer: Answer,
+    pub(super) headers: Option<RateLimitHeaders>,
+    pub(super) policies: Vec<Policy>,
+    /// `Some` if there are fields or policies.
+    pub(super) inspect: Option<Inspector<T>>,
+    pub(super) refund_if: Option<RefundIf>,
+}
+
+impl<T: Throttle> Responses<T> {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Options {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            answer: Answer::Empty,
+            headers: None,
+            policies: Vec::new(),
+            inspect: None,
+            refund_if: None,
+        }))
+    }
+
+    pub(super) fn options(&mut self) -> &mut Options<T> {
+        Arc::make_mut(&mut self.0)
+    }
+
+    fn statuses(&self, throttle: &T, permit: Option<&T::Permit>) -> Statuses {
+        let mut statuses = Statuses::new();
+        if let Some(inspect) = self.0.inspect {
+            inspect(throttle, permit, &mut |part, status| {
+                statuses.push((part, status));
+            });
+        }
+        statuses
+    }
+
+    /// Returns the policy of the limit that rejected the call: of the first that is exhausted in the
+    /// part that did.
+    fn violated(&self, error: &AcquireError, statuses: &Statuses) -> Option<&Policy> {
+        let part = error.part().unwrap_or(0);
+        let of_part = |index: &usize| statuses[*index].0 == part;
+        let mut limits = (0..statuses.len()).filter(of_part);
+        let first = limits.clone().next();
+        let index = limits
+            .find(|index| statuses[*index].1.is_exhausted())
+            .or(first)?;
+        self.0.policies.get(index)
+    }
+}
+
+impl<T: Throttle, B: Body<Data: From<String>>, E> Answers<T, Response<B>, E> for Responses<T> {
+    type Response = Response<ThrottledBody<B, T::Permit>>;
+    type Error = E;
+
+    fn answered(&self, throttle: &T, permit: T::Permit, answer: Response<B>) -> Self::Response {
+        let options = &*self.0;
+        let (mut parts, body) = answer.into_parts();
+        let refunds = options
+            .refund_if
+            .as_ref()
+            .is_some_and(|refund_if| refund_if(&parts));
+        let permit = match refunds {
+            false => Some(permit),
+            true => {
+                throttle.rollback(permit);
+                None
+            }
+        };
+        if let Some(headers) = options.headers {
+            let statuses = self.statuses(throttle, permit.as_ref());
+            headers.write(&options.policies, &statuses, false, &mut parts.headers);
+        }
+        Response::from_parts(parts, ThrottledBody::holding(body, permit))
+    }
+
+    fn refused(&self, throttle: &T, error: AcquireError) -> Result<Self::Response, E> {
+        let options = &*self.0;
+        let statuses = self.statuses(throttle, None);
+        let violated = self.violated(&error, &statuses);
+        let is_server = violated.is_some_and(Policy::is_server) || !may_retry(&error);
+        let refusal = Refusal {
+            error: &error,
+            status: match is_server {
+                true => StatusCode::SERVICE_UNAVAILABLE,
+                false => options.status,
+            },
+            seconds: refusal::seconds(&error).max(latest_reset(&statuses)),
+            violated,
+        };
+        let mut answer = Response::new(());
+        let (status, text) = refusal.write(options.answer, answer.headers_mut());
+        *answer.status_mut() = status;
+        if let Some(headers) = options.headers {
+            headers.write(&options.policies, &statuses, true, answer.headers_mut());
+        }
+        answer.extensions_mut().insert(error);
+        Ok(answer.map(|()| ThrottledBody::text(text)))
+    }
+
+    fn failed(error: E) -> E {
+        error
+    }
+}
+
+impl<T: Throttle> Clone for Responses<T> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Throttle> Clone for Options<T> {
+    fn clone(&self) -> Self {
+        Self {
+            policies: self.policies.clone(),
+            refund_if: self.refund_if.clone(),
+            ..*self
+        }
+    }
+}
+
+impl<T: Throttle> fmt::Debug for Responses<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Responses")
+            .field("status", &self.0.status)
+            .field("answer", &self.0.answer)
+            .field("headers", &self.0.headers)
+            .field("policies", &self.0.policies)
+            .finish_non_exhaustive()
+    }
+}
+
+mod sealed {
+    use crate::throttle::Throttle;
+
+    pub trait Sealed {}
+
+    impl Sealed for super::Errors {}
+    impl<T: Throttle> Sealed for super::Responses<T> {}
+}

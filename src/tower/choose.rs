@@ -1,0 +1,75 @@
+//! How the throttle of a request is found: the same for all of them, or by a closure.
+
+use std::fmt;
+
+use http::Request;
+
+use super::Head;
+
+/// Returns the throttle of a request.
+///
+/// Callers need not name this trait. It is sealed: only this crate implements it.
+pub trait Choose<R, T>: Clone + sealed::Sealed {
+    #[doc(hidden)]
+    fn choose(&self, request: &R) -> T;
+}
+
+/// The same throttle for all requests. See [`ThrottleLayer::new`](super::ThrottleLayer::new).
+#[derive(Clone)]
+pub struct Same<T>(pub(super) T);
+
+/// A throttle by the head of a request. See [`ThrottleLayer::by`](super::ThrottleLayer::by).
+#[derive(Clone)]
+pub struct ByHead<F>(pub(super) F);
+
+/// A throttle by a request of any type. See
+/// [`ThrottleLayer::by_request`](super::ThrottleLayer::by_request).
+#[derive(Clone)]
+pub struct ByRequest<F>(pub(super) F);
+
+impl<R, T: Clone> Choose<R, T> for Same<T> {
+    #[inline]
+    fn choose(&self, _: &R) -> T {
+        self.0.clone()
+    }
+}
+
+impl<B, T, F: Fn(Head<'_>) -> T + Clone> Choose<Request<B>, T> for ByHead<F> {
+    #[inline]
+    fn choose(&self, request: &Request<B>) -> T {
+        (self.0)(Head::from(request))
+    }
+}
+
+impl<R, T, F: Fn(&R) -> T + Clone> Choose<R, T> for ByRequest<F> {
+    #[inline]
+    fn choose(&self, request: &R) -> T {
+        (self.0)(request)
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Same<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<F> fmt::Debug for ByHead<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ByHead")
+    }
+}
+
+impl<F> fmt::Debug for ByRequest<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ByRequest")
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+
+    impl<T> Sealed for super::Same<T> {}
+    impl<F> Sealed for super::ByHead<F> {}
+    impl<F> Sealed for super::ByRequest<F> {}
+}

@@ -1,0 +1,78 @@
+//! [`Policy`]: the name of a limit, and on whose account it is.
+
+use std::fmt;
+
+/// The name of a limit for clients, and whether it is theirs or the server's. See
+/// [`ThrottleLayer::policies`](super::ThrottleLayer::policies).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// The name as a string of structured fields, with its quotes. A string of JSON is the same,
+    /// because the name is of printable ASCII.
+    quoted: String,
+    is_server: bool,
+}
+
+impl Policy {
+    /// Creates the policy of a limit of the client's own, such as requests by address. A rejection
+    /// by it is 429 Too Many Requests, or [another status](super::ThrottleLayer::status).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the name is empty, or has a character that is not printable ASCII, which fields of
+    /// HTTP cannot carry.
+    #[track_caller]
+    pub fn client(name: &str) -> Self {
+        Self::new(name, false)
+    }
+
+    /// Creates the policy of a limit that all clients share, such as requests in total. A rejection
+    /// by it is 503 Service Unavailable.
+    ///
+    /// # Panics
+    ///
+    /// Panics where [`client`](Self::client) does.
+    #[track_caller]
+    pub fn server(name: &str) -> Self {
+        Self::new(name, true)
+    }
+
+    #[track_caller]
+    fn new(name: &str, is_server: bool) -> Self {
+        let is_printable = |byte: u8| (b' '..=b'~').contains(&byte);
+        assert!(
+            !name.is_empty() && name.bytes().all(is_printable),
+            "the name of a policy must be of printable ASCII, not {name:?}"
+        );
+        let escaped = name.replace('\\', r"\\").replace('"', r#"\""#);
+        Self {
+            quoted: format!("\"{escaped}\""),
+            is_server,
+        }
+    }
+
+    /// The name of a limit without a policy.
+    pub(super) fn unnamed(index: usize) -> Self {
+        match index {
+            0 => Self::client("default"),
+            _ => Self::client(&format!("default-{}", index + 1)),
+        }
+    }
+
+    pub(super) fn has_name_of(&self, other: &Self) -> bool {
+        self.quoted == other.quoted
+    }
+
+    pub(super) fn quoted(&self) -> &str {
+        &self.quoted
+    }
+
+    pub(super) fn is_server(&self) -> bool {
+        self.is_server
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.quoted)
+    }
+}

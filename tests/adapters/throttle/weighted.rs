@@ -1,0 +1,113 @@
+//! Throttles of which more than one unit can be taken, and what is said about them.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use tollgate::throttle::{TryWeighted, Weighted};
+use tollgate::{Clock, ErrorKind, Keyed, Oversize, Quota, RateLimiter, Semaphore};
+
+use crate::support::foreign::panic_message;
+use crate::support::{Waiter, assert_at_rest, kind};
+
+const QUOTA: Quota = Quota::per_hour(1).burst(10);
+
+fn limiter() -> RateLimiter {
+    RateLimiter::new(QUOTA).clock(Clock::manual())
+}
+
+fn keyed() -> Arc<Keyed<u8, RateLimiter>> {
+    Arc::new(Keyed::rate_limiters(QUOTA).clock(Clock::manual()))
+}
+
+/// Takes six, uses two, and takes what is left by waiting for it, one more than it can have first.
+#[track_caller]
+fn settles<T: TryWeighted<Permit: Debug>>(throttle: T, available: impl Fn() -> u64) {
+    assert_eq!(throttle.max_units(), 10);
+    let permit = throttle.try_enter_many(6).unwrap();
+    assert_eq!(available(), 4);
+    assert!(throttle.try_enter_many(5).is_err());
+    throttle.settle(permit, 2);
+    assert_eq!(available(), 8);
+    let permit = Waiter::new(throttle.enter_many(8)).granted();
+    assert_eq!(available(), 0);
+    throttle.rollback(permit);
+    assert_eq!(available(), 8);
+    let refused = Waiter::new(throttle.enter_many(11)).output();
+    assert_eq!(kind(refused), ErrorKind::ExceedsCapacity);
+}
+
+#[test]
+fn settle_gives_back_what_was_not_used_of_a_rate() {
+    let limiter = Arc::new(limiter());
+    settles(&*limiter, || limiter.available());
+    let limiter = Arc::new(self::limiter());
+    settles(Arc::clone(&limiter), || limiter.available());
+    let keyed = keyed();
+    settles(keyed.key(&7), || keyed.key(&7).available());
+    settles(Arc::clone(&keyed).key_owned(8), || {
+        keyed.key(&8).available()
+    });
+}
+
+#[test]
+fn settle_charges_what_was_used_beyond_the_charge() {
+    let limiter = limiter();
+    let charge = (&limiter).try_enter_many(2).unwrap();
+    Weighted::settle(&&limiter, charge, 5);
+    assert_eq!(limiter.available(), 5);
+}
+
+#[test]
+fn settle_returns_all_permits_of_a_semaphore() {
+    let semaphore = Arc::new(Semaphore::new(10));
+    let throttle = Arc::clone(&semaphore);
+    let permit = throttle.try_enter_many(6).unwrap();
+    throttle.settle(permit, 6);
+    let permit = Waiter::new((&*semaphore).enter_many(10)).granted();
+    (&*semaphore).settle(permit, 0);
+    assert_at_rest(&semaphore, 10);
+}
+
+#[test]
+fn max_units_is_the_burst_the_limit_or_unbounded() {
+    let (semaphore, clock) = (Semaphore::new(10), Clock::manual());
+    assert_eq!((&semaphore).max_units(), 10);
+    semaphore.set_permits(3);
+    assert_eq!((&semaphore).max_units(), 3);
+    let large = Semaphore::new(Semaphore::MAX_PERMITS);
+    assert_eq!((&large).max_units(), u64::from(u32::MAX));
+    let slots = Keyed::<u8, _>::semaphores(4);
+    assert_eq!(slots.key(&7).max_units(), 4);
+
+    let limiter = RateLimiter::new(QUOTA).clock(&clock);
+    assert_eq!((&limiter).max_units(), 10);
+    limiter.set_quota(QUOTA.burst(20));
+    assert_eq!((&limiter).max_units(), 20);
+    for algorithm in [
+        tollgate::Algorithm::SlidingWindow,
+        tollgate::Algorithm::SlidingLog,
+    ] {
+        let limiter = RateLimiter::new(Quota::per_hour(30)).algorithm(algorithm);
+        assert_eq!((&limiter).max_units(), 30, "{algorithm:?}");
+    }
+    let overdraws = RateLimiter::new(QUOTA).oversize(Oversize::Overdraft);
+    assert_eq!((&overdraws).max_units(), u64::MAX);
+    let overdraws = Keyed::<u8, _>::rate_limiters(QUOTA).oversize(Oversize::Overdraft);
+    assert_eq!(overdraws.key(&7).max_units(), u64::MAX);
+    // Whether or not the key is kept.
+    let keyed = keyed();
+    assert_eq!(keyed.key(&7).max_units(), 10);
+    keyed.key(&7).try_acquire().unwrap();
+    assert_eq!(keyed.key(&7).max_units(), 10);
+}
+
+#[test]
+fn enter_many_of_more_than_the_type_can_count_panics_with_the_number() {
+    let semaphore = Semaphore::new(1);
+    let many = u64::from(u32::MAX) + 1;
+    let expected = format!("the throttle cannot count {many} units at once");
+    let waited = panic_message(|| drop((&semaphore).enter_many(many)));
+    let tried = panic_message(|| (&semaphore).try_enter_many(many).map(drop));
+    assert_eq!([waited, tried], [Some(expected.clone()), Some(expected)]);
+    assert_at_rest(&semaphore, 1);
+}
