@@ -169,7 +169,8 @@
 //! - `async-lock`: async-lock's semaphore as a throttle.
 //! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`; and `ticks` of rate
 //!   limiters.
-//! - `tower`: a layer for services that answer over HTTP, such as axum's, in the module `tower`.
+//! - `tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients, in the
+//!   module `tower`.
 //! - `serde`: serializes and parses [`Quota`] and [`Algorithm`].
 //! - `test-util`: makes limiters without an explicit clock follow tokio's time, see
 //!   [testing](#testing).

@@ -343,7 +343,7 @@ impl Wake for OnDeadline {
 
 /// Returns a random number from 0 to 1.
 #[cold]
-fn fraction() -> f64 {
+pub(crate) fn fraction() -> f64 {
     use std::hash::{BuildHasher, RandomState};
     let random = RandomState::new().hash_one(0);
     (random >> 11) as f64 / (1_u64 << 53) as f64

@@ -120,7 +120,9 @@ mod future;
 mod head;
 mod layer;
 mod policy;
+mod quoted;
 mod refusal;
+mod retry_after;
 mod service;
 
 #[doc(no_inline)]
@@ -136,4 +138,5 @@ pub use self::head::Head;
 pub use self::layer::ThrottleLayer;
 pub use self::policy::Policy;
 pub use self::refusal::{Answer, retry_after, status};
+pub use self::retry_after::{RetryAfterFuture, RetryAfterLayer, RetryAfterService};
 pub use self::service::ThrottleService;

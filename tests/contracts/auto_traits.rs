@@ -206,12 +206,14 @@ mod with_tokio {
 
 #[cfg(feature = "tower")]
 mod with_tower {
-    use tollgate::tower::{ClientIp, ClientIpHeader, Head};
+    use tollgate::tower::{ClientIp, ClientIpHeader, Head, RetryAfterLayer, RetryAfterService};
 
     use super::*;
 
     table! {
-        YES YES YES YES YES YES: ClientIp, ClientIpHeader;
+        // A layer has no body, only functions that are given one.
+        YES YES YES YES YES YES:
+            ClientIp, ClientIpHeader, RetryAfterLayer<()>, RetryAfterLayer<NotSend>, RetryAfterService<(), NotSend>;
         // The extensions of a request are not unwind safe.
         YES YES YES NO NO YES: Head<'static>;
     }

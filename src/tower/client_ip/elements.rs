@@ -1,50 +1,8 @@
-//! The elements of a forwarding header, read from the right, and the address in each.
-//!
-//! 1. Reading begins at the right end, which the nearest proxy wrote. A quoted string is known by
-//!    its closing quote, so what a client wrote further to the left, an open quote for example,
-//!    does not change how the elements of the proxies are read.
-//! 2. Everything is a slice of the header: nothing is allocated, and nothing is read twice except
-//!    the `Forwarded` elements, which are split into elements and then into parameters.
+//! The address in an element of a forwarding header. Everything is a slice: nothing is allocated.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Splits a field value at a separator outside of quoted strings, from the right to the left.
-///
-/// It yields at least one element; elements may be empty.
-pub(super) struct RightSplit<'a> {
-    rest: Option<&'a [u8]>,
-    separator: u8,
-}
-
-impl<'a> RightSplit<'a> {
-    pub(super) fn new(value: &'a [u8], separator: u8) -> Self {
-        let rest = Some(value);
-        Self { rest, separator }
-    }
-}
-
-impl<'a> Iterator for RightSplit<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let rest = self.rest.take()?;
-        let mut quoted = false;
-        for (at, byte) in rest.iter().enumerate().rev() {
-            if *byte == b'"' {
-                // Within a string a quote after an odd number of backslashes belongs to the text.
-                let escaped = |text: &[u8]| {
-                    let backslashes = text.iter().rev().take_while(|byte| **byte == b'\\');
-                    backslashes.count() % 2 == 1
-                };
-                quoted = !quoted || escaped(&rest[..at]);
-            } else if *byte == self.separator && !quoted {
-                self.rest = Some(&rest[..at]);
-                return Some(&rest[at + 1..]);
-            }
-        }
-        Some(rest)
-    }
-}
+use crate::tower::quoted::RightSplit;
 
 /// Returns the address in an element of `X-Forwarded-For`: an IP address, with or without a port,
 /// in brackets or not.

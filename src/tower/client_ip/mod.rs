@@ -14,8 +14,9 @@ use http::header::{FORWARDED, HeaderName};
 use http::{Extensions, HeaderMap};
 use ipnet::{IpNet, Ipv4Net};
 
-use self::elements::{RightSplit, address, forwarded_for};
+use self::elements::{address, forwarded_for};
 use super::Head;
+use super::quoted::RightSplit;
 
 /// No more are read, from the right.
 const MAX_ELEMENTS: usize = 64;

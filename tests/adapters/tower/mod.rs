@@ -14,6 +14,8 @@ mod paused;
 mod peers;
 mod ready;
 mod refused;
+#[cfg(feature = "tokio")]
+mod retry_after;
 mod server;
 mod service;
 mod setup;

@@ -98,6 +98,14 @@ fn too_many_proxies_and_too_long_prefixes() {
     no_panic(|| client_ip().behind(64).prefixes(32, 128).prefixes(0, 0));
 }
 
+#[cfg(feature = "tower")]
+#[test]
+fn gates_for_no_origins() {
+    let layer = || tollgate::tower::RetryAfterLayer::<()>::copying(|()| None);
+    row("max_origins cannot be 0", || layer().max_origins(0));
+    no_panic(|| layer().max_origins(1).max_origins(usize::MAX));
+}
+
 fn no_quota(what: impl std::fmt::Display) -> String {
     format!("a quota cannot have {what}")
 }
@@ -503,6 +511,7 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     panics! {
         tollgate::tower::ClientIp::peer(|_| None).behind(65);
         tollgate::tower::ClientIp::peer(|_| None).prefixes(33, 0);
+        tollgate::tower::RetryAfterLayer::<()>::copying(|()| None).max_origins(0);
     }
     #[cfg(all(feature = "tokio", debug_assertions))]
     let condvar = CondvarSemaphore::new(1);
