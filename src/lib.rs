@@ -91,6 +91,13 @@
 //! every type here that can be awaited and shared, for their compositions, and for the semaphores of
 //! tokio and async-lock. Direct calls need no trait. [`Throttle::boxed`] erases the type for a struct field.
 //!
+//! # Observing
+//!
+//! `snapshot()` of every type returns a [`Snapshot`]: its limit, what is in use, and how many
+//! callers wait. [`observe::Observed`] wraps a throttle and reports each entry to an observer:
+//! [`Holders`](observe::Holders) lists who holds a permit, since when, and where it was acquired;
+//! others count, measure and trace.
+//!
 //! # Testing
 //!
 //! **A limiter on the system clock waits in real time even while tokio's time is paused.** Paused
@@ -172,6 +179,9 @@
 //! - `tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients, in the
 //!   module `tower`.
 //! - `serde`: serializes and parses [`Quota`] and [`Algorithm`].
+//! - `metrics`: `observe::Metrics`, counters, histograms and gauges of the crate `metrics`.
+//! - `tracing`: `observe::Traced`, events for waits, and warnings for waits and permits that take
+//!   long.
 //! - `test-util`: makes limiters without an explicit clock follow tokio's time, see
 //!   [testing](#testing).
 
@@ -194,6 +204,7 @@ pub mod guarantees;
 pub mod http_guide;
 pub mod keyed;
 
+pub mod observe;
 mod panic;
 mod quota;
 pub mod rate;

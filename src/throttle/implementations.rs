@@ -89,6 +89,7 @@ macro_rules! through {
             type Enter = $throttle::Enter;
 
             #[inline]
+            #[track_caller]
             fn enter(&self) -> Waiting<$throttle::Enter> {
                 (**self).enter()
             }
@@ -101,6 +102,7 @@ macro_rules! through {
 
         impl<$($lifetime,)? $throttle: TryThrottle> TryThrottle for $reference {
             #[inline]
+            #[track_caller]
             fn try_enter(&self) -> Result<$throttle::Permit, AcquireError> {
                 (**self).try_enter()
             }

@@ -3,6 +3,7 @@
 mod all;
 mod budget;
 mod gate;
+mod observe;
 #[cfg(feature = "stream")]
 mod stream;
 #[path = "../support/mod.rs"]

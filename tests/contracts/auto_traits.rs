@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::keyed::{self, Key};
+use tollgate::observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 use tollgate::throttle::{EnterAll, EnterOption};
 use tollgate::{
     Acquire, AcquireError, All, BoxThrottle, Charge, Clock, CondvarSemaphore, Cost, Decision,
@@ -113,6 +114,13 @@ table! {
         EnterAll<(Shared, Shared)>, EnterAll<(Shared, Rate)>, EnterAll<(Shared, Option<Shared>)>,
         EnterAll<Six>, EnterOption<Acquire<Shared>>;
 
+    // What is observed is what it was, and what its observer is.
+    YES YES YES YES YES YES:
+        Observed<Shared, ()>, Observed<Shared, Holders>, Holders, Holder, Place;
+    YES YES YES YES YES NO:
+        EnterObserved<Acquire<Shared>, ()>, EnterObserved<Acquire<Shared>, Holders>,
+        ObservedPermit<Permit<Shared>, ()>, ObservedPermit<Permit<Shared>, Holders>;
+
     // A type that is not known is asked to be `Send`, and no more.
     YES YES YES NO NO YES: BoxThrottle, All<(Shared, BoxThrottle)>;
     YES NO YES NO NO NO:
@@ -204,6 +212,30 @@ mod with_tokio {
     const _: () = is_static::<(Cancellable, Timeout<Cancellable>)>();
 }
 
+#[cfg(feature = "metrics")]
+mod with_metrics {
+    use tollgate::observe::Metrics;
+
+    use super::*;
+
+    table! {
+        YES YES YES NO NO YES: Metrics, Observed<Shared, Metrics>;
+        YES YES YES NO NO NO:
+            EnterObserved<Acquire<Shared>, Metrics>, ObservedPermit<Permit<Shared>, Metrics>;
+    }
+}
+
+#[cfg(feature = "tracing")]
+mod with_tracing {
+    use tollgate::observe::Traced;
+
+    use super::*;
+
+    table! {
+        YES YES YES YES YES YES: Traced, Observed<Shared, Traced>;
+    }
+}
+
 #[cfg(feature = "tower")]
 mod with_tower {
     use tollgate::tower::{ClientIp, ClientIpHeader, Head, RetryAfterLayer, RetryAfterService};
@@ -293,6 +325,8 @@ const _: () = {
         size_of::<Option<Permit<&'static Semaphore>>>() == size_of::<Permit<&'static Semaphore>>()
     );
     assert!(size_of::<AcquireError>() <= 16);
+    // To be observed by nobody costs a flag.
+    assert!(size_of::<ObservedPermit<Permit<Shared>, ()>>() <= 3 * size_of::<usize>());
 };
 
 // They can be made by the compiler: no allocation, no clock is read, no `LazyLock`.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use tollgate::observe::{Holders, Observed};
 use tollgate::{
     AcquireError, All, BoxThrottle, Cost, RateLimiter, Semaphore, Throttle, TryThrottle, Waiting,
     all,
@@ -147,6 +148,22 @@ subject!(
         let others = (other(), other(), other());
         all((all((part, others.0)), all((others.1, others.2))))
     }
+);
+
+subject!(
+    ObservedByNobody,
+    Observed<Shared, ()>,
+    OURS,
+    |limit| shared(limit),
+    |part| Observed::new(part, ())
+);
+
+subject!(
+    ObservedByHolders,
+    Observed<Shared, (Holders, ())>,
+    OURS,
+    |limit| shared(limit),
+    |part| Observed::new(part, (Holders::new("slots"), ()))
 );
 
 subject!(

@@ -142,6 +142,8 @@ conformance! {
     all_of_three: composed::AllOfThree;
     nested: composed::Nested;
     boxed: composed::Boxed;
+    observed: composed::ObservedByNobody;
+    observed_by_holders: composed::ObservedByHolders;
     boxed_all: composed::BoxedAll;
 }
 

@@ -1,0 +1,187 @@
+//! Observation: an [`Observed`] throttle reports each entry to an [`Observer`].
+//!
+//! - [`Holders`] lists who holds a permit, since when, and where it was acquired.
+//! - `Metrics` (feature `metrics`) counts entries and measures waits.
+//! - `Traced` (feature `tracing`) reports waits and permits that take long.
+//!
+//! [`Observed`] wraps any throttle; the throttle itself knows nothing about it. To read the state of
+//! a limit instead, such as how much is in use, take its [`Snapshot`](crate::Snapshot).
+
+mod holders;
+#[cfg(feature = "metrics")]
+mod metrics;
+mod observed;
+#[cfg(feature = "tracing")]
+mod traced;
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::holders::{Holder, Holders};
+#[cfg(feature = "metrics")]
+pub use self::metrics::Metrics;
+pub use self::observed::{EnterObserved, Observed, ObservedPermit};
+#[cfg(feature = "tracing")]
+pub use self::traced::Traced;
+use crate::error::AcquireError;
+
+/// Where an entry began: the call of `acquire`, `try_acquire` or `enter`.
+pub type Place = &'static Location<'static>;
+
+/// What an [`Observed`] throttle reports to.
+///
+/// Each entry is reported exactly once: it is admitted, refused or abandoned. An admitted entry is
+/// later released or undone, also exactly once, unless its permit is leaked.
+///
+/// An observer is cloned for each entry, so it should be cheap to clone: a reference, an `Arc` or a
+/// handle such as [`Holders`]. References and `Arc`s of observers are observers, and so are tuples
+/// of two to four, and `()`, which ignores everything.
+///
+/// # Calls
+///
+/// The methods run inside the caller's poll, or inside the drop of its future or permit, under no
+/// lock of the throttle. They must not block. A panic in `admitted` or `refused` propagates to the
+/// caller, and the permit is dropped; a panic in the other methods is reported by the panic hook
+/// and then caught.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use std::time::Duration;
+///
+/// use tollgate::observe::{Observed, Observer, Place};
+/// use tollgate::{AcquireError, Semaphore};
+///
+/// /// Counts refusals.
+/// #[derive(Default)]
+/// struct Refusals(AtomicU64);
+///
+/// impl Observer for Refusals {
+///     type Held = ();
+///
+///     fn admitted(&self, _: Place, _: Option<Duration>) {}
+///
+///     fn refused(&self, _: Place, _: &AcquireError, _: Option<Duration>) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// let (slots, refusals) = (Semaphore::new(1), Refusals::default());
+/// let observed = Observed::new(&slots, &refusals);
+/// let permit = observed.try_acquire()?;
+/// assert!(observed.try_acquire().is_err());
+/// assert_eq!(refusals.0.load(Ordering::Relaxed), 1);
+/// # Ok::<_, AcquireError>(())
+/// ```
+pub trait Observer {
+    /// What the observer keeps in a permit, to recognise it when it is released.
+    type Held;
+
+    /// Reports an entry that was admitted. `waited` is how long it waited; `None` if it did not
+    /// have to wait.
+    fn admitted(&self, place: Place, waited: Option<Duration>) -> Self::Held;
+
+    /// Reports an entry that was refused, at once (`waited` is `None`) or after a wait. Does nothing
+    /// by default.
+    fn refused(&self, _place: Place, _error: &AcquireError, _waited: Option<Duration>) {}
+
+    /// Reports a wait whose future was dropped before it ended: by its owner, by a timeout, or by a
+    /// token that was added to it. Does nothing by default.
+    fn abandoned(&self, _place: Place, _waited: Duration) {}
+
+    /// Reports that a permit is dropped. This comes just before the throttle gets the permit back.
+    /// Does nothing by default.
+    fn released(&self, _held: Self::Held) {}
+
+    /// Reports that an unused permit is [rolled back](crate::Throttle::rollback), for example
+    /// because the next part of [`all`](crate::all) refused the caller. Does nothing by default.
+    fn undone(&self, _held: Self::Held) {}
+}
+
+/// Ignores everything.
+impl Observer for () {
+    type Held = ();
+
+    #[inline]
+    fn admitted(&self, _: Place, _: Option<Duration>) {}
+}
+
+macro_rules! through {
+    ($([$($generics:tt)*] $reference:ty;)*) => {$(
+        impl<$($generics)*> Observer for $reference {
+            type Held = O::Held;
+
+            #[inline]
+            fn admitted(&self, place: Place, waited: Option<Duration>) -> O::Held {
+                (**self).admitted(place, waited)
+            }
+
+            #[inline]
+            fn refused(&self, place: Place, error: &AcquireError, waited: Option<Duration>) {
+                (**self).refused(place, error, waited);
+            }
+
+            #[inline]
+            fn abandoned(&self, place: Place, waited: Duration) {
+                (**self).abandoned(place, waited);
+            }
+
+            #[inline]
+            fn released(&self, held: O::Held) {
+                (**self).released(held);
+            }
+
+            #[inline]
+            fn undone(&self, held: O::Held) {
+                (**self).undone(held);
+            }
+        }
+    )*};
+}
+
+through! {
+    [O: Observer + ?Sized] &O;
+    [O: Observer + ?Sized] Arc<O>;
+}
+
+/// Each observer of a tuple gets every report, in the order of the tuple.
+macro_rules! tuples {
+    ($($($observer:ident $field:tt),+;)*) => {$(
+        impl<$($observer: Observer),+> Observer for ($($observer,)+) {
+            type Held = ($($observer::Held,)+);
+
+            #[inline]
+            fn admitted(&self, place: Place, waited: Option<Duration>) -> Self::Held {
+                ($(self.$field.admitted(place, waited),)+)
+            }
+
+            #[inline]
+            fn refused(&self, place: Place, error: &AcquireError, waited: Option<Duration>) {
+                $(self.$field.refused(place, error, waited);)+
+            }
+
+            #[inline]
+            fn abandoned(&self, place: Place, waited: Duration) {
+                $(self.$field.abandoned(place, waited);)+
+            }
+
+            #[inline]
+            fn released(&self, held: Self::Held) {
+                $(self.$field.released(held.$field);)+
+            }
+
+            #[inline]
+            fn undone(&self, held: Self::Held) {
+                $(self.$field.undone(held.$field);)+
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A 0, B 1;
+    A 0, B 1, C 2;
+    A 0, B 1, C 2, D 3;
+}

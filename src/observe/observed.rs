@@ -1,0 +1,349 @@
+//! [`Observed`]: a throttle whose entries are reported.
+//!
+//! 1. An entry begins with the first poll of its future, or with a try. It is reported once: when
+//!    the throttle answers, or when the future is dropped while it waits.
+//! 2. The clock is read only by an entry that waits: after the first poll that is pending, and at
+//!    the report. A ready entry reads no clock here; an observer may read its own.
+//! 3. A permit is reported before the throttle gets it back, so an observer never sees more holders
+//!    than the throttle admits.
+//! 4. No lock is held here. Reports of drops are foreign code inside `Drop`, so panics are caught.
+//!
+//! Inlining is forced, as in [`all`](crate::all): an observer that does nothing then costs nothing.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::panic::Location;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+
+use super::{Observer, Place};
+use crate::error::AcquireError;
+use crate::panic::catch_waker_panic;
+use crate::throttle::{Throttle, TryThrottle};
+use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
+
+/// A throttle that reports each entry to an [`Observer`]: when it is admitted, refused or
+/// abandoned, how long it waited, where it was called, and when its permit comes back.
+///
+/// It is a [`Throttle`] itself. Order, cancel safety and errors are those of the inner throttle.
+/// Several observers are a tuple. A permit derefs to the inner permit.
+///
+/// # Places
+///
+/// The reported [`Place`] is the call of [`acquire`](Self::acquire),
+/// [`try_acquire`](Self::try_acquire), [`enter`](Throttle::enter) or
+/// [`try_enter`](TryThrottle::try_enter). Inside a composition or an adapter, that call is in the
+/// composition or the adapter. So wrap the parts of [`all`](crate::all) one by one, and give each
+/// observer a name.
+///
+/// # Timeouts and tokens
+///
+/// A timeout or a token that is added to the wait is outside of it: when it ends the wait, the
+/// entry is reported as abandoned. An entry that the throttle refuses at once because it would not
+/// fit into the timeout is reported as refused.
+///
+/// # Cost
+///
+/// A ready entry makes the calls of the observer and, where it clones an `Arc`, two atomic
+/// operations; it reads no clock, unless the observer does. An entry that waits reads the clock
+/// twice.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::observe::{Holders, Observed};
+/// use tollgate::{Semaphore, all};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let (users, disk) = (Arc::new(Semaphore::new(4)), Arc::new(Semaphore::new(1)));
+/// let (of_users, of_disk) = (Holders::new("users"), Holders::new("disk"));
+///
+/// let both = all((Observed::new(users, &of_users), Observed::new(disk, &of_disk)));
+/// let permits = both.acquire().await?;
+/// // The second part refuses, so the first one is rolled back.
+/// assert!(both.try_acquire().is_err());
+/// assert_eq!((of_users.list().len(), of_disk.list().len()), (1, 1));
+/// drop(permits);
+/// assert_eq!((of_users.list().len(), of_disk.list().len()), (0, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a throttle does nothing until it is entered"]
+pub struct Observed<T, O> {
+    throttle: T,
+    observer: O,
+    clock: Clock,
+}
+
+impl<T, O> Observed<T, O> {
+    /// Creates a throttle that reports to `observer`, on [`Clock::default`].
+    pub fn new(throttle: T, observer: O) -> Self {
+        Self {
+            throttle,
+            observer,
+            clock: Clock::default(),
+        }
+    }
+
+    /// Sets the clock that measures waits.
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into().resolved();
+        self
+    }
+
+    /// Returns the inner throttle, for example to take its snapshot. Entries through it are not
+    /// reported.
+    pub fn throttle(&self) -> &T {
+        &self.throttle
+    }
+
+    /// Returns the observer.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+}
+
+impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
+    /// Waits until the throttle admits the caller.
+    ///
+    /// # Cancel safety, errors
+    ///
+    /// Those of the inner throttle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Semaphore;
+    /// use tollgate::observe::{Holders, Observed};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let (slots, holders) = (Semaphore::new(1), Holders::new("slots"));
+    /// let slots = Observed::new(&slots, &holders);
+    /// let permit = slots.acquire().await?;
+    /// assert_eq!(permit.count(), 1);
+    /// assert_eq!(holders.list()[0].place.file(), file!());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline(always)]
+    #[track_caller]
+    pub fn acquire(&self) -> Waiting<EnterObserved<T::Enter, O>> {
+        Waiting::new(EnterObserved {
+            enter: self.throttle.enter().into_inner(),
+            entry: Some((self.observer.clone(), self.clock.clone())),
+            place: Location::caller(),
+            since: None,
+        })
+    }
+
+    /// Enters without waiting, or fails.
+    ///
+    /// # Errors
+    ///
+    /// Those of the inner throttle.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Semaphore;
+    /// use tollgate::observe::{Holders, Observed};
+    ///
+    /// let (slots, holders) = (Semaphore::new(1), Holders::new("slots"));
+    /// let slots = Observed::new(&slots, &holders);
+    /// let permit = slots.try_acquire()?;
+    /// assert_eq!(holders.list().len(), 1);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline(always)]
+    #[track_caller]
+    pub fn try_acquire(&self) -> Result<ObservedPermit<T::Permit, O>, AcquireError>
+    where
+        T: TryThrottle,
+    {
+        let entered = self.throttle.try_enter();
+        report(entered, self.observer.clone(), Location::caller(), None)
+    }
+}
+
+/// Reports the answer of a throttle.
+#[inline(always)]
+fn report<P, O: Observer>(
+    entered: Result<P, AcquireError>,
+    observer: O,
+    place: Place,
+    waited: Option<Duration>,
+) -> Result<ObservedPermit<P, O>, AcquireError> {
+    match entered {
+        Ok(permit) => {
+            let held = observer.admitted(place, waited);
+            let entry = Entry(Some((observer, held)));
+            Ok(ObservedPermit { entry, permit })
+        }
+        Err(error) => {
+            observer.refused(place, &error, waited);
+            Err(error)
+        }
+    }
+}
+
+impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
+    type Permit = ObservedPermit<T::Permit, O>;
+    type Enter = EnterObserved<T::Enter, O>;
+
+    #[inline(always)]
+    #[track_caller]
+    fn enter(&self) -> Waiting<Self::Enter> {
+        self.acquire()
+    }
+
+    #[inline(always)]
+    fn rollback(&self, permit: Self::Permit) {
+        let ObservedPermit { mut entry, permit } = permit;
+        if let Some((observer, held)) = entry.0.take() {
+            catch_waker_panic(|| observer.undone(held));
+        }
+        self.throttle.rollback(permit);
+    }
+}
+
+impl<T: TryThrottle, O: Observer + Clone> TryThrottle for Observed<T, O> {
+    #[inline(always)]
+    #[track_caller]
+    fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
+        self.try_acquire()
+    }
+}
+
+pin_project! {
+    /// The future of [`Observed::acquire`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is polled again after completion.
+    #[must_use = "a future does nothing unless it is awaited"]
+    pub struct EnterObserved<F, O: Observer> {
+        #[pin]
+        enter: F,
+        // `None` after completion.
+        entry: Option<(O, Clock)>,
+        place: Place,
+        // `Some` once a poll had to wait, and until the report.
+        since: Option<Tick>,
+    }
+
+    impl<F, O: Observer> PinnedDrop for EnterObserved<F, O> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let (Some((observer, clock)), Some(since)) = (this.entry, this.since.take()) {
+                let waited = clock.now().saturating_since(since);
+                catch_waker_panic(|| observer.abandoned(this.place, waited));
+            }
+        }
+    }
+}
+
+impl<P, F, O> Future for EnterObserved<F, O>
+where
+    F: Future<Output = Result<P, AcquireError>>,
+    O: Observer,
+{
+    type Output = Result<ObservedPermit<P, O>, AcquireError>;
+
+    #[inline(always)]
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let polled = this.enter.poll(context);
+        let Poll::Ready(entered) = polled else {
+            if let (Some((_, clock)), None) = (&this.entry, &this.since) {
+                *this.since = Some(clock.now());
+            }
+            return Poll::Pending;
+        };
+        let entry = this.entry.take();
+        let (observer, clock) = entry.expect("polled again after it was ready");
+        let since = this.since.take();
+        let waited = since.map(|since| clock.now().saturating_since(since));
+        Poll::Ready(report(entered, observer, this.place, waited))
+    }
+}
+
+impl<F: fmt::Debug, O: Observer> fmt::Debug for EnterObserved<F, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnterObserved")
+            .field("enter", &self.enter)
+            .field("place", &format_args!("{}", self.place))
+            .finish_non_exhaustive()
+    }
+}
+
+/// A permit of an [`Observed`] throttle. It derefs to the inner permit.
+///
+/// Dropping it reports that it is released, and then drops the inner permit.
+#[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
+pub struct ObservedPermit<P, O: Observer> {
+    // Dropped first.
+    entry: Entry<O>,
+    permit: P,
+}
+
+/// The report of a release; `None` if it is not to be made.
+struct Entry<O: Observer>(Option<(O, O::Held)>);
+
+impl<O: Observer> Drop for Entry<O> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some((observer, held)) = self.0.take() {
+            catch_waker_panic(|| observer.released(held));
+        }
+    }
+}
+
+impl<P, O: Observer> ObservedPermit<P, O> {
+    /// Returns the inner permit, for methods that take it by value. It is reported as released now.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Pool;
+    /// use tollgate::observe::{Holders, Observed};
+    ///
+    /// let (pool, holders) = (Pool::with_factory(1, || "a connection"), Holders::new("pool"));
+    /// let connection = Observed::new(&pool, &holders).try_acquire()?;
+    /// connection.into_inner().discard();
+    /// assert!(holders.list().is_empty());
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn into_inner(self) -> P {
+        self.permit
+    }
+}
+
+impl<P, O: Observer> Deref for ObservedPermit<P, O> {
+    type Target = P;
+
+    #[inline]
+    fn deref(&self) -> &P {
+        &self.permit
+    }
+}
+
+impl<P, O: Observer> DerefMut for ObservedPermit<P, O> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut P {
+        &mut self.permit
+    }
+}
+
+impl<P: fmt::Debug, O: Observer> fmt::Debug for ObservedPermit<P, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ObservedPermit").field(&self.permit).finish()
+    }
+}
