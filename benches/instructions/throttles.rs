@@ -6,6 +6,7 @@ use tollgate::{ChannelSemaphore, CondvarSemaphore, Pool};
 use tollgate_bench::composed;
 use tollgate_bench::condvar::CondvarSemaphore as Plain;
 use tollgate_bench::line::{self, WAITERS};
+use tollgate_bench::observed::{self, holders};
 use tollgate_bench::peer::{
     AsThrottle, BusyAsyncChannel, BusyFlume, IdleAsyncChannel, IdleFlume, IdleQueue, Ours,
     SyncChannel, TryPeer,
@@ -29,6 +30,8 @@ const THREE: &str = "all of three: acquire ready + drop";
 const BOXED: &str = "boxed throttle: acquire ready + drop";
 const COST: &str = "cost of 3: enter ready + drop";
 const READY: &str = "as a throttle: enter ready + drop";
+const OBSERVED_TRY: &str = "observed: try + drop";
+const OBSERVED: &str = "observed: acquire ready + drop";
 const HAND_ON: &str = "throttles, enqueue + drain, of 10,000";
 
 const LONG: usize = WAITERS;
@@ -135,6 +138,16 @@ pub(crate) const COUNTED: &[Counted] = &[
     }),
     counted(READY, AsThrottle::<AsyncLock>::NAME, || {
         Box::new(ready::acquire::<AsThrottle<AsyncLock>>())
+    }),
+    counted(OBSERVED_TRY, "Observed, ()", || {
+        Box::new(observed::try_acquire(()))
+    }),
+    counted(OBSERVED_TRY, "Observed, &Holders", || {
+        Box::new(observed::try_acquire(holders()))
+    }),
+    counted(OBSERVED, "Observed, ()", || Box::new(observed::acquire(()))),
+    counted(OBSERVED, "Observed, &Holders", || {
+        Box::new(observed::acquire(holders()))
     }),
     in_line(
         LONG,

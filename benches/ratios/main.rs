@@ -8,6 +8,7 @@ mod contended;
 mod gate;
 mod keyed;
 mod local;
+mod observed;
 mod pacing;
 mod rates;
 mod ready;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         rules::ENTRIES,
         gate::ENTRIES,
         keyed::ENTRIES,
+        observed::ENTRIES,
     ]
     .concat();
     let options = Options::from_args();

@@ -11,6 +11,7 @@ pub mod harness;
 pub mod keyed;
 pub mod line;
 pub mod local;
+pub mod observed;
 pub mod pacing;
 pub mod peer;
 pub mod rates;
