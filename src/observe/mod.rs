@@ -7,6 +7,7 @@
 //! [`Observed`] wraps any throttle; the throttle itself knows nothing about it. To read the state of
 //! a limit instead, such as how much is in use, take its [`Snapshot`](crate::Snapshot).
 
+mod adapters;
 mod holders;
 #[cfg(feature = "metrics")]
 mod metrics;

@@ -136,12 +136,7 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
     #[inline(always)]
     #[track_caller]
     pub fn acquire(&self) -> Waiting<EnterObserved<T::Enter, O>> {
-        Waiting::new(EnterObserved {
-            enter: self.throttle.enter().into_inner(),
-            entry: Some((self.observer.clone(), self.clock.clone())),
-            place: Location::caller(),
-            since: None,
-        })
+        self.observe(self.throttle.enter().into_inner())
     }
 
     /// Enters without waiting, or fails.
@@ -168,7 +163,28 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
     where
         T: TryThrottle,
     {
-        let entered = self.throttle.try_enter();
+        self.report(self.throttle.try_enter())
+    }
+
+    /// Reports what becomes of a wait.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn observe<F>(&self, enter: F) -> Waiting<EnterObserved<F, O>> {
+        Waiting::new(EnterObserved {
+            enter,
+            entry: Some((self.observer.clone(), self.clock.clone())),
+            place: Location::caller(),
+            since: None,
+        })
+    }
+
+    /// Reports the result of a try.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) fn report<P>(
+        &self,
+        entered: Result<P, AcquireError>,
+    ) -> Result<ObservedPermit<P, O>, AcquireError> {
         report(entered, self.observer.clone(), Location::caller(), None)
     }
 }

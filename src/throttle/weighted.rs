@@ -13,8 +13,8 @@ use crate::wait::Waiting;
 /// A throttle of which more than one unit can be taken, and unused units given back.
 ///
 /// It is implemented for references and `Arc`s of [`RateLimiter`] and [`Semaphore`], for a
-/// [`Key`] of either, and for `Option`, whose `None` admits any number. A [`Cost`](super::Cost) is
-/// one of these with a fixed number.
+/// [`Key`] of either, for `Option`, whose `None` admits any number, and for these
+/// [observed](crate::observe::Observed). A [`Cost`](super::Cost) is one of these with a fixed number.
 ///
 /// # Examples
 ///

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::observe::{Observed, Observer, Place};
+use tollgate::throttle::{Inspect, LimitStatus, TryWeighted, Weighted};
 use tollgate::{
     AcquireError, Clock, ErrorKind, Gate, Pool, Quota, RateLimiter, Semaphore, Throttle,
     TryThrottle, all,
@@ -208,6 +209,28 @@ fn rollback_undoes_both_the_entry_and_the_charge() {
         log.take(),
         [Admitted(None), Undone(1), Admitted(None), Undone(2)]
     );
+}
+
+#[test]
+fn units_and_status_are_those_of_the_throttle() {
+    let log = Log::default();
+    let limiter = RateLimiter::new(Quota::per_hour(1).burst(8)).clock(Clock::manual());
+    let observed = Observed::new(&limiter, &log);
+    assert_eq!(observed.max_units(), 8);
+    let charge = observed.try_enter_many(5).unwrap();
+    let mut left = Vec::new();
+    observed.inspect(Some(&charge), &mut |status| match status {
+        LimitStatus::Rate { decision, .. } => left.push(decision.remaining),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(left, [3]);
+    observed.settle(charge, 2);
+    assert_eq!(limiter.available(), 6);
+    let charge = poll_once(&mut observed.enter_many(6)).map(Result::unwrap);
+    assert!(charge.is_ready());
+    let reports = [Admitted(None), Released(1), Admitted(None)];
+    assert_eq!(log.take(), reports);
+    assert_eq!(log.places.lock().unwrap()[0].file(), file!());
 }
 
 #[test]

@@ -1,0 +1,49 @@
+//! What adapters ask of a throttle beyond its entries, passed on to the throttle inside.
+
+use super::{EnterObserved, Observed, ObservedPermit, Observer};
+use crate::error::AcquireError;
+use crate::throttle::{Inspect, LimitStatus, TryWeighted, Weighted};
+use crate::wait::Waiting;
+
+/// An entry of any number of units is one entry, and is reported as such.
+impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
+    #[inline]
+    #[track_caller]
+    fn enter_many(&self, n: u64) -> Waiting<EnterObserved<T::Enter, O>> {
+        self.observe(self.throttle().enter_many(n).into_inner())
+    }
+
+    /// Reports that the permit is released, whatever was used.
+    #[inline]
+    fn settle(&self, permit: Self::Permit, used: u64) {
+        self.throttle().settle(permit.into_inner(), used);
+    }
+
+    fn max_units(&self) -> u64 {
+        self.throttle().max_units()
+    }
+}
+
+impl<T: TryWeighted, O: Observer + Clone> TryWeighted for Observed<T, O> {
+    #[inline]
+    #[track_caller]
+    fn try_enter_many(&self, n: u64) -> Result<ObservedPermit<T::Permit, O>, AcquireError> {
+        self.report(self.throttle().try_enter_many(n))
+    }
+}
+
+impl<T: Inspect, O: Observer + Clone> Inspect for Observed<T, O> {
+    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus)) {
+        self.throttle()
+            .inspect(permit.map(|permit| &**permit), each);
+    }
+
+    fn inspect_parts(
+        &self,
+        permit: Option<&Self::Permit>,
+        each: &mut dyn FnMut(usize, LimitStatus),
+    ) {
+        let permit = permit.map(|permit| &**permit);
+        self.throttle().inspect_parts(permit, each);
+    }
+}
