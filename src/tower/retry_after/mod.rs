@@ -154,6 +154,37 @@ impl<B> RetryAfterLayer<B> {
     /// longer one, the answer is handed on at once, and the gate is blocked for `max_wait`: no
     /// request waits for longer at a time, apart from the jitter, and the server is asked again
     /// once in a while.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    ///
+    /// use axum::body::Body;
+    /// use axum::http::{Request, Response};
+    /// use tokio::time::Instant;
+    /// use tollgate::Clock;
+    /// use tollgate::tower::RetryAfterLayer;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let closed_today = service_fn(async |_: Request<Body>| {
+    ///     let refusal = Response::builder().status(503).header("retry-after", 86_400);
+    ///     Ok::<_, Infallible>(refusal.body(Body::empty()).unwrap())
+    /// });
+    /// let patient = RetryAfterLayer::new().max_wait(Duration::from_secs(5)).jitter_percent(0);
+    /// let client = patient.clock(Clock::tokio()).layer(closed_today);
+    ///
+    /// let start = Instant::now();
+    /// for wait in [0, 5] {
+    ///     let answer = client.clone().oneshot(Request::new(Body::empty())).await?;
+    ///     assert_eq!((answer.status().as_u16(), start.elapsed().as_secs()), (503, wait));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = max_wait;
         self

@@ -187,6 +187,11 @@ fn forwarded_is_read_as_rfc_7239_has_it() {
             &["host=\"\\\", for=6.6.6.6;\\\\\";for=1.2.3.4"],
             "1.2.3.4",
         ),
+        (
+            TEN,
+            &["for=6.6.6.6, host=\"a\\\"b\";for=1.2.3.4"],
+            "1.2.3.4",
+        ),
         // What a client wrote does not change how the proxy's element is read.
         (TEN, &["for=\"6.6.6.6, for=1.2.3.4"], "1.2.3.4"),
         (TEN, &["for=6.6.6.6;host=\"\\, for=1.2.3.4"], "1.2.3.4"),

@@ -12,9 +12,9 @@ use crate::support::random::Random;
 
 const PEER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
-/// So many; the environment variable `CLIENT_IP_CASES` is heeded instead, if it is set.
+/// So many; the environment variable `HEADER_CASES` is heeded instead, if it is set.
 fn number_of_cases() -> u64 {
-    env::var("CLIENT_IP_CASES").map_or(20_000, |cases| cases.parse().expect("a number"))
+    env::var("HEADER_CASES").map_or(20_000, |cases| cases.parse().expect("a number"))
 }
 
 /// What headers are made of, so that random ones are not all junk.

@@ -71,14 +71,20 @@ async fn call_that_waits_holds_no_ready_service() {
     };
     let permits = Arc::clone(&inner.permits);
     let client = exact().layer(inner);
-    let to_another = async {
-        tokio::time::sleep(SECOND).await;
+    let after = async |delay, uri| {
+        tokio::time::sleep(delay * SECOND).await;
         assert_eq!(permits.available_permits(), 1);
-        send(&client, "GET", "http://b.test/").await
+        send(&client, "GET", uri).await
     };
-    let (one, another) = tokio::join!(get(&client), to_another);
-    assert_eq!((one.1, another.1), (5 * SECOND, Duration::ZERO));
-    assert_eq!(server.times(), [0.0, 1.0, 5.0]);
+    // One that is refused, one that waits from its beginning, and one to another server.
+    let requests = tokio::join!(
+        after(0, "http://a.test/"),
+        after(1, "http://a.test/"),
+        after(2, "http://b.test/"),
+    );
+    let waited = [requests.0, requests.1, requests.2].map(|(_, waited)| waited);
+    assert_eq!(waited, [5 * SECOND, 4 * SECOND, Duration::ZERO]);
+    assert_eq!(server.times(), [0.0, 2.0, 5.0, 5.0]);
     assert_eq!(permits.available_permits(), 1);
 }
 

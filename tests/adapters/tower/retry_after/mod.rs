@@ -4,6 +4,7 @@ mod gates;
 mod jitter;
 mod layers;
 mod retries;
+mod servers;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
