@@ -159,8 +159,9 @@ impl ClientIp {
     /// Trusts the proxies in these networks: the client is the first address from the right that is
     /// in none of them, where the peer stands to the right of the header.
     ///
-    /// So it is the peer if that is not a trusted proxy, and the header does not matter. If the
-    /// list ends before, it is the last proxy that is known. It replaces [`behind`](Self::behind).
+    /// So it is the peer if that is not a trusted proxy, and the header does not matter. A peer
+    /// without an address is not trusted. If all elements are trusted, or one is no address, the
+    /// client is the last proxy that is known. It replaces [`behind`](Self::behind).
     ///
     /// # Examples
     ///

@@ -65,7 +65,8 @@ use crate::time::Clock;
 ///
 /// # Examples
 ///
-/// ```
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
 /// use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// use std::time::Duration;
 ///
@@ -157,7 +158,8 @@ impl<B> RetryAfterLayer<B> {
     ///
     /// # Examples
     ///
-    /// ```
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
     /// use std::convert::Infallible;
     /// use std::time::Duration;
     ///
