@@ -6,6 +6,7 @@
 
 mod contended;
 mod gate;
+mod http;
 mod keyed;
 mod local;
 mod observed;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         gate::ENTRIES,
         keyed::ENTRIES,
         observed::ENTRIES,
+        http::ENTRIES,
     ]
     .concat();
     let options = Options::from_args();

@@ -8,6 +8,7 @@ pub mod condvar;
 pub mod floor;
 pub mod gate;
 pub mod harness;
+pub mod http;
 pub mod keyed;
 pub mod line;
 pub mod local;

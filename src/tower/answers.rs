@@ -134,12 +134,12 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Answers<T, Response<B>, E> for
 
     fn answered(&self, throttle: &T, permit: T::Permit, answer: Response<B>) -> Self::Response {
         let options = &*self.0;
+        if options.headers.is_none() && options.refund_if.is_none() {
+            return answer.map(|body| ThrottledBody::holding(body, Some(permit)));
+        }
         let (mut parts, body) = answer.into_parts();
-        let refunds = options
-            .refund_if
-            .as_ref()
-            .is_some_and(|refund_if| refund_if(&parts));
-        let permit = match refunds {
+        let refund_if = options.refund_if.as_ref();
+        let permit = match refund_if.is_some_and(|refund_if| refund_if(&parts)) {
             false => Some(permit),
             true => {
                 throttle.rollback(permit);

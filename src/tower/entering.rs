@@ -25,17 +25,6 @@ pub(super) enum Patience<T: Throttle> {
     Leaves(TryEnter<T>),
 }
 
-impl<T: Throttle> Patience<T> {
-    /// Enters the throttle. This happens at the first poll if the throttle's future is lazy.
-    pub(super) fn enter(&self, throttle: &T) -> Entering<T> {
-        match *self {
-            Self::Waits => Entering::Waits(throttle.enter()),
-            Self::WaitsFor(duration) => Entering::WaitsFor(throttle.enter().timeout(duration)),
-            Self::Leaves(try_enter) => Entering::Leaves(try_enter),
-        }
-    }
-}
-
 impl<T: Throttle> fmt::Debug for Patience<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -46,25 +35,20 @@ impl<T: Throttle> fmt::Debug for Patience<T> {
     }
 }
 
-/// A request that enters the throttle. It must not be polled after completion.
+/// A request that waits for the throttle. It must not be polled after completion.
 #[pin_project(project = EnteringProjection)]
 pub(super) enum Entering<T: Throttle> {
     Waits(#[pin] Waiting<T::Enter>),
     WaitsFor(#[pin] Waiting<Timeout<T::Enter>>),
-    Leaves(TryEnter<T>),
 }
 
-impl<T: Throttle> Entering<T> {
-    /// Polls the wait for `throttle`, which it was created with.
-    pub(super) fn poll(
-        self: Pin<&mut Self>,
-        throttle: &T,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<T::Permit, AcquireError>> {
+impl<T: Throttle> Future for Entering<T> {
+    type Output = Result<T::Permit, AcquireError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project() {
             EnteringProjection::Waits(enter) => enter.poll(context),
             EnteringProjection::WaitsFor(enter) => enter.poll(context),
-            EnteringProjection::Leaves(try_enter) => Poll::Ready(try_enter(throttle)),
         }
     }
 }

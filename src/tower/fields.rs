@@ -83,6 +83,9 @@ impl Item {
 
 /// Returns the calls that a quota allows in a window of whole seconds.
 fn quota_of(quota: Quota, window: u64) -> u64 {
+    if quota.period().subsec_nanos() == 0 {
+        return quota.count();
+    }
     let nanos = u128::from(window) * 1_000_000_000;
     let calls = u128::from(quota.count()) * nanos / quota.period().as_nanos();
     u64::try_from(calls).unwrap_or(u64::MAX)
@@ -131,16 +134,8 @@ fn write_draft_11(
             policy.extend_from_slice(b", ");
             limit.extend_from_slice(b", ");
         }
-        match policies.get(index) {
-            Some(named) => {
-                policy.extend_from_slice(named.quoted().as_bytes());
-                limit.extend_from_slice(named.quoted().as_bytes());
-            }
-            None => {
-                let unnamed = Policy::unnamed(index);
-                policy.extend_from_slice(unnamed.quoted().as_bytes());
-                limit.extend_from_slice(unnamed.quoted().as_bytes());
-            }
+        for line in [&mut policy, &mut limit] {
+            write_name(line, policies, index);
         }
         write_number(&mut policy, b";q=", Some(item.quota));
         match item.window {
@@ -154,6 +149,18 @@ fn write_draft_11(
     for (name, line) in [(POLICY, policy), (LIMIT, limit)] {
         if let (false, Ok(value)) = (line.is_empty(), HeaderValue::from_bytes(&line)) {
             to.append(name, value);
+        }
+    }
+}
+
+/// Writes the name of a policy: `default`, `default-2` and so on if it has none.
+fn write_name(line: &mut Line, policies: &[Policy], index: usize) {
+    match policies.get(index) {
+        Some(policy) => line.extend_from_slice(policy.quoted().as_bytes()),
+        None if index == 0 => line.extend_from_slice(b"\"default\""),
+        None => {
+            write_number(line, b"\"default-", Some(index as u64 + 1));
+            line.push(b'"');
         }
     }
 }

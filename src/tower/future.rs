@@ -1,6 +1,7 @@
 //! The response future: the request enters the throttle, then the service responds.
 //!
-//! 1. The inner service is called after the request was admitted, and not before.
+//! 1. The inner service is called after the request was admitted, and not before. A layer that
+//!    rejects at once decides when it is called itself, which saves storing the request.
 //! 2. However a stage ends, including with a panic, the work is dropped first and then the permit.
 //! 3. The permit moves into the body of the response.
 
@@ -13,6 +14,7 @@ use tower_service::Service;
 
 use super::entering::Entering;
 use super::{Answers, Responses};
+use crate::error::AcquireError;
 use crate::throttle::Throttle;
 
 /// The future of a [`ThrottleService`](super::ThrottleService).
@@ -49,20 +51,35 @@ enum Stage<S: Service<R>, T: Throttle, R> {
         /// `Some` until the response is ready.
         permit: Option<T::Permit>,
     },
+    Refused(Option<AcquireError>),
     Over,
 }
 
 impl<S: Service<R>, T: Throttle, R, A> ResponseFuture<S, T, R, A> {
-    pub(super) fn new(
-        entering: Entering<T>,
-        inner: S,
-        request: R,
-        throttle: T,
-        answers: A,
-    ) -> Self {
-        let work = Some((inner, request));
+    /// The request waits until the throttle admits it, and then calls the service.
+    pub(super) fn waiting(entering: Entering<T>, work: (S, R), throttle: T, answers: A) -> Self {
+        let work = Some(work);
         Self {
             stage: Stage::Enters { entering, work },
+            throttle,
+            answers,
+        }
+    }
+
+    /// The request was admitted, and the service was called.
+    pub(super) fn admitted(permit: T::Permit, answer: S::Future, throttle: T, answers: A) -> Self {
+        let permit = Some(permit);
+        Self {
+            stage: Stage::Answered { answer, permit },
+            throttle,
+            answers,
+        }
+    }
+
+    /// The request was rejected.
+    pub(super) fn refused(error: AcquireError, throttle: T, answers: A) -> Self {
+        Self {
+            stage: Stage::Refused(Some(error)),
             throttle,
             answers,
         }
@@ -81,7 +98,7 @@ where
         let this = self.project();
         let (mut stage, throttle) = (this.stage, &*this.throttle);
         if let StageProjection::Enters { entering, work } = stage.as_mut().project() {
-            let entered = ready!(entering.poll(throttle, context));
+            let entered = ready!(entering.poll(context));
             let work = work.take();
             // Drops the wait before anything else happens.
             stage.set(Stage::Over);
@@ -95,8 +112,13 @@ where
                 (Err(error), _) => return Poll::Ready(this.answers.refused(throttle, error)),
             }
         }
-        let StageProjection::Answered { answer, permit } = stage.as_mut().project() else {
-            panic!("polled again after it was ready");
+        let (answer, permit) = match stage.as_mut().project() {
+            StageProjection::Answered { answer, permit } => (answer, permit),
+            StageProjection::Refused(error) => {
+                let error = error.take().expect("polled again after it was ready");
+                return Poll::Ready(this.answers.refused(throttle, error));
+            }
+            _ => panic!("polled again after it was ready"),
         };
         let answered = ready!(answer.poll(context));
         let permit = permit.take();
@@ -115,6 +137,7 @@ impl<S: Service<R>, T: Throttle, R, A> fmt::Debug for ResponseFuture<S, T, R, A>
         let stage = match self.stage {
             Stage::Enters { .. } => "enters",
             Stage::Answered { .. } => "is answered",
+            Stage::Refused(_) => "is refused",
             Stage::Over => "is over",
         };
         f.debug_struct("ResponseFuture")

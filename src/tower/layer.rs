@@ -472,7 +472,7 @@ impl<S, T: Throttle, F: Clone, A: Clone> Layer<S> for ThrottleLayer<T, F, A> {
     fn layer(&self, inner: S) -> Self::Service {
         ThrottleService {
             inner,
-            layer: self.clone(),
+            layer: Arc::new(self.clone()),
         }
     }
 }

@@ -11,7 +11,8 @@
 //! - *A rejection* is a response, and not an error; see [below](#refusals). For services that do not
 //!   answer over HTTP it is [an error](ThrottleLayer::errors).
 //! - *Sharing*: the layer, the services that it makes, and all clones of them share the throttle. A
-//!   ready service holds no permit: a request enters the throttle when its future is polled.
+//!   ready service holds no permit: a request enters the throttle when its future is polled, or, if
+//!   the layer rejects at once, when the service is called.
 //! - *The permit is held to the end of the body*: until its last frame was read, or it failed, or
 //!   it was dropped. A response without a body returns the permit at once, also when a connection
 //!   is upgraded. The work of the service is dropped before the permit in every case, including a

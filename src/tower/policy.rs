@@ -50,14 +50,6 @@ impl Policy {
         }
     }
 
-    /// The name of a limit without a policy.
-    pub(super) fn unnamed(index: usize) -> Self {
-        match index {
-            0 => Self::client("default"),
-            _ => Self::client(&format!("default-{}", index + 1)),
-        }
-    }
-
     pub(super) fn has_name_of(&self, other: &Self) -> bool {
         self.quoted == other.quoted
     }

@@ -169,13 +169,12 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         let (quota, decision) = self.look(
             |limiter| (limiter.quota(), limiter.decided(charge)),
             |word, look| {
-                let mut decision = word.peek(1, look);
-                if let Some(charge) = charge {
-                    let next = decision.retry_after;
-                    decision = word.decision_after(charge, look);
-                    if decision.remaining == 0 {
-                        decision.retry_after = next;
-                    }
+                let mut decision = match charge {
+                    Some(charge) => word.decision_after(charge, look),
+                    None => word.peek(1, look),
+                };
+                if decision.remaining == 0 {
+                    decision.retry_after = word.peek(1, look).retry_after;
                 }
                 (word.terms.quota, decision)
             },

@@ -75,9 +75,12 @@ fn a_throttle_that_panics_takes_nothing_along() {
 
     let mut refusing = Setup::with(ThrottleLayer::refusing);
     refusing.throttle.now(Script::PanicWhenAsked);
-    let mut request = refusing.request("c");
-    panics(|| request.poll());
+    panics(|| refusing.request("c"));
     assert_eq!(refusing.log.take(), ["try t"]);
+    refusing.throttle.now(Script::Admit);
+    panics(|| refusing.request("panic in call"));
+    let log = ["try t", "in t0", "call panic in call", "drop t0"];
+    assert_eq!(refusing.log.take(), log);
 }
 
 #[test]

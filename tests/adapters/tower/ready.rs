@@ -52,12 +52,12 @@ fn a_future_that_was_never_polled_has_asked_nobody_in() {
     drop((other.output(), unpolled));
     assert_at_rest(&slots, 1);
 
-    // One that refuses at once is asked when it is polled as well.
+    // One that refuses at once is asked when it is called, and then holds the permit.
     let mut setup = Setup::with(ThrottleLayer::refusing);
-    let mut request = setup.request("a");
-    assert!(setup.log.take().is_empty());
-    assert!(request.is_pending());
+    let unpolled = setup.request("a");
     assert_eq!(setup.log.take(), ["try t", "in t0", "call a"]);
+    drop(unpolled);
+    assert_eq!(setup.log.take(), ["drop work a", "drop t0"]);
 }
 
 /// The service asserts that it was made ready; its clones were not.
