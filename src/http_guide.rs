@@ -258,3 +258,7 @@
 //!   example `tonic_limit` does.
 //! - Several machines: the limits of the crate `tollgate-redis` are throttles too, and go into the
 //!   same closure.
+//! - Clients that heed what such a service says:
+//!   [`RetryAfterLayer`](crate::tower::RetryAfterLayer).
+//! - Who holds the permits, and metrics: [`observe`](crate::observe).
+//! - The example `axum_full` has all of this in one service.
