@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use stats_alloc::Region;
+use tollgate::observe::{Holders, Observed};
 use tollgate::{Clock, CondvarSemaphore, Quota, RateLimiter, Semaphore, Throttle, TryThrottle};
 
 use crate::{COUNTED, alone};
@@ -150,6 +151,19 @@ fn rates() {
         local.try_acquire().unwrap();
     };
     assert_eq!(least(|| allocations(local)), 0);
+}
+
+/// A slot of a list of holders is used again, so the list grows with the permits that are out.
+#[test]
+fn observed_entries_allocate_nothing() {
+    let _alone = alone();
+    let semaphore = Arc::new(Semaphore::new(1));
+    let holders = Holders::new("slots");
+    let observed = Observed::new(semaphore, (&holders, ()));
+    assert_eq!(to_enter_and_to_wait(&observed), (0, 0));
+    let thousand = || (0..1000).for_each(|_| drop(observed.try_acquire().unwrap()));
+    assert_eq!(least(|| allocations(thousand)), 0);
+    assert_eq!(size_of::<Holders>(), size_of::<usize>());
 }
 
 #[test]
