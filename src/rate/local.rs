@@ -16,6 +16,7 @@ use std::future::Future;
 use super::charge::Charge;
 use super::limiter::RateLimiter;
 use crate::error::AcquireError;
+use crate::snapshot::Snapshot;
 use crate::wait::Waiting;
 
 /// A handle of a [`RateLimiter`] for one task or thread. It charges a batch in advance and admits
@@ -316,6 +317,11 @@ impl LocalLimiter {
     /// Returns how much the handle admits before it asks the limiter again: less than a batch.
     pub fn buffered(&self) -> u64 {
         self.buffered
+    }
+
+    /// Returns the state of the limiter at one moment. What the handle has buffered is in use.
+    pub fn snapshot(&self) -> Snapshot {
+        self.limiter.snapshot()
     }
 
     /// Returns how much the handle charges at once, if that much is available.

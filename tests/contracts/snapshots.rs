@@ -118,6 +118,12 @@ fn snapshot_of_a_rate_counts_what_is_not_paid_off() {
     drop(waiter);
     limiter.charge(7);
     row(limiter.snapshot(), [3, 9, 0, 0]);
+    clock.advance(9 * HOUR);
+    let mut local = limiter.local(2);
+    local.try_acquire().unwrap();
+    row(local.snapshot(), [3, 2, 1, 0]);
+    local.return_unused();
+    row(local.snapshot(), [3, 1, 2, 0]);
 
     let bucket = LeakyBucket::new(Quota::per_hour(1), 5).clock(&clock);
     bucket.try_acquire().unwrap();
