@@ -37,7 +37,8 @@ pub struct Snapshot {
     pub limit: u64,
     /// What is missing from the limit: permits that are held, or charges that are not paid off yet.
     /// It is more than the limit after the limit was lowered, and after a
-    /// [forced](crate::RateLimiter::charge) charge. It is always 0 for a gate.
+    /// [forced](crate::RateLimiter::charge) charge. It is always 0 for a gate, and the limit for a
+    /// rate that is [paused](crate::RateLimiter::pause_for).
     pub in_use: u64,
     /// What could be taken at once if there were no waiters and the throttle were not closed. It is
     /// 0 for a gate that is blocked.

@@ -152,6 +152,17 @@ impl Rule for Gcra {
         self.charge_from(start, at, cost)
     }
 
+    /// To the unit, where charges of whole tokens would leave a fraction available.
+    fn spend_burst(&mut self, at: Tick) -> bool {
+        let params = &self.params;
+        let spent = params.units_at(at) + params.burst_tolerance - params.emission_interval;
+        let is_more = spent > self.tat.end();
+        if is_more {
+            self.tat = Tat::from_units(spent);
+        }
+        is_more
+    }
+
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {
         let passed = self.params.units_at(now);
         // At most the backlog: it may be a charge of another key.

@@ -59,6 +59,16 @@ pub(crate) trait Rule {
         self.charge(at, cost)
     }
 
+    /// Spends what is available at a tick, which may be in the future, except for one token. Returns
+    /// whether there was more than that.
+    fn spend_burst(&mut self, at: Tick) -> bool {
+        let free = self.capacity().saturating_sub(self.backlog(at));
+        if free > 1 {
+            self.charge(at, free - 1);
+        }
+        free > 1
+    }
+
     /// Gives back up to `cost` of a charge, except what time has paid off, and returns how much
     /// that was, in units of the rule.
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64;
@@ -211,6 +221,10 @@ impl Rule for SlidingLog {
             at: at.max(Tick::from_nanos(charged)),
             ..Receipt::default()
         }
+    }
+
+    fn spend_burst(&mut self, at: Tick) -> bool {
+        self.spend_burst(clamped(at))
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {

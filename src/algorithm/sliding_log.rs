@@ -195,6 +195,30 @@ impl SlidingLog {
         given
     }
 
+    /// Spends all slots that are free at a tick except one, as if one charge had been made in each
+    /// part of the period before: they become free one by one. Returns whether there was more than
+    /// one. Earlier charges can no longer be refunded.
+    pub(crate) fn spend_burst(&mut self, at: u64) -> bool {
+        let len = self.head.len;
+        if self.count_free(at, len) <= 1 {
+            return false;
+        }
+        self.settle(at);
+        self.floor = self.newest();
+        let mut ticks = std::mem::take(&mut self.older);
+        let made = self.seize();
+        let free = len - made.len() as u64;
+        let (at, period) = (u128::from(at), u128::from(self.period));
+        ticks.extend((0..len).map(|number| {
+            let part = (u128::from(number) * period).div_ceil(u128::from(len));
+            let even = (at + part).saturating_sub(period) as u64;
+            let own = number.checked_sub(free).map(|own| made[own as usize]);
+            even.max(own.unwrap_or(0))
+        }));
+        self.restart(len, ticks);
+        true
+    }
+
     /// Returns how many charges are less than a period old, or ahead.
     pub(crate) fn backlog(&mut self, now: u64) -> u64 {
         self.settle(now);

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use super::acquire::Acquire;
 use super::charge::Charge;
@@ -10,7 +11,7 @@ use super::options::MissedTickBehavior;
 use crate::error::AcquireError;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
-use crate::time::Clock;
+use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 
 /// A queue of bounded length that releases its waiters one at a time, evenly spaced.
@@ -174,6 +175,17 @@ impl LeakyBucket {
             "a leaky bucket has no burst, but its rate has one of {burst}"
         );
         self.limiter.set_quota(rate);
+    }
+
+    /// Releases no call for `duration` from now, in the queue or new, and then one at a time. See
+    /// [`RateLimiter::pause_for`].
+    pub fn pause_for(&self, duration: Duration) {
+        self.limiter.pause_for(duration);
+    }
+
+    /// Releases no call before a tick of its clock. See [`RateLimiter::pause_until`].
+    pub fn pause_until(&self, until: Tick) {
+        self.limiter.pause_until(until);
     }
 
     /// Returns the current rate.

@@ -14,7 +14,7 @@ use crate::algorithm::{Algorithm, QuotaChange};
 use crate::decision::Decision;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
-use crate::time::Clock;
+use crate::time::{Clock, Tick};
 
 /// A fair asynchronous rate limiter.
 ///
@@ -370,7 +370,8 @@ impl RateLimiter {
     ///
     /// # Pausing
     ///
-    /// There is no quota of 0. To pause a limiter, put a [`Semaphore`](crate::Semaphore) in front
+    /// There is no quota of 0. To pause a limiter for a known time, see
+    /// [`pause_for`](Self::pause_for). To pause it until further notice, put a [`Semaphore`](crate::Semaphore) in front
     /// of it with [`all`](crate::all), and stop the semaphore with
     /// [`set_permits(0)`](crate::Semaphore::set_permits).
     ///
@@ -418,6 +419,66 @@ impl RateLimiter {
             panic!("{error}");
         }
         shared.lock_on_time().set_quota(quota, how);
+    }
+
+    /// Pauses the limiter for `duration` from now, unless it is already paused for longer: as the
+    /// `Retry-After` of a service demands.
+    ///
+    /// No call is admitted before the end, in the queue or new. At the end the burst is spent,
+    /// except for one token: so waiters are admitted one by one at the rate, in their order, and the
+    /// burst has to be earned again. The times that errors, decisions and reservations give include
+    /// the pause, and a timeout that ends before it refuses the call at once.
+    ///
+    /// An algorithm that gives back a batch at once admits one call at the end, and then its
+    /// batches. A sliding window may take longer to admit the second call; a sliding log spaces its
+    /// calls evenly unless its clock began less than a period before the end. A call that asks for
+    /// 0, what a [local handle](Self::local) has buffered, and a forced
+    /// [charge](Self::charge) are not held up. Charges from before the pause can no longer be
+    /// refunded. A change of the quota does not change the end.
+    ///
+    /// A duration of zero does nothing. A pause cannot be taken back, and one that would end more
+    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5)).clock(&clock);
+    /// limiter.pause_for(Duration::from_secs(60));
+    /// let refused = limiter.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(60)));
+    ///
+    /// clock.advance(Duration::from_secs(60));
+    /// limiter.try_acquire()?;
+    /// let refused = limiter.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_millis(100)));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn pause_for(&self, duration: Duration) {
+        let mut locked = self.shared().lock_on_time();
+        let until = locked.now.saturating_add(duration);
+        locked.pause(until);
+    }
+
+    /// Pauses the limiter until a tick of its clock, unless it is already paused for longer. See
+    /// [`pause_for`](Self::pause_for). A tick that has passed does nothing.
+    pub fn pause_until(&self, until: Tick) {
+        self.shared().lock_on_time().pause(until);
+    }
+
+    /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
+    /// is not paused.
+    pub fn paused_until(&self) -> Option<Tick> {
+        let locked = self.shared().lock_on_time();
+        locked.is_paused().then_some(locked.paused_until)
+    }
+
+    /// Spends the burst, except for one token, before callers that were released together.
+    pub(crate) fn spend_burst(&self) {
+        self.shared().lock_on_time().spend_burst();
     }
 
     /// Closes the limiter: every waiter, and every later call, fails with
@@ -555,7 +616,7 @@ impl RateLimiter {
         let (now, head) = (locked.now, locked.waiters.head());
         Snapshot {
             limit: decision.limit,
-            in_use: locked.rule.backlog(now),
+            in_use: locked.in_use(),
             available: decision.remaining,
             waiting: locked.waiting(),
             oldest_wait: head.map(|head| now.saturating_since(head.at)),

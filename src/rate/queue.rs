@@ -7,8 +7,8 @@
 //! 1. [`Locked`] takes the lock, then sets `LOCKED` in the word, then reads the clock. So no
 //!    decision without the lock has a later tick than the guard's and an earlier place in the
 //!    order. No writer can use an older tick, because the guard's is the only one.
-//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters or
-//!    the limiter is closed. It calls wakers and arms the timer after it has released the lock.
+//! 2. When the guard ends, it publishes the word, and clears `LOCKED` unless there are waiters, or
+//!    the limiter is closed or paused. It calls wakers and arms the timer after it has released the lock.
 //! 3. A waiter is charged nothing until it is granted, so one that leaves moves all waiters behind
 //!    it up. Its slot keeps its charge until the waiter collects it; a waiter that leaves with a
 //!    charge gives it back like any refund.
@@ -17,7 +17,9 @@
 //! 5. Every change that may make the head due earlier ends in [`restart_timing`](Locked::restart_timing),
 //!    which grants what is due, and has the timer armed for the next waiter. The timer does the
 //!    same. The queue moves without a poll of any future.
-//! 6. No operation takes a number of steps that grows with the queue, except to compute when one
+//! 6. A pause spends the burst as of its end, and keeps `LOCKED` set until then. So nothing but the
+//!    guard decides meanwhile, and [`due`](QueueState::due) is never before the end.
+//! 7. No operation takes a number of steps that grows with the queue, except to compute when one
 //!    waiter in it is due.
 
 use std::ops::{Deref, DerefMut};
@@ -29,7 +31,7 @@ use super::charge::Charge;
 use super::options::{MissedTickBehavior, Oversize};
 use super::shared::Shared;
 use super::state::StateSnapshot;
-use crate::algorithm::{QuotaChange, Receipt, RuleState, fresh_generation};
+use crate::algorithm::{QuotaChange, Receipt, RuleState, fresh_generation, tick_or_never};
 use crate::decision::{Decision, wait_for};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
@@ -57,6 +59,8 @@ pub(super) struct QueueState {
     pub(super) closed: bool,
     /// When the waiters were last rescheduled: none was due before that.
     timed: Tick,
+    /// Nothing is admitted before this tick. The rule has the burst spent as of then.
+    pub(super) paused_until: Tick,
     /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
     /// limiter.
     generation: u64,
@@ -71,6 +75,7 @@ impl QueueState {
             queued: 0,
             closed: false,
             timed: Tick::default(),
+            paused_until: Tick::default(),
             generation,
         }
     }
@@ -79,10 +84,16 @@ impl QueueState {
         self.waiters.len()
     }
 
+    /// Returns when `cost` is due after `behind` has been charged, like the rule, but not before the
+    /// end of a pause.
+    fn due(&self, behind: u128, cost: u64) -> Tick {
+        self.rule.due(behind, cost).max(self.paused_until)
+    }
+
     /// Returns when the head is due.
     fn due_of_head(&self) -> Option<Tick> {
         let head = self.waiters.head()?;
-        Some(self.rule.due(0, head.cost))
+        Some(self.due(0, head.cost))
     }
 
     /// Returns the outcome of a waiter that no longer waits.
@@ -145,7 +156,7 @@ impl<'a> Locked<'a> {
             state = state.next_epoch();
         }
         let due = self.arms.then(|| queue.due_of_head()).flatten();
-        let locked = queue.waiting() > 0 || queue.closed;
+        let locked = queue.waiting() > 0 || queue.closed || self.now < queue.paused_until;
         shared
             .state
             .store(state, locked || !queue.rule.is_in_word());
@@ -219,7 +230,41 @@ impl<'a> Locked<'a> {
     pub(super) fn set_quota(&mut self, quota: Quota, how: QuotaChange) {
         let now = self.now;
         self.quota = quota;
+        // What is charged beyond the burst at the end of a pause.
+        let pause = Some(self.paused_until).filter(|_| self.is_paused());
+        let burst = self.rule.capacity();
+        let beyond = pause.map(|until| (until, self.rule.backlog(until).saturating_sub(burst - 1)));
         if self.rule.change(quota, how, now) {
+            if let Some((until, beyond)) = beyond {
+                // A pause is not a backlog, which would be scaled.
+                self.rule.clear();
+                self.rule.spend_burst(until);
+                self.rule.charge(until, beyond);
+            }
+            self.begin_generation();
+            self.restart_timing();
+        }
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.now < self.paused_until
+    }
+
+    /// Admits nothing before a tick, and then one by one, unless it is paused for longer.
+    pub(super) fn pause(&mut self, until: Tick) {
+        if until <= self.now || until <= self.paused_until {
+            return;
+        }
+        self.paused_until = tick_or_never(until.as_nanos());
+        self.rule.spend_burst(until);
+        self.begin_generation();
+        self.restart_timing();
+    }
+
+    /// Leaves at most one token of the burst.
+    pub(super) fn spend_burst(&mut self) {
+        let now = self.now;
+        if self.rule.capacity() > 1 && self.rule.spend_burst(now) {
             self.begin_generation();
             self.restart_timing();
         }
@@ -228,6 +273,7 @@ impl<'a> Locked<'a> {
     /// Forgets all charges.
     pub(super) fn clear(&mut self) {
         self.rule.clear();
+        self.paused_until = Tick::default();
         self.begin_generation();
         self.restart_timing();
     }
@@ -290,7 +336,7 @@ impl<'a> Locked<'a> {
     /// Charges the head if it is due, at the tick when it was due: not before it joined or was made
     /// due, and no longer ago than may be made up for.
     fn grant(&mut self, head: Receipt) -> Option<Receipt> {
-        let due = self.rule.due(0, head.cost);
+        let due = self.due(0, head.cost);
         if !self.has_come(due) {
             return None;
         }
@@ -322,15 +368,24 @@ impl<'a> Locked<'a> {
         if cost == 0 {
             return Tick::default();
         }
-        let due = self.rule.due(self.queued, cost);
+        let due = self.due(self.queued, cost);
         due.max(self.due_of_head().unwrap_or_default())
     }
 
     /// Returns what could be charged at once if there were no waiters and the limiter were open.
     pub(super) fn available(&mut self) -> u64 {
-        let now = self.now;
-        let backlog = self.rule.backlog(now);
-        self.rule.capacity().saturating_sub(backlog)
+        self.rule.capacity().saturating_sub(self.in_use())
+    }
+
+    /// Returns what is missing from the capacity: all of it during a pause.
+    pub(super) fn in_use(&mut self) -> u64 {
+        match self.is_paused() {
+            true => self.rule.capacity(),
+            false => {
+                let now = self.now;
+                self.rule.backlog(now)
+            }
+        }
     }
 
     /// Returns the decision that a call of this cost would get, without charging it.
@@ -343,7 +398,7 @@ impl<'a> Locked<'a> {
             limit: self.rule.capacity(),
             remaining: self.available(),
             retry_after: wait_for(due, self.now),
-            reset_after: wait_for(self.rule.reset(), self.now),
+            reset_after: wait_for(self.rule.reset().max(self.paused_until), self.now),
             at: self.now,
         }
     }
@@ -499,11 +554,11 @@ impl Shared {
         for other in locked.waiters.before(id) {
             if !locked.is_impossible(other.cost) {
                 let rule = copy.get_or_insert_with(|| locked.rule.clone());
-                let due = rule.due(0, other.cost);
+                let due = rule.due(0, other.cost).max(locked.paused_until);
                 rule.grant(due, other.cost);
             }
         }
         let due = copy.as_ref().unwrap_or(&locked.rule).due(0, cost);
-        Some((due, locked.now))
+        Some((due.max(locked.paused_until), locked.now))
     }
 }

@@ -10,6 +10,7 @@
 #![allow(clippy::arc_with_non_send_sync)]
 
 mod local;
+mod pauses;
 mod quota_changes;
 
 use std::future::Future;

@@ -8,6 +8,7 @@ mod jitter;
 mod late;
 mod observed;
 mod panicking;
+mod pauses;
 mod quota;
 mod reservations;
 mod wakers;

@@ -1,0 +1,286 @@
+//! Pauses: nothing is admitted before the end, and then one by one, in the order of the queue.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tollgate::{
+    Algorithm, Clock, ErrorKind, LeakyBucket, Oversize, Quota, QuotaChange, RateLimiter,
+};
+
+use crate::setup::{FIFTY, TEN, TICK, at, limiter, ms, queue, spent};
+use crate::support::Waiter;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Returns when seven waiters are charged, in milliseconds since they joined, 5 s after the epoch.
+fn charged(algorithm: Algorithm, pause: Duration) -> Vec<u128> {
+    let clock = Clock::manual();
+    clock.advance(5 * SECOND);
+    let limiter = RateLimiter::new(TEN.burst(10))
+        .algorithm(algorithm)
+        .clock(&clock);
+    limiter.pause_for(pause);
+    let mut waiters = queue(&limiter, &[1; 7]);
+    (0..3000).for_each(|_| clock.advance(ms(1)));
+    let at = waiters.iter_mut().map(|waiter| at(&waiter.granted()));
+    at.map(|at| (at - 5 * SECOND).as_millis()).collect()
+}
+
+#[test]
+fn pause_for_under_each_algorithm_is_followed_by_one_call() {
+    let rows = [
+        (Algorithm::Gcra, [250, 350, 450, 550, 650, 750, 850]),
+        (Algorithm::SlidingLog, [250, 350, 450, 550, 650, 750, 850]),
+        // In this window everything else is spent; in the next it fades.
+        (
+            Algorithm::SlidingWindow,
+            [250, 1100, 1200, 1300, 1400, 1500, 1600],
+        ),
+        // The next batch comes at once, as always.
+        (
+            Algorithm::TokenBucket,
+            [250, 1000, 1000, 1000, 1000, 1000, 1000],
+        ),
+        (
+            Algorithm::FixedWindow,
+            [250, 1000, 1000, 1000, 1000, 1000, 1000],
+        ),
+        (
+            Algorithm::SubInterval { parts: 4 },
+            [250, 500, 500, 750, 750, 1000, 1000],
+        ),
+    ];
+    for (algorithm, expected) in rows {
+        assert_eq!(charged(algorithm, ms(250)), expected, "{algorithm}");
+    }
+}
+
+#[test]
+fn pause_for_ends_at_the_exact_tick_under_each_algorithm() {
+    for algorithm in [
+        Algorithm::Gcra,
+        Algorithm::TokenBucket,
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow,
+        Algorithm::SlidingLog,
+        Algorithm::SubInterval { parts: 6 },
+    ] {
+        // A token is no whole number of nanoseconds.
+        let quota = Quota::per_second(7).burst(7);
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(quota).algorithm(algorithm).clock(&clock);
+        limiter.try_acquire().unwrap();
+        let pause = ms(3333) + TICK;
+        limiter.pause_for(pause);
+        for _ in 0..2 {
+            let refused = limiter.try_acquire().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::RateLimited);
+            let left = limiter
+                .paused_until()
+                .unwrap()
+                .saturating_since(clock.now());
+            assert_eq!(refused.retry_after(), Some(left), "{algorithm}");
+            assert_eq!(limiter.peek().retry_after, left);
+            assert_eq!(limiter.available(), 0);
+            clock.advance(left - TICK);
+        }
+        clock.advance(TICK);
+        assert_eq!(limiter.paused_until(), None);
+        limiter.try_acquire().unwrap();
+        assert!(limiter.try_acquire().is_err(), "{algorithm}");
+        // What was earned since is there.
+        clock.advance(60 * SECOND);
+        let burst = limiter.snapshot().limit;
+        limiter.try_acquire_many(burst).unwrap();
+    }
+}
+
+#[test]
+fn pause_for_holds_waiters_in_their_order() {
+    let (clock, limiter) = spent(FIFTY);
+    let mut waiters = queue(&limiter, &[1, 3, 1]);
+    limiter.pause_for(SECOND);
+    let mut last = Waiter::parked(limiter.acquire());
+    let reserved = limiter.reserve().unwrap();
+    assert_eq!(reserved.delay(), SECOND + ms(60));
+    clock.advance(SECOND - TICK);
+    assert!(waiters.iter_mut().all(Waiter::is_pending));
+    clock.advance(TICK);
+    (0..6).for_each(|_| clock.advance(ms(10)));
+    let at = waiters.iter_mut().map(|waiter| at(&waiter.granted()));
+    assert_eq!(at.collect::<Vec<_>>(), [1000, 1030, 1040].map(ms));
+    last.granted();
+    assert_eq!(reserved.delay(), Duration::ZERO);
+}
+
+#[test]
+fn pause_for_beyond_a_timeout_refuses_at_once() {
+    let (_clock, limiter) = limiter(TEN);
+    limiter.pause_for(SECOND);
+    let refused = limiter.acquire().timeout(SECOND - TICK).wait().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TimedOut);
+    assert_eq!(refused.retry_after(), Some(SECOND));
+    assert_eq!(limiter.waiting(), 0);
+    Waiter::new(limiter.acquire_many(0)).granted();
+    let full = RateLimiter::new(TEN).clock(Clock::manual()).max_waiters(0);
+    full.pause_for(SECOND);
+    let refused = full.acquire().wait().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::QueueFull);
+    assert_eq!(refused.retry_after(), Some(SECOND));
+}
+
+#[test]
+fn pause_until_keeps_the_longest() {
+    let (clock, limiter) = limiter(TEN.burst(3));
+    limiter.pause_for(Duration::ZERO);
+    clock.advance(SECOND);
+    limiter.pause_until(clock.now());
+    assert_eq!((limiter.paused_until(), limiter.available()), (None, 3));
+    let end = clock.now().saturating_add(SECOND);
+    limiter.pause_until(end);
+    limiter.pause_for(ms(999));
+    assert_eq!(limiter.paused_until(), Some(end));
+    limiter.pause_for(SECOND + ms(5));
+    let refused = limiter.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(SECOND + ms(5)));
+    assert_eq!(limiter.peek().reset_after, SECOND + ms(205));
+    let snapshot = limiter.snapshot();
+    assert_eq!((snapshot.in_use, snapshot.available), (3, 0));
+}
+
+#[test]
+fn pause_for_ever_never_ends() {
+    let (clock, limiter) = limiter(TEN);
+    limiter.pause_for(Duration::MAX);
+    let mut waiter = Waiter::parked(limiter.acquire());
+    clock.advance(Duration::from_secs(20 * 365 * 24 * 3600));
+    assert!(waiter.is_pending());
+    let refused = limiter.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::MAX));
+    limiter.close();
+    assert_eq!(waiter.refused(), ErrorKind::Closed);
+}
+
+/// A charge from before cannot be refunded, but one that was forced meanwhile can.
+#[test]
+fn refund_during_a_pause_makes_nothing_due_earlier() {
+    let (clock, limiter) = limiter(TEN.burst(5));
+    let before = limiter.try_acquire_many(5).unwrap();
+    limiter.pause_for(ms(100));
+    limiter.refund(before);
+    assert_eq!(limiter.peek().retry_after, ms(100));
+    let forced = limiter.charge(2);
+    assert_eq!(limiter.peek().retry_after, ms(300));
+    limiter.refund(forced);
+    assert_eq!(limiter.peek().retry_after, ms(100));
+    clock.advance(ms(100));
+    limiter.try_acquire().unwrap();
+    assert_eq!(limiter.peek().retry_after, ms(100));
+}
+
+#[test]
+fn set_quota_during_a_pause_keeps_its_end_and_what_was_forced() {
+    for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
+        for (quota, later) in [
+            (Quota::per_second(100).burst(9), 10),
+            (Quota::per_second(1), 1000),
+        ] {
+            let (clock, limiter) = limiter(TEN.burst(5));
+            limiter.pause_for(SECOND);
+            let mut waiter = Waiter::parked(limiter.acquire());
+            limiter.set_quota_with(quota, how);
+            assert_eq!(limiter.peek().retry_after, SECOND + ms(later));
+            clock.advance(SECOND);
+            assert_eq!(at(&waiter.granted()), SECOND);
+
+            limiter.pause_for(SECOND);
+            limiter.charge(3);
+            limiter.set_quota_with(TEN, how);
+            assert_eq!(limiter.peek().retry_after, SECOND + ms(300));
+        }
+    }
+}
+
+#[test]
+fn pause_for_holds_an_overdraft_and_a_leaky_bucket() {
+    let clock = Clock::manual();
+    let overdraft = RateLimiter::new(TEN.burst(2)).oversize(Oversize::Overdraft);
+    let overdraft = overdraft.clock(&clock);
+    overdraft.pause_for(SECOND);
+    let refused = overdraft.try_acquire_many(5).unwrap_err();
+    assert_eq!(refused.retry_after(), Some(SECOND + ms(100)));
+    let bucket = LeakyBucket::new(TEN, 5).clock(&clock);
+    bucket.pause_for(SECOND);
+    bucket.pause_until(clock.now().saturating_add(2 * SECOND));
+    let refused = bucket.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(2 * SECOND));
+}
+
+/// The most obvious limiter: it earns a nanosecond each nanosecond, and a token is `INTERVAL`.
+struct Naive {
+    earned: u64,
+    now: u64,
+    paused_until: u64,
+}
+
+const INTERVAL: u64 = 100;
+const BURST: u64 = 4;
+
+impl Naive {
+    fn advance(&mut self, nanos: u64) {
+        for _ in 0..nanos {
+            self.now += 1;
+            self.earned = (self.earned + 1).min(BURST * INTERVAL);
+            if self.now == self.paused_until {
+                self.earned = self.earned.min(INTERVAL);
+            }
+        }
+    }
+
+    /// Charges, or returns how long it takes.
+    fn take(&mut self, cost: u64) -> Option<u64> {
+        let pause = self.paused_until.saturating_sub(self.now);
+        let earned = match pause {
+            0 => self.earned,
+            _ => (self.earned + pause).min(INTERVAL),
+        };
+        let lacking = (cost * INTERVAL).saturating_sub(earned);
+        if pause + lacking > 0 {
+            return Some(pause + lacking);
+        }
+        self.earned -= cost * INTERVAL;
+        None
+    }
+}
+
+proptest! {
+    #[test]
+    fn pause_for_agrees_with_a_naive_limiter(
+        steps in prop::collection::vec((0..4_u64, 0..600_u64), 1..60),
+    ) {
+        let quota = Quota::new(1, Duration::from_nanos(INTERVAL)).burst(BURST);
+        let (clock, limiter) = limiter(quota);
+        let (earned, now, paused_until) = (BURST * INTERVAL, 0, 0);
+        let mut naive = Naive { earned, now, paused_until };
+        for (step, number) in steps {
+            match step {
+                0 => {
+                    clock.advance(Duration::from_nanos(number));
+                    naive.advance(number);
+                }
+                1 => {
+                    limiter.pause_for(Duration::from_nanos(number));
+                    if number > 0 {
+                        naive.paused_until = naive.paused_until.max(naive.now + number);
+                    }
+                }
+                _ => {
+                    let cost = 1 + number % BURST;
+                    let refused = limiter.try_acquire_many(cost).err();
+                    let after = refused.map(|refused| refused.retry_after().unwrap());
+                    prop_assert_eq!(after, naive.take(cost).map(Duration::from_nanos));
+                }
+            }
+        }
+    }
+}
