@@ -19,7 +19,7 @@ use crate::wait_queue::WaiterId;
 pub struct Acquire<G: Borrow<Gate>> {
     /// `None` once the future has completed.
     gate: Option<G>,
-    /// The place in the queue, if a poll had to wait.
+    /// The place in the queue, if a poll had to wait. It is kept after the gate has opened.
     id: Option<WaiterId>,
 }
 
@@ -30,6 +30,12 @@ impl<G: Borrow<Gate>> Acquire<G> {
             gate: Some(gate),
             id: None,
         }
+    }
+
+    /// Returns whether the future had to wait for the gate.
+    #[inline(always)]
+    pub(crate) fn was_released(&self) -> bool {
+        self.id.is_some()
     }
 }
 
@@ -65,7 +71,7 @@ impl<G: Borrow<Gate>> Drop for Acquire<G> {
 impl<G: Borrow<Gate>> fmt::Debug for Acquire<G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Acquire")
-            .field("waits", &self.id.is_some())
+            .field("waits", &(self.gate.is_some() && self.id.is_some()))
             .finish_non_exhaustive()
     }
 }

@@ -36,6 +36,10 @@ pub use self::acquire::Acquire;
 /// again before it has released all of them, the rest keep waiting. A released waiter stays
 /// released even if the gate is blocked again before the waiter is polled.
 ///
+/// Behind a gate, in [`all`](crate::all), a [`RateLimiter`](crate::RateLimiter) admits these waiters
+/// one by one at its rate, whatever its burst is. To hold the callers that already wait for the
+/// limiter as well, [pause](crate::RateLimiter::pause_for) it.
+///
 /// # Cancel safety
 ///
 /// Dropping a waiting future removes it from the queue, and loses nothing.

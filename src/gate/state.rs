@@ -148,7 +148,9 @@ impl Gate {
     pub(super) fn look(&self, id: &mut Option<WaiterId>, waker: &Waker) -> Polled<()> {
         // The block may have expired, and the deadline be late.
         self.settle(self.lock());
-        if lock_if_served(&self.slow().queue, |queue| queue, id, waker).is_some() {
+        let served = lock_if_served(&self.slow().queue, |queue| queue, id, waker);
+        if let Some((_, served)) = served {
+            *id = Some(served);
             return Poll::Ready(Ok(()));
         }
         report_clock(&self.0.clock);

@@ -228,6 +228,15 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
         }
         self.throttle.rollback(permit);
     }
+
+    #[inline(always)]
+    fn was_released(enter: &Self::Enter) -> bool {
+        T::was_released(&enter.enter)
+    }
+
+    fn spend_burst(&self) {
+        self.throttle.spend_burst();
+    }
 }
 
 impl<T: TryThrottle, O: Observer + Clone> TryThrottle for Observed<T, O> {

@@ -30,6 +30,34 @@ use crate::wait::Waiting;
 /// ends such a deadlock, since it returns all permits. For the same reason no throttle may be
 /// listed twice: request more of it with its [`cost`](crate::Semaphore::cost).
 ///
+/// # Behind a gate
+///
+/// A [`Gate`](crate::Gate) releases its waiters together. So that they do not use up the burst of a
+/// [`RateLimiter`](crate::RateLimiter) behind it in the same moment, a caller that had to wait for
+/// the gate first spends that burst, except for one token. The waiters are then admitted one by
+/// one, at the rate of the limiter, and the burst has to be earned again. Callers that come when the
+/// gate is open find what there is. A throttle of another crate around the limiter, and a
+/// [key](crate::keyed::Key), do not take part.
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// use std::time::Duration;
+/// use tokio::time::Instant;
+/// use tollgate::{Clock, Gate, Quota, RateLimiter, all};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let gate = Gate::new().clock(Clock::tokio());
+/// let rate = RateLimiter::new(Quota::per_second(10).burst(5)).clock(Clock::tokio());
+/// let both = all((&gate, &rate));
+/// gate.block_for(Duration::from_secs(60));
+/// let start = Instant::now();
+/// tokio::try_join!(both.acquire(), both.acquire(), both.acquire())?;
+/// assert_eq!(start.elapsed(), Duration::from_millis(60_200));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// # Cancel safety
 ///
 /// All permits are returned, the last first, when a part rejects the caller, when the wait is
@@ -167,6 +195,10 @@ impl<P: Parts> Throttle for All<P> {
     #[inline(always)]
     fn rollback(&self, permit: P::Permit) {
         self.0.rollback(P::nest(permit));
+    }
+
+    fn spend_burst(&self) {
+        self.0.spend_burst();
     }
 }
 

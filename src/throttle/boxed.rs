@@ -44,6 +44,7 @@ pub struct BoxPermit(Box<dyn Any + Send>);
 trait Erased: Send + Sync {
     fn enter(&self) -> BoxFuture<'static, BoxPermit>;
     fn rollback(&self, permit: Box<dyn Any + Send>);
+    fn spend_burst(&self);
 }
 
 impl<T> Erased for T
@@ -60,6 +61,10 @@ where
         if let Ok(permit) = permit.downcast::<T::Permit>() {
             Throttle::rollback(self, *permit);
         }
+    }
+
+    fn spend_burst(&self) {
+        Throttle::spend_burst(self);
     }
 }
 
@@ -109,6 +114,10 @@ impl Throttle for BoxThrottle {
 
     fn rollback(&self, permit: BoxPermit) {
         self.0.rollback(permit.0);
+    }
+
+    fn spend_burst(&self) {
+        self.0.spend_burst();
     }
 }
 

@@ -6,7 +6,10 @@
 //! 1. The first is entered before the second is called.
 //! 2. When the rest rejects the caller, or the wait is dropped, the permits so far are rolled back,
 //!    the last first. The wait for the rest is dropped before that.
-//! 3. The index of the part that rejected the caller is counted from the first.
+//! 3. If the first released the caller together with others, as a gate does when it opens, the rates
+//!    of the rest spend their burst before the caller enters them. So these callers follow one by
+//!    one, and only the first of them makes a difference.
+//! 4. The index of the part that rejected the caller is counted from the first.
 //!
 //! Inlining is forced. Without it the permits go through memory at each link, and a ready
 //! composition takes twice the time of its parts (`--bench ratios`, "all of two").
@@ -41,6 +44,10 @@ impl<A: Throttle> Throttle for Last<A> {
     #[inline(always)]
     fn rollback(&self, permit: A::Permit) {
         self.0.rollback(permit);
+    }
+
+    fn spend_burst(&self) {
+        self.0.spend_burst();
     }
 }
 
@@ -87,6 +94,11 @@ impl<A: Throttle, R: Throttle> Throttle for Chain<A, R> {
         // Rolled back on drop, also if the rest panics.
         let _first = Entered::new(&self.0, first);
         self.1.rollback(rest);
+    }
+
+    fn spend_burst(&self) {
+        self.0.spend_burst();
+        self.1.spend_burst();
     }
 }
 
@@ -170,11 +182,18 @@ impl<A: Throttle, R: Throttle> Future for EnterChain<A, R> {
         if let StateProjection::First { enter, links } = state.as_mut().project() {
             let entered = ready!(enter.poll(context));
             let links = links.take();
+            let was_released = match &*state {
+                State::First { enter, .. } => A::was_released(enter),
+                _ => false,
+            };
             // Drops the wait before anything else happens.
             state.set(State::Over);
             match (entered, links) {
                 (Ok(permit), Some(Chain(first, rest))) => {
                     let entered = Entered::new(first, permit);
+                    if was_released {
+                        rest.spend_burst();
+                    }
                     let enter = rest.enter().into_inner();
                     state.set(State::Rest { enter, entered });
                 }

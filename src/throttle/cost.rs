@@ -199,6 +199,10 @@ impl<T: Weighted> Throttle for Cost<T> {
     fn rollback(&self, permit: T::Permit) {
         self.throttle.rollback(permit);
     }
+
+    fn spend_burst(&self) {
+        self.throttle.spend_burst();
+    }
 }
 
 impl<T: TryWeighted> TryThrottle for Cost<T> {

@@ -18,7 +18,8 @@ use crate::wait::Waiting;
 macro_rules! throttles {
     ($(
         [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:
-        $acquire:ident, $try_acquire:ident $(, rollback: $rollback:ident)?;
+        $acquire:ident, $try_acquire:ident $(, rollback: $rollback:ident)?
+        $(, spend_burst: $spend_burst:ident)? $(, was_released: $was_released:ident)?;
     )*) => {$(
         impl<$($generics)*> Throttle for $handle {
             type Permit = $permit;
@@ -32,6 +33,19 @@ macro_rules! throttles {
             $(
                 fn rollback(&self, permit: $permit) {
                     self.$rollback(permit);
+                }
+            )?
+
+            $(
+                fn spend_burst(&self) {
+                    RateLimiter::$spend_burst(self);
+                }
+            )?
+
+            $(
+                #[inline(always)]
+                fn was_released(enter: &$enter) -> bool {
+                    enter.$was_released()
                 }
             )?
         }
@@ -57,16 +71,16 @@ throttles! {
         acquire_owned, try_acquire_owned;
 
     ['a] &'a RateLimiter => Charge, rate::Acquire<&'a RateLimiter>:
-        acquire, try_acquire, rollback: refund;
+        acquire, try_acquire, rollback: refund, spend_burst: spend_burst;
     [] Arc<RateLimiter> => Charge, rate::Acquire<Arc<RateLimiter>>:
-        acquire_owned, try_acquire, rollback: refund;
+        acquire_owned, try_acquire, rollback: refund, spend_burst: spend_burst;
 
     ['a] &'a LeakyBucket => Charge, rate::Acquire<&'a RateLimiter>:
         acquire, try_acquire, rollback: refund;
     [] Arc<LeakyBucket> => Charge, rate::Acquire<Arc<RateLimiter>>:
         acquire_owned, try_acquire, rollback: refund;
 
-    [] Gate => (), gate::Acquire<Gate>: acquire_owned, check;
+    [] Gate => (), gate::Acquire<Gate>: acquire_owned, check, was_released: was_released;
 }
 
 #[cfg(feature = "channel")]
@@ -97,6 +111,15 @@ macro_rules! through {
             #[inline]
             fn rollback(&self, permit: $throttle::Permit) {
                 (**self).rollback(permit);
+            }
+
+            #[inline(always)]
+            fn was_released(enter: &$throttle::Enter) -> bool {
+                $throttle::was_released(enter)
+            }
+
+            fn spend_burst(&self) {
+                (**self).spend_burst();
             }
         }
 

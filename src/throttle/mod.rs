@@ -153,6 +153,19 @@ pub trait Throttle: Clone {
         drop(permit);
     }
 
+    /// Returns whether a wait that is over was one of many that end together, as when a gate opens.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn was_released(_enter: &Self::Enter) -> bool {
+        false
+    }
+
+    /// Called before a caller enters that [was released](Self::was_released) by an earlier part:
+    /// rates spend their burst, so that the callers follow one by one.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn spend_burst(&self) {}
+
     /// Erases the type of the throttle, for example for a field of a struct. The throttle must be
     /// `'static`: use an `Arc` or a reference to a `static`.
     ///

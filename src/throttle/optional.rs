@@ -43,6 +43,17 @@ impl<T: Throttle> Throttle for Option<T> {
             throttle.rollback(permit);
         }
     }
+
+    #[inline(always)]
+    fn was_released(enter: &EnterOption<T::Enter>) -> bool {
+        enter.enter.as_ref().is_some_and(T::was_released)
+    }
+
+    fn spend_burst(&self) {
+        if let Some(throttle) = self {
+            throttle.spend_burst();
+        }
+    }
 }
 
 impl<T: TryThrottle> TryThrottle for Option<T> {

@@ -2,6 +2,7 @@
 
 mod composed;
 mod endings;
+mod reopened;
 mod shut;
 mod threads;
 mod waits;
