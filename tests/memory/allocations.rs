@@ -264,3 +264,46 @@ fn a_client_is_found_without_allocating() {
         }
     }
 }
+
+/// A request through the layer with fields allocates twice more than one without: for two values.
+#[cfg(feature = "tower")]
+#[test]
+fn fields_over_http_allocate_their_two_values() {
+    use std::convert::Infallible;
+
+    use axum::body::Body;
+    use axum::http::{HeaderValue, Request, Response};
+    use tollgate::Keyed;
+    use tollgate::tower::{Policy, RateLimitHeaders, ThrottleLayer};
+    use tower::{Layer, ServiceExt, service_fn};
+
+    let _alone = alone();
+    let keyed = Arc::new(Keyed::<u64, _>::rate_limiters(
+        Quota::per_hour(1000).burst(1000),
+    ));
+    let layer = || {
+        let keyed = Arc::clone(&keyed);
+        ThrottleLayer::refusing_by(move |_| Arc::clone(&keyed).key_owned(7))
+    };
+    let service = service_fn(async |_: Request<Body>| {
+        let mut answer = Response::new(Body::empty());
+        let text = HeaderValue::from_static("text/plain");
+        answer.headers_mut().insert("content-type", text);
+        Ok::<_, Infallible>(answer)
+    });
+    let count = |layer: ThrottleLayer<_, _>| {
+        let service = layer.layer(service);
+        least(|| {
+            let (service, request) = (service.clone(), Request::new(Body::empty()));
+            allocations(|| {
+                let asked = pin!(service.oneshot(request));
+                let answer = asked.poll(&mut Context::from_waker(Waker::noop()));
+                assert!(answer.is_ready());
+            })
+        })
+    };
+    let (plain, named) = (count(layer()), [Policy::client("client")]);
+    assert_eq!(count(layer().headers(RateLimitHeaders::Draft11)), plain + 2);
+    let headers = layer().policies(named).headers(RateLimitHeaders::Draft11);
+    assert_eq!(count(headers), plain + 2);
+}

@@ -3,6 +3,7 @@
 
 mod boxed;
 mod cost;
+mod inspect;
 mod optional;
 mod own;
 mod references;

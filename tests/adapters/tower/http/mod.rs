@@ -7,6 +7,7 @@ mod answers;
 mod by;
 mod errors;
 mod fields;
+mod hyper;
 mod policies;
 mod refunds;
 
