@@ -8,6 +8,7 @@
 //! Without valgrind (`apt-get install valgrind`, or the like) it says so and counts nothing; with `--check` that is an
 //! error, and so is a count above its target.
 
+mod http;
 mod rates;
 mod semaphore;
 mod throttles;
@@ -72,7 +73,13 @@ const COUNTED: &str = "--counted";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    let all = [semaphore::COUNTED, throttles::COUNTED, rates::COUNTED].concat();
+    let all = [
+        semaphore::COUNTED,
+        throttles::COUNTED,
+        rates::COUNTED,
+        http::COUNTED,
+    ]
+    .concat();
     if let [_, word, which, times] = &arguments[..]
         && word == COUNTED
     {

@@ -8,7 +8,7 @@ use http::response::Parts;
 use http::{Response, StatusCode};
 use http_body::Body;
 
-use super::fields::{Statuses, latest_reset};
+use super::fields::{Fields, latest_reset};
 use super::refusal::{self, Refusal, may_retry};
 use super::{Answer, Policy, RateLimitHeaders, ThrottledBody};
 use crate::error::AcquireError;
@@ -104,27 +104,15 @@ impl<T: Throttle> Responses<T> {
         Arc::make_mut(&mut self.0)
     }
 
-    fn statuses(&self, throttle: &T, permit: Option<&T::Permit>) -> Statuses {
-        let mut statuses = Statuses::new();
-        if let Some(inspect) = self.0.inspect {
-            inspect(throttle, permit, &mut |part, status| {
-                statuses.push((part, status));
-            });
-        }
-        statuses
-    }
-
     /// Returns the policy of the limit that rejected the call: of the first that is exhausted in the
     /// part that did.
-    fn violated(&self, error: &AcquireError, statuses: &Statuses) -> Option<&Policy> {
+    fn violated(&self, error: &AcquireError, statuses: &[(usize, LimitStatus)]) -> Option<&Policy> {
         let part = error.part().unwrap_or(0);
         let of_part = |index: &usize| statuses[*index].0 == part;
         let mut limits = (0..statuses.len()).filter(of_part);
         let first = limits.clone().next();
-        let index = limits
-            .find(|index| statuses[*index].1.is_exhausted())
-            .or(first)?;
-        self.0.policies.get(index)
+        let index = limits.find(|index| statuses[*index].1.is_exhausted());
+        self.0.policies.get(index.or(first)?)
     }
 }
 
@@ -146,16 +134,25 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Answers<T, Response<B>, E> for
                 None
             }
         };
-        if let Some(headers) = options.headers {
-            let statuses = self.statuses(throttle, permit.as_ref());
-            headers.write(&options.policies, &statuses, false, &mut parts.headers);
+        if let (Some(headers), Some(inspect)) = (options.headers, options.inspect) {
+            let mut fields = Fields::new(headers, &options.policies, false);
+            inspect(throttle, permit.as_ref(), &mut |_, status| {
+                fields.add(&status)
+            });
+            fields.write(&mut parts.headers);
         }
         Response::from_parts(parts, ThrottledBody::holding(body, permit))
     }
 
     fn refused(&self, throttle: &T, error: AcquireError) -> Result<Self::Response, E> {
         let options = &*self.0;
-        let statuses = self.statuses(throttle, None);
+        let mut statuses = Vec::new();
+        if let Some(inspect) = options.inspect {
+            inspect(throttle, None, &mut |part, status| {
+                statuses.push((part, status))
+            });
+        }
+        let limits = || statuses.iter().map(|(_, status)| status);
         let violated = self.violated(&error, &statuses);
         let is_server = violated.is_some_and(Policy::is_server) || !may_retry(&error);
         let refusal = Refusal {
@@ -164,14 +161,16 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Answers<T, Response<B>, E> for
                 true => StatusCode::SERVICE_UNAVAILABLE,
                 false => options.status,
             },
-            seconds: refusal::seconds(&error).max(latest_reset(&statuses)),
+            seconds: refusal::seconds(&error).max(latest_reset(limits())),
             violated,
         };
         let mut answer = Response::new(());
         let (status, text) = refusal.write(options.answer, answer.headers_mut());
         *answer.status_mut() = status;
         if let Some(headers) = options.headers {
-            headers.write(&options.policies, &statuses, true, answer.headers_mut());
+            let mut fields = Fields::new(headers, &options.policies, true);
+            limits().for_each(|status| fields.add(status));
+            fields.write(answer.headers_mut());
         }
         answer.extensions_mut().insert(error);
         Ok(answer.map(|()| ThrottledBody::text(text)))

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use smallvec::SmallVec;
 
 use super::Policy;
 use crate::quota::Quota;
@@ -38,11 +37,6 @@ pub enum RateLimitHeaders {
     /// with the least left.
     Legacy,
 }
-
-/// What a limit allows now, and the number of its part in the composition.
-pub(super) type Statuses = SmallVec<[(usize, LimitStatus); 4]>;
-
-type Line = SmallVec<[u8; 256]>;
 
 /// What is written of one limit.
 struct Item {
@@ -97,105 +91,156 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(begun).max(1)
 }
 
-impl RateLimitHeaders {
-    /// Adds the fields. A rejection says only of exhausted limits when there is more.
-    pub(super) fn write(
-        self,
-        policies: &[Policy],
-        statuses: &Statuses,
+/// The fields of one answer, written limit by limit.
+pub(super) struct Fields<'a> {
+    headers: RateLimitHeaders,
+    policies: &'a [Policy],
+    /// A rejection says only of exhausted limits when there is more.
+    is_rejection: bool,
+    /// The number of limits so far.
+    count: usize,
+    policy: Line,
+    limit: Line,
+    least: Option<Item>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(
+        headers: RateLimitHeaders,
+        policies: &'a [Policy],
         is_rejection: bool,
-        to: &mut HeaderMap,
-    ) {
-        let items = statuses
-            .iter()
-            .enumerate()
-            .filter_map(|(index, (_, status))| {
-                let mut item = Item::new(status)?;
-                if is_rejection && item.remaining > 0 {
-                    item.reset = None;
+    ) -> Self {
+        Self {
+            headers,
+            policies,
+            is_rejection,
+            count: 0,
+            policy: Line::new(),
+            limit: Line::new(),
+            least: None,
+        }
+    }
+
+    pub(super) fn add(&mut self, status: &LimitStatus) {
+        let index = self.count;
+        self.count += 1;
+        let Some(mut item) = Item::new(status) else {
+            return;
+        };
+        if self.is_rejection && item.remaining > 0 {
+            item.reset = None;
+        }
+        match self.headers {
+            RateLimitHeaders::Draft11 => self.add_draft_11(index, &item),
+            RateLimitHeaders::Legacy => {
+                let least = self.least.as_ref();
+                if least.is_none_or(|least| item.remaining < least.remaining) {
+                    self.least = Some(item);
                 }
-                Some((index, item))
-            });
-        match self {
-            Self::Draft11 => write_draft_11(policies, items, to),
-            Self::Legacy => write_legacy(items, to),
+            }
         }
     }
-}
 
-fn write_draft_11(
-    policies: &[Policy],
-    items: impl Iterator<Item = (usize, Item)>,
-    to: &mut HeaderMap,
-) {
-    let (mut policy, mut limit) = (Line::new(), Line::new());
-    for (index, item) in items {
-        if !policy.is_empty() {
-            policy.extend_from_slice(b", ");
-            limit.extend_from_slice(b", ");
-        }
-        for line in [&mut policy, &mut limit] {
-            write_name(line, policies, index);
-        }
-        write_number(&mut policy, b";q=", Some(item.quota));
+    fn add_draft_11(&mut self, index: usize, item: &Item) {
+        let lines = [&mut self.policy, &mut self.limit];
+        let [policy, limit] = lines.map(|line| {
+            if !line.is_empty() {
+                line.push(b", ");
+            }
+            match self.policies.get(index) {
+                Some(policy) => line.push(policy.quoted().as_bytes()),
+                None if index == 0 => line.push(b"\"default\""),
+                None => {
+                    line.push_number(b"\"default-", index as u64 + 1);
+                    line.push(b"\"");
+                }
+            }
+            line
+        });
+        policy.push_number(b";q=", item.quota);
         match item.window {
-            None => policy.extend_from_slice(b";qu=\"concurrent-requests\""),
-            window => write_number(&mut policy, b";w=", window),
+            Some(window) => policy.push_number(b";w=", window),
+            None => policy.push(b";qu=\"concurrent-requests\""),
         }
-        write_number(&mut limit, b";r=", Some(item.remaining));
-        write_number(&mut limit, b";t=", item.reset);
+        limit.push_number(b";r=", item.remaining);
+        if let Some(reset) = item.reset {
+            limit.push_number(b";t=", reset);
+        }
     }
-    // Both are lists, so those of an inner layer stay.
-    for (name, line) in [(POLICY, policy), (LIMIT, limit)] {
-        if let (false, Ok(value)) = (line.is_empty(), HeaderValue::from_bytes(&line)) {
-            to.append(name, value);
+
+    /// Adds the fields to those of an answer.
+    pub(super) fn write(self, to: &mut HeaderMap) {
+        // Both are lists, so those of an inner layer stay.
+        for (name, line) in [(POLICY, &self.policy), (LIMIT, &self.limit)] {
+            if let (false, Ok(value)) = (line.is_empty(), HeaderValue::from_bytes(line.bytes())) {
+                to.append(name, value);
+            }
+        }
+        // An inner layer is for fewer requests, so its limit is the narrower one.
+        let least = self.least.filter(|_| !to.contains_key(X_LIMIT));
+        if let Some(item) = least {
+            to.insert(X_LIMIT, HeaderValue::from(item.quota.min(LARGEST)));
+            to.insert(X_REMAINING, HeaderValue::from(item.remaining.min(LARGEST)));
+            if let Some(reset) = item.reset {
+                to.insert(X_RESET, HeaderValue::from(reset.min(LARGEST)));
+            }
         }
     }
 }
 
-/// Writes the name of a policy: `default`, `default-2` and so on if it has none.
-fn write_name(line: &mut Line, policies: &[Policy], index: usize) {
-    match policies.get(index) {
-        Some(policy) => line.extend_from_slice(policy.quoted().as_bytes()),
-        None if index == 0 => line.extend_from_slice(b"\"default\""),
-        None => {
-            write_number(line, b"\"default-", Some(index as u64 + 1));
-            line.push(b'"');
-        }
-    }
+/// A line of text, which allocates only if it is long.
+struct Line {
+    short: [u8; 192],
+    len: usize,
+    /// All of it, if it is longer than that.
+    long: Vec<u8>,
 }
 
-fn write_number(line: &mut Line, name: &[u8], number: Option<u64>) {
-    if let Some(number) = number {
-        line.extend_from_slice(name);
-        let mut digits = itoa::Buffer::new();
-        line.extend_from_slice(digits.format(number.min(LARGEST)).as_bytes());
-    }
-}
-
-fn write_legacy(items: impl Iterator<Item = (usize, Item)>, to: &mut HeaderMap) {
-    let Some((_, item)) = items.min_by_key(|(_, item)| item.remaining) else {
-        return;
-    };
-    // An inner layer is for fewer requests, so its limit is the narrower one.
-    let numbers = [
-        (X_LIMIT, Some(item.quota)),
-        (X_REMAINING, Some(item.remaining)),
-        (X_RESET, item.reset),
-    ];
-    if to.contains_key(X_LIMIT) {
-        return;
-    }
-    for (name, number) in numbers {
-        if let Some(number) = number {
-            to.insert(name, HeaderValue::from(number.min(LARGEST)));
+impl Line {
+    fn new() -> Self {
+        Self {
+            short: [0; 192],
+            len: 0,
+            long: Vec::new(),
         }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.short.get(..self.len).unwrap_or(&self.long)
+    }
+
+    #[inline]
+    fn push(&mut self, text: &[u8]) {
+        let begin = self.len;
+        self.len += text.len();
+        match self.short.get_mut(begin..self.len) {
+            Some(room) => room.copy_from_slice(text),
+            None => self.push_long(begin, text),
+        }
+    }
+
+    #[cold]
+    fn push_long(&mut self, begin: usize, text: &[u8]) {
+        if self.long.is_empty() {
+            self.long.extend_from_slice(&self.short[..begin]);
+        }
+        self.long.extend_from_slice(text);
+    }
+
+    #[inline]
+    fn push_number(&mut self, name: &[u8], number: u64) {
+        self.push(name);
+        self.push(itoa::Buffer::new().format(number.min(LARGEST)).as_bytes());
     }
 }
 
 /// Returns the latest time, in seconds, of limits that are exhausted.
-pub(super) fn latest_reset(statuses: &Statuses) -> Option<u64> {
-    let items = statuses.iter().filter_map(|(_, status)| Item::new(status));
+pub(super) fn latest_reset<'a>(statuses: impl Iterator<Item = &'a LimitStatus>) -> Option<u64> {
+    let items = statuses.filter_map(Item::new);
     items
         .filter(|item| item.remaining == 0)
         .filter_map(|item| item.reset)

@@ -167,6 +167,21 @@ fn draft11_names_are_escaped() {
 }
 
 #[test]
+fn draft11_long_names_are_written_whole() {
+    let clock = Clock::manual();
+    let limiter = || Arc::new(RateLimiter::new(Quota::per_second(1)).clock(&clock));
+    for length in [1, 150, 170, 171, 172, 180, 185, 190, 200, 2000] {
+        let (one, two) = ("a".repeat(length), "b".repeat(length));
+        let layer = draft(all((limiter(), limiter()))).policies([&*one, &*two].map(Policy::client));
+        let answer = ask(&layer, "/");
+        let policies = format!("\"{one}\";q=1;w=1, \"{two}\";q=1;w=1");
+        assert_eq!(field(&answer, "ratelimit-policy"), policies);
+        let limits = format!("\"{one}\";r=0;t=1, \"{two}\";r=0;t=1");
+        assert_eq!(field(&answer, "ratelimit"), limits);
+    }
+}
+
+#[test]
 fn draft11_a_rejection_has_a_time_only_for_what_is_exhausted() {
     let clock = Clock::manual();
     let limiter = |quota: Quota| Arc::new(RateLimiter::new(quota).clock(&clock));
