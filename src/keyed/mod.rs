@@ -194,6 +194,15 @@ pub trait Kind: Sealed + Sized + 'static {
         drop(permit);
     }
 
+    /// Leaves at most one token of a burst.
+    #[doc(hidden)]
+    fn spend_burst<Q, S>(_key: &Key<'_, Self, Q, S>)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+    }
+
     /// Gives back what was not used of a permit.
     #[doc(hidden)]
     fn settle<Q, S>(_key: &Key<'_, Self, Q, S>, permit: Self::Permit, _used: u64)

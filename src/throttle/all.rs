@@ -33,11 +33,11 @@ use crate::wait::Waiting;
 /// # Behind a gate
 ///
 /// A [`Gate`](crate::Gate) releases its waiters together. So that they do not use up the burst of a
-/// [`RateLimiter`](crate::RateLimiter) behind it in the same moment, a caller that had to wait for
-/// the gate first spends that burst, except for one token. The waiters are then admitted one by
-/// one, at the rate of the limiter, and the burst has to be earned again. Callers that come when the
-/// gate is open find what there is. A throttle of another crate around the limiter, and a
-/// [key](crate::keyed::Key), do not take part.
+/// [`RateLimiter`](crate::RateLimiter), or of a key, behind it in the same moment, a caller that had
+/// to wait for the gate first spends that burst, except for one token. The waiters are then admitted
+/// one by one, at the rate of the limiter, and the burst has to be earned again. Callers that come
+/// when the gate is open find what there is. A throttle of another crate around the limiter does not
+/// take part.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]

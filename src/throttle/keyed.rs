@@ -19,6 +19,10 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     fn rollback(&self, permit: T::Permit) {
         T::rollback(self, permit);
     }
+
+    fn spend_burst(&self) {
+        T::spend_burst(self);
+    }
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryThrottle for Key<'_, T, Q, S> {

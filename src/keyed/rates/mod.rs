@@ -57,6 +57,16 @@ impl Kind for RateLimiter {
         key.refund(charge);
     }
 
+    fn spend_burst<Q, S>(key: &Key<'_, Self, Q, S>)
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        // It fails if the key is closed, or if others have spent some of it meanwhile.
+        let beyond = key.available().saturating_sub(1);
+        let _ = key.try_acquire_many(beyond);
+    }
+
     fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)
     where
         Q: Hash + Eq + ToOwned + ?Sized,

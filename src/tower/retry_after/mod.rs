@@ -56,8 +56,9 @@ use crate::time::Clock;
 ///
 /// When a gate opens, all its waiters go on, first-in first-out. To send them one by one, put the
 /// client's own limiter *inside*, closer to the connection: a [`ThrottleLayer`](super::ThrottleLayer)
-/// with a [`RateLimiter`](crate::RateLimiter). A request that waits for that limiter has passed the
-/// gate, and is sent even if the gate is blocked meanwhile.
+/// with a [`RateLimiter`](crate::RateLimiter) whose burst is 1; with a larger one, so many go at once. A
+/// request that waits for that limiter has passed the gate, and is sent even if the gate is blocked
+/// meanwhile.
 ///
 /// # Cancel safety
 ///

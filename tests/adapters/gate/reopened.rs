@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tollgate::observe::Observed;
 use tollgate::{
-    Algorithm, Charge, Gate, LeakyBucket, ManualClock, Quota, RateLimiter, Semaphore, Throttle,
-    Tick, all,
+    Algorithm, Charge, Gate, Keyed, LeakyBucket, ManualClock, Quota, RateLimiter, Semaphore,
+    Throttle, Tick, all,
 };
 
 use super::{MINUTE, NANO, open};
@@ -101,6 +101,10 @@ fn all_of_any_shape_behind_a_gate_admits_one_by_one() {
         charged(&gate, &clock, &observed, |all| all.1.at()),
         ONE_BY_ONE
     );
+    let users = Keyed::<u8, _>::rate_limiters(Quota::per_second(10).burst(20)).clock(&clock);
+    let shape = all((&gate, users.key(&7)));
+    assert_eq!(charged(&gate, &clock, &shape, |all| all.1.at()), ONE_BY_ONE);
+    assert_eq!(users.key(&8).available(), 20);
     let bucket = LeakyBucket::new(Quota::per_second(10), 10).clock(&clock);
     let shape = all((&gate, &bucket));
     assert_eq!(charged(&gate, &clock, &shape, |all| all.1.at()), ONE_BY_ONE);
