@@ -9,6 +9,9 @@
 //! axum = "0.8"
 //! tokio = { version = "1", features = ["full"] }
 //! tollgate = { version = "0.1", features = ["tower"] }
+//!
+//! [dev-dependencies]
+//! tower = { version = "0.5", features = ["util"] } # For `oneshot` in tests.
 //! ```
 //!
 //! # 1. A rate for each client
@@ -22,17 +25,21 @@
 //!
 //! use axum::Router;
 //! use axum::extract::ConnectInfo;
+//! use axum::http::Extensions;
 //! use axum::routing::get;
 //! use tollgate::tower::{ClientIp, ThrottleLayer};
 //! use tollgate::{Keyed, Quota};
+//!
+//! fn peer(extensions: &Extensions) -> Option<SocketAddr> {
+//!     let ConnectInfo(peer) = extensions.get::<ConnectInfo<SocketAddr>>()?;
+//!     Some(*peer)
+//! }
 //!
 //! #[tokio::main]
 //! async fn main() -> std::io::Result<()> {
 //!     // One request a second for each address, and ten at once after a pause.
 //!     let clients = Arc::new(Keyed::rate_limiters(Quota::per_second(1).burst(10)));
-//!     let address = ClientIp::peer(|extensions| {
-//!         extensions.get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| *peer)
-//!     });
+//!     let address = ClientIp::peer(peer);
 //!     let limit = ThrottleLayer::refusing_by(move |head| {
 //!         Arc::clone(&clients).key_owned(address.of(head))
 //!     });
@@ -59,18 +66,21 @@
 //!
 //! # 2. Behind a proxy
 //!
-//! The peer is then the proxy, and the client is in a header to which anybody can add. Say how many
-//! proxies there are, or what their networks are; only what they wrote is believed.
+//! The peer is then the proxy, and the client is in a header to which anybody can add. Say [how many
+//! proxies](crate::tower::ClientIp::behind) there are, or [what their
+//! networks](crate::tower::ClientIp::trusting) are; only what they wrote is believed.
 //!
 //! ```
 //! # use std::net::SocketAddr;
 //! # use axum::extract::ConnectInfo;
 //! use axum::http::Request;
 //! use tollgate::tower::{ClientIp, ClientIpHeader};
-//! # let peer = |extensions: &axum::http::Extensions| {
-//! #     extensions.get().map(|ConnectInfo(peer): &ConnectInfo<SocketAddr>| *peer)
-//! # };
+//! # fn peer(extensions: &axum::http::Extensions) -> Option<SocketAddr> {
+//! #     let ConnectInfo(peer) = extensions.get::<ConnectInfo<SocketAddr>>()?;
+//! #     Some(*peer)
+//! # }
 //!
+//! // In step 1, in place of `ClientIp::peer(peer)`:
 //! let address = ClientIp::peer(peer).behind(1).header(ClientIpHeader::XForwardedFor);
 //!
 //! // The proxy added the second address, and the client made up the first.
@@ -79,19 +89,23 @@
 //! # Ok::<_, axum::http::Error>(())
 //! ```
 //!
+//! `curl -i -H 'x-forwarded-for: 6.6.6.6, 1.2.3.4' localhost:3000` is then a request of 1.2.3.4.
+//!
 //! # 3. By user, or not at all
 //!
 //! The closure sees the [head](crate::tower::Head) of the request, so the key can be an API key, or
 //! a user that an outer layer put into the extensions. `None` is a request without a limit.
 //!
 //! ```
-//! # use std::sync::Arc;
+//! use std::sync::Arc;
+//!
+//! use tollgate::tower::ThrottleLayer;
+//! use tollgate::{Keyed, Quota};
 //! # use axum::{Router, body::Body, http::Request};
-//! # use tollgate::tower::ThrottleLayer;
-//! # use tollgate::{Keyed, Quota};
 //! # use tower::ServiceExt;
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!
 //! let users = Arc::new(Keyed::<String, _>::rate_limiters(Quota::per_minute(1)));
 //! let limit = ThrottleLayer::refusing_by(move |head| {
 //!     if head.uri.path() == "/health" {
@@ -112,17 +126,22 @@
 //! ```
 //!
 //! Look a key up before it becomes a limit of its own: who makes keys up would otherwise get a limit
-//! for each.
+//! for each. If routes have limits of different types, combine them as `Option`s:
+//! `all((user, is_report.then(|| reports)))`.
 //!
 //! # 4. Several limits, and what clients are told
 //!
 //! [`all`](crate::all) combines limits, the narrow one first. What a part was charged is given back
-//! when a later part rejects the request. Names and fields are for clients:
+//! when a later part rejects the request. Names, in the order of the parts, and fields are for
+//! clients:
 //!
 //! ```
-//! # use std::sync::Arc;
-//! # use axum::{Router, body::Body, http::Request};
-//! # use tower::ServiceExt;
+//! use std::sync::Arc;
+//!
+//! use axum::Router;
+//! use axum::body::Body;
+//! use axum::http::Request;
+//! use tower::ServiceExt;
 //! use tollgate::tower::{Answer, Policy, RateLimitHeaders, ThrottleLayer};
 //! use tollgate::{Keyed, Quota, RateLimiter, Semaphore, all};
 //!
@@ -132,11 +151,12 @@
 //! let everyone = Arc::new(RateLimiter::new(Quota::per_second(500).burst(50)));
 //! let slots = Arc::new(Semaphore::new(64));
 //! let limit = ThrottleLayer::refusing_by(move |head| {
-//! #   let user = "ann".to_owned();
-//!     // A report costs ten requests.
+//!     let user = "ann".to_owned(); // As in step 3.
+//!     // A report costs ten requests. The burst must be at least that.
 //!     let cost = if head.uri.path().starts_with("/reports") { 10 } else { 1 };
 //!     let user = Arc::clone(&users).key_owned(user).cost(cost);
-//!     all((user, Arc::clone(&everyone), Arc::clone(&slots)))
+//!     let everyone = Arc::clone(&everyone).cost_owned(cost);
+//!     all((user, everyone, Arc::clone(&slots)))
 //! })
 //! .policies([Policy::client("user"), Policy::server("total"), Policy::server("slots")])
 //! .headers(RateLimitHeaders::Draft11)
@@ -146,7 +166,7 @@
 //! let answer = app.oneshot(Request::get("/reports/7").body(Body::empty())?).await?;
 //! assert_eq!(
 //!     answer.headers()["ratelimit"],
-//!     r#""user";r=50;t=10, "total";r=49;t=1, "slots";r=63"#
+//!     r#""user";r=50;t=10, "total";r=40;t=1, "slots";r=63"#
 //! );
 //! # Ok(())
 //! # }
@@ -154,7 +174,7 @@
 //!
 //! A rejection by the user's limit is 429 Too Many Requests, and one by a limit of the server 503
 //! Service Unavailable; both have a `Retry-After` if the time is known, and a body that names the
-//! policy.
+//! policy. A cost above the burst is never admitted: it is always 503.
 //!
 //! # 5. Count only what fails
 //!
@@ -162,11 +182,14 @@
 //! count only when they fail, five in an hour for each address:
 //!
 //! ```
-//! # use std::sync::Arc;
-//! # use tollgate::tower::{ClientIp, ThrottleLayer};
-//! # use tollgate::{Keyed, Quota};
+//! use std::sync::Arc;
+//!
+//! use tollgate::tower::{ClientIp, ThrottleLayer};
+//! use tollgate::{Keyed, Quota};
 //! # let address = ClientIp::peer(|_| None);
+//!
 //! let failures = Arc::new(Keyed::rate_limiters(Quota::per_hour(5).burst(5)));
+//! let address = address.clone(); // Of step 1.
 //! let logins = ThrottleLayer::refusing_by(move |head| {
 //!     Arc::clone(&failures).key_owned(address.of(head))
 //! })
@@ -174,14 +197,18 @@
 //! # let _: axum::Router = axum::Router::new().layer(logins);
 //! ```
 //!
-//! It is put around the login's route only: `.route("/login", post(login).layer(logins))`.
+//! It is put around the login's route only: `.route("/login", post(login).layer(logins))`. A login
+//! counts while it runs, so the burst must be above the number of logins that an address makes at
+//! once. Give this layer no `headers`: a client that heeds `r=0` would stop all its requests to the
+//! service, not only its logins.
 //!
 //! # 6. Change limits while the service runs
 //!
 //! The layer and the handlers share limits by their `Arc`s, so they fit into the state of axum:
 //!
 //! ```
-//! # use std::sync::Arc;
+//! use std::sync::Arc;
+//!
 //! use axum::Router;
 //! use axum::extract::{Path, State};
 //! use axum::http::StatusCode;
@@ -194,13 +221,15 @@
 //!     everyone: Arc<RateLimiter>,
 //! }
 //!
-//! /// `PUT /limits/50%2Fs`
-//! async fn set(State(limits): State<Limits>, Path(quota): Path<String>) -> StatusCode {
-//!     match quota.parse::<Quota>() {
-//!         Ok(quota) => limits.everyone.set_quota(quota),
-//!         Err(_) => return StatusCode::BAD_REQUEST,
-//!     }
-//!     StatusCode::NO_CONTENT
+//! /// `PUT /limits/50%2Fs%20burst%2025`; without a burst, it is 1.
+//! async fn set(
+//!     State(limits): State<Limits>,
+//!     Path(quota): Path<String>,
+//! ) -> Result<(), (StatusCode, String)> {
+//!     let quota = quota.parse::<Quota>();
+//!     let quota = quota.map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
+//!     limits.everyone.set_quota(quota);
+//!     Ok(())
 //! }
 //!
 //! /// Who waits, and what is left.
@@ -252,6 +281,71 @@
 //! # }
 //! ```
 //!
+//! # 8. See who waits, and who holds
+//!
+//! `snapshot()` says how much is in use and how many wait, and `keys()` of a
+//! [`Keyed`](crate::Keyed::keys) which clients are limited now. For who holds a slot, make an
+//! [`Observer`](crate::observe::Observer) for each request:
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::sync::atomic::{AtomicU64, Ordering};
+//! use std::sync::{Arc, Mutex};
+//! use std::time::{Duration, Instant};
+//!
+//! use tollgate::Semaphore;
+//! use tollgate::observe::{Observed, Observer, Place};
+//! use tollgate::tower::ThrottleLayer;
+//!
+//! /// The requests that hold a slot: their paths, and since when.
+//! type Requests = Arc<Mutex<HashMap<u64, (String, Instant)>>>;
+//!
+//! #[derive(Clone)]
+//! struct Request {
+//!     path: String,
+//!     all: Requests,
+//! }
+//!
+//! impl Observer for Request {
+//!     type Held = u64;
+//!
+//!     fn admitted(&self, _: Place, _: Option<Duration>) -> u64 {
+//!         static NEXT: AtomicU64 = AtomicU64::new(0);
+//!         let id = NEXT.fetch_add(1, Ordering::Relaxed);
+//!         let request = (self.path.clone(), Instant::now());
+//!         self.all.lock().unwrap().insert(id, request);
+//!         id
+//!     }
+//!
+//!     fn released(&self, id: u64) {
+//!         self.all.lock().unwrap().remove(&id);
+//!     }
+//!
+//!     fn undone(&self, id: u64) {
+//!         self.released(id);
+//!     }
+//! }
+//!
+//! let (slots, requests) = (Arc::new(Semaphore::new(64)), Requests::default());
+//! let limit = ThrottleLayer::by({
+//!     let requests = Arc::clone(&requests);
+//!     move |head| {
+//!         let (path, all) = (head.uri.path().to_owned(), Arc::clone(&requests));
+//!         Observed::new(Arc::clone(&slots), Request { path, all })
+//!     }
+//! });
+//! # use axum::{Router, body::Body};
+//! # use tower::ServiceExt;
+//! # let app: Router = Router::new().route("/slow", axum::routing::get(async || "slow")).layer(limit);
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+//! # let request = axum::http::Request::get("/slow").body(Body::empty())?;
+//! # let answer = runtime.block_on(app.oneshot(request))?;
+//! # assert_eq!(requests.lock().unwrap().values().next().unwrap().0, "/slow");
+//! # drop(answer);
+//! # assert!(requests.lock().unwrap().is_empty());
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Further
 //!
 //! - gRPC: [`Answer::Grpc`](crate::tower::Answer::Grpc), and the layer on tonic's server, as the
@@ -260,5 +354,5 @@
 //!   same closure.
 //! - Clients that heed what such a service says:
 //!   [`RetryAfterLayer`](crate::tower::RetryAfterLayer).
-//! - Who holds the permits, and metrics: [`observe`](crate::observe).
-//! - The example `axum_full` has all of this in one service.
+//! - Metrics, tracing, and holders by file and line: [`observe`](crate::observe).
+//! - The program `examples/axum_full` of the repository has most of this in one service.

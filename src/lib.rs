@@ -93,7 +93,7 @@
 //!
 //! # Observing
 //!
-//! `snapshot()` of every type returns a [`Snapshot`]: its limit, what is in use, and how many
+//! `snapshot()` of every limit, and of each key of a [`Keyed`], returns a [`Snapshot`]: its limit, what is in use, and how many
 //! callers wait. [`observe::Observed`] wraps a throttle and reports each entry to an observer:
 //! [`Holders`](observe::Holders) lists who holds a permit, since when, and where it was acquired;
 //! others count, measure and trace.

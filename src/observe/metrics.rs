@@ -26,7 +26,7 @@ use crate::time::{Clock, Tick};
 /// |---|---|---|
 /// | `tollgate_admitted_total` | counter | entries that were admitted |
 /// | `tollgate_refused_total` | counter | entries that were refused; the label `kind` is the [`ErrorKind`] in snake case |
-/// | `tollgate_abandoned_total` | counter | waits that were dropped before they ended |
+/// | `tollgate_abandoned_total` | counter | waits that were dropped before they ended, also by a [timeout or a token](super::Observed#timeouts-and-tokens) |
 /// | `tollgate_wait_seconds` | histogram | waits, however they ended; entries that did not wait are not in it |
 /// | `tollgate_held_seconds` | histogram | how long permits were held; those that were rolled back are not in it |
 /// | `tollgate_limit`, `tollgate_in_use`, `tollgate_waiting` | gauge | the last [`Snapshot`] that was [recorded](Self::record) |
@@ -89,7 +89,8 @@ const KINDS: [(ErrorKind, &str); 9] = [
 impl Metrics {
     /// Creates the metrics of a limit, on [`Clock::default`].
     ///
-    /// They exist from then on, with the value 0, so that a rate is known from the first entry.
+    /// They exist from then on, with the value 0, so that a rate is known from the first entry. The
+    /// gauges are 0 until the first [`record`](Self::record).
     pub fn new(limit: impl Into<String>) -> Self {
         Self::with(limit.into().into(), Clock::default())
     }
@@ -118,7 +119,8 @@ impl Metrics {
     }
 
     /// Sets the gauges. Nothing sets them by itself: a limit knows its state, but not when someone
-    /// reads it.
+    /// reads it. A [`Keyed`](crate::Keyed) has no snapshot of all its keys: record that of a limit
+    /// for everyone, if there is one.
     ///
     /// # Examples
     ///

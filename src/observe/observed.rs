@@ -38,7 +38,14 @@ use crate::wait::Waiting;
 /// [`try_acquire`](Self::try_acquire), [`enter`](Throttle::enter) or
 /// [`try_enter`](TryThrottle::try_enter). Inside a composition or an adapter, that call is in the
 /// composition or the adapter. So wrap the parts of [`all`](crate::all) one by one, and give each
-/// observer a name.
+/// observer a name. In the closure of a layer over HTTP, an observer can be made for each
+/// request, as the page `http_guide` does.
+///
+/// # Costs and keys
+///
+/// For more than one unit, wrap a throttle with a cost: `Observed::new(limiter.cost(n), observer)`.
+/// For a key, wrap the key: `Observed::new(users.key_owned(user), observer)`. To refund a charge,
+/// take it [out of its permit](ObservedPermit::into_inner).
 ///
 /// # Timeouts and tokens
 ///
@@ -82,7 +89,7 @@ pub struct Observed<T, O> {
     clock: Clock,
 }
 
-impl<T, O> Observed<T, O> {
+impl<T: Throttle, O> Observed<T, O> {
     /// Creates a throttle that reports to `observer`, on [`Clock::default`].
     pub fn new(throttle: T, observer: O) -> Self {
         Self {

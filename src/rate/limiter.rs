@@ -470,7 +470,7 @@ impl RateLimiter {
     }
 
     /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
-    /// is not paused.
+    /// is not paused. How long that is from now is the `retry_after` of [`peek`](Self::peek).
     pub fn paused_until(&self) -> Option<Tick> {
         let locked = self.shared().lock_on_time();
         locked.is_paused().then_some(locked.paused_until)

@@ -129,7 +129,8 @@ use crate::wait::Waiting;
     message = "`{Self}` is not a throttle",
     note = "throttles are taken by reference or in an `Arc`, for example `&limiter` or \
             `Arc::clone(&semaphore)`; where `'static` is asked for, as in tasks and services, in an \
-            `Arc`; a `CondvarSemaphore` and a `LocalLimiter` are no throttles"
+            `Arc`; of a `Keyed`, take a key, `keyed.key(&key)` or `Arc::clone(&keyed).key_owned(key)`; \
+            a `CondvarSemaphore` and a `LocalLimiter` are no throttles"
 )]
 pub trait Throttle: Clone {
     /// What an admitted caller holds.
@@ -209,8 +210,9 @@ pub trait Throttle: Clone {
 /// A throttle that can decide without waiting.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be tried",
-    note = "it can be waited for with `.acquire()` or `.enter()`; a throttle of your own can be tried \
-            if it implements `TryThrottle`"
+    note = "throttles are taken by reference or in an `Arc`, and of a `Keyed` a key; a `BoxThrottle` and \
+            limits across machines can only be waited for; a throttle of your own can be tried if it \
+            implements `TryThrottle`"
 )]
 pub trait TryThrottle: Throttle {
     /// Enters without waiting, or fails.

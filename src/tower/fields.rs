@@ -30,11 +30,14 @@ pub enum RateLimitHeaders {
     /// `RateLimit-Policy: "name";q=100;w=60` and `RateLimit: "name";r=50;t=30`, as in
     /// draft-ietf-httpapi-ratelimit-headers-11. `q` is the quota of a window of `w` seconds, `r`
     /// what remains now, and `t` the seconds until more remains: until the next call is admitted
-    /// if nothing remains, otherwise until everything does. A concurrency limit has a `q` with
-    /// `qu="concurrent-requests"`, and an `r`. All limits are in one field.
+    /// if nothing remains, otherwise until everything does. On a rejection, only exhausted limits
+    /// have a `t`. A concurrency limit has a `q` with `qu="concurrent-requests"`, and an `r`.
+    ///
+    /// All limits of a layer are in one line. A layer around another one adds a line, so give their
+    /// policies different names.
     Draft11,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` in seconds, of the limit
-    /// with the least left.
+    /// of this layer with the least left. A layer around another one leaves that one's fields.
     Legacy,
 }
 

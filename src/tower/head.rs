@@ -6,7 +6,7 @@ use http::{Extensions, HeaderMap, Method, Request, Uri};
 /// The head of a request, borrowed: what a throttle, a cost or a key may depend on. The body is not
 /// part of it, because nothing of the body has been read yet.
 ///
-/// It converts from a [`Request`], whatever its body, and from its [`Parts`].
+/// It converts from an `http::Request`, whatever its body, and from its `Parts`.
 ///
 /// # Examples
 ///

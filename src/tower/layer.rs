@@ -305,7 +305,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// [fields](Self::headers) and [problems](Self::answer). The parts of a nested composition count
     /// each, and so does a part that is missing. A rejection by the policy of a
     /// [client](Policy::client) has the status 429, and by that of the [server](Policy::server) 503.
-    /// Limits without a policy are named `default`, `default-2` and so on.
+    /// Limits without a policy are named `default`, `default-2` and so on in fields, and policies
+    /// without a limit have no effect. The order matters: nothing else says whose limit it is.
     ///
     /// # Panics
     ///
@@ -359,7 +360,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
 
     /// Adds fields to every response, successes and rejections, that tell the client its limits; see
     /// [`RateLimitHeaders`]. On a success the numbers of a rate are those of the decision that
-    /// admitted the request.
+    /// admitted the request. The last call counts.
     ///
     /// # Examples
     ///
@@ -411,7 +412,9 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
 
     /// Gives back the permit of a request if the closure returns `true` for the head of its
     /// response: a rate limiter then refunds the charge, so that only failed logins count, for
-    /// example. The permit of a concurrency throttle returns before the body was sent.
+    /// example. Until it is answered, every request counts, so the burst must be above the number of
+    /// requests that run at once. The permit of a concurrency throttle returns before the body was
+    /// sent.
     ///
     /// # Examples
     ///

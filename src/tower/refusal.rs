@@ -22,7 +22,8 @@ pub enum Answer {
     Empty,
     /// A body of `application/problem+json` (RFC 9457) with the problem types of
     /// draft-ietf-httpapi-ratelimit-headers-11: `quota-exceeded`, or `temporary-reduced-capacity`
-    /// for 503. It names the policy that was violated.
+    /// for 503. It names the [policy](super::ThrottleLayer::policies) that was violated, if there
+    /// are policies.
     ProblemJson,
     /// An answer of gRPC that consists only of trailers: `RESOURCE_EXHAUSTED` (8), or `UNAVAILABLE`
     /// (14) in place of 503, with `grpc-retry-pushback-ms` if the time is known.

@@ -49,6 +49,35 @@ use crate::time::Clock;
 /// - *Dates* count from the `Date` of the answer, or from [this machine's
 ///   time](Self::wall_clock) without one.
 /// - *Memory* is bounded by [`max_origins`](Self::max_origins).
+/// - *An origin has one gate*, because nothing says which requests a limit is about. If the limit of
+///   one route stops too much, use a client of its own for that route.
+///
+/// # Which clients
+///
+/// The inner service takes an `http::Request<B>` and is `Clone`. hyper-util's client is such a
+/// service:
+///
+/// ```
+/// use axum::body::Body;
+/// use hyper_util::client::legacy::Client;
+/// use hyper_util::rt::TokioExecutor;
+/// use tollgate::tower::RetryAfterLayer;
+/// use tower::Layer;
+///
+/// let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
+/// let client = RetryAfterLayer::new().layer(client);
+/// ```
+///
+/// reqwest's client has requests of its own, so a function converts them:
+///
+/// ```text
+/// let http = reqwest::Client::new();
+/// let client = tower::service_fn(move |request: http::Request<reqwest::Body>| {
+///     let http = http.clone();
+///     async move { http.execute(request.try_into()?).await.map(http::Response::<reqwest::Body>::from) }
+/// });
+/// let client = RetryAfterLayer::copying(|_| None).layer(client);
+/// ```
 ///
 /// `RateLimit` is that of draft-ietf-httpapi-ratelimit-headers-11.
 ///
