@@ -5,6 +5,7 @@
 
 mod body;
 mod client_ip;
+mod disconnected;
 mod dropped;
 mod http;
 mod loopback;
