@@ -1,0 +1,233 @@
+//! The rounds: the servers take turns under load, and what they did is compared.
+
+use std::error::Error;
+use std::time::Instant;
+
+use tollgate::WhenFull;
+use tollgate::tower::IpNet;
+use tollgate_bench::harness::{Spread, Table};
+
+use super::memory::resident;
+use super::server::{Limited, QUOTA, tasks_become};
+use super::wrk::{Load, Measured, Wrk};
+use super::{Args, Verdict};
+
+/// The networks to compare with.
+const FEW: u32 = 1000;
+/// The target: the 99th percentile with many networks over that with few.
+const P99_RATIO: f64 = 2.0;
+/// What connections and the allocator may keep beside the map, in bytes.
+const SLACK: u64 = 16 << 20;
+
+const HEADINGS: [&str; 11] = [
+    "networks",
+    "when full",
+    "requests",
+    "requests/s",
+    "networks seen",
+    "admitted",
+    "most of one",
+    "keys",
+    "grown MB",
+    "p50 ms",
+    "p99 ms",
+];
+
+/// A server, and what its rounds came to.
+struct Case {
+    networks: u32,
+    when_full: WhenFull,
+    limited: Limited,
+    rounds: Vec<Round>,
+}
+
+struct Round {
+    measured: Measured,
+    admitted: u64,
+    most: u32,
+    allowed: u64,
+    above: u64,
+    keys: usize,
+    /// By how many bytes the resident set grew.
+    grown: i64,
+}
+
+impl Case {
+    async fn start(args: &Args, networks: u32, when_full: WhenFull) -> std::io::Result<Self> {
+        Ok(Self {
+            networks,
+            when_full,
+            limited: Limited::start(networks, args.max_keys, when_full).await?,
+            rounds: Vec::new(),
+        })
+    }
+
+    /// Loads the server once, and returns when all connections are closed, where `servers` are
+    /// running.
+    async fn load(&mut self, args: &Args, servers: usize) -> Result<(), Box<dyn Error>> {
+        let Limited {
+            server,
+            keyed,
+            tally,
+        } = &self.limited;
+        let load = Load {
+            networks: self.networks,
+            connections: args.connections,
+            position: self.rounds.last().map_or(0, |last| last.measured.position),
+        };
+        let before = resident()?;
+        // No request is on its way at either end, so these are all between.
+        let begun = Instant::now();
+        let wrk = Wrk::start(server.address, &load, args.round())?;
+        let measured = wrk.measured().await?;
+        tasks_become(servers).await?;
+        let intervals = begun.elapsed().as_nanos() * u128::from(QUOTA.count());
+        let earned = intervals / QUOTA.period().as_nanos();
+        let allowed = QUOTA.max_burst() + u64::try_from(earned)?;
+        let grown = resident()?.cast_signed() - before.cast_signed();
+        let admitted = tally.take_admitted(allowed);
+        self.rounds.push(Round {
+            measured,
+            admitted: admitted.in_all,
+            most: admitted.most,
+            allowed,
+            above: admitted.above,
+            keys: keyed.len(),
+            grown,
+        });
+        Ok(())
+    }
+
+    fn median(&self, figure: impl Fn(&Measured) -> u64) -> f64 {
+        let figures = self
+            .rounds
+            .iter()
+            .map(|round| figure(&round.measured) as f64);
+        Spread::of(figures.collect()).median
+    }
+
+    fn p99(&self) -> f64 {
+        self.median(|measured| measured.p99)
+    }
+
+    fn grown(&self) -> i64 {
+        self.rounds.iter().map(|round| round.grown).sum()
+    }
+
+    /// Networks that were admitted too often, of all rounds.
+    fn above(&self) -> u64 {
+        self.rounds.iter().map(|round| round.above).sum()
+    }
+
+    fn most_keys(&self) -> usize {
+        self.rounds
+            .iter()
+            .map(|round| round.keys)
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let most = self.rounds.iter().max_by_key(|round| round.most);
+        let most = most.map(|round| format!("{} of {}", round.most, round.allowed));
+        let per_second =
+            self.median(|measured| measured.requests * 1_000_000 / measured.duration.max(1));
+        vec![
+            self.networks.to_string(),
+            format!("{:?}", self.when_full),
+            self.limited.tally.requests().to_string(),
+            format!("{per_second:.0}"),
+            self.limited.tally.seen().to_string(),
+            self.rounds
+                .iter()
+                .map(|round| round.admitted)
+                .sum::<u64>()
+                .to_string(),
+            most.unwrap_or_default(),
+            self.most_keys().to_string(),
+            megabytes(self.grown()),
+            millis(self.median(|measured| measured.median)),
+            millis(self.p99()),
+        ]
+    }
+}
+
+fn megabytes(bytes: i64) -> String {
+    format!("{:.1}", bytes as f64 / 1e6)
+}
+
+fn millis(micros: f64) -> String {
+    format!("{:.2}", micros / 1e3)
+}
+
+/// Returns the bytes that a map may take, as its documentation says.
+fn bytes_of_map(max_keys: u32) -> u64 {
+    let slot = (size_of::<IpNet>() + 16).next_multiple_of(8) + 1;
+    u64::from(max_keys) * slot as u64 * 32 / 7
+}
+
+/// Runs all rounds and prints the table.
+pub(super) async fn run(args: &Args) -> Result<Vec<Verdict>, Box<dyn Error>> {
+    let mut cases = [
+        Case::start(args, FEW, WhenFull::Reject).await?,
+        Case::start(args, args.networks, WhenFull::Reject).await?,
+        Case::start(args, args.networks, WhenFull::Evict).await?,
+    ];
+    let servers = cases.len();
+    for round in 0..args.rounds {
+        for case in &mut cases {
+            let (networks, when_full) = (case.networks, case.when_full);
+            eprintln!("round {round}: {networks} networks, {when_full:?}");
+            case.load(args, servers).await?;
+        }
+    }
+    let mut table = Table::new(&HEADINGS);
+    for case in &cases {
+        table.push(case.cells());
+    }
+    table.print(false);
+    let verdicts = verdicts(args, &cases);
+    drop(cases);
+    tasks_become(0).await?;
+    Ok(verdicts)
+}
+
+fn verdicts(args: &Args, cases: &[Case; 3]) -> Vec<Verdict> {
+    let [few, many, evicting] = cases;
+    let max_keys = args.max_keys;
+    let failed = |case: &Case| {
+        case.rounds
+            .iter()
+            .map(|round| round.measured.failed)
+            .sum::<u64>()
+    };
+    let failed: u64 = cases.iter().map(failed).sum();
+    let keys = cases.iter().map(Case::most_keys).max().unwrap_or(0);
+    let mut verdicts = vec![
+        Verdict::of_promise(few.above() + many.above() == 0)
+            .print("no network was admitted above its quota (Reject)"),
+        Verdict::of_promise(keys <= max_keys as usize).print(&format!(
+            "no map keeps more than {max_keys} keys: {keys} at most"
+        )),
+        Verdict::of_figure(failed == 0).print(&format!("{failed} connections or requests failed")),
+    ];
+    let bound = (bytes_of_map(max_keys) + SLACK).cast_signed();
+    for case in [many, evicting] {
+        let (grown, when_full) = (case.grown(), case.when_full);
+        verdicts.push(Verdict::of_figure(grown <= bound).print(&format!(
+            "memory, {when_full:?}: {} MB more, at most {} MB",
+            megabytes(grown),
+            megabytes(bound)
+        )));
+        let ratio = case.p99() / few.p99().max(1.0);
+        verdicts.push(Verdict::of_figure(ratio <= P99_RATIO).print(&format!(
+            "p99, {when_full:?}: {ratio:.2} of that with {FEW} networks, at most {P99_RATIO}"
+        )));
+    }
+    // Documented: who is evicted has its burst again.
+    println!(
+        "        {} networks were admitted above their quota (Evict)",
+        evicting.above()
+    );
+    verdicts
+}
