@@ -2,7 +2,8 @@
 //! waits and is made again if that is possible.
 //!
 //! 1. The inner service is called when it is ready and the gate is open, and not before. The gate is
-//!    looked at last, because it may be blocked while the service becomes ready.
+//!    looked at last, because it may be blocked while the service becomes ready. A request that
+//!    finds the queue of the gate full is called as soon as the service is ready.
 //! 2. While a request waits at the gate, its service is a clone that is not ready, so it holds
 //!    nothing that a ready service may hold.
 //! 3. A request is made again only if the answer is a refusal, and its copy was made before.
@@ -41,6 +42,8 @@ pub struct RetryAfterFuture<S: Service<Request<B>>, B> {
     /// The request that is to be made; while it is being answered, its copy.
     request: Option<Request<B>>,
     retries_left: u32,
+    /// Whether the queue of the gate had no room for this attempt.
+    skips_gate: bool,
 }
 
 /// The stage of the request.
@@ -61,6 +64,7 @@ impl<S: Service<Request<B>>, B> RetryAfterFuture<S, B> {
             origin: origin(request.uri()),
             request: Some(request),
             retries_left: layer.retries,
+            skips_gate: false,
             layer,
         }
     }
@@ -80,14 +84,18 @@ where
                 StageProjection::Waits(mut gate) => {
                     if let Some(wait) = gate.as_mut().as_pin_mut() {
                         // It fails if four billion requests wait there. Then this one does not.
-                        let _ = ready!(wait.poll(context));
+                        *this.skips_gate = ready!(wait.poll(context)).is_err();
                         gate.set(None);
                     }
                     if let Err(error) = ready!(inner.poll_ready(context)) {
                         stage.set(Stage::Over);
                         return Poll::Ready(Err(error));
                     }
-                    if let Some(blocked) = layer.origins.blocked(this.origin) {
+                    let blocked = match *this.skips_gate {
+                        true => None,
+                        false => layer.origins.blocked(this.origin),
+                    };
+                    if let Some(blocked) = blocked {
                         *inner = inner.clone();
                         gate.set(Some(blocked.acquire_owned()));
                         continue;
@@ -134,5 +142,61 @@ impl<S: Service<Request<B>>, B> fmt::Debug for RetryAfterFuture<S, B> {
             .field("origin", &self.origin)
             .field("retries_left", &self.retries_left)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::{Ready, ready};
+    use std::pin::pin;
+    use std::task::Waker;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Answers, and is ready after it was polled once in vain.
+    #[derive(Default)]
+    struct Slow {
+        is_ready: bool,
+    }
+
+    impl Clone for Slow {
+        fn clone(&self) -> Self {
+            Self::default()
+        }
+    }
+
+    impl Service<Request<()>> for Slow {
+        type Response = Response<()>;
+        type Error = Infallible;
+        type Future = Ready<Result<Response<()>, Infallible>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            match std::mem::replace(&mut self.is_ready, true) {
+                true => Poll::Ready(Ok(())),
+                false => Poll::Pending,
+            }
+        }
+
+        fn call(&mut self, _: Request<()>) -> Self::Future {
+            assert!(self.is_ready, "called before it was ready");
+            ready(Ok(Response::new(())))
+        }
+    }
+
+    #[test]
+    fn poll_with_a_full_queue_at_the_gate_goes_on_to_the_call() {
+        let layer = RetryAfterLayer::copying(|(): &()| Some(()));
+        let request = Request::new(());
+        let gate = layer.block(&origin(request.uri()), Duration::from_secs(60));
+        gate.fill_queue();
+        let inner = Slow { is_ready: true };
+        let mut future = pin!(RetryAfterFuture::new(inner, layer, request));
+        let mut context = Context::from_waker(Waker::noop());
+        // The clone that would have waited at the gate becomes ready first.
+        assert!(future.as_mut().poll(&mut context).is_pending());
+        assert!(future.as_mut().poll(&mut context).is_ready());
+        assert_eq!(gate.waiting(), 0);
     }
 }
