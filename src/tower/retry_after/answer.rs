@@ -2,8 +2,9 @@
 //!
 //! 1. `Retry-After` (RFC 9110, section 10.2.3) counts with the statuses 429 and 503; elsewhere it
 //!    means something else.
-//! 2. `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11) counts with any status, if there is no
-//!    `Retry-After`: the longest `t` of the items with `r=0`.
+//! 2. `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11) counts with the same statuses, or by
+//!    request with any status, if there is no `Retry-After`: the longest `t` of the items with
+//!    `r=0`.
 //! 3. What cannot be read is ignored, and numbers that are too large saturate.
 
 use std::time::{Duration, SystemTime};
@@ -24,15 +25,18 @@ pub(super) fn is_refusal(status: StatusCode) -> bool {
 }
 
 /// Returns how long the client is to wait; `now` is asked if that is said by a date, and the answer
-/// has no date of its own.
+/// has no date of its own. With `any_status`, `RateLimit` counts in answers that refuse nothing.
 pub(super) fn asked_wait(
     status: StatusCode,
     headers: &HeaderMap,
+    any_status: bool,
     now: fn() -> SystemTime,
 ) -> Option<Duration> {
-    let until = || retry_after(headers, now);
-    let until = is_refusal(status).then(until).flatten();
-    until.or_else(|| used_up(headers))
+    match is_refusal(status) {
+        true => retry_after(headers, now).or_else(|| used_up(headers)),
+        false if any_status => used_up(headers),
+        false => None,
+    }
 }
 
 fn retry_after(headers: &HeaderMap, now: fn() -> SystemTime) -> Option<Duration> {
@@ -85,7 +89,8 @@ mod tests {
         UNIX_EPOCH + Duration::from_secs(784_111_777)
     }
 
-    /// The wait of an answer with these fields, in seconds.
+    /// The wait of an answer with these fields, in seconds. Whether `RateLimit` counts with any
+    /// status makes no difference to refusals.
     fn asked(status: u16, fields: &[(HeaderName, &[u8])]) -> Option<u64> {
         let mut headers = HeaderMap::new();
         for (name, value) in fields {
@@ -93,7 +98,10 @@ mod tests {
             headers.append(name.clone(), value);
         }
         let status = StatusCode::from_u16(status).expect("a status");
-        let wait = asked_wait(status, &headers, now)?;
+        let wait = asked_wait(status, &headers, true, now);
+        let expected = wait.filter(|_| is_refusal(status));
+        assert_eq!(asked_wait(status, &headers, false, now), expected);
+        let wait = wait?;
         assert_eq!(wait.subsec_nanos(), 0);
         Some(wait.as_secs())
     }
@@ -144,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_wait_reads_rate_limit_of_any_answer() {
+    fn asked_wait_reads_rate_limit_of_refusals_and_on_request_of_any_answer() {
         let cases: &[(&str, Option<u64>)] = &[
             (r#""a";r=0;t=30"#, Some(30)),
             (r#""a";t=30;r=0"#, Some(30)),

@@ -113,7 +113,8 @@ where
                     stage.set(Stage::Over);
                     let answer = answered?;
                     let (status, headers) = (answer.status(), answer.headers());
-                    let Some(wait) = asked_wait(status, headers, layer.wall_clock) else {
+                    let asked = asked_wait(status, headers, layer.any_status, layer.wall_clock);
+                    let Some(wait) = asked else {
                         return Poll::Ready(Ok(answer));
                     };
                     let gate = layer.block(this.origin, wait);

@@ -35,7 +35,7 @@ use crate::time::Clock;
 /// |---|---|---|
 /// | 429 or 503 with a `Retry-After`, in seconds or as a date | for that long | yes |
 /// | 429 or 503 without one, `RateLimit` with `r=0` | for the longest `t` | yes |
-/// | another status, `RateLimit` with `r=0` | for the longest `t` | no |
+/// | another status, `RateLimit` with `r=0` | only [if asked for](Self::rate_limit_of_any_status): for the longest `t` | no |
 /// | any other, also if a field cannot be read | no | no |
 ///
 /// - *A pause longer than [`max_wait`](Self::max_wait)*, by default a minute: the answer is handed
@@ -139,6 +139,7 @@ pub struct RetryAfterLayer<B> {
     max_wait: Duration,
     retries: u32,
     jitter_percent: u8,
+    any_status: bool,
 }
 
 /// Construction.
@@ -178,6 +179,7 @@ impl<B> RetryAfterLayer<B> {
             max_wait: Duration::from_secs(60),
             retries: 2,
             jitter_percent: 10,
+            any_status: false,
         }
     }
 
@@ -233,6 +235,50 @@ impl<B> RetryAfterLayer<B> {
     /// With 0, pauses are exact.
     pub fn jitter_percent(mut self, percent: u8) -> Self {
         self.jitter_percent = percent;
+        self
+    }
+
+    /// Sets whether `RateLimit` with `r=0` blocks the gate whatever the status is, in place of only
+    /// with 429 and 503. The client then stops before it is refused, and such an answer is handed
+    /// on.
+    ///
+    /// This is right if the server has one limit for all requests of the client. If it has several,
+    /// a successful answer of a route whose own limit is used up would stop the requests to every
+    /// other route, for up to [`max_wait`](Self::max_wait).
+    ///
+    /// # Examples
+    ///
+    #[cfg_attr(feature = "tokio", doc = "```")]
+    #[cfg_attr(not(feature = "tokio"), doc = "```text")]
+    /// use std::convert::Infallible;
+    /// use std::time::Duration;
+    ///
+    /// use axum::body::Body;
+    /// use axum::http::{Request, Response};
+    /// use tokio::time::Instant;
+    /// use tollgate::Clock;
+    /// use tollgate::tower::RetryAfterLayer;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let last_of_its_quota = service_fn(async |_: Request<Body>| {
+    ///     let answer = Response::builder().header("ratelimit", r#""default";r=0;t=5"#);
+    ///     Ok::<_, Infallible>(answer.body(Body::empty()).unwrap())
+    /// });
+    /// let layer = RetryAfterLayer::new().rate_limit_of_any_status(true).jitter_percent(0);
+    /// let client = layer.clock(Clock::tokio()).layer(last_of_its_quota);
+    ///
+    /// let start = Instant::now();
+    /// for wait in [0, 5, 10] {
+    ///     let answer = client.clone().oneshot(Request::new(Body::empty())).await?;
+    ///     assert_eq!((answer.status().as_u16(), start.elapsed().as_secs()), (200, wait));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rate_limit_of_any_status(mut self, any_status: bool) -> Self {
+        self.any_status = any_status;
         self
     }
 
@@ -316,6 +362,7 @@ impl<B> fmt::Debug for RetryAfterLayer<B> {
             .field("max_wait", &self.max_wait)
             .field("retries", &self.retries)
             .field("jitter_percent", &self.jitter_percent)
+            .field("any_status", &self.any_status)
             .field("max_origins", &self.origins.max())
             .finish_non_exhaustive()
     }

@@ -7,6 +7,11 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 
+/// A layer that is told by a successful answer to wait.
+fn exact() -> RetryAfterLayer<Body> {
+    super::exact().rate_limit_of_any_status(true)
+}
+
 fn used_up(seconds: u32) -> Response<Body> {
     answer(200, &[("ratelimit", &format!(r#""a";r=0;t={seconds}"#))])
 }
@@ -25,6 +30,16 @@ async fn call_of_a_clone_waits_at_the_same_gate() {
     let (server, client) = setup(&layer, [used_up(5)]);
     get(&client).await;
     get(&exact().layer(server.clone())).await;
+    assert_eq!(server.times(), [0.0, 0.0]);
+}
+
+/// One scarce route would otherwise stop all others.
+#[tokio::test(start_paused = true)]
+async fn call_after_a_used_up_limit_of_a_success_does_not_wait() {
+    let (server, client) = setup(&super::exact(), [used_up(5)]);
+    for uri in ["http://a.test/scarce", "http://a.test/"] {
+        assert_eq!(send(&client, "GET", uri).await, (200, Duration::ZERO));
+    }
     assert_eq!(server.times(), [0.0, 0.0]);
 }
 

@@ -12,7 +12,7 @@ async fn call_released_by_the_gate_passes_the_limiter_inside() {
     let server = Server::new([answer(200, &[("ratelimit", r#""a";r=0;t=10"#)])]);
     let limiter = RateLimiter::new(Quota::per_second(2)).clock(Clock::tokio());
     let limited = ThrottleLayer::new(Arc::new(limiter)).layer(server.clone());
-    let client = exact().layer(limited);
+    let client = exact().rate_limit_of_any_status(true).layer(limited);
     let get = || {
         let request = Request::get("http://a.test/").body(Body::default());
         client.clone().oneshot(request.unwrap())

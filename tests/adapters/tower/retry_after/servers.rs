@@ -24,6 +24,7 @@ async fn call_heeds_the_fields_of_a_throttle_layer() {
         .jitter_percent(0)
         .clock(Clock::tokio())
         .retries(0)
+        .rate_limit_of_any_status(true)
         .layer(Router::new().route("/", get("a page")).layer(behind));
     let begun = Instant::now();
     let jobs = (0..6).map(|_| async {
