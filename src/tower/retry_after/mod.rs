@@ -65,7 +65,7 @@ use crate::time::Clock;
 /// use tower::Layer;
 ///
 /// let client = Client::builder(TokioExecutor::new()).build_http::<Body>();
-/// let client = RetryAfterLayer::new().layer(client);
+/// let client = RetryAfterLayer::<Body>::new().layer(client);
 /// ```
 ///
 /// reqwest's client has requests of its own, so a function converts them:
