@@ -75,6 +75,12 @@ impl Tat {
         (Self::from_units(start + params.units_of(fitted)), fitted)
     }
 
+    /// Takes what is available now, except for one token.
+    pub(crate) const fn spend_burst(self, params: &Params, now: u64) -> Self {
+        let spent = now + params.burst_tolerance - params.emission_interval;
+        Self::from_units(if self.0 > spent { self.0 } else { spent })
+    }
+
     /// Removes `units` from the backlog.
     pub(crate) const fn give(self, units: u64) -> Self {
         Self(self.0.saturating_sub(units))
@@ -153,14 +159,8 @@ impl Rule for Gcra {
     }
 
     /// To the unit, where charges of whole tokens would leave a fraction available.
-    fn spend_burst(&mut self, at: Tick) -> bool {
-        let params = &self.params;
-        let spent = params.units_at(at) + params.burst_tolerance - params.emission_interval;
-        let is_more = spent > self.tat.end();
-        if is_more {
-            self.tat = Tat::from_units(spent);
-        }
-        is_more
+    fn spend_burst(&mut self, at: Tick) {
+        self.tat = self.tat.spend_burst(&self.params, self.params.units_at(at));
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {

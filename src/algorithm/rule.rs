@@ -59,14 +59,12 @@ pub(crate) trait Rule {
         self.charge(at, cost)
     }
 
-    /// Spends what is available at a tick, which may be in the future, except for one token. Returns
-    /// whether there was more than that.
-    fn spend_burst(&mut self, at: Tick) -> bool {
+    /// Spends what is available at a tick, which may be in the future, except for one token.
+    fn spend_burst(&mut self, at: Tick) {
         let free = self.capacity().saturating_sub(self.backlog(at));
         if free > 1 {
             self.charge(at, free - 1);
         }
-        free > 1
     }
 
     /// Gives back up to `cost` of a charge, except what time has paid off, and returns how much
@@ -223,8 +221,8 @@ impl Rule for SlidingLog {
         }
     }
 
-    fn spend_burst(&mut self, at: Tick) -> bool {
-        self.spend_burst(clamped(at))
+    fn spend_burst(&mut self, at: Tick) {
+        self.spend_burst(clamped(at));
     }
 
     fn give_back(&mut self, receipt: &Receipt, cost: u64, now: Tick) -> u64 {

@@ -25,8 +25,9 @@
 //!    before it reads them. Slots that are not in use keep it.
 //! 6. Charges beyond the available room (an overdraft) are *ahead*: a number only. Each becomes a
 //!    stamp as soon as the slot of its position is free, at the tick at which the slot became free.
-//!    The ring stays locked until none are ahead. So no stamp is ever in the future, stamps keep
-//!    their true ticks, and a change of the period never has to move one.
+//!    The ring stays locked until none are ahead. So stamps keep their true ticks, and a change of
+//!    the period never has to move one. No stamp is in the future, except during a pause: then the
+//!    burst is [spent](SlidingLog::spend_burst) as of its end, and the ring stays locked until then.
 //! 7. Stamps rise from the head around: a charge at an older tick than the newest, by a thread that
 //!    was suspended after it had read its clock, is made at the newest. Nor is a charge made before
 //!    the *floor*, the tick at which the ring was last rewritten: a slot that a refund has made
@@ -195,28 +196,32 @@ impl SlidingLog {
         given
     }
 
-    /// Spends all slots that are free at a tick except one, as if one charge had been made in each
-    /// part of the period before: they become free one by one. Returns whether there was more than
-    /// one. Earlier charges can no longer be refunded.
-    pub(crate) fn spend_burst(&mut self, at: u64) -> bool {
-        let len = self.head.len;
-        if self.count_free(at, len) <= 1 {
-            return false;
-        }
+    /// Spends all slots that are free at a tick except one, as if a charge had been made in each part
+    /// of the period before, or of the time since the epoch if that is shorter: they become free one
+    /// by one. Does nothing if there is at most one. Earlier charges can no longer be refunded.
+    ///
+    /// A tick in the future needs the ring to stay locked until then.
+    pub(crate) fn spend_burst(&mut self, at: u64) {
+        // First, because slots that look free may be those of charges that are ahead.
         self.settle(at);
+        let len = self.head.len;
+        if self.ahead > 0 || self.count_free(at, len) <= 1 {
+            return;
+        }
         self.floor = self.newest();
-        let mut ticks = std::mem::take(&mut self.older);
         let made = self.seize();
         let free = len - made.len() as u64;
-        let (at, period) = (u128::from(at), u128::from(self.period));
-        ticks.extend((0..len).map(|number| {
-            let part = (u128::from(number) * period).div_ceil(u128::from(len));
-            let even = (at + part).saturating_sub(period) as u64;
+        let span = at.min(self.period);
+        // The first slot stays free, because before the epoch there are no ticks for its stamp.
+        let ticks = (1..len).map(|number| {
+            let part = (u128::from(number) * u128::from(span)).div_ceil(u128::from(len));
+            let even = at - span + part as u64;
             let own = number.checked_sub(free).map(|own| made[own as usize]);
             even.max(own.unwrap_or(0))
-        }));
+        });
+        let (ticks, older) = (ticks.collect(), std::mem::take(&mut self.older));
         self.restart(len, ticks);
-        true
+        self.older = older;
     }
 
     /// Returns how many charges are less than a period old, or ahead.

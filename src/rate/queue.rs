@@ -264,7 +264,8 @@ impl<'a> Locked<'a> {
     /// Leaves at most one token of the burst.
     pub(super) fn spend_burst(&mut self) {
         let now = self.now;
-        if self.rule.capacity() > 1 && self.rule.spend_burst(now) {
+        if self.rule.capacity() > 1 {
+            self.rule.spend_burst(now);
             self.begin_generation();
             self.restart_timing();
         }

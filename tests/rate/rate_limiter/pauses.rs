@@ -95,6 +95,41 @@ fn pause_for_ends_at_the_exact_tick_under_each_algorithm() {
     }
 }
 
+/// The slots of charges that are ahead look free.
+#[test]
+fn pause_for_under_a_log_keeps_what_was_forced() {
+    let (clock, limiter) = limiter(Quota::per_second(4));
+    let limiter = limiter.algorithm(Algorithm::SlidingLog);
+    clock.advance(200 * SECOND);
+    limiter.try_acquire_many(3).unwrap();
+    clock.advance(ms(992));
+    limiter.charge(1000);
+    let before = limiter.peek().retry_after;
+    assert_eq!(before, 250 * SECOND);
+    limiter.pause_for(ms(95));
+    assert_eq!(limiter.peek().retry_after, before);
+}
+
+/// Slots cannot become free as those of charges from before the epoch.
+#[test]
+fn pause_for_under_a_log_younger_than_its_period_admits_one_at_the_end() {
+    let (clock, limiter) = limiter(Quota::per_hour(10));
+    let limiter = limiter.algorithm(Algorithm::SlidingLog);
+    clock.advance(SECOND);
+    limiter.pause_for(59 * SECOND);
+    assert_eq!(limiter.peek().retry_after, 59 * SECOND);
+    clock.advance(59 * SECOND);
+    limiter.try_acquire().unwrap();
+    // The others follow a period after the epoch.
+    for number in 1..10 {
+        let due = 3600 * SECOND + number * 6 * SECOND;
+        let left = due - clock.now().saturating_since(Default::default());
+        assert_eq!(limiter.peek().retry_after, left);
+        clock.advance(left);
+        limiter.try_acquire().unwrap();
+    }
+}
+
 #[test]
 fn pause_for_holds_waiters_in_their_order() {
     let (clock, limiter) = spent(FIFTY);
