@@ -15,8 +15,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ip = ClientIp::peer(|about| about.get().and_then(TcpConnectInfo::remote_addr));
     let limit = ThrottleLayer::refusing_by(move |head| clients.clone().key_owned(ip.of(head)));
     let health = tonic_health::server::health_reporter().1;
-    let server = Server::builder().layer(limit.answer(Answer::Grpc));
-    let server = { server }.add_service(health);
+    let mut server = Server::builder().layer(limit.answer(Answer::Grpc));
+    let server = server.add_service(health);
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
 
     let mut client = HealthClient::new(Endpoint::from_shared(uri)?.connect().await?);
@@ -24,6 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(check().await.is_ok() && check().await.is_ok());
     let refused = check().await.unwrap_err();
     assert!(refused.metadata().contains_key("grpc-retry-pushback-ms"));
-    println!("{:?}", refused.code());
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    println!("{}", refused.message());
     Ok(())
 }

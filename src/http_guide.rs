@@ -57,10 +57,11 @@
 //! [`by`](crate::tower::ThrottleLayer::by) and a
 //! [`timeout`](crate::tower::ThrottleLayer::timeout), a request waits for its turn.
 //!
-//! - *Memory is bounded*: [`max_keys`](crate::Keyed::max_keys) is 100,000 unless it is set, and
-//!   clients that have their whole burst again need no room. When the map is full, new clients
-//!   are rejected with 503, or, with [`WhenFull::Evict`](crate::WhenFull::Evict), the client that
-//!   recovers first is forgotten.
+//! - *Memory is bounded*: [`max_keys`](crate::Keyed::max_keys) is 100,000 unless it is set. A new
+//!   client takes the place of one that has its whole burst again. If it finds none among the few
+//!   that it looks at, it is rejected with 503, or, with [`WhenFull::Evict`](crate::WhenFull::Evict),
+//!   the debt of one of them is forgiven. So allow for twice the clients that you expect in the time
+//!   that a burst takes to come back.
 //! - *An IPv6 client has a whole network*: a key is the `/64`, and a single IPv4 address; see
 //!   [`prefixes`](crate::tower::ClientIp::prefixes).
 //!
@@ -93,10 +94,11 @@
 //!
 //! # 3. By user, or not at all
 //!
-//! The closure sees the [head](crate::tower::Head) of the request, so the key can be an API key, or
-//! a user that an outer layer put into the extensions. `None` is a request without a limit.
+//! The closure sees the [head](crate::tower::Head) of the request, so the key can be the user of an
+//! API key, or one that an outer layer put into the extensions. `None` is a request without a limit.
 //!
 //! ```
+//! use std::collections::HashMap;
 //! use std::sync::Arc;
 //!
 //! use tollgate::tower::ThrottleLayer;
@@ -106,17 +108,22 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!
-//! let users = Arc::new(Keyed::<String, _>::rate_limiters(Quota::per_minute(1)));
+//! let users = Arc::new(Keyed::<u64, _>::rate_limiters(Quota::per_minute(1)));
+//! // In place of a database.
+//! let known = HashMap::from([("4f1c", 1), ("9a02", 2)]);
 //! let limit = ThrottleLayer::refusing_by(move |head| {
 //!     if head.uri.path() == "/health" {
 //!         return None;
 //!     }
-//!     let user = head.headers.get("x-api-key").and_then(|key| key.to_str().ok());
-//!     Some(Arc::clone(&users).key_owned(user.unwrap_or("anonymous").to_owned()))
+//!     let key = head.headers.get("x-api-key").and_then(|key| key.to_str().ok());
+//!     // All others share the limit of user 0.
+//!     let user = key.and_then(|key| known.get(key)).copied().unwrap_or(0);
+//!     Some(Arc::clone(&users).key_owned(user))
 //! });
 //! # let app: Router = Router::new().layer(limit);
 //! # for (path, key, expected) in [
-//! #     ("/", "ann", 404), ("/", "ann", 429), ("/", "bob", 404), ("/health", "ann", 404),
+//! #     ("/", "4f1c", 404), ("/", "4f1c", 429), ("/", "9a02", 404), ("/health", "4f1c", 404),
+//! #     ("/", "made up", 404), ("/", "another", 429),
 //! # ] {
 //! #     let request = Request::get(path).header("x-api-key", key).body(Body::empty())?;
 //! #     assert_eq!(app.clone().oneshot(request).await?.status(), expected);
@@ -125,11 +132,11 @@
 //! # }
 //! ```
 //!
-//! Look a key up before it becomes a limit of its own: who makes keys up would otherwise get a limit
-//! for each. If routes have limits of different types, combine them as `Option`s:
+//! A key that has not been checked must not have a limit of its own: whoever makes keys up would get
+//! a limit for each. If routes have limits of different types, combine them as `Option`s:
 //! `all((user, is_report.then(|| reports)))`.
 //!
-//! # 4. Several limits, and what clients are told
+//! # 4. Several limits, and what responses say
 //!
 //! [`all`](crate::all) combines limits, the narrow one first. What a part was charged is given back
 //! when a later part rejects the request. Names, in the order of the parts, and fields are for
@@ -147,11 +154,11 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let users = Arc::new(Keyed::<String, _>::rate_limiters(Quota::per_minute(60).burst(60)));
+//! let users = Arc::new(Keyed::<u64, _>::rate_limiters(Quota::per_minute(60).burst(60)));
 //! let everyone = Arc::new(RateLimiter::new(Quota::per_second(500).burst(50)));
 //! let slots = Arc::new(Semaphore::new(64));
 //! let limit = ThrottleLayer::refusing_by(move |head| {
-//!     let user = "ann".to_owned(); // As in step 3.
+//!     let user = 1; // As in step 3.
 //!     // A report costs ten requests. The burst must be at least that.
 //!     let cost = if head.uri.path().starts_with("/reports") { 10 } else { 1 };
 //!     let user = Arc::clone(&users).key_owned(user).cost(cost);
@@ -199,7 +206,7 @@
 //!
 //! It is put around the login's route only: `.route("/login", post(login).layer(logins))`. A login
 //! counts while it runs, so the burst must be above the number of logins that an address makes at
-//! once. Give this layer no `headers`: a client that heeds `r=0` would stop all its requests to the
+//! once. Give this layer no `headers`: a client that obeys `r=0` would stop all its requests to the
 //! service, not only its logins.
 //!
 //! # 6. Change limits while the service runs
@@ -352,7 +359,7 @@
 //!   example `tonic_limit` does.
 //! - Several machines: the limits of the crate `tollgate-redis` are throttles too, and go into the
 //!   same closure.
-//! - Clients that heed what such a service says:
+//! - Clients that wait as long as such a service asks:
 //!   [`RetryAfterLayer`](crate::tower::RetryAfterLayer).
 //! - Metrics, tracing, and holders by file and line: [`observe`](crate::observe).
 //! - The program `examples/axum_full` of the repository has most of this in one service.

@@ -203,6 +203,7 @@ pub mod guarantees;
 #[cfg(feature = "tower")]
 pub mod http_guide;
 pub mod keyed;
+mod limit_status;
 
 pub mod observe;
 mod panic;

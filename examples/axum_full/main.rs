@@ -25,7 +25,7 @@ type Error = Box<dyn std::error::Error>;
 #[derive(Clone)]
 struct Limits {
     networks: Arc<Keyed<IpNet, RateLimiter>>,
-    users: Arc<Keyed<String, RateLimiter>>,
+    users: Arc<Keyed<u32, RateLimiter>>,
     everyone: Arc<RateLimiter>,
     failed_logins: Arc<Keyed<IpNet, RateLimiter>>,
 }
@@ -55,13 +55,10 @@ fn app(limits: Limits) -> Router {
         let (limits, client) = (limits.clone(), client.clone());
         move |head| {
             let network = limits.networks.clone().key_owned(client.of(head));
-            let user = head
-                .headers
-                .get("x-api-key")
-                .and_then(|key| key.to_str().ok());
-            let user = user.unwrap_or("anonymous").to_owned();
             let cost = if head.uri.path() == "/reports" { 5 } else { 1 };
-            let user = limits.users.clone().key_owned(user).cost(cost);
+            // Without a known user, the network is the limit.
+            let user = authenticate(head.headers);
+            let user = user.map(|user| limits.users.clone().key_owned(user).cost(cost));
             all((network, user, limits.everyone.clone()))
         }
     })
@@ -86,6 +83,12 @@ fn app(limits: Limits) -> Router {
         .route("/login", post(login).layer(failed_logins))
         .route("/limits", get(show))
         .with_state(limits)
+}
+
+/// Returns the user of an API key. A service would look it up.
+fn authenticate(headers: &HeaderMap) -> Option<u32> {
+    let key = headers.get("x-api-key")?.to_str().ok()?;
+    key.strip_prefix("secret-")?.parse().ok()
 }
 
 async fn login(headers: HeaderMap) -> StatusCode {
@@ -154,7 +157,7 @@ async fn main() -> Result<(), Error> {
     let browser = Browser { client, address };
 
     // A user has six requests at once, and a report costs five.
-    let answer = browser.get("/reports", "ann", "192.0.2.1").await?;
+    let answer = browser.get("/reports", "secret-1", "192.0.2.1").await?;
     assert_eq!(answer.status(), 200);
     let policies = r#""network";q=10;w=3600, "user";q=6;w=3600, "total";q=30;w=3600"#;
     assert_eq!(answer.headers()["ratelimit-policy"], policies);
@@ -165,7 +168,7 @@ async fn main() -> Result<(), Error> {
     );
 
     // The client is told which limit it was, and when to come back.
-    let refused = browser.get("/reports", "ann", "192.0.2.1").await?;
+    let refused = browser.get("/reports", "secret-1", "192.0.2.1").await?;
     assert_eq!(refused.status(), 429);
     assert_eq!(
         refused.headers()["content-type"],
@@ -179,16 +182,25 @@ async fn main() -> Result<(), Error> {
 
     // Other users of the same network have what the network has left, and another network all of it.
     for number in 0..9 {
-        let user = format!("user-{number}");
+        let user = format!("secret-{}", 10 + number);
         assert_eq!(browser.get("/me", &user, "192.0.2.1").await?.status(), 200);
     }
-    assert_eq!(browser.get("/me", "bob", "192.0.2.1").await?.status(), 429);
-    assert_eq!(browser.get("/me", "bob", "192.0.2.2").await?.status(), 200);
+    assert_eq!(
+        browser.get("/me", "secret-2", "192.0.2.1").await?.status(),
+        429
+    );
+    assert_eq!(
+        browser.get("/me", "secret-2", "192.0.2.2").await?.status(),
+        200
+    );
 
     // All networks together are more than the server can bear: that is not the client's fault.
     let mut statuses = Vec::new();
     for number in 0..30 {
-        let (user, from) = (format!("guest-{number}"), format!("198.51.100.{number}"));
+        let (user, from) = (
+            format!("secret-{}", 100 + number),
+            format!("198.51.100.{number}"),
+        );
         statuses.push(browser.get("/me", &user, &from).await?.status().as_u16());
     }
     assert!(

@@ -24,8 +24,8 @@ pub use self::key::{Acquire, Key};
 use self::map::Map;
 pub use self::when_full::WhenFull;
 use crate::concurrency::Semaphore;
+use crate::limit_status::LimitStatus;
 use crate::rate::RateLimiter;
-use crate::throttle::LimitStatus;
 
 /// The default maximum number of keys of a map.
 const DEFAULT_KEYS: usize = 100_000;

@@ -15,9 +15,9 @@ use super::map::Held;
 use super::{Keyed, Kind};
 use crate::concurrency::{AcquireOwned, OwnedPermit, Semaphore};
 use crate::error::{AcquireError, ErrorKind};
+use crate::limit_status::LimitStatus;
 use crate::snapshot::Snapshot;
 use crate::sync::{AtomicUsize, Ordering};
-use crate::throttle::LimitStatus;
 use crate::time::Tick;
 
 /// Returns the number of permits of a key.

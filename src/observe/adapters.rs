@@ -33,6 +33,8 @@ impl<T: TryWeighted, O: Observer + Clone> TryWeighted for Observed<T, O> {
 }
 
 impl<T: Inspect, O: Observer + Clone> Inspect for Observed<T, O> {
+    const LIMITS: usize = T::LIMITS;
+
     fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus)) {
         self.throttle()
             .inspect(permit.map(|permit| &**permit), each);

@@ -12,6 +12,7 @@ use super::options::{Config, MissedTickBehavior, Oversize};
 use super::shared::Shared;
 use crate::algorithm::{Algorithm, QuotaChange};
 use crate::decision::Decision;
+use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
 use crate::time::{Clock, Tick};
@@ -528,12 +529,7 @@ impl RateLimiter {
     /// admitted, because it asks for more than the burst or the limiter is closed. It does not
     /// include [jitter](Self::jitter).
     pub fn peek_many(&self, n: u64) -> Decision {
-        let mut locked = self.shared().lock_on_time();
-        let mut decision = locked.decision(n);
-        if locked.waiting() > 0 {
-            decision.remaining = 0;
-        }
-        decision
+        self.shared().lock_on_time().peek(n)
     }
 
     /// Returns the state of the limiter just after one of its own charges, for the headers of a
@@ -558,17 +554,13 @@ impl RateLimiter {
         self.shared().lock_on_time().decision_after(charge)
     }
 
-    /// Returns the decision about a charge, or about a call of cost 1. If nothing remains, it says
-    /// when the next call would be admitted.
-    pub(crate) fn decided(&self, charge: Option<&Charge>) -> Decision {
-        let Some(charge) = charge else {
-            return self.peek();
-        };
-        let mut decision = self.decision(charge);
-        if decision.remaining == 0 {
-            decision.retry_after = self.peek().retry_after;
+    /// Returns the quota, and the decision that a call of cost 1 would get, of one moment.
+    pub(crate) fn status(&self) -> LimitStatus {
+        let mut locked = self.shared().lock_on_time();
+        LimitStatus::Rate {
+            quota: locked.quota,
+            decision: locked.peek(1),
         }
-        decision
     }
 
     /// Returns the most that one call may ask for now.

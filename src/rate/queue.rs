@@ -389,6 +389,15 @@ impl<'a> Locked<'a> {
         }
     }
 
+    /// Does the same as [`decision`](Self::decision); while there are waiters, nothing remains.
+    pub(super) fn peek(&mut self, cost: u64) -> Decision {
+        let mut decision = self.decision(cost);
+        if self.waiting() > 0 {
+            decision.remaining = 0;
+        }
+        decision
+    }
+
     /// Returns the decision that a call of this cost would get, without charging it.
     pub(super) fn decision(&mut self, cost: u64) -> Decision {
         let due = match self.check(cost) {

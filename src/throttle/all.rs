@@ -278,6 +278,8 @@ macro_rules! inspect_links {
 macro_rules! inspect {
     ($($part:ident $index:tt),+) => {
         impl<$($part: Inspect),+> Inspect for All<($($part,)+)> {
+            const LIMITS: usize = 0 $(+ $part::LIMITS)+;
+
             fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus)) {
                 self.inspect_parts(permit, &mut |_, status| each(status));
             }

@@ -1,4 +1,4 @@
-//! What can be said about the limits behind a throttle, for adapters that report them.
+//! [`Inspect`]: what can be said about the limits behind a throttle, for adapters that report them.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -7,57 +7,13 @@ use crate::concurrency::Semaphore;
 #[cfg(feature = "channel")]
 use crate::concurrency::channel_semaphore::ChannelSemaphore;
 use crate::concurrency::pool::Pool;
-use crate::decision::Decision;
 use crate::gate::Gate;
 use crate::keyed::{Key, Kind};
-use crate::quota::Quota;
-use crate::rate::{Charge, LeakyBucket, RateLimiter};
+use crate::limit_status::LimitStatus;
+use crate::rate::{LeakyBucket, RateLimiter};
 use crate::snapshot::Snapshot;
 
 use super::{BoxThrottle, Cost, Throttle, Weighted};
-
-/// What a limit allows now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LimitStatus {
-    /// A rate limiter.
-    Rate {
-        /// The quota.
-        quota: Quota,
-        /// The decision that admitted the caller; without a permit, the decision that a call of
-        /// cost 1 would get. If nothing remains, `retry_after` says when the next call of cost 1
-        /// would be admitted.
-        decision: Decision,
-    },
-    /// A concurrency throttle.
-    Concurrency {
-        /// The number of permits.
-        limit: u64,
-        /// The number of free permits.
-        available: u64,
-    },
-    /// Nothing can be said, as about a gate, or a throttle that is missing.
-    Unknown,
-}
-
-impl LimitStatus {
-    pub(crate) fn concurrency(snapshot: Snapshot) -> Self {
-        Self::Concurrency {
-            limit: snapshot.limit,
-            available: snapshot.available,
-        }
-    }
-
-    /// Returns whether a call of cost 1 would not be admitted now.
-    #[cfg(feature = "tower")]
-    pub(crate) fn is_exhausted(&self) -> bool {
-        match self {
-            Self::Rate { decision, .. } => !decision.retry_after.is_zero(),
-            Self::Concurrency { available, .. } => *available == 0,
-            Self::Unknown => false,
-        }
-    }
-}
 
 /// A throttle that says what its limits allow now, part by part.
 ///
@@ -84,26 +40,23 @@ impl LimitStatus {
 /// # }
 /// ```
 pub trait Inspect: Throttle {
+    /// How many statuses there are. A wrapper forwards it.
+    const LIMITS: usize = 1;
+
     /// Calls `each` with the status of each limit. The parts of a composition come in their order;
-    /// a nested composition is flattened. With the permit of an entry, the status of a rate is the
-    /// decision that admitted it.
+    /// a nested composition is flattened. A part that is missing has statuses that are
+    /// [`Unknown`](LimitStatus::Unknown). The permit is that of an entry, if there is one, which saves
+    /// looking a key up.
     fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus));
 
-    /// Does the same, with the [part](crate::AcquireError::part) of the outermost composition.
-    #[doc(hidden)]
+    /// Does the same, and says for each status which [part](crate::AcquireError::part) of the
+    /// outermost composition it is of. A wrapper forwards it; otherwise all is part 0.
     fn inspect_parts(
         &self,
         permit: Option<&Self::Permit>,
         each: &mut dyn FnMut(usize, LimitStatus),
     ) {
         self.inspect(permit, &mut |status| each(0, status));
-    }
-}
-
-fn rate(limiter: &RateLimiter, charge: Option<&Charge>) -> LimitStatus {
-    LimitStatus::Rate {
-        quota: limiter.quota(),
-        decision: limiter.decided(charge),
     }
 }
 
@@ -136,10 +89,10 @@ inspect! {
     [] Arc<Semaphore>: this, _ => this.status();
     ['a, T] &'a Pool<T>: this, _ => LimitStatus::concurrency(this.snapshot());
     [T] Arc<Pool<T>>: this, _ => LimitStatus::concurrency(this.snapshot());
-    ['a] &'a RateLimiter: this, charge => rate(this, charge);
-    [] Arc<RateLimiter>: this, charge => rate(this, charge);
-    ['a] &'a LeakyBucket: this, charge => rate(this.as_limiter(), charge);
-    [] Arc<LeakyBucket>: this, charge => rate(this.as_limiter(), charge);
+    ['a] &'a RateLimiter: this, _ => this.status();
+    [] Arc<RateLimiter>: this, _ => this.status();
+    ['a] &'a LeakyBucket: this, _ => this.as_limiter().status();
+    [] Arc<LeakyBucket>: this, _ => this.as_limiter().status();
     [] Gate: _this, _ => LimitStatus::Unknown;
     [] BoxThrottle: _this, _ => LimitStatus::Unknown;
     ['a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher] Key<'a, T, Q, S>:
@@ -156,6 +109,8 @@ inspect! {
 macro_rules! around {
     ($([$($generics:tt)*] $handle:ty: $this:ident => $inner:expr;)*) => {$(
         impl<$($generics)*> Inspect for $handle {
+            const LIMITS: usize = T::LIMITS;
+
             fn inspect(
                 &self,
                 permit: Option<&Self::Permit>,
@@ -183,8 +138,10 @@ around! {
     [T: Weighted + Inspect] Cost<T>: this => this.inner();
 }
 
-/// `None` is a part of which nothing can be said.
+/// Nothing can be said about `None`.
 impl<T: Inspect> Inspect for Option<T> {
+    const LIMITS: usize = T::LIMITS;
+
     fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus)) {
         self.inspect_parts(permit, &mut |_, status| each(status));
     }
@@ -196,7 +153,7 @@ impl<T: Inspect> Inspect for Option<T> {
     ) {
         match self {
             Some(throttle) => throttle.inspect_parts(permit.and_then(Option::as_ref), each),
-            None => each(0, LimitStatus::Unknown),
+            None => (0..T::LIMITS).for_each(|_| each(0, LimitStatus::Unknown)),
         }
     }
 }

@@ -20,10 +20,11 @@ pub use self::boxed::{BoxPermit, BoxThrottle};
 pub use self::cost::Cost;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub use self::foreign::EnterForeign;
-pub use self::inspect::{Inspect, LimitStatus};
+pub use self::inspect::Inspect;
 pub use self::optional::EnterOption;
 pub use self::weighted::{TryWeighted, Weighted};
 use crate::error::AcquireError;
+pub use crate::limit_status::LimitStatus;
 use crate::wait::Waiting;
 
 /// A limiter of any kind that admits callers: the trait bound of generic code and adapters.

@@ -4,13 +4,14 @@
 //!    integers of at most 15 digits.
 //! 2. Times are whole seconds, rounded up, at least 1: a client that comes earlier is rejected.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 
 use super::Policy;
+use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
-use crate::throttle::LimitStatus;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -36,8 +37,10 @@ pub enum RateLimitHeaders {
     /// All limits of a layer are in one line. A layer around another one adds a line, so give their
     /// policies different names.
     Draft11,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` in seconds, of the limit
-    /// of this layer with the least left. A layer around another one leaves that one's fields.
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` in seconds, of one limit:
+    /// the one that rejected the request or is exhausted for longer, otherwise the rate with the least
+    /// left, or, without rates, the concurrency limit with the least left. The limit of a rate is its quota, or its burst if
+    /// that is more. A layer around another one leaves that one's fields.
     Legacy,
 }
 
@@ -46,9 +49,11 @@ struct Item {
     quota: u64,
     /// In seconds; `None` for a concurrency limit.
     window: Option<u64>,
+    /// The most that can remain.
+    most: u64,
     remaining: u64,
-    /// In seconds, if known.
-    reset: Option<u64>,
+    /// Until there is more, if known.
+    reset: Option<Duration>,
 }
 
 impl Item {
@@ -63,18 +68,26 @@ impl Item {
                 Some(Self {
                     quota: quota_of(quota, window),
                     window: Some(window),
+                    most: decision.limit,
                     remaining: decision.remaining,
-                    reset: (until < Duration::MAX).then(|| whole_seconds(until)),
+                    reset: (until < Duration::MAX).then_some(until),
                 })
             }
             LimitStatus::Concurrency { limit, available } => Some(Self {
                 quota: limit,
                 window: None,
+                most: limit,
                 remaining: available,
                 reset: None,
             }),
             LimitStatus::Unknown => None,
         }
+    }
+
+    /// Orders the limits by how soon they reject: rates before others, the one with the least left,
+    /// the one with the latest time.
+    fn urgency(&self) -> (bool, u64, Reverse<Option<Duration>>) {
+        (self.window.is_none(), self.remaining, Reverse(self.reset))
     }
 }
 
@@ -94,17 +107,21 @@ pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(begun).max(1)
 }
 
-/// The fields of one answer, written limit by limit.
+/// The fields of one response, written limit by limit.
 pub(super) struct Fields<'a> {
     headers: RateLimitHeaders,
     policies: &'a [Policy],
-    /// A rejection says only of exhausted limits when there is more.
     is_rejection: bool,
     /// The number of limits so far.
     count: usize,
-    policy: Line,
-    limit: Line,
-    least: Option<Item>,
+    policy: FieldValue,
+    limit: FieldValue,
+    /// For [`Legacy`](RateLimitHeaders::Legacy), which shows one limit.
+    shown: Option<Item>,
+    /// Whether the limit that rejected the request is among those so far.
+    has_rejecting: bool,
+    /// The latest time of an exhausted limit.
+    latest: Option<Duration>,
 }
 
 impl<'a> Fields<'a> {
@@ -118,47 +135,56 @@ impl<'a> Fields<'a> {
             policies,
             is_rejection,
             count: 0,
-            policy: Line::new(),
-            limit: Line::new(),
-            least: None,
+            policy: FieldValue::new(),
+            limit: FieldValue::new(),
+            shown: None,
+            has_rejecting: false,
+            latest: None,
         }
     }
 
-    pub(super) fn add(&mut self, status: &LimitStatus) {
+    /// Adds a limit. `rejected` says that it is the one that rejected the request.
+    pub(super) fn add(&mut self, status: &LimitStatus, rejected: bool) {
         let index = self.count;
         self.count += 1;
         let Some(mut item) = Item::new(status) else {
             return;
         };
-        if self.is_rejection && item.remaining > 0 {
+        if item.remaining == 0 {
+            self.latest = self.latest.max(item.reset);
+        } else if self.is_rejection {
+            // `Retry-After` is not before any time in the fields.
             item.reset = None;
         }
         match self.headers {
             RateLimitHeaders::Draft11 => self.add_draft_11(index, &item),
             RateLimitHeaders::Legacy => {
-                let least = self.least.as_ref();
-                if least.is_none_or(|least| item.remaining < least.remaining) {
-                    self.least = Some(item);
+                // Whatever is exhausted rejects as well.
+                let may_replace = !self.has_rejecting || item.remaining == 0;
+                let is_more_urgent = |shown: &Item| item.urgency() < shown.urgency();
+                if rejected || may_replace && self.shown.as_ref().is_none_or(is_more_urgent) {
+                    self.shown = Some(item);
                 }
+                self.has_rejecting |= rejected;
             }
         }
     }
 
     fn add_draft_11(&mut self, index: usize, item: &Item) {
-        let lines = [&mut self.policy, &mut self.limit];
-        let [policy, limit] = lines.map(|line| {
-            if !line.is_empty() {
-                line.push(b", ");
+        let values = [&mut self.policy, &mut self.limit];
+        let [policy, limit] = values.map(|value| {
+            if !value.is_empty() {
+                value.push(b", ");
             }
             match self.policies.get(index) {
-                Some(policy) => line.push(policy.quoted().as_bytes()),
-                None if index == 0 => line.push(b"\"default\""),
+                Some(policy) => value.push(policy.quoted().as_bytes()),
+                None if index == 0 => value.push(b"\"default\""),
                 None => {
-                    line.push_number(b"\"default-", index as u64 + 1);
-                    line.push(b"\"");
+                    value.push_number(b"\"default-", index as u64 + 1);
+                    value.push(b"\"");
                 }
             }
-            line
+            value
         });
         policy.push_number(b";q=", item.quota);
         match item.window {
@@ -167,39 +193,52 @@ impl<'a> Fields<'a> {
         }
         limit.push_number(b";r=", item.remaining);
         if let Some(reset) = item.reset {
-            limit.push_number(b";t=", reset);
+            limit.push_number(b";t=", whole_seconds(reset));
         }
     }
 
-    /// Adds the fields to those of an answer.
+    /// Adds the fields to those of a response. If that is a rejection by an inner layer, its
+    /// `Retry-After` becomes no earlier than the times here.
     pub(super) fn write(self, to: &mut HeaderMap) {
         // Both are lists, so those of an inner layer stay.
-        for (name, line) in [(POLICY, &self.policy), (LIMIT, &self.limit)] {
-            if let (false, Ok(value)) = (line.is_empty(), HeaderValue::from_bytes(line.bytes())) {
+        for (name, value) in [(POLICY, &self.policy), (LIMIT, &self.limit)] {
+            if let (false, Ok(value)) = (value.is_empty(), HeaderValue::from_bytes(value.bytes())) {
                 to.append(name, value);
             }
         }
         // An inner layer is for fewer requests, so its limit is the narrower one.
-        let least = self.least.filter(|_| !to.contains_key(X_LIMIT));
-        if let Some(item) = least {
-            to.insert(X_LIMIT, HeaderValue::from(item.quota.min(LARGEST)));
+        let shown = self.shown.filter(|_| !to.contains_key(X_LIMIT));
+        if let Some(item) = shown {
+            let limit = item.quota.max(item.most);
+            to.insert(X_LIMIT, HeaderValue::from(limit.min(LARGEST)));
             to.insert(X_REMAINING, HeaderValue::from(item.remaining.min(LARGEST)));
             if let Some(reset) = item.reset {
-                to.insert(X_RESET, HeaderValue::from(reset.min(LARGEST)));
+                to.insert(
+                    X_RESET,
+                    HeaderValue::from(whole_seconds(reset).min(LARGEST)),
+                );
+            }
+        }
+        if let Some(latest) = self.latest.map(whole_seconds) {
+            let inner = to
+                .get(RETRY_AFTER)
+                .and_then(|value| value.to_str().ok()?.parse().ok());
+            if inner.is_some_and(|inner: u64| inner < latest) {
+                to.insert(RETRY_AFTER, HeaderValue::from(latest));
             }
         }
     }
 }
 
-/// A line of text, which allocates only if it is long.
-struct Line {
+/// The value of a field, which allocates only if it is long.
+struct FieldValue {
     short: [u8; 192],
     len: usize,
     /// All of it, if it is longer than that.
     long: Vec<u8>,
 }
 
-impl Line {
+impl FieldValue {
     fn new() -> Self {
         Self {
             short: [0; 192],
@@ -241,8 +280,10 @@ impl Line {
     }
 }
 
-/// Returns the latest time, in seconds, of limits that are exhausted.
-pub(super) fn latest_reset<'a>(statuses: impl Iterator<Item = &'a LimitStatus>) -> Option<u64> {
+/// Returns the latest time of limits that are exhausted.
+pub(super) fn latest_reset<'a>(
+    statuses: impl Iterator<Item = &'a LimitStatus>,
+) -> Option<Duration> {
     let items = statuses.filter_map(Item::new);
     items
         .filter(|item| item.remaining == 0)

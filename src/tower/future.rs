@@ -13,7 +13,7 @@ use pin_project::pin_project;
 use tower_service::Service;
 
 use super::entering::Entering;
-use super::{Answers, Responses};
+use super::{Respond, Responses};
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
 
@@ -90,7 +90,7 @@ impl<S, T, R, A> Future for ResponseFuture<S, T, R, A>
 where
     S: Service<R>,
     T: Throttle,
-    A: Answers<T, S::Response, S::Error>,
+    A: Respond<T, S::Response, S::Error>,
 {
     type Output = Result<A::Response, A::Error>;
 

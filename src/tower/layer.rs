@@ -29,7 +29,7 @@ use crate::throttle::{Inspect, Throttle, TryThrottle};
 /// use tollgate::tower::ThrottleLayer;
 /// use tollgate::{Semaphore, all};
 ///
-/// // 64 requests at once, of which 8 are reports; 256 more may wait.
+/// // 64 requests at once, 8 of them reports; 256 more may wait.
 /// let everything = Arc::new(Semaphore::new(64).max_waiters(256));
 /// let reports = Arc::new(Semaphore::new(8));
 /// let app: Router = Router::new()
@@ -267,13 +267,17 @@ impl<T: Throttle, F, A> ThrottleLayer<T, F, A> {
     }
 }
 
-/// What clients are told.
+/// What responses say.
 impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// Sets the status of rejections after which the client may try again, in place of 429. The
     /// others [stay at 503](crate::tower#refusals).
     ///
     /// 429 tells a client that it made too many requests, which is right for a throttle of its own.
     /// 503 says that the service is overloaded, which is right for a shared throttle.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the status is not one of an error, 400 to 599.
     ///
     /// # Examples
     ///
@@ -296,7 +300,10 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn status(mut self, status: StatusCode) -> Self {
+        let is_error = status.is_client_error() || status.is_server_error();
+        assert!(is_error, "a rejection cannot have the status {status}");
         self.answers.options().status = status;
         self
     }
@@ -310,7 +317,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     ///
     /// # Panics
     ///
-    /// Panics if two policies have the same name.
+    /// Panics if two policies have the same name, or if one is named `default-2` or the like, as
+    /// limits without a policy are.
     ///
     /// # Examples
     ///
@@ -351,6 +359,10 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
                 .iter()
                 .any(|other| other.has_name_of(policy));
             assert!(!same, "two policies are named {policy}");
+            assert!(
+                !policy.is_reserved(),
+                "the name {policy} is for limits without a policy"
+            );
         }
         let options = self.answers.options();
         options.policies = policies;
@@ -359,8 +371,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     }
 
     /// Adds fields to every response, successes and rejections, that tell the client its limits; see
-    /// [`RateLimitHeaders`]. On a success the numbers of a rate are those of the decision that
-    /// admitted the request. The last call counts.
+    /// [`RateLimitHeaders`]. The numbers are those of the moment when the response is ready. The last
+    /// call counts.
     ///
     /// # Examples
     ///

@@ -112,7 +112,6 @@
 //! # }
 //! ```
 
-mod answers;
 mod body;
 mod choose;
 mod client_ip;
@@ -124,13 +123,13 @@ mod layer;
 mod policy;
 mod quoted;
 mod refusal;
+mod respond;
 mod retry_after;
 mod service;
 
 #[doc(no_inline)]
 pub use ipnet::IpNet;
 
-pub use self::answers::{Answers, Errors, Responses};
 pub use self::body::ThrottledBody;
 pub use self::choose::{ByHead, ByRequest, Choose, Same};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
@@ -140,5 +139,6 @@ pub use self::head::Head;
 pub use self::layer::ThrottleLayer;
 pub use self::policy::Policy;
 pub use self::refusal::{Answer, retry_after, status};
+pub use self::respond::{Errors, Respond, Responses};
 pub use self::retry_after::{RetryAfterFuture, RetryAfterLayer, RetryAfterService};
 pub use self::service::ThrottleService;

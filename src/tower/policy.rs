@@ -54,6 +54,12 @@ impl Policy {
         self.quoted == other.quoted
     }
 
+    /// Returns whether this is how limits without a policy are named.
+    pub(super) fn is_reserved(&self) -> bool {
+        let number = self.quoted.strip_prefix("\"default-");
+        number.is_some_and(|number| number.trim_end_matches('"').parse::<u64>().is_ok())
+    }
+
     pub(super) fn quoted(&self) -> &str {
         &self.quoted
     }

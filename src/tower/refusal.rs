@@ -1,4 +1,4 @@
-//! What a client is told when its request was rejected.
+//! The response to a rejected request.
 
 use std::time::Duration;
 
@@ -82,15 +82,11 @@ pub fn status(error: &AcquireError) -> StatusCode {
 /// assert!(tower::retry_after(&AcquireError::new(ErrorKind::NoPermits)).is_none());
 /// ```
 pub fn retry_after(error: &AcquireError) -> Option<HeaderValue> {
-    seconds(error).map(HeaderValue::from)
+    known(error).map(|after| HeaderValue::from(whole_seconds(after)))
 }
 
-/// Returns the same in seconds.
-pub(super) fn seconds(error: &AcquireError) -> Option<u64> {
-    known(error).map(whole_seconds)
-}
-
-fn known(error: &AcquireError) -> Option<Duration> {
+/// Returns when to try again, if that is known.
+pub(super) fn known(error: &AcquireError) -> Option<Duration> {
     error.retry_after().filter(|after| *after < Duration::MAX)
 }
 
@@ -111,10 +107,9 @@ pub(super) fn may_retry(error: &AcquireError) -> bool {
 
 /// A rejection before it is written.
 pub(super) struct Refusal<'a> {
-    pub(super) error: &'a AcquireError,
     pub(super) status: StatusCode,
-    /// The value of `Retry-After`.
-    pub(super) seconds: Option<u64>,
+    /// When to try again, if that is known.
+    pub(super) after: Option<Duration>,
     /// The policy that was violated, if known.
     pub(super) violated: Option<&'a Policy>,
 }
@@ -124,6 +119,15 @@ impl Refusal<'_> {
         self.status == StatusCode::SERVICE_UNAVAILABLE
     }
 
+    /// Returns a text for people. It says nothing about how the service works inside; the error in
+    /// the extensions does.
+    fn title(&self) -> &'static str {
+        match self.is_overload() {
+            true => "Capacity is temporarily reduced",
+            false => "The quota is exceeded",
+        }
+    }
+
     /// Writes the fields, and returns the status and the text of the body.
     pub(super) fn write(&self, answer: Answer, to: &mut HeaderMap) -> (StatusCode, String) {
         to.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -131,8 +135,8 @@ impl Refusal<'_> {
             self.write_grpc(to);
             return (StatusCode::OK, String::new());
         }
-        if let Some(seconds) = self.seconds {
-            to.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        if let Some(after) = self.after {
+            to.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(after)));
         }
         if answer == Answer::Empty {
             return (self.status, String::new());
@@ -144,18 +148,15 @@ impl Refusal<'_> {
 
     /// The strings are of printable ASCII, and escaped where they have to be.
     fn problem(&self) -> String {
-        let (kind, title) = match self.is_overload() {
-            true => (
-                "temporary-reduced-capacity",
-                "Capacity is temporarily reduced",
-            ),
-            false => ("quota-exceeded", "The quota is exceeded"),
+        let kind = match self.is_overload() {
+            true => "temporary-reduced-capacity",
+            false => "quota-exceeded",
         };
         let violated = match self.violated {
             Some(policy) => format!(r#","violated-policies":[{policy}]"#),
             None => String::new(),
         };
-        let status = self.status.as_u16();
+        let (title, status) = (self.title(), self.status.as_u16());
         format!(
             "{{\"type\":\"https://iana.org/assignments/http-problem-types#{kind}\",\
              \"title\":\"{title}\",\"status\":{status}{violated}}}"
@@ -163,31 +164,18 @@ impl Refusal<'_> {
     }
 
     fn write_grpc(&self, to: &mut HeaderMap) {
-        let (code, pushback) = match self.is_overload() {
-            true => ("14", known(self.error)),
-            false => ("8", known(self.error)),
+        let code = match self.is_overload() {
+            true => "14",
+            false => "8",
         };
         to.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
         to.insert(GRPC_STATUS, HeaderValue::from_static(code));
-        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.error.to_string())) {
-            to.insert(GRPC_MESSAGE, message);
-        }
-        if let Some(pushback) = pushback {
-            let begun = u128::from(pushback.subsec_nanos() % 1_000_000 > 0);
-            let millis = (pushback.as_millis() + begun).min(i64::MAX as u128);
+        to.insert(GRPC_MESSAGE, HeaderValue::from_static(self.title()));
+        if let Some(after) = self.after {
+            let begun = u128::from(after.subsec_nanos() % 1_000_000 > 0);
+            // Clients read a signed integer of 32 bits.
+            let millis = (after.as_millis() + begun).min(i32::MAX as u128);
             to.insert(GRPC_PUSHBACK, HeaderValue::from(millis as u64));
         }
     }
-}
-
-/// Encodes a message as gRPC asks for.
-fn percent_encoded(message: &str) -> String {
-    let mut encoded = String::with_capacity(message.len());
-    for byte in message.bytes() {
-        match byte {
-            b'%' | 0..=0x1f | 0x7f.. => encoded.push_str(&format!("%{byte:02X}")),
-            _ => encoded.push(byte.into()),
-        }
-    }
-    encoded
 }

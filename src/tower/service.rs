@@ -8,7 +8,7 @@ use tower_service::Service;
 
 use super::choose::{Choose, Same};
 use super::entering::{Entering, Patience};
-use super::{Answers, ResponseFuture, Responses, ThrottleLayer};
+use super::{Respond, ResponseFuture, Responses, ThrottleLayer};
 use crate::throttle::Throttle;
 
 /// A service behind a throttle, created by a [`ThrottleLayer`]. Clones share the throttle.
@@ -28,7 +28,7 @@ where
     S: Service<R> + Clone,
     T: Throttle,
     F: Choose<R, T>,
-    A: Answers<T, S::Response, S::Error>,
+    A: Respond<T, S::Response, S::Error>,
 {
     type Response = A::Response;
     type Error = A::Error;

@@ -8,10 +8,10 @@ use super::slot::{KeyState, Look};
 use crate::algorithm::Tat;
 use crate::decision::Decision;
 use crate::error::AcquireError;
+use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::rate::{Charge, RateLimiter, Reservation};
 use crate::snapshot::Snapshot;
-use crate::throttle::LimitStatus;
 use crate::wait::Waiting;
 
 /// One key of a map of rate limiters.
@@ -164,22 +164,12 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         dedicated.refund_part(charge, cost);
     }
 
-    /// Returns the quota, with the decision about a charge, or about a call of cost 1.
-    pub(super) fn status(&self, charge: Option<&Charge>) -> LimitStatus {
-        let (quota, decision) = self.look(
-            |limiter| (limiter.quota(), limiter.decided(charge)),
-            |word, look| {
-                let mut decision = match charge {
-                    Some(charge) => word.decision_after(charge, look),
-                    None => word.peek(1, look),
-                };
-                if decision.remaining == 0 {
-                    decision.retry_after = word.peek(1, look).retry_after;
-                }
-                (word.terms.quota, decision)
-            },
-        );
-        LimitStatus::Rate { quota, decision }
+    /// Returns the quota, and the decision that a call of cost 1 would get, of one moment.
+    pub(super) fn status(&self) -> LimitStatus {
+        self.look(RateLimiter::status, |word, look| LimitStatus::Rate {
+            quota: word.terms.quota,
+            decision: word.peek(1, look),
+        })
     }
 
     /// Reads the state of the key without changing it.

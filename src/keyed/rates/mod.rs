@@ -18,10 +18,10 @@ use super::key::Key;
 use super::map::Shard;
 use super::{Keyed, Kind, WhenFull};
 use crate::algorithm::{Algorithm, fresh_generation};
+use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::rate::{Charge, MissedTickBehavior, Oversize, RateLimiter};
 use crate::sync::lock;
-use crate::throttle::LimitStatus;
 use crate::time::Clock;
 
 /// Returns the quota of a key.
@@ -76,12 +76,12 @@ impl Kind for RateLimiter {
         let _ = key.settle(charge, used);
     }
 
-    fn status<Q, S>(key: &Key<'_, Self, Q, S>, charge: Option<&Charge>) -> LimitStatus
+    fn status<Q, S>(key: &Key<'_, Self, Q, S>, _: Option<&Charge>) -> LimitStatus
     where
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher,
     {
-        key.status(charge)
+        key.status()
     }
 
     fn max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64

@@ -538,6 +538,14 @@ fn policies_that_fields_cannot_carry() {
     }
     no_panic(|| Policy::client(r#" "~\ "#));
     let layer = || ThrottleLayer::new(Arc::new(Semaphore::new(1)));
+    row(
+        "the name \"default-2\" is for limits without a policy",
+        || layer().policies([Policy::client("default-2")]),
+    );
+    no_panic(|| layer().policies([Policy::client("default"), Policy::client("default-user")]));
+    row("a rejection cannot have the status 204 No Content", || {
+        layer().status(axum::http::StatusCode::NO_CONTENT)
+    });
     row("two policies are named \"a\"", || {
         layer().policies([
             Policy::client("a"),

@@ -364,11 +364,20 @@ impl Weighted for RateLimiter {
 /// Without a charge there is nothing to say, because asking the server takes time.
 impl Inspect for RateLimiter {
     fn inspect(&self, charge: Option<&Charge>, each: &mut dyn FnMut(LimitStatus)) {
-        each(match charge {
-            Some(charge) => LimitStatus::Rate {
-                quota: self.quota(),
-                decision: charge.decision,
-            },
+        // When nothing remains, the charge does not know when the next call is admitted: at the
+        // latest when all is paid off. Prefetched tokens know neither.
+        let known = charge.map(|charge| charge.decision);
+        let known = known.filter(|known| known.remaining > 0 || !known.reset_after.is_zero());
+        each(match known {
+            Some(mut decision) => {
+                if decision.remaining == 0 {
+                    decision.retry_after = decision.reset_after;
+                }
+                LimitStatus::Rate {
+                    quota: self.quota(),
+                    decision,
+                }
+            }
             None => LimitStatus::Unknown,
         });
     }

@@ -142,11 +142,12 @@ fn draft11_several_limits_are_in_one_field_in_their_order() {
     let slots = Arc::new(Semaphore::new(8));
     let nothing: Option<Arc<Semaphore>> = None;
     let inner = all((Arc::clone(&minute), Gate::new()));
+    let other = RateLimiter::new(Quota::per_minute(60).burst(60)).clock(&clock);
     let layer = draft(all((
         inner,
         nothing,
         slots,
-        Arc::clone(&minute).cost_owned(30),
+        Arc::new(other).cost_owned(30),
         bucket,
     )))
     .policies(["a", "gate", "none", "b", "c"].map(Policy::client));
@@ -155,7 +156,7 @@ fn draft11_several_limits_are_in_one_field_in_their_order() {
     let expected =
         r#""a";q=60;w=60, "b";q=8;qu="concurrent-requests", "c";q=60;w=60, "default-6";q=1;w=1"#;
     assert_eq!(policies, expected);
-    let limits = r#""a";r=59;t=1, "b";r=7, "c";r=29;t=31, "default-6";r=0;t=1"#;
+    let limits = r#""a";r=59;t=1, "b";r=7, "c";r=30;t=30, "default-6";r=0;t=1"#;
     assert_eq!(field(&answer, "ratelimit"), limits);
 }
 
@@ -219,7 +220,7 @@ fn draft11_retry_after_is_the_latest_time_of_what_is_exhausted() {
 }
 
 #[test]
-fn draft11_never_has_no_time() {
+fn draft11_of_a_closed_limiter_have_no_time() {
     let closed = Arc::new(RateLimiter::new(Quota::per_second(1)).clock(Clock::manual()));
     closed.close();
     let refused = ask(&draft(closed), "/");
@@ -269,16 +270,53 @@ fn draft11_fields_of_an_inner_layer_stay() {
     assert_eq!(limits, [r#""inner";r=0"#, r#""outer";r=1"#]);
 }
 
+/// As old as the response, not as the admission.
 #[test]
-fn legacy_has_the_limit_with_the_least_left() {
+fn draft11_of_a_slow_response_say_what_is_left_when_it_is_ready() {
+    use tower::{Layer, Service, service_fn};
+    let clock = Clock::manual();
+    let limiter = RateLimiter::new(Quota::per_minute(60).burst(3)).clock(&clock);
+    let slow = service_fn({
+        let clock = clock.clone();
+        move |request| {
+            clock.advance(SECOND * 30);
+            super::status(request)
+        }
+    });
+    let mut service = draft(Arc::new(limiter)).layer(slow);
+    for _ in 0..3 {
+        let answer = crate::support::Waiter::new(service.call(super::request("/"))).output();
+        assert_eq!(field(&answer.unwrap(), "ratelimit"), r#""default";r=3;t=1"#);
+    }
+}
+
+#[test]
+fn draft11_of_an_outer_layer_do_not_come_after_retry_after() {
+    use tower::{Layer, ServiceExt};
+    let clock = Clock::manual();
+    let layer = |quota, name| {
+        let limiter = Arc::new(RateLimiter::new(quota).clock(&clock));
+        draft(limiter).policies([Policy::client(name)])
+    };
+    let (hour, second) = (
+        layer(Quota::per_hour(2).burst(2), "hour"),
+        layer(Quota::per_second(1), "second"),
+    );
+    let both = hour.layer(second.layer(tower::service_fn(super::status)));
+    let ask = || crate::support::Waiter::new(both.clone().oneshot(super::request("/"))).output();
+    assert_eq!(ask().unwrap().status(), 200);
+    let refused = ask().unwrap();
+    let limits: Vec<_> = refused.headers().get_all("ratelimit").iter().collect();
+    assert_eq!(limits, [r#""second";r=0;t=1"#, r#""hour";r=0;t=1800"#]);
+    assert_eq!(field(&refused, "retry-after"), "1800");
+}
+
+#[test]
+fn legacy_shows_the_rate_with_the_least_left() {
     let clock = Clock::manual();
     let minute = Arc::new(RateLimiter::new(Quota::per_minute(60).burst(10)).clock(&clock));
     let day = Arc::new(RateLimiter::new(Quota::per_day(100).burst(100)).clock(&clock));
     let layer = ThrottleLayer::refusing(all((day, minute))).headers(RateLimitHeaders::Legacy);
-    type Both = tollgate::All<(Arc<RateLimiter>, Arc<RateLimiter>)>;
-    let legacy = |answer: &Answered<Both>| {
-        ["limit", "remaining", "reset"].map(|name| field(answer, &format!("x-ratelimit-{name}")))
-    };
     assert_eq!(legacy(&ask(&layer, "/")), ["60", "9", "1"]);
     for _ in 0..9 {
         ask(&layer, "/");
@@ -286,4 +324,46 @@ fn legacy_has_the_limit_with_the_least_left() {
     let refused = ask(&layer, "/");
     assert_eq!(legacy(&refused), ["60", "0", "1"]);
     assert!(refused.headers().get("ratelimit").is_none());
+}
+
+fn legacy<B>(answer: &axum::http::Response<B>) -> [String; 3] {
+    ["limit", "remaining", "reset"].map(|name| {
+        let value = answer.headers().get(format!("x-ratelimit-{name}"));
+        value.map_or(String::new(), |value| value.to_str().unwrap().to_owned())
+    })
+}
+
+#[test]
+fn legacy_of_a_rejection_shows_the_limit_that_rejected() {
+    let clock = Clock::manual();
+    let limiter = |quota: Quota| Arc::new(RateLimiter::new(quota).clock(&clock));
+    // Both are exhausted.
+    let throttle = all((limiter(Quota::per_second(1)), limiter(Quota::per_hour(1))));
+    let layer = ThrottleLayer::refusing(throttle).headers(RateLimitHeaders::Legacy);
+    ask(&layer, "/");
+    let refused = ask(&layer, "/");
+    assert_eq!(
+        (legacy(&refused), &*field(&refused, "retry-after")),
+        (["1", "0", "3600"].map(str::to_owned), "3600")
+    );
+    clock.advance(SECOND);
+    assert_eq!(legacy(&ask(&layer, "/")), ["1", "0", "3599"]);
+    // A cost that is more than what is left, beside slots.
+    let work = limiter(Quota::per_hour(10).burst(10)).cost_owned(6);
+    let throttle = all((work, Arc::new(Semaphore::new(3))));
+    let layer = ThrottleLayer::refusing(throttle).headers(RateLimitHeaders::Legacy);
+    assert_eq!(legacy(&ask(&layer, "/")), ["10", "4", "2160"]);
+    let refused = ask(&layer, "/");
+    assert_eq!(refused.status(), 429);
+    assert_eq!(legacy(&refused), ["10", "4", ""]);
+}
+
+#[test]
+fn legacy_limit_is_never_below_what_remains() {
+    let limiter = RateLimiter::new(Quota::per_second(1).burst(10)).clock(Clock::manual());
+    let layer = ThrottleLayer::refusing(Arc::new(limiter)).headers(RateLimitHeaders::Legacy);
+    assert_eq!(legacy(&ask(&layer, "/")), ["10", "9", "1"]);
+    let slots = ThrottleLayer::refusing(Arc::new(Semaphore::new(3)));
+    let slots = slots.headers(RateLimitHeaders::Legacy);
+    assert_eq!(legacy(&ask(&slots, "/")), ["3", "2", ""]);
 }

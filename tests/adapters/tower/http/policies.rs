@@ -67,3 +67,93 @@ fn policies_may_be_fewer_than_limits() {
     let layer = ThrottleLayer::refusing(all((open(), rate))).policies([Policy::server("slots")]);
     assert_eq!(statuses(&layer, &["/", "/"]), [200, 429]);
 }
+
+/// A timeout that has passed names no part.
+#[cfg(feature = "tokio")]
+#[tokio::test(start_paused = true)]
+async fn policies_of_a_timeout_are_those_of_the_limit_that_is_exhausted() {
+    use tower::{Layer, ServiceExt, service_fn};
+
+    let rate = || Arc::new(RateLimiter::new(Quota::per_hour(1).burst(100)));
+    let second = std::time::Duration::from_secs(1);
+    let policies = || [Policy::client("user"), Policy::server("slots")];
+    let layer = ThrottleLayer::new(all((rate(), closed()))).timeout(second);
+    let service = layer.policies(policies()).layer(service_fn(super::status));
+    let answer = service.oneshot(super::request("/")).await.unwrap();
+    assert_eq!(answer.status(), 503);
+    let layer = ThrottleLayer::new(all((open(), closed()))).timeout(second);
+    let policies = [Policy::server("all"), Policy::client("slots")];
+    let service = layer.policies(policies).layer(service_fn(super::status));
+    let answer = service.oneshot(super::request("/")).await.unwrap();
+    assert_eq!(answer.status(), 429);
+}
+
+#[test]
+fn policies_keep_their_limits_when_a_composition_is_missing() {
+    let policies = ["a", "b"].map(Policy::client);
+    let policies = || policies.iter().cloned().chain([Policy::server("total")]);
+    let pair = all((open(), open()));
+    for pair in [Some(pair), None] {
+        let layer = ThrottleLayer::refusing(all((pair, closed()))).policies(policies());
+        assert_eq!(statuses(&layer, &["/"]), [503]);
+    }
+}
+
+/// A wrapper that forwards only what must be forwarded.
+#[test]
+fn policies_of_a_wrapper_are_those_of_the_limit_that_is_exhausted() {
+    use tollgate::throttle::{Inspect, LimitStatus};
+    use tollgate::{AcquireError, Throttle, TryThrottle, Waiting};
+
+    #[derive(Clone)]
+    struct Wrapped<T>(T);
+
+    impl<T: Throttle> Throttle for Wrapped<T> {
+        type Permit = T::Permit;
+        type Enter = T::Enter;
+
+        fn enter(&self) -> Waiting<T::Enter> {
+            self.0.enter()
+        }
+
+        fn rollback(&self, permit: T::Permit) {
+            self.0.rollback(permit);
+        }
+    }
+
+    impl<T: TryThrottle> TryThrottle for Wrapped<T> {
+        fn try_enter(&self) -> Result<T::Permit, AcquireError> {
+            self.0.try_enter()
+        }
+    }
+
+    impl<T: Inspect> Inspect for Wrapped<T> {
+        fn inspect(&self, permit: Option<&T::Permit>, each: &mut dyn FnMut(LimitStatus)) {
+            self.0.inspect(permit, each);
+        }
+    }
+
+    let policies = [Policy::client("a"), Policy::server("b")];
+    let layer = ThrottleLayer::refusing(Wrapped(all((open(), closed())))).policies(policies);
+    assert_eq!(statuses(&layer, &["/"]), [503]);
+}
+
+#[test]
+fn policies_are_not_violated_by_a_throttle_that_is_closed() {
+    let slots = open();
+    slots.close();
+    let layer = ThrottleLayer::refusing(slots)
+        .policies([Policy::client("user")])
+        .answer(tollgate::tower::Answer::ProblemJson);
+    let refused = ask(&layer, "/");
+    assert_eq!(refused.status(), 503);
+    let body = axum::body::Body::new(refused.into_body());
+    let text = crate::support::Waiter::new(axum::body::to_bytes(body, 1000))
+        .output()
+        .unwrap();
+    assert!(
+        !String::from_utf8(text.to_vec())
+            .unwrap()
+            .contains("violated")
+    );
+}

@@ -12,7 +12,8 @@ use super::fields::{Fields, latest_reset};
 use super::refusal::{self, Refusal, may_retry};
 use super::{Answer, Policy, RateLimitHeaders, ThrottledBody};
 use crate::error::AcquireError;
-use crate::throttle::{LimitStatus, Throttle};
+use crate::limit_status::LimitStatus;
+use crate::throttle::Throttle;
 
 /// An error of any type, as the services of tower have it.
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
@@ -26,7 +27,7 @@ type RefundIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 /// How a service with a throttle answers.
 ///
 /// Callers need not name this trait. It is sealed: only this crate implements it.
-pub trait Answers<T: Throttle, A, E>: Clone + sealed::Sealed {
+pub trait Respond<T: Throttle, A, E>: Clone + sealed::Sealed {
     /// What the service answers.
     type Response;
     /// How the service fails.
@@ -56,7 +57,7 @@ impl Errors {
     }
 }
 
-impl<T: Throttle, A, E: Into<BoxError>> Answers<T, A, E> for Errors {
+impl<T: Throttle, A, E: Into<BoxError>> Respond<T, A, E> for Errors {
     type Response = A;
     type Error = BoxError;
 
@@ -104,19 +105,25 @@ impl<T: Throttle> Responses<T> {
         Arc::make_mut(&mut self.0)
     }
 
-    /// Returns the policy of the limit that rejected the call: of the first that is exhausted in the
-    /// part that did.
-    fn violated(&self, error: &AcquireError, statuses: &[(usize, LimitStatus)]) -> Option<&Policy> {
-        let part = error.part().unwrap_or(0);
-        let of_part = |index: &usize| statuses[*index].0 == part;
-        let mut limits = (0..statuses.len()).filter(of_part);
-        let first = limits.clone().next();
-        let index = limits.find(|index| statuses[*index].1.is_exhausted());
-        self.0.policies.get(index.or(first)?)
+    /// Returns the index of the limit that rejected the call: of the first that is exhausted in the
+    /// part that did. A timeout is of no part, so that is the first exhausted limit of all.
+    fn rejecting(&self, error: &AcquireError, statuses: &[(usize, LimitStatus)]) -> Option<usize> {
+        if !may_retry(error) {
+            return None;
+        }
+        let is_exhausted = |index: &usize| statuses[*index].1.is_exhausted();
+        let of_part = |index: &usize| error.part().is_none_or(|part| statuses[*index].0 == part);
+        let all = 0..statuses.len();
+        let is_known = error.part().is_some() || statuses.len() == 1;
+        all.clone()
+            .filter(of_part)
+            .find(is_exhausted)
+            .or_else(|| all.clone().find(|index| is_known && of_part(index)))
+            .or_else(|| all.clone().find(is_exhausted))
     }
 }
 
-impl<T: Throttle, B: Body<Data: From<String>>, E> Answers<T, Response<B>, E> for Responses<T> {
+impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for Responses<T> {
     type Response = Response<ThrottledBody<B, T::Permit>>;
     type Error = E;
 
@@ -137,7 +144,7 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Answers<T, Response<B>, E> for
         if let (Some(headers), Some(inspect)) = (options.headers, options.inspect) {
             let mut fields = Fields::new(headers, &options.policies, false);
             inspect(throttle, permit.as_ref(), &mut |_, status| {
-                fields.add(&status)
+                fields.add(&status, false)
             });
             fields.write(&mut parts.headers);
         }
@@ -153,23 +160,25 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Answers<T, Response<B>, E> for
             });
         }
         let limits = || statuses.iter().map(|(_, status)| status);
-        let violated = self.violated(&error, &statuses);
-        let is_server = violated.is_some_and(Policy::is_server) || !may_retry(&error);
+        let rejecting = self.rejecting(&error, &statuses);
+        let policy = rejecting.and_then(|index| options.policies.get(index));
+        let is_server = policy.is_some_and(Policy::is_server) || !may_retry(&error);
         let refusal = Refusal {
-            error: &error,
             status: match is_server {
                 true => StatusCode::SERVICE_UNAVAILABLE,
                 false => options.status,
             },
-            seconds: refusal::seconds(&error).max(latest_reset(limits())),
-            violated,
+            after: refusal::known(&error).max(latest_reset(limits())),
+            violated: policy,
         };
         let mut answer = Response::new(());
         let (status, text) = refusal.write(options.answer, answer.headers_mut());
         *answer.status_mut() = status;
         if let Some(headers) = options.headers {
             let mut fields = Fields::new(headers, &options.policies, true);
-            limits().for_each(|status| fields.add(status));
+            for (index, status) in limits().enumerate() {
+                fields.add(status, rejecting == Some(index));
+            }
             fields.write(answer.headers_mut());
         }
         answer.extensions_mut().insert(error);
