@@ -90,6 +90,12 @@ impl QueueState {
         self.rule.due(behind, cost).max(self.paused_until)
     }
 
+    /// Returns whether the clock seems to have been set back. A pause leads to the same state of the
+    /// rule, and comparing clocks costs more than a refusal.
+    fn is_ahead_of(&self, now: Tick) -> bool {
+        now >= self.paused_until && self.rule.is_ahead_of(now)
+    }
+
     /// Returns when the head is due.
     fn due_of_head(&self) -> Option<Tick> {
         let head = self.waiters.head()?;
@@ -129,7 +135,7 @@ impl<'a> Locked<'a> {
         queue.rule.lock(seen.tat());
         // After the lock: earlier decisions without the lock have an earlier tick, and are visible.
         let mut now = shared.clock().now();
-        if queue.rule.is_ahead_of(now) {
+        if queue.is_ahead_of(now) {
             shared.clock().correct();
             now = shared.clock().now();
         }
@@ -570,5 +576,25 @@ impl Shared {
         }
         let due = copy.as_ref().unwrap_or(&locked.rule).due(0, cost);
         Some((due.max(locked.paused_until), locked.now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::Algorithm;
+
+    #[test]
+    fn is_ahead_of_a_tick_in_a_pause_is_false() {
+        let quota = Quota::per_second(10).burst(5);
+        let mut queue = QueueState::new(RuleState::new(Algorithm::Gcra, quota, false), quota, 1);
+        let (now, end) = (Tick::from_nanos(1), Tick::from_nanos(60_000_000_000));
+        queue.rule.spend_burst(end);
+        assert!(queue.is_ahead_of(now));
+        queue.paused_until = end;
+        assert!(!queue.is_ahead_of(now));
+        // One that was set back from a later time than the end.
+        queue.rule.charge(end, 1000);
+        assert!(queue.is_ahead_of(end));
     }
 }
