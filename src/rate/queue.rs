@@ -238,14 +238,17 @@ impl<'a> Locked<'a> {
         self.quota = quota;
         // What is charged beyond the burst at the end of a pause.
         let pause = Some(self.paused_until).filter(|_| self.is_paused());
-        let burst = self.rule.capacity();
-        let beyond = pause.map(|until| (until, self.rule.backlog(until).saturating_sub(burst - 1)));
+        let old = self.rule.capacity();
+        let beyond = pause.map(|until| (until, self.rule.backlog(until).saturating_sub(old - 1)));
         if self.rule.change(quota, how, now) {
             if let Some((until, beyond)) = beyond {
-                // A pause is not a backlog, which would be scaled.
+                // A pause is not a backlog, which would be scaled. What was forced is.
+                let new = self.rule.capacity();
+                let kept = |spent| how.kept(spent, old, new);
                 self.rule.clear();
                 self.rule.spend_burst(until);
-                self.rule.charge(until, beyond);
+                let kept = kept(old.saturating_add(beyond)) - kept(old);
+                self.rule.charge(until, kept);
             }
             self.begin_generation();
             self.restart_timing();

@@ -215,7 +215,8 @@ fn refund_during_a_pause_makes_nothing_due_earlier() {
 
 #[test]
 fn set_quota_during_a_pause_keeps_its_end_and_what_was_forced() {
-    for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
+    // What is forced beyond a burst of 9 is scaled in proportion to the bursts, and rounded up.
+    for (how, forced) in [(QuotaChange::Proportional, 1), (QuotaChange::KeepSpent, 3)] {
         for (quota, later) in [
             (Quota::per_second(100).burst(9), 10),
             (Quota::per_second(1), 1000),
@@ -231,7 +232,26 @@ fn set_quota_during_a_pause_keeps_its_end_and_what_was_forced() {
             limiter.pause_for(SECOND);
             limiter.charge(3);
             limiter.set_quota_with(TEN, how);
-            assert_eq!(limiter.peek().retry_after, SECOND + ms(300));
+            let forced = if quota.max_burst() == 1 { 3 } else { forced };
+            assert_eq!(limiter.peek().retry_after, SECOND + ms(100 * forced));
+        }
+    }
+}
+
+/// The same limiter without a pause owes the same after the change.
+#[test]
+fn set_quota_during_a_pause_scales_what_was_forced_like_any_backlog() {
+    for (how, seconds) in [
+        (QuotaChange::Proportional, 101),
+        (QuotaChange::KeepSpent, 1001),
+    ] {
+        for pause in [Duration::ZERO, TICK] {
+            let (clock, limiter) = limiter(TEN.burst(10));
+            limiter.charge(1010);
+            limiter.pause_for(pause);
+            limiter.set_quota_with(Quota::per_second(1), how);
+            clock.advance(pause);
+            assert_eq!(limiter.peek().retry_after.as_secs(), seconds);
         }
     }
 }
