@@ -177,7 +177,8 @@ impl Rule for SlidingWindow {
         self.count += fitted;
         Receipt {
             cost: fitted,
-            at,
+            // The window may begin later, at the end of a pause. A refund finds it by this tick.
+            at: at.max(Tick::from_nanos(self.start)),
             ..Receipt::default()
         }
     }

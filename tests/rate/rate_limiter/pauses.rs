@@ -12,6 +12,15 @@ use crate::support::Waiter;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+const ALGORITHMS: [Algorithm; 6] = [
+    Algorithm::Gcra,
+    Algorithm::TokenBucket,
+    Algorithm::FixedWindow,
+    Algorithm::SlidingWindow,
+    Algorithm::SlidingLog,
+    Algorithm::SubInterval { parts: 2 },
+];
+
 /// Returns when seven waiters are charged, in milliseconds since they joined, 5 s after the epoch.
 fn charged(algorithm: Algorithm, pause: Duration) -> Vec<u128> {
     let clock = Clock::manual();
@@ -57,14 +66,7 @@ fn pause_for_under_each_algorithm_is_followed_by_one_call() {
 
 #[test]
 fn pause_for_ends_at_the_exact_tick_under_each_algorithm() {
-    for algorithm in [
-        Algorithm::Gcra,
-        Algorithm::TokenBucket,
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindow,
-        Algorithm::SlidingLog,
-        Algorithm::SubInterval { parts: 6 },
-    ] {
+    for algorithm in ALGORITHMS {
         // A token is no whole number of nanoseconds.
         let quota = Quota::per_second(7).burst(7);
         let clock = Clock::manual();
@@ -216,6 +218,22 @@ fn refund_during_a_pause_makes_nothing_due_earlier() {
 #[test]
 fn set_quota_during_a_pause_keeps_its_end_and_what_was_forced() {
     // What is forced beyond a burst of 9 is scaled in proportion to the bursts, and rounded up.
+#[test]
+fn refund_of_a_charge_that_was_forced_in_a_pause_under_each_algorithm_gives_it_back() {
+    for algorithm in ALGORITHMS {
+        let clock = Clock::manual();
+        clock.advance(60 * SECOND);
+        let limiter = RateLimiter::new(TEN.burst(10))
+            .algorithm(algorithm)
+            .clock(&clock);
+        limiter.pause_for(60 * SECOND);
+        let forced = limiter.charge(30);
+        assert!(limiter.peek().retry_after > 60 * SECOND, "{algorithm}");
+        limiter.refund(forced);
+        assert_eq!(limiter.peek().retry_after, 60 * SECOND, "{algorithm}");
+    }
+}
+
     for (how, forced) in [(QuotaChange::Proportional, 1), (QuotaChange::KeepSpent, 3)] {
         for (quota, later) in [
             (Quota::per_second(100).burst(9), 10),
