@@ -32,7 +32,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     /// waiter. They are the keys that [`shrink`](Self::shrink) keeps.
     ///
     /// The keys of one shard are copied at once, under its lock, and the next shard is visited when
-    /// the iterator has returned them. No lock is held between two calls of the iterator, so its
+    /// the iterator has returned them, as they are by then. No lock is held between two calls of the iterator, so its
     /// caller may use the map. Keys that are inserted meanwhile may be missed.
     ///
     /// # Examples
@@ -57,7 +57,7 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
         K: Clone,
     {
         let map = self.map.get();
-        map.into_iter().flat_map(|map| map.busy(map.contents.now()))
+        map.into_iter().flat_map(|map| map.busy())
     }
 
     /// Drops the keys for which `keep` returns `false`, with their debts. A key that is in use

@@ -370,13 +370,15 @@ impl<C: Contents, S: BuildHasher> Map<C, S> {
         }
     }
 
-    /// Returns copies of the keys that are not idle, like [`copies`](Self::copies).
-    pub(super) fn busy(&self, now: Tick) -> impl Iterator<Item = C::Key>
+    /// Returns copies of the keys that are not idle when their shard is visited, like
+    /// [`copies`](Self::copies).
+    pub(super) fn busy(&self) -> impl Iterator<Item = C::Key>
     where
         C::Key: Clone,
     {
-        self.each_shard().flat_map(move |mut shard| {
+        self.each_shard().flat_map(|mut shard| {
             let Shard { table, state, .. } = &mut *shard;
+            let now = self.contents.now();
             let is_busy = |entry: &mut Entry<C>| {
                 self.contents.idle_after(&mut entry.slot, state, now) != Some(0)
             };

@@ -99,6 +99,19 @@ fn keys_are_those_with_a_debt_or_a_waiter() {
 }
 
 #[test]
+fn keys_after_time_has_passed_leaves_out_those_that_have_recovered() {
+    let clock = Clock::manual();
+    let users = Users::rate_limiters(Quota::per_second(1)).clock(&clock);
+    (0..1000).for_each(|user| drop(users.key(&user).try_acquire()));
+    let mut keys = users.keys();
+    let user = keys.next().unwrap();
+    let rest_of_its_shard = keys.size_hint().0;
+    clock.advance(SECOND);
+    users.key(&user).try_acquire().unwrap();
+    assert_eq!(keys.count(), rest_of_its_shard);
+}
+
+#[test]
 fn map_in_a_static_is_ready_at_once() {
     static USERS: Keyed<u64, RateLimiter> = Keyed::<u64, _>::rate_limiters(Quota::per_day(1));
     assert!(USERS.is_empty());
