@@ -180,9 +180,9 @@ pub trait Kind: Sealed + Sized + 'static {
     #[doc(hidden)]
     fn contents<K>(options: &Self::Options<K>) -> Self::Contents<K>;
 
-    /// Adds the options to a debug output.
+    /// Adds the limit of all keys to a debug output.
     #[doc(hidden)]
-    fn describe<K>(options: &Self::Options<K>, to: &mut fmt::DebugStruct<'_, '_>);
+    fn describe<K, S>(keyed: &Keyed<K, Self, S>, to: &mut fmt::DebugStruct<'_, '_>);
 
     /// Takes back an unused permit of a key.
     #[doc(hidden)]
@@ -366,7 +366,7 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
 impl<K, T: Kind, S> fmt::Debug for Keyed<K, T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Keyed");
-        T::describe(&self.options, &mut debug);
+        T::describe(self, &mut debug);
         debug
             .field("max_keys", &self.max_keys)
             .field("len", &self.len())

@@ -60,8 +60,9 @@ impl Kind for Semaphore {
         }
     }
 
-    fn describe<K>(options: &Options<K>, to: &mut fmt::DebugStruct<'_, '_>) {
-        to.field("permits", &options.permits);
+    fn describe<K, S>(keyed: &Keyed<K, Self, S>, to: &mut fmt::DebugStruct<'_, '_>) {
+        let permits = keyed.map.get().map(|map| map.contents.permits());
+        to.field("permits", &permits.unwrap_or(keyed.options.permits));
     }
 
     fn status<Q, S>(key: &Key<'_, Self, Q, S>, permit: Option<&OwnedPermit>) -> LimitStatus

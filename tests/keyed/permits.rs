@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tollgate::{ErrorKind, Keyed};
+use tollgate::{ErrorKind, Keyed, Quota};
 
 use crate::support::{Waiter, kind};
 
@@ -154,4 +154,18 @@ fn keys_are_those_in_use_and_the_map_may_be_used_meanwhile() {
     assert_eq!(seen, (0..50).collect::<Vec<_>>());
     drop(held);
     assert_eq!(users.keys().count(), 0);
+}
+
+#[test]
+fn debug_after_a_change_shows_the_present_limit() {
+    let hosts = Keyed::<u64, _>::semaphores(1);
+    assert_eq!(
+        format!("{hosts:?}"),
+        "Keyed { permits: 1, max_keys: 100000, len: 0, .. }"
+    );
+    hosts.set_permits(5);
+    assert!(format!("{hosts:?}").starts_with("Keyed { permits: 5,"));
+    let users = Keyed::<u64, _>::rate_limiters(Quota::per_second(1));
+    users.set_quota(Quota::per_second(7));
+    assert!(format!("{users:?}").starts_with("Keyed { quota: 7/s,"));
 }

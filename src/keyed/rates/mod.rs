@@ -45,8 +45,8 @@ impl Kind for RateLimiter {
         Rates::new(options)
     }
 
-    fn describe<K>(options: &Options<K>, to: &mut fmt::DebugStruct<'_, '_>) {
-        to.field("quota", &format_args!("{}", options.quota));
+    fn describe<K, S>(keyed: &Keyed<K, Self, S>, to: &mut fmt::DebugStruct<'_, '_>) {
+        to.field("quota", &format_args!("{}", keyed.quota()));
     }
 
     fn rollback<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge)
