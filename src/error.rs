@@ -53,6 +53,8 @@ enum Cause {
     Kind,
     /// A gate is blocked.
     Gate,
+    /// A limiter is paused.
+    Paused,
     /// The token was cancelled before the call waited.
     BeforeWaiting,
 }
@@ -171,6 +173,16 @@ impl AcquireError {
     /// is longer than the timeout.
     pub(crate) fn blocked_longer(left: Duration) -> Self {
         Self::would_take(left).because(Cause::Gate)
+    }
+
+    /// Creates a [`QueueFull`](ErrorKind::QueueFull) error of a gate that opens after `left`.
+    pub(crate) fn blocked_and_full(left: Duration) -> Self {
+        Self::queue_full(left).because(Cause::Gate)
+    }
+
+    /// Returns the same error of a limiter that is paused.
+    pub(crate) const fn paused(self) -> Self {
+        self.because(Cause::Paused)
     }
 
     /// Creates a [`Cancelled`](ErrorKind::Cancelled) error of a call whose token had been cancelled
@@ -444,14 +456,16 @@ impl fmt::Display for AcquireError {
             ErrorKind::TooManyKeys => "too many keys are in use",
             ErrorKind::NoPermits => "no permits are available",
             ErrorKind::RateLimited if cause == Cause::Gate => "the gate is blocked",
+            ErrorKind::RateLimited if cause == Cause::Paused => "the limiter is paused",
             ErrorKind::RateLimited => "over the rate",
             ErrorKind::ExceedsCapacity => "asked for more than the capacity",
             ErrorKind::Store => "the store failed",
         })?;
         match (self.kind(), after) {
             (_, None) => {}
-            // A gate that is blocked without end can still be opened.
-            (_, Some(Duration::MAX)) if cause == Cause::Gate => {}
+            // A gate that is blocked without end can still be opened, and that a pause never ends
+            // is no matter of the rate.
+            (_, Some(Duration::MAX)) if matches!(cause, Cause::Gate | Cause::Paused) => {}
             (ErrorKind::TimedOut, Some(Duration::MAX)) => f.write_str(": it would never end")?,
             (ErrorKind::TimedOut, Some(after)) => write!(f, ": {after:?}")?,
             (_, Some(Duration::MAX)) => f.write_str(", and waiting does not help")?,
@@ -592,6 +606,22 @@ mod tests {
             (
                 AcquireError::blocked_longer(Duration::MAX),
                 "the gate is blocked for longer than the timeout",
+            ),
+            (
+                AcquireError::blocked_and_full(forty),
+                "too many callers are waiting already, try again in 40s",
+            ),
+            (
+                AcquireError::blocked_and_full(Duration::MAX),
+                "too many callers are waiting already",
+            ),
+            (
+                AcquireError::limited(forty).paused(),
+                "the limiter is paused, try again in 40s",
+            ),
+            (
+                AcquireError::limited(Duration::MAX).paused(),
+                "the limiter is paused",
             ),
             (AcquireError::cancelled_before(), "cancelled before waiting"),
         ];

@@ -138,7 +138,7 @@ impl Gate {
             return Poll::Ready(Err(AcquireError::blocked_longer(left)));
         }
         if queue.is_full() {
-            return Poll::Ready(Err(AcquireError::queue_full(left)));
+            return Poll::Ready(Err(AcquireError::blocked_and_full(left)));
         }
         // Stored first: if the deadline cannot be armed, dropping the future must find its place.
         *id = Some(queue.push((), waker));

@@ -136,7 +136,13 @@ impl Shared {
                 let mut locked = self.lock_on_time();
                 locked.check(cost)?;
                 let admitted = locked.admit(cost, most);
-                admitted.map_err(|due| self.limited(due, locked.now))
+                admitted.map_err(|due| {
+                    let refused = self.limited(due, locked.now);
+                    match locked.is_paused() {
+                        true => refused.paused(),
+                        false => refused,
+                    }
+                })
             }
         }
     }

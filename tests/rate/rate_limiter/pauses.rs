@@ -180,6 +180,8 @@ fn pause_until_keeps_the_longest() {
     limiter.pause_for(SECOND + ms(5));
     let refused = limiter.try_acquire().unwrap_err();
     assert_eq!(refused.retry_after(), Some(SECOND + ms(5)));
+    let text = refused.to_string();
+    assert_eq!(text, "the limiter is paused, try again in 1.005s");
     assert_eq!(limiter.peek().reset_after, SECOND + ms(205));
     let snapshot = limiter.snapshot();
     assert_eq!((snapshot.in_use, snapshot.available), (3, 0));
@@ -194,6 +196,7 @@ fn pause_for_ever_never_ends() {
     assert!(waiter.is_pending());
     let refused = limiter.try_acquire().unwrap_err();
     assert_eq!(refused.retry_after(), Some(Duration::MAX));
+    assert_eq!(refused.to_string(), "the limiter is paused");
     limiter.close();
     assert_eq!(waiter.refused(), ErrorKind::Closed);
 }
