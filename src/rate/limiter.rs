@@ -438,7 +438,9 @@ impl RateLimiter {
     /// refunded. A change of the quota does not change the end.
     ///
     /// A duration of zero does nothing. A pause cannot be taken back, and one that would end more
-    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends.
+    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends. Only a
+    /// limiter on [tokio's time](Clock#limiters-that-are-used-in-several-runtimes) forgets a pause: when
+    /// it is used in another runtime.
     ///
     /// # Examples
     ///

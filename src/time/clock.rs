@@ -141,8 +141,8 @@ impl Clock {
     /// # Limiters that are used in several runtimes
     ///
     /// The times of two runtimes need not agree. A limiter on this clock therefore **restarts**
-    /// whenever it is used in another runtime than the last time: it forgets its charges, and its
-    /// waiters share a new burst. Code outside every runtime counts as one more runtime. A limiter
+    /// whenever it is used in another runtime than the last time: it forgets its charges, and a
+    /// [pause](crate::RateLimiter::pause_for), and its waiters share a new burst. Code outside every runtime counts as one more runtime. A limiter
     /// that alternates between two runtimes restarts each time, and limits neither. So a limiter in
     /// a `static` must not serve tests that run at the same time, and a limiter that several
     /// runtimes of one process share belongs on the [system clock](Self::system). (To give a

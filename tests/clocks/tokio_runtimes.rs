@@ -42,6 +42,17 @@ fn acquire_in_another_runtime_than_the_last_restarts() {
     }
 }
 
+#[test]
+fn pause_for_is_forgotten_in_another_runtime_than_the_last() {
+    let limiter = limiter(Quota::per_day(1).burst(7));
+    paused_runtime().block_on(async {
+        limiter.pause_for(YEAR);
+        assert_eq!(at_once(&limiter), 0);
+    });
+    assert_eq!(paused_runtime().block_on(async { at_once(&limiter) }), 7);
+    assert_eq!(limiter.paused_until(), None);
+}
+
 /// From outside: a limiter in a static remembered every runtime.
 #[test]
 fn static_limiter_alternating_between_two_runtimes_restarts_each_time() {
