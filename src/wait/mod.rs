@@ -183,9 +183,10 @@ impl<F: Future> Waiting<F> {
     ///
     /// With debug assertions and the feature `tokio`, panics on a thread that drives a tokio
     /// runtime, even if it need not wait: inside a task, and inside `Runtime::block_on`. The
-    /// message is that of tokio's own `blocking_` methods, with the place of this call. Release
-    /// builds check nothing: there the call blocks the executor. Inside `spawn_blocking` and
-    /// `block_in_place`, and on other threads, it is allowed.
+    /// message is that of tokio's own `blocking_` methods and does not name this one, but it has the
+    /// place of this call. Release builds check nothing: there the call blocks the executor. In
+    /// asynchronous code, use `.await`; in blocking code that it calls, move the call into
+    /// `spawn_blocking`, where it is allowed, as it is inside `block_in_place` and on other threads.
     ///
     /// # Examples
     ///

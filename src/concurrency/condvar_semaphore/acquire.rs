@@ -101,8 +101,8 @@ impl<S: Deref<Target = CondvarSemaphore>> Acquire<S> {
     ///
     /// # Panics
     ///
-    /// With debug assertions, on a thread that drives a tokio runtime; see
-    /// [`Waiting::wait`](crate::Waiting::wait).
+    /// With debug assertions and the feature `tokio`, panics on a thread that drives a tokio
+    /// runtime; see [`Waiting::wait`](crate::Waiting::wait).
     ///
     /// # Examples
     ///
