@@ -1,6 +1,7 @@
 //! Decisions, waiters and passing time beside a change of the quota.
 
 use super::*;
+use tollgate::throttle::{Inspect, LimitStatus};
 
 #[test]
 fn a_decision_under_an_old_quota_is_not_written_over_a_new_one() {
@@ -112,5 +113,22 @@ fn set_quota_beside_passing_time_mints_nothing() {
         let spent = u64::from(admitted);
         assert!(admitted);
         assert!(limiter.available() + spent <= 2);
+    });
+}
+
+/// The quota and the decision are of one moment.
+#[test]
+fn inspect_beside_a_change_says_one_quota() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1).burst(2));
+        let changes = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.set_quota(Quota::per_hour(1).burst(3)))
+        };
+        limiter.inspect(None, &mut |status| match status {
+            LimitStatus::Rate { quota, decision } => assert_eq!(quota.max_burst(), decision.limit),
+            other => panic!("{other:?}"),
+        });
+        changes.join().unwrap();
     });
 }
