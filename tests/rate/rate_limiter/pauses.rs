@@ -219,9 +219,6 @@ fn refund_during_a_pause_makes_nothing_due_earlier() {
 }
 
 #[test]
-fn set_quota_during_a_pause_keeps_its_end_and_what_was_forced() {
-    // What is forced beyond a burst of 9 is scaled in proportion to the bursts, and rounded up.
-#[test]
 fn refund_of_a_charge_that_was_forced_in_a_pause_under_each_algorithm_gives_it_back() {
     for algorithm in ALGORITHMS {
         let clock = Clock::manual();
@@ -237,6 +234,9 @@ fn refund_of_a_charge_that_was_forced_in_a_pause_under_each_algorithm_gives_it_b
     }
 }
 
+#[test]
+fn set_quota_during_a_pause_keeps_its_end_and_what_was_forced() {
+    // What is forced beyond a burst of 9 is scaled in proportion to the bursts, and rounded up.
     for (how, forced) in [(QuotaChange::Proportional, 1), (QuotaChange::KeepSpent, 3)] {
         for (quota, later) in [
             (Quota::per_second(100).burst(9), 10),
@@ -358,5 +358,37 @@ proptest! {
                 }
             }
         }
+    }
+    /// The same limiter without the pause has what there is at the end.
+    #[test]
+    fn pause_for_under_each_algorithm_leaves_at_most_one_token_of_what_there_is(
+        algorithm in prop::sample::select(&ALGORITHMS[..]),
+        count in 3..11_u64,
+        steps in prop::collection::vec((0..3_u64, 0..3000_u64), 0..8),
+        pause in 1..4000_u64,
+    ) {
+        let clock = Clock::manual();
+        clock.advance(60 * SECOND);
+        let quota = Quota::per_second(count).burst(count);
+        let [paused, other] =
+            [(); 2].map(|()| RateLimiter::new(quota).algorithm(algorithm).clock(&clock));
+        for (step, number) in steps {
+            let cost = 1 + number % 3;
+            match step {
+                0 => clock.advance(ms(number)),
+                1 => {
+                    let admitted = paused.try_acquire_many(cost).is_ok();
+                    prop_assert_eq!(admitted, other.try_acquire_many(cost).is_ok());
+                }
+                _ => {
+                    paused.charge(cost);
+                    other.charge(cost);
+                }
+            }
+        }
+        paused.pause_for(ms(pause));
+        clock.advance(ms(pause));
+        prop_assert_eq!(paused.available(), other.available().min(1));
+        prop_assert_eq!(paused.peek().retry_after, other.peek().retry_after);
     }
 }
