@@ -317,7 +317,7 @@ fn a_quota_and_a_joiner_do_not_miss_each_other() {
 }
 
 #[test]
-fn of_two_limits_that_are_set_at_once_one_holds_for_all_keys() {
+fn set_permits_twice_at_once_leaves_one_limit_for_all_keys() {
     model(|| {
         let slots = slots(2);
         let permit = slots.key(&1).try_acquire().unwrap();
