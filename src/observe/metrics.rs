@@ -1,10 +1,11 @@
 //! [`Metrics`]: counters, histograms and gauges of the [`metrics`] facade.
 //!
-//! The handles are created once, with the recorder that is installed then. An entry looks nothing up
-//! and allocates nothing; what an increment costs is up to the recorder.
+//! The handles are created once, with the recorder that is installed then: those of the gauges when
+//! they are first set, because a gauge exists from its creation on, and has no value yet. An entry
+//! looks nothing up and allocates nothing; what an increment costs is up to the recorder.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::metrics::{
@@ -68,9 +69,9 @@ struct Handles {
     abandoned: Counter,
     wait: Histogram,
     held: Histogram,
-    limit: Gauge,
-    in_use: Gauge,
-    waiting: Gauge,
+    limit: OnceLock<Gauge>,
+    in_use: OnceLock<Gauge>,
+    waiting: OnceLock<Gauge>,
 }
 
 /// Every kind, in the order of its declaration, and its label.
@@ -89,8 +90,8 @@ const KINDS: [(ErrorKind, &str); 9] = [
 impl Metrics {
     /// Creates the metrics of a limit, on [`Clock::default`].
     ///
-    /// They exist from then on, with the value 0, so that a rate is known from the first entry. The
-    /// gauges are 0 until the first [`record`](Self::record).
+    /// The counters and histograms exist from then on, with the value 0, so that a rate is known from
+    /// the first entry. The gauges exist from the first [`record`](Self::record) on.
     pub fn new(limit: impl Into<String>) -> Self {
         Self::with(limit.into().into(), Clock::default())
     }
@@ -111,9 +112,9 @@ impl Metrics {
             abandoned: counter!(ABANDONED, "limit" => limit()),
             wait: histogram!(WAIT, "limit" => limit()),
             held: histogram!(HELD, "limit" => limit()),
-            limit: gauge!(LIMIT, "limit" => limit()),
-            in_use: gauge!(IN_USE, "limit" => limit()),
-            waiting: gauge!(WAITING, "limit" => limit()),
+            limit: OnceLock::new(),
+            in_use: OnceLock::new(),
+            waiting: OnceLock::new(),
             name,
         }))
     }
@@ -122,13 +123,22 @@ impl Metrics {
     /// reads it. A [`Keyed`](crate::Keyed) has no snapshot of all its keys: record that of a limit
     /// for everyone, if there is one.
     ///
+    /// The limit of a [`Gate`](crate::Gate), `u64::MAX`, is none, so `tollgate_limit` is not set.
+    ///
     /// # Examples
     ///
     /// See [the type](Self#examples).
     pub fn record(&self, snapshot: Snapshot) {
-        self.0.limit.set(snapshot.limit as f64);
-        self.0.in_use.set(snapshot.in_use as f64);
-        self.0.waiting.set(snapshot.waiting as f64);
+        let handles = &*self.0;
+        let set = |gauge: &OnceLock<Gauge>, name: &'static str, value: f64| {
+            let create = || gauge!(name, "limit" => handles.name.clone());
+            gauge.get_or_init(create).set(value);
+        };
+        if snapshot.limit < u64::MAX {
+            set(&handles.limit, LIMIT, snapshot.limit as f64);
+        }
+        set(&handles.in_use, IN_USE, snapshot.in_use as f64);
+        set(&handles.waiting, WAITING, snapshot.waiting as f64);
     }
 }
 

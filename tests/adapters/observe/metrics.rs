@@ -3,7 +3,7 @@
 use metrics::with_local_recorder;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use tollgate::observe::{Metrics, Observed};
-use tollgate::{AcquireError, Clock, ErrorKind, Keyed, Quota, Semaphore, Throttle, Waiting};
+use tollgate::{AcquireError, Clock, ErrorKind, Gate, Keyed, Quota, Semaphore, Throttle, Waiting};
 
 use super::SECOND;
 use crate::support::{Waiter, kind};
@@ -83,8 +83,43 @@ fn keys_share_the_metrics_of_their_map() {
         ],
     );
     let named = page.iter().filter(|line| line.contains("{limit=\"users\""));
-    // One line for each kind of refusal, and nine others.
-    assert_eq!(named.count(), 18, "{page:#?}");
+    // One line for each kind of refusal, and six others: no gauges.
+    assert_eq!(named.count(), 15, "{page:#?}");
+}
+
+/// Whether the page has a line of this gauge.
+fn has_gauge(page: &[String], name: &str) -> bool {
+    page.iter()
+        .any(|line| line.starts_with(&format!("{name}{{")))
+}
+
+#[test]
+fn gauges_exist_from_the_first_record_on() {
+    let gauges = ["tollgate_limit", "tollgate_in_use", "tollgate_waiting"];
+    for is_recorded in [false, true] {
+        let page = page(|| {
+            let (slots, metrics) = (Semaphore::new(2), Metrics::new("slots"));
+            drop(Observed::new(&slots, &metrics).try_acquire().unwrap());
+            if is_recorded {
+                metrics.record(slots.snapshot());
+            }
+        });
+        assert_eq!(
+            gauges.map(|gauge| has_gauge(&page, gauge)),
+            [is_recorded; 3]
+        );
+    }
+}
+
+#[test]
+fn record_of_a_gate_sets_no_limit() {
+    let page = page(|| Metrics::new("gate").record(Gate::new().snapshot()));
+    assert!(!has_gauge(&page, "tollgate_limit"), "{page:#?}");
+    let lines = [
+        "tollgate_in_use{limit=\"gate\"} 0",
+        "tollgate_waiting{limit=\"gate\"} 0",
+    ];
+    assert_lines(&page, &lines);
 }
 
 /// Refuses everybody, with this kind.
