@@ -22,10 +22,12 @@ use std::time::Duration;
 pub use self::holders::{Holder, Holders};
 #[cfg(feature = "metrics")]
 pub use self::metrics::Metrics;
+use self::observed::Entry;
 pub use self::observed::{EnterObserved, Observed, ObservedPermit};
 #[cfg(feature = "tracing")]
 pub use self::traced::Traced;
 use crate::error::AcquireError;
+use crate::panic::catch_waker_panic;
 
 /// Where an entry began: the call of `acquire`, `try_acquire` or `enter`.
 pub type Place = &'static Location<'static>;
@@ -44,7 +46,8 @@ pub type Place = &'static Location<'static>;
 /// The methods run inside the caller's poll, or inside the drop of its future or permit, under no
 /// lock of the throttle. They must not block. A panic in `admitted` or `refused` propagates to the
 /// caller, and the permit is dropped; a panic in the other methods is reported by the panic hook
-/// and then caught.
+/// and then caught. Of the observers of a tuple, those before the one that panicked in `admitted`
+/// get `released`, and a caught panic stops no report to the others.
 ///
 /// # Examples
 ///
@@ -147,7 +150,9 @@ through! {
     [O: Observer + ?Sized] Arc<O>;
 }
 
-/// Each observer of a tuple gets every report, in the order of the tuple.
+/// Each observer of a tuple gets every report, in the order of the tuple. The reports of ends are
+/// caught one by one, so that an observer that panics leaves none of the others with a permit that
+/// is never released.
 macro_rules! tuples {
     ($($($observer:ident $field:tt),+;)*) => {$(
         impl<$($observer: Observer),+> Observer for ($($observer,)+) {
@@ -155,7 +160,9 @@ macro_rules! tuples {
 
             #[inline]
             fn admitted(&self, place: Place, waited: Option<Duration>) -> Self::Held {
-                ($(self.$field.admitted(place, waited),)+)
+                // If one panics, the entries before it are dropped, and so released.
+                let entries = ($(Entry::new(&self.$field, place, waited),)+);
+                ($(entries.$field.into_held(),)+)
             }
 
             #[inline]
@@ -165,17 +172,17 @@ macro_rules! tuples {
 
             #[inline]
             fn abandoned(&self, place: Place, waited: Duration) {
-                $(self.$field.abandoned(place, waited);)+
+                $(catch_waker_panic(|| self.$field.abandoned(place, waited));)+
             }
 
             #[inline]
             fn released(&self, held: Self::Held) {
-                $(self.$field.released(held.$field);)+
+                $(catch_waker_panic(|| self.$field.released(held.$field));)+
             }
 
             #[inline]
             fn undone(&self, held: Self::Held) {
-                $(self.$field.undone(held.$field);)+
+                $(catch_waker_panic(|| self.$field.undone(held.$field));)+
             }
         }
     )*};

@@ -206,8 +206,7 @@ fn report<P, O: Observer>(
 ) -> Result<ObservedPermit<P, O>, AcquireError> {
     match entered {
         Ok(permit) => {
-            let held = observer.admitted(place, waited);
-            let entry = Entry(Some((observer, held)));
+            let entry = Entry::new(observer, place, waited);
             Ok(ObservedPermit { entry, permit })
         }
         Err(error) => {
@@ -327,7 +326,23 @@ pub struct ObservedPermit<P, O: Observer> {
 }
 
 /// The report of a release; `None` if it is not to be made.
-struct Entry<O: Observer>(Option<(O, O::Held)>);
+pub(super) struct Entry<O: Observer>(Option<(O, O::Held)>);
+
+impl<O: Observer> Entry<O> {
+    /// Reports an admission.
+    #[inline(always)]
+    pub(super) fn new(observer: O, place: Place, waited: Option<Duration>) -> Self {
+        let held = observer.admitted(place, waited);
+        Self(Some((observer, held)))
+    }
+
+    /// Returns what the observer keeps, for a release that is reported elsewhere.
+    #[inline(always)]
+    pub(super) fn into_held(mut self) -> O::Held {
+        let (_, held) = self.0.take().expect("nothing else takes it");
+        held
+    }
+}
 
 impl<O: Observer> Drop for Entry<O> {
     #[inline(always)]

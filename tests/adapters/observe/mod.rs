@@ -340,3 +340,45 @@ fn observer_that_panics_loses_no_permit() {
         assert_at_rest(&semaphore, 1);
     }
 }
+
+/// Acquires and drops, acquires and rolls back, and abandons a wait.
+fn end_in_every_way<O: Observer + Clone>(observer: O) {
+    let semaphore = Semaphore::new(1);
+    let observed = Observed::new(&semaphore, observer).clock(Clock::manual());
+    panic_message(|| drop(observed.try_acquire()));
+    panic_message(|| observed.rollback(observed.try_acquire().unwrap()));
+    let held = semaphore.try_acquire().unwrap();
+    drop(Waiter::parked(observed.acquire()));
+    drop(held);
+    assert_at_rest(&semaphore, 1);
+}
+
+#[test]
+fn observer_that_panics_in_a_tuple_leaves_no_holder_with_the_others() {
+    let abandoned = Abandoned(Duration::ZERO);
+    let every_end = [
+        Admitted(None),
+        Released(1),
+        Admitted(None),
+        Undone(2),
+        abandoned,
+    ];
+    for report in ["abandoned", "released", "undone"] {
+        let [first, last]: [Log; 2] = Default::default();
+        end_in_every_way((&first, Panics(report), &last));
+        assert_eq!(first.take(), every_end, "{report}");
+        assert_eq!(last.take(), every_end, "{report}");
+    }
+    let [first, second, last]: [Log; 3] = Default::default();
+    end_in_every_way(((&first, &second), (), Panics("admitted"), &last));
+    // The permit that was about to be rolled back was dropped.
+    let released = [
+        Admitted(None),
+        Released(1),
+        Admitted(None),
+        Released(2),
+        abandoned,
+    ];
+    assert_eq!([first.take(), second.take()], [released; 2]);
+    assert_eq!(last.take(), [abandoned]);
+}
