@@ -8,9 +8,9 @@ use crate::wait::Waiting;
 /// An entry of any number of units is one entry, and is reported as such.
 impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
     #[inline]
-    #[track_caller]
     fn enter_many(&self, n: u64) -> Waiting<EnterObserved<T::Enter, O>> {
-        self.observe(self.throttle().enter_many(n).into_inner())
+        let enter = self.throttle().enter_many(n).into_inner();
+        self.observe(enter, self.created)
     }
 
     /// Reports that the permit is released, whatever was used.
@@ -26,9 +26,8 @@ impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
 
 impl<T: TryWeighted, O: Observer + Clone> TryWeighted for Observed<T, O> {
     #[inline]
-    #[track_caller]
     fn try_enter_many(&self, n: u64) -> Result<ObservedPermit<T::Permit, O>, AcquireError> {
-        self.report(self.throttle().try_enter_many(n))
+        self.report(self.throttle().try_enter_many(n), self.created)
     }
 }
 

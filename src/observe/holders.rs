@@ -70,7 +70,7 @@ pub struct Holders(Arc<List>);
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Holder {
-    /// Where it was acquired.
+    /// Where it was acquired, or [where the throttle was created](super::Observed#places).
     pub place: Place,
     /// The tick at which it was acquired.
     pub since: Tick,

@@ -29,7 +29,7 @@ pub use self::traced::Traced;
 use crate::error::AcquireError;
 use crate::panic::catch_waker_panic;
 
-/// Where an entry began: the call of `acquire`, `try_acquire` or `enter`.
+/// The place that an entry is reported with: see [`Observed`](Observed#places).
 pub type Place = &'static Location<'static>;
 
 /// What an [`Observed`] throttle reports to.

@@ -34,12 +34,12 @@ use crate::wait::Waiting;
 ///
 /// # Places
 ///
-/// The reported [`Place`] is the call of [`acquire`](Self::acquire),
-/// [`try_acquire`](Self::try_acquire), [`enter`](Throttle::enter) or
-/// [`try_enter`](TryThrottle::try_enter). Inside a composition or an adapter, that call is in the
-/// composition or the adapter. So wrap the parts of [`all`](crate::all) one by one, and give each
-/// observer a name. In the closure of a layer over HTTP, an observer can be made for each
-/// request, as the page `http_guide` does.
+/// The reported [`Place`] is the call of [`acquire`](Self::acquire) or
+/// [`try_acquire`](Self::try_acquire). An entry through a trait, such as
+/// [`enter`](Throttle::enter), is reported with the call of [`new`](Self::new): compositions and
+/// adapters enter so, and their own code says nothing about the caller. A holder in a layer then
+/// points to the line that put the throttle there. In the closure of a layer over HTTP, an observer
+/// can be made for each request, as the page `http_guide` does.
 ///
 /// # Costs and keys
 ///
@@ -87,15 +87,20 @@ pub struct Observed<T, O> {
     throttle: T,
     observer: O,
     clock: Clock,
+    /// The place of entries through a trait.
+    pub(super) created: Place,
 }
 
 impl<T: Throttle, O> Observed<T, O> {
-    /// Creates a throttle that reports to `observer`, on [`Clock::default`].
+    /// Creates a throttle that reports to `observer`, on [`Clock::default`]. This call is the
+    /// [place](Self#places) of its entries through a trait.
+    #[track_caller]
     pub fn new(throttle: T, observer: O) -> Self {
         Self {
             throttle,
             observer,
             clock: Clock::default(),
+            created: Location::caller(),
         }
     }
 
@@ -143,7 +148,7 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
     #[inline(always)]
     #[track_caller]
     pub fn acquire(&self) -> Waiting<EnterObserved<T::Enter, O>> {
-        self.observe(self.throttle.enter().into_inner())
+        self.observe(self.throttle.enter().into_inner(), Location::caller())
     }
 
     /// Enters without waiting, or fails.
@@ -170,29 +175,28 @@ impl<T: Throttle, O: Observer + Clone> Observed<T, O> {
     where
         T: TryThrottle,
     {
-        self.report(self.throttle.try_enter())
+        self.report(self.throttle.try_enter(), Location::caller())
     }
 
     /// Reports what becomes of a wait.
     #[inline(always)]
-    #[track_caller]
-    pub(super) fn observe<F>(&self, enter: F) -> Waiting<EnterObserved<F, O>> {
+    pub(super) fn observe<F>(&self, enter: F, place: Place) -> Waiting<EnterObserved<F, O>> {
         Waiting::new(EnterObserved {
             enter,
             entry: Some((self.observer.clone(), self.clock.clone())),
-            place: Location::caller(),
+            place,
             since: None,
         })
     }
 
     /// Reports the result of a try.
     #[inline(always)]
-    #[track_caller]
     pub(super) fn report<P>(
         &self,
         entered: Result<P, AcquireError>,
+        place: Place,
     ) -> Result<ObservedPermit<P, O>, AcquireError> {
-        report(entered, self.observer.clone(), Location::caller(), None)
+        report(entered, self.observer.clone(), place, None)
     }
 }
 
@@ -221,9 +225,8 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
     type Enter = EnterObserved<T::Enter, O>;
 
     #[inline(always)]
-    #[track_caller]
     fn enter(&self) -> Waiting<Self::Enter> {
-        self.acquire()
+        self.observe(self.throttle.enter().into_inner(), self.created)
     }
 
     #[inline(always)]
@@ -247,9 +250,8 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
 
 impl<T: TryThrottle, O: Observer + Clone> TryThrottle for Observed<T, O> {
     #[inline(always)]
-    #[track_caller]
     fn try_enter(&self) -> Result<Self::Permit, AcquireError> {
-        self.try_acquire()
+        self.report(self.throttle.try_enter(), self.created)
     }
 }
 

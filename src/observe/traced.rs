@@ -22,8 +22,9 @@ use crate::time::{Clock, Tick};
 ///   `limit`, `place`, `held`. A permit that is never released makes no event;
 ///   [`Holders`](super::Holders) finds it.
 ///
-/// An entry that did not wait makes no event, whether it was admitted or refused. `place` is the
-/// call that acquired, `waited` and `held` are in seconds. The target is `tollgate`.
+/// An entry that did not wait makes no event, whether it was admitted or refused. `place` is that of
+/// the [entry](super::Observed#places), `waited` and `held` are in seconds. The target is
+/// `tollgate`.
 ///
 /// # Cost
 ///

@@ -52,6 +52,15 @@ impl Log {
     fn take(&self) -> Vec<Report> {
         std::mem::take(&mut self.reports.lock().unwrap())
     }
+
+    /// The lines of all places, which are in this file, after this one.
+    #[track_caller]
+    fn lines(&self, here: u32) -> Vec<u32> {
+        let places = self.places.lock().unwrap();
+        let in_this_file = places.iter().all(|place| place.file() == file!());
+        assert!(in_this_file, "{places:?}");
+        places.iter().map(|place| place.line() - here).collect()
+    }
 }
 
 impl Observer for Log {
@@ -253,16 +262,48 @@ fn place_is_that_of_the_call() {
     let here = Location::caller().line();
     drop(poll_once(&mut observed.acquire()));
     drop(observed.try_acquire());
-    drop(poll_once(&mut observed.enter()));
-    drop(observed.try_enter());
-    drop(poll_once(&mut Throttle::enter(&&*observed)));
-    let mut entry = observed.enter();
+    let mut entry = observed.acquire();
     // The line of the call, not that of the poll.
     drop(poll_once(&mut entry));
-    let places = log.places.lock().unwrap();
-    assert!(places.iter().all(|place| place.file() == file!()));
-    let lines: Vec<_> = places.iter().map(|place| place.line() - here).collect();
-    assert_eq!(lines, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(log.lines(here), [1, 2, 3]);
+}
+
+#[test]
+fn place_of_an_entry_through_a_trait_is_that_of_the_creation() {
+    let log = Arc::new(Log::default());
+    let limiter = Arc::new(RateLimiter::new(Quota::per_hour(1).burst(100)).clock(Clock::manual()));
+    let here = Location::caller().line();
+    let observed = Observed::new(limiter, Arc::clone(&log));
+    drop(poll_once(&mut observed.enter()));
+    drop(observed.try_enter());
+    drop(poll_once(&mut (&&observed).enter()));
+    drop(poll_once(&mut observed.enter_many(2)));
+    drop(observed.try_enter_many(2));
+    let both = all((observed.clone(), Gate::new()));
+    drop(poll_once(&mut both.acquire()));
+    drop(both.try_acquire());
+    drop(poll_once(&mut Some(observed.clone()).enter()));
+    drop(poll_once(&mut observed.boxed().enter()));
+    assert_eq!(log.lines(here), [1; 9]);
+}
+
+#[cfg(feature = "tower")]
+#[tokio::test]
+async fn place_of_an_entry_in_a_layer_is_the_line_that_put_the_throttle_there() {
+    use tollgate::tower::ThrottleLayer;
+    use tower::{Layer, ServiceExt, service_fn};
+
+    let log = Arc::new(Log::default());
+    let slots = Arc::new(Semaphore::new(1));
+    let here = Location::caller().line();
+    let waiting = ThrottleLayer::new(Observed::new(Arc::clone(&slots), Arc::clone(&log)));
+    let refusing = ThrottleLayer::refusing(Observed::new(slots, Arc::clone(&log)));
+    let page = service_fn(async |_: http::Request<()>| {
+        Ok::<_, std::convert::Infallible>(http::Response::new(axum::body::Body::empty()))
+    });
+    drop(waiting.layer(page).oneshot(http::Request::new(())).await);
+    drop(refusing.layer(page).oneshot(http::Request::new(())).await);
+    assert_eq!(log.lines(here), [1, 2]);
 }
 
 #[test]
