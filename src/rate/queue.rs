@@ -93,7 +93,7 @@ impl QueueState {
     /// Returns whether the clock seems to have been set back. A pause leads to the same state of the
     /// rule, and comparing clocks costs more than a refusal.
     fn is_ahead_of(&self, now: Tick) -> bool {
-        now >= self.paused_until && self.rule.is_ahead_of(now)
+        self.rule.is_ahead_of(now) && now >= self.paused_until
     }
 
     /// Returns when the head is due.
