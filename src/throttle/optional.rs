@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-use super::{Throttle, TryThrottle};
+use super::{Throttle, TryThrottle, TryWeighted, Weighted};
 use crate::error::AcquireError;
 use crate::wait::Waiting;
 
@@ -32,9 +32,7 @@ impl<T: Throttle> Throttle for Option<T> {
 
     #[inline]
     fn enter(&self) -> Waiting<Self::Enter> {
-        Waiting::new(EnterOption {
-            enter: self.as_ref().map(|throttle| throttle.enter().into_inner()),
-        })
+        EnterOption::of(self.as_ref().map(T::enter))
     }
 
     #[inline]
@@ -63,12 +61,48 @@ impl<T: TryThrottle> TryThrottle for Option<T> {
     }
 }
 
+/// `None` admits any number of units.
+impl<T: Weighted> Weighted for Option<T> {
+    #[inline]
+    fn enter_many(&self, n: u64) -> Waiting<Self::Enter> {
+        EnterOption::of(self.as_ref().map(|throttle| throttle.enter_many(n)))
+    }
+
+    #[inline]
+    fn settle(&self, permit: Self::Permit, used: u64) {
+        if let (Some(throttle), Some(permit)) = (self, permit) {
+            throttle.settle(permit, used);
+        }
+    }
+
+    #[inline]
+    fn max_units(&self) -> u64 {
+        self.as_ref().map_or(u64::MAX, T::max_units)
+    }
+}
+
+impl<T: TryWeighted> TryWeighted for Option<T> {
+    #[inline]
+    fn try_enter_many(&self, n: u64) -> Result<Self::Permit, AcquireError> {
+        let entered = self.as_ref().map(|throttle| throttle.try_enter_many(n));
+        entered.transpose()
+    }
+}
+
 pin_project! {
     /// The wait for a throttle that may be missing.
     #[must_use = "a future does nothing unless it is awaited"]
     pub struct EnterOption<E> {
         #[pin]
         enter: Option<E>,
+    }
+}
+
+impl<E> EnterOption<E> {
+    #[inline]
+    fn of(waiting: Option<Waiting<E>>) -> Waiting<Self> {
+        let enter = waiting.map(Waiting::into_inner);
+        Waiting::new(Self { enter })
     }
 }
 

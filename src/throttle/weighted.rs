@@ -1,4 +1,4 @@
-//! Throttles of which a caller can take more than one unit: for adapters that charge by size.
+//! Throttles that let a caller take several units at once: for adapters that charge by size.
 
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use crate::keyed::{Key, Kind};
 use crate::rate::RateLimiter;
 use crate::wait::Waiting;
 
-/// A throttle of which more than one unit can be taken, and unused units given back.
+/// A throttle that admits a caller for several units at once, and takes unused units back.
 ///
 /// It is implemented for references and `Arc`s of [`RateLimiter`] and [`Semaphore`], for a
-/// [`Key`] of either, for `Option`, whose `None` admits any number, and for these
-/// [observed](crate::observe::Observed). A [`Cost`](super::Cost) is one of these with a fixed number.
+/// [`Key`] of either, for `Option`, whose `None` admits any number, for these
+/// [observed](crate::observe::Observed), and for references and `Arc`s of all of these. A
+/// [`Cost`](super::Cost) is one of these with a fixed number.
 ///
 /// # Examples
 ///
@@ -130,7 +131,8 @@ fn give_back<P>(_: &Semaphore, permit: P, _: u64) {
 }
 
 fn most(semaphore: &Semaphore) -> u64 {
-    u64::try_from(semaphore.permits()).map_or(u64::MAX, |permits| permits.min(u32::MAX.into()))
+    let permits = u64::try_from(semaphore.permits()).unwrap_or(u64::MAX);
+    permits.min(u32::MAX.into())
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<'_, T, Q, S> {
@@ -154,3 +156,37 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryWeighted for K
         self.try_acquire_many(of(n))
     }
 }
+
+/// A reference to a weighted throttle, or an `Arc` of one.
+macro_rules! through {
+    ([$($lifetime:lifetime,)? $throttle:ident] $reference:ty) => {
+        impl<$($lifetime,)? $throttle: Weighted> Weighted for $reference {
+            #[inline]
+            #[track_caller]
+            fn enter_many(&self, n: u64) -> Waiting<$throttle::Enter> {
+                (**self).enter_many(n)
+            }
+
+            #[inline]
+            fn settle(&self, permit: $throttle::Permit, used: u64) {
+                (**self).settle(permit, used);
+            }
+
+            #[inline]
+            fn max_units(&self) -> u64 {
+                (**self).max_units()
+            }
+        }
+
+        impl<$($lifetime,)? $throttle: TryWeighted> TryWeighted for $reference {
+            #[inline]
+            #[track_caller]
+            fn try_enter_many(&self, n: u64) -> Result<$throttle::Permit, AcquireError> {
+                (**self).try_enter_many(n)
+            }
+        }
+    };
+}
+
+through!(['a, T] &'a T);
+through!([T] Arc<T>);

@@ -1,8 +1,9 @@
-//! Throttles of which more than one unit can be taken, and what is said about them.
+//! Throttles that admit a caller for several units at once.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use tollgate::observe::Observed;
 use tollgate::throttle::{TryWeighted, Weighted};
 use tollgate::{Clock, ErrorKind, Keyed, Oversize, Quota, RateLimiter, Semaphore};
 
@@ -42,8 +43,15 @@ fn settle_gives_back_what_was_not_used_of_a_rate() {
     settles(&*limiter, || limiter.available());
     let limiter = Arc::new(self::limiter());
     settles(Arc::clone(&limiter), || limiter.available());
+    let limiter = self::limiter();
+    settles(&&limiter, || limiter.available());
+    let limiter = self::limiter();
+    settles(Arc::new(&Arc::new(&limiter)), || limiter.available());
+    let limiter = Arc::new(self::limiter());
+    settles(&limiter, || limiter.available());
     let keyed = keyed();
     settles(keyed.key(&7), || keyed.key(&7).available());
+    settles(&keyed.key(&9), || keyed.key(&9).available());
     settles(Arc::clone(&keyed).key_owned(8), || {
         keyed.key(&8).available()
     });
@@ -66,6 +74,50 @@ fn settle_returns_all_permits_of_a_semaphore() {
     let permit = Waiter::new((&*semaphore).enter_many(10)).granted();
     (&*semaphore).settle(permit, 0);
     assert_at_rest(&semaphore, 10);
+}
+
+/// Takes all that there is, and uses half of it.
+fn uses_half<T: TryWeighted<Permit: Debug>>(throttle: &T, available: impl Fn() -> u64) {
+    let asked = throttle.max_units();
+    let permit = throttle.try_enter_many(asked).unwrap();
+    assert_eq!(available(), 0);
+    throttle.settle(permit, asked / 2);
+    assert_eq!(available(), asked / 2);
+    let permit = Waiter::new(throttle.enter_many(asked / 2)).granted();
+    assert_eq!(available(), 0);
+    throttle.settle(permit, 0);
+}
+
+#[test]
+fn enter_many_of_some_takes_the_units_inside() {
+    let limiter = Arc::new(limiter());
+    uses_half(&Some(&*limiter), || limiter.available());
+    let limiter = Arc::new(self::limiter());
+    uses_half(&Arc::new(Some(Arc::clone(&limiter))), || {
+        limiter.available()
+    });
+    let limiter = self::limiter();
+    uses_half(&Observed::new(Some(&limiter), ()), || limiter.available());
+    let keyed = keyed();
+    uses_half(&Some(Some(keyed.key(&7))), || keyed.key(&7).available());
+}
+
+#[test]
+fn enter_many_of_none_admits_any_number() {
+    let nothing: Option<&Semaphore> = None;
+    assert_eq!(nothing.max_units(), u64::MAX);
+    for n in [0, 1, u64::from(u32::MAX) + 1, u64::MAX] {
+        let waited = Waiter::new(nothing.enter_many(n)).granted();
+        let tried = nothing.try_enter_many(n).unwrap();
+        assert!(waited.is_none() && tried.is_none());
+        nothing.settle(waited, n);
+        nothing.settle(tried, 0);
+    }
+    // As when a configuration has changed between two calls.
+    let semaphore = Semaphore::new(2);
+    let permit = Some(&semaphore).try_enter_many(2).unwrap();
+    nothing.settle(permit, 2);
+    assert_at_rest(&semaphore, 2);
 }
 
 #[test]
