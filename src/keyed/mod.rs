@@ -220,7 +220,7 @@ pub trait Kind: Sealed + Sized + 'static {
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher;
 
-    /// Returns the most that one call may ask for now.
+    /// Returns the most that one call may ask for now, at least 1.
     #[doc(hidden)]
     fn max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
     where

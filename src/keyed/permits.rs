@@ -81,7 +81,7 @@ impl Kind for Semaphore {
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher,
     {
-        key.snapshot().limit.min(u32::MAX.into())
+        key.snapshot().limit.clamp(1, u32::MAX.into())
     }
 }
 

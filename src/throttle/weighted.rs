@@ -57,7 +57,8 @@ pub trait Weighted: Throttle {
     fn settle(&self, permit: Self::Permit, used: u64);
 
     /// Returns the most that one call may ask for now: the burst of a rate limiter, the limit of a
-    /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft).
+    /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft). It is at least
+    /// 1, so that nobody is admitted for nothing. A call for 1 at a semaphore with 0 permits waits.
     fn max_units(&self) -> u64;
 }
 
@@ -132,7 +133,7 @@ fn give_back<P>(_: &Semaphore, permit: P, _: u64) {
 
 fn most(semaphore: &Semaphore) -> u64 {
     let permits = u64::try_from(semaphore.permits()).unwrap_or(u64::MAX);
-    permits.min(u32::MAX.into())
+    permits.clamp(1, u32::MAX.into())
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<'_, T, Q, S> {

@@ -120,6 +120,28 @@ fn enter_many_of_none_admits_any_number() {
     assert_at_rest(&semaphore, 2);
 }
 
+/// Moves at most what one call may take, as the example of the trait does.
+#[test]
+fn max_units_of_no_permits_is_one_and_a_call_for_it_waits() {
+    fn parks<T: Weighted<Permit: Debug>>(throttle: T, raise: impl FnOnce()) {
+        assert_eq!(throttle.max_units(), 1);
+        let mut waiter = Waiter::parked(throttle.enter_many(4096.min(throttle.max_units())));
+        raise();
+        drop(waiter.granted());
+    }
+    let semaphore = Arc::new(Semaphore::new(0));
+    for _ in 0..2 {
+        semaphore.set_permits(0);
+        parks(&*semaphore, || semaphore.set_permits(3));
+        semaphore.set_permits(0);
+        parks(Some(Arc::clone(&semaphore)), || semaphore.set_permits(3));
+    }
+    let slots = Keyed::<u8, _>::semaphores(0);
+    parks(slots.key(&7), || slots.set_permits(3));
+    slots.set_permits(0);
+    parks(slots.key(&7), || slots.set_permits(3));
+}
+
 #[test]
 fn max_units_is_the_burst_the_limit_or_unbounded() {
     let (semaphore, clock) = (Semaphore::new(10), Clock::manual());
