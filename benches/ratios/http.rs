@@ -24,6 +24,10 @@ pub(crate) const ENTRIES: &[Entry] = &[
             .beside(timed("layer, Legacy", http::by_client_with_legacy_fields()))
             .beside(timed("layer without fields", http::by_client()))
     }),
+    ("http: a rejected request", || {
+        Row::of(timed("layer by closure", http::rejected_by_client()))
+            .at_most(0.70, timed("tower_governor", http::rejected_by_governor()))
+    }),
     ("http: a request with a slot", || {
         Row::of(timed("layer", http::slots()))
             .beside(timed("tower ConcurrencyLimit", http::tower_slots()))

@@ -159,6 +159,35 @@ pub fn governor_with_fields() -> impl FnMut(u64) + 'static {
     requests(GovernorLayer::new(config).layer(Answers))
 }
 
+/// Requests of clients that have used up their quota, one an hour.
+fn rejected<S, B>(service: S) -> impl FnMut(u64) + 'static
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = Infallible> + Clone + 'static,
+{
+    let mut requests = requests(service);
+    requests(CLIENTS.into());
+    requests
+}
+
+/// A rejection of a client.
+pub fn rejected_by_client() -> impl FnMut(u64) + 'static {
+    let clients = Arc::new(Keyed::rate_limiters(Quota::per_hour(1)));
+    let address = ClientIp::peer(peer);
+    let layer =
+        ThrottleLayer::refusing_by(move |head| Arc::clone(&clients).key_owned(address.of(head)));
+    rejected(layer.layer(Answers))
+}
+
+/// The same by tower_governor.
+pub fn rejected_by_governor() -> impl FnMut(u64) + 'static {
+    let config = GovernorConfigBuilder::default()
+        .per_second(3600)
+        .burst_size(1)
+        .finish()
+        .expect("a quota");
+    rejected(GovernorLayer::new(config).layer(Answers))
+}
+
 /// One concurrency limit for all clients.
 pub fn slots() -> impl FnMut(u64) + 'static {
     let layer = ThrottleLayer::new(Arc::new(Semaphore::new(8)));
