@@ -19,8 +19,10 @@ use crate::wait_queue::WaiterId;
 pub struct Acquire<G: Borrow<Gate>> {
     /// `None` once the future has completed.
     gate: Option<G>,
-    /// The place in the queue, if a poll had to wait. It is kept after the gate has opened.
+    /// The place in the queue, while the future waits.
     id: Option<WaiterId>,
+    /// The opening that released the future together with others.
+    opening: u64,
 }
 
 impl<G: Borrow<Gate>> Acquire<G> {
@@ -29,13 +31,14 @@ impl<G: Borrow<Gate>> Acquire<G> {
         Self {
             gate: Some(gate),
             id: None,
+            opening: 0,
         }
     }
 
-    /// Returns whether the future had to wait for the gate.
+    /// Returns the number of the opening that released the future together with others, or 0.
     #[inline(always)]
-    pub(crate) fn was_released(&self) -> bool {
-        self.id.is_some()
+    pub(crate) fn released_by(&self) -> u64 {
+        self.opening
     }
 }
 
@@ -50,7 +53,10 @@ impl<G: Borrow<Gate> + Unpin> Future for Acquire<G> {
         let polled = match this.id {
             None if gate.is_open() => Poll::Ready(Ok(())),
             None => gate.join(&mut this.id, waker),
-            Some(_) => gate.look(&mut this.id, waker),
+            Some(_) => gate.look(&mut this.id, waker).map(|opening| {
+                this.opening = opening;
+                Ok(())
+            }),
         };
         if polled.is_ready() {
             this.gate = None;

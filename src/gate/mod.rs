@@ -36,9 +36,10 @@ pub use self::acquire::Acquire;
 /// again before it has released all of them, the rest keep waiting. A released waiter stays
 /// released even if the gate is blocked again before the waiter is polled.
 ///
-/// Behind a gate, in [`all`](crate::all), a [`RateLimiter`](crate::RateLimiter) admits these waiters
-/// one by one at its rate, whatever its burst is. To hold the callers that already wait for the
-/// limiter as well, [pause](crate::RateLimiter::pause_for) it.
+/// Behind a gate, in [`all`](crate::all), a [`RateLimiter`](crate::RateLimiter) admits two or more
+/// waiters one by one at its rate, whatever its burst is; see [there](crate::all#behind-a-gate) for
+/// algorithms with batches. To hold the callers that already wait for the limiter as well,
+/// [pause](crate::RateLimiter::pause_for) it.
 ///
 /// # Cancel safety
 ///
@@ -210,7 +211,7 @@ impl Gate {
     /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
         let slow = self.0.slow.get();
-        slow.map_or(0, |slow| lock(&slow.queue).len())
+        slow.map_or(0, |slow| lock(&slow.waiters).queue.len())
     }
 
     /// Returns the state of the gate. A gate does not count its callers: the limit is `u64::MAX`,

@@ -194,9 +194,9 @@ pub trait Kind: Sealed + Sized + 'static {
         drop(permit);
     }
 
-    /// Leaves at most one token of a burst.
+    /// Leaves at most one token of a burst, before callers that an opening has released together.
     #[doc(hidden)]
-    fn spend_burst<Q, S>(_key: &Key<'_, Self, Q, S>)
+    fn spend_burst<Q, S>(_key: &Key<'_, Self, Q, S>, _opening: u64)
     where
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher,

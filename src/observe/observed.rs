@@ -239,12 +239,12 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
     }
 
     #[inline(always)]
-    fn was_released(enter: &Self::Enter) -> bool {
-        T::was_released(&enter.enter)
+    fn released_by(enter: &Self::Enter) -> u64 {
+        T::released_by(&enter.enter)
     }
 
-    fn spend_burst(&self) {
-        self.throttle.spend_burst();
+    fn spend_burst(&self, opening: u64) {
+        self.throttle.spend_burst(opening);
     }
 }
 

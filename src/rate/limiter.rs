@@ -431,8 +431,9 @@ impl RateLimiter {
     /// the pause, and a timeout that ends before it refuses the call at once.
     ///
     /// An algorithm that gives back a batch at once admits one call at the end, and then its
-    /// batches. A sliding window may take longer to admit the second call; a sliding log spaces its
-    /// calls evenly unless its clock began less than a period before the end. A call that asks for
+    /// batches. A sliding window may take longer to admit the second call. A sliding log spaces its
+    /// calls evenly, but if its clock began less than a period before the end, the second call waits
+    /// until the clock is a period old. A call that asks for
     /// 0, what a [local handle](Self::local) has buffered, and a forced
     /// [charge](Self::charge) are not held up. Charges from before the pause can no longer be
     /// refunded. A change of the quota does not change the end.
@@ -479,9 +480,9 @@ impl RateLimiter {
         locked.is_paused().then_some(locked.paused_until)
     }
 
-    /// Spends the burst, except for one token, before callers that were released together.
-    pub(crate) fn spend_burst(&self) {
-        self.shared().lock_on_time().spend_burst();
+    /// Spends the burst, except for one token, before callers that an opening has released together.
+    pub(crate) fn spend_burst(&self, opening: u64) {
+        self.shared().lock_on_time().spend_burst(opening);
     }
 
     /// Closes the limiter: every waiter, and every later call, fails with

@@ -61,6 +61,8 @@ pub(super) struct QueueState {
     timed: Tick,
     /// Nothing is admitted before this tick. The rule has the burst spent as of then.
     pub(super) paused_until: Tick,
+    /// The last opening of a gate for which the burst was spent.
+    last_opening: u64,
     /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
     /// limiter.
     generation: u64,
@@ -76,6 +78,7 @@ impl QueueState {
             closed: false,
             timed: Tick::default(),
             paused_until: Tick::default(),
+            last_opening: 0,
             generation,
         }
     }
@@ -270,13 +273,13 @@ impl<'a> Locked<'a> {
         self.restart_timing();
     }
 
-    /// Leaves at most one token of the burst.
-    pub(super) fn spend_burst(&mut self) {
-        let now = self.now;
-        if self.rule.capacity() > 1 {
+    /// Leaves at most one token of the burst, once for each opening that releases callers together.
+    /// Waiters hold these callers back anyway, and would lose what they wait for.
+    pub(super) fn spend_burst(&mut self, opening: u64) {
+        let (now, last) = (self.now, self.last_opening);
+        self.last_opening = last.max(opening);
+        if last < opening && self.waiting() == 0 {
             self.rule.spend_burst(now);
-            self.begin_generation();
-            self.restart_timing();
         }
     }
 

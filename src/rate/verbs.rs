@@ -217,8 +217,9 @@ impl RateLimiter {
     /// one perhaps a part. It harms neither the calls that have been admitted since nor the promise
     /// of the quota (except for the microsecond by which the clocks of two threads may disagree).
     /// Charges may be refunded in any order. Waiters are due that much earlier. A charge from
-    /// before a [`set_quota`](Self::set_quota) is not given back, and neither is a charge of another
-    /// limiter.
+    /// before a [`set_quota`](Self::set_quota) or a [pause](Self::pause_for) is not given back, nor
+    /// is a charge of another limiter. A charge of a [`SlidingLog`](crate::Algorithm::SlidingLog) is
+    /// not given back after a gate before the limiter [has opened](crate::all#behind-a-gate).
     ///
     /// # Examples
     ///
@@ -239,9 +240,9 @@ impl RateLimiter {
     /// Corrects the cost of a charge to the actual one: gives back the excess, like
     /// [`refund`](Self::refund), or charges what is missing, like [`charge`](Self::charge).
     ///
-    /// Settle soon, because what time has paid off meanwhile is not given back. After a
-    /// [`set_quota`](Self::set_quota), and for a charge of another limiter, nothing is given back, but
-    /// what is missing is charged.
+    /// Settle soon, because what time has paid off meanwhile is not given back. Where a
+    /// [`refund`](Self::refund) gives nothing back, for example after a
+    /// [`set_quota`](Self::set_quota), neither does this, but what is missing is charged.
     ///
     /// # Examples
     ///

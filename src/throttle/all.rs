@@ -33,11 +33,20 @@ use crate::wait::Waiting;
 /// # Behind a gate
 ///
 /// A [`Gate`](crate::Gate) releases its waiters together. So that they do not use up the burst of a
-/// [`RateLimiter`](crate::RateLimiter), or of a key, behind it in the same moment, a caller that had
-/// to wait for the gate first spends that burst, except for one token. The waiters are then admitted
-/// one by one, at the rate of the limiter, and the burst has to be earned again. Callers that come
-/// when the gate is open find what there is. A throttle of another crate around the limiter does not
-/// take part.
+/// [`RateLimiter`](crate::RateLimiter), or of a key, behind it in the same moment, the first caller
+/// of them that comes to the limiter spends that burst, except for one token. The waiters are then
+/// admitted one by one, at the rate of the limiter, and the burst has to be earned again. An
+/// algorithm that gives back a batch at once admits one call, and then its batches; see
+/// [`pause_for`](crate::RateLimiter::pause_for). Other charges can still be refunded, except those
+/// of a [`SlidingLog`](crate::Algorithm::SlidingLog).
+///
+/// A burst is spent once for each opening; a key spends what has come since as well, until it has
+/// waiters. Nothing is spent if the gate releases a single waiter, or if the limiter has waiters of
+/// its own. Callers that come when the gate is open find what there is. All this also holds where
+/// the gate or the limiter is in an `Option` or a [`BoxThrottle`](crate::BoxThrottle), and where the
+/// limiter is in a nested composition. It does not hold for a gate beside others in a nested
+/// composition, which should be in the outer one; where a throttle of another crate is around one of
+/// them; and for limits across machines.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -197,8 +206,13 @@ impl<P: Parts> Throttle for All<P> {
         self.0.rollback(P::nest(permit));
     }
 
-    fn spend_burst(&self) {
-        self.0.spend_burst();
+    #[inline(always)]
+    fn released_by(enter: &EnterAll<P>) -> u64 {
+        P::Chain::released_by(&enter.enter)
+    }
+
+    fn spend_burst(&self, opening: u64) {
+        self.0.spend_burst(opening);
     }
 }
 

@@ -2,11 +2,15 @@
 
 use std::any::Any;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
 
 use super::Throttle;
-use crate::wait::BoxFuture;
-use crate::wait::Waiting;
+use crate::error::AcquireError;
+use crate::wait::{Polled, Waiting};
 
 /// A throttle of any type, erased; created by [`Throttle::boxed`].
 ///
@@ -42,18 +46,18 @@ pub struct BoxThrottle(Arc<dyn Erased>);
 pub struct BoxPermit(Box<dyn Any + Send>);
 
 trait Erased: Send + Sync {
-    fn enter(&self) -> BoxFuture<'static, BoxPermit>;
+    fn enter(&self) -> EnterBoxed;
     fn rollback(&self, permit: Box<dyn Any + Send>);
-    fn spend_burst(&self);
+    fn spend_burst(&self, opening: u64);
 }
 
 impl<T> Erased for T
 where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
-    fn enter(&self) -> BoxFuture<'static, BoxPermit> {
+    fn enter(&self) -> EnterBoxed {
         let enter = Throttle::enter(self).into_inner();
-        Box::pin(async move { Ok(BoxPermit(Box::new(enter.await?))) })
+        EnterBoxed(Box::pin(EnterErased::<T> { enter }))
     }
 
     fn rollback(&self, permit: Box<dyn Any + Send>) {
@@ -63,8 +67,50 @@ where
         }
     }
 
-    fn spend_burst(&self) {
-        Throttle::spend_burst(self);
+    fn spend_burst(&self, opening: u64) {
+        Throttle::spend_burst(self, opening);
+    }
+}
+
+/// The future of [`BoxThrottle::acquire`].
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct EnterBoxed(Pin<Box<dyn ErasedEnter>>);
+
+trait ErasedEnter: Send {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit>;
+    fn released_by(&self) -> u64;
+}
+
+pin_project! {
+    /// The wait inside the box.
+    struct EnterErased<T: Throttle> {
+        #[pin]
+        enter: T::Enter,
+    }
+}
+
+impl<T: Throttle<Permit: Send + 'static, Enter: Send>> ErasedEnter for EnterErased<T> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled<BoxPermit> {
+        let polled = self.project().enter.poll(context);
+        polled.map_ok(|permit| BoxPermit(Box::new(permit)))
+    }
+
+    fn released_by(&self) -> u64 {
+        T::released_by(&self.enter)
+    }
+}
+
+impl Future for EnterBoxed {
+    type Output = Result<BoxPermit, AcquireError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(context)
+    }
+}
+
+impl fmt::Debug for EnterBoxed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EnterBoxed").finish_non_exhaustive()
     }
 }
 
@@ -99,14 +145,14 @@ impl BoxThrottle {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn acquire(&self) -> Waiting<BoxFuture<'static, BoxPermit>> {
+    pub fn acquire(&self) -> Waiting<EnterBoxed> {
         Waiting::new(self.0.enter())
     }
 }
 
 impl Throttle for BoxThrottle {
     type Permit = BoxPermit;
-    type Enter = BoxFuture<'static, Self::Permit>;
+    type Enter = EnterBoxed;
 
     fn enter(&self) -> Waiting<Self::Enter> {
         self.acquire()
@@ -116,8 +162,12 @@ impl Throttle for BoxThrottle {
         self.0.rollback(permit.0);
     }
 
-    fn spend_burst(&self) {
-        self.0.spend_burst();
+    fn released_by(enter: &EnterBoxed) -> u64 {
+        enter.0.released_by()
+    }
+
+    fn spend_burst(&self, opening: u64) {
+        self.0.spend_burst(opening);
     }
 }
 

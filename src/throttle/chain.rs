@@ -7,8 +7,8 @@
 //! 2. When the rest rejects the caller, or the wait is dropped, the permits so far are rolled back,
 //!    the last first. The wait for the rest is dropped before that.
 //! 3. If the first released the caller together with others, as a gate does when it opens, the rates
-//!    of the rest spend their burst before the caller enters them. So these callers follow one by
-//!    one, and only the first of them makes a difference.
+//!    of the rest spend their burst before the caller enters them, once for each opening. So these
+//!    callers follow one by one.
 //! 4. The index of the part that rejected the caller is counted from the first.
 //!
 //! Inlining is forced. Without it the permits go through memory at each link, and a ready
@@ -46,8 +46,13 @@ impl<A: Throttle> Throttle for Last<A> {
         self.0.rollback(permit);
     }
 
-    fn spend_burst(&self) {
-        self.0.spend_burst();
+    #[inline(always)]
+    fn released_by(enter: &Self::Enter) -> u64 {
+        A::released_by(&enter.enter)
+    }
+
+    fn spend_burst(&self, opening: u64) {
+        self.0.spend_burst(opening);
     }
 }
 
@@ -96,9 +101,9 @@ impl<A: Throttle, R: Throttle> Throttle for Chain<A, R> {
         self.1.rollback(rest);
     }
 
-    fn spend_burst(&self) {
-        self.0.spend_burst();
-        self.1.spend_burst();
+    fn spend_burst(&self, opening: u64) {
+        self.0.spend_burst(opening);
+        self.1.spend_burst(opening);
     }
 }
 
@@ -182,17 +187,17 @@ impl<A: Throttle, R: Throttle> Future for EnterChain<A, R> {
         if let StateProjection::First { enter, links } = state.as_mut().project() {
             let entered = ready!(enter.poll(context));
             let links = links.take();
-            let was_released = match &*state {
-                State::First { enter, .. } => A::was_released(enter),
-                _ => false,
+            let opening = match &*state {
+                State::First { enter, .. } => A::released_by(enter),
+                _ => 0,
             };
             // Drops the wait before anything else happens.
             state.set(State::Over);
             match (entered, links) {
                 (Ok(permit), Some(Chain(first, rest))) => {
                     let entered = Entered::new(first, permit);
-                    if was_released {
-                        rest.spend_burst();
+                    if opening != 0 {
+                        rest.spend_burst(opening);
                     }
                     let enter = rest.enter().into_inner();
                     state.set(State::Rest { enter, entered });

@@ -200,8 +200,8 @@ impl<T: Weighted> Throttle for Cost<T> {
         self.throttle.rollback(permit);
     }
 
-    fn spend_burst(&self) {
-        self.throttle.spend_burst();
+    fn spend_burst(&self, opening: u64) {
+        self.throttle.spend_burst(opening);
     }
 }
 

@@ -19,7 +19,7 @@ macro_rules! throttles {
     ($(
         [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:
         $acquire:ident, $try_acquire:ident $(, rollback: $rollback:ident)?
-        $(, spend_burst: $spend_burst:ident)? $(, was_released: $was_released:ident)?;
+        $(, spend_burst: $spend_burst:ident)? $(, released_by: $released_by:ident)?;
     )*) => {$(
         impl<$($generics)*> Throttle for $handle {
             type Permit = $permit;
@@ -37,15 +37,15 @@ macro_rules! throttles {
             )?
 
             $(
-                fn spend_burst(&self) {
-                    RateLimiter::$spend_burst(self);
+                fn spend_burst(&self, opening: u64) {
+                    RateLimiter::$spend_burst(self, opening);
                 }
             )?
 
             $(
                 #[inline(always)]
-                fn was_released(enter: &$enter) -> bool {
-                    enter.$was_released()
+                fn released_by(enter: &$enter) -> u64 {
+                    enter.$released_by()
                 }
             )?
         }
@@ -80,7 +80,7 @@ throttles! {
     [] Arc<LeakyBucket> => Charge, rate::Acquire<Arc<RateLimiter>>:
         acquire_owned, try_acquire, rollback: refund;
 
-    [] Gate => (), gate::Acquire<Gate>: acquire_owned, check, was_released: was_released;
+    [] Gate => (), gate::Acquire<Gate>: acquire_owned, check, released_by: released_by;
 }
 
 #[cfg(feature = "channel")]
@@ -114,12 +114,12 @@ macro_rules! through {
             }
 
             #[inline(always)]
-            fn was_released(enter: &$throttle::Enter) -> bool {
-                $throttle::was_released(enter)
+            fn released_by(enter: &$throttle::Enter) -> u64 {
+                $throttle::released_by(enter)
             }
 
-            fn spend_burst(&self) {
-                (**self).spend_burst();
+            fn spend_burst(&self, opening: u64) {
+                (**self).spend_burst(opening);
             }
         }
 

@@ -20,8 +20,8 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
         T::rollback(self, permit);
     }
 
-    fn spend_burst(&self) {
-        T::spend_burst(self);
+    fn spend_burst(&self, opening: u64) {
+        T::spend_burst(self, opening);
     }
 }
 

@@ -16,7 +16,7 @@ mod optional;
 mod weighted;
 
 pub use self::all::{All, EnterAll, Parts, all};
-pub use self::boxed::{BoxPermit, BoxThrottle};
+pub use self::boxed::{BoxPermit, BoxThrottle, EnterBoxed};
 pub use self::cost::Cost;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub use self::foreign::EnterForeign;
@@ -155,18 +155,19 @@ pub trait Throttle: Clone {
         drop(permit);
     }
 
-    /// Returns whether a wait that is over was one of many that end together, as when a gate opens.
+    /// Returns the number of the opening that released a wait together with others, as when a gate
+    /// opens; 0 if there was none. Numbers rise, over all gates.
     #[doc(hidden)]
     #[inline(always)]
-    fn was_released(_enter: &Self::Enter) -> bool {
-        false
+    fn released_by(_enter: &Self::Enter) -> u64 {
+        0
     }
 
-    /// Called before a caller enters that [was released](Self::was_released) by an earlier part:
-    /// rates spend their burst, so that the callers follow one by one.
+    /// Called before a caller enters that an earlier part has [released](Self::released_by): rates
+    /// spend their burst, once for each opening, so that the callers follow one by one.
     #[doc(hidden)]
     #[inline(always)]
-    fn spend_burst(&self) {}
+    fn spend_burst(&self, _opening: u64) {}
 
     /// Erases the type of the throttle, for example for a field of a struct. The throttle must be
     /// `'static`: use an `Arc` or a reference to a `static`.

@@ -43,13 +43,13 @@ impl<T: Throttle> Throttle for Option<T> {
     }
 
     #[inline(always)]
-    fn was_released(enter: &EnterOption<T::Enter>) -> bool {
-        enter.enter.as_ref().is_some_and(T::was_released)
+    fn released_by(enter: &EnterOption<T::Enter>) -> u64 {
+        enter.enter.as_ref().map_or(0, T::released_by)
     }
 
-    fn spend_burst(&self) {
+    fn spend_burst(&self, opening: u64) {
         if let Some(throttle) = self {
-            throttle.spend_burst();
+            throttle.spend_burst(opening);
         }
     }
 }

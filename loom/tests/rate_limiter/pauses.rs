@@ -133,7 +133,7 @@ fn refund_beside_a_pause_makes_nothing_due_earlier() {
     });
 }
 
-/// Two callers that a gate has released, each after it has spent what is left of the burst.
+/// Two callers that a gate has released: the first of them spends what is left of the burst.
 #[test]
 fn two_callers_behind_a_gate_that_opens_are_admitted_one_by_one() {
     model(|| {

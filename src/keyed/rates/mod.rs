@@ -57,14 +57,23 @@ impl Kind for RateLimiter {
         key.refund(charge);
     }
 
-    fn spend_burst<Q, S>(key: &Key<'_, Self, Q, S>)
+    fn spend_burst<Q, S>(key: &Key<'_, Self, Q, S>, opening: u64)
     where
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher,
     {
-        // It fails if the key is closed, or if others have spent some of it meanwhile.
-        let beyond = key.available().saturating_sub(1);
-        let _ = key.try_acquire_many(beyond);
+        // A debt has no room for the opening, so each of its callers spends what has come since,
+        // until they have to wait.
+        let spent = key.with_entry(None, |_, held, now| {
+            Ok(match held.slot.word(held.state) {
+                Ok(mut word) => Ok(word.spend_burst(now)),
+                Err(dedicated) => Err(dedicated.clone()),
+            })
+        });
+        // It fails if the key is closed, or if there is no room for it.
+        if let Ok(Err(dedicated)) = spent {
+            dedicated.spend_burst(opening);
+        }
     }
 
     fn settle<Q, S>(key: &Key<'_, Self, Q, S>, charge: Charge, used: u64)

@@ -138,6 +138,13 @@ impl KeyState<'_> {
         }))
     }
 
+    /// Spends what is available, except for one token, and returns a charge of nothing.
+    pub(super) fn spend_burst(&mut self, now: Tick) -> Charge {
+        let limits = &self.terms.limits;
+        *self.debt = self.debt.spend_burst(limits, limits.units_at(now));
+        Charge::from(Receipt::default())
+    }
+
     /// Returns the error of a call that asks for more than the burst.
     #[cold]
     #[inline(never)]

@@ -50,24 +50,16 @@ impl<T: TryThrottle> TryThrottle for Closable<T> {
     }
 }
 
-const OURS: &str = Guarantees::ALL.polled_again;
-
-/// What is boxed is an `async` block.
-const OF_A_BLOCK: &str = "`async fn` resumed after completion";
-
-/// A subject of which one part is shared with who closes it.
+/// A subject with a part that is shared with who closes it.
 macro_rules! subject {
-    ($(#[$attribute:meta])* $subject:ident, $throttle:ty, $again:ident, |$limit:ident| $part:expr, |$shared:ident| $make:expr) => {
+    ($(#[$attribute:meta])* $subject:ident, $throttle:ty, |$limit:ident| $part:expr, |$shared:ident| $make:expr) => {
         $(#[$attribute])*
         pub(crate) struct $subject;
 
         impl Subject for $subject {
             type Throttle = Closable<$throttle>;
 
-            const GUARANTEES: Guarantees = Guarantees {
-                polled_again: $again,
-                ..Guarantees::ALL
-            };
+            const GUARANTEES: Guarantees = Guarantees::ALL;
 
             fn with_limit($limit: usize) -> Self::Throttle {
                 let part = $part;
@@ -82,27 +74,17 @@ macro_rules! subject {
     };
 }
 
-subject!(
-    CostOfOne,
-    Cost<Shared>,
-    OURS,
-    |limit| shared(limit),
-    |part| part.cost_owned(1)
-);
+subject!(CostOfOne, Cost<Shared>, |limit| shared(limit), |part| part
+    .cost_owned(1));
 
-subject!(
-    CostOfTwo,
-    Cost<Shared>,
-    OURS,
-    |limit| shared(2 * limit),
-    |part| { part.cost_owned(2) }
-);
+subject!(CostOfTwo, Cost<Shared>, |limit| shared(2 * limit), |part| {
+    part.cost_owned(2)
+});
 
 subject!(
     /// The one permit that is left over is of no use.
     CostOfTwoAndOneOver,
     Cost<Shared>,
-    OURS,
     |limit| shared(2 * limit + 1),
     |part| part.cost_owned(2)
 );
@@ -110,7 +92,6 @@ subject!(
 subject!(
     Optional,
     Option<Shared>,
-    OURS,
     |limit| shared(limit),
     |part| Some(part)
 );
@@ -118,7 +99,6 @@ subject!(
 subject!(
     AllOfTwo,
     All<(Shared, Shared)>,
-    OURS,
     |limit| shared(limit),
     |part| {
         let other = shared(part.permits());
@@ -129,7 +109,6 @@ subject!(
 subject!(
     AllOfThree,
     All<(Shared, Cost<Shared>, Option<Shared>)>,
-    OURS,
     |limit| shared(limit),
     |part| {
         let twice = shared(2 * part.permits());
@@ -140,7 +119,6 @@ subject!(
 subject!(
     Nested,
     All<(All<(Shared, Shared)>, All<(Shared, Shared)>)>,
-    OURS,
     |limit| shared(limit),
     |part| {
         let limit = part.permits();
@@ -153,7 +131,6 @@ subject!(
 subject!(
     ObservedByNobody,
     Observed<Shared, ()>,
-    OURS,
     |limit| shared(limit),
     |part| Observed::new(part, ())
 );
@@ -161,30 +138,19 @@ subject!(
 subject!(
     ObservedByHolders,
     Observed<Shared, (Holders, ())>,
-    OURS,
     |limit| shared(limit),
     |part| Observed::new(part, (Holders::new("slots"), ()))
 );
 
-subject!(
-    Boxed,
-    TriesByPolling,
-    OF_A_BLOCK,
-    |limit| shared(limit),
-    |part| { TriesByPolling(part.boxed()) }
-);
+subject!(Boxed, TriesByPolling, |limit| shared(limit), |part| {
+    TriesByPolling(part.boxed())
+});
 
-subject!(
-    BoxedAll,
-    TriesByPolling,
-    OF_A_BLOCK,
-    |limit| shared(limit),
-    |part| {
-        let other = shared(part.permits());
-        let both = all((part, other));
-        TriesByPolling(both.boxed().boxed())
-    }
-);
+subject!(BoxedAll, TriesByPolling, |limit| shared(limit), |part| {
+    let other = shared(part.permits());
+    let both = all((part, other));
+    TriesByPolling(both.boxed().boxed())
+});
 
 /// Each entry holds a permit and costs three.
 pub(crate) struct SemaphoreAndRateLimiter;
