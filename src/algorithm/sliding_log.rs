@@ -197,25 +197,28 @@ impl SlidingLog {
     }
 
     /// Spends all slots that are free at a tick except one, as if a charge had been made in each part
-    /// of the period before, or of the time since the epoch if that is shorter: they become free one
-    /// by one. Does nothing if there is at most one. Earlier charges can no longer be refunded.
+    /// of the period before: they become free one by one. Does nothing if there is at most one, or if
+    /// the clock is younger than a period: there are no ticks before the epoch, and slots that become
+    /// free later would stop a limit by the day for a day. Earlier charges can no longer be refunded.
     ///
     /// A tick in the future needs the ring to stay locked until then.
     pub(crate) fn spend_burst(&mut self, at: u64) {
         // First, because slots that look free may be those of charges that are ahead.
         self.settle(at);
         let len = self.head.len;
+        let Some(begin) = at.checked_sub(self.period) else {
+            return;
+        };
         if self.ahead > 0 || self.count_free(at, len) <= 1 {
             return;
         }
         self.floor = self.newest();
         let made = self.seize();
         let free = len - made.len() as u64;
-        let span = at.min(self.period);
-        // The first slot stays free, because before the epoch there are no ticks for its stamp.
+        // The first slot stays free.
         let ticks = (1..len).map(|number| {
-            let part = (u128::from(number) * u128::from(span)).div_ceil(u128::from(len));
-            let even = at - span + part as u64;
+            let part = (u128::from(number) * u128::from(self.period)).div_ceil(u128::from(len));
+            let even = begin + part as u64;
             let own = number.checked_sub(free).map(|own| made[own as usize]);
             even.max(own.unwrap_or(0))
         });

@@ -432,9 +432,8 @@ impl RateLimiter {
     ///
     /// An algorithm that gives back a batch at once admits one call at the end, and then its
     /// batches. A sliding window may take longer to admit the second call. A sliding log spaces its
-    /// calls evenly, but if its clock began less than a period before the end, the second call waits
-    /// until the clock is a period old. A call that asks for
-    /// 0, what a [local handle](Self::local) has buffered, and a forced
+    /// calls evenly, but if its clock began less than a period before the end, it keeps its burst. A
+    /// call that asks for 0, what a [local handle](Self::local) has buffered, and a forced
     /// [charge](Self::charge) are not held up. Charges from before the pause can no longer be
     /// refunded. A change of the quota does not change the end.
     ///
