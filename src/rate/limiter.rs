@@ -15,7 +15,7 @@ use crate::decision::Decision;
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
-use crate::time::{Clock, Tick};
+use crate::time::Clock;
 
 /// A fair asynchronous rate limiter.
 ///
@@ -420,68 +420,6 @@ impl RateLimiter {
             panic!("{error}");
         }
         shared.lock_on_time().set_quota(quota, how);
-    }
-
-    /// Pauses the limiter for `duration` from now, unless it is already paused for longer: as the
-    /// `Retry-After` of a service demands.
-    ///
-    /// No call is admitted before the end, in the queue or new. At the end the burst is spent,
-    /// except for one token: so waiters are admitted one by one at the rate, in their order, and the
-    /// burst has to be earned again. The times that errors, decisions and reservations give include
-    /// the pause, and a timeout that ends before it refuses the call at once.
-    ///
-    /// An algorithm that gives back a batch at once admits one call at the end, and then its
-    /// batches. A sliding window may take longer to admit the second call. A sliding log spaces its
-    /// calls evenly, but if its clock began less than a period before the end, it keeps its burst. A
-    /// call that asks for 0, what a [local handle](Self::local) has buffered, and a forced
-    /// [charge](Self::charge) are not held up. Charges from before the pause can no longer be
-    /// refunded. A change of the quota does not change the end.
-    ///
-    /// A duration of zero does nothing. A pause cannot be taken back, and one that would end more
-    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends. Only a
-    /// limiter on [tokio's time](Clock#limiters-that-are-used-in-several-runtimes) forgets a pause: when
-    /// it is used in another runtime.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tollgate::{Clock, Quota, RateLimiter};
-    ///
-    /// let clock = Clock::manual();
-    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5)).clock(&clock);
-    /// limiter.pause_for(Duration::from_secs(60));
-    /// let refused = limiter.try_acquire().unwrap_err();
-    /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(60)));
-    ///
-    /// clock.advance(Duration::from_secs(60));
-    /// limiter.try_acquire()?;
-    /// let refused = limiter.try_acquire().unwrap_err();
-    /// assert_eq!(refused.retry_after(), Some(Duration::from_millis(100)));
-    /// # Ok::<_, tollgate::AcquireError>(())
-    /// ```
-    pub fn pause_for(&self, duration: Duration) {
-        let mut locked = self.shared().lock_on_time();
-        let until = locked.now.saturating_add(duration);
-        locked.pause(until);
-    }
-
-    /// Pauses the limiter until a tick of its clock, unless it is already paused for longer. See
-    /// [`pause_for`](Self::pause_for). A tick that has passed does nothing.
-    pub fn pause_until(&self, until: Tick) {
-        self.shared().lock_on_time().pause(until);
-    }
-
-    /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
-    /// is not paused. How long that is from now is the `retry_after` of [`peek`](Self::peek).
-    pub fn paused_until(&self) -> Option<Tick> {
-        let locked = self.shared().lock_on_time();
-        locked.is_paused().then_some(locked.paused_until)
-    }
-
-    /// Spends the burst, except for one token, before callers that an opening has released together.
-    pub(crate) fn spend_burst(&self, opening: u64) {
-        self.shared().lock_on_time().spend_burst(opening);
     }
 
     /// Closes the limiter: every waiter, and every later call, fails with

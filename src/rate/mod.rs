@@ -10,6 +10,7 @@ mod leaky_bucket;
 mod limiter;
 mod local;
 mod options;
+mod pause;
 mod queue;
 mod reservation;
 mod shared;

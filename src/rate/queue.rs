@@ -17,8 +17,8 @@
 //! 5. Every change that may make the head due earlier ends in [`restart_timing`](Locked::restart_timing),
 //!    which grants what is due, and has the timer armed for the next waiter. The timer does the
 //!    same. The queue moves without a poll of any future.
-//! 6. A pause spends the burst as of its end, and keeps `LOCKED` set until then. So nothing but the
-//!    guard decides meanwhile, and [`due`](QueueState::due) is never before the end.
+//! 6. A [pause](super::pause) keeps `LOCKED` set until its end. So nothing but the guard decides
+//!    meanwhile, and [`due`](QueueState::due) is never before the end.
 //! 7. No operation takes a number of steps that grows with the queue, except to compute when one
 //!    waiter in it is due.
 
@@ -31,7 +31,7 @@ use super::charge::Charge;
 use super::options::{MissedTickBehavior, Oversize};
 use super::shared::Shared;
 use super::state::StateSnapshot;
-use crate::algorithm::{QuotaChange, Receipt, RuleState, fresh_generation, tick_or_never};
+use crate::algorithm::{QuotaChange, Receipt, RuleState, fresh_generation};
 use crate::decision::{Decision, wait_for};
 use crate::error::{AcquireError, ErrorKind};
 use crate::quota::Quota;
@@ -62,7 +62,7 @@ pub(super) struct QueueState {
     /// Nothing is admitted before this tick. The rule has the burst spent as of then.
     pub(super) paused_until: Tick,
     /// The last opening of a gate for which the burst was spent.
-    last_opening: u64,
+    pub(super) last_opening: u64,
     /// Charges of other generations cannot be refunded: they are earlier ones, or those of another
     /// limiter.
     generation: u64,
@@ -239,47 +239,13 @@ impl<'a> Locked<'a> {
     pub(super) fn set_quota(&mut self, quota: Quota, how: QuotaChange) {
         let now = self.now;
         self.quota = quota;
-        // What is charged beyond the burst at the end of a pause.
-        let pause = Some(self.paused_until).filter(|_| self.is_paused());
-        let old = self.rule.capacity();
-        let beyond = pause.map(|until| (until, self.rule.backlog(until).saturating_sub(old - 1)));
+        let paused = self.pause_before_change();
         if self.rule.change(quota, how, now) {
-            if let Some((until, beyond)) = beyond {
-                // A pause is not a backlog, which would be scaled. What was forced is.
-                let new = self.rule.capacity();
-                let kept = |spent| how.kept(spent, old, new);
-                self.rule.clear();
-                self.rule.spend_burst(until);
-                let kept = kept(old.saturating_add(beyond)) - kept(old);
-                self.rule.charge(until, kept);
+            if let Some(paused) = paused {
+                self.pause_after_change(paused, how);
             }
             self.begin_generation();
             self.restart_timing();
-        }
-    }
-
-    pub(super) fn is_paused(&self) -> bool {
-        self.now < self.paused_until
-    }
-
-    /// Admits nothing before a tick, and then one by one, unless it is paused for longer.
-    pub(super) fn pause(&mut self, until: Tick) {
-        if until <= self.now || until <= self.paused_until {
-            return;
-        }
-        self.paused_until = tick_or_never(until.as_nanos());
-        self.rule.spend_burst(until);
-        self.begin_generation();
-        self.restart_timing();
-    }
-
-    /// Leaves at most one token of the burst, once for each opening that releases callers together.
-    /// Waiters hold these callers back anyway, and would lose what they wait for.
-    pub(super) fn spend_burst(&mut self, opening: u64) {
-        let (now, last) = (self.now, self.last_opening);
-        self.last_opening = last.max(opening);
-        if last < opening && self.waiting() == 0 {
-            self.rule.spend_burst(now);
         }
     }
 
@@ -297,7 +263,7 @@ impl<'a> Locked<'a> {
     }
 
     /// Begins to number charges again: earlier ones can no longer be refunded.
-    fn begin_generation(&mut self) {
+    pub(super) fn begin_generation(&mut self) {
         self.generation = fresh_generation();
         self.rule.forget_receipts();
         self.renewed = true;
@@ -305,7 +271,7 @@ impl<'a> Locked<'a> {
 
     /// Reschedules the queue at this tick, grants what has just become due, and has the timer armed
     /// for the next waiter.
-    fn restart_timing(&mut self) {
+    pub(super) fn restart_timing(&mut self) {
         self.timed = self.now;
         self.serve();
     }

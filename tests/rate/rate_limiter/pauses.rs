@@ -273,6 +273,31 @@ fn set_quota_during_a_pause_scales_what_was_forced_like_any_backlog() {
     }
 }
 
+/// Calls that were admitted count for a period, whether or not there was a pause and a change.
+#[test]
+fn set_quota_during_a_pause_keeps_the_charges_of_a_log() {
+    for (old, new) in [
+        (TEN, Quota::per_second(11)),
+        // Of a log younger than its period.
+        (Quota::per_hour(10), Quota::per_hour(11)),
+    ] {
+        for how in [QuotaChange::Proportional, QuotaChange::KeepSpent] {
+            let (clock, limiter) = limiter(old);
+            let limiter = limiter.algorithm(Algorithm::SlidingLog);
+            clock.advance(10 * SECOND);
+            limiter.try_acquire_many(10).unwrap();
+            clock.advance(ms(10));
+            limiter.pause_for(ms(50));
+            limiter.set_quota_with(new, how);
+            clock.advance(ms(50));
+            // The eleventh is free only if what was spent is kept as it is.
+            let free = limiter.try_acquire().is_ok();
+            assert_eq!(free, how == QuotaChange::KeepSpent);
+            assert_eq!(limiter.peek().retry_after, new.period() - ms(60));
+        }
+    }
+}
+
 #[test]
 fn pause_for_holds_an_overdraft_and_a_leaky_bucket() {
     let clock = Clock::manual();

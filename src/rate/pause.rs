@@ -1,0 +1,149 @@
+//! Pauses, and the burst that is spent at their end and when a gate opens.
+//!
+//! 1. A pause spends the burst as of its end, all but one token, and begins a generation: charges of
+//!    before can no longer be refunded. The longest pause wins.
+//! 2. A change of the quota does not change the end. What the pause has spent is no backlog, which
+//!    would be scaled; what was forced beyond it is. A log keeps its charges at their ticks.
+//! 3. The burst is spent once for each opening, and not while there are waiters.
+
+use std::time::Duration;
+
+use super::RateLimiter;
+use super::queue::Locked;
+use crate::algorithm::{QuotaChange, tick_or_never};
+use crate::time::Tick;
+
+/// Pauses.
+impl RateLimiter {
+    /// Pauses the limiter for `duration` from now, unless it is already paused for longer: as the
+    /// `Retry-After` of a service demands.
+    ///
+    /// No call is admitted before the end, in the queue or new. At the end the burst is spent,
+    /// except for one token: so waiters are admitted one by one at the rate, in their order, and the
+    /// burst has to be earned again. The times that errors, decisions and reservations give include
+    /// the pause, and a timeout that ends before it refuses the call at once.
+    ///
+    /// An algorithm that gives back a batch at once admits one call at the end, and then its
+    /// batches. A sliding window may take longer to admit the second call. A sliding log spaces its
+    /// calls evenly, but if its clock began less than a period before the end, it keeps its burst. A
+    /// call that asks for 0, what a [local handle](Self::local) has buffered, and a forced
+    /// [charge](Self::charge) are not held up. Charges from before the pause can no longer be
+    /// refunded. A change of the quota does not change the end.
+    ///
+    /// A duration of zero does nothing. A pause cannot be taken back, and one that would end more
+    /// than nine years after the epoch of the clock, such as [`Duration::MAX`], never ends. Only a
+    /// limiter on [tokio's time](crate::Clock#limiters-that-are-used-in-several-runtimes) forgets a pause: when
+    /// it is used in another runtime.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_second(10).burst(5)).clock(&clock);
+    /// limiter.pause_for(Duration::from_secs(60));
+    /// let refused = limiter.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_secs(60)));
+    ///
+    /// clock.advance(Duration::from_secs(60));
+    /// limiter.try_acquire()?;
+    /// let refused = limiter.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(Duration::from_millis(100)));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn pause_for(&self, duration: Duration) {
+        let mut locked = self.shared().lock_on_time();
+        let until = locked.now.saturating_add(duration);
+        locked.pause(until);
+    }
+
+    /// Pauses the limiter until a tick of its clock, unless it is already paused for longer. See
+    /// [`pause_for`](Self::pause_for). A tick that has passed does nothing.
+    pub fn pause_until(&self, until: Tick) {
+        self.shared().lock_on_time().pause(until);
+    }
+
+    /// Returns the tick of its clock at which a [pause](Self::pause_for) ends; `None` if the limiter
+    /// is not paused. How long that is from now is the `retry_after` of [`peek`](Self::peek).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let clock = Clock::manual();
+    /// let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
+    /// let end = clock.now().saturating_add(Duration::from_secs(60));
+    /// limiter.pause_until(end);
+    /// assert_eq!(limiter.paused_until(), Some(end));
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(limiter.paused_until(), None);
+    /// ```
+    pub fn paused_until(&self) -> Option<Tick> {
+        let locked = self.shared().lock_on_time();
+        locked.is_paused().then_some(locked.paused_until)
+    }
+
+    /// Spends the burst, except for one token, before callers that an opening has released together.
+    pub(crate) fn spend_burst(&self, opening: u64) {
+        self.shared().lock_on_time().spend_burst(opening);
+    }
+}
+
+/// A pause before a change of the quota.
+pub(super) struct Paused {
+    capacity: u64,
+    /// What was charged beyond the burst at the end of the pause.
+    beyond: u64,
+}
+
+impl Locked<'_> {
+    pub(super) fn is_paused(&self) -> bool {
+        self.now < self.paused_until
+    }
+
+    /// Admits nothing before a tick, and then one by one, unless it is paused for longer.
+    fn pause(&mut self, until: Tick) {
+        if until <= self.now || until <= self.paused_until {
+            return;
+        }
+        self.paused_until = tick_or_never(until.as_nanos());
+        self.rule.spend_burst(until);
+        self.begin_generation();
+        self.restart_timing();
+    }
+
+    /// Leaves at most one token of the burst, once for each opening that releases callers together.
+    /// Waiters hold these callers back anyway, and would lose what they wait for.
+    fn spend_burst(&mut self, opening: u64) {
+        let (now, last) = (self.now, self.last_opening);
+        self.last_opening = last.max(opening);
+        if last < opening && self.waiting() == 0 {
+            self.rule.spend_burst(now);
+        }
+    }
+
+    pub(super) fn pause_before_change(&mut self) -> Option<Paused> {
+        let until = Some(self.paused_until).filter(|_| self.is_paused())?;
+        let capacity = self.rule.capacity();
+        let beyond = self.rule.backlog(until).saturating_sub(capacity - 1);
+        Some(Paused { capacity, beyond })
+    }
+
+    pub(super) fn pause_after_change(&mut self, before: Paused, how: QuotaChange) {
+        let until = self.paused_until;
+        if self.rule.ring().is_some() {
+            self.rule.spend_burst(until);
+            return;
+        }
+        let (old, new) = (before.capacity, self.rule.capacity());
+        let kept = |spent| how.kept(spent, old, new);
+        let forced = kept(old.saturating_add(before.beyond)) - kept(old);
+        self.rule.clear();
+        self.rule.spend_burst(until);
+        self.rule.charge(until, forced);
+    }
+}
