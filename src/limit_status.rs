@@ -35,6 +35,17 @@ impl LimitStatus {
         }
     }
 
+    /// Returns for how long nothing remains of a rate, if nothing does and that is known.
+    #[cfg(feature = "tower")]
+    pub(crate) fn exhausted_for(&self) -> Option<std::time::Duration> {
+        match self {
+            Self::Rate { decision, .. } if decision.remaining == 0 => {
+                Some(decision.retry_after).filter(|after| *after < std::time::Duration::MAX)
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether a call of cost 1 would not be admitted now.
     #[cfg(feature = "tower")]
     pub(crate) fn is_exhausted(&self) -> bool {

@@ -150,9 +150,8 @@ impl<'a> Fields<'a> {
         let Some(mut item) = Item::new(status) else {
             return;
         };
-        if item.remaining == 0 {
-            self.latest = self.latest.max(item.reset);
-        } else if self.is_rejection {
+        self.latest = self.latest.max(status.exhausted_for());
+        if item.remaining > 0 && self.is_rejection {
             // `Retry-After` is not before any time in the fields.
             item.reset = None;
         }
@@ -278,15 +277,4 @@ impl FieldValue {
         self.push(name);
         self.push(itoa::Buffer::new().format(number.min(LARGEST)).as_bytes());
     }
-}
-
-/// Returns the latest time of limits that are exhausted.
-pub(super) fn latest_reset<'a>(
-    statuses: impl Iterator<Item = &'a LimitStatus>,
-) -> Option<Duration> {
-    let items = statuses.filter_map(Item::new);
-    items
-        .filter(|item| item.remaining == 0)
-        .filter_map(|item| item.reset)
-        .max()
 }

@@ -20,6 +20,10 @@ impl Policy {
     ///
     /// Panics if the name is empty, or has a character that is not printable ASCII, which fields of
     /// HTTP cannot carry.
+    ///
+    /// # Examples
+    ///
+    /// See [`ThrottleLayer::policies`](super::ThrottleLayer::policies).
     #[track_caller]
     pub fn client(name: &str) -> Self {
         Self::new(name, false)
@@ -31,6 +35,10 @@ impl Policy {
     /// # Panics
     ///
     /// Panics where [`client`](Self::client) does.
+    ///
+    /// # Examples
+    ///
+    /// See [`ThrottleLayer::policies`](super::ThrottleLayer::policies).
     #[track_caller]
     pub fn server(name: &str) -> Self {
         Self::new(name, true)

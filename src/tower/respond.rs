@@ -8,7 +8,7 @@ use http::response::Parts;
 use http::{Response, StatusCode};
 use http_body::Body;
 
-use super::fields::{Fields, latest_reset};
+use super::fields::Fields;
 use super::refusal::{self, Refusal, may_retry};
 use super::{Answer, Policy, RateLimitHeaders, ThrottledBody};
 use crate::error::AcquireError;
@@ -168,7 +168,8 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
                 true => StatusCode::SERVICE_UNAVAILABLE,
                 false => options.status,
             },
-            after: refusal::known(&error).max(latest_reset(limits())),
+            after: refusal::known(&error)
+                .max(limits().filter_map(LimitStatus::exhausted_for).max()),
             violated: policy,
         };
         let mut answer = Response::new(());

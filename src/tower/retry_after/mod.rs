@@ -226,6 +226,16 @@ impl<B> RetryAfterLayer<B> {
 
     /// Sets how often a request is made again at most, in place of 2. With 0, every answer is
     /// handed on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::body::Body;
+    /// use tollgate::tower::RetryAfterLayer;
+    ///
+    /// // Requests wait, and what was refused is up to the caller.
+    /// let layer = RetryAfterLayer::<Body>::new().retries(0);
+    /// ```
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
@@ -233,6 +243,10 @@ impl<B> RetryAfterLayer<B> {
 
     /// Sets how much longer a pause may be than the server asks for, in percent, in place of 10.
     /// With 0, pauses are exact.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     pub fn jitter_percent(mut self, percent: u8) -> Self {
         self.jitter_percent = percent;
         self
@@ -291,6 +305,16 @@ impl<B> RetryAfterLayer<B> {
     /// # Panics
     ///
     /// Panics if `max` is 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use axum::body::Body;
+    /// use tollgate::tower::RetryAfterLayer;
+    ///
+    /// // For a crawler of very many hosts.
+    /// let layer = RetryAfterLayer::<Body>::new().max_origins(100_000);
+    /// ```
     #[track_caller]
     pub fn max_origins(mut self, max: usize) -> Self {
         assert!(max > 0, "max_origins cannot be {max}");
@@ -300,6 +324,10 @@ impl<B> RetryAfterLayer<B> {
 
     /// Sets the clock of the pauses, in place of [`Clock::default`]. This makes new gates: the
     /// layer shares none with its clones of before.
+    ///
+    /// # Examples
+    ///
+    /// See [the type](Self).
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.origins = Arc::new(Origins::new(self.origins.max(), clock.into()));
         self
@@ -307,6 +335,18 @@ impl<B> RetryAfterLayer<B> {
 
     /// Sets where the time comes from that dates in `Retry-After` are compared with, in place of
     /// [`SystemTime::now`], if the answer has no `Date`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    ///
+    /// use axum::body::Body;
+    /// use tollgate::tower::RetryAfterLayer;
+    ///
+    /// // In a test, dates are compared with this one.
+    /// let layer = RetryAfterLayer::<Body>::new().wall_clock(|| SystemTime::UNIX_EPOCH);
+    /// ```
     pub fn wall_clock(mut self, now: fn() -> SystemTime) -> Self {
         self.wall_clock = now;
         self

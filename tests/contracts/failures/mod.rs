@@ -4,6 +4,8 @@
 mod chained;
 mod clocks;
 mod handed_on;
+#[cfg(feature = "tower")]
+mod http;
 mod keys;
 mod left_behind;
 mod queue;
