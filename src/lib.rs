@@ -194,6 +194,7 @@
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+pub mod adaptive;
 mod algorithm;
 mod concurrency;
 mod decision;

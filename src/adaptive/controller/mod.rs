@@ -1,0 +1,61 @@
+//! [`Controller`]: a pure rule that turns the samples of a window into the next limit.
+//!
+//! A controller reads no clock, takes no lock and knows no task. It sees each window once, and
+//! answers with the limit that holds from then on and the size of the next window. The limit in a
+//! window is the one that was really in force: a target that was out of the range of the limiter
+//! comes back clamped, so a controller that starts from [`SampleWindow::limit`] never winds up.
+
+mod window;
+
+pub use self::window::SampleWindow;
+
+/// A rule that finds a concurrency limit.
+///
+/// # Examples
+///
+/// A controller of one's own, that tries one more as long as nothing is overloaded:
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::adaptive::{Controller, SampleWindow, Target};
+///
+/// struct Careful;
+///
+/// impl Controller for Careful {
+///     fn initial(&self) -> Target {
+///         Target { limit: 10.0, samples: 100 }
+///     }
+///
+///     fn update(&mut self, window: &SampleWindow) -> Target {
+///         let limit = match window.overloaded() {
+///             0 => window.limit() + 1.0,
+///             _ => window.limit() / 2.0,
+///         };
+///         Target { limit, samples: 100 }
+///     }
+/// }
+///
+/// let mut window = SampleWindow::new(10.0);
+/// window.record(Duration::from_millis(3), 7);
+/// assert_eq!(Careful.update(&window).limit, 11.0);
+/// window.record_overloaded(8);
+/// assert_eq!(Careful.update(&window).limit, 5.0);
+/// ```
+pub trait Controller: Send {
+    /// Returns the limit to begin with, and the number of samples of the first window.
+    fn initial(&self) -> Target;
+
+    /// Returns the limit for the next window. A limit that is not a finite number above 0 changes
+    /// nothing and is counted; any other one is clamped to the range of the limiter.
+    fn update(&mut self, window: &SampleWindow) -> Target;
+}
+
+/// What a [`Controller`] asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// The concurrency limit. The limiter admits as many callers as this is, rounded to the nearest
+    /// whole number.
+    pub limit: f64,
+    /// The number of samples of the next window, at least 1: 0 counts as 1.
+    pub samples: u32,
+}

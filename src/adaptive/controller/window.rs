@@ -1,0 +1,104 @@
+//! [`SampleWindow`]: what a controller learns about the calls since the last change of the limit.
+
+use std::time::Duration;
+
+/// The samples of a window: calls that all began after the last change of the limit.
+///
+/// Memory is constant: a window keeps sums and extremes, not samples.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SampleWindow {
+    limit: f64,
+    samples: u32,
+    overloaded: u32,
+    min_latency: Duration,
+    total_latency: Duration,
+    total_log2: f64,
+    max_in_flight: usize,
+    total_in_flight: u64,
+}
+
+impl SampleWindow {
+    /// Creates an empty window, for tests of a controller: the limiter makes its own.
+    pub const fn new(limit: f64) -> Self {
+        Self {
+            limit,
+            samples: 0,
+            overloaded: 0,
+            min_latency: Duration::MAX,
+            total_latency: Duration::ZERO,
+            total_log2: 0.0,
+            max_in_flight: 0,
+            total_in_flight: 0,
+        }
+    }
+
+    /// Adds a call that took `latency`, and at whose beginning `in_flight` calls were in flight,
+    /// itself included. A latency of 0 counts as 1 ns.
+    pub fn record(&mut self, latency: Duration, in_flight: usize) {
+        self.count(in_flight);
+        let latency = latency.max(Duration::from_nanos(1));
+        self.min_latency = self.min_latency.min(latency);
+        self.total_latency = self.total_latency.saturating_add(latency);
+        self.total_log2 += (latency.as_nanos() as f64).log2();
+    }
+
+    /// Adds a call that failed because the other side has too much to do. Its latency says nothing.
+    pub fn record_overloaded(&mut self, in_flight: usize) {
+        self.count(in_flight);
+        self.overloaded = self.overloaded.saturating_add(1);
+    }
+
+    fn count(&mut self, in_flight: usize) {
+        self.samples = self.samples.saturating_add(1);
+        self.max_in_flight = self.max_in_flight.max(in_flight);
+        self.total_in_flight = self.total_in_flight.saturating_add(in_flight as u64);
+    }
+
+    /// Returns the limit that was in force, within the range of the limiter. It is the last
+    /// [target](super::Target::limit), unless that was out of the range.
+    pub fn limit(&self) -> f64 {
+        self.limit
+    }
+
+    /// Returns the number of samples, with those that were overloaded.
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+
+    /// Returns the number of samples that were overloaded.
+    pub fn overloaded(&self) -> u32 {
+        self.overloaded
+    }
+
+    /// Returns the number of samples with a latency.
+    fn measured(&self) -> Option<u32> {
+        Some(self.samples - self.overloaded).filter(|n| *n > 0)
+    }
+
+    /// Returns the shortest latency, or `None` if all calls were overloaded.
+    pub fn min_latency(&self) -> Option<Duration> {
+        self.measured().map(|_| self.min_latency)
+    }
+
+    /// Returns the mean latency, or `None` if all calls were overloaded.
+    pub fn mean_latency(&self) -> Option<Duration> {
+        self.measured().map(|n| self.total_latency / n)
+    }
+
+    /// Returns the mean of the logarithms of the latencies, to the base 2, in nanoseconds: 20 is about
+    /// a millisecond, and one more is twice as long. In it a heavy tail does not dominate. `None`
+    /// if all calls were overloaded.
+    pub fn mean_log2(&self) -> Option<f64> {
+        self.measured().map(|n| self.total_log2 / f64::from(n))
+    }
+
+    /// Returns the most calls that were in flight when one of the calls began.
+    pub fn max_in_flight(&self) -> usize {
+        self.max_in_flight
+    }
+
+    /// Returns the mean number of calls in flight when a call began, 0 in an empty window.
+    pub fn mean_in_flight(&self) -> f64 {
+        self.total_in_flight as f64 / f64::from(self.samples.max(1))
+    }
+}
