@@ -1,5 +1,8 @@
 //! Limits that find themselves: from the latency of calls, or from the refusals of a server.
 
 mod controller;
+mod sampler;
+mod semaphore;
 
 pub use self::controller::{Controller, SampleWindow, Target};
+pub use self::semaphore::{Acquire, AdaptivePermit, AdaptiveSemaphore, AdaptiveSnapshot};

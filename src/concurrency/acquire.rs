@@ -58,7 +58,7 @@ type Taken<S> = (S, <<S as Deref>::Target as Queued>::Found);
 
 impl<S: Deref<Target: Queued>> Acquire<S> {
     #[inline]
-    pub(super) fn new(source: S, permits: u32) -> Self {
+    pub(crate) fn new(source: S, permits: u32) -> Self {
         Self {
             source: Some(source),
             permits,
@@ -67,7 +67,7 @@ impl<S: Deref<Target: Queued>> Acquire<S> {
     }
 
     #[inline(always)]
-    pub(super) fn poll_take(&mut self, context: &Context<'_>) -> Polled<Taken<S>> {
+    pub(crate) fn poll_take(&mut self, context: &Context<'_>) -> Polled<Taken<S>> {
         let Some(source) = self.source.take() else {
             panic!("polled again after it was ready");
         };

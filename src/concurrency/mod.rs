@@ -1,10 +1,10 @@
 //! Limits on how many run at once: permits that are held, and returned when they are dropped.
 
-mod acquire;
+pub(crate) mod acquire;
 #[cfg(feature = "channel")]
 pub(crate) mod channel_semaphore;
 pub(crate) mod condvar_semaphore;
-mod permit;
+pub(crate) mod permit;
 pub(crate) mod pool;
 mod semaphore;
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{Throttle, TryThrottle};
+use crate::adaptive::{self, AdaptivePermit, AdaptiveSemaphore};
 #[cfg(feature = "channel")]
 use crate::concurrency::channel_semaphore::{self, ChannelSemaphore};
 use crate::concurrency::pool::{self, Pool};
@@ -69,6 +70,13 @@ throttles! {
         acquire, try_acquire;
     [T] Arc<Pool<T>> => pool::Permit<Arc<Pool<T>>, T>, pool::Acquire<Arc<Pool<T>>, T>:
         acquire_owned, try_acquire_owned;
+
+    ['a] &'a AdaptiveSemaphore =>
+        AdaptivePermit<&'a AdaptiveSemaphore>, adaptive::Acquire<&'a AdaptiveSemaphore>:
+        acquire, try_acquire, rollback: ignore;
+    [] Arc<AdaptiveSemaphore> =>
+        AdaptivePermit<Arc<AdaptiveSemaphore>>, adaptive::Acquire<Arc<AdaptiveSemaphore>>:
+        acquire_owned, try_acquire_owned, rollback: ignore;
 
     ['a] &'a RateLimiter => Charge, rate::Acquire<&'a RateLimiter>:
         acquire, try_acquire, rollback: refund, spend_burst: spend_burst;

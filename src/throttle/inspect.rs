@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+use crate::adaptive::AdaptiveSemaphore;
 use crate::concurrency::Semaphore;
 #[cfg(feature = "channel")]
 use crate::concurrency::channel_semaphore::ChannelSemaphore;
@@ -63,9 +64,7 @@ pub trait Inspect: Throttle {
 impl Semaphore {
     /// Returns what it allows, without its lock.
     pub(crate) fn status(&self) -> LimitStatus {
-        let (limit, available) = (self.permits(), self.available_permits());
-        let in_use = limit.saturating_sub(available);
-        LimitStatus::concurrency(Snapshot::of_permits(limit, in_use, 0))
+        LimitStatus::concurrency(Snapshot::of_permits(self.permits(), self.in_use(), 0))
     }
 }
 
@@ -89,6 +88,8 @@ inspect! {
     [] Arc<Semaphore>: this, _ => this.status();
     ['a, T] &'a Pool<T>: this, _ => LimitStatus::concurrency(this.snapshot());
     [T] Arc<Pool<T>>: this, _ => LimitStatus::concurrency(this.snapshot());
+    ['a] &'a AdaptiveSemaphore: this, _ => this.status();
+    [] Arc<AdaptiveSemaphore>: this, _ => this.status();
     ['a] &'a RateLimiter: this, _ => this.status();
     [] Arc<RateLimiter>: this, _ => this.status();
     ['a] &'a LeakyBucket: this, _ => this.as_limiter().status();

@@ -1,6 +1,7 @@
 //! How many at once: semaphores and pools, what they promise and what holds them to it on threads.
 
 #[cfg(feature = "tokio")]
+mod adaptive_semaphore;
 mod cancel;
 #[cfg(feature = "channel")]
 mod channel_semaphore;

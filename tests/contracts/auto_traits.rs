@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::adaptive::{self, AdaptivePermit, AdaptiveSemaphore};
 use tollgate::keyed::{self, Key};
 use tollgate::observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 use tollgate::throttle::{EnterAll, EnterOption};
@@ -99,6 +100,8 @@ table! {
         condvar_semaphore::Acquire<Arc<CondvarSemaphore>>,
         Permit<&'static CondvarSemaphore>,
         Permit<Arc<CondvarSemaphore>>,
+        AdaptiveSemaphore, AdaptivePermit<&'static AdaptiveSemaphore>, AdaptivePermit<Arc<AdaptiveSemaphore>>,
+        adaptive::Acquire<&'static AdaptiveSemaphore>, adaptive::Acquire<Arc<AdaptiveSemaphore>>,
         RateLimiter, LeakyBucket, rate::Acquire<&'static RateLimiter>, rate::Acquire<Rate>,
         Reservation, LocalLimiter, Charge, gate::Acquire<&'static Gate>, gate::Acquire<Gate>;
     // Plain data and handles.
@@ -309,6 +312,7 @@ const _: () = {
     assert!(size_of::<Acquire<Shared>>() <= 64);
     assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
     assert!(size_of::<rate::Acquire<&'static RateLimiter>>() <= 64);
+    assert!(size_of::<adaptive::Acquire<Arc<AdaptiveSemaphore>>>() <= 64);
     assert!(size_of::<rate::Acquire<Rate>>() <= 64);
     assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
     assert!(size_of::<gate::Acquire<Gate>>() <= 64);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate::{
     Clock, CondvarSemaphore, Gate, Keyed, LeakyBucket, Pool, Quota, RateLimiter, Semaphore,
     Snapshot,
@@ -47,6 +48,36 @@ fn snapshot_of_a_semaphore_counts_held_and_granted_permits() {
             0,
         ],
     );
+}
+
+#[test]
+fn snapshot_of_an_adaptive_semaphore_counts_held_permits() {
+    let semaphore = AdaptiveSemaphore::new(ThreeThenOne);
+    let held = (semaphore.try_acquire().unwrap(), semaphore.try_acquire());
+    let snapshot = semaphore.snapshot();
+    row(snapshot.permits, [3, 2, 1, 0]);
+    assert_eq!((snapshot.windows, snapshot.window.limit()), (0, 3.0));
+    drop(held.0);
+    let waiter = Waiter::parked(semaphore.acquire());
+    row(semaphore.snapshot().permits, [1, 1, 0, 1]);
+    drop((waiter, held.1));
+    row(semaphore.snapshot().permits, [1, 0, 1, 0]);
+    assert_eq!(semaphore.snapshot().windows, 1);
+}
+
+/// Ends its first window, of one sample, with a lower limit.
+struct ThreeThenOne;
+
+impl Controller for ThreeThenOne {
+    fn initial(&self) -> Target {
+        let (limit, samples) = (3.0, 1);
+        Target { limit, samples }
+    }
+
+    fn update(&mut self, _: &SampleWindow) -> Target {
+        let (limit, samples) = (1.0, 100);
+        Target { limit, samples }
+    }
 }
 
 #[test]

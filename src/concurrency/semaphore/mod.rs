@@ -294,6 +294,14 @@ impl Semaphore {
         self.state.load().available()
     }
 
+    /// Returns the number of permits that are held, without the lock. While the limit changes, it may
+    /// be that of before or after the change.
+    #[inline]
+    pub(crate) fn in_use(&self) -> usize {
+        let held = self.limit() - self.state.load().free();
+        usize::try_from(held).unwrap_or(0)
+    }
+
     /// Returns the number of callers that wait in the queue. A caller that has been granted its
     /// permits does not count, even if it has not been polled since.
     ///

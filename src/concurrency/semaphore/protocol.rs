@@ -101,7 +101,7 @@ impl Semaphore {
 
     /// Takes permits now, or returns an error.
     #[inline]
-    pub(super) fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
+    pub(crate) fn try_take(&self, permits: u32) -> Result<(), AcquireError> {
         match self.state.try_take(permits) {
             true => Ok(()),
             false => self.refuse(permits),

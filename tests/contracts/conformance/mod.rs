@@ -119,6 +119,8 @@ mod condvar_semaphore {
 conformance! {
     borrowed_semaphore: ours::BorrowedSemaphore;
     shared_semaphore: ours::SharedSemaphore;
+    borrowed_adaptive_semaphore: ours::adaptive::BorrowedAdaptive;
+    shared_adaptive_semaphore: ours::adaptive::SharedAdaptive;
     borrowed_rate_limiter: ours::rates::BorrowedRateLimiter;
     shared_rate_limiter: ours::rates::SharedRateLimiter;
     token_bucket: ours::rates::TokenBucket;

@@ -114,6 +114,42 @@ pub(crate) mod keyed {
     );
 }
 
+pub(crate) mod adaptive {
+    use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
+
+    use super::*;
+
+    /// A limit that stays, and windows that do not.
+    struct Fixed(usize);
+
+    impl Controller for Fixed {
+        fn initial(&self) -> Target {
+            let limit = self.0 as f64;
+            Target { limit, samples: 1 }
+        }
+
+        fn update(&mut self, _: &SampleWindow) -> Target {
+            self.initial()
+        }
+    }
+
+    both!(
+        BorrowedAdaptive,
+        SharedAdaptive,
+        AdaptiveSemaphore,
+        Guarantees::ALL,
+        |limit| semaphore(limit)
+    );
+
+    /// The checks of deadlines pause tokio's time.
+    fn semaphore(limit: usize) -> AdaptiveSemaphore {
+        let semaphore = AdaptiveSemaphore::new(Fixed(limit)).limits(1..=2000);
+        #[cfg(feature = "tokio")]
+        let semaphore = semaphore.clock(tollgate::Clock::tokio());
+        semaphore
+    }
+}
+
 pub(crate) mod pools {
     use std::iter::repeat_n;
 

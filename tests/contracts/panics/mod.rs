@@ -9,6 +9,7 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
 use tollgate::{
     Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Quota, QuotaChange, RateLimiter,
     Semaphore,
@@ -46,6 +47,39 @@ fn a_new_semaphore_above_the_most() {
     row(TOO_MANY_PERMITS, || Semaphore::new(MAX + 1));
     row(TOO_MANY_PERMITS, || Semaphore::new(usize::MAX));
     no_panic(|| Semaphore::new(MAX));
+}
+
+/// A controller with this limit.
+struct Initial(f64);
+
+impl Controller for Initial {
+    fn initial(&self) -> Target {
+        let (limit, samples) = (self.0, 1);
+        Target { limit, samples }
+    }
+
+    fn update(&mut self, _: &SampleWindow) -> Target {
+        self.initial()
+    }
+}
+
+#[test]
+fn adaptive_limits_that_are_none() {
+    for limit in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let expected = format!("must be a finite number above 0, and this one is {limit}");
+        row(&expected, || AdaptiveSemaphore::new(Initial(limit)));
+    }
+    #[allow(
+        clippy::reversed_empty_ranges,
+        reason = "it is what a caller may write"
+    )]
+    for range in [0..=5, 5..=4, 1..=MAX + 1] {
+        let expected = format!("within 1..={MAX}, and these are {range:?}");
+        row(&expected, || {
+            AdaptiveSemaphore::new(Initial(9.0)).limits(range)
+        });
+    }
+    no_panic(|| AdaptiveSemaphore::new(Initial(9.0)).limits(1..=MAX));
 }
 
 #[test]
@@ -502,6 +536,11 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
         windows.set_quota(three);
         tollgate::Pool::with_factory(usize::MAX, || ());
         tollgate::Pool::new([()]).set_size(2);
+    }
+    let adaptive = || AdaptiveSemaphore::new(Initial(2.0));
+    panics! {
+        AdaptiveSemaphore::new(Initial(f64::NAN));
+        adaptive().limits(0..=1);
     }
     #[cfg(feature = "channel")]
     panics! {

@@ -1,0 +1,319 @@
+//! [`AdaptiveSemaphore`]: a semaphore whose limit a controller changes.
+//!
+//! It owns nothing of the protocol: permits and waiters are those of [`Semaphore`], and what is
+//! measured is decided by the [`Sampler`]. The clock is read when a measured caller receives its
+//! permit and when it ends, so the time in the semaphore's own queue is not counted.
+
+mod acquire;
+mod permit;
+
+use std::fmt;
+use std::ops::{Deref, RangeInclusive};
+use std::sync::Arc;
+
+pub use self::acquire::Acquire;
+pub use self::permit::AdaptivePermit;
+use self::permit::Measured;
+use super::controller::{Controller, SampleWindow};
+use super::sampler::{Range, Sampler};
+use crate::concurrency::{Semaphore, WaitIdle};
+use crate::error::AcquireError;
+use crate::limit_status::LimitStatus;
+use crate::snapshot::Snapshot;
+use crate::time::Clock;
+use crate::wait::Waiting;
+
+/// Limits callers to as many at once as the other side serves best, and finds that number itself.
+///
+/// A [`Controller`] sees how long calls take at the present limit, and how many of them fail because
+/// of overload, and sets the next limit. Everything else is as with a [`Semaphore`]: a caller acquires
+/// a permit, waiting in a queue if necessary, and drops it when its call has ended. What the
+/// caller says about the call is what the limit is found from:
+///
+/// | the permit is | the call |
+/// |---|---|
+/// | dropped | succeeded, and its latency is a sample |
+/// | [`overloaded`](AdaptivePermit::overloaded) | failed because the other side has too much to do: a timeout, 429, 503 |
+/// | [`ignore`](AdaptivePermit::ignore)d | says nothing: the input was refused, the answer came from a cache |
+/// | dropped while panicking | says nothing |
+///
+/// Use one for each remote resource, because calls of two resources have unrelated latencies. Hold
+/// the permit for exactly the call: what the caller does before and after it counts as latency.
+///
+/// # Fairness
+///
+/// First-in first-out; all of [`Semaphore#fairness`](Semaphore#fairness) applies.
+///
+/// # Cancel safety
+///
+/// As with a [`Semaphore`](Semaphore#cancel-safety): a dropped future leaves the queue, and a
+/// permit that it was granted goes to the next waiter. A cancelled caller that holds a permit
+/// drops it, and its latency until then is a sample; use [`ignore`](AdaptivePermit::ignore) if the
+/// reason is the caller's own.
+///
+/// # What is measured
+///
+/// The samples of a window are calls that began after the last change of the limit. Once enough
+/// calls of a window have begun, other calls are not measured: acquiring and dropping their permits
+/// costs one relaxed load more than with a [`Semaphore`]. A sample that finds another thread adding
+/// one is dropped and [counted](AdaptiveSnapshot::lost_samples). A change of the limit is exact, and
+/// takes no permit away from a holder.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
+/// use tollgate::Clock;
+///
+/// /// Admits one more after each window without overload.
+/// struct OneMore;
+///
+/// impl Controller for OneMore {
+///     fn initial(&self) -> Target {
+///         Target { limit: 2.0, samples: 4 }
+///     }
+///
+///     fn update(&mut self, window: &SampleWindow) -> Target {
+///         let limit = window.limit() + if window.overloaded() == 0 { 1.0 } else { -1.0 };
+///         Target { limit, samples: 4 }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let backend = AdaptiveSemaphore::new(OneMore).limits(1..=100);
+/// for _ in 0..4 {
+///     let permit = backend.acquire().await?;
+///     // Call the backend.
+///     drop(permit);
+/// }
+/// assert_eq!(backend.limit(), 3);
+///
+/// for _ in 0..4 {
+///     // The backend answers with the status 503.
+///     backend.acquire().await?.overloaded();
+/// }
+/// assert_eq!(backend.limit(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub struct AdaptiveSemaphore {
+    semaphore: Semaphore,
+    sampler: Sampler,
+    clock: Clock,
+}
+
+/// Construction.
+impl AdaptiveSemaphore {
+    /// Creates a semaphore whose limit `controller` finds, from 1 to 1000.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the controller's initial limit is not a finite number above 0.
+    #[track_caller]
+    pub fn new(controller: impl Controller + 'static) -> Self {
+        let sampler = Sampler::new(Box::new(controller), Range { min: 1, max: 1000 });
+        Self {
+            semaphore: Semaphore::new(sampler.permits()),
+            sampler,
+            clock: Clock::default(),
+        }
+    }
+
+    /// Sets the range in which the limit stays, 1 to 1000 by default. With a range of one number
+    /// the limit is fixed.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the range is empty, begins with 0, or ends above
+    /// [`Semaphore::MAX_PERMITS`].
+    #[track_caller]
+    #[must_use]
+    pub fn limits(self, range: RangeInclusive<usize>) -> Self {
+        let (min, max) = range.into_inner();
+        assert!(
+            0 < min && min <= max && max <= Semaphore::MAX_PERMITS,
+            "limits must be a range within 1..={}, and these are {min}..={max}",
+            Semaphore::MAX_PERMITS
+        );
+        self.sampler.set_range(Range { min, max });
+        self.semaphore.set_permits(self.sampler.permits());
+        self
+    }
+
+    /// Bounds the queue, see [`Semaphore::max_waiters`].
+    #[must_use]
+    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.semaphore = self.semaphore.max_waiters(max_waiters);
+        self
+    }
+
+    /// Sets the clock that measures latencies and runs timeouts.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.clock = clock.into();
+        self
+    }
+}
+
+/// Acquiring. There is no `acquire_many`, because a latency belongs to one piece of work.
+impl AdaptiveSemaphore {
+    /// Waits for a permit.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`](crate::ErrorKind::Closed), and [`QueueFull`](crate::ErrorKind::QueueFull) with
+    /// [`max_waiters`](Self::max_waiters).
+    #[inline]
+    pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
+        Waiting::new(Acquire::new(self))
+    }
+
+    /// Waits for a permit that shares the semaphore, so it can move into a task.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`acquire`](Self::acquire).
+    #[inline]
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
+        Waiting::new(Acquire::new(self))
+    }
+
+    /// Takes a permit without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`NoPermits`](crate::ErrorKind::NoPermits) if the limit is reached or there are waiters, and
+    /// [`Closed`](crate::ErrorKind::Closed).
+    #[inline]
+    pub fn try_acquire(&self) -> Result<AdaptivePermit<&Self>, AcquireError> {
+        self.semaphore.try_take(1)?;
+        Ok(AdaptivePermit::new(self))
+    }
+
+    /// Takes a permit that shares the semaphore, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`try_acquire`](Self::try_acquire).
+    #[inline]
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<AdaptivePermit<Arc<Self>>, AcquireError> {
+        self.semaphore.try_take(1)?;
+        Ok(AdaptivePermit::new(self))
+    }
+}
+
+/// Closing and observing.
+impl AdaptiveSemaphore {
+    /// Returns the limit in force.
+    pub fn limit(&self) -> usize {
+        self.semaphore.permits()
+    }
+
+    /// Returns the number of callers that hold a permit. It can exceed the limit after the limit
+    /// was lowered.
+    pub fn in_flight(&self) -> usize {
+        self.semaphore.in_use()
+    }
+
+    /// Returns the number of callers that wait in the queue.
+    pub fn waiting(&self) -> usize {
+        self.semaphore.waiting()
+    }
+
+    /// Returns the state of the semaphore and of the window.
+    pub fn snapshot(&self) -> AdaptiveSnapshot {
+        let (window, counts) = self.sampler.counts();
+        AdaptiveSnapshot {
+            permits: self.semaphore.snapshot(),
+            window,
+            windows: counts.windows,
+            lost_samples: counts.lost_samples,
+            rejected_targets: counts.rejected_targets,
+        }
+    }
+
+    /// Closes the semaphore: every waiter and every later caller gets
+    /// [`Closed`](crate::ErrorKind::Closed). Permits that are held stay valid.
+    pub fn close(&self) {
+        self.semaphore.close();
+    }
+
+    /// Returns whether the semaphore is closed.
+    pub fn is_closed(&self) -> bool {
+        self.semaphore.is_closed()
+    }
+
+    /// Waits until all permits have been returned, see [`Semaphore::wait_idle`].
+    pub fn wait_idle(&self) -> Waiting<WaitIdle<&Semaphore>> {
+        self.semaphore.wait_idle()
+    }
+
+    /// Returns what it allows, without a lock.
+    pub(crate) fn status(&self) -> LimitStatus {
+        self.semaphore.status()
+    }
+
+    /// Takes back a permit whose call was not made.
+    pub(crate) fn ignore<S: Deref<Target = Self>>(&self, permit: AdaptivePermit<S>) {
+        permit.ignore();
+    }
+
+    /// Begins a call whose permit has just been received.
+    #[inline]
+    fn begin(&self) -> Option<Measured> {
+        let place = self.sampler.begin()?;
+        Some(Measured {
+            place,
+            in_flight: self.in_flight(),
+            began: self.clock.now(),
+        })
+    }
+
+    /// Ends a call that was measured, and changes the limit if that ends the window.
+    fn end(&self, call: Measured, overloaded: bool) {
+        let latency = || self.clock.now().saturating_since(call.began);
+        let latency = (!overloaded).then(latency);
+        self.sampler
+            .end(call.place, latency, call.in_flight, |limit| {
+                self.semaphore.set_permits(limit);
+            });
+    }
+}
+
+impl fmt::Debug for AdaptiveSemaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdaptiveSemaphore")
+            .field("limit", &self.limit())
+            .field("in_flight", &self.in_flight())
+            .field("waiting", &self.waiting())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The state of an [`AdaptiveSemaphore`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AdaptiveSnapshot {
+    /// Its permits and waiters, at one moment.
+    pub permits: Snapshot,
+    /// The samples since the last change of the limit.
+    pub window: SampleWindow,
+    /// How many windows have ended.
+    pub windows: u64,
+    /// How many samples were dropped, because another thread was adding one.
+    pub lost_samples: u64,
+    /// How many times the limit stayed because the controller asked for one that is not a finite
+    /// number above 0, or panicked.
+    pub rejected_targets: u64,
+}
