@@ -4,5 +4,7 @@ mod controller;
 mod sampler;
 mod semaphore;
 
-pub use self::controller::{Controller, SampleWindow, Target};
+pub use self::controller::{
+    Aimd, Controller, EnvoyGradient, Gradient, Gradient2, SampleWindow, Target, Vegas,
+};
 pub use self::semaphore::{Acquire, AdaptivePermit, AdaptiveSemaphore, AdaptiveSnapshot};

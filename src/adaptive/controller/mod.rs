@@ -5,8 +5,20 @@
 //! window is the one that was really in force: a target that was out of the range of the limiter
 //! comes back clamped, so a controller that starts from [`SampleWindow::limit`] never winds up.
 
+mod aimd;
+mod envoy_gradient;
+mod gradient;
+mod gradient2;
+#[cfg(test)]
+mod tests;
+mod vegas;
 mod window;
 
+pub use self::aimd::Aimd;
+pub use self::envoy_gradient::EnvoyGradient;
+pub use self::gradient::Gradient;
+pub use self::gradient2::Gradient2;
+pub use self::vegas::Vegas;
 pub use self::window::SampleWindow;
 
 /// A rule that finds a concurrency limit.
@@ -58,4 +70,30 @@ pub struct Target {
     pub limit: f64,
     /// The number of samples of the next window, at least 1: 0 counts as 1.
     pub samples: u32,
+}
+
+/// Returns a target with a window in which each permit is used about twice, and which is long
+/// enough for a mean.
+fn target(limit: f64) -> Target {
+    const SAMPLES: u32 = 64;
+    // A float is converted with saturation.
+    let samples = (2.0 * limit) as u32;
+    Target {
+        limit,
+        samples: samples.max(SAMPLES),
+    }
+}
+
+/// Returns `value`, a setting of a controller.
+///
+/// # Panics
+///
+/// Panics if `value` is not a finite number above 0.
+#[track_caller]
+fn positive(name: &str, value: f64) -> f64 {
+    assert!(
+        value.is_finite() && value > 0.0,
+        "the {name} must be a finite number above 0, and this one is {value}"
+    );
+    value
 }

@@ -13,6 +13,7 @@ pub struct SampleWindow {
     min_latency: Duration,
     total_latency: Duration,
     total_log2: f64,
+    total_log2_squared: f64,
     max_in_flight: usize,
     total_in_flight: u64,
 }
@@ -27,6 +28,7 @@ impl SampleWindow {
             min_latency: Duration::MAX,
             total_latency: Duration::ZERO,
             total_log2: 0.0,
+            total_log2_squared: 0.0,
             max_in_flight: 0,
             total_in_flight: 0,
         }
@@ -39,7 +41,9 @@ impl SampleWindow {
         let latency = latency.max(Duration::from_nanos(1));
         self.min_latency = self.min_latency.min(latency);
         self.total_latency = self.total_latency.saturating_add(latency);
-        self.total_log2 += (latency.as_nanos() as f64).log2();
+        let log2 = (latency.as_nanos() as f64).log2();
+        self.total_log2 += log2;
+        self.total_log2_squared += log2 * log2;
     }
 
     /// Adds a call that failed because the other side has too much to do. Its latency says nothing.
@@ -90,6 +94,16 @@ impl SampleWindow {
     /// if all calls were overloaded.
     pub fn mean_log2(&self) -> Option<f64> {
         self.measured().map(|n| self.total_log2 / f64::from(n))
+    }
+
+    /// Returns the standard error of [`mean_log2`](Self::mean_log2), if the latencies are independent.
+    /// `None` if all calls were overloaded.
+    pub fn error_log2(&self) -> Option<f64> {
+        let mean = self.mean_log2()?;
+        let n = f64::from(self.measured()?);
+        // The difference of equal numbers can be less than 0.
+        let variance = (self.total_log2_squared / n - mean * mean).max(0.0);
+        Some((variance / n).sqrt())
     }
 
     /// Returns the most calls that were in flight when one of the calls began.

@@ -9,7 +9,10 @@ use std::panic::Location;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
+use tollgate::adaptive::{
+    AdaptiveSemaphore, Aimd, Controller, EnvoyGradient, Gradient, Gradient2, SampleWindow, Target,
+    Vegas,
+};
 use tollgate::{
     Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Quota, QuotaChange, RateLimiter,
     Semaphore,
@@ -61,6 +64,59 @@ impl Controller for Initial {
     fn update(&mut self, _: &SampleWindow) -> Target {
         self.initial()
     }
+}
+
+#[test]
+fn settings_of_controllers_out_of_range() {
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let positive =
+            |name| format!("the {name} must be a finite number above 0, and this one is {bad}");
+        let limit = positive("initial limit");
+        row(&limit, || Gradient::default().initial_limit(bad));
+        row(&limit, || Vegas::default().initial_limit(bad));
+        row(&limit, || Gradient2::default().initial_limit(bad));
+        row(&limit, || Aimd::default().initial_limit(bad));
+        row(&positive("minimal limit"), || {
+            EnvoyGradient::default().min_concurrency(bad)
+        });
+        row(&positive("alpha"), || Vegas::default().alpha(bad));
+        row(&positive("beta"), || Vegas::default().beta(bad));
+        row("the smoothing must be above 0 and at most 1", || {
+            Gradient2::default().smoothing(bad)
+        });
+        row("the backoff factor must be above 0 and below 1", || {
+            Aimd::default().backoff(bad)
+        });
+    }
+    let least = |name, bad: f64| {
+        format!("the {name} must be a finite number of at least 1, and this one is {bad}")
+    };
+    for bad in [0.9, f64::NAN, f64::INFINITY] {
+        row(&least("headroom", bad), || {
+            Gradient::default().headroom(bad)
+        });
+        row(&least("tolerance", bad), || {
+            Gradient2::default().tolerance(bad)
+        });
+    }
+    for bad in [-0.1, f64::NAN, f64::INFINITY] {
+        row("the buffer must be a finite number of at least 0", || {
+            EnvoyGradient::default().buffer(bad)
+        });
+    }
+    row("and this one is 1.5", || {
+        Gradient2::default().smoothing(1.5)
+    });
+    row("and this one is 1", || Aimd::default().backoff(1.0));
+    no_panic(|| {
+        Gradient::default()
+            .initial_limit(0.5)
+            .headroom(1.0)
+            .probe_after(0)
+    });
+    no_panic(|| Vegas::default().alpha(0.1).beta(0.1));
+    no_panic(|| Gradient2::default().tolerance(1.0).smoothing(1.0));
+    no_panic(|| EnvoyGradient::default().buffer(0.0).interval(0));
 }
 
 #[test]
