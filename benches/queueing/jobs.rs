@@ -1,0 +1,101 @@
+//! What clients ask for: when their requests arrive, and how much work each of them is. All runs
+//! of a scenario with one seed have the same requests.
+
+use std::ops::Range;
+
+use oorandom::Rand64;
+
+use crate::scenario::{Law, Phase, Scenario};
+
+/// A nanosecond of simulated time.
+pub(crate) type Nanos = u64;
+
+pub(crate) const SECOND: Nanos = 1_000_000_000;
+
+/// A request of a client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Job {
+    pub(crate) at: Nanos,
+    /// An answer after this time is worth nothing.
+    pub(crate) deadline: Nanos,
+    /// A client that still waits in front of the limit gives up.
+    pub(crate) gives_up: Nanos,
+    /// In units of the mean service time.
+    pub(crate) work: f64,
+}
+
+/// Answers are good within so many mean service times of arrival.
+pub(crate) const PATIENCE: f64 = 20.0;
+
+/// Draws the requests of a scenario: a Poisson process in each phase.
+pub(crate) fn jobs(scenario: &Scenario, seed: u64) -> Vec<Job> {
+    let mut random = Random(Rand64::new(u128::from(seed)));
+    let mut jobs = Vec::new();
+    for (phase, span) in scenario.spans() {
+        let mut at = span.start as f64;
+        loop {
+            at += random.exponential() * SECOND as f64 / phase.arrivals;
+            if at >= span.end as f64 {
+                break;
+            }
+            let at = at as Nanos;
+            let after = |services: f64| at + (services * phase.service * SECOND as f64) as Nanos;
+            jobs.push(Job {
+                at,
+                deadline: after(PATIENCE),
+                gives_up: after(scenario.patience),
+                work: random.work(scenario.law),
+            });
+        }
+    }
+    jobs
+}
+
+/// Returns the 99th percentile of the time in service, in seconds, of the requests that arrive in
+/// a phase, if each had the server to itself.
+pub(crate) fn p99_alone(jobs: &[Job], phase: &Phase, span: &Range<Nanos>) -> f64 {
+    let in_phase = jobs.iter().filter(|job| span.contains(&job.at));
+    let mut alone: Vec<_> = in_phase.map(|job| job.work * phase.service).collect();
+    p99(&mut alone)
+}
+
+/// Returns the 99th percentile, by the nearest rank, and NaN if there are no values.
+pub(crate) fn p99(values: &mut [f64]) -> f64 {
+    let rank = (values.len() * 99).div_ceil(100);
+    match rank.checked_sub(1) {
+        Some(rank) => *values.select_nth_unstable_by(rank, f64::total_cmp).1,
+        None => f64::NAN,
+    }
+}
+
+struct Random(Rand64);
+
+impl Random {
+    /// A variate with mean 1.
+    fn exponential(&mut self) -> f64 {
+        -(1.0 - self.0.rand_float()).ln()
+    }
+
+    /// By Box and Muller.
+    fn normal(&mut self) -> f64 {
+        let radius = (2.0 * self.exponential()).sqrt();
+        radius * (std::f64::consts::TAU * self.0.rand_float()).cos()
+    }
+
+    /// A variate with mean 1.
+    fn work(&mut self, law: Law) -> f64 {
+        match law {
+            Law::Exponential => self.exponential(),
+            Law::Deterministic => 1.0,
+            Law::Lognormal { cv } => {
+                let variance = (1.0 + cv * cv).ln();
+                (variance.sqrt() * self.normal() - variance / 2.0).exp()
+            }
+            Law::Bimodal { short, long } => {
+                // The mean is 1: short·(1 − p) + long·p.
+                let is_long = self.0.rand_float() < (1.0 - short) / (long - short);
+                if is_long { long } else { short }
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The simulation: clients whose requests arrive whatever becomes of them, a line in front of the
+//! limit, and the server behind it. Pure and discrete: nothing but the requests and the limiter
+//! decides what happens.
+
+use std::collections::VecDeque;
+
+use crate::jobs::{Job, Nanos, SECOND};
+use crate::limiter::{Limiter, Place};
+use crate::scenario::{Line, Scenario};
+use crate::server::Server;
+
+/// Answers are counted in spans of this length.
+pub(crate) const SPAN: Nanos = SECOND / 10;
+
+/// What happened in a run.
+#[derive(Clone)]
+pub(crate) struct Trace {
+    /// The good answers in each span.
+    pub(crate) answers: Vec<u32>,
+    /// The limit at the end of each span.
+    pub(crate) limits: Vec<usize>,
+    /// The end and the length, in seconds, of each call's time in service.
+    pub(crate) calls: Vec<(Nanos, f64)>,
+    pub(crate) highest_limit: usize,
+}
+
+/// A request in the server.
+struct Call {
+    job: Job,
+    began: Nanos,
+    place: Option<Place>,
+}
+
+/// Runs a scenario. With `every_call` the trace has the calls.
+pub(crate) fn run(scenario: &Scenario, jobs: &[Job], limiter: Limiter, every_call: bool) -> Trace {
+    let spans = scenario.spans();
+    let end = spans.last().expect("a scenario has a phase").1.end;
+    let count = end.div_ceil(SPAN) as usize;
+    let mut system = System {
+        line: Waiting::new(scenario.line),
+        server: Server::new(scenario.server, spans[0].0),
+        in_flight: 0,
+        trace: Trace {
+            answers: vec![0; count],
+            limits: Vec::with_capacity(count),
+            calls: Vec::new(),
+            highest_limit: limiter.limit(),
+        },
+        limiter,
+        every_call,
+    };
+    let mut arrivals = jobs.iter().peekable();
+    let mut changes = spans.iter().skip(1).peekable();
+    loop {
+        let ends = system.server.next_end().unwrap_or(Nanos::MAX);
+        let arrives = arrivals.peek().map_or(Nanos::MAX, |job| job.at);
+        let changes_at = changes.peek().map_or(end, |(_, span)| span.start);
+        let now = ends.min(arrives).min(changes_at);
+        while (system.trace.limits.len() as Nanos + 1) * SPAN <= now {
+            system.trace.limits.push(system.limiter.limit());
+        }
+        if now == changes_at {
+            match changes.next() {
+                Some((phase, _)) => system.server.change(now, phase),
+                None => return system.trace,
+            }
+        } else if now == ends {
+            system.end(now);
+        } else if let Some(job) = arrivals.next() {
+            system.line.push(*job);
+        }
+        system.admit(now);
+    }
+}
+
+struct System {
+    line: Waiting,
+    limiter: Limiter,
+    server: Server<Call>,
+    in_flight: usize,
+    trace: Trace,
+    every_call: bool,
+}
+
+impl System {
+    fn admit(&mut self, now: Nanos) {
+        while self.in_flight < self.limiter.limit() {
+            let Some(job) = self.line.pop(now) else {
+                return;
+            };
+            self.in_flight += 1;
+            let place = self.limiter.begin(self.in_flight);
+            let began = now;
+            self.server.enter(now, Call { job, began, place }, job.work);
+        }
+    }
+
+    fn end(&mut self, now: Nanos) {
+        let Some(call) = self.server.end(now) else {
+            return;
+        };
+        self.in_flight -= 1;
+        let latency = now - call.began;
+        if now <= call.job.deadline {
+            self.trace.answers[(now / SPAN) as usize] += 1;
+        }
+        if self.every_call {
+            let seconds = latency as f64 / SECOND as f64;
+            self.trace.calls.push((now, seconds));
+        }
+        if let Some(place) = call.place
+            && self.limiter.end(place, latency)
+        {
+            let limit = self.limiter.limit();
+            self.trace.highest_limit = self.trace.highest_limit.max(limit);
+        }
+    }
+}
+
+/// The line in front of the limit, in which clients give up.
+struct Waiting {
+    order: Line,
+    jobs: VecDeque<Job>,
+}
+
+impl Waiting {
+    fn new(order: Line) -> Self {
+        Self {
+            order,
+            jobs: VecDeque::new(),
+        }
+    }
+
+    fn push(&mut self, job: Job) {
+        // The oldest in front: those that have given up go, so the line is bounded.
+        while self.jobs.front().is_some_and(|old| old.gives_up <= job.at) {
+            self.jobs.pop_front();
+        }
+        self.jobs.push_back(job);
+    }
+
+    fn pop(&mut self, now: Nanos) -> Option<Job> {
+        loop {
+            let job = match self.order {
+                Line::NewestFirst => self.jobs.pop_back(),
+                Line::OldestFirst => self.jobs.pop_front(),
+            }?;
+            if now < job.gives_up {
+                return Some(job);
+            }
+        }
+    }
+}
