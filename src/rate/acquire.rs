@@ -39,12 +39,17 @@ pub(super) enum State {
 
 impl<S: Deref<Target = RateLimiter>> Acquire<S> {
     #[inline]
-    pub(super) fn new(limiter: S, cost: u64) -> Self {
+    pub(crate) fn new(limiter: S, cost: u64) -> Self {
         Self {
             limiter,
             cost,
             state: State::New,
         }
+    }
+
+    #[inline]
+    pub(crate) fn limiter(&self) -> &S {
+        &self.limiter
     }
 
     /// Charges now if it is new and need not wait; otherwise polls the queue.

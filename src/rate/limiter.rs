@@ -15,7 +15,7 @@ use crate::decision::Decision;
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::snapshot::Snapshot;
-use crate::time::Clock;
+use crate::time::{Clock, Tick};
 
 /// A fair asynchronous rate limiter.
 ///
@@ -182,6 +182,12 @@ impl RateLimiter {
             },
             shared: OnceLock::new(),
         }
+    }
+
+    /// Replaces the quota that it is created with, before the first use.
+    pub(crate) const fn with_quota(mut self, quota: Quota) -> Self {
+        self.quota = quota;
+        self
     }
 
     /// Sets the algorithm. The default is [`Gcra`](Algorithm::Gcra).
@@ -506,6 +512,11 @@ impl RateLimiter {
     /// Returns the most that one call may ask for now.
     pub(crate) fn max_units(&self) -> u64 {
         self.shared().max_units()
+    }
+
+    /// Returns the current tick of its clock.
+    pub(crate) fn now(&self) -> Tick {
+        self.shared().clock().now()
     }
 
     /// Returns what could be charged at once if there were no waiters and the limiter were open.

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use super::{Throttle, TryThrottle};
-use crate::adaptive::{self, AdaptivePermit, AdaptiveSemaphore};
+use crate::adaptive::{
+    self, AcquireRate, AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit,
+};
 #[cfg(feature = "channel")]
 use crate::concurrency::channel_semaphore::{self, ChannelSemaphore};
 use crate::concurrency::pool::{self, Pool};
@@ -20,7 +22,7 @@ macro_rules! throttles {
     ($(
         [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:
         $acquire:ident, $try_acquire:ident $(, rollback: $rollback:ident)?
-        $(, spend_burst: $spend_burst:ident)? $(, released_by: $released_by:ident)?;
+        $(, spend_burst: $spend_burst:path)? $(, released_by: $released_by:ident)?;
     )*) => {$(
         impl<$($generics)*> Throttle for $handle {
             type Permit = $permit;
@@ -39,7 +41,7 @@ macro_rules! throttles {
 
             $(
                 fn spend_burst(&self, opening: u64) {
-                    RateLimiter::$spend_burst(self, opening);
+                    $spend_burst(self, opening);
                 }
             )?
 
@@ -79,9 +81,14 @@ throttles! {
         acquire_owned, try_acquire_owned, rollback: ignore;
 
     ['a] &'a RateLimiter => Charge, rate::Acquire<&'a RateLimiter>:
-        acquire, try_acquire, rollback: refund, spend_burst: spend_burst;
+        acquire, try_acquire, rollback: refund, spend_burst: RateLimiter::spend_burst;
     [] Arc<RateLimiter> => Charge, rate::Acquire<Arc<RateLimiter>>:
-        acquire_owned, try_acquire, rollback: refund, spend_burst: spend_burst;
+        acquire_owned, try_acquire, rollback: refund, spend_burst: RateLimiter::spend_burst;
+
+    ['a] &'a AdaptiveRate => RatePermit<&'a AdaptiveRate>, AcquireRate<&'a AdaptiveRate>:
+        acquire, try_acquire, rollback: refund, spend_burst: AdaptiveRate::spend_burst;
+    [] Arc<AdaptiveRate> => RatePermit<Arc<AdaptiveRate>>, AcquireRate<Arc<AdaptiveRate>>:
+        acquire_owned, try_acquire_owned, rollback: refund, spend_burst: AdaptiveRate::spend_burst;
 
     ['a] &'a LeakyBucket => Charge, rate::Acquire<&'a RateLimiter>:
         acquire, try_acquire, rollback: refund;

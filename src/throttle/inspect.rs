@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
-use crate::adaptive::AdaptiveSemaphore;
+use crate::adaptive::{AdaptiveRate, AdaptiveSemaphore};
 use crate::concurrency::Semaphore;
 #[cfg(feature = "channel")]
 use crate::concurrency::channel_semaphore::ChannelSemaphore;
@@ -92,6 +92,8 @@ inspect! {
     [] Arc<AdaptiveSemaphore>: this, _ => this.status();
     ['a] &'a RateLimiter: this, _ => this.status();
     [] Arc<RateLimiter>: this, _ => this.status();
+    ['a] &'a AdaptiveRate: this, _ => this.status();
+    [] Arc<AdaptiveRate>: this, _ => this.status();
     ['a] &'a LeakyBucket: this, _ => this.as_limiter().status();
     [] Arc<LeakyBucket>: this, _ => this.as_limiter().status();
     [] Gate: _this, _ => LimitStatus::Unknown;

@@ -9,7 +9,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::adaptive::{self, AdaptivePermit, AdaptiveSemaphore};
+use tollgate::adaptive::{
+    self, AcquireRate, AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit, RateSnapshot,
+};
 use tollgate::keyed::{self, Key};
 use tollgate::observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 use tollgate::throttle::{EnterAll, EnterOption};
@@ -102,12 +104,14 @@ table! {
         Permit<Arc<CondvarSemaphore>>,
         AdaptiveSemaphore, AdaptivePermit<&'static AdaptiveSemaphore>, AdaptivePermit<Arc<AdaptiveSemaphore>>,
         adaptive::Acquire<&'static AdaptiveSemaphore>, adaptive::Acquire<Arc<AdaptiveSemaphore>>,
+        AdaptiveRate, RatePermit<&'static AdaptiveRate>, RatePermit<Arc<AdaptiveRate>>,
+        AcquireRate<&'static AdaptiveRate>, AcquireRate<Arc<AdaptiveRate>>,
         RateLimiter, LeakyBucket, rate::Acquire<&'static RateLimiter>, rate::Acquire<Rate>,
         Reservation, LocalLimiter, Charge, gate::Acquire<&'static Gate>, gate::Acquire<Gate>;
     // Plain data and handles.
     YES YES YES YES YES YES:
         &'static Semaphore, AcquireError, ErrorKind, Quota, Decision, Snapshot, Clock,
-        ManualClock, Tick, Gate, WhenFull;
+        ManualClock, Tick, Gate, WhenFull, RateSnapshot;
 
     // What is composed is what its parts are.
     YES YES YES YES YES YES:
@@ -313,6 +317,7 @@ const _: () = {
     assert!(size_of::<WaitIdle<&'static Semaphore>>() <= 64);
     assert!(size_of::<rate::Acquire<&'static RateLimiter>>() <= 64);
     assert!(size_of::<adaptive::Acquire<Arc<AdaptiveSemaphore>>>() <= 64);
+    assert!(size_of::<AcquireRate<Arc<AdaptiveRate>>>() <= 64);
     assert!(size_of::<rate::Acquire<Rate>>() <= 64);
     assert!(size_of::<gate::Acquire<&'static Gate>>() <= 64);
     assert!(size_of::<gate::Acquire<Gate>>() <= 64);

@@ -1,5 +1,6 @@
 //! How many per time: rate limiters, by every algorithm.
 
+mod adaptive_rate;
 mod algorithms;
 mod audit;
 mod leaky_bucket;

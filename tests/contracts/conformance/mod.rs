@@ -123,6 +123,8 @@ conformance! {
     shared_adaptive_semaphore: ours::adaptive::SharedAdaptive;
     borrowed_rate_limiter: ours::rates::BorrowedRateLimiter;
     shared_rate_limiter: ours::rates::SharedRateLimiter;
+    borrowed_adaptive_rate: ours::rates::BorrowedAdaptiveRate;
+    shared_adaptive_rate: ours::rates::SharedAdaptiveRate;
     token_bucket: ours::rates::TokenBucket;
     fixed_window: ours::rates::FixedWindow;
     sliding_window: ours::rates::SlidingWindow;

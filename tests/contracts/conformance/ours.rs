@@ -23,6 +23,7 @@ const OF_A_RATE: Guarantees = Guarantees {
 };
 
 pub(crate) mod rates {
+    use tollgate::adaptive::AdaptiveRate;
     use tollgate::{Algorithm, Clock, Quota, RateLimiter};
 
     use super::*;
@@ -39,6 +40,19 @@ pub(crate) mod rates {
         OF_A_RATE,
         |limit| limiter(limit)
     );
+
+    both!(
+        BorrowedAdaptiveRate,
+        SharedAdaptiveRate,
+        AdaptiveRate,
+        OF_A_RATE,
+        |limit| adaptive(limit)
+    );
+
+    fn adaptive(limit: usize) -> AdaptiveRate {
+        let rate = AdaptiveRate::new().limits(0.001..=0.001);
+        rate.burst(limit as u64).clock(Clock::manual())
+    }
 
     /// By another rule: so many an hour, of a count that gives as many at once.
     fn by(algorithm: Algorithm, count: usize) -> Arc<RateLimiter> {

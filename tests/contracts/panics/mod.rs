@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::adaptive::{
-    AdaptiveSemaphore, Aimd, Controller, EnvoyGradient, Gradient, Gradient2, SampleWindow, Target,
-    Vegas,
+    AdaptiveRate, AdaptiveSemaphore, Aimd, Controller, EnvoyGradient, Gradient, Gradient2,
+    SampleWindow, Target, Vegas,
 };
 use tollgate::{
     Algorithm, Clock, CondvarSemaphore, Keyed, LeakyBucket, Quota, QuotaChange, RateLimiter,
@@ -136,6 +136,40 @@ fn adaptive_limits_that_are_none() {
         });
     }
     no_panic(|| AdaptiveSemaphore::new(Initial(9.0)).limits(1..=MAX));
+}
+
+#[test]
+fn adaptive_rates_that_are_none() {
+    let rate = AdaptiveRate::new;
+    let nan = f64::NAN;
+    for (min, max) in [
+        (0.0, 1.0),
+        (2.0, 1.0),
+        (nan, 1.0),
+        (1.0, nan),
+        (1.0, f64::INFINITY),
+    ] {
+        let expected =
+            format!("within 0.001..=1000000 per second, and these are {min:?}..={max:?}");
+        row(&expected, || rate().limits(min..=max));
+    }
+    no_panic(|| rate().limits(0.001..=1e6).limits(5.0..=5.0));
+    for start in [0.0, -1.0, nan, f64::INFINITY] {
+        let expected = format!("a finite number above 0 per second, and this is {start:?}");
+        row(&expected, || rate().start(start));
+    }
+    no_panic(|| rate().start(f64::MIN_POSITIVE).start(f64::MAX));
+    for burst in [0, 250_001, u64::MAX] {
+        let expected = format!("a burst must be from 1 to 250000, and this is {burst}");
+        row(&expected, || rate().burst(burst));
+    }
+    no_panic(|| {
+        rate()
+            .limits(0.001..=0.001)
+            .burst(250_000)
+            .try_acquire()
+            .map(drop)
+    });
 }
 
 #[test]
@@ -597,6 +631,9 @@ fn a_panic_of_a_constructor_points_to_its_caller() {
     panics! {
         AdaptiveSemaphore::new(Initial(f64::NAN));
         adaptive().limits(0..=1);
+        AdaptiveRate::new().limits(0.0..=1.0);
+        AdaptiveRate::new().start(0.0);
+        AdaptiveRate::new().burst(0);
     }
     #[cfg(feature = "channel")]
     panics! {

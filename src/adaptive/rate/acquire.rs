@@ -1,0 +1,56 @@
+//! The future of `acquire`: that of a rate limiter, and then the request begins.
+
+use std::fmt;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use super::{AdaptiveRate, RatePermit};
+use crate::error::AcquireError;
+use crate::rate::{Acquire, RateLimiter};
+
+/// The future of [`AdaptiveRate::acquire`] and [`acquire_owned`](AdaptiveRate::acquire_owned). `S`
+/// derefs to the limiter.
+///
+/// It joins the queue when it is first polled. Dropping it loses nothing.
+///
+/// # Panics
+///
+/// Panics if it is polled again after it has completed.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct AcquireRate<S: Deref<Target = AdaptiveRate>>(Acquire<Limiter<S>>);
+
+/// The rate limiter of an adaptive one.
+struct Limiter<S>(S);
+
+impl<S: Deref<Target = AdaptiveRate>> Deref for Limiter<S> {
+    type Target = RateLimiter;
+
+    #[inline(always)]
+    fn deref(&self) -> &RateLimiter {
+        &self.0.limiter
+    }
+}
+
+impl<S: Deref<Target = AdaptiveRate>> AcquireRate<S> {
+    #[inline]
+    pub(super) fn new(rate: S) -> Self {
+        Self(Acquire::new(Limiter(rate), 1))
+    }
+}
+
+impl<S: Deref<Target = AdaptiveRate> + Clone + Unpin> Future for AcquireRate<S> {
+    type Output = Result<RatePermit<S>, AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = Pin::new(&mut self.0).poll(context);
+        polled.map_ok(|charge| RatePermit::new(self.0.limiter().0.clone(), charge))
+    }
+}
+
+impl<S: Deref<Target = AdaptiveRate>> fmt::Debug for AcquireRate<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

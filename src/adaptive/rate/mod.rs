@@ -1,0 +1,521 @@
+//! [`AdaptiveRate`]: a rate limiter whose quota a rule finds from refusals.
+//!
+//! Waiters and charges are those of [`RateLimiter`], and so are pauses. The [rule](RateRule) is behind a
+//! mutex, which is never held while the limiter is used:
+//!
+//! 1. Whoever changes the rate of the rule applies it to the limiter after unlocking. While one thread
+//!    applies a rate, others only leave theirs with the rule, and that thread applies it too. So the
+//!    quota that the limiter ends with is the last rate of the rule.
+//! 2. A caller that is admitted reads `next_step` and no clock: the tick of its charge decides whether a
+//!    step of growth is due. If another thread has the lock, the caller leaves the step to it.
+//! 3. Successes are counted outside of the lock, by one relaxed addition: the rule needs their number
+//!    only roughly.
+
+mod acquire;
+mod curve;
+mod permit;
+mod rule;
+
+use std::fmt;
+use std::ops::{Deref, RangeInclusive};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use self::acquire::AcquireRate;
+pub use self::permit::RatePermit;
+use self::rule::{LONGEST_STEP, RateRule};
+use crate::error::AcquireError;
+use crate::limit_status::LimitStatus;
+use crate::quota::Quota;
+use crate::rate::RateLimiter;
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn, lock};
+use crate::time::{Clock, Tick};
+use crate::wait::Waiting;
+
+/// The lowest and the highest rate that can be set, per second.
+const BOUNDS: (f64, f64) = (0.001, 1e6);
+
+/// The limits that a rate has unless others are set, per second.
+const DEFAULT_LIMITS: (f64, f64) = (1.0, 1e6);
+
+/// The rate to begin with, per second.
+const DEFAULT_START: f64 = 10.0;
+
+/// A rate limiter that finds the rate which a server accepts, from the server's refusals.
+///
+/// Use it in a client, one for each server or API whose limit is unknown, is shared with others, or
+/// changes. A caller acquires a permit before each request, waiting in a queue if necessary. What the
+/// caller says about the request is what the rate is found from:
+///
+/// | the permit is | the request |
+/// |---|---|
+/// | dropped | succeeded, or failed for a reason other than its rate |
+/// | [`throttled`](RatePermit::throttled) | was refused because there were too many, with a status such as 429 or 503 |
+/// | [`ignore`](RatePermit::ignore)d | says nothing: it did not reach the server |
+/// | dropped while panicking | says nothing |
+///
+/// # The rule
+///
+/// The rate begins at 10 per second and doubles every 1.5 seconds until the first refusal. From then on
+/// it follows CUBIC (RFC 9438): a refusal cuts the rate to 0.85 of what the server accepted; the rate
+/// is back at that after 5.3 seconds, stays close to it for some seconds, and then grows faster and
+/// faster. After 10.6 seconds without a refusal it doubles every 1.5 seconds again, so a server that
+/// accepts four times as much is found within 14 seconds. The refusals of one overload cut the rate
+/// once: only a request that began some time after the last cut can cut it again. The rate grows only
+/// while at least half of it is used. `W_max` of the RFC and its constants are chosen for servers,
+/// which have no queue that a cut must empty.
+///
+/// The `retry_after` of a refusal [pauses](RateLimiter::pause_for) the limiter: no request begins
+/// before its end, and then the waiters follow one by one at the rate.
+///
+/// # What it cannot know
+///
+/// - Only a refusal shows where the limit is. A server that does not change refuses a client about once
+///   in eight seconds: below 0.1 % of the requests at 500 per second, and 0.7 % at 20 per second.
+/// - A server without any burst refuses requests that are evenly spaced if the network moves two of
+///   them closer together, or if they come from several clients. They do not show the server's rate, and
+///   no rule can tell them from others. Such a server needs a burst of a few requests.
+/// - Each refusal with a `Retry-After` of whole seconds costs these seconds.
+/// - Clients that share a server share it roughly, not exactly, and slowly.
+///
+/// # Fairness
+///
+/// Strictly first-in first-out, like a [`RateLimiter`](RateLimiter#fairness). The quota has a burst of
+/// 1, unless [another](Self::burst) is set: requests are evenly spaced, which every server accepts.
+///
+/// # Cancel safety
+///
+/// As with a [`RateLimiter`](RateLimiter#cancel-safety): a dropped future leaves the queue, and a
+/// charge that it had is refunded. A caller that is cancelled while it holds a permit drops it, which
+/// counts as a success.
+///
+/// # Costs
+///
+/// Above a `RateLimiter`, admitting a caller costs one relaxed load, and dropping a permit one relaxed
+/// addition. The rate changes at most 50 times per second; the caller that is admitted then takes two
+/// locks. Only a refusal reads the clock once more.
+///
+/// # Examples
+///
+/// A server that accepts 200 per second, at first:
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate::adaptive::AdaptiveRate;
+/// use tollgate::{Clock, Quota, RateLimiter};
+///
+/// let clock = Clock::manual();
+/// let server = RateLimiter::new(Quota::per_second(200).burst(20)).clock(&clock);
+/// let rate = AdaptiveRate::new().clock(&clock);
+///
+/// for _ in 0..60_000 {
+///     clock.advance(Duration::from_millis(1));
+///     let Ok(permit) = rate.try_acquire() else { continue };
+///     if let Err(refusal) = server.try_acquire() {
+///         permit.throttled(refusal.retry_after());
+///     }
+/// }
+/// let snapshot = rate.snapshot();
+/// assert!((160.0..240.0).contains(&snapshot.rate));
+/// assert!(snapshot.refusals * 200 < snapshot.succeeded, "less than 0.5 %");
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
+pub struct AdaptiveRate {
+    limiter: RateLimiter,
+    burst: u64,
+    rule: Mutex<Guarded>,
+    /// The tick in nanoseconds from which on the rate may grow. Only a hint: the rule decides.
+    next_step: AtomicU64,
+    succeeded: AtomicU64,
+}
+
+/// What the lock guards.
+struct Guarded {
+    rule: RateRule,
+    /// Whether a thread is applying a rate.
+    applying: bool,
+}
+
+impl Guarded {
+    const fn new(rule: RateRule) -> Self {
+        Self {
+            rule,
+            applying: false,
+        }
+    }
+}
+
+/// Returns the quota of a rate within the bounds.
+const fn quota(rate: f64, burst: u64) -> Option<Quota> {
+    // Whole nanoseconds for each token, so that the limiter needs no fractions.
+    let interval = Duration::from_nanos((1e9 / rate + 0.5) as u64);
+    match Quota::try_new(1, interval, burst) {
+        Ok(quota) => Some(quota),
+        Err(_) => None,
+    }
+}
+
+/// Construction. The first use fixes the options.
+impl AdaptiveRate {
+    const_fn! {
+        /// Creates a limiter that finds a rate from 1 to 1,000,000 per second.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use tollgate::adaptive::AdaptiveRate;
+        ///
+        /// static API: AdaptiveRate = AdaptiveRate::new();
+        ///
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), tollgate::AcquireError> {
+        /// let permit = API.acquire().await?;
+        /// // Make the request, and then say how it ended:
+        /// drop(permit);
+        /// assert_eq!(API.snapshot().succeeded, 1);
+        /// # Ok(())
+        /// # }
+        /// ```
+        pub fn new() -> Self {
+            let Some(start) = quota(DEFAULT_START, 1) else {
+                panic!("the rate to begin with is a quota");
+            };
+            Self {
+                limiter: RateLimiter::new(start),
+                burst: 1,
+                rule: Mutex::new(Guarded::new(RateRule::new(DEFAULT_LIMITS, DEFAULT_START))),
+                next_step: AtomicU64::new(0),
+                succeeded: AtomicU64::new(0),
+            }
+        }
+    }
+
+    /// Sets the limits of the rate, in requests per second. The default is 1 to 1,000,000. With a range
+    /// of one number the rate is fixed.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the range is empty, or not within 0.001 to 1,000,000 per second.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::adaptive::AdaptiveRate;
+    ///
+    /// let rate = AdaptiveRate::new().limits(0.5..=5.0);
+    /// assert_eq!(rate.rate(), 5.0);
+    /// ```
+    #[track_caller]
+    #[must_use]
+    pub fn limits(self, range: RangeInclusive<f64>) -> Self {
+        let limits = range.into_inner();
+        // A comparison with NaN is false.
+        assert!(
+            BOUNDS.0 <= limits.0 && limits.0 <= limits.1 && limits.1 <= BOUNDS.1,
+            "limits must be a range within 0.001..=1000000 per second, and these are {:?}..={:?}",
+            limits.0,
+            limits.1
+        );
+        let start = lock(&self.rule).rule.start();
+        self.with(RateRule::new(limits, start))
+    }
+
+    /// Sets the rate to begin with, in requests per second, 10 by default. A rate outside of the
+    /// [limits](Self::limits) begins at the closer limit.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the rate is not a finite number above 0.
+    #[track_caller]
+    #[must_use]
+    pub fn start(self, rate: f64) -> Self {
+        assert!(
+            rate.is_finite() && rate > 0.0,
+            "a rate must be a finite number above 0 per second, and this is {rate:?}"
+        );
+        let limits = lock(&self.rule).rule.limits();
+        self.with(RateRule::new(limits, rate))
+    }
+
+    /// Sets how many requests may begin at once after a pause, 1 by default. The server must accept as
+    /// many.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the burst is 0, or above 250,000.
+    #[track_caller]
+    #[must_use]
+    pub fn burst(mut self, burst: u64) -> Self {
+        // Within nine years at the lowest rate, as every quota has to be.
+        assert!(
+            burst > 0 && quota(BOUNDS.0, burst).is_some() && burst <= 250_000,
+            "a burst must be from 1 to 250000, and this is {burst}"
+        );
+        self.burst = burst;
+        let rule = lock(&self.rule).rule.clone();
+        self.with(rule)
+    }
+
+    /// Bounds the queue, see [`RateLimiter::max_waiters`].
+    #[must_use]
+    pub fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.limiter = self.limiter.max_waiters(max_waiters);
+        self
+    }
+
+    /// Sets the clock, see [`RateLimiter::clock`].
+    #[must_use]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        self.limiter = self.limiter.clock(clock);
+        self
+    }
+
+    /// Returns it with another rule, before its first use.
+    fn with(mut self, rule: RateRule) -> Self {
+        let start = quota(rule.rate(), self.burst).expect("a rate within the bounds is a quota");
+        self.limiter = self.limiter.with_quota(start);
+        self.rule = Mutex::new(Guarded::new(rule));
+        self
+    }
+}
+
+/// Acquiring. There is no `acquire_many`, because a refusal belongs to one request.
+impl AdaptiveRate {
+    /// Waits for its turn to make a request.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing, see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// [`Closed`](crate::ErrorKind::Closed), and [`QueueFull`](crate::ErrorKind::QueueFull) with
+    /// [`max_waiters`](Self::max_waiters).
+    #[inline]
+    pub fn acquire(&self) -> Waiting<AcquireRate<&Self>> {
+        Waiting::new(AcquireRate::new(self))
+    }
+
+    /// Waits like [`acquire`](Self::acquire), with a future and a permit that can move into a task.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::adaptive::AdaptiveRate;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let rate = Arc::new(AdaptiveRate::new());
+    /// let permit = Arc::clone(&rate).acquire_owned().await?;
+    /// tokio::spawn(async move {
+    ///     // The server answers with the status 429.
+    ///     permit.throttled(None);
+    /// })
+    /// .await?;
+    /// assert_eq!(rate.rate(), 8.5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireRate<Arc<Self>>> {
+        Waiting::new(AcquireRate::new(self))
+    }
+
+    /// Returns a permit now, or fails.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimited`](crate::ErrorKind::RateLimited), with the time after which the call would be
+    /// admitted if no other call came and the rate did not change, and
+    /// [`Closed`](crate::ErrorKind::Closed).
+    #[inline]
+    pub fn try_acquire(&self) -> Result<RatePermit<&Self>, AcquireError> {
+        let charge = self.limiter.try_acquire()?;
+        Ok(RatePermit::new(self, charge))
+    }
+
+    /// Returns a permit now that can move into a task, or fails.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`try_acquire`](Self::try_acquire).
+    #[inline]
+    pub fn try_acquire_owned(self: Arc<Self>) -> Result<RatePermit<Arc<Self>>, AcquireError> {
+        let charge = self.limiter.try_acquire()?;
+        Ok(RatePermit::new(self, charge))
+    }
+
+    /// Closes the limiter: every waiter, and every later call, fails with
+    /// [`Closed`](crate::ErrorKind::Closed).
+    pub fn close(&self) {
+        self.limiter.close();
+    }
+}
+
+/// Observation.
+impl AdaptiveRate {
+    /// Returns the rate, in requests per second.
+    pub fn rate(&self) -> f64 {
+        lock(&self.rule).rule.rate()
+    }
+
+    /// Returns the number of waiters.
+    pub fn waiting(&self) -> usize {
+        self.limiter.waiting()
+    }
+
+    /// Returns whether it was [closed](Self::close).
+    pub fn is_closed(&self) -> bool {
+        self.limiter.is_closed()
+    }
+
+    /// Returns the tick of its clock at which a `retry_after` ends; `None` if the limiter is not
+    /// paused.
+    pub fn paused_until(&self) -> Option<Tick> {
+        self.limiter.paused_until()
+    }
+
+    /// Returns the rate and what it was found from.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Clock;
+    /// use tollgate::adaptive::AdaptiveRate;
+    ///
+    /// let rate = AdaptiveRate::new().start(100.0).clock(Clock::manual());
+    /// rate.try_acquire()?.throttled(None);
+    ///
+    /// let snapshot = rate.snapshot();
+    /// assert_eq!((snapshot.rate, snapshot.refusals, snapshot.cuts), (85.0, 1, 1));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> RateSnapshot {
+        let waiting = self.limiter.waiting();
+        let succeeded = self.succeeded.load(Ordering::Relaxed);
+        let rule = &lock(&self.rule).rule;
+        RateSnapshot {
+            rate: rule.rate(),
+            limits: rule.limits().0..=rule.limits().1,
+            succeeded,
+            refusals: rule.refusals,
+            cuts: rule.cuts,
+            waiting,
+        }
+    }
+
+    /// Returns what the limiter allows now.
+    pub(crate) fn status(&self) -> LimitStatus {
+        self.limiter.status()
+    }
+}
+
+/// The state of an [`AdaptiveRate`]. [`waiting`](Self::waiting) and [`succeeded`](Self::succeeded) may
+/// be a moment older than the rest.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RateSnapshot {
+    /// The rate, in requests per second.
+    pub rate: f64,
+    /// The limits of the rate.
+    pub limits: RangeInclusive<f64>,
+    /// The number of requests that succeeded.
+    pub succeeded: u64,
+    /// The number of requests that were refused.
+    pub refusals: u64,
+    /// How many of the refusals cut the rate.
+    pub cuts: u64,
+    /// The number of waiters.
+    pub waiting: usize,
+}
+
+/// What permits do.
+impl AdaptiveRate {
+    /// Lets the rate grow if a step is due at the tick of an admission.
+    #[inline(always)]
+    fn admitted(&self, at: Tick) {
+        // Also if the clock is far behind the next step, because it was set back.
+        const LONGEST: u64 = (LONGEST_STEP * 1e9) as u64;
+        let next = self.next_step.load(Ordering::Relaxed);
+        if next.wrapping_sub(at.as_nanos()).wrapping_sub(1) >= LONGEST {
+            self.grow(at);
+        }
+    }
+
+    #[cold]
+    fn grow(&self, at: Tick) {
+        if let Ok(mut guarded) = self.rule.try_lock() {
+            guarded
+                .rule
+                .grow(at, self.succeeded.load(Ordering::Relaxed));
+            self.apply(guarded);
+        }
+    }
+
+    /// Counts a success.
+    #[inline(always)]
+    fn succeeded(&self) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a refusal of a request that began at a tick.
+    fn refused(&self, began: Tick, retry_after: Option<Duration>) {
+        if let Some(retry_after) = retry_after {
+            self.limiter.pause_for(retry_after);
+        }
+        let now = self.limiter.now();
+        let mut guarded = lock(&self.rule);
+        let succeeded = self.succeeded.load(Ordering::Relaxed);
+        if guarded.rule.refuse(began, now, succeeded) {
+            self.apply(guarded);
+        }
+    }
+
+    /// Makes the rate of the rule the quota of the limiter. Another thread that does so already does it
+    /// again.
+    fn apply<'a>(&'a self, mut guarded: MutexGuard<'a, Guarded>) {
+        let next = guarded.rule.next_step();
+        self.next_step.store(next.as_nanos(), Ordering::Relaxed);
+        if guarded.applying {
+            return;
+        }
+        guarded.applying = true;
+        loop {
+            let rate = guarded.rule.rate();
+            drop(guarded);
+            if let Some(quota) = quota(rate, self.burst) {
+                self.limiter.set_quota(quota);
+            }
+            guarded = lock(&self.rule);
+            if guarded.rule.rate() == rate {
+                guarded.applying = false;
+                return;
+            }
+        }
+    }
+
+    /// Takes back a permit whose request was not made.
+    pub(crate) fn refund<S: Deref<Target = Self>>(&self, permit: RatePermit<S>) {
+        permit.refund();
+    }
+
+    pub(crate) fn spend_burst(&self, opening: u64) {
+        self.limiter.spend_burst(opening);
+    }
+}
+
+impl Default for AdaptiveRate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for AdaptiveRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdaptiveRate")
+            .field("rate", &self.rate())
+            .field("limiter", &self.limiter)
+            .finish_non_exhaustive()
+    }
+}
