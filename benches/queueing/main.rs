@@ -7,6 +7,7 @@ mod jobs;
 mod judge;
 mod limiter;
 mod limits;
+mod rate;
 mod scenario;
 mod scenarios;
 mod server;
@@ -64,7 +65,9 @@ fn main() -> ExitCode {
 
 /// Returns all rows. Those of another kind of limit are added here.
 fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
-    limits::rows(seeds, part)
+    let mut rows = limits::rows(seeds, part);
+    rows.extend(rate::rows(seeds, part));
+    rows
 }
 
 #[cfg(test)]

@@ -1,0 +1,379 @@
+//! A rate that finds itself, before a server whose rate changes: the real
+//! [`AdaptiveRate`](tollgate::adaptive::AdaptiveRate) on a manual clock.
+//!
+//! 1. Clients ask for more than the server accepts, all the time: each makes its next request as soon
+//!    as its limiter admits it.
+//! 2. A request takes half of the round trip to the server, and half of it back, each up to 10 % more or
+//!    less at random, so requests overtake each other.
+//! 3. The server is a rate limiter, which charges nothing for what it refuses. Its rate is `1`, `1/2`,
+//!    `2` and `1` times that of the scenario, for 60 seconds each and at first up to 10 more, so that a
+//!    change comes at any time since the last cut.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use oorandom::Rand64;
+use tollgate::adaptive::{AdaptiveRate, RatePermit};
+use tollgate::{Clock, ManualClock, Quota, RateLimiter};
+
+use crate::table::Row;
+
+/// The length of a phase.
+const PHASE: f64 = 60.0;
+
+/// How long the client may take to find the rate after a change.
+const TO_FIND: f64 = 15.0;
+
+/// The rates of the phases, in relation to the first.
+const PHASES: [f64; 4] = [1.0, 0.5, 2.0, 1.0];
+
+/// What the server says when it refuses.
+#[derive(Clone, Copy)]
+enum RetryAfter {
+    Nothing,
+    /// Exactly when it accepts again.
+    Exact,
+    /// In whole seconds, as HTTP has it.
+    Seconds,
+}
+
+/// A server, and who asks it.
+#[derive(Clone, Copy)]
+struct Scenario {
+    name: &'static str,
+    /// Per second.
+    rate: f64,
+    /// The seconds of its rate that the server accepts at once, and at least four requests; 0 is one
+    /// request.
+    burst: f64,
+    /// In seconds.
+    round_trip: f64,
+    /// How much longer or shorter a way takes, in relation to half of the round trip.
+    jitter: f64,
+    retry_after: RetryAfter,
+    clients: usize,
+    decides: bool,
+}
+
+/// The scenario of the specification.
+const USUAL: Scenario = Scenario {
+    name: "rate 500, 250, 1000, 500/s",
+    rate: 500.0,
+    burst: 0.1,
+    round_trip: 0.1,
+    jitter: 0.1,
+    retry_after: RetryAfter::Nothing,
+    clients: 1,
+    decides: true,
+};
+
+/// The same with one thing changed. Those that are missed decide nothing:
+///
+/// - At 20 per second, one refusal in eight seconds, which finding four times the rate in 15 seconds
+///   takes, is more than 0.5 %.
+/// - Half a second away, a server that becomes half as fast refuses 0.28 % until the first refusal is
+///   back, whatever the client does.
+/// - A burst of a second hides for long that the client is too fast.
+/// - What is sent evenly does not arrive evenly. A server without a burst refuses it at any rate.
+/// - A second of pause in eight seconds is a second.
+#[rustfmt::skip]
+const SCENARIOS: &[Scenario] = &[
+    USUAL,
+    Scenario { name: "rate ×10", rate: 5_000.0, ..USUAL },
+    Scenario { name: "rate ÷25", rate: 20.0, decides: false, ..USUAL },
+    Scenario { name: "rate, 10 ms away", round_trip: 0.01, ..USUAL },
+    Scenario { name: "rate, 500 ms away", round_trip: 0.5, decides: false, ..USUAL },
+    Scenario { name: "rate, bursts of 1 s", burst: 1.0, decides: false, ..USUAL },
+    Scenario { name: "rate, bursts of 20 ms", burst: 0.02, ..USUAL },
+    Scenario { name: "rate, no bursts", burst: 0.0, decides: false, ..USUAL },
+    Scenario { name: "rate, no bursts, no jitter", burst: 0.0, jitter: 0.0, decides: false, ..USUAL },
+    Scenario { name: "rate, exact Retry-After", retry_after: RetryAfter::Exact, ..USUAL },
+    Scenario { name: "rate, Retry-After in seconds", retry_after: RetryAfter::Seconds, decides: false, ..USUAL },
+    Scenario { name: "rate, 3 clients", clients: 3, ..USUAL },
+];
+
+/// What came of a scenario.
+#[derive(Clone, Debug, Default)]
+struct Outcome {
+    /// What the server accepted in each phase, from [`TO_FIND`] after its beginning on, in relation to
+    /// its rate.
+    goodput: Vec<f64>,
+    /// The same over all the time.
+    whole: f64,
+    /// The refused part of all requests, and of those that [`goodput`](Self::goodput) is of.
+    refused: [f64; 2],
+    /// The seconds until the server was used to 90 % for a second: from the beginning, and after its rate
+    /// became four times as high.
+    found: [f64; 2],
+    /// The part of each client, from the second phase on.
+    shares: Vec<f64>,
+}
+
+/// Something that happens at a tick.
+enum Event<'a> {
+    /// A client is perhaps admitted.
+    Ask(usize),
+    Arrive(usize, RatePermit<&'a AdaptiveRate>),
+    /// With the `Retry-After` of a refusal.
+    Answer(RatePermit<&'a AdaptiveRate>, Option<Option<Duration>>),
+    /// A phase begins.
+    Phase(usize),
+}
+
+struct Simulation<'a> {
+    scenario: Scenario,
+    clock: ManualClock,
+    server: RateLimiter,
+    clients: &'a [AdaptiveRate],
+    random: Rand64,
+    /// By tick, and then by number.
+    events: BTreeMap<(u64, u64), Event<'a>>,
+    number: u64,
+    /// When each phase begins and the last one ends, in seconds.
+    changes: [f64; 5],
+    phase: usize,
+    /// The times at which the server accepted, of the last second.
+    recent: VecDeque<f64>,
+    accepted: [u64; 4],
+    settled: [u64; 4],
+    refused: u64,
+    settled_refused: u64,
+    by_client: Vec<u64>,
+    found: [Option<f64>; 2],
+}
+
+impl<'a> Simulation<'a> {
+    fn now(&self) -> f64 {
+        self.clock.now().as_nanos() as f64 / 1e9
+    }
+
+    fn after(&mut self, wait: Duration, event: Event<'a>) {
+        let tick = self.clock.now().saturating_add(wait).as_nanos();
+        self.number += 1;
+        self.events.insert((tick, self.number), event);
+    }
+
+    /// Returns half of a round trip.
+    fn way(&mut self) -> Duration {
+        let around = 1.0 + self.scenario.jitter * (2.0 * self.random.rand_float() - 1.0);
+        Duration::from_secs_f64(self.scenario.round_trip / 2.0 * around)
+    }
+
+    /// Returns the server's rate.
+    fn rate(&self) -> f64 {
+        self.scenario.rate * PHASES[self.phase]
+    }
+
+    fn run(&mut self) {
+        let end = self.changes[4];
+        for (phase, at) in self.changes.into_iter().enumerate().take(4) {
+            self.after(Duration::from_secs_f64(at), Event::Phase(phase));
+        }
+        for client in 0..self.clients.len() {
+            let begins = Duration::from_secs_f64(0.1 * self.random.rand_float());
+            self.after(begins, Event::Ask(client));
+        }
+        while let Some(((tick, _), event)) = self.events.pop_first() {
+            let now = self.clock.now().as_nanos();
+            self.clock.advance(Duration::from_nanos(tick - now));
+            if self.now() >= end {
+                break;
+            }
+            self.happens(event);
+        }
+    }
+
+    fn happens(&mut self, event: Event<'a>) {
+        match event {
+            Event::Phase(phase) => {
+                self.phase = phase;
+                self.server
+                    .set_quota(quota(self.rate(), self.scenario.burst));
+            }
+            Event::Ask(client) => {
+                let clients = self.clients;
+                let wait = loop {
+                    match clients[client].try_acquire() {
+                        Ok(permit) => {
+                            let way = self.way();
+                            self.after(way, Event::Arrive(client, permit));
+                        }
+                        Err(error) => break error.retry_after().expect("it is open"),
+                    }
+                };
+                self.after(wait, Event::Ask(client));
+            }
+            Event::Arrive(client, permit) => {
+                let refusal = self.server.try_acquire().err();
+                let refusal = refusal.map(|error| error.retry_after().expect("it is open"));
+                match refusal {
+                    None => self.accept(client),
+                    Some(_) => self.refuse(),
+                }
+                let says = refusal.map(|after| match self.scenario.retry_after {
+                    RetryAfter::Nothing => None,
+                    RetryAfter::Exact => Some(after),
+                    RetryAfter::Seconds => {
+                        Some(Duration::from_secs_f64(after.as_secs_f64().ceil()))
+                    }
+                });
+                let way = self.way();
+                self.after(way, Event::Answer(permit, says));
+            }
+            Event::Answer(permit, None) => drop(permit),
+            Event::Answer(permit, Some(retry_after)) => permit.throttled(retry_after),
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.now() >= self.changes[self.phase] + TO_FIND
+    }
+
+    fn refuse(&mut self) {
+        self.refused += 1;
+        self.settled_refused += u64::from(self.is_settled());
+    }
+
+    fn accept(&mut self, client: usize) {
+        let (now, rate, since) = (self.now(), self.rate(), self.changes[self.phase]);
+        self.accepted[self.phase] += 1;
+        self.settled[self.phase] += u64::from(self.is_settled());
+        if self.phase > 0 {
+            self.by_client[client] += 1;
+        }
+        self.recent.push_back(now);
+        while self.recent.front().is_some_and(|at| *at < now - 1.0) {
+            self.recent.pop_front();
+        }
+        let which = match self.phase {
+            0 => 0,
+            2 => 1,
+            _ => return,
+        };
+        if self.found[which].is_none() && self.recent.len() as f64 >= 0.9 * rate {
+            self.found[which] = Some(now - since);
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let length = |phase| self.changes[phase + 1] - self.changes[phase];
+        let rate = |phase: usize| self.scenario.rate * PHASES[phase];
+        let goodput = (0..4)
+            .map(|phase| self.settled[phase] as f64 / rate(phase) / (length(phase) - TO_FIND));
+        let offered: f64 = (0..4).map(|phase| rate(phase) * length(phase)).sum();
+        let part = |refused: u64, accepted: u64| refused as f64 / (refused + accepted) as f64;
+        let (accepted, settled) = (self.accepted.iter().sum(), self.settled.iter().sum());
+        let shared = self.by_client.iter().sum::<u64>() as f64;
+        Outcome {
+            goodput: goodput.collect(),
+            whole: accepted as f64 / offered,
+            refused: [
+                part(self.refused, accepted),
+                part(self.settled_refused, settled),
+            ],
+            found: self.found.map(|found| found.unwrap_or(f64::INFINITY)),
+            shares: self.by_client.iter().map(|n| *n as f64 / shared).collect(),
+        }
+    }
+}
+
+fn quota(rate: f64, burst: f64) -> Quota {
+    let burst = match burst {
+        0.0 => 1,
+        burst => ((rate * burst) as u64).max(4),
+    };
+    Quota::per_second(rate as u64).burst(burst)
+}
+
+fn run(scenario: Scenario, seed: u64) -> Outcome {
+    let clock = Clock::manual();
+    let mut random = Rand64::new(u128::from(seed));
+    let clients: Vec<_> = (0..scenario.clients)
+        .map(|_| AdaptiveRate::new().clock(&clock))
+        .collect();
+    let first = PHASE + 10.0 * random.rand_float();
+    let mut simulation = Simulation {
+        scenario,
+        server: RateLimiter::new(quota(scenario.rate, scenario.burst)).clock(&clock),
+        clock,
+        clients: &clients,
+        random,
+        events: BTreeMap::new(),
+        number: 0,
+        changes: [
+            0.0,
+            first,
+            first + PHASE,
+            first + 2.0 * PHASE,
+            first + 3.0 * PHASE,
+        ],
+        phase: 0,
+        recent: VecDeque::new(),
+        accepted: [0; 4],
+        settled: [0; 4],
+        refused: 0,
+        settled_refused: 0,
+        by_client: vec![0; scenario.clients],
+        found: [None; 2],
+    };
+    simulation.run();
+    simulation.outcome()
+}
+
+/// Returns the median of a figure over the outcomes.
+fn median(outcomes: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> f64 {
+    let mut figures: Vec<_> = outcomes.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+fn row(scenario: Scenario, seeds: &[u64]) -> Row {
+    let outcomes: Vec<_> = seeds.iter().map(|seed| run(scenario, *seed)).collect();
+    let median = |figure: &dyn Fn(&Outcome) -> f64| median(&outcomes, figure);
+    let goodput = [0, 1, 2, 3].map(|phase| 100.0 * median(&|it| it.goodput[phase]));
+    let whole = 100.0 * median(&|it| it.whole);
+    let [refused, settled] = [0, 1].map(|which| 100.0 * median(&|it| it.refused[which]));
+    let [first, found] = [0, 1].map(|which| median(&|it| it.found[which]));
+    let passed = goodput.iter().all(|part| *part >= 95.0) && refused <= 0.5 && found <= TO_FIND;
+    let parts = goodput.map(|part| format!("{part:.1}")).join(" ");
+    let mut figures = format!(
+        "{parts} % (≥ 95), {whole:.1} % of all  refused {refused:.2} % (≤ 0.5), {settled:.2} % settled  found {first:.1} s, 4 × {found:.1} s (≤ 15)"
+    );
+    if scenario.clients > 1 {
+        let shares = outcomes.iter().map(|it| {
+            let mut percent: Vec<_> = it
+                .shares
+                .iter()
+                .map(|part| format!("{:2.0}", 100.0 * part))
+                .collect();
+            percent.sort();
+            percent.join(":")
+        });
+        figures += &format!("  shares {}", shares.collect::<Vec<_>>().join(", "));
+    }
+    Row {
+        scenario: scenario.name.to_owned(),
+        controller: "AdaptiveRate".to_owned(),
+        figures,
+        passed,
+        decides: scenario.decides,
+    }
+}
+
+/// Returns the rows of the scenarios with such a name.
+pub(crate) fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
+    let scenarios = SCENARIOS.iter().filter(|it| it.name.contains(part));
+    scenarios.map(|scenario| row(*scenario, seeds)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_another_seed_pass_and_are_the_same_again() {
+        let [row, again] = [(); 2].map(|()| row(USUAL, &[11]));
+        assert!(row.passed, "{row}");
+        assert_eq!(row.to_string(), again.to_string());
+    }
+}
