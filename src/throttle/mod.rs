@@ -3,6 +3,7 @@
 //!
 //! The most used types are also exported at the crate root.
 
+mod adaptive;
 mod all;
 mod boxed;
 mod chain;
@@ -15,6 +16,7 @@ mod keyed;
 mod optional;
 mod weighted;
 
+pub use self::adaptive::Adaptive;
 pub use self::all::{All, EnterAll, Parts, all};
 pub use self::boxed::{BoxPermit, BoxThrottle, EnterBoxed};
 pub use self::cost::Cost;

@@ -127,7 +127,12 @@ where
         Poll::Ready(match (answered, permit) {
             (Ok(answer), Some(permit)) => Ok(this.answers.answered(throttle, permit, answer)),
             (Ok(_), None) => unreachable!("it was let in"),
-            (Err(error), _) => Err(A::failed(error)),
+            (Err(error), permit) => {
+                if let Some(permit) = permit {
+                    this.answers.erred(throttle, permit, &error);
+                }
+                Err(A::failed(error))
+            }
         })
     }
 }

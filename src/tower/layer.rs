@@ -10,8 +10,11 @@ use tower_layer::Layer;
 
 use super::choose::{ByHead, ByRequest, Same};
 use super::entering::Patience;
-use super::{Answer, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService};
-use crate::throttle::{Inspect, Throttle, TryThrottle};
+use super::{
+    Answer, Classified, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService,
+};
+use crate::adaptive::Feedback;
+use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
 
 /// Puts services behind a throttle. See [the module](crate::tower) for its behavior.
 ///
@@ -462,6 +465,101 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     pub fn refund_if(mut self, refund_if: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.answers.options().refund_if = Some(Arc::new(refund_if));
         self
+    }
+
+    /// Returns the permit of a request as [overloaded](crate::adaptive::AdaptivePermit::overloaded) if the
+    /// closure returns `true` for the head of its response. Use it for a service with an adaptive limit that
+    /// answers with 503 when something behind it has too much to do. A response of the layer itself is never
+    /// such a sample. Latencies of all other requests are to the end of the body.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use axum::Router;
+    /// use axum::body::Body;
+    /// use axum::http::{Request, StatusCode};
+    /// use axum::routing::get;
+    /// use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
+    /// use tollgate::tower::ThrottleLayer;
+    /// use tower::ServiceExt;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).max_waiters(100));
+    /// let layer = ThrottleLayer::new(Arc::clone(&limit)).overloaded_if(|answer| answer.status == 503);
+    /// let app: Router = Router::new()
+    ///     .route("/", get(|| async { StatusCode::SERVICE_UNAVAILABLE }))
+    ///     .layer(layer);
+    /// app.oneshot(Request::get("/").body(Body::empty())?).await?;
+    /// assert_eq!(limit.snapshot().window.overloaded(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn overloaded_if(
+        mut self,
+        overloaded_if: impl Fn(&Parts) -> bool + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Adaptive,
+    {
+        let overload = |throttle: &T, permit| throttle.finish(permit, Feedback::OVERLOADED);
+        self.answers.options().overloaded_if = Some((Arc::new(overloaded_if), overload));
+        self
+    }
+
+    /// Tells an adaptive throttle how each call has ended: for a client in front of a backend,
+    /// whatever its requests and answers are. The closure gets the answer or the error of the
+    /// service; [`feedback`](super::feedback) classifies responses over HTTP. The permit is
+    /// held until the answer is there, which for a response is its head, and rejections are errors, as
+    /// with [`errors`](Self::errors). What was set of responses is dropped.
+    ///
+    /// A call that is dropped before it is answered is a sample of the latency until then. Put a
+    /// timeout inside this layer, so that the closure gets its error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use http::{Request, Response, StatusCode};
+    /// use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
+    /// use tollgate::tower::{ThrottleLayer, feedback};
+    /// use tower::{BoxError, Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), BoxError> {
+    /// // An HTTP client, for example hyper's.
+    /// let client = service_fn(async |request: Request<()>| match request.uri().path() {
+    ///     "/slow" => Err(BoxError::from("timed out")),
+    ///     _ => Ok(Response::builder().status(503).body(())?),
+    /// });
+    /// let backend = Arc::new(AdaptiveSemaphore::new(Gradient::default()));
+    /// let client = ThrottleLayer::new(Arc::clone(&backend))
+    ///     .classify(|answer: Result<&Response<()>, &BoxError>| match answer {
+    ///         Ok(answer) => feedback(answer),
+    ///         Err(_) => Feedback::OVERLOADED,
+    ///     })
+    ///     .layer(client);
+    ///
+    /// let answer = client.clone().oneshot(Request::get("/").body(())?).await?;
+    /// assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
+    /// assert!(client.oneshot(Request::get("/slow").body(())?).await.is_err());
+    /// assert_eq!(backend.snapshot().window.overloaded(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn classify<A, E, C>(self, classify: C) -> ThrottleLayer<T, F, Classified<C>>
+    where
+        T: Adaptive,
+        C: Fn(Result<&A, &E>) -> Feedback + Clone,
+    {
+        ThrottleLayer {
+            choose: self.choose,
+            patience: self.patience,
+            answers: Classified(classify),
+        }
     }
 
     /// Makes rejections errors of the service in place of responses, so that the layer fits around

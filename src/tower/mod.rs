@@ -114,6 +114,7 @@
 
 mod body;
 mod choose;
+mod classified;
 mod client_ip;
 mod entering;
 mod fields;
@@ -132,6 +133,7 @@ pub use ipnet::IpNet;
 
 pub use self::body::ThrottledBody;
 pub use self::choose::{ByHead, ByRequest, Choose, Same};
+pub use self::classified::{Classified, feedback};
 pub use self::client_ip::{ClientIp, ClientIpHeader};
 pub use self::fields::RateLimitHeaders;
 pub use self::future::ResponseFuture;

@@ -22,7 +22,11 @@ pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 pub(super) type Inspector<T> =
     fn(&T, Option<&<T as Throttle>::Permit>, &mut dyn FnMut(usize, LimitStatus));
 
-type RefundIf = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+/// A condition on the head of a response.
+type OfHead = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
+
+/// Says of a permit that its call was overloaded.
+type Overload<T> = fn(&T, <T as Throttle>::Permit);
 
 /// How a service with a throttle answers.
 ///
@@ -40,6 +44,12 @@ pub trait Respond<T: Throttle, A, E>: Clone + sealed::Sealed {
     /// Returns the answer to a request that was rejected.
     #[doc(hidden)]
     fn refused(&self, throttle: &T, error: AcquireError) -> Result<Self::Response, Self::Error>;
+
+    /// Handles the permit of a request that the service answered with an error.
+    #[doc(hidden)]
+    fn erred(&self, _throttle: &T, permit: T::Permit, _error: &E) {
+        drop(permit);
+    }
 
     /// Returns the error of the service.
     #[doc(hidden)]
@@ -86,7 +96,8 @@ pub(super) struct Options<T: Throttle> {
     pub(super) policies: Vec<Policy>,
     /// `Some` if there are fields or policies.
     pub(super) inspect: Option<Inspector<T>>,
-    pub(super) refund_if: Option<RefundIf>,
+    pub(super) refund_if: Option<OfHead>,
+    pub(super) overloaded_if: Option<(OfHead, Overload<T>)>,
 }
 
 impl<T: Throttle> Responses<T> {
@@ -98,6 +109,7 @@ impl<T: Throttle> Responses<T> {
             policies: Vec::new(),
             inspect: None,
             refund_if: None,
+            overloaded_if: None,
         }))
     }
 
@@ -129,17 +141,21 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
 
     fn answered(&self, throttle: &T, permit: T::Permit, answer: Response<B>) -> Self::Response {
         let options = &*self.0;
-        if options.headers.is_none() && options.refund_if.is_none() {
+        let learns = options.refund_if.is_some() || options.overloaded_if.is_some();
+        if options.headers.is_none() && !learns {
             return answer.map(|body| ThrottledBody::holding(body, Some(permit)));
         }
         let (mut parts, body) = answer.into_parts();
         let refund_if = options.refund_if.as_ref();
-        let permit = match refund_if.is_some_and(|refund_if| refund_if(&parts)) {
-            false => Some(permit),
-            true => {
-                throttle.rollback(permit);
-                None
-            }
+        let overloaded_if = options.overloaded_if.as_ref();
+        let permit = if refund_if.is_some_and(|refund_if| refund_if(&parts)) {
+            throttle.rollback(permit);
+            None
+        } else if let Some((_, overload)) = overloaded_if.filter(|(is, _)| is(&parts)) {
+            overload(throttle, permit);
+            None
+        } else {
+            Some(permit)
         };
         if let (Some(headers), Some(inspect)) = (options.headers, options.inspect) {
             let mut fields = Fields::new(headers, &options.policies, false);
@@ -202,6 +218,7 @@ impl<T: Throttle> Clone for Options<T> {
         Self {
             policies: self.policies.clone(),
             refund_if: self.refund_if.clone(),
+            overloaded_if: self.overloaded_if.clone(),
             ..*self
         }
     }
@@ -224,5 +241,6 @@ mod sealed {
     pub trait Sealed {}
 
     impl Sealed for super::Errors {}
+    impl<C> Sealed for crate::tower::classified::Classified<C> {}
     impl<T: Throttle> Sealed for super::Responses<T> {}
 }

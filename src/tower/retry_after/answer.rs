@@ -17,7 +17,7 @@ use crate::tower::quoted::RightSplit;
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// Returns whether the request was refused for now.
-pub(super) fn is_refusal(status: StatusCode) -> bool {
+pub(in crate::tower) fn is_refusal(status: StatusCode) -> bool {
     matches!(
         status,
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
@@ -26,7 +26,7 @@ pub(super) fn is_refusal(status: StatusCode) -> bool {
 
 /// Returns how long the client is to wait; `now` is asked if that is said by a date, and the answer
 /// has no date of its own. With `any_status`, `RateLimit` counts in answers that refuse nothing.
-pub(super) fn asked_wait(
+pub(in crate::tower) fn asked_wait(
     status: StatusCode,
     headers: &HeaderMap,
     any_status: bool,

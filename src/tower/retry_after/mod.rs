@@ -16,6 +16,7 @@ use http::Request;
 use http_body::Body;
 use tower_layer::Layer;
 
+pub(super) use self::answer::{asked_wait, is_refusal};
 pub use self::future::RetryAfterFuture;
 use self::origins::Origins;
 pub use self::service::RetryAfterService;

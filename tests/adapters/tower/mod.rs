@@ -3,6 +3,7 @@
 //! Most is polled by hand. What needs a server runs axum on loopback; what needs paused time calls the
 //! service without a connection.
 
+mod adaptive;
 mod body;
 mod client_ip;
 mod disconnected;
