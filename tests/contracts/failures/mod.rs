@@ -1,6 +1,7 @@
 //! How throttles fail elsewhere, and do not here: a test for each row of the table of failures. A row
 //! that could happen to any throttle names the check of the conformance suite that every one passes.
 
+mod adaptive;
 mod chained;
 mod clocks;
 mod handed_on;
