@@ -3,6 +3,7 @@
 use async_lock::Semaphore as AsyncLock;
 use tokio::sync::Semaphore as Tokio;
 use tollgate::{ChannelSemaphore, CondvarSemaphore, Pool};
+use tollgate_bench::adaptive::{Measured, Unmeasured};
 use tollgate_bench::composed;
 use tollgate_bench::condvar::CondvarSemaphore as Plain;
 use tollgate_bench::line::{self, WAITERS};
@@ -30,6 +31,8 @@ const THREE: &str = "all of three: acquire ready + drop";
 const BOXED: &str = "boxed throttle: acquire ready + drop";
 const COST: &str = "cost of 3: enter ready + drop";
 const READY: &str = "as a throttle: enter ready + drop";
+const ADAPTIVE_TRY: &str = "adaptive: try + drop";
+const ADAPTIVE: &str = "adaptive: acquire ready + drop";
 const OBSERVED_TRY: &str = "observed: try + drop";
 const OBSERVED: &str = "observed: acquire ready + drop";
 const HAND_ON: &str = "throttles, enqueue + drain, of 10,000";
@@ -138,6 +141,15 @@ pub(crate) const COUNTED: &[Counted] = &[
     }),
     counted(READY, AsThrottle::<AsyncLock>::NAME, || {
         Box::new(ready::acquire::<AsThrottle<AsyncLock>>())
+    }),
+    counted(ADAPTIVE_TRY, Unmeasured::NAME, || {
+        Box::new(ready::try_acquire::<Unmeasured>())
+    }),
+    counted(ADAPTIVE_TRY, Measured::NAME, || {
+        Box::new(ready::try_acquire::<Measured>())
+    }),
+    counted(ADAPTIVE, Unmeasured::NAME, || {
+        Box::new(ready::acquire::<Unmeasured>())
     }),
     counted(OBSERVED_TRY, "Observed, ()", || {
         Box::new(observed::try_acquire(()))

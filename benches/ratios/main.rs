@@ -4,6 +4,7 @@
 //! document, `--check` fails when a target is missed. A new theme is a file of entries and a line here. Pacing and
 //! limits on a server are no ratios of times alone, and have tables of their own below.
 
+mod adaptive;
 mod contended;
 mod gate;
 mod http;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         keyed::ENTRIES,
         observed::ENTRIES,
         http::ENTRIES,
+        adaptive::ENTRIES,
     ]
     .concat();
     let options = Options::from_args();

@@ -3,6 +3,7 @@
 //! A theme (semaphores, rate limiters, channels) is a file of rows; a row is one operation of ours and the same
 //! operation of each peer. Everything that knows how to time, to compare and to print is in [`harness`].
 
+pub mod adaptive;
 pub mod composed;
 pub mod condvar;
 pub mod floor;

@@ -1,0 +1,82 @@
+//! Adaptive limits in real time: a server of axum on loopback whose capacity moves, under a client
+//! with an open loop, beside the same server with fixed limits.
+//!
+//! Goodput is counted from the moment at which a request was due, so a client that falls behind
+//! hides nothing. All runs of a table have the same arrivals. The program fails if an adaptive limit
+//! reaches less than 90 % of the best fixed one.
+
+mod concurrency;
+mod server;
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use tollgate_bench::harness::Table;
+
+/// Compares adaptive limits with fixed ones in real time
+#[derive(Debug, Parser)]
+#[command(name = "adaptive_real", version)]
+struct Args {
+    /// How long the capacity stays the same, in seconds
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=600))]
+    seconds: u64,
+
+    /// The seed of the arrivals
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// What a limit came to.
+struct Outcome {
+    limit: String,
+    is_adaptive: bool,
+    /// Requests that were answered in time.
+    good: u64,
+    /// Other columns of the table.
+    others: Vec<String>,
+}
+
+/// The goodput of the best fixed limit that an adaptive one has to reach.
+const TARGET: f64 = 0.9;
+
+/// Prints a table, and returns whether every adaptive limit reaches its target.
+fn report(title: &str, headings: &[&str], outcomes: &[Outcome]) -> bool {
+    let fixed = outcomes.iter().filter(|outcome| !outcome.is_adaptive);
+    let best = fixed.map(|outcome| outcome.good).max().unwrap_or(1);
+    let mut all = vec!["limit", "good answers", "of the best fixed"];
+    all.extend(headings);
+    all.push("verdict");
+    let mut table = Table::new(&all);
+    let mut holds = true;
+    for outcome in outcomes {
+        let share = outcome.good as f64 / best as f64;
+        let verdict = match (outcome.is_adaptive, share >= TARGET) {
+            (false, _) => "",
+            (true, true) => "PASS",
+            (true, false) => "FAIL",
+        };
+        holds &= verdict != "FAIL";
+        let mut cells = vec![outcome.limit.clone(), outcome.good.to_string()];
+        cells.push(format!("{share:.3}"));
+        cells.extend(outcome.others.iter().cloned());
+        cells.push(verdict.to_owned());
+        table.push(cells);
+    }
+    println!("{title}\n");
+    table.print(false);
+    println!();
+    holds
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let args = Args::parse();
+    let phase = Duration::from_secs(args.seconds);
+    let holds = concurrency::run(phase, args.seed).await?;
+    Ok(match holds {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
