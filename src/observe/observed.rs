@@ -246,6 +246,10 @@ impl<T: Throttle, O: Observer + Clone> Throttle for Observed<T, O> {
     fn spend_burst(&self, opening: u64) {
         self.throttle.spend_burst(opening);
     }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.throttle.wakes_unlocked()
+    }
 }
 
 impl<T: TryThrottle, O: Observer + Clone> TryThrottle for Observed<T, O> {

@@ -214,6 +214,15 @@ impl<P: Parts> Throttle for All<P> {
     fn spend_burst(&self, opening: u64) {
         self.0.spend_burst(opening);
     }
+
+    #[inline(always)]
+    fn enter_at_once(&self) -> Option<P::Permit> {
+        self.0.enter_at_once().map(P::flatten)
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.0.wakes_unlocked()
+    }
 }
 
 impl<P: Parts<Chain: TryThrottle>> TryThrottle for All<P> {

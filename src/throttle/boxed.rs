@@ -49,6 +49,7 @@ trait Erased: Send + Sync {
     fn enter(&self) -> EnterBoxed;
     fn rollback(&self, permit: Box<dyn Any + Send>);
     fn spend_burst(&self, opening: u64);
+    fn wakes_unlocked(&self) -> bool;
 }
 
 impl<T> Erased for T
@@ -69,6 +70,10 @@ where
 
     fn spend_burst(&self, opening: u64) {
         Throttle::spend_burst(self, opening);
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        Throttle::wakes_unlocked(self)
     }
 }
 
@@ -168,6 +173,10 @@ impl Throttle for BoxThrottle {
 
     fn spend_burst(&self, opening: u64) {
         self.0.spend_burst(opening);
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.0.wakes_unlocked()
     }
 }
 

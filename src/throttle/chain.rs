@@ -54,6 +54,15 @@ impl<A: Throttle> Throttle for Last<A> {
     fn spend_burst(&self, opening: u64) {
         self.0.spend_burst(opening);
     }
+
+    #[inline(always)]
+    fn enter_at_once(&self) -> Option<A::Permit> {
+        self.0.enter_at_once()
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.0.wakes_unlocked()
+    }
 }
 
 impl<A: TryThrottle> TryThrottle for Last<A> {
@@ -104,6 +113,17 @@ impl<A: Throttle, R: Throttle> Throttle for Chain<A, R> {
     fn spend_burst(&self, opening: u64) {
         self.0.spend_burst(opening);
         self.1.spend_burst(opening);
+    }
+
+    #[inline(always)]
+    fn enter_at_once(&self) -> Option<Self::Permit> {
+        let mut entered = Entered::new(&self.0, self.0.enter_at_once()?);
+        let rest = self.1.enter_at_once()?;
+        Some((entered.keep(), rest))
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.0.wakes_unlocked() && self.1.wakes_unlocked()
     }
 }
 

@@ -203,6 +203,10 @@ impl<T: Weighted> Throttle for Cost<T> {
     fn spend_burst(&self, opening: u64) {
         self.throttle.spend_burst(opening);
     }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.throttle.wakes_unlocked()
+    }
 }
 
 impl<T: TryWeighted> TryThrottle for Cost<T> {

@@ -87,7 +87,8 @@ impl<S: Foreign> fmt::Debug for EnterForeign<S> {
 macro_rules! foreign {
     ($(
         [$($lifetime:lifetime)?] $handle:ty => $permit:ty, $wait:ty:
-        |$semaphore:ident| $tried:expr, $waits:expr, $entered:ident;
+        |$semaphore:ident| $tried:expr, $waits:expr, $entered:ident
+        $(, wakes_unlocked: $wakes_unlocked:literal)?;
     )*) => {$(
         impl<$($lifetime)?> Throttle for $handle {
             type Permit = $permit;
@@ -99,6 +100,16 @@ macro_rules! foreign {
                     waiting: None,
                 })
             }
+
+            fn enter_at_once(&self) -> Option<$permit> {
+                self.try_enter().ok()
+            }
+
+            $(
+                fn wakes_unlocked(&self) -> bool {
+                    $wakes_unlocked
+                }
+            )?
         }
 
         impl<$($lifetime)?> TryThrottle for $handle {
@@ -197,10 +208,10 @@ mod async_lock {
         ['a] &'a Semaphore => SemaphoreGuard<'a>, Acquire<'a>: |semaphore|
             semaphore.try_acquire().ok_or_else(no_permits),
             semaphore.acquire(),
-            wake_next;
+            wake_next, wakes_unlocked: false;
         [] Arc<Semaphore> => SemaphoreGuardArc, AcquireArc: |semaphore|
             semaphore.try_acquire_arc().ok_or_else(no_permits),
             semaphore.acquire_arc(),
-            wake_next;
+            wake_next, wakes_unlocked: false;
     }
 }

@@ -22,7 +22,8 @@ macro_rules! throttles {
     ($(
         [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:
         $acquire:ident, $try_acquire:ident $(, rollback: $rollback:ident)?
-        $(, spend_burst: $spend_burst:path)? $(, released_by: $released_by:ident)?;
+        $(, spend_burst: $spend_burst:path)? $(, released_by: $released_by:ident)?
+        $(, wakes_unlocked: $wakes_unlocked:literal)?;
     )*) => {$(
         impl<$($generics)*> Throttle for $handle {
             type Permit = $permit;
@@ -31,6 +32,11 @@ macro_rules! throttles {
             #[inline]
             fn enter(&self) -> Waiting<$enter> {
                 Clone::clone(self).$acquire()
+            }
+
+            #[inline]
+            fn enter_at_once(&self) -> Option<$permit> {
+                Clone::clone(self).$try_acquire().ok()
             }
 
             $(
@@ -49,6 +55,12 @@ macro_rules! throttles {
                 #[inline(always)]
                 fn released_by(enter: &$enter) -> u64 {
                     enter.$released_by()
+                }
+            )?
+
+            $(
+                fn wakes_unlocked(&self) -> bool {
+                    $wakes_unlocked
                 }
             )?
         }
@@ -102,10 +114,10 @@ throttles! {
 throttles! {
     ['a] &'a ChannelSemaphore =>
         Permit<&'a ChannelSemaphore>, channel_semaphore::Acquire<&'a ChannelSemaphore>:
-        acquire, try_acquire;
+        acquire, try_acquire, wakes_unlocked: false;
     [] Arc<ChannelSemaphore> =>
         Permit<Arc<ChannelSemaphore>>, channel_semaphore::Acquire<Arc<ChannelSemaphore>>:
-        acquire_owned, try_acquire_owned;
+        acquire_owned, try_acquire_owned, wakes_unlocked: false;
 }
 
 /// A reference to a throttle is a throttle, and so is an `Arc` of one. For types whose references
@@ -135,6 +147,15 @@ macro_rules! through {
 
             fn spend_burst(&self, opening: u64) {
                 (**self).spend_burst(opening);
+            }
+
+            #[inline]
+            fn enter_at_once(&self) -> Option<$throttle::Permit> {
+                (**self).enter_at_once()
+            }
+
+            fn wakes_unlocked(&self) -> bool {
+                (**self).wakes_unlocked()
             }
         }
 

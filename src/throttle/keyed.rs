@@ -23,6 +23,11 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     fn spend_burst(&self, opening: u64) {
         T::spend_burst(self, opening);
     }
+
+    #[inline]
+    fn enter_at_once(&self) -> Option<T::Permit> {
+        self.try_acquire().ok()
+    }
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryThrottle for Key<'_, T, Q, S> {

@@ -171,6 +171,20 @@ pub trait Throttle: Clone {
     #[inline(always)]
     fn spend_burst(&self, _opening: u64) {}
 
+    /// Enters if that needs no wait: an entry without its future. `None` says that the caller has to
+    /// wait, has to be refused, or has to enter to find out.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn enter_at_once(&self) -> Option<Self::Permit> {
+        None
+    }
+
+    /// Returns whether wakers are called outside of the locks of the throttle.
+    #[doc(hidden)]
+    fn wakes_unlocked(&self) -> bool {
+        true
+    }
+
     /// Erases the type of the throttle, for example for a field of a struct. The throttle must be
     /// `'static`: use an `Arc` or a reference to a `static`.
     ///

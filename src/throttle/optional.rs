@@ -52,6 +52,17 @@ impl<T: Throttle> Throttle for Option<T> {
             throttle.spend_burst(opening);
         }
     }
+
+    #[inline]
+    fn enter_at_once(&self) -> Option<Self::Permit> {
+        self.as_ref()
+            .map(T::enter_at_once)
+            .map_or(Some(None), |permit| permit.map(Some))
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.as_ref().is_none_or(T::wakes_unlocked)
+    }
 }
 
 impl<T: TryThrottle> TryThrottle for Option<T> {

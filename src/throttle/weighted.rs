@@ -60,6 +60,13 @@ pub trait Weighted: Throttle {
     /// semaphore, `u64::MAX` where a call may [overdraw](crate::Oversize::Overdraft). It is at least
     /// 1, so that nobody is admitted for nothing. A call for 1 at a semaphore with 0 permits waits.
     fn max_units(&self) -> u64;
+
+    /// Takes `n` units if that needs no wait, as [`Throttle::enter_at_once`] does.
+    #[doc(hidden)]
+    #[inline]
+    fn enter_many_at_once(&self, _n: u64) -> Option<Self::Permit> {
+        None
+    }
 }
 
 /// A [`Weighted`] throttle that can decide without waiting.
@@ -106,6 +113,11 @@ macro_rules! weighted {
             #[inline]
             fn max_units(&self) -> u64 {
                 $max_units(self)
+            }
+
+            #[inline]
+            fn enter_many_at_once(&self, n: u64) -> Option<Self::Permit> {
+                self.try_enter_many(n).ok()
             }
         }
 
