@@ -199,6 +199,7 @@ mod algorithm;
 mod concurrency;
 mod decision;
 mod error;
+pub mod fair;
 pub mod gate;
 pub mod guarantees;
 #[cfg(feature = "tower")]

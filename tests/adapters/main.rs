@@ -2,6 +2,7 @@
 
 mod all;
 mod budget;
+mod fair;
 mod gate;
 mod observe;
 #[cfg(feature = "stream")]

@@ -31,6 +31,16 @@ pub(crate) struct Closable<T> {
     part: Shared,
 }
 
+impl<T> Closable<T> {
+    pub(crate) fn new(throttle: T, part: Shared) -> Self {
+        Self { throttle, part }
+    }
+
+    pub(crate) fn close(&self) {
+        self.part.close();
+    }
+}
+
 impl<T: Throttle> Throttle for Closable<T> {
     type Permit = T::Permit;
     type Enter = T::Enter;
@@ -179,6 +189,12 @@ impl Subject for SemaphoreAndRateLimiter {
 /// A boxed throttle has no way to try, so a wait is polled once and dropped if it is not over.
 #[derive(Clone)]
 pub(crate) struct TriesByPolling(BoxThrottle);
+
+impl TriesByPolling {
+    pub(crate) fn new(throttle: BoxThrottle) -> Self {
+        Self(throttle)
+    }
+}
 
 impl Throttle for TriesByPolling {
     type Permit = <BoxThrottle as Throttle>::Permit;

@@ -178,7 +178,7 @@ pub(crate) fn threads_never_exceed_the_limit<L: Limit>() {
 }
 
 pub(crate) fn nobody_enters_after_the_close_has_returned<L: Limit>() {
-    if !L::GUARANTEES.closes {
+    if !L::GUARANTEES.closes || !L::GUARANTEES.closes_at_once {
         return;
     }
     for round in 0..50 {

@@ -9,6 +9,7 @@ pub(crate) mod checks;
 pub(crate) mod composed;
 pub(crate) mod crowds;
 pub(crate) mod endings;
+pub(crate) mod fair;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub(crate) mod foreign;
 pub(crate) mod limits;
@@ -149,6 +150,18 @@ conformance! {
     observed: composed::ObservedByNobody;
     observed_by_holders: composed::ObservedByHolders;
     boxed_all: composed::BoxedAll;
+    fair_semaphore: fair::FairSemaphore;
+    fair_by_cost: fair::FairByCost;
+    fair_boxed: fair::FairBoxed;
+    fair_rate_limiter: fair::FairRateLimiter;
+    fair_of_fair: fair::FairOfFair;
+    fair_of_all: fair::FairOfAll;
+    all_of_fair: fair::AllOfFair;
+}
+
+#[cfg(feature = "channel")]
+conformance! {
+    fair_channel_semaphore: fair::FairChannelSemaphore;
 }
 
 #[cfg(feature = "channel")]
@@ -168,6 +181,7 @@ use self::foreign::of_tokio;
 conformance! {
     borrowed_tokio: of_tokio::BorrowedTokio;
     shared_tokio: of_tokio::SharedTokio;
+    fair_tokio: fair::FairTokio;
 }
 
 #[cfg(feature = "async-lock")]
@@ -177,4 +191,5 @@ use self::foreign::of_async_lock;
 conformance! {
     borrowed_async_lock: of_async_lock::BorrowedAsyncLock;
     shared_async_lock: of_async_lock::SharedAsyncLock;
+    fair_async_lock: fair::FairAsyncLock;
 }

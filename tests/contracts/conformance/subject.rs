@@ -157,6 +157,9 @@ pub(crate) struct Guarantees {
     pub(crate) knows: bool,
     /// It can be closed, and then wakes and refuses everybody.
     pub(crate) closes: bool,
+    /// Nobody enters after the close has returned; otherwise a permit that was granted before may
+    /// still go to a newcomer.
+    pub(crate) closes_at_once: bool,
     /// A waker that panics is contained.
     pub(crate) contains_panics: bool,
     /// Wakers are called and dropped outside of its locks.
@@ -173,6 +176,7 @@ impl Guarantees {
         held: true,
         knows: false,
         closes: true,
+        closes_at_once: true,
         contains_panics: true,
         wakes_unlocked: true,
         polled_again: "polled again after it was ready",

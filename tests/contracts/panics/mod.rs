@@ -4,6 +4,7 @@
 mod again;
 #[cfg(feature = "tokio")]
 mod blocking;
+mod fair;
 
 use std::panic::Location;
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,159 @@
+//! The future of a class: at first only a request, later perhaps a waiter in the queue.
+//!
+//! It is `Unpin` and small: the waiter is stored in the queue, and only the queue's entrant waits
+//! for the throttle.
+
+use std::fmt;
+use std::panic::resume_unwind;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use super::class::Share;
+use super::in_class::Handle;
+use super::permit::{FairPermit, Hold};
+use super::schedule::Served;
+use super::shared::{EnterAtOnceFn, EnterFn};
+use super::waiters::{Request, WaiterId};
+use super::{ClassKey, Queueable};
+use crate::error::AcquireError;
+use crate::wait::{Polled, report_clock};
+
+/// The future of [`InClass::acquire`](super::InClass::acquire).
+///
+/// # Panics
+///
+/// Panics if it is polled again after it has completed, or if the throttle panicked when it was
+/// polled for this waiter.
+#[must_use = "a future does nothing unless it is awaited"]
+pub struct Acquire<T: Queueable, K: ClassKey> {
+    /// `None` once the future has completed.
+    handle: Option<Arc<Handle<T, K>>>,
+    request: Request<EnterFn<T>>,
+    /// How the throttle is entered at once.
+    at_once: EnterAtOnceFn<T>,
+    /// The slot in the queue, if a poll had to wait.
+    id: Option<WaiterId>,
+}
+
+impl<T: Queueable, K: ClassKey> Acquire<T, K> {
+    #[inline]
+    pub(super) fn new(
+        handle: Arc<Handle<T, K>>,
+        request: Request<EnterFn<T>>,
+        at_once: EnterAtOnceFn<T>,
+    ) -> Self {
+        Self {
+            handle: Some(handle),
+            request,
+            at_once,
+            id: None,
+        }
+    }
+
+    /// Polls in the queue: joins it, or checks the slot of the waiter.
+    #[inline(never)]
+    fn poll_queue(
+        &mut self,
+        handle: Arc<Handle<T, K>>,
+        context: &Context<'_>,
+    ) -> Polled<FairPermit<T, K>> {
+        // If a waker panics when it is cloned, `drop` must still find the queue.
+        let handle = self.handle.insert(handle);
+        let queue = Arc::clone(&handle.queue);
+        let waker = context.waker();
+        let mut fresh = None;
+        let joined = self.id.is_none();
+        let id = match self.id {
+            Some(id) => id,
+            None => {
+                fresh = Some(waker.clone());
+                let (id, entry) = match queue.join(&handle.entry, self.request, &mut fresh) {
+                    Ok(place) => place,
+                    Err(error) => {
+                        self.handle = None;
+                        return Poll::Ready(Err(error));
+                    }
+                };
+                self.id = Some(id);
+                if !Arc::ptr_eq(&handle.entry, &entry) {
+                    let queue = Arc::clone(&queue);
+                    *handle = Arc::new(Handle { queue, entry });
+                }
+                id
+            }
+        };
+        let polled = match (joined, &fresh) {
+            // It has its waker already.
+            (true, None) => Poll::Pending,
+            _ => queue.look(id, waker, fresh),
+        };
+        if polled.is_pending() && queue.has_own_clock {
+            report_clock(&queue.clock);
+        }
+        let served = ready!(polled);
+        self.id = None;
+        let handle = self.handle.take().expect("it was there");
+        Poll::Ready(match served {
+            Served::Admitted(inner) => {
+                let charged = match queue.share {
+                    Share::ByCost => self.request.cost,
+                    Share::ByConcurrency => 0,
+                };
+                let hold = Hold::new(handle, charged);
+                Ok(FairPermit { hold, inner })
+            }
+            Served::Refused(error) => Err(error),
+            Served::Panicked(payload) => resume_unwind(payload),
+        })
+    }
+
+    #[inline(never)]
+    fn leave(&mut self) {
+        if let (Some(id), Some(handle)) = (self.id.take(), &self.handle) {
+            handle.queue.leave(id, &handle.entry, self.request.cost);
+        }
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Future for Acquire<T, K> {
+    type Output = Result<FairPermit<T, K>, AcquireError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(mut handle) = self.handle.take() else {
+            panic!("polled again after it was ready");
+        };
+        if self.id.is_none() {
+            handle = match Hold::try_new(handle)? {
+                Err(handle) => handle,
+                Ok(hold) => match (self.at_once)(hold.throttle(), self.request.cost) {
+                    Some(inner) => return Poll::Ready(Ok(FairPermit { hold, inner })),
+                    None => hold.release(),
+                },
+            };
+        }
+        self.poll_queue(handle, context)
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Drop for Acquire<T, K> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.id.is_some() {
+            self.leave();
+        }
+    }
+}
+
+// No field is ever pinned.
+impl<T: Queueable, K: ClassKey> Unpin for Acquire<T, K> {}
+
+impl<T: Queueable, K: ClassKey> fmt::Debug for Acquire<T, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire")
+            .field("cost", &self.request.cost)
+            .field("queued", &self.id.is_some())
+            .finish_non_exhaustive()
+    }
+}

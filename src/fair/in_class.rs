@@ -1,0 +1,294 @@
+//! [`InClass`]: the throttle of one class.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::acquire::Acquire;
+use super::entry::Entry;
+use super::permit::{FairPermit, Hold};
+use super::shared::{EnterAtOnceFn, EnterFn, Shared};
+use super::waiters::Request;
+use super::{ClassKey, Queueable};
+use crate::error::{AcquireError, ErrorKind};
+use crate::limit_status::LimitStatus;
+use crate::throttle::{Inspect, Throttle, TryThrottle, TryWeighted, Weighted};
+use crate::wait::Waiting;
+
+/// A class of callers of a [`FairQueue`](super::FairQueue): a throttle whose waiters are served as
+/// the settings of the class say. Created by [`FairQueue::class`](super::FairQueue::class).
+///
+/// Clones are the same class. A handle that is kept saves looking the class up.
+///
+/// # Cancel safety
+///
+/// A waiter that is dropped leaves the queue. A permit that it was given and has not received goes
+/// to the waiter that goes next, or is rolled back if there is none.
+#[must_use = "a throttle does nothing until it is entered"]
+pub struct InClass<T: Queueable, K: ClassKey>(pub(super) Arc<Handle<T, K>>);
+
+/// A queue and a class of it.
+pub(super) struct Handle<T: Queueable, K: ClassKey> {
+    pub(super) queue: Arc<Shared<T, K>>,
+    pub(super) entry: Arc<Entry<K>>,
+}
+
+impl<T: Queueable, K: ClassKey> Handle<T, K> {
+    /// Returns a handle whose class is in the table.
+    #[cold]
+    pub(super) fn attached(self: Arc<Self>) -> Result<Arc<Self>, AcquireError> {
+        let mut locked = self.queue.lock();
+        let attached = locked.schedule.attach(&self.entry);
+        drop(locked);
+        // An entry that was forgotten is dropped here, after the lock.
+        let (entry, _forgotten) = attached?;
+        if Arc::ptr_eq(&entry, &self.entry) {
+            return Ok(self);
+        }
+        let queue = Arc::clone(&self.queue);
+        Ok(Arc::new(Self { queue, entry }))
+    }
+}
+
+impl<T: Queueable, K: ClassKey> InClass<T, K> {
+    /// Waits until the throttle admits a caller and the turn of this one has come.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// - The errors of the throttle; [`Closed`](ErrorKind::Closed) ends every wait.
+    /// - [`QueueFull`](ErrorKind::QueueFull), when there is no room for one more waiter or one more
+    ///   class, or when a newcomer has taken the place of this one.
+    /// - [`TimedOut`](ErrorKind::TimedOut), see
+    ///   [`max_queue_time`](super::Class::max_queue_time).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate::fair::FairQueue;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let semaphore = Arc::new(Semaphore::new(8));
+    /// let queue = FairQueue::new(Arc::clone(&semaphore));
+    /// let permit = queue.class("alice").acquire().await?;
+    /// assert_eq!(semaphore.available_permits(), 7);
+    /// # drop(permit);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn acquire(&self) -> Waiting<Acquire<T, K>> {
+        self.enter_with(
+            1,
+            |throttle, _| throttle.enter(),
+            |throttle, _| throttle.enter_at_once(),
+        )
+    }
+
+    /// Enters without waiting, or fails.
+    ///
+    /// # Errors
+    ///
+    /// - The errors of the throttle.
+    /// - [`NoPermits`](ErrorKind::NoPermits), when a waiter goes first, or the class holds its
+    ///   maximum.
+    /// - [`QueueFull`](ErrorKind::QueueFull), when there is no room for one more class.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{ErrorKind, Semaphore};
+    /// use tollgate::fair::{Class, FairQueue};
+    ///
+    /// let semaphore = Arc::new(Semaphore::new(8));
+    /// let queue = FairQueue::new(semaphore).classes(|_| Class::new().max_concurrency(1));
+    /// let permit = queue.class("alice").try_acquire()?;
+    /// let refused = queue.class("alice").try_acquire();
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::NoPermits);
+    /// assert!(queue.class("bob").try_acquire().is_ok());
+    /// # drop(permit);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<FairPermit<T, K>, AcquireError>
+    where
+        T: TryThrottle,
+    {
+        self.try_with(T::try_enter)
+    }
+
+    /// Waits for `n` units of the throttle, all at once. With
+    /// [`ByCost`](super::Share::ByCost) the class is charged `n`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing; see [the type](Self#cancel-safety).
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`acquire`](Self::acquire).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the throttle cannot count `n`, as [`Weighted::enter_many`] does.
+    #[inline]
+    pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<T, K>>
+    where
+        T: Weighted,
+    {
+        self.enter_with(n, T::enter_many, T::enter_many_at_once)
+    }
+
+    /// Takes `n` units without waiting, or nothing.
+    ///
+    /// # Errors
+    ///
+    /// The same as for [`try_acquire`](Self::try_acquire).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the throttle cannot count `n`.
+    pub fn try_acquire_many(&self, n: u64) -> Result<FairPermit<T, K>, AcquireError>
+    where
+        T: TryWeighted,
+    {
+        self.try_with(|throttle| throttle.try_enter_many(n))
+    }
+
+    /// Returns the throttle of the queue.
+    pub fn throttle(&self) -> &T {
+        &self.0.queue.throttle
+    }
+
+    /// Returns the key of the class.
+    pub fn key(&self) -> &K {
+        &self.0.entry.key
+    }
+
+    #[inline]
+    fn enter_with(
+        &self,
+        cost: u64,
+        enter: EnterFn<T>,
+        at_once: EnterAtOnceFn<T>,
+    ) -> Waiting<Acquire<T, K>> {
+        let handle = Arc::clone(&self.0);
+        let request = Request { cost, enter };
+        Waiting::new(Acquire::new(handle, request, at_once))
+    }
+
+    #[inline]
+    fn try_with(
+        &self,
+        try_enter: impl FnOnce(&T) -> Result<T::Permit, AcquireError>,
+    ) -> Result<FairPermit<T, K>, AcquireError> {
+        let Ok(hold) = Hold::try_new(Arc::clone(&self.0))? else {
+            return Err(AcquireError::new(ErrorKind::NoPermits));
+        };
+        let inner = try_enter(hold.throttle())?;
+        Ok(FairPermit { hold, inner })
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Throttle for InClass<T, K> {
+    type Permit = FairPermit<T, K>;
+    type Enter = Acquire<T, K>;
+
+    #[inline]
+    fn enter(&self) -> Waiting<Acquire<T, K>> {
+        self.acquire()
+    }
+
+    /// Rolls the entry back in the throttle, and takes back what the class was charged.
+    fn rollback(&self, permit: FairPermit<T, K>) {
+        let FairPermit { hold, inner } = permit;
+        hold.recharge(0);
+        drop(hold);
+        self.0.queue.throttle.rollback(inner);
+    }
+
+    fn spend_burst(&self, opening: u64) {
+        self.0.queue.throttle.spend_burst(opening);
+    }
+
+    #[inline]
+    fn enter_at_once(&self) -> Option<FairPermit<T, K>> {
+        let enter = |throttle: &T| {
+            let entered = throttle.enter_at_once();
+            entered.ok_or(AcquireError::new(ErrorKind::NoPermits))
+        };
+        self.try_with(enter).ok()
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.0.queue.throttle.wakes_unlocked()
+    }
+}
+
+impl<T: Queueable + TryThrottle, K: ClassKey> TryThrottle for InClass<T, K> {
+    #[inline]
+    fn try_enter(&self) -> Result<FairPermit<T, K>, AcquireError> {
+        self.try_acquire()
+    }
+}
+
+impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
+    fn enter_many(&self, n: u64) -> Waiting<Acquire<T, K>> {
+        self.acquire_many(n)
+    }
+
+    /// Settles the entry in the throttle, and charges the class what was used.
+    fn settle(&self, permit: FairPermit<T, K>, used: u64) {
+        let FairPermit { hold, inner } = permit;
+        hold.recharge(used);
+        drop(hold);
+        self.0.queue.throttle.settle(inner, used);
+    }
+
+    fn max_units(&self) -> u64 {
+        self.0.queue.throttle.max_units()
+    }
+}
+
+impl<T: Queueable + TryWeighted, K: ClassKey> TryWeighted for InClass<T, K> {
+    fn try_enter_many(&self, n: u64) -> Result<FairPermit<T, K>, AcquireError> {
+        self.try_acquire_many(n)
+    }
+}
+
+impl<T: Queueable + Inspect, K: ClassKey> Inspect for InClass<T, K> {
+    const LIMITS: usize = T::LIMITS;
+
+    fn inspect(&self, permit: Option<&Self::Permit>, each: &mut dyn FnMut(LimitStatus)) {
+        let inner = permit.map(|permit| &permit.inner);
+        self.0.queue.throttle.inspect(inner, each);
+    }
+
+    fn inspect_parts(
+        &self,
+        permit: Option<&Self::Permit>,
+        each: &mut dyn FnMut(usize, LimitStatus),
+    ) {
+        let inner = permit.map(|permit| &permit.inner);
+        self.0.queue.throttle.inspect_parts(inner, each);
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Clone for InClass<T, K> {
+    #[inline]
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Queueable, K: ClassKey + fmt::Debug> fmt::Debug for InClass<T, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InClass").field(self.key()).finish()
+    }
+}

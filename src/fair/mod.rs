@@ -1,0 +1,47 @@
+//! [`FairQueue`]: priorities and fair shares in front of any throttle.
+//!
+//! The queues of this crate are first-in first-out. Where there is too little, the first in line is
+//! not always the one who matters: one tenant sends ten times as many requests as another, a batch
+//! job delays a person, a large transfer a small one. A `FairQueue` holds all waiters, and decides
+//! who gets a permit when one is there.
+
+use std::hash::Hash;
+
+use crate::throttle::Throttle;
+
+mod acquire;
+mod class;
+mod entry;
+mod heap;
+mod in_class;
+mod permit;
+mod queue;
+mod schedule;
+mod shared;
+mod snapshot;
+mod waiters;
+
+pub use self::acquire::Acquire;
+pub use self::class::{Class, Order, Share};
+pub use self::in_class::InClass;
+pub use self::permit::FairPermit;
+pub use self::queue::FairQueue;
+pub use self::snapshot::ClassSnapshot;
+
+/// A throttle that a [`FairQueue`] can be in front of: one that tasks and threads can own.
+///
+/// Every such [`Throttle`] is one; callers need not name this trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be owned by a `FairQueue`",
+    note = "the throttle must be `'static`, `Send` and `Sync`, for example an `Arc` of a semaphore"
+)]
+pub trait Queueable: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static {}
+
+impl<T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static> Queueable for T {}
+
+/// A key of a class of a [`FairQueue`].
+///
+/// Every type with these bounds is one; callers need not name this trait.
+pub trait ClassKey: Hash + Eq + Send + Sync + 'static {}
+
+impl<K: Hash + Eq + Send + Sync + 'static> ClassKey for K {}

@@ -1,0 +1,324 @@
+//! [`FairQueue`]: its options, its classes and its snapshot.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::class::{Class, Share};
+use super::entry::Entry;
+use super::in_class::{Handle, InClass};
+use super::schedule::Rules;
+use super::shared::Shared;
+use super::{ClassKey, ClassSnapshot, Queueable};
+use crate::time::Clock;
+
+/// A queue in front of a throttle that decides who goes next: by priority, by weighted shares, and
+/// within each class of callers in an order of its own.
+///
+/// The throttle can be any [`Throttle`](crate::Throttle) that a task can own, such as an
+/// `Arc<Semaphore>`, an `Arc<RateLimiter>` or a composition. All waiters stand in this queue, and one
+/// entrant of the queue stands in the throttle's own line. When the throttle admits the entrant, the
+/// permit goes to the waiter that is chosen then, and not to one that was chosen when it came.
+/// Callers that use the throttle directly share it with the entrant, first-in first-out.
+///
+/// Clones are the same queue.
+///
+/// # Order
+///
+/// 1. The class of the highest [priority](Class::priority) goes first. With [aging](Self::aging), a
+///    class counts as one priority higher for each period that its oldest waiter has waited.
+/// 2. Among these, the class goes first that has the least of what they [share](Self::share) in
+///    proportion to its [weight](Class::weight).
+/// 3. Among these, the class goes first whose oldest waiter came first.
+/// 4. A class that holds its [maximum](Class::max_concurrency) is passed over.
+/// 5. Within a class, its [order](Class::order) decides.
+///
+/// While two classes of one priority have waiters, held permits per weight differ at a grant by at
+/// most one permit of the class of less weight:
+/// `|held_i/w_i - held_j/w_j| <= 1/min(w_i, w_j)`. By cost, what they are admitted for differs over
+/// any interval in which both have waiters by at most `cost_i/w_i + cost_j/w_j`, as in
+/// start-time fair queueing (Goyal, Vin and Cheng, 1996).
+///
+/// A choice takes a logarithm of the number of classes. A caller that need not wait takes no lock
+/// and reads no clock.
+///
+/// # Bounds
+///
+/// A new waiter that finds the whole queue [full](Self::max_waiters) displaces the newest waiter of
+/// the lowest class, if that class is of lower priority than its own; otherwise it is refused, as
+/// it is when its class is [full](Class::max_waiters), unless the order of the class displaces the
+/// oldest waiter. Classes without waiters and permits are forgotten when a new one needs their
+/// [room](Self::max_classes).
+///
+/// # Cancel safety
+///
+/// A waiter that is dropped leaves the queue, in constant time and, if it is the oldest of its class,
+/// a logarithm of the number of classes. A permit that it was given and has not received goes to the
+/// waiter that is then chosen; without one it is [rolled back](crate::Throttle::rollback).
+///
+/// # Closing
+///
+/// Closing the throttle refuses every waiter with [`Closed`](crate::ErrorKind::Closed) as soon as
+/// its class is not at its maximum. A permit that the throttle had granted before may still go to a
+/// caller that comes afterwards, since who gets it is decided later.
+///
+/// # Where the throttle is polled
+///
+/// The queue has no task and needs no runtime. Whoever wakes it polls the entrant on the spot: a
+/// caller that drops a permit, or a timer. So a throttle that needs a runtime of tokio when it is
+/// polled must also be woken inside one. A throttle of another crate must call its wakers outside of
+/// its locks. If the throttle panics when it is polled, the waiter that goes next gets the panic.
+///
+/// # Examples
+///
+/// Two tenants share slots evenly, however many requests each of them makes:
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::Semaphore;
+/// use tollgate::fair::FairQueue;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let slots = Arc::new(Semaphore::new(2));
+/// let queue = FairQueue::new(slots);
+/// let held = [queue.class("loud").acquire().await?, queue.class("loud").acquire().await?];
+///
+/// let loud = tokio::spawn(queue.class("loud").acquire());
+/// tokio::task::yield_now().await;
+/// let quiet = tokio::spawn(queue.class("quiet").acquire());
+/// tokio::task::yield_now().await;
+///
+/// let [first, second] = held;
+/// drop(first);
+/// // The other tenant holds less, so its waiter goes first, although it came later.
+/// let permit = quiet.await.unwrap()?;
+/// assert!(!loud.is_finished());
+/// # drop((second, permit));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a queue does nothing until a class of it is entered"]
+pub struct FairQueue<T: Queueable, K: ClassKey>(Arc<Shared<T, K>>);
+
+impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
+    /// Creates a queue in front of `throttle`, whose classes all have the
+    /// [default settings](Class::new).
+    pub fn new(throttle: T) -> Self {
+        let class_map = Box::new(|_: &K| Class::new());
+        Self(Arc::new(Shared::new(throttle, class_map)))
+    }
+
+    /// Returns the class of a key, as a throttle.
+    ///
+    /// The settings are asked for when the class is first used, and again after it was forgotten.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the function of [`classes`](Self::classes) does. The queue is not affected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::{Throttle, Semaphore, all};
+    /// use tollgate::fair::FairQueue;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), tollgate::AcquireError> {
+    /// let (slots, disk) = (Arc::new(Semaphore::new(8)), Arc::new(Semaphore::new(2)));
+    /// let queue = FairQueue::new(slots);
+    /// let (slot, spindle) = all((queue.class(7), disk)).acquire().await?;
+    /// # drop((slot, spindle));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn class(&self, key: K) -> InClass<T, K> {
+        let hash = self.0.hash(&key);
+        let found = self.0.lock().schedule.find(hash, &key).map(Arc::clone);
+        let entry = found.unwrap_or_else(|| {
+            let class = (self.0.class_map)(&key);
+            self.0.note_class(&class);
+            Arc::new(Entry::new(key, hash, class))
+        });
+        let queue = Arc::clone(&self.0);
+        InClass(Arc::new(Handle { queue, entry }))
+    }
+
+    /// Returns the throttle.
+    pub fn throttle(&self) -> &T {
+        &self.0.throttle
+    }
+
+    /// Returns the number of waiters.
+    pub fn waiting(&self) -> usize {
+        self.0.lock().schedule.waiting()
+    }
+
+    /// Returns the classes that have waiters or hold permits, in no particular order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate::fair::FairQueue;
+    ///
+    /// let queue = FairQueue::new(Arc::new(Semaphore::new(8)));
+    /// let permit = queue.class("alice").try_acquire()?;
+    /// let [alice] = &queue.snapshot()[..] else { panic!("one class is in use") };
+    /// assert_eq!((alice.key, alice.held, alice.waiting), ("alice", 1, 0));
+    /// # drop(permit);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub fn snapshot(&self) -> Vec<ClassSnapshot<K>>
+    where
+        K: Clone,
+    {
+        let locked = self.0.lock_now();
+        let classes = locked.schedule.classes().map(|(entry, waiting, oldest)| {
+            let held = entry.held();
+            (Arc::clone(entry), held, waiting, oldest)
+        });
+        let classes: Vec<_> = classes.collect();
+        drop(locked);
+        // Keys are cloned after the lock.
+        let used = classes
+            .into_iter()
+            .filter(|class| class.1 + class.2 as u64 > 0);
+        let snapshot = used.map(|(entry, held, waiting, oldest_wait)| ClassSnapshot {
+            key: entry.key.clone(),
+            class: entry.class,
+            held,
+            waiting,
+            oldest_wait,
+        });
+        snapshot.collect()
+    }
+}
+
+/// Options. Each panics if a class or a clone of the queue exists: options are set first.
+impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
+    /// Sets the function that maps a key to the settings of its class.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a class or a clone of the queue exists.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::Semaphore;
+    /// use tollgate::fair::{Class, FairQueue};
+    ///
+    /// #[derive(PartialEq, Eq, Hash)]
+    /// enum Work {
+    ///     Interactive,
+    ///     Batch,
+    /// }
+    ///
+    /// let queue = FairQueue::new(Arc::new(Semaphore::new(8))).classes(|work| match work {
+    ///     Work::Interactive => Class::new().priority(1),
+    ///     Work::Batch => Class::new().max_concurrency(6),
+    /// });
+    /// let batch: Vec<_> = (0..10).map(|_| queue.class(Work::Batch).try_acquire()).collect();
+    /// assert_eq!(batch.iter().filter(|permit| permit.is_ok()).count(), 6);
+    /// assert!(queue.class(Work::Interactive).try_acquire().is_ok());
+    /// ```
+    #[track_caller]
+    pub fn classes(mut self, of: impl Fn(&K) -> Class + Send + Sync + 'static) -> Self {
+        self.unshared().class_map = Box::new(of);
+        self
+    }
+
+    /// Sets what the classes of one priority share.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a class or a clone of the queue exists.
+    #[track_caller]
+    pub fn share(mut self, share: Share) -> Self {
+        self.unshared().share = share;
+        self.rules(|rules| rules.share = share)
+    }
+
+    /// Sets how many classes are remembered at most; 10,000 by default. A caller of one more is
+    /// refused with [`QueueFull`](crate::ErrorKind::QueueFull), unless a class that is not in use
+    /// can be forgotten; for that, 64 classes are looked at.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `classes` is 0, or if a class or a clone of the queue exists.
+    #[track_caller]
+    pub fn max_classes(self, classes: usize) -> Self {
+        assert!(classes > 0, "a fair queue needs at least 1 class, not 0");
+        self.rules(|rules| rules.max_classes = classes)
+    }
+
+    /// Sets how many callers of all classes wait at most; there is no bound by default.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a class or a clone of the queue exists.
+    #[track_caller]
+    pub fn max_waiters(self, waiters: usize) -> Self {
+        self.rules(|rules| rules.max_waiters = waiters)
+    }
+
+    /// Lets a class count as one priority higher for each `per_level` that its oldest waiter has
+    /// waited, so that nobody waits for ever. By default priorities are strict.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `per_level` is zero, or if a class or a clone of the queue exists.
+    #[track_caller]
+    pub fn aging(self, per_level: Duration) -> Self {
+        assert!(
+            !per_level.is_zero(),
+            "the period of aging must be longer than {per_level:?}"
+        );
+        self.rules(|rules| rules.aging = Some(per_level))
+    }
+
+    /// Sets the clock that measures how long callers wait. Timeouts then run on it too.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a class or a clone of the queue exists.
+    #[track_caller]
+    pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
+        let shared = self.unshared();
+        shared.clock = clock.into().resolved();
+        shared.has_own_clock = true;
+        self
+    }
+
+    #[track_caller]
+    fn rules(mut self, change: impl FnOnce(&mut Rules)) -> Self {
+        self.unshared().change_rules(change);
+        self
+    }
+
+    #[track_caller]
+    fn unshared(&mut self) -> &mut Shared<T, K> {
+        match Arc::get_mut(&mut self.0) {
+            Some(shared) => shared,
+            None => panic!("the options of a fair queue are set before it has clones and classes"),
+        }
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Clone for FairQueue<T, K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<T: Queueable, K: ClassKey> fmt::Debug for FairQueue<T, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FairQueue")
+            .field("waiting", &self.waiting())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,528 @@
+//! [`Schedule`]: the classes and their waiters, and who goes next. It knows neither the throttle nor
+//! wakers' tasks, and everything in it happens under the lock of the queue.
+//!
+//! 1. A class with waiters has a [`Rank`] in `eligible`, unless it holds its maximum of permits. The
+//!    least rank goes next. Ranks change when the oldest waiter, the held permits or the level of a
+//!    class change, so a choice takes a logarithm of the number of classes. `backlogged` has all
+//!    classes with waiters by level, so a full queue finds whom to displace.
+//! 2. The level of a class is its priority, one higher for each period of aging that its oldest
+//!    waiter has waited, at most 255. `promotions` has the tick at which each level changes, so
+//!    a choice first moves the classes that are due.
+//! 3. Start-time fair queueing (Goyal, Vin and Cheng, 1996): a class that becomes eligible starts at
+//!    S = max(V, F). A grant sets F = S + cost / weight, which is the next S, and V = S. A class that
+//!    leaves keeps F, and is forgotten only when F is at most V, when F makes no difference.
+//! 4. A class in use is in the table. Others are forgotten only to make room for a new one, which
+//!    looks at [`LOOKS`] classes for that.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use hashbrown::HashTable;
+
+use super::class::{Order, Share};
+use super::entry::Entry;
+use super::heap::Heap;
+use super::waiters::{List, Request, Waiter, WaiterId, Waiters};
+use crate::error::{AcquireError, ErrorKind};
+use crate::time::Tick;
+use crate::wait_queue::WakeList;
+
+/// The number of classes that are looked at to make room for a new one.
+const LOOKS: usize = 64;
+/// The bits of a fraction in virtual time.
+const FRACTION: u32 = 32;
+
+/// What a waiter was given.
+pub(super) enum Served<P> {
+    Admitted(P),
+    Refused(AcquireError),
+    /// The throttle panicked with this when it was polled.
+    Panicked(Box<dyn std::any::Any + Send>),
+}
+
+/// The settings of a queue.
+#[derive(Clone, Copy)]
+pub(super) struct Rules {
+    pub(super) share: Share,
+    pub(super) max_classes: usize,
+    pub(super) max_waiters: usize,
+    pub(super) aging: Option<Duration>,
+}
+
+/// The classes and their waiters.
+pub(super) struct Schedule<K, E, P> {
+    pub(super) rules: Rules,
+    /// Indices into `classes`, by key.
+    table: HashTable<usize>,
+    classes: Vec<Option<ClassState<K>>>,
+    /// The indices of `classes` that are `None`.
+    free: Vec<usize>,
+    /// The class that is looked at next to make room.
+    hand: usize,
+    waiters: Waiters<E, Served<P>>,
+    waiting: usize,
+    joined: u64,
+    eligible: Heap<Rank>,
+    /// The lowest level first, and in it the class that got there last.
+    backlogged: BTreeSet<(u8, Reverse<u64>, usize)>,
+    promotions: BTreeSet<(Tick, usize)>,
+    virtual_time: u128,
+    latest_finish: u128,
+    now: Tick,
+}
+
+/// A class in the table.
+pub(super) struct ClassState<K> {
+    pub(super) entry: Arc<Entry<K>>,
+    list: List,
+    /// The level in `backlogged`, and the number of the last waiter when the class got there.
+    level: Option<(u8, u64)>,
+    /// The tick in `promotions`.
+    promotion: Option<Tick>,
+    start: u128,
+    finish: u128,
+}
+
+/// The order of classes: the least one goes first. It is the level, highest first; the held permits
+/// per weight, or the virtual start time; and the number of the oldest waiter.
+type Rank = (Reverse<u8>, u128, u64);
+
+/// The waiter that goes next.
+#[derive(Clone, Copy)]
+pub(super) struct Chosen<E> {
+    pub(super) id: WaiterId,
+    pub(super) request: Request<E>,
+}
+
+/// The entry of a key in the table, and the entry that was forgotten for it.
+type Attached<K> = (Arc<Entry<K>>, Option<Arc<Entry<K>>>);
+
+/// What a waiter that leaves leaves behind.
+pub(super) enum Left<P> {
+    Waited(Option<Waker>),
+    Served(Served<P>),
+}
+
+impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
+    pub(super) fn new() -> Self {
+        Self {
+            rules: Rules {
+                share: Share::ByConcurrency,
+                max_classes: 10_000,
+                max_waiters: usize::MAX,
+                aging: None,
+            },
+            table: HashTable::new(),
+            classes: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            waiters: Waiters::new(),
+            waiting: 0,
+            joined: 0,
+            eligible: Heap::new(),
+            backlogged: BTreeSet::new(),
+            promotions: BTreeSet::new(),
+            virtual_time: 0,
+            latest_finish: 0,
+            now: Tick::default(),
+        }
+    }
+
+    /// Moves the time of the schedule forward.
+    pub(super) fn set_now(&mut self, now: Tick) {
+        self.now = self.now.max(now);
+    }
+
+    /// Returns whether a waiter can be served.
+    pub(super) fn is_contended(&self) -> bool {
+        !self.eligible.is_empty()
+    }
+
+    /// Returns the number of waiters.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+}
+
+/// The table of classes.
+impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
+    /// Returns the class of a key, if it is in the table.
+    pub(super) fn find(&self, hash: u64, key: &K) -> Option<&Arc<Entry<K>>> {
+        let is = |index: &usize| {
+            let entry = self.class(*index).map(|class| &class.entry);
+            entry.is_some_and(|entry| entry.hash == hash && entry.key == *key)
+        };
+        let index = self.table.find(hash, is)?;
+        Some(&self.class(*index)?.entry)
+    }
+
+    /// Returns the entry in the table that has the key of this one: itself, another one, or itself
+    /// after it was added. Also returns the entry that was forgotten for it.
+    pub(super) fn attach(&mut self, entry: &Arc<Entry<K>>) -> Result<Attached<K>, AcquireError> {
+        if entry.index().is_some() {
+            return Ok((Arc::clone(entry), None));
+        }
+        if let Some(other) = self.find(entry.hash, &entry.key) {
+            return Ok((Arc::clone(other), None));
+        }
+        let forgotten = match self.table.len() < self.rules.max_classes {
+            true => None,
+            false => Some(
+                self.forget()
+                    .ok_or(AcquireError::new(ErrorKind::QueueFull))?,
+            ),
+        };
+        let state = ClassState {
+            entry: Arc::clone(entry),
+            list: List::new(),
+            level: None,
+            promotion: None,
+            start: 0,
+            finish: 0,
+        };
+        let index = self.free.pop().unwrap_or(self.classes.len());
+        match self.classes.get_mut(index) {
+            Some(free) => *free = Some(state),
+            None => self.classes.push(Some(state)),
+        }
+        let classes = &self.classes;
+        let hash = |index: &usize| classes[*index].as_ref().map_or(0, |class| class.entry.hash);
+        self.table.insert_unique(entry.hash, index, hash);
+        entry.attach(index);
+        Ok((Arc::clone(entry), forgotten))
+    }
+
+    /// Forgets a class that is not in use.
+    fn forget(&mut self) -> Option<Arc<Entry<K>>> {
+        if self.waiting == 0 {
+            // The busy period is over: nobody is ahead of anybody.
+            self.virtual_time = self.latest_finish;
+        }
+        for _ in 0..LOOKS.min(self.classes.len()) {
+            let index = self.hand;
+            self.hand = (index + 1) % self.classes.len();
+            let Some(class) = &self.classes[index] else {
+                continue;
+            };
+            if class.finish <= self.virtual_time && class.entry.try_detach() {
+                let found = self
+                    .table
+                    .find_entry(class.entry.hash, |other| *other == index);
+                if let Ok(found) = found {
+                    found.remove();
+                }
+                self.free.push(index);
+                return Some(self.classes[index].take()?.entry);
+            }
+        }
+        None
+    }
+
+    fn class(&self, index: usize) -> Option<&ClassState<K>> {
+        self.classes.get(index)?.as_ref()
+    }
+
+    /// Returns the classes, and for each the number of its waiters and how long the oldest one has
+    /// waited.
+    pub(super) fn classes(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<Entry<K>>, usize, Option<Duration>)> {
+        self.classes.iter().flatten().map(|class| {
+            let oldest = class.list.oldest().and_then(|id| self.waiters.get(id));
+            let oldest = oldest.map(|waiter| self.now.saturating_since(waiter.since));
+            (&class.entry, class.list.len(), oldest)
+        })
+    }
+}
+
+/// Waiters.
+impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
+    /// Adds a waiter to a class of the table. If there is no room, it or another one is refused.
+    pub(super) fn join(
+        &mut self,
+        entry: &Entry<K>,
+        request: Request<E>,
+        wakes: &mut WakeList,
+    ) -> Result<WaiterId, AcquireError> {
+        let full = AcquireError::new(ErrorKind::QueueFull);
+        let Some(index) = entry.index() else {
+            return Err(full);
+        };
+        self.promote();
+        if let Some(refused) = self.refused_for(index)? {
+            self.serve(refused, Served::Refused(full), wakes);
+        }
+        let Some(Some(class)) = self.classes.get_mut(index) else {
+            return Err(AcquireError::new(ErrorKind::QueueFull));
+        };
+        self.joined += 1;
+        let waiter = Waiter::new(self.joined, self.now, request, index);
+        let id = self.waiters.push(&mut class.list, waiter);
+        self.waiting += 1;
+        if class.list.len() == 1 {
+            class.entry.set_notice(true);
+            self.reindex(index);
+        }
+        Ok(id)
+    }
+
+    /// Returns the waiter that makes room for a newcomer to a class, if one has to.
+    fn refused_for(&self, index: usize) -> Result<Option<WaiterId>, AcquireError> {
+        let full = || AcquireError::new(ErrorKind::QueueFull);
+        let class = self.class(index).ok_or_else(full)?;
+        let settings = &class.entry.class;
+        let oldest = || class.list.oldest().ok_or_else(full).map(Some);
+        let is_lifo = self.is_lifo(class);
+        if class.list.len() >= settings.max_waiters {
+            return if is_lifo { oldest() } else { Err(full()) };
+        }
+        if self.waiting < self.rules.max_waiters && !self.waiters.is_full() {
+            return Ok(None);
+        }
+        match self.backlogged.first() {
+            Some((level, _, lowest)) if *level < settings.priority => {
+                Ok(self.class(*lowest).and_then(|class| class.list.newest()))
+            }
+            _ if is_lifo => oldest(),
+            _ => Err(full()),
+        }
+    }
+
+    /// Removes a waiter, whether or not it was served.
+    pub(super) fn leave(&mut self, id: WaiterId) -> Option<Left<P>> {
+        let Some(waiter) = self.waiters.get(id) else {
+            return self.waiters.collect(id).map(Left::Served);
+        };
+        let index = waiter.class;
+        let class = self.classes.get_mut(index)?.as_mut()?;
+        let was_oldest = class.list.oldest() == Some(id);
+        let waiter = self.waiters.leave(&mut class.list, id)?;
+        self.waiting -= 1;
+        if was_oldest {
+            self.reindex(index);
+        }
+        Some(Left::Waited(waiter.waker))
+    }
+
+    /// Takes what a waiter was given, if it was served.
+    pub(super) fn collect(&mut self, id: WaiterId) -> Option<Served<P>> {
+        self.waiters.collect(id)
+    }
+
+    /// Returns whether the stored waker of a waiter wakes the same task.
+    pub(super) fn is_woken_by(&self, id: WaiterId, waker: &Waker) -> bool {
+        let stored = self
+            .waiters
+            .get(id)
+            .and_then(|waiter| waiter.waker.as_ref());
+        stored.is_some_and(|stored| stored.will_wake(waker))
+    }
+
+    /// Stores the waker of a waiter, and returns the waker that is not needed.
+    pub(super) fn set_waker(&mut self, id: WaiterId, waker: Waker) -> Option<Waker> {
+        match self.waiters.get_mut(id) {
+            Some(waiter) => waiter.waker.replace(waker),
+            None => Some(waker),
+        }
+    }
+
+    /// Takes the waker of the waiter that would go next, without refusing anybody.
+    pub(super) fn take_next_waker(&mut self) -> Option<Waker> {
+        let id = self.first()?;
+        self.waiters.get_mut(id)?.waker.take()
+    }
+
+    /// Gives something to a waiter.
+    pub(super) fn serve(&mut self, id: WaiterId, given: Served<P>, wakes: &mut WakeList) {
+        let Some(index) = self.waiters.get(id).map(|waiter| waiter.class) else {
+            return;
+        };
+        let Some(Some(class)) = self.classes.get_mut(index) else {
+            return;
+        };
+        if let Some(waiter) = self.waiters.serve(&mut class.list, id, given) {
+            self.waiting -= 1;
+            wakes.push(waiter.waker);
+        }
+        self.reindex(index);
+    }
+
+    /// Gives a permit to the chosen waiter, and charges its class.
+    pub(super) fn grant(&mut self, chosen: Chosen<E>, permit: P, wakes: &mut WakeList) {
+        let index = self.waiters.get(chosen.id).map(|waiter| waiter.class);
+        if let Some(Some(class)) = index.and_then(|index| self.classes.get_mut(index)) {
+            class.entry.hold();
+            self.virtual_time = self.virtual_time.max(class.start);
+            let cost = virtual_cost(chosen.request.cost, class.entry.class.weight);
+            class.finish = class.start.saturating_add(cost);
+            class.start = class.finish;
+            self.latest_finish = self.latest_finish.max(class.finish);
+        }
+        self.serve(chosen.id, Served::Admitted(permit), wakes);
+    }
+
+    /// Takes back the charge of an entry, and then charges another cost for it.
+    pub(super) fn recharge(&mut self, entry: &Entry<K>, charged: u64, cost: u64) {
+        let Some(index) = entry.index() else {
+            return;
+        };
+        let Some(Some(class)) = self.classes.get_mut(index) else {
+            return;
+        };
+        let (less, more) = (
+            virtual_cost(charged, entry.class.weight),
+            virtual_cost(cost, entry.class.weight),
+        );
+        let follows = class.start == class.finish;
+        class.finish = class.finish.saturating_sub(less).saturating_add(more);
+        class.start = match follows {
+            true => class.finish,
+            // The next start was the virtual time, which a refund does not turn back.
+            false => class.start.max(class.finish),
+        };
+        self.latest_finish = self.latest_finish.max(class.finish);
+        self.reindex(index);
+    }
+
+    /// Handles a change of the held permits of a class.
+    pub(super) fn released(&mut self, entry: &Entry<K>) {
+        if let Some(index) = entry.index() {
+            self.reindex(index);
+        }
+    }
+
+    /// Refuses a waiter of any class. Returns whether there was one.
+    pub(super) fn refuse_any(&mut self, error: &AcquireError, wakes: &mut WakeList) -> bool {
+        let first = self.backlogged.first();
+        let class = first.and_then(|(_, _, class)| self.class(*class));
+        let Some(id) = class.and_then(|class| class.list.oldest()) else {
+            return false;
+        };
+        self.serve(id, Served::Refused(error.clone()), wakes);
+        true
+    }
+}
+
+/// The choice.
+impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
+    /// Returns the waiter that goes next. Waiters before it that have waited too long are refused;
+    /// if they fill the list of wakers, there is no result yet.
+    pub(super) fn choose(&mut self, wakes: &mut WakeList) -> Option<Chosen<E>> {
+        self.promote();
+        while !wakes.is_full() {
+            let id = self.first()?;
+            let waiter = self.waiters.get(id)?;
+            let limit = self.class(waiter.class)?.entry.class.max_queue_time;
+            let waited = self.now.saturating_since(waiter.since);
+            if limit.is_some_and(|limit| waited >= limit) {
+                let late = AcquireError::new(ErrorKind::TimedOut);
+                self.serve(id, Served::Refused(late), wakes);
+                continue;
+            }
+            let request = waiter.request;
+            return Some(Chosen { id, request });
+        }
+        None
+    }
+
+    /// Returns the cost of the waiter that would go next, without refusing anybody.
+    pub(super) fn next_cost(&self) -> Option<u64> {
+        let waiter = self.waiters.get(self.first()?)?;
+        Some(waiter.request.cost)
+    }
+
+    fn first(&self) -> Option<WaiterId> {
+        let class = self.class(self.eligible.first()?)?;
+        match self.is_lifo(class) {
+            true => class.list.newest(),
+            false => class.list.oldest(),
+        }
+    }
+
+    fn is_lifo(&self, class: &ClassState<K>) -> bool {
+        match class.entry.class.order {
+            Order::Fifo => false,
+            Order::Lifo => true,
+            Order::AdaptiveLifo(limit) => {
+                let oldest = class.list.oldest().and_then(|id| self.waiters.get(id));
+                oldest.is_some_and(|oldest| self.now.saturating_since(oldest.since) > limit)
+            }
+        }
+    }
+
+    /// Moves the classes whose level has changed.
+    fn promote(&mut self) {
+        while let Some((due, index)) = self.promotions.first().copied() {
+            if due > self.now {
+                return;
+            }
+            self.reindex(index);
+        }
+    }
+
+    /// Computes the rank of a class from its state, after any change of it.
+    fn reindex(&mut self, index: usize) {
+        let Some(Some(class)) = self.classes.get_mut(index) else {
+            return;
+        };
+        let settings = &class.entry.class;
+        let Some(oldest) = class.list.oldest().and_then(|id| self.waiters.get(id)) else {
+            class.entry.set_notice(false);
+            self.eligible.set(index, None);
+            self.set_level(index, None, None);
+            return;
+        };
+        let (mut level, mut promotion) = (settings.priority, None);
+        if let Some(period) = self.rules.aging {
+            let waited = self.now.saturating_since(oldest.since).as_nanos();
+            let periods = (waited / period.as_nanos().max(1)).min(255) as u8;
+            level = level.saturating_add(periods);
+            // The highest level does not change any more.
+            let until = period.saturating_mul(u32::from(periods) + 1);
+            promotion = (level < u8::MAX).then(|| oldest.since.saturating_add(until));
+        }
+        let held = class.entry.held();
+        let is_eligible = held < settings.max_concurrency.into();
+        if is_eligible && !self.eligible.contains(index) {
+            class.start = self.virtual_time.max(class.finish);
+        }
+        let share = match self.rules.share {
+            // Two different fractions differ by at least 2^-64.
+            Share::ByConcurrency => (u128::from(held) << 64) / u128::from(settings.weight),
+            Share::ByCost => class.start,
+        };
+        let rank = (Reverse(level), share, oldest.number);
+        self.eligible.set(index, is_eligible.then_some(rank));
+        self.set_level(index, Some(level), promotion);
+    }
+
+    /// Sets the level of a class with waiters, and when it changes.
+    fn set_level(&mut self, index: usize, level: Option<u8>, promotion: Option<Tick>) {
+        let Some(Some(class)) = self.classes.get_mut(index) else {
+            return;
+        };
+        if class.level.map(|(level, _)| level) != level {
+            let key = |(level, number)| (level, Reverse(number), index);
+            if let Some(left) = class.level {
+                self.backlogged.remove(&key(left));
+            }
+            class.level = level.map(|level| (level, self.joined));
+            self.backlogged.extend(class.level.map(key));
+        }
+        if class.promotion != promotion {
+            if let Some(due) = class.promotion {
+                self.promotions.remove(&(due, index));
+            }
+            class.promotion = promotion;
+            self.promotions.extend(promotion.map(|due| (due, index)));
+        }
+    }
+}
+
+/// Returns a cost per weight in virtual time. It is rounded up, so that a cost is never free.
+fn virtual_cost(cost: u64, weight: u32) -> u128 {
+    (u128::from(cost) << FRACTION).div_ceil(weight.into())
+}

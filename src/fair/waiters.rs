@@ -1,0 +1,216 @@
+//! [`Waiters`]: the slots of all waiters, and a [`List`] of the waiters of each class.
+//!
+//! 1. A slot is free, or it belongs to one future, which frees it: by leaving, or by collecting what
+//!    it was given. So the index of a slot is a sufficient id.
+//! 2. Waiters of a class are linked in the order in which they joined. Joining, leaving and being
+//!    served take a constant number of steps, wherever the waiter is.
+//! 3. No waker is called, cloned or dropped in here.
+
+use std::task::Waker;
+
+use crate::time::Tick;
+
+/// No slot: the end of a list.
+const NONE: u32 = u32::MAX;
+/// The number of slots for which memory is kept when no slot is in use.
+const KEPT: usize = 1024;
+
+/// Slots of waiters that are given a `G`, and how each enters the throttle.
+pub(super) struct Waiters<E, G> {
+    slots: Vec<Slot<E, G>>,
+    free: u32,
+    used: usize,
+}
+
+enum Slot<E, G> {
+    Free(u32),
+    Waiting(Waiter<E>),
+    Served(G),
+}
+
+/// What a caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request<E> {
+    pub(super) cost: u64,
+    /// How the throttle is entered for it.
+    pub(super) enter: E,
+}
+
+/// A waiter in a list.
+pub(super) struct Waiter<E> {
+    /// The number of the waiter: later waiters have higher ones.
+    pub(super) number: u64,
+    pub(super) since: Tick,
+    pub(super) request: Request<E>,
+    /// The index of the class.
+    pub(super) class: usize,
+    pub(super) waker: Option<Waker>,
+    previous: u32,
+    next: u32,
+}
+
+/// The first and the last waiter of a class.
+#[derive(Clone, Copy)]
+pub(super) struct List {
+    head: u32,
+    tail: u32,
+    len: usize,
+}
+
+/// The slot of a waiter.
+pub(super) type WaiterId = u32;
+
+impl List {
+    pub(super) const fn new() -> Self {
+        Self {
+            head: NONE,
+            tail: NONE,
+            len: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the oldest waiter.
+    pub(super) fn oldest(&self) -> Option<WaiterId> {
+        (self.len > 0).then_some(self.head)
+    }
+
+    /// Returns the newest waiter.
+    pub(super) fn newest(&self) -> Option<WaiterId> {
+        (self.len > 0).then_some(self.tail)
+    }
+}
+
+impl<E> Waiter<E> {
+    pub(super) fn new(number: u64, since: Tick, request: Request<E>, class: usize) -> Self {
+        Self {
+            number,
+            since,
+            request,
+            class,
+            waker: None,
+            previous: NONE,
+            next: NONE,
+        }
+    }
+}
+
+impl<E, G> Waiters<E, G> {
+    pub(super) const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            used: 0,
+        }
+    }
+
+    /// Returns whether there is no slot left.
+    pub(super) fn is_full(&self) -> bool {
+        self.used >= NONE as usize
+    }
+
+    /// Adds a waiter at the end of a list. Do not call it when the slots [are full](Self::is_full).
+    pub(super) fn push(&mut self, list: &mut List, mut waiter: Waiter<E>) -> WaiterId {
+        waiter.previous = list.tail;
+        let slot = Slot::Waiting(waiter);
+        let id = self.free;
+        let id = match self.slots.get_mut(id as usize) {
+            Some(free) => {
+                if let Slot::Free(next) = std::mem::replace(free, slot) {
+                    self.free = next;
+                }
+                id
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.used += 1;
+        match self.get_mut(list.tail) {
+            Some(last) => last.next = id,
+            None => list.head = id,
+        }
+        list.tail = id;
+        list.len += 1;
+        id
+    }
+
+    /// Returns a waiter, unless it was served.
+    pub(super) fn get(&self, id: WaiterId) -> Option<&Waiter<E>> {
+        match self.slots.get(id as usize) {
+            Some(Slot::Waiting(waiter)) => Some(waiter),
+            _ => None,
+        }
+    }
+
+    /// Returns a waiter, unless it was served.
+    pub(super) fn get_mut(&mut self, id: WaiterId) -> Option<&mut Waiter<E>> {
+        match self.slots.get_mut(id as usize) {
+            Some(Slot::Waiting(waiter)) => Some(waiter),
+            _ => None,
+        }
+    }
+
+    /// Removes a waiter from its list, and keeps what it is given in its slot. Returns the waiter.
+    pub(super) fn serve(&mut self, list: &mut List, id: WaiterId, given: G) -> Option<Waiter<E>> {
+        self.unlink(list, id, Slot::Served(given))
+    }
+
+    /// Removes a waiter that leaves from its list, and frees its slot. Returns the waiter.
+    pub(super) fn leave(&mut self, list: &mut List, id: WaiterId) -> Option<Waiter<E>> {
+        let waiter = self.unlink(list, id, Slot::Free(self.free))?;
+        self.freed(id);
+        Some(waiter)
+    }
+
+    /// Takes what a waiter was given, and frees its slot.
+    pub(super) fn collect(&mut self, id: WaiterId) -> Option<G> {
+        let slot = self.slots.get_mut(id as usize)?;
+        match std::mem::replace(slot, Slot::Free(self.free)) {
+            Slot::Served(given) => {
+                self.freed(id);
+                Some(given)
+            }
+            other => {
+                *slot = other;
+                None
+            }
+        }
+    }
+
+    fn freed(&mut self, id: WaiterId) {
+        self.free = id;
+        self.used -= 1;
+        if self.used == 0 {
+            self.free = NONE;
+            self.slots.clear();
+            self.slots.shrink_to(KEPT);
+        }
+    }
+
+    /// Replaces the slot of a waiter, and links its neighbours.
+    fn unlink(&mut self, list: &mut List, id: WaiterId, with: Slot<E, G>) -> Option<Waiter<E>> {
+        let slot = self.slots.get_mut(id as usize)?;
+        let waiter = match std::mem::replace(slot, with) {
+            Slot::Waiting(waiter) => waiter,
+            other => {
+                *slot = other;
+                return None;
+            }
+        };
+        match self.get_mut(waiter.previous) {
+            Some(previous) => previous.next = waiter.next,
+            None => list.head = waiter.next,
+        }
+        match self.get_mut(waiter.next) {
+            Some(next) => next.previous = waiter.previous,
+            None => list.tail = waiter.previous,
+        }
+        list.len -= 1;
+        Some(waiter)
+    }
+}

@@ -1,0 +1,197 @@
+//! What is refused: callers beyond the bounds, and callers that have waited too long.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::fair::{Class, FairQueue, Order, Share};
+use tollgate::{Clock, ErrorKind, Semaphore};
+
+use crate::support::{Waiter, kind};
+
+fn slots(permits: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(permits))
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn acquire_in_a_full_class_refuses_the_newcomer_or_the_oldest() {
+    for (order, refused) in [(Order::Fifo, 2), (Order::Lifo, 0)] {
+        let queue =
+            FairQueue::new(slots(1)).classes(move |()| Class::new().max_waiters(2).order(order));
+        let class = queue.class(());
+        let permit = class.try_acquire().unwrap();
+        let mut waits: Vec<_> = (0..3).map(|_| Waiter::new(class.acquire())).collect();
+        for wait in &mut waits {
+            let _ = wait.is_pending();
+        }
+        assert_eq!(queue.waiting(), 2);
+        let mut out = waits.remove(refused);
+        if order == Order::Lifo {
+            assert_eq!(out.refused(), ErrorKind::QueueFull);
+            waits.reverse();
+        }
+        drop(permit);
+        for wait in &mut waits {
+            drop(wait.granted());
+        }
+    }
+}
+
+#[test]
+fn acquire_in_a_full_queue_without_lower_classes_is_refused() {
+    let queue = FairQueue::new(slots(1))
+        .classes(|priority| Class::new().priority(*priority))
+        .max_waiters(1);
+    let _permit = queue.class(1).try_acquire().unwrap();
+    let _waits = Waiter::parked(queue.class(1).acquire());
+    for priority in [0, 1] {
+        let mut refused = Waiter::new(queue.class(priority).acquire());
+        assert_eq!(refused.refused(), ErrorKind::QueueFull);
+    }
+    let mut goes = Waiter::parked(queue.class(2).acquire());
+    assert_eq!(queue.waiting(), 1);
+    drop(_permit);
+    drop(goes.granted());
+}
+
+#[test]
+fn acquire_after_max_queue_time_is_refused_when_its_turn_comes_and_uses_no_permit() {
+    let clock = Clock::manual();
+    let queue = FairQueue::new(slots(1))
+        .classes(|()| Class::new().max_queue_time(SECOND))
+        .clock(&clock);
+    let class = queue.class(());
+    let permit = class.try_acquire().unwrap();
+    let mut late: Vec<_> = (0..20).map(|_| Waiter::parked(class.acquire())).collect();
+    clock.advance(SECOND - Duration::from_nanos(1));
+    let mut in_time = Waiter::parked(class.acquire());
+    clock.advance(Duration::from_nanos(1));
+    assert!(late.iter().all(|wait| wait.wakes() == 0));
+    drop(permit);
+    for wait in &mut late {
+        assert_eq!(wait.wakes(), 1);
+        assert_eq!(wait.refused(), ErrorKind::TimedOut);
+    }
+    drop(in_time.granted());
+}
+
+#[test]
+fn acquire_in_a_class_at_its_maximum_waits_while_others_pass() {
+    let queue = FairQueue::new(slots(3)).classes(|key| match *key {
+        "one" => Class::new().priority(1).max_concurrency(1),
+        _ => Class::new(),
+    });
+    let permit = queue.class("one").acquire().wait().unwrap();
+    let mut waits = Waiter::parked(queue.class("one").acquire());
+    // Nothing stands in the line of the semaphore for it.
+    assert_eq!(queue.throttle().waiting(), 0);
+    let other = queue.class("other").try_acquire().unwrap();
+    assert_eq!(kind(queue.class("one").try_acquire()), ErrorKind::NoPermits);
+    drop(permit);
+    assert_eq!(waits.wakes(), 1);
+    let permit = waits.granted();
+    drop((permit, other));
+    assert_eq!(queue.throttle().available_permits(), 3);
+    assert!(queue.snapshot().is_empty());
+}
+
+#[test]
+fn acquire_in_one_class_too_many_is_refused_until_another_is_not_in_use() {
+    let queue = FairQueue::new(slots(8)).max_classes(2);
+    let handles = [1, 2, 3].map(|key| queue.class(key));
+    let one = handles[0].try_acquire().unwrap();
+    let two = handles[1].acquire().wait().unwrap();
+    assert_eq!(kind(handles[2].try_acquire()), ErrorKind::QueueFull);
+    assert_eq!(
+        Waiter::new(handles[2].acquire()).refused(),
+        ErrorKind::QueueFull
+    );
+    drop(one);
+    let three = handles[2].try_acquire().unwrap();
+    // The first class was forgotten, and its handle finds that out.
+    assert_eq!(kind(handles[0].try_acquire()), ErrorKind::QueueFull);
+    drop(two);
+    let one = handles[0].try_acquire().unwrap();
+    let again = queue.class(1).try_acquire().unwrap();
+    let held: Vec<_> = queue
+        .snapshot()
+        .iter()
+        .map(|class| (class.key, class.held))
+        .collect();
+    assert!(held.contains(&(1, 2)) && held.contains(&(3, 1)), "{held:?}");
+    drop((one, again, three));
+    assert!(queue.snapshot().is_empty());
+}
+
+#[test]
+fn acquire_by_a_handle_of_a_forgotten_class_counts_with_the_new_one() {
+    let queue = FairQueue::new(slots(8))
+        .classes(|_| Class::new().max_concurrency(1))
+        .max_classes(1);
+    let old = queue.class(1);
+    drop(old.try_acquire().unwrap());
+    drop(queue.class(2).try_acquire().unwrap());
+    let permit = queue.class(1).try_acquire().unwrap();
+    assert_eq!(kind(old.try_acquire()), ErrorKind::NoPermits);
+    let mut waits = Waiter::parked(old.acquire());
+    drop(permit);
+    drop(waits.granted());
+}
+
+/// A class that was ahead is not forgotten while that matters, so leaving does not pay.
+#[test]
+fn acquire_by_cost_of_a_class_that_comes_back_is_still_behind() {
+    let queue = FairQueue::new(slots(4)).share(Share::ByCost).max_classes(2);
+    let (ahead, other) = (queue.class(1), queue.class(2));
+    let all = ahead.acquire_many(4).wait().unwrap();
+    let mut large = Waiter::parked(ahead.acquire_many(4));
+    let mut small = Waiter::parked(other.acquire_many(1));
+    drop(all);
+    let all = large.granted();
+    // The large one has left. It is not forgotten for a third class, and comes back.
+    assert_eq!(
+        Waiter::new(queue.class(3).acquire()).refused(),
+        ErrorKind::QueueFull
+    );
+    let mut comes_back = Waiter::parked(ahead.acquire_many(1));
+    let mut three = [(); 3].map(|()| Waiter::parked(other.acquire_many(1)));
+    drop(all);
+    let mut permits = vec![small.granted()];
+    permits.extend(three.iter_mut().map(Waiter::granted));
+    assert!(comes_back.is_pending());
+    drop(permits);
+    drop(comes_back.granted());
+}
+
+#[test]
+fn acquire_with_a_timeout_runs_on_the_clock_of_the_queue() {
+    let clock = Clock::manual();
+    let queue = FairQueue::new(slots(1)).clock(&clock);
+    let class = queue.class(());
+    let _permit = class.try_acquire().unwrap();
+    let mut waits = Waiter::parked(class.acquire().timeout(SECOND));
+    clock.advance(SECOND);
+    assert_eq!(waits.refused(), ErrorKind::TimedOut);
+    assert_eq!((queue.waiting(), queue.throttle().waiting()), (0, 0));
+}
+
+#[test]
+fn snapshot_counts_waiters_and_permits_and_how_long_the_oldest_waits() {
+    let clock = Clock::manual();
+    let queue = FairQueue::new(slots(1)).clock(&clock);
+    let permit = queue.class("a").try_acquire().unwrap();
+    let waits = Waiter::parked(queue.class("b").acquire());
+    clock.advance(SECOND);
+    let also = Waiter::parked(queue.class("b").acquire());
+    clock.advance(SECOND);
+    let mut classes = queue.snapshot();
+    classes.sort_by_key(|class| class.key);
+    let [a, b] = &classes[..] else {
+        panic!("{classes:?}");
+    };
+    assert_eq!((a.held, a.waiting, a.oldest_wait), (1, 0, None));
+    assert_eq!((b.held, b.waiting, b.oldest_wait), (0, 2, Some(2 * SECOND)));
+    drop((permit, waits, also));
+    assert!(queue.snapshot().is_empty());
+}

@@ -1,0 +1,10 @@
+//! Fair queues: who goes next, who is refused, and what is lost, which is nothing.
+
+mod bounds;
+mod figures;
+mod model;
+mod naive;
+mod overload;
+mod random;
+#[cfg(feature = "channel")]
+mod throttles;

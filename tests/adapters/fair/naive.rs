@@ -1,0 +1,261 @@
+//! A fair queue in front of a semaphore, in the most obvious way: one list of waiters, which is
+//! searched for each grant.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use tollgate::ErrorKind;
+use tollgate::fair::{Order, Share};
+
+/// The settings of a class, and its state.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    pub(crate) priority: u8,
+    /// A divisor of [`SCALE`].
+    pub(crate) weight: u64,
+    pub(crate) most: u64,
+    pub(crate) max_waiters: usize,
+    pub(crate) order: Order,
+    pub(crate) held: u64,
+    pub(crate) start: u64,
+    pub(crate) finish: u64,
+    pub(crate) was_eligible: bool,
+    /// The level at which it waits, and the last number when it got there.
+    pub(crate) reached: Option<(u8, u64)>,
+}
+
+/// So that costs per weight are whole.
+const SCALE: u64 = 4;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiter {
+    pub(crate) id: usize,
+    class: usize,
+    number: u64,
+    since: Duration,
+    cost: u64,
+}
+
+/// What became of a caller: the cost that it is charged, or why it was refused.
+pub(crate) type Outcome = Result<u64, ErrorKind>;
+
+pub(crate) struct Model {
+    pub(crate) share: Share,
+    pub(crate) aging: Option<Duration>,
+    pub(crate) max_waiters: usize,
+    pub(crate) classes: Vec<Class>,
+    pub(crate) waiting: Vec<Waiter>,
+    pub(crate) free: u64,
+    pub(crate) now: Duration,
+    pub(crate) virtual_time: u64,
+    pub(crate) joined: u64,
+    /// What waiters were given and have not collected.
+    pub(crate) served: Vec<(usize, Outcome)>,
+}
+
+impl Model {
+    fn of(&self, class: usize) -> Vec<Waiter> {
+        let waiting = self.waiting.iter().copied();
+        waiting.filter(|waiter| waiter.class == class).collect()
+    }
+
+    pub(crate) fn waiting_in(&self, class: usize) -> usize {
+        self.of(class).len()
+    }
+
+    fn level(&self, class: usize) -> u8 {
+        let oldest = self
+            .of(class)
+            .first()
+            .map_or(self.now, |waiter| waiter.since);
+        let periods = self
+            .aging
+            .map_or(0, |aging| (self.now - oldest).as_nanos() / aging.as_nanos());
+        let level = u128::from(self.classes[class].priority) + periods;
+        u8::try_from(level.min(255)).unwrap()
+    }
+
+    /// Computes what follows from a change.
+    pub(crate) fn update(&mut self) {
+        for index in 0..self.classes.len() {
+            let waits = self.waiting_in(index) > 0;
+            let level = self.level(index);
+            let class = &mut self.classes[index];
+            let is_eligible = waits && class.held < class.most;
+            if is_eligible && !class.was_eligible {
+                class.start = self.virtual_time.max(class.finish);
+            }
+            class.was_eligible = is_eligible;
+            if !waits {
+                class.reached = None;
+            } else if class.reached.map(|reached| reached.0) != Some(level) {
+                class.reached = Some((level, self.joined));
+            }
+        }
+    }
+
+    fn eligible(&self) -> Vec<usize> {
+        let all = 0..self.classes.len();
+        all.filter(|class| self.classes[*class].was_eligible)
+            .collect()
+    }
+
+    fn is_lifo(&self, class: usize) -> bool {
+        match self.classes[class].order {
+            Order::Lifo => true,
+            Order::AdaptiveLifo(limit) => {
+                let oldest = self.of(class).first().copied();
+                oldest.is_some_and(|oldest| self.now - oldest.since > limit)
+            }
+            _ => false,
+        }
+    }
+
+    fn choose(&mut self) -> Option<Waiter> {
+        self.update();
+        let best = self.eligible().into_iter().min_by(|a, b| {
+            let level = |class: usize| Reverse(self.level(class));
+            let (of_a, of_b) = (&self.classes[*a], &self.classes[*b]);
+            let share = match self.share {
+                // a/b is less than c/d if a*d is less than c*b.
+                Share::ByConcurrency => (of_a.held * of_b.weight).cmp(&(of_b.held * of_a.weight)),
+                _ => of_a.start.cmp(&of_b.start),
+            };
+            let oldest = |class: usize| self.of(class)[0].number;
+            let by_level = level(*a).cmp(&level(*b));
+            by_level.then(share).then(oldest(*a).cmp(&oldest(*b)))
+        })?;
+        let of_best = self.of(best);
+        match self.is_lifo(best) {
+            true => of_best.last().copied(),
+            false => of_best.first().copied(),
+        }
+    }
+
+    fn remove(&mut self, id: usize) -> Option<Waiter> {
+        let index = self.waiting.iter().position(|waiter| waiter.id == id)?;
+        Some(self.waiting.remove(index))
+    }
+
+    fn grant(&mut self, waiter: Waiter) {
+        self.remove(waiter.id);
+        let class = &mut self.classes[waiter.class];
+        class.held += 1;
+        self.virtual_time = self.virtual_time.max(class.start);
+        class.finish = class.start + waiter.cost * SCALE / class.weight;
+        class.start = class.finish;
+        self.served.push((waiter.id, Ok(waiter.cost)));
+    }
+
+    /// Grants what can be granted.
+    pub(crate) fn settle(&mut self) {
+        while let Some(next) = self.choose() {
+            if next.cost > self.free {
+                break;
+            }
+            self.free -= next.cost;
+            self.grant(next);
+        }
+        self.update();
+    }
+
+    fn refuse(&mut self, id: usize) {
+        self.remove(id);
+        self.served.push((id, Err(ErrorKind::QueueFull)));
+    }
+
+    /// Takes permits if no wait is needed.
+    pub(crate) fn try_enter(&mut self, class: usize, cost: u64) -> bool {
+        self.update();
+        let waits = self.waiting_in(class) > 0;
+        let class = &self.classes[class];
+        let can = !waits && class.held < class.most && cost <= self.free;
+        can && self.eligible().is_empty()
+    }
+
+    /// Enters; `None` says that the caller waits.
+    pub(crate) fn enter(&mut self, id: usize, class: usize, cost: u64) -> Option<Outcome> {
+        if self.try_enter(class, cost) {
+            self.free -= cost;
+            self.classes[class].held += 1;
+            return Some(Ok(0));
+        }
+        let of_class = self.of(class);
+        let full = Some(Err(ErrorKind::QueueFull));
+        let oldest = of_class.first().filter(|_| self.is_lifo(class));
+        if of_class.len() >= self.classes[class].max_waiters {
+            match oldest {
+                Some(oldest) => self.refuse(oldest.id),
+                None => return full,
+            }
+        } else if self.waiting.len() >= self.max_waiters {
+            let reached = |index: usize| self.classes[index].reached;
+            let levels = (0..self.classes.len())
+                .filter_map(|index| reached(index).map(|(level, at)| (level, Reverse(at), index)));
+            let lowest = levels.min_by_key(|(level, at, _)| (*level, *at));
+            match (lowest, oldest) {
+                (Some((level, _, lowest)), _) if level < self.classes[class].priority => {
+                    let newest = self.of(lowest).last().map(|waiter| waiter.id);
+                    self.refuse(newest.unwrap());
+                }
+                (_, Some(oldest)) => self.refuse(oldest.id),
+                _ => return full,
+            }
+        }
+        self.joined += 1;
+        let waiter = Waiter {
+            id,
+            class,
+            number: self.joined,
+            since: self.now,
+            cost,
+        };
+        self.update();
+        self.waiting.push(waiter);
+        self.settle();
+        let index = self.served.iter().position(|(served, _)| *served == id)?;
+        Some(self.served.remove(index).1)
+    }
+
+    /// Returns what a waiter was given.
+    pub(crate) fn collect(&mut self, id: usize) -> Option<Outcome> {
+        let index = self.served.iter().position(|(served, _)| *served == id)?;
+        Some(self.served.remove(index).1)
+    }
+
+    /// A waiter leaves, or passes on what it was given.
+    pub(crate) fn leave(&mut self, id: usize, class: usize) {
+        match self.collect(id) {
+            None => drop(self.remove(id)),
+            Some(Err(_)) => {}
+            Some(Ok(cost)) => {
+                self.uncharge(class, cost);
+                self.classes[class].held -= 1;
+                match self.choose() {
+                    Some(next) if next.cost == cost => self.grant(next),
+                    _ => self.free += cost,
+                }
+            }
+        }
+        self.settle();
+    }
+
+    fn uncharge(&mut self, class: usize, charged: u64) {
+        let class = &mut self.classes[class];
+        let follows = class.start == class.finish;
+        class.finish -= charged * SCALE / class.weight;
+        if follows {
+            class.start = class.finish;
+        }
+    }
+
+    /// A permit returns, and perhaps what was charged for it.
+    pub(crate) fn release(&mut self, class: usize, cost: u64, refund: u64) {
+        self.uncharge(class, refund);
+        self.update();
+        self.classes[class].held -= 1;
+        self.settle();
+        self.free += cost;
+        self.settle();
+    }
+}

@@ -1,0 +1,267 @@
+//! What throttles do to a queue: they wake inside their poll, refuse, panic and close, and some wake
+//! under their locks.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Poll, Waker};
+
+use tollgate::fair::{Class, FairQueue, Share};
+use tollgate::throttle::{Inspect, LimitStatus, Weighted};
+use tollgate::{
+    AcquireError, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle,
+    TryThrottle, Waiting, all,
+};
+
+use crate::support::Waiter;
+
+type Enter = Pin<Box<dyn Future<Output = Result<u32, AcquireError>> + Send>>;
+
+type Poller = dyn Fn(&Waker, usize) -> Poll<Result<u32, AcquireError>> + Send + Sync;
+
+/// Does what a function says at each poll.
+#[derive(Clone)]
+struct Polled(Arc<Poller>, Arc<AtomicUsize>);
+
+impl Polled {
+    fn new(
+        poll: impl Fn(&Waker, usize) -> Poll<Result<u32, AcquireError>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(poll), Arc::default())
+    }
+}
+
+impl Throttle for Polled {
+    type Permit = u32;
+    type Enter = Enter;
+
+    fn enter(&self) -> Waiting<Enter> {
+        let Self(poll, polls) = self.clone();
+        Waiting::new(Box::pin(poll_fn(move |context| {
+            poll(context.waker(), polls.fetch_add(1, Ordering::SeqCst))
+        })))
+    }
+}
+
+#[test]
+fn acquire_of_a_throttle_that_wakes_inside_its_poll_polls_again() {
+    let queue = FairQueue::new(Polled::new(|waker, poll| {
+        waker.wake_by_ref();
+        match poll % 4 {
+            3 => Poll::Ready(Ok(7)),
+            _ => Poll::Pending,
+        }
+    }));
+    let permits = [1, 2, 1].map(|key| Waiter::new(queue.class(key).acquire()).granted());
+    assert_eq!(permits.map(|permit| *permit), [7; 3]);
+}
+
+#[test]
+fn acquire_of_a_throttle_that_panics_panics_in_the_waiter_that_is_next() {
+    let waker = Arc::new(Mutex::new(None));
+    let kept = Arc::clone(&waker);
+    let queue = FairQueue::new(Polled::new(move |waker, poll| {
+        *kept.lock().unwrap() = Some(waker.clone());
+        match poll {
+            0 => Poll::Pending,
+            1 => panic!("the throttle panics on purpose"),
+            _ => Poll::Ready(Ok(7)),
+        }
+    }));
+    let [mut first, mut second] = [1, 2].map(|key| Waiter::parked(queue.class(key).acquire()));
+    let waker = waker.lock().unwrap().take().unwrap();
+    // Whoever wakes has nothing to do with it.
+    waker.wake();
+    let panicked = catch_unwind(AssertUnwindSafe(|| first.poll()));
+    let message = panicked.unwrap_err().downcast::<&str>().unwrap();
+    assert_eq!(*message, "the throttle panics on purpose");
+    assert_eq!(*second.granted(), 7);
+    assert_eq!(queue.waiting(), 0);
+}
+
+#[test]
+fn acquire_of_a_throttle_that_refuses_refuses_the_waiter_that_is_next() {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(2)));
+    let permit = queue.class(1).acquire().wait().unwrap();
+    let mut two = Waiter::parked(queue.class(2).acquire_many(2));
+    let mut one = Waiter::parked(queue.class(3).acquire());
+    queue.throttle().set_permits(1);
+    assert_eq!(two.refused(), ErrorKind::ExceedsCapacity);
+    drop(permit);
+    drop(one.granted());
+}
+
+#[test]
+fn close_of_the_throttle_refuses_all_waiters_of_all_classes() {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(2)))
+        .classes(|key: &u32| Class::new().max_concurrency(1 + *key / 3));
+    // The first two classes are at their maximum.
+    let permits = [0, 1].map(|key| queue.class(key).try_acquire().unwrap());
+    let mut waits: Vec<_> = (0..30)
+        .map(|index| Waiter::parked(queue.class(index % 5).acquire()))
+        .collect();
+    queue.throttle().close();
+    for wait in &mut waits {
+        assert!(wait.wakes() > 0);
+        assert_eq!(wait.refused(), ErrorKind::Closed);
+    }
+    assert_eq!(queue.waiting(), 0);
+    drop(permits);
+    assert_eq!(
+        queue.class(1).try_acquire().unwrap_err().kind(),
+        ErrorKind::Closed
+    );
+}
+
+#[test]
+fn close_of_a_channel_semaphore_refuses_all_when_the_next_waiter_runs() {
+    let queue = FairQueue::new(Arc::new(ChannelSemaphore::new(1)));
+    let permit = queue.class(1).try_acquire().unwrap();
+    let mut waits: Vec<_> = (0..10)
+        .map(|index| Waiter::parked(queue.class(index % 3).acquire()))
+        .collect();
+    queue.throttle().close();
+    assert_eq!(waits.iter().filter(|wait| wait.wakes() > 0).count(), 1);
+    for wait in &mut waits {
+        assert_eq!(wait.refused(), ErrorKind::Closed);
+        assert!(wait.wakes() <= 1);
+    }
+    drop(permit);
+}
+
+#[test]
+fn drop_of_the_last_waiter_leaves_the_line_of_the_throttle() {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(1)));
+    let permit = queue.class(1).try_acquire().unwrap();
+    let waits = [1, 2].map(|key| Waiter::parked(queue.class(key).acquire()));
+    assert_eq!(queue.throttle().waiting(), 1);
+    drop(waits);
+    assert_eq!(queue.throttle().waiting(), 0);
+    drop(permit);
+    assert_eq!(Arc::strong_count(queue.throttle()), 1);
+}
+
+/// Of the two the one with the lower cost goes first, so the entrant asks for that.
+#[test]
+fn acquire_many_of_a_higher_priority_changes_what_the_entrant_asks_for() {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(4)))
+        .classes(|priority| Class::new().priority(*priority));
+    let permits = [3, 1].map(|count| queue.class(0).acquire_many(count).wait().unwrap());
+    let mut large = Waiter::parked(queue.class(0).acquire_many(4));
+    let mut small = Waiter::parked(queue.class(1).acquire_many(1));
+    let [three, one] = permits;
+    drop(one);
+    drop(small.granted());
+    assert!(large.is_pending());
+    drop(three);
+    drop(large.granted());
+}
+
+#[test]
+fn drop_of_a_granted_wait_of_a_rate_limiter_passes_the_charge_on_or_refunds_it() {
+    let clock = Clock::manual();
+    let rate = RateLimiter::new(Quota::per_second(1).burst(3)).clock(&clock);
+    let queue = FairQueue::new(Arc::new(rate))
+        .share(Share::ByCost)
+        .clock(&clock);
+    drop(queue.class(1).acquire_many(3).wait().unwrap());
+    let first = Waiter::parked(queue.class(1).acquire());
+    let second = Waiter::parked(queue.class(2).acquire());
+    let large = Waiter::parked(queue.class(2).acquire_many(2));
+    clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!((first.wakes(), second.wakes()), (1, 0));
+    drop(first);
+    assert_eq!(second.wakes(), 1);
+    // The next one needs another cost, so the charge is refunded.
+    assert_eq!(queue.throttle().available(), 0);
+    assert!(large.wakes() == 0);
+    drop(large);
+    drop(second);
+    assert_eq!(queue.throttle().available(), 1);
+    assert_eq!(queue.waiting(), 0);
+    drop(queue.class(1).try_acquire().unwrap());
+}
+
+#[test]
+fn rollback_refunds_the_throttle_and_the_share() {
+    let clock = Clock::manual();
+    let rate = RateLimiter::new(Quota::per_second(1).burst(4)).clock(&clock);
+    let queue = FairQueue::new(Arc::new(rate))
+        .share(Share::ByCost)
+        .clock(&clock);
+    let [a, b] = [1, 2].map(|key| queue.class(key));
+    drop(a.acquire_many(4).wait().unwrap());
+    // Both wait, and the first one is charged, which is rolled back.
+    let mut wait = Waiter::parked(a.acquire_many(2));
+    clock.advance(std::time::Duration::from_secs(2));
+    let permit = wait.granted();
+    a.rollback(permit);
+    assert_eq!(queue.throttle().available(), 2);
+    a.settle(a.acquire_many(2).wait().unwrap(), 1);
+    assert_eq!(queue.throttle().available(), 1);
+    drop(b.acquire().wait().unwrap());
+    // Neither has been charged, so the older one goes first.
+    let mut first = Waiter::parked(a.acquire());
+    let mut second = Waiter::parked(b.acquire());
+    clock.advance(std::time::Duration::from_secs(1));
+    drop(first.granted());
+    assert!(second.is_pending());
+}
+
+#[test]
+fn inspect_of_a_class_is_that_of_the_throttle() {
+    let (slots, rate) = (Arc::new(Semaphore::new(3)), Arc::new(Semaphore::new(5)));
+    let queue = FairQueue::new(all((slots, rate)));
+    let class = queue.class("a");
+    let permit = class.try_enter().unwrap();
+    let mut available = Vec::new();
+    class.inspect_parts(Some(&permit), &mut |part, status| {
+        if let LimitStatus::Concurrency {
+            available: left, ..
+        } = status
+        {
+            available.push((part, left));
+        }
+    });
+    assert_eq!(available, [(0, 2), (1, 4)]);
+    let kept: (_, _) = permit.into_inner();
+    assert!(queue.snapshot().is_empty());
+    assert!(queue.throttle().try_enter().is_ok());
+    drop(kept);
+}
+
+#[test]
+fn class_of_a_map_that_panics_panics_in_the_caller_and_loses_nothing() {
+    let queue = FairQueue::new(Arc::new(Semaphore::new(1))).classes(|key| {
+        assert!(*key != 13, "no class for 13");
+        Class::new()
+    });
+    let permit = queue.class(1).try_acquire().unwrap();
+    let mut waits = Waiter::parked(queue.class(1).acquire());
+    assert!(catch_unwind(AssertUnwindSafe(|| queue.class(13))).is_err());
+    drop(permit);
+    drop(waits.granted());
+    assert_eq!(queue.throttle().available_permits(), 1);
+}
+
+#[cfg(feature = "tokio")]
+#[tokio::test(start_paused = true)]
+async fn acquire_by_tasks_in_front_of_a_boxed_throttle_admits_all() {
+    let semaphore = Arc::new(Semaphore::new(2));
+    let queue = FairQueue::new(Arc::clone(&semaphore).boxed());
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..100 {
+        let class = queue.class(task % 7);
+        tasks.spawn(async move {
+            let permit = class.acquire().await.unwrap();
+            tokio::time::sleep(std::time::Duration::from_millis(3)).await;
+            drop(permit);
+        });
+    }
+    let start = tokio::time::Instant::now();
+    tasks.join_all().await;
+    assert_eq!(start.elapsed().as_millis(), 150);
+    assert_eq!(semaphore.available_permits(), 2);
+}

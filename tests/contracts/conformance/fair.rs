@@ -1,0 +1,143 @@
+//! A class of a fair queue, in front of throttles of all kinds. With one class it is first-in
+//! first-out.
+
+use std::sync::Arc;
+
+use tollgate::fair::{FairQueue, InClass, Share};
+use tollgate::{All, BoxThrottle, RateLimiter, Semaphore, Throttle, all};
+
+use super::composed::{Closable, TriesByPolling};
+use super::ours::rates::limiter;
+use super::subject::{Guarantees, Subject, subject};
+
+/// Who gets a permit is decided after the throttle has granted it.
+const OF_A_QUEUE: Guarantees = Guarantees {
+    closes_at_once: false,
+    ..Guarantees::ALL
+};
+
+type Fair<T> = InClass<T, &'static str>;
+
+fn fair<T>(throttle: T) -> Fair<T>
+where
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    FairQueue::new(throttle).class("a class")
+}
+
+fn shared(limit: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(limit))
+}
+
+subject!(
+    FairSemaphore,
+    Fair<Arc<Semaphore>>,
+    OF_A_QUEUE,
+    |limit| fair(shared(limit)),
+    |class| class.throttle().close()
+);
+
+subject!(
+    FairByCost,
+    Fair<Arc<Semaphore>>,
+    OF_A_QUEUE,
+    |limit| FairQueue::new(shared(limit))
+        .share(Share::ByCost)
+        .class("a class"),
+    |class| class.throttle().close()
+);
+
+subject!(
+    FairBoxed,
+    Closable<Fair<TriesByPolling>>,
+    OF_A_QUEUE,
+    |limit| {
+        let part = shared(limit);
+        let boxed: BoxThrottle = Arc::clone(&part).boxed();
+        Closable::new(fair(TriesByPolling::new(boxed)), part)
+    },
+    |closable| closable.close()
+);
+
+subject!(
+    FairOfFair,
+    Fair<Fair<Arc<Semaphore>>>,
+    OF_A_QUEUE,
+    |limit| fair(fair(shared(limit))),
+    |class| class.throttle().throttle().close()
+);
+
+subject!(
+    FairOfAll,
+    Closable<Fair<All<(Arc<Semaphore>, Arc<Semaphore>)>>>,
+    OF_A_QUEUE,
+    |limit| {
+        let part = shared(limit);
+        Closable::new(fair(all((Arc::clone(&part), shared(limit)))), part)
+    },
+    |closable| closable.close()
+);
+
+subject!(
+    AllOfFair,
+    Closable<All<(Fair<Arc<Semaphore>>, Fair<Arc<Semaphore>>)>>,
+    OF_A_QUEUE,
+    |limit| {
+        let part = shared(limit);
+        let both = all((fair(Arc::clone(&part)), fair(shared(limit))));
+        Closable::new(both, part)
+    },
+    |closable| closable.close()
+);
+
+subject!(
+    FairRateLimiter,
+    Fair<Arc<RateLimiter>>,
+    Guarantees {
+        held: false,
+        ..OF_A_QUEUE
+    },
+    |limit| fair(Arc::new(limiter(limit))),
+    |class| class.throttle().close()
+);
+
+// Its wakers are called under a lock, so the next waiter enters for all, when it runs; it also
+// finds out about a close for all.
+#[cfg(feature = "channel")]
+subject!(
+    FairChannelSemaphore,
+    Fair<Arc<tollgate::ChannelSemaphore>>,
+    Guarantees {
+        wakes_each: false,
+        closes: false,
+        wakes_unlocked: false,
+        ..OF_A_QUEUE
+    },
+    |limit| fair(Arc::new(tollgate::ChannelSemaphore::new(limit))),
+    |class| class.throttle().close()
+);
+
+#[cfg(feature = "tokio")]
+subject!(
+    FairTokio,
+    Fair<Arc<tokio::sync::Semaphore>>,
+    OF_A_QUEUE,
+    |limit| fair(Arc::new(tokio::sync::Semaphore::new(limit))),
+    |class| class.throttle().close()
+);
+
+// As for a channel.
+#[cfg(feature = "async-lock")]
+subject!(
+    FairAsyncLock,
+    Fair<Arc<async_lock::Semaphore>>,
+    Guarantees {
+        wakes_each: false,
+        closes: false,
+        contains_panics: false,
+        wakes_unlocked: false,
+        ..OF_A_QUEUE
+    },
+    |limit| fair(Arc::new(async_lock::Semaphore::new(limit))),
+    |_| unreachable!("it cannot be closed")
+);

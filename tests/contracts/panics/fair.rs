@@ -1,0 +1,49 @@
+//! Documented panics of fair queues and their classes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::Semaphore;
+use tollgate::fair::{Class, FairQueue};
+
+use super::{no_panic, row};
+
+fn queue() -> FairQueue<Arc<Semaphore>, u32> {
+    FairQueue::new(Arc::new(Semaphore::new(1)))
+}
+
+#[test]
+fn a_class_of_no_weight_or_no_concurrency() {
+    row("the weight of a class must be at least 1, not 0", || {
+        Class::new().weight(0)
+    });
+    row(
+        "the maximum concurrency of a class must be at least 1, not 0",
+        || Class::new().max_concurrency(0),
+    );
+    no_panic(|| Class::new().weight(u32::MAX).max_concurrency(1));
+}
+
+#[test]
+fn a_fair_queue_of_no_classes_or_without_time_to_age() {
+    row("a fair queue needs at least 1 class, not 0", || {
+        queue().max_classes(0)
+    });
+    row("the period of aging must be longer than 0ns", || {
+        queue().aging(Duration::ZERO)
+    });
+    no_panic(|| queue().max_classes(1).aging(Duration::MAX).max_waiters(0));
+}
+
+#[test]
+fn an_option_of_a_fair_queue_that_is_in_use() {
+    let message = "the options of a fair queue are set before it has clones and classes";
+    let shared = queue();
+    let class = shared.class(1);
+    row(message, || shared.max_waiters(1));
+    let permit = class.try_acquire().unwrap();
+    row("no class", || {
+        queue().classes(|_| panic!("no class")).class(1)
+    });
+    drop(permit);
+}
