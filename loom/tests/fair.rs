@@ -1,0 +1,220 @@
+//! The fair queue with two or three threads, under every interleaving within the bound of [`model`]:
+//! whoever wakes the entrant, polls it, joins, leaves or closes at the same time, every permit
+//! comes back, and nobody is left in line.
+
+#![cfg(tollgate_loom)]
+// The threads of a model are not threads: loom asks for no `Send`.
+#![allow(clippy::arc_with_non_send_sync)]
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use loom::cell::UnsafeCell;
+use loom::future::block_on;
+use loom::thread;
+use tollgate::fair::{Acquire, Class, FairQueue};
+use tollgate::{AcquireError, ErrorKind, Semaphore, Throttle, Waiting};
+
+/// Every interleaving with at most three preemptions, or as many as `LOOM_MAX_PREEMPTIONS` says.
+/// Switches where a thread waits or ends are not counted.
+fn model(run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound.get_or_insert(3);
+    builder.check(run);
+}
+
+type Queue = FairQueue<Arc<Semaphore>, u32>;
+type Wait = Waiting<Acquire<Arc<Semaphore>, u32>>;
+
+fn queue(permits: usize) -> Queue {
+    FairQueue::new(Arc::new(Semaphore::new(permits)))
+}
+
+/// Polls once, with a waker that does nothing.
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn parked(queue: &Queue, class: u32) -> Wait {
+    let mut wait = queue.class(class).acquire();
+    assert!(poll_once(&mut wait).is_pending());
+    wait
+}
+
+/// Every permit is back, nobody waits, and a newcomer is served without a line.
+fn assert_at_rest(queue: &Queue, permits: usize) {
+    assert_eq!(queue.waiting(), 0);
+    assert_eq!(queue.throttle().waiting(), 0);
+    assert_eq!(queue.throttle().available_permits(), permits);
+    assert!(queue.snapshot().is_empty());
+    if !queue.throttle().is_closed() {
+        drop(queue.class(9).try_acquire().unwrap());
+    }
+}
+
+/// A holder leaves while another caller joins.
+#[test]
+fn a_release_that_races_a_joiner_wakes_it() {
+    model(|| {
+        let queue = queue(1);
+        let permit = queue.class(1).try_acquire().unwrap();
+        let holder = thread::spawn(move || drop(permit));
+        drop(block_on(queue.class(2).acquire()).unwrap());
+        holder.join().unwrap();
+        assert_at_rest(&queue, 1);
+    });
+}
+
+/// The permit guards something, and passes from one waiter to the next.
+#[test]
+fn a_permit_is_held_by_one_at_a_time_and_nobody_is_forgotten() {
+    model(|| {
+        let guarded = Arc::new((queue(1), UnsafeCell::new(())));
+        let threads: Vec<_> = (0..2)
+            .map(|class| {
+                let guarded = Arc::clone(&guarded);
+                thread::spawn(move || {
+                    let permit = block_on(guarded.0.class(class).acquire()).unwrap();
+                    guarded.1.with_mut(|_| ());
+                    drop(permit);
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_at_rest(&guarded.0, 1);
+    });
+}
+
+/// A class at its maximum: its holder leaves, without waking the throttle's line, while another
+/// caller of it joins.
+#[test]
+fn a_release_in_a_class_at_its_maximum_wakes_its_joiner() {
+    model(|| {
+        let guarded = Arc::new(UnsafeCell::new(()));
+        let queue = queue(2).classes(|_| Class::new().max_concurrency(1));
+        let permit = queue.class(1).try_acquire().unwrap();
+        let touched = Arc::clone(&guarded);
+        let holder = thread::spawn(move || {
+            touched.with_mut(|_| ());
+            drop(permit);
+        });
+        let permit = block_on(queue.class(1).acquire()).unwrap();
+        guarded.with_mut(|_| ());
+        drop(permit);
+        holder.join().unwrap();
+        assert_at_rest(&queue, 2);
+    });
+}
+
+/// The chosen waiter is dropped while the permit comes; the other one gets it.
+#[test]
+fn a_drop_of_the_chosen_waiter_passes_the_permit_on() {
+    model(|| {
+        let queue = queue(1);
+        let permit = queue.class(1).try_acquire().unwrap();
+        let chosen = parked(&queue, 1);
+        let holder = thread::spawn(move || drop(permit));
+        let same = queue.clone();
+        let next = thread::spawn(move || drop(block_on(same.class(2).acquire()).unwrap()));
+        drop(chosen);
+        holder.join().unwrap();
+        next.join().unwrap();
+        assert_at_rest(&queue, 1);
+    });
+}
+
+/// The last waiter is dropped, and so the entrant leaves, while the permit comes.
+#[test]
+fn a_drop_of_the_last_waiter_returns_the_permit() {
+    model(|| {
+        let queue = queue(1);
+        let permit = queue.class(1).try_acquire().unwrap();
+        let last = parked(&queue, 2);
+        let holder = thread::spawn(move || drop(permit));
+        drop(last);
+        holder.join().unwrap();
+        assert_at_rest(&queue, 1);
+    });
+}
+
+/// Closing refuses a waiter and a joiner, and a holder may leave meanwhile.
+#[test]
+fn a_close_that_races_a_joiner_refuses_everybody_or_lets_in() {
+    model(|| {
+        let queue = queue(1);
+        let permit = queue.class(1).try_acquire().unwrap();
+        let holder = thread::spawn(move || drop(permit));
+        let semaphore = Arc::clone(queue.throttle());
+        let closes = thread::spawn(move || semaphore.close());
+        match block_on(queue.class(2).acquire()) {
+            Ok(permit) => drop(permit),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Closed),
+        }
+        holder.join().unwrap();
+        closes.join().unwrap();
+        assert_at_rest(&queue, 1);
+    });
+}
+
+/// A class is forgotten while a handle of it is used.
+#[test]
+fn a_class_that_is_in_use_is_not_forgotten() {
+    model(|| {
+        let queue = queue(2).max_classes(1);
+        let one = queue.class(1);
+        drop(one.try_acquire().unwrap());
+        let same = queue.clone();
+        let other = thread::spawn(move || same.class(2).try_acquire().ok());
+        let permit = one.try_acquire().ok();
+        let other = other.join().unwrap();
+        let held: u64 = queue.snapshot().iter().map(|class| class.held).sum();
+        assert_eq!(held, permit.is_some() as u64 + other.is_some() as u64);
+        // One of them has the place.
+        assert!(queue.snapshot().len() <= 1 && held >= 1);
+        drop((permit, other));
+        assert_eq!(queue.throttle().available_permits(), 2);
+    });
+}
+
+/// Admits at the second poll, and wakes inside the first one; then another thread wakes as well.
+#[derive(Clone)]
+struct WakesInside(Arc<loom::sync::Mutex<Option<Waker>>>);
+
+impl Throttle for WakesInside {
+    type Permit = ();
+    type Enter = Pin<Box<dyn Future<Output = Result<(), AcquireError>> + Send>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        let (waker, mut polls) = (Arc::clone(&self.0), 0);
+        Waiting::new(Box::pin(poll_fn(move |context| {
+            polls += 1;
+            if polls > 1 {
+                return Poll::Ready(Ok(()));
+            }
+            *waker.lock().unwrap() = Some(context.waker().clone());
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })))
+    }
+}
+
+#[test]
+fn a_wake_from_inside_a_poll_and_one_from_outside_lose_nobody() {
+    model(|| {
+        let waker = Arc::new(loom::sync::Mutex::new(None));
+        let queue = FairQueue::new(WakesInside(Arc::clone(&waker)));
+        let other = thread::spawn(move || {
+            let waker = waker.lock().unwrap().take();
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        });
+        drop(block_on(queue.class(1).acquire()).unwrap());
+        other.join().unwrap();
+        assert_eq!(queue.waiting(), 0);
+    });
+}
