@@ -6,6 +6,7 @@
 
 mod adaptive;
 mod contended;
+mod fair;
 mod gate;
 mod http;
 mod keyed;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         gate::ENTRIES,
         keyed::ENTRIES,
         observed::ENTRIES,
+        fair::ENTRIES,
         http::ENTRIES,
         adaptive::ENTRIES,
     ]

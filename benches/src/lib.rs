@@ -6,6 +6,7 @@
 pub mod adaptive;
 pub mod composed;
 pub mod condvar;
+pub mod fair;
 pub mod floor;
 pub mod gate;
 pub mod harness;
