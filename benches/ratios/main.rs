@@ -5,6 +5,7 @@
 //! limits on a server are no ratios of times alone, and have tables of their own below.
 
 mod adaptive;
+mod adaptive_rate;
 mod contended;
 mod fair;
 mod gate;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         throttles::ENTRIES,
         throttles_contended::ENTRIES,
         rates::ENTRIES,
+        adaptive_rate::ENTRIES,
         local::ENTRIES,
         rules::ENTRIES,
         gate::ENTRIES,

@@ -4,6 +4,7 @@
 //! operation of each peer. Everything that knows how to time, to compare and to print is in [`harness`].
 
 pub mod adaptive;
+pub mod adaptive_rate;
 pub mod composed;
 pub mod condvar;
 pub mod fair;
