@@ -8,6 +8,8 @@
 //! - *How many per key?* [`Keyed`] holds one of these per key, such as a user, in bounded memory.
 //! - *No calls for a while?* A [`Gate`] blocks its callers for a time; a check costs one load. The
 //!   crate `tollgate-detector` finds out which callers to block, in fixed memory.
+//! - *Who goes first?* A [`FairQueue`](fair::FairQueue) in front of any of these decides by priority
+//!   and by weighted shares.
 //!
 //! All of them are tried, awaited, cancelled, timed out, closed and composed in the same way. [Which
 //! algorithm](which_algorithm) a limiter uses is an option.
