@@ -8,11 +8,14 @@
 //! - *How many per key?* [`Keyed`] holds one of these per key, such as a user, in bounded memory.
 //! - *No calls for a while?* A [`Gate`] blocks its callers for a time; a check costs one load. The
 //!   crate `tollgate-detector` finds out which callers to block, in fixed memory.
+//! - *The number is not known, or moves?* An [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore) finds
+//!   its limit from latencies, an [`AdaptiveRate`](adaptive::AdaptiveRate) from refusals.
 //! - *Who goes first?* A [`FairQueue`](fair::FairQueue) in front of any of these decides by priority
 //!   and by weighted shares.
 //!
 //! All of them are tried, awaited, cancelled, timed out, closed and composed in the same way. [Which
-//! algorithm](which_algorithm) a limiter uses is an option.
+//! algorithm](which_algorithm) a limiter uses is an option. [This page](which_limit) helps to choose a
+//! limit, and says how it finds itself.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -224,6 +227,7 @@ pub mod tower;
 mod wait;
 mod wait_queue;
 pub mod which_algorithm;
+pub mod which_limit;
 
 /// The permits and futures of a [`Pool`].
 pub mod pool {

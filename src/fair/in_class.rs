@@ -9,9 +9,10 @@ use super::permit::{FairPermit, Hold};
 use super::shared::{EnterAtOnceFn, EnterFn, Shared};
 use super::waiters::Request;
 use super::{ClassKey, Queueable};
+use crate::adaptive::Feedback;
 use crate::error::{AcquireError, ErrorKind};
 use crate::limit_status::LimitStatus;
-use crate::throttle::{Inspect, Throttle, TryThrottle, TryWeighted, Weighted};
+use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle, TryWeighted, Weighted};
 use crate::wait::Waiting;
 
 /// A class of callers of a [`FairQueue`](super::FairQueue): a throttle whose waiters are served as
@@ -259,6 +260,14 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
 impl<T: Queueable + TryWeighted, K: ClassKey> TryWeighted for InClass<T, K> {
     fn try_enter_many(&self, n: u64) -> Result<FairPermit<T, K>, AcquireError> {
         self.try_acquire_many(n)
+    }
+}
+
+impl<T: Queueable + Adaptive, K: ClassKey> Adaptive for InClass<T, K> {
+    fn finish(&self, permit: FairPermit<T, K>, feedback: Feedback) {
+        let FairPermit { hold, inner } = permit;
+        drop(hold);
+        self.0.queue.throttle.finish(inner, feedback);
     }
 }
 

@@ -8,8 +8,8 @@ use crate::adaptive::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, Feedback,
 
 /// A throttle whose limit is found from how calls end.
 ///
-/// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`] and [`AdaptiveRate`], and for
-/// `Option`s of these.
+/// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`] and [`AdaptiveRate`], for
+/// `Option`s of these, and for [classes](crate::fair::InClass) of a queue in front of them.
 ///
 /// # Examples
 ///

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
+use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
 use tollgate::fair::{Class, FairQueue, Share};
-use tollgate::throttle::{Inspect, LimitStatus, Weighted};
+use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
 use tollgate::{
     AcquireError, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle,
     TryThrottle, Waiting, all,
@@ -208,6 +209,20 @@ fn rollback_refunds_the_throttle_and_the_share() {
     clock.advance(std::time::Duration::from_secs(1));
     drop(first.granted());
     assert!(second.is_pending());
+}
+
+#[test]
+fn finish_of_a_permit_tells_an_adaptive_throttle_and_serves_the_next() {
+    let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).limits(1..=1));
+    let queue = FairQueue::new(Arc::clone(&limit)).classes(|_| Class::new().max_concurrency(1));
+    let class = queue.class(0);
+    let held = class.try_acquire().unwrap();
+    let mut waiter = Waiter::parked(class.acquire());
+    class.finish(held, Feedback::OVERLOADED);
+    class.finish(waiter.granted(), Feedback::Ignored);
+    let window = limit.snapshot().window;
+    assert_eq!((window.samples(), window.overloaded()), (1, 1));
+    assert_eq!(limit.in_flight(), 0);
 }
 
 #[test]
