@@ -6,14 +6,11 @@ use std::thread;
 
 use crate::judge::{CONTROLLERS, Outcome, medians, outcomes};
 use crate::scenario::Scenario;
-use crate::scenarios::scenarios;
 use crate::table::{Row, figures};
 
-/// Returns the rows of the scenarios whose name has `part`, with the medians over the seeds.
-pub(crate) fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
-    let mut scenarios = scenarios();
-    scenarios.retain(|scenario| scenario.name.contains(part));
-    let results = run_all(&scenarios, seeds);
+/// Returns the rows of the scenarios, with the medians over the seeds.
+pub(crate) fn rows(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
+    let results = run_all(scenarios, seeds);
     let of_scenario = |(scenario, results): (&Scenario, &[Vec<Outcome>])| {
         let row = |(index, (controller, _)): (usize, &(&str, _))| {
             let of_seeds: Vec<_> = results.iter().map(|each| each[index].clone()).collect();

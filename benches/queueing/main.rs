@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use self::scenarios::scenarios;
 use self::table::Row;
 
 /// Simulates limits that find themselves, beside the best fixed limit. Exits with 1 if a row of a
@@ -38,6 +39,14 @@ struct Args {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
 
+    /// The factor of all service times; requests are rarer by it
+    #[arg(long, default_value_t = 1.0, value_parser = factor)]
+    service: f64,
+
+    /// The factor of all numbers of workers; requests are more frequent by it
+    #[arg(long, default_value_t = 1.0, value_parser = factor)]
+    workers: f64,
+
     /// A part of the names of the scenarios to run
     #[arg(default_value = "")]
     scenario: String,
@@ -51,9 +60,16 @@ impl Args {
     }
 }
 
+fn factor(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(factor) if 0.0 < factor && factor < f64::INFINITY => Ok(factor),
+        _ => Err("it must be a finite number above 0".into()),
+    }
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
-    let rows = rows(&args.seeds(), &args.scenario);
+    let rows = rows(&args);
     for row in &rows {
         println!("{row}");
     }
@@ -64,9 +80,14 @@ fn main() -> ExitCode {
 }
 
 /// Returns all rows. Those of another kind of limit are added here.
-fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
-    let mut rows = limits::rows(seeds, part);
-    rows.extend(rate::rows(seeds, part));
+fn rows(args: &Args) -> Vec<Row> {
+    let mut scenarios = scenarios();
+    scenarios.retain(|scenario| scenario.name.contains(&args.scenario));
+    for phase in scenarios.iter_mut().flat_map(|each| &mut each.phases) {
+        phase.scale(args.service, args.workers);
+    }
+    let mut rows = limits::rows(&scenarios, &args.seeds());
+    rows.extend(rate::rows(&args.seeds(), &args.scenario));
     rows
 }
 

@@ -16,6 +16,16 @@ pub(crate) struct Phase {
     pub(crate) arrivals: f64,
 }
 
+impl Phase {
+    /// Multiplies the service time and the number of workers, at the same load.
+    pub(crate) fn scale(&mut self, service: f64, workers: f64) {
+        let before = self.workers as f64;
+        self.workers = (before * workers).round().max(1.0) as usize;
+        self.service *= service;
+        self.arrivals *= self.workers as f64 / before / service;
+    }
+}
+
 /// The law of service times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Law {

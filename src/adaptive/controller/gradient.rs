@@ -7,6 +7,10 @@
 //!    (elasticity 0); without one they take the same time (elasticity 1).
 //! 4. While a probe is under way the limit is not adjusted. A probe ends with the limit that its
 //!    first level implies, so a probe that was misled costs a window and not the limit.
+//! 5. The limit never stays below a level at which there was no queue: either the limit is in use
+//!    and grows, or it has come to half of a higher level in vain, which corrects the baseline.
+
+use std::f64::consts::SQRT_2;
 
 use super::{Controller, SampleWindow, Target, positive, target};
 
@@ -21,13 +25,13 @@ use super::{Controller, SampleWindow, Target, positive, target};
 ///   dominate, and differences count if they exceed three standard errors.
 /// - A window that used less than 0.8 of the limit leaves the limit alone. One that used at most
 ///   half measures the baseline `b` for free.
-/// - Otherwise `g = clamp(headroom·2^(b − r), 0.5, 1.5)`, and a third of the way is gone to
+/// - Otherwise `g = clamp(headroom·2^(b − r), 0.5, 1.5)`, and the limit goes a third of the way to
 ///   `L·g + 0.3·√L`; all of it if there is no sign of a queue, which is `r ≤ b`.
 /// - After `max(4096, 64·L)` samples a window at half of the limit probes the baseline. If the
 ///   latency fell with the limit, both levels had a queue, and the probe goes on at half of
 ///   that. Each probe that confirms the baseline doubles the time to the next one, up to 8 times.
-/// - A limit that has been shrunk to half is a probe as well: if that did not make the calls any
-///   faster, the calls take longer by themselves, and `r` is the new baseline.
+/// - A limit that has come to half of what it was is a probe as well: if that did not make the calls
+///   any faster, they take longer by themselves, and `r` measures the baseline.
 /// - A window of which more than a tenth was overloaded takes a fifth of the limit instead.
 ///
 /// - Good at: service times, capacities and laws that are not known and change. In the simulation
@@ -63,22 +67,19 @@ pub struct Gradient {
     probe_after: u64,
     /// The mean log2 of the latency without a queue.
     baseline: Option<f64>,
-    /// The samples since the baseline was measured, and the factor of the time to the next probe.
+    /// The samples since the baseline was measured.
     samples: u64,
-    patience: f64,
+    /// The measurements in a row that did not differ from it significantly.
+    confirmed: i32,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    Steady,
-    /// The limit has been shrinking since this level.
-    Shrinking(Level),
+    /// The highest level since the baseline was measured.
+    Steady(Option<Level>),
     /// The level at which the probe began, and the last one that had a queue.
-    Probing {
-        first: Level,
-        last: Level,
-    },
+    Probing { first: Level, last: Level },
 }
 
 /// What a window says of a limit.
@@ -110,13 +111,21 @@ const QUEUE: f64 = 0.3;
 /// noise. A limit just above the capacity, of which the half is far below, has about 0.7.
 const ELASTIC: f64 = 0.25;
 
-/// The part of a measurement that goes into a baseline from which it does not differ significantly.
-const BLEND: f64 = 0.4;
+/// Concurrencies are too close to compare if their binary logarithms differ by less.
+const CLOSE: f64 = 0.15;
 
-/// A probe costs half a window, so one in 64·L samples, of which a probe takes 2·L, costs under 2 %.
+/// The part of the way to a latency that is significantly below the baseline.
+const DOWNWARD: f64 = 0.4;
+
+/// The least part of a measurement that goes into a baseline from which it does not differ
+/// significantly. The first few are averaged.
+const BLEND: f64 = 0.25;
+
+/// A probe of 2·L samples at half of the limit loses L answers, so one in 64·L samples loses under
+/// 2 %. Confirmed baselines are probed after up to 2³ times as many.
 const PROBE_AFTER: u64 = 4096;
 const PROBE_AFTER_PER_LIMIT: f64 = 64.0;
-const MAX_PATIENCE: f64 = 8.0;
+const MOST_DOUBLINGS: i32 = 3;
 
 impl Default for Gradient {
     /// Starts at 20 with a headroom of 1.1, and probes after 4,096 samples or more.
@@ -127,8 +136,8 @@ impl Default for Gradient {
             probe_after: PROBE_AFTER,
             baseline: None,
             samples: 0,
-            patience: 1.0,
-            state: State::Steady,
+            confirmed: 0,
+            state: State::Steady(None),
         }
     }
 }
@@ -184,29 +193,41 @@ impl Gradient {
 
     /// Ends a probe whose levels `last` and `level` have been measured, or goes on with it.
     fn probed(&mut self, first: Level, last: Level, level: Level, error: f64) -> f64 {
-        if level.limit > 1.0 && last.elasticity(&level).is_some_and(|e| e < ELASTIC) {
+        let Level { limit, latency, .. } = level;
+        if limit > 1.0 && !last.is_elastic(&level) {
             return self.probe(first, level);
         }
-        let is_confirmed = self.measured(level.latency, error);
-        self.patience = match is_confirmed {
-            true => (self.patience * 2.0).min(MAX_PATIENCE),
-            false => 1.0,
-        };
-        // A probe never raises the limit: what was measured at its first level is old by now.
-        self.implied(first, 0.0).min(first.limit)
+        let difference = last.latency - latency;
+        if last.limit < first.limit && difference.abs() <= error {
+            // Neither level had a queue, and two windows measure better than one.
+            self.measured(latency + difference / 2.0, error);
+            return self.restored(first, last.limit);
+        }
+        self.measured(latency, error);
+        self.restored(first, limit)
     }
 
-    /// Takes a latency without a queue. Returns whether it confirms the baseline.
-    fn measured(&mut self, latency: f64, error: f64) -> bool {
+    /// Returns the limit after the baseline has been measured at a lower level than `from`: what
+    /// `from` implies, but at least `least`, at which there was no queue, and at most as it was,
+    /// because what `from` says is old by now.
+    fn restored(&self, from: Level, least: f64) -> f64 {
+        self.implied(from, 0.0).max(least).min(from.limit)
+    }
+
+    /// Takes a latency without a queue.
+    fn measured(&mut self, latency: f64, error: f64) {
         self.samples = 0;
-        let confirmed = self
-            .baseline
-            .filter(|baseline| (latency - baseline).abs() <= error);
-        self.baseline = Some(match confirmed {
-            Some(baseline) => baseline + BLEND * (latency - baseline),
-            None => latency,
+        self.baseline = Some(match self.baseline {
+            Some(baseline) if (latency - baseline).abs() <= error => {
+                self.confirmed = self.confirmed.saturating_add(1);
+                let part = 1.0 / (f64::from(self.confirmed) + 1.0);
+                baseline + part.max(BLEND) * (latency - baseline)
+            }
+            _ => {
+                self.confirmed = 0;
+                latency
+            }
         });
-        confirmed.is_some()
     }
 
     /// Returns the limit that a level implies by the baseline.
@@ -218,63 +239,62 @@ impl Gradient {
 
     /// Returns the next limit after a window in which the limit was used.
     fn adjust(&mut self, level: Level, error: f64) -> f64 {
-        let Some(baseline) = self.baseline else {
+        let Some(mut baseline) = self.baseline else {
             return self.probe(level, level);
         };
         if level.latency < baseline - error {
             // Not all of the way: of many windows, the least is an exaggeration.
-            self.baseline = Some(baseline + BLEND * (level.latency - baseline));
-            self.patience = 1.0;
+            baseline += DOWNWARD * (level.latency - baseline);
+            self.baseline = Some(baseline);
+            self.confirmed = 0;
         }
-        let implied = self.implied(level, 0.5);
-        if implied < level.limit {
-            if let Some(limit) = self.shrinking(level, error) {
-                return limit;
-            }
-        } else {
-            self.state = State::Steady;
+        if let Some(limit) = self.compared(level, error) {
+            return limit;
         }
-        let due = self.probe_after as f64;
-        let due = due.max(PROBE_AFTER_PER_LIMIT * level.limit);
-        if self.samples as f64 >= due * self.patience {
+        let due = PROBE_AFTER_PER_LIMIT * level.limit;
+        let due = due.max(self.probe_after as f64) * 2f64.powi(self.confirmed.min(MOST_DOUBLINGS));
+        if self.samples as f64 >= due {
             return self.probe(level, level);
         }
-        let is_idle = self.baseline.is_some_and(|least| level.latency <= least);
-        let part = if is_idle { 1.0 } else { STEP };
-        level.limit + part * (implied - level.limit)
+        let part = if level.latency <= baseline { 1.0 } else { STEP };
+        level.limit + part * (self.implied(level, 0.5) - level.limit)
     }
 
-    /// Keeps the level at which a shrinking limit began. Returns a limit if it has come to half of
-    /// that in vain.
-    fn shrinking(&mut self, level: Level, error: f64) -> Option<f64> {
+    /// Compares a level with the highest one since the baseline was measured. Returns a limit if it
+    /// has come to half of that in vain.
+    fn compared(&mut self, level: Level, error: f64) -> Option<f64> {
         let top = match self.state {
-            // A latency that has risen since is of another server, so the comparison begins anew.
-            State::Shrinking(top) if level.latency <= top.latency + error => top,
+            // A latency that has risen since is of another server, so the comparison begins again.
+            // A difference has √2 times the error of a latency.
+            State::Steady(Some(top))
+                if level.limit < top.limit && level.latency <= top.latency + SQRT_2 * error =>
+            {
+                top
+            }
             _ => level,
         };
-        self.state = State::Shrinking(top);
+        self.state = State::Steady(Some(top));
         if level.limit > top.limit / 2.0 {
             return None;
         }
-        let is_elastic = top.elasticity(&level).is_some_and(|e| e >= ELASTIC);
-        let baseline = self.baseline?;
-        if is_elastic && level.latency > baseline + error {
-            self.state = State::Steady;
+        if top.is_elastic(&level) {
+            self.state = State::Steady(None);
             self.measured(level.latency, error);
-            self.patience = 1.0;
-            return Some(self.implied(top, 0.0).min(top.limit));
+            return Some(self.restored(top, level.limit));
         }
-        self.state = State::Shrinking(level);
+        // The queue has become shorter. What comes is compared with this level.
+        self.state = State::Steady(Some(level));
         None
     }
 }
 
 impl Level {
-    /// Returns by how much the throughput has fallen on the way to a lower level, in parts of how much
-    /// the concurrency has, on a logarithmic scale. `None` if the levels are too close.
-    fn elasticity(&self, lower: &Level) -> Option<f64> {
+    /// Returns whether the throughput has fallen on the way to a lower level, as it does if that has
+    /// no queue. Levels too close to tell count as such.
+    fn is_elastic(&self, lower: &Level) -> bool {
         let fallen = (self.in_flight / lower.in_flight).log2();
-        (fallen > 0.15).then(|| 1.0 - (self.latency - lower.latency) / fallen)
+        let elasticity = 1.0 - (self.latency - lower.latency) / fallen;
+        fallen < CLOSE || elasticity >= ELASTIC
     }
 }
 
@@ -293,7 +313,7 @@ impl Controller for Gradient {
                 State::Probing { first, .. } => first.limit,
                 _ => limit,
             };
-            self.state = State::Steady;
+            self.state = State::Steady(None);
             return windowed(0.8 * limit);
         };
         let error = 3.0 * error;
@@ -303,15 +323,17 @@ impl Controller for Gradient {
             latency,
         };
         if let State::Probing { first, last } = self.state {
-            self.state = State::Steady;
+            self.state = State::Steady(None);
             return windowed(self.probed(first, last, level, error));
         }
         let most = window.max_in_flight() as f64;
-        if most <= limit / 2.0 {
+        // One call is not in a queue, whatever the limit.
+        if most <= (limit / 2.0).max(1.0) {
             self.measured(latency, error);
         }
-        if most < USED * limit {
-            self.state = State::Steady;
+        // A limit of 1.4 admits one call.
+        if most < USED * limit.round() {
+            self.state = State::Steady(None);
             return windowed(limit);
         }
         windowed(self.adjust(level, error))

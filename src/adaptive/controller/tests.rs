@@ -75,7 +75,7 @@ proptest! {
             let mut limit = controller.initial().limit;
             let mut highest = limit;
             let mut low = 0;
-            for _ in 0..500 {
+            for _ in 0..200 {
                 let mut window = SampleWindow::new(limit);
                 let in_flight = limit.round() as usize;
                 (0..samples).for_each(|_| window.record(Duration::from_nanos(nanos), in_flight));
