@@ -80,3 +80,18 @@
 //! | allocations of a wait | none, except for the first waiter and to enlarge the queue |
 //!
 //! The crate `tollgate-detector` decides whose gates to block, and states the error of its counts.
+//!
+//! # Order: who goes first
+//!
+//! | | [`FairQueue`](crate::fair::FairQueue) |
+//! |---|---|
+//! | order of waiters | by priority, then by weighted share, then first-in first-out; within a class, its own order |
+//! | overtaking: a newcomer can pass the waiters | where it can in the throttle |
+//! | memory | bounded by the maximum of classes and of waiters |
+//! | cancelled by a token or a timeout | yes |
+//! | a permit that is granted to a cancelled waiter | goes to the waiter that is then chosen; without one it is rolled back |
+//! | `close` | that of the throttle; a permit that was granted before may still go to a newcomer |
+//! | needs a runtime that is being driven | if the throttle does |
+//! | in a `static` without `LazyLock` | no |
+//! | a [`Throttle`](crate::Throttle) | each class, by value |
+//! | allocations of a wait | those of the throttle; and the queue grows as waiters come |

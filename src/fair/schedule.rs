@@ -86,9 +86,9 @@ pub(super) struct ClassState<K> {
     finish: u128,
 }
 
-/// The order of classes: the least one goes first. It is the level, highest first; the held permits
-/// per weight, or the virtual start time; and the number of the oldest waiter.
-type Rank = (Reverse<u8>, u128, u64);
+/// The order of classes: the least one goes first. It is the level, highest first, and the held
+/// permits per weight or the virtual start time, in one number; and the number of the oldest waiter.
+type Rank = (u128, u64);
 
 /// The waiter that goes next.
 #[derive(Clone, Copy)]
@@ -494,8 +494,10 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             Share::ByConcurrency => (u128::from(held) << 64) / u128::from(settings.weight),
             Share::ByCost => class.start,
         };
-        let rank = (Reverse(level), share, oldest.number);
-        self.eligible.set(index, is_eligible.then_some(rank));
+        let share = share.min(u128::MAX >> u8::BITS);
+        let rank = u128::from(!level) << (u128::BITS - u8::BITS) | share;
+        let rank = is_eligible.then_some((rank, oldest.number));
+        self.eligible.set(index, rank);
         self.set_level(index, Some(level), promotion);
     }
 

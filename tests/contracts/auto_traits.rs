@@ -12,6 +12,7 @@ use std::time::Duration;
 use tollgate::adaptive::{
     self, AcquireRate, AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, RatePermit, RateSnapshot,
 };
+use tollgate::fair::{self, FairPermit, FairQueue, InClass};
 use tollgate::keyed::{self, Key};
 use tollgate::observe::{EnterObserved, Holder, Holders, Observed, ObservedPermit, Place};
 use tollgate::throttle::{EnterAll, EnterOption};
@@ -127,6 +128,11 @@ table! {
     YES YES YES YES YES NO:
         EnterObserved<Acquire<Shared>, ()>, EnterObserved<Acquire<Shared>, Holders>,
         ObservedPermit<Permit<Shared>, ()>, ObservedPermit<Permit<Shared>, Holders>;
+
+    // The function that maps keys to classes need not be `UnwindSafe`.
+    YES YES YES NO NO YES: FairQueue<Shared, u32>, InClass<Shared, u32>;
+    YES YES YES NO NO NO: fair::Acquire<Shared, u32>, FairPermit<Shared, u32>;
+    YES YES YES YES YES YES: fair::Class, fair::Order, fair::Share, fair::ClassSnapshot<u32>;
 
     // A type that is not known is asked to be `Send`, and no more.
     YES YES YES NO NO YES: BoxThrottle, All<(Shared, BoxThrottle)>;

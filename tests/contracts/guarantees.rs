@@ -9,6 +9,7 @@
 //! | idle items, items of holders that panicked | `concurrency/pool/` |
 //! | allocations | `memory/` |
 //! | a gate | `adapters/gate/` |
+//! | a fair queue | `conformance/`, `adapters/fair/` |
 //! | `Unpin` | `auto_traits.rs` |
 //! | statics, throttles, and how rough an order is | this file |
 

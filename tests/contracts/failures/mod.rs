@@ -4,6 +4,7 @@
 mod adaptive;
 mod chained;
 mod clocks;
+mod fair;
 mod handed_on;
 #[cfg(feature = "tower")]
 mod http;
