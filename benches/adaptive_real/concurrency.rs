@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::time::sleep;
 use tollgate::Semaphore;
 use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
 use tollgate::tower::ThrottleLayer;
 
-use super::server::Server;
+use super::server::{Server, load};
 use super::{Outcome, report};
 
 /// How long the handler has a part of the capacity.
@@ -68,7 +69,15 @@ async fn outcome(
     for (index, parts) in CAPACITIES.into_iter().enumerate() {
         capacity.set_permits(parts);
         let seed = seed + index as u64;
-        latencies.extend(server.load(ARRIVALS, phase, PATIENCE, seed).await);
+        let request = || {
+            let answer = server.request();
+            async {
+                answer
+                    .await
+                    .is_some_and(|head| head.status == StatusCode::OK)
+            }
+        };
+        latencies.extend(load(ARRIVALS, phase, PATIENCE, seed, request).await);
     }
     latencies.sort_unstable();
     let at = |share: usize| latencies.get(latencies.len() * share / 100);

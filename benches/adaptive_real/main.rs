@@ -6,6 +6,7 @@
 //! reaches less than 90 % of the best fixed one.
 
 mod concurrency;
+mod rate;
 mod server;
 
 use std::error::Error;
@@ -22,6 +23,11 @@ struct Args {
     /// How long the capacity stays the same, in seconds
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
+
+    /// How long the rate of the refusing server stays the same, in seconds: refusals are rare, so a
+    /// client needs ten seconds to find a rate
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    rate_seconds: u64,
 
     /// The seed of the arrivals
     #[arg(long, default_value_t = 1)]
@@ -74,7 +80,8 @@ fn report(title: &str, headings: &[&str], outcomes: &[Outcome]) -> bool {
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args = Args::parse();
     let phase = Duration::from_secs(args.seconds);
-    let holds = concurrency::run(phase, args.seed).await?;
+    let mut holds = concurrency::run(phase, args.seed).await?;
+    holds &= rate::run(Duration::from_secs(args.rate_seconds), args.seed).await?;
     Ok(match holds {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
