@@ -69,13 +69,13 @@ const USUAL: Scenario = Scenario {
 
 /// The same with one thing changed. Those that are missed decide nothing:
 ///
-/// - At 20 per second, one refusal in eight seconds, which finding four times the rate in 15 seconds
+/// - At 20 per second, one refusal in seven seconds, which finding four times the rate in 15 seconds
 ///   takes, is more than 0.5 %.
 /// - Half a second away, a server that becomes half as fast refuses 0.28 % until the first refusal is
 ///   back, whatever the client does.
 /// - A burst of a second hides for long that the client is too fast.
 /// - What is sent evenly does not arrive evenly. A server without a burst refuses it at any rate.
-/// - A second of pause in eight seconds is a second.
+/// - A second of pause in seven seconds is a seventh of the rate.
 #[rustfmt::skip]
 const SCENARIOS: &[Scenario] = &[
     USUAL,

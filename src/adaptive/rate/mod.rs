@@ -56,11 +56,11 @@ const DEFAULT_START: f64 = 10.0;
 ///
 /// # The rule
 ///
-/// The rate begins at 10 per second and doubles every 1.5 seconds until the first refusal. From then on
+/// The rate begins at 10 per second and doubles every 1.25 seconds until the first refusal. From then on
 /// it follows CUBIC (RFC 9438): a refusal cuts the rate to 0.85 of what the server accepted; the rate
-/// is back at that after 5.3 seconds, stays close to it for some seconds, and then grows faster and
-/// faster. After 10.6 seconds without a refusal it doubles every 1.5 seconds again, so a server that
-/// accepts four times as much is found within 14 seconds. The refusals of one overload cut the rate
+/// is back at that after 4.2 seconds, stays close to it for some seconds, and then grows faster and
+/// faster. After 8.4 seconds without a refusal it doubles every 1.25 seconds again, so it is four times
+/// as high eleven seconds after the cut if the server accepts that. The refusals of one overload cut the rate
 /// once: only a request that began some time after the last cut can cut it again. The rate grows only
 /// while at least half of it is used. `W_max` of the RFC and its constants are chosen for servers,
 /// which have no queue that a cut must empty.
@@ -71,7 +71,7 @@ const DEFAULT_START: f64 = 10.0;
 /// # What it cannot know
 ///
 /// - Only a refusal shows where the limit is. A server that does not change refuses a client about once
-///   in eight seconds: below 0.1 % of the requests at 500 per second, and 0.7 % at 20 per second.
+///   in seven seconds: 0.1 % of the requests at 500 per second, and 0.9 % at 20 per second.
 /// - A server without any burst refuses requests that are evenly spaced if the network moves two of
 ///   them closer together, or if they come from several clients. They do not show the server's rate, and
 ///   no rule can tell them from others. Such a server needs a burst of a few requests.

@@ -18,7 +18,7 @@
 //!   what went through is `W_max`. It is no measure while the rate searches.
 //! - There is no fast convergence (section 4.7). It frees room for newcomers by aiming below the rate
 //!   that was found, which a single client of a server would lose for good.
-//! - Before the first refusal, as in slow start, the rate doubles every 1.5 seconds, and so it does
+//! - Before the first refusal, as in slow start, the rate doubles every 1.25 seconds, and so it does
 //!   where the curve [searches](Curve::searches_at).
 //! - There is no Reno-friendly region (section 4.3), since there is no Reno to be fair to.
 
@@ -217,9 +217,9 @@ mod tests {
     }
 
     #[test]
-    fn grow_before_a_refusal_doubles_every_second_and_a_half() {
+    fn grow_before_a_refusal_doubles_four_times_in_five_seconds() {
         let (mut rule, mut succeeded) = (RateRule::new(LIMITS, 100.0), 0);
-        all_succeed(&mut rule, 0.0, 6.0, &mut succeeded);
+        all_succeed(&mut rule, 0.0, 5.0, &mut succeeded);
         assert!((1_500.0..1_650.0).contains(&rule.rate()), "{}", rule.rate());
     }
 
@@ -334,12 +334,12 @@ mod tests {
                 if 2.0 * (count - succeeded) as f64 >= rate * passed {
                     used += most;
                     rate = match self.plateau {
-                        None => rate * (most / 1.5).exp2(),
+                        None => rate * (most / 1.25).exp2(),
                         Some(plateau) => {
-                            let k = 150.0_f64.cbrt();
-                            let cubic = |t: f64| plateau + 0.001 * plateau * (t - k).powi(3);
+                            let k = 75.0_f64.cbrt();
+                            let cubic = |t: f64| plateau + 0.002 * plateau * (t - k).powi(3);
                             let search = (used - 2.0 * k).max(0.0);
-                            cubic(used.min(2.0 * k)) * (search / 1.5).exp2()
+                            cubic(used.min(2.0 * k)) * (search / 1.25).exp2()
                         }
                     };
                     rate = rate.clamp(LIMITS.0, LIMITS.1);
@@ -368,7 +368,7 @@ mod tests {
             let (rate, used, active) = self.replay(Some(now));
             let through = (succeeded - self.begin.1) as f64 / active.max(1e-9);
             let found = match self.plateau {
-                Some(_) if used <= 2.0 * 150.0_f64.cbrt() && through < rate => {
+                Some(_) if used <= 2.0 * 75.0_f64.cbrt() && through < rate => {
                     if through < 0.85 * rate {
                         through.max(0.5 * rate)
                     } else {

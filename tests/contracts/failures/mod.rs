@@ -2,6 +2,7 @@
 //! that could happen to any throttle names the check of the conformance suite that every one passes.
 
 mod adaptive;
+mod adaptive_rates;
 mod chained;
 mod clocks;
 mod fair;

@@ -10,9 +10,9 @@ use super::{starting_at, succeed_for};
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn rate_without_refusals_doubles_every_second_and_a_half() {
+fn rate_without_refusals_doubles_twice_in_two_and_a_half_seconds() {
     let (clock, rate) = starting_at(100.0);
-    succeed_for(&clock, &rate, 3 * SECOND);
+    succeed_for(&clock, &rate, 5 * SECOND / 2);
     assert!((380.0..=400.0).contains(&rate.rate()), "{}", rate.rate());
 }
 
