@@ -1,17 +1,10 @@
 //! [`AdaptiveRate`]: a rate limiter whose quota a rule finds from refusals.
 //!
-//! Waiters and charges are those of [`RateLimiter`], and so are pauses. The [rule](RateRule) is behind a
-//! mutex, which is never held while the limiter is used:
-//!
-//! 1. Whoever changes the rate of the rule applies it to the limiter after unlocking. While one thread
-//!    applies a rate, others only leave theirs with the rule, and that thread applies it too. So the
-//!    quota that the limiter ends with is the last rate of the rule.
-//! 2. A caller that is admitted reads `next_step` and no clock: the tick of its charge decides whether a
-//!    step of growth is due. If another thread has the lock, the caller leaves the step to it.
-//! 3. Successes are counted outside of the lock, by one relaxed addition: the rule needs their number
-//!    only roughly.
+//! Waiters and charges are those of [`RateLimiter`], and so are pauses. [`Control`] has the rule, and says
+//! when the limiter gets another quota.
 
 mod acquire;
+mod control;
 mod curve;
 mod permit;
 mod rule;
@@ -22,13 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::acquire::AcquireRate;
+use self::control::Control;
 pub use self::permit::RatePermit;
-use self::rule::{LONGEST_STEP, RateRule};
+use self::rule::RateRule;
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
 use crate::quota::Quota;
 use crate::rate::RateLimiter;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn, lock};
+use crate::sync::const_fn;
 use crate::time::{Clock, Tick};
 use crate::wait::Waiting;
 
@@ -123,26 +117,7 @@ const DEFAULT_START: f64 = 10.0;
 pub struct AdaptiveRate {
     limiter: RateLimiter,
     burst: u64,
-    rule: Mutex<Guarded>,
-    /// The tick in nanoseconds from which on the rate may grow. Only a hint: the rule decides.
-    next_step: AtomicU64,
-    succeeded: AtomicU64,
-}
-
-/// What the lock guards.
-struct Guarded {
-    rule: RateRule,
-    /// Whether a thread is applying a rate.
-    applying: bool,
-}
-
-impl Guarded {
-    const fn new(rule: RateRule) -> Self {
-        Self {
-            rule,
-            applying: false,
-        }
-    }
+    control: Control,
 }
 
 /// Returns the quota of a rate within the bounds.
@@ -183,9 +158,7 @@ impl AdaptiveRate {
             Self {
                 limiter: RateLimiter::new(start),
                 burst: 1,
-                rule: Mutex::new(Guarded::new(RateRule::new(DEFAULT_LIMITS, DEFAULT_START))),
-                next_step: AtomicU64::new(0),
-                succeeded: AtomicU64::new(0),
+                control: Control::new(RateRule::new(DEFAULT_LIMITS, DEFAULT_START)),
             }
         }
     }
@@ -216,7 +189,7 @@ impl AdaptiveRate {
             limits.0,
             limits.1
         );
-        let start = lock(&self.rule).rule.start();
+        let start = self.control.rule().start();
         self.with(RateRule::new(limits, start))
     }
 
@@ -233,7 +206,7 @@ impl AdaptiveRate {
             rate.is_finite() && rate > 0.0,
             "a rate must be a finite number above 0 per second, and this is {rate:?}"
         );
-        let limits = lock(&self.rule).rule.limits();
+        let limits = self.control.rule().limits();
         self.with(RateRule::new(limits, rate))
     }
 
@@ -252,7 +225,7 @@ impl AdaptiveRate {
             "a burst must be from 1 to 250000, and this is {burst}"
         );
         self.burst = burst;
-        let rule = lock(&self.rule).rule.clone();
+        let rule = self.control.rule();
         self.with(rule)
     }
 
@@ -274,7 +247,7 @@ impl AdaptiveRate {
     fn with(mut self, rule: RateRule) -> Self {
         let start = quota(rule.rate(), self.burst).expect("a rate within the bounds is a quota");
         self.limiter = self.limiter.with_quota(start);
-        self.rule = Mutex::new(Guarded::new(rule));
+        self.control = Control::new(rule);
         self
     }
 }
@@ -357,7 +330,7 @@ impl AdaptiveRate {
 impl AdaptiveRate {
     /// Returns the rate, in requests per second.
     pub fn rate(&self) -> f64 {
-        lock(&self.rule).rule.rate()
+        self.control.rule().rate()
     }
 
     /// Returns the number of waiters.
@@ -393,8 +366,8 @@ impl AdaptiveRate {
     /// ```
     pub fn snapshot(&self) -> RateSnapshot {
         let waiting = self.limiter.waiting();
-        let succeeded = self.succeeded.load(Ordering::Relaxed);
-        let rule = &lock(&self.rule).rule;
+        let succeeded = self.control.succeeded();
+        let rule = self.control.rule();
         RateSnapshot {
             rate: rule.rate(),
             limits: rule.limits().0..=rule.limits().1,
@@ -432,66 +405,24 @@ pub struct RateSnapshot {
 
 /// What permits do.
 impl AdaptiveRate {
-    /// Lets the rate grow if a step is due at the tick of an admission.
     #[inline(always)]
     fn admitted(&self, at: Tick) {
-        // Also if the clock is far behind the next step, because it was set back.
-        const LONGEST: u64 = (LONGEST_STEP * 1e9) as u64;
-        let next = self.next_step.load(Ordering::Relaxed);
-        if next.wrapping_sub(at.as_nanos()).wrapping_sub(1) >= LONGEST {
-            self.grow(at);
-        }
+        self.control.admitted(at, |rate| self.set_rate(rate));
     }
 
     #[cold]
-    fn grow(&self, at: Tick) {
-        if let Ok(mut guarded) = self.rule.try_lock() {
-            guarded
-                .rule
-                .grow(at, self.succeeded.load(Ordering::Relaxed));
-            self.apply(guarded);
-        }
-    }
-
-    /// Counts a success.
-    #[inline(always)]
-    fn succeeded(&self) {
-        self.succeeded.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a refusal of a request that began at a tick.
     fn refused(&self, began: Tick, retry_after: Option<Duration>) {
         if let Some(retry_after) = retry_after {
             self.limiter.pause_for(retry_after);
         }
         let now = self.limiter.now();
-        let mut guarded = lock(&self.rule);
-        let succeeded = self.succeeded.load(Ordering::Relaxed);
-        if guarded.rule.refuse(began, now, succeeded) {
-            self.apply(guarded);
-        }
+        self.control.refused(began, now, |rate| self.set_rate(rate));
     }
 
-    /// Makes the rate of the rule the quota of the limiter. Another thread that does so already does it
-    /// again.
-    fn apply<'a>(&'a self, mut guarded: MutexGuard<'a, Guarded>) {
-        let next = guarded.rule.next_step();
-        self.next_step.store(next.as_nanos(), Ordering::Relaxed);
-        if guarded.applying {
-            return;
-        }
-        guarded.applying = true;
-        loop {
-            let rate = guarded.rule.rate();
-            drop(guarded);
-            if let Some(quota) = quota(rate, self.burst) {
-                self.limiter.set_quota(quota);
-            }
-            guarded = lock(&self.rule);
-            if guarded.rule.rate() == rate {
-                guarded.applying = false;
-                return;
-            }
+    fn set_rate(&self, rate: f64) {
+        // It is within the bounds, where every rate is a quota.
+        if let Some(quota) = quota(rate, self.burst) {
+            self.limiter.set_quota(quota);
         }
     }
 

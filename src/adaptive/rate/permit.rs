@@ -82,7 +82,7 @@ impl<S: Deref<Target = AdaptiveRate>> Drop for RatePermit<S> {
     #[inline]
     fn drop(&mut self) {
         if self.charge.is_some() && !std::thread::panicking() {
-            self.rate.succeeded();
+            self.rate.control.succeed();
         }
     }
 }

@@ -1,0 +1,107 @@
+//! [`Control`]: the rule of an adaptive rate, shared by its callers.
+//!
+//! The rule is behind a mutex, which is never held while the limiter is used:
+//!
+//! 1. Whoever changes the rate of the rule applies it to the limiter after unlocking. While one thread
+//!    applies a rate, others only leave theirs with the rule, and that thread applies it too. So the
+//!    limiter ends with the last rate of the rule.
+//! 2. A caller that is admitted reads `next_step` and no clock: the tick of its charge decides whether a
+//!    step of growth is due. If another thread has the lock, the caller leaves the step to it.
+//! 3. Successes are counted outside of the lock, by one relaxed addition: the rule needs their number
+//!    only roughly.
+
+use super::rule::{LONGEST_STEP, RateRule};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn, lock};
+use crate::time::Tick;
+
+pub(super) struct Control {
+    guarded: Mutex<Guarded>,
+    /// The tick in nanoseconds from which on the rate may grow. Only a hint: the rule decides.
+    next_step: AtomicU64,
+    succeeded: AtomicU64,
+}
+
+/// What the lock guards.
+struct Guarded {
+    rule: RateRule,
+    /// Whether a thread is applying a rate.
+    applying: bool,
+}
+
+impl Control {
+    const_fn! {
+        pub(super) fn new(rule: RateRule) -> Self {
+            Self {
+                guarded: Mutex::new(Guarded {
+                    rule,
+                    applying: false,
+                }),
+                next_step: AtomicU64::new(0),
+                succeeded: AtomicU64::new(0),
+            }
+        }
+    }
+
+    /// Returns the rule as it is now.
+    pub(super) fn rule(&self) -> RateRule {
+        lock(&self.guarded).rule.clone()
+    }
+
+    /// Returns the number of successes.
+    pub(super) fn succeeded(&self) -> u64 {
+        self.succeeded.load(Ordering::Relaxed)
+    }
+
+    /// Counts a success.
+    #[inline(always)]
+    pub(super) fn succeed(&self) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets the rate grow if a step is due at the tick of an admission.
+    #[inline(always)]
+    pub(super) fn admitted(&self, at: Tick, apply: impl Fn(f64)) {
+        // Also if the clock is far behind the next step, because it was set back.
+        const LONGEST: u64 = (LONGEST_STEP * 1e9) as u64;
+        let next = self.next_step.load(Ordering::Relaxed);
+        if next.wrapping_sub(at.as_nanos()).wrapping_sub(1) >= LONGEST {
+            self.grow(at, apply);
+        }
+    }
+
+    #[cold]
+    fn grow(&self, at: Tick, apply: impl Fn(f64)) {
+        if let Ok(mut guarded) = self.guarded.try_lock() {
+            guarded.rule.grow(at, self.succeeded());
+            self.apply(guarded, apply);
+        }
+    }
+
+    /// Counts a refusal of a request that began at a tick.
+    pub(super) fn refused(&self, began: Tick, now: Tick, apply: impl Fn(f64)) {
+        let mut guarded = lock(&self.guarded);
+        if guarded.rule.refuse(began, now, self.succeeded()) {
+            self.apply(guarded, apply);
+        }
+    }
+
+    /// Applies the rate of the rule, unless another thread is doing that: it does it again.
+    fn apply<'a>(&'a self, mut guarded: MutexGuard<'a, Guarded>, apply: impl Fn(f64)) {
+        let next = guarded.rule.next_step();
+        self.next_step.store(next.as_nanos(), Ordering::Relaxed);
+        if guarded.applying {
+            return;
+        }
+        guarded.applying = true;
+        loop {
+            let rate = guarded.rule.rate();
+            drop(guarded);
+            apply(rate);
+            guarded = lock(&self.guarded);
+            if guarded.rule.rate() == rate {
+                guarded.applying = false;
+                return;
+            }
+        }
+    }
+}

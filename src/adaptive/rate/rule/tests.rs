@@ -1,0 +1,261 @@
+//! The rule in single steps, and beside one that is written in the most obvious way.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: (f64, f64) = (1.0, 1e6);
+
+fn at(seconds: f64) -> Tick {
+    Tick::from_nanos((seconds * 1e9) as u64)
+}
+
+/// Requests at the rate of the rule from one time to another, all of which succeed.
+fn all_succeed(rule: &mut RateRule, from: f64, to: f64, succeeded: &mut u64) {
+    let mut now = from;
+    while now < to {
+        rule.grow(at(now), *succeeded);
+        *succeeded += 1;
+        now += 1.0 / rule.rate();
+    }
+}
+
+#[test]
+fn grow_before_a_refusal_doubles_four_times_in_five_seconds() {
+    let (mut rule, mut succeeded) = (RateRule::new(LIMITS, 100.0), 0);
+    all_succeed(&mut rule, 0.0, 5.0, &mut succeeded);
+    assert!((1_500.0..1_650.0).contains(&rule.rate()), "{}", rule.rate());
+}
+
+#[test]
+fn grow_without_use_changes_nothing() {
+    let mut rule = RateRule::new(LIMITS, 100.0);
+    // A third of the rate.
+    for n in 0..1_000 {
+        rule.grow(at(n as f64 * 0.03), n);
+    }
+    assert_eq!(rule.rate(), 100.0);
+    // Nothing for an hour.
+    rule.grow(at(3_600.0), 1_000);
+    assert_eq!(rule.rate(), 100.0);
+}
+
+#[test]
+fn refuse_cuts_once_for_requests_that_began_before_a_sample_after_the_cut() {
+    let mut rule = RateRule::new(LIMITS, 100.0);
+    assert!(rule.refuse(at(1.0), at(1.1), 50));
+    assert_eq!(rule.rate(), 85.0);
+    // Eight calls at 85 per second take 94 ms, and a sample is at least 100 ms.
+    for began in [0.5, 1.05, 1.1, 1.199] {
+        assert!(!rule.refuse(at(began), at(1.3), 60));
+    }
+    assert!(rule.refuse(at(1.2), at(1.3), 60));
+    assert_eq!((rule.refusals, rule.cuts), (6, 2));
+}
+
+#[test]
+fn refuse_of_everything_cuts_to_half_each_time() {
+    let mut rule = RateRule::new(LIMITS, 1_000.0);
+    rule.refuse(at(0.0), at(0.0), 0);
+    assert_eq!(rule.rate(), 850.0);
+    rule.refuse(at(0.2), at(0.2), 0);
+    assert_eq!(rule.rate(), 850.0 / 2.0 * 0.85);
+}
+
+#[test]
+fn refuse_by_a_slower_server_cuts_to_what_went_through() {
+    let mut rule = RateRule::new(LIMITS, 1_000.0);
+    rule.refuse(at(0.0), at(0.0), 0);
+    // 850 per second, of which 500 go through.
+    for ms in 1..=200_u32 {
+        rule.grow(at(f64::from(ms) / 1e3), u64::from(ms) / 2);
+    }
+    assert!(rule.refuse(at(0.15), at(0.2), 100));
+    assert!((rule.rate() - 0.85 * 500.0).abs() < 10.0, "{}", rule.rate());
+}
+
+#[test]
+fn refuse_after_a_bucket_filled_up_aims_below_the_rate_at_the_cut() {
+    let mut rule = RateRule::new(LIMITS, 1_000.0);
+    rule.refuse(at(0.0), at(0.0), 0);
+    let mut succeeded = 0;
+    all_succeed(&mut rule, 0.0, 8.0, &mut succeeded);
+    let rate = rule.rate();
+    let went_through = succeeded as f64 / 8.0;
+    assert!(went_through < 0.99 * rate);
+    rule.refuse(at(8.0), at(8.0), succeeded);
+    let plateau = rate - (rate - went_through) / 4.0;
+    assert!((rule.rate() - 0.85 * plateau).abs() < 1.0);
+}
+
+#[test]
+fn grow_after_a_pause_neither_grows_nor_counts_it() {
+    let mut rule = RateRule::new(LIMITS, 1_000.0);
+    rule.refuse(at(0.0), at(0.0), 0);
+    let mut succeeded = 0;
+    all_succeed(&mut rule, 0.0, 5.0, &mut succeeded);
+    let (used, active) = (rule.used, rule.active);
+    rule.grow(at(65.0), succeeded);
+    assert_eq!(rule.used, used);
+    assert!(rule.active - active < 0.1);
+}
+
+#[test]
+fn follow_clock_of_a_clock_that_was_set_back_goes_on() {
+    let (mut rule, mut succeeded) = (RateRule::new(LIMITS, 100.0), 0);
+    rule.refuse(at(1_000.0), at(1_000.0), 0);
+    all_succeed(&mut rule, 0.0, 1.0, &mut succeeded);
+    assert!(rule.used > 0.8);
+    assert!(rule.refuse(at(1.0), at(1.0), succeeded));
+}
+
+/// The rule in the most obvious way: it keeps all that has happened since the last cut, and computes
+/// everything anew each time.
+struct Naive {
+    rate: f64,
+    steps: Vec<(Tick, u64)>,
+    begin: (Tick, u64),
+    plateau: Option<f64>,
+    cut: Option<Tick>,
+    start: f64,
+}
+
+impl Naive {
+    fn step(&self, rate: f64) -> f64 {
+        (4.0 / rate).clamp(0.02, 1.0)
+    }
+
+    /// Returns the seconds that were used, and those in which there were calls, until `now`.
+    fn replay(&self, until: Option<Tick>) -> (f64, f64, f64) {
+        let (mut before, mut succeeded) = self.begin;
+        let mut rate = self.plateau.map_or(self.start, |plateau| 0.85 * plateau);
+        rate = rate.clamp(LIMITS.0, LIMITS.1);
+        let (mut used, mut active) = (0.0, 0.0);
+        for (now, count) in &self.steps {
+            let passed = now.saturating_since(before).as_secs_f64();
+            let most = passed.min(4.0 * self.step(rate));
+            active += most;
+            if 2.0 * (count - succeeded) as f64 >= rate * passed {
+                used += most;
+                rate = match self.plateau {
+                    None => rate * (most / 1.25).exp2(),
+                    Some(plateau) => {
+                        let k = 75.0_f64.cbrt();
+                        let cubic = |t: f64| plateau + 0.002 * plateau * (t - k).powi(3);
+                        let search = (used - 2.0 * k).max(0.0);
+                        cubic(used.min(2.0 * k)) * (search / 1.25).exp2()
+                    }
+                };
+                rate = rate.clamp(LIMITS.0, LIMITS.1);
+            }
+            (before, succeeded) = (*now, *count);
+        }
+        if let Some(until) = until {
+            let passed = until.saturating_since(before).as_secs_f64();
+            active += passed.min(4.0 * self.step(rate));
+        }
+        (rate, used, active)
+    }
+
+    fn grow(&mut self, now: Tick, succeeded: u64) {
+        self.steps.push((now, succeeded));
+        self.rate = self.replay(None).0;
+    }
+
+    fn refuse(&mut self, began: Tick, now: Tick, succeeded: u64) -> bool {
+        let sample = 0.1_f64.max(8.0 / self.rate);
+        if let Some(cut) = self.cut {
+            if began.saturating_since(cut).as_secs_f64() < sample {
+                return false;
+            }
+        }
+        let (rate, used, active) = self.replay(Some(now));
+        let through = (succeeded - self.begin.1) as f64 / active.max(1e-9);
+        let found = match self.plateau {
+            Some(_) if used <= 2.0 * 75.0_f64.cbrt() && through < rate => {
+                if through < 0.85 * rate {
+                    through.max(0.5 * rate)
+                } else {
+                    0.75 * rate + 0.25 * through
+                }
+            }
+            _ => rate,
+        };
+        self.plateau = Some(found);
+        self.rate = (0.85 * found).clamp(LIMITS.0, LIMITS.1);
+        (self.begin, self.cut) = ((now, succeeded), Some(now));
+        self.steps.clear();
+        true
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// Time passes, so many requests succeed meanwhile, and another one is admitted.
+    Grow(u64, u64),
+    /// A request that began so long ago is refused.
+    Refuse(u64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let nanos = prop_oneof![
+        8 => 0..200_000_000_u64,
+        1 => Just(0),
+        1 => 0..20_000_000_000_u64,
+        1 => Just(u64::MAX),
+    ];
+    prop_oneof![
+        4 => (nanos.clone(), 0..200_u64).prop_map(|(after, count)| Event::Grow(after, count)),
+        1 => nanos.prop_map(Event::Refuse),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_sequence_keeps_the_rate_within_the_limits_and_agrees_with_the_naive_rule(
+        start in 0.1..1e6,
+        events in prop::collection::vec(event(), 0..300),
+    ) {
+        let mut rule = RateRule::new(LIMITS, start);
+        let mut naive = Naive {
+            rate: rule.rate(),
+            steps: Vec::new(),
+            begin: (Tick::default(), 0),
+            plateau: None,
+            cut: None,
+            start: rule.rate(),
+        };
+        let (mut now, mut succeeded) = (Tick::default(), 0);
+        for event in events {
+            match event {
+                Event::Grow(after, count) => {
+                    now = now.saturating_add(Duration::from_nanos(after));
+                    succeeded += count;
+                    rule.grow(now, succeeded);
+                    naive.grow(now, succeeded);
+                }
+                Event::Refuse(ago) => {
+                    let began = Tick::from_nanos(now.as_nanos().saturating_sub(ago));
+                    let cut = rule.refuse(began, now, succeeded);
+                    prop_assert_eq!(naive.refuse(began, now, succeeded), cut);
+                }
+            }
+            let rate = rule.rate();
+            prop_assert!((LIMITS.0..=LIMITS.1).contains(&rate));
+            prop_assert!((rate / naive.rate - 1.0).abs() < 1e-6, "{} {}", rate, naive.rate);
+            prop_assert!(rule.next_step() >= rule.last_step);
+        }
+    }
+
+    #[test]
+    fn refusals_alone_never_raise_the_rate(gaps in prop::collection::vec(any::<u64>(), 0..100)) {
+        let mut rule = RateRule::new(LIMITS, 1e6);
+        let mut now = Tick::default();
+        for gap in gaps {
+            let before = rule.rate();
+            now = now.saturating_add(Duration::from_nanos(gap));
+            rule.refuse(now, now, 0);
+            prop_assert!((LIMITS.0..=before).contains(&rule.rate()));
+        }
+    }
+}
