@@ -218,3 +218,60 @@ fn a_wake_from_inside_a_poll_and_one_from_outside_lose_nobody() {
         assert_eq!(queue.waiting(), 0);
     });
 }
+
+/// One permit, and a waker that is called under the lock.
+#[derive(Clone)]
+struct WakesLocked(Arc<loom::sync::Mutex<(bool, Option<Waker>)>>);
+
+struct LockedPermit(WakesLocked);
+
+impl Drop for LockedPermit {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock().unwrap();
+        state.0 = true;
+        if let Some(waker) = state.1.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Throttle for WakesLocked {
+    type Permit = LockedPermit;
+    type Enter = Pin<Box<dyn Future<Output = Result<LockedPermit, AcquireError>> + Send>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        let throttle = self.clone();
+        Waiting::new(Box::pin(poll_fn(move |context| {
+            let mut state = throttle.0.lock().unwrap();
+            if std::mem::take(&mut state.0) {
+                return Poll::Ready(Ok(LockedPermit(throttle.clone())));
+            }
+            state.1 = Some(context.waker().clone());
+            Poll::Pending
+        })))
+    }
+
+    fn wakes_unlocked(&self) -> bool {
+        false
+    }
+}
+
+/// Polling under the lock would lock up; the next waiter is woken instead, and one may leave.
+#[test]
+fn a_wake_under_the_lock_of_the_throttle_wakes_a_waiter_that_polls() {
+    model(|| {
+        let throttle = WakesLocked(Arc::new(loom::sync::Mutex::new((false, None))));
+        let queue = FairQueue::new(throttle.clone());
+        let permit = LockedPermit(throttle);
+        let mut leaves = queue.class(1).acquire();
+        assert!(poll_once(&mut leaves).is_pending());
+        let holder = thread::spawn(move || drop(permit));
+        let same = queue.clone();
+        let other = thread::spawn(move || drop(block_on(same.class(2).acquire())));
+        drop(leaves);
+        holder.join().unwrap();
+        other.join().unwrap();
+        assert_eq!(queue.waiting(), 0);
+        assert!(queue.throttle().0.lock().unwrap().0);
+    });
+}

@@ -54,7 +54,8 @@ pub enum Share {
     #[default]
     ByConcurrency,
     /// The cost of what is admitted, by start-time fair queueing: the class with the least virtual
-    /// start time goes first. Use it for rates, whose permits are not held.
+    /// start time goes first. Use it for rates, whose permits are not held. A caller that need not
+    /// wait is charged nothing, since it is ahead of nobody.
     ByCost,
 }
 

@@ -256,7 +256,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.rules(|rules| rules.max_classes = classes)
     }
 
-    /// Sets how many callers of all classes wait at most; there is no bound by default.
+    /// Sets how many callers of all classes wait at most; there is no bound by default. With 0, a
+    /// caller that would wait is refused; and so is every caller in front of a throttle that cannot be
+    /// tried, such as a [`BoxThrottle`](crate::BoxThrottle).
     ///
     /// # Panics
     ///
@@ -281,7 +283,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.rules(|rules| rules.aging = Some(per_level))
     }
 
-    /// Sets the clock that measures how long callers wait. Timeouts then run on it too.
+    /// Sets the clock that measures how long callers wait, [`Clock::default`] by default. Timeouts
+    /// then run on it too.
     ///
     /// # Panics
     ///
