@@ -69,7 +69,7 @@ impl<T: Queueable, K: ClassKey> Hold<T, K> {
     /// Charges the class another cost, if it was charged.
     pub(super) fn recharge(&self, cost: u64) {
         if self.charged != 0 && self.charged != cost {
-            let mut locked = self.handle.queue.lock();
+            let mut locked = self.handle.queue.relock();
             let entry = &self.handle.entry;
             locked.schedule.recharge(entry, self.charged, cost);
         }

@@ -6,8 +6,8 @@
 //!    class change, so a choice takes a logarithm of the number of classes. `backlogged` has all
 //!    classes with waiters by level, so a full queue finds whom to displace.
 //! 2. The level of a class is its priority, one higher for each period of aging that its oldest
-//!    waiter has waited, at most 255. `promotions` has the tick at which each level changes, so
-//!    a choice first moves the classes that are due.
+//!    waiter has waited, at most 255. `promotions` has the tick at which each level changes; as time
+//!    moves, so do the classes that are due.
 //! 3. Start-time fair queueing (Goyal, Vin and Cheng, 1996): a class that becomes eligible starts at
 //!    S = max(V, F). A grant sets F = S + cost / weight, which is the next S, and V = S. A class that
 //!    leaves keeps F, and is forgotten only when F is at most V, when F makes no difference.
@@ -131,9 +131,15 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         }
     }
 
-    /// Moves the time of the schedule forward.
+    /// Moves the time of the schedule forward, and the classes to the levels that they have then.
     pub(super) fn set_now(&mut self, now: Tick) {
         self.now = self.now.max(now);
+        while let Some((due, index)) = self.promotions.first().copied() {
+            if due > self.now {
+                return;
+            }
+            self.reindex(index);
+        }
     }
 
     /// Returns whether a waiter can be served.
@@ -251,7 +257,6 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         let Some(index) = entry.index() else {
             return Err(full);
         };
-        self.promote();
         if let Some(refused) = self.refused_for(index)? {
             self.serve(refused, Served::Refused(full), wakes);
         }
@@ -411,7 +416,6 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
     /// Returns the waiter that goes next. Waiters before it that have waited too long are refused;
     /// if they fill the list of wakers, there is no result yet.
     pub(super) fn choose(&mut self, wakes: &mut WakeList) -> Option<Chosen<E>> {
-        self.promote();
         while !wakes.is_full() {
             let id = self.first()?;
             let waiter = self.waiters.get(id)?;
@@ -450,16 +454,6 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
                 let oldest = class.list.oldest().and_then(|id| self.waiters.get(id));
                 oldest.is_some_and(|oldest| self.now.saturating_since(oldest.since) > limit)
             }
-        }
-    }
-
-    /// Moves the classes whose level has changed.
-    fn promote(&mut self) {
-        while let Some((due, index)) = self.promotions.first().copied() {
-            if due > self.now {
-                return;
-            }
-            self.reindex(index);
         }
     }
 

@@ -228,7 +228,7 @@ impl<T: Throttle, K: Hash + Eq> Shared<T, K> {
     }
 
     /// Locks the state again. The clock is read only if somebody's turn depends on it.
-    fn relock(&self) -> Locked<'_, T, K> {
+    pub(super) fn relock(&self) -> Locked<'_, T, K> {
         // Relaxed: a class that depends on it was created before its waiter joined under the lock.
         match self.is_timed.load(Ordering::Relaxed) {
             0 => self.lock(),
