@@ -2,23 +2,25 @@
 
 use std::ops::Range;
 
-use tollgate::adaptive::{Aimd, Controller, EnvoyGradient, Gradient, Gradient2, Vegas};
+use tollgate::adaptive::{AdaptiveSemaphore, Aimd, EnvoyGradient, Gradient, Gradient2, Vegas};
 
 use crate::jobs::{Job, Nanos, SECOND, jobs, p99, p99_alone};
 use crate::limiter::Limiter;
 use crate::scenario::Scenario;
 use crate::simulation::{SPAN, Trace, run};
 
-/// Makes a controller with its default settings.
-pub(crate) type Make = fn() -> Box<dyn Controller>;
+/// Makes a limit with a controller by its default settings.
+pub(crate) type Make = fn() -> AdaptiveSemaphore;
 
 /// The controllers, of which the first is the default.
 pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
-    ("Gradient", || Box::new(Gradient::default())),
-    ("EnvoyGradient", || Box::new(EnvoyGradient::default())),
-    ("Vegas", || Box::new(Vegas::default())),
-    ("Gradient2", || Box::new(Gradient2::default())),
-    ("Aimd", || Box::new(Aimd::default())),
+    ("Gradient", || AdaptiveSemaphore::new(Gradient::default())),
+    ("EnvoyGradient", || {
+        AdaptiveSemaphore::new(EnvoyGradient::default())
+    }),
+    ("Vegas", || AdaptiveSemaphore::new(Vegas::default())),
+    ("Gradient2", || AdaptiveSemaphore::new(Gradient2::default())),
+    ("Aimd", || AdaptiveSemaphore::new(Aimd::default())),
 ];
 
 /// The fixed limits of the oracle, in parts of the number of workers in the first phase.
@@ -60,7 +62,7 @@ pub(crate) fn oracles(scenario: &Scenario, jobs: &[Job]) -> Vec<Trace> {
     let workers = scenario.phases[0].workers as f64;
     let fixed = FIXED.map(|part| {
         let limit = (part * workers).round().max(1.0) as usize;
-        run(scenario, jobs, Limiter::Fixed(limit), false)
+        run(scenario, jobs, Limiter::fixed(limit), false)
     });
     let best = |span: Range<Nanos>| {
         let best = fixed.iter().max_by_key(|trace| good(trace, &span));

@@ -1,97 +1,87 @@
-//! The limit in front of the server, found by a controller or fixed. It samples as
-//! `AdaptiveSemaphore` does.
+//! The limit in front of the server: fixed, or a real [`AdaptiveSemaphore`] on a clock that the
+//! simulation moves.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::adaptive::{Controller, SampleWindow, Target};
+use tollgate::adaptive::{AdaptivePermit, AdaptiveSemaphore};
+use tollgate::{Clock, ManualClock};
 
 use crate::jobs::Nanos;
 
-/// The range of limits, as `AdaptiveSemaphore` has it by default.
-const MIN: f64 = 1.0;
-const MAX: f64 = 1000.0;
-
-/// A call in a window, and how many were in flight when it began, itself included.
-#[derive(Clone, Copy)]
-pub(crate) struct Place {
-    window: u32,
-    in_flight: usize,
-}
+/// The permit of a call. A fixed limit needs none.
+pub(crate) type Permit = Option<AdaptivePermit<Arc<AdaptiveSemaphore>>>;
 
 pub(crate) enum Limiter {
-    Fixed(usize),
-    Adaptive(Box<Adaptive>),
-}
-
-pub(crate) struct Adaptive {
-    controller: Box<dyn Controller>,
-    window: SampleWindow,
-    number: u32,
-    /// How many samples end the window, and how many more calls may begin in it.
-    samples: u32,
-    places: u32,
+    Fixed {
+        limit: usize,
+        in_flight: usize,
+    },
+    Adaptive {
+        semaphore: Arc<AdaptiveSemaphore>,
+        clock: ManualClock,
+        now: Nanos,
+    },
 }
 
 impl Limiter {
-    pub(crate) fn adaptive(controller: Box<dyn Controller>) -> Self {
-        let target = controller.initial();
-        let mut adaptive = Adaptive {
-            controller,
-            window: SampleWindow::new(target.limit),
-            number: 0,
-            samples: 0,
-            places: 0,
-        };
-        adaptive.open(target);
-        Self::Adaptive(Box::new(adaptive))
+    pub(crate) fn fixed(limit: usize) -> Self {
+        Self::Fixed {
+            limit,
+            in_flight: 0,
+        }
+    }
+
+    pub(crate) fn adaptive(semaphore: AdaptiveSemaphore) -> Self {
+        let clock = Clock::manual();
+        Self::Adaptive {
+            semaphore: Arc::new(semaphore.clock(&clock)),
+            clock,
+            now: 0,
+        }
     }
 
     pub(crate) fn limit(&self) -> usize {
         match self {
-            Self::Fixed(limit) => *limit,
-            Self::Adaptive(adaptive) => adaptive.window.limit().round() as usize,
+            Self::Fixed { limit, .. } => *limit,
+            Self::Adaptive { semaphore, .. } => semaphore.limit(),
         }
     }
 
-    /// Begins a call. It is measured if the window still has a place.
-    pub(crate) fn begin(&mut self, in_flight: usize) -> Option<Place> {
-        let Self::Adaptive(adaptive) = self else {
-            return None;
-        };
-        adaptive.places = adaptive.places.checked_sub(1)?;
-        Some(Place {
-            window: adaptive.number,
-            in_flight,
-        })
-    }
-
-    /// Ends a measured call. Returns whether it was the last of its window.
-    pub(crate) fn end(&mut self, place: Place, latency: Nanos) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         match self {
-            Self::Adaptive(adaptive) if adaptive.number == place.window => {
-                adaptive.end(place, Duration::from_nanos(latency))
+            Self::Fixed { limit, in_flight } => in_flight < limit,
+            Self::Adaptive { semaphore, .. } => semaphore.in_flight() < semaphore.limit(),
+        }
+    }
+
+    /// Begins a call, for which there is room.
+    pub(crate) fn begin(&mut self, at: Nanos) -> Permit {
+        self.advance(at);
+        match self {
+            Self::Fixed { in_flight, .. } => {
+                *in_flight += 1;
+                None
             }
-            _ => false,
+            Self::Adaptive { semaphore, .. } => {
+                let permit = Arc::clone(semaphore).try_acquire_owned();
+                Some(permit.expect("there is room"))
+            }
         }
     }
-}
 
-impl Adaptive {
-    fn end(&mut self, place: Place, latency: Duration) -> bool {
-        self.window.record(latency, place.in_flight);
-        let ends = self.window.samples() >= self.samples;
-        if ends {
-            let target = self.controller.update(&self.window);
-            self.open(target);
+    pub(crate) fn end(&mut self, at: Nanos, permit: Permit) {
+        self.advance(at);
+        if let Self::Fixed { in_flight, .. } = self {
+            *in_flight -= 1;
         }
-        ends
+        drop(permit);
     }
 
-    fn open(&mut self, target: Target) {
-        assert!(target.limit.is_finite() && target.limit > 0.0, "{target:?}");
-        self.window = SampleWindow::new(target.limit.clamp(MIN, MAX));
-        self.number += 1;
-        self.samples = target.samples.max(1);
-        self.places = self.samples.saturating_add(self.samples / 8);
+    fn advance(&mut self, at: Nanos) {
+        if let Self::Adaptive { clock, now, .. } = self {
+            clock.advance(Duration::from_nanos(at - *now));
+            *now = at;
+        }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::jobs::{Job, Nanos, SECOND};
-use crate::limiter::{Limiter, Place};
+use crate::limiter::{Limiter, Permit};
 use crate::scenario::{Line, Scenario};
 use crate::server::Server;
 
@@ -28,7 +28,7 @@ pub(crate) struct Trace {
 struct Call {
     job: Job,
     began: Nanos,
-    place: Option<Place>,
+    permit: Permit,
 }
 
 /// Runs a scenario. With `every_call` the trace has the calls.
@@ -39,7 +39,6 @@ pub(crate) fn run(scenario: &Scenario, jobs: &[Job], limiter: Limiter, every_cal
     let mut system = System {
         line: Waiting::new(scenario.line),
         server: Server::new(scenario.server, spans[0].0),
-        in_flight: 0,
         trace: Trace {
             answers: vec![0; count],
             limits: Vec::with_capacity(count),
@@ -77,43 +76,37 @@ struct System {
     line: Waiting,
     limiter: Limiter,
     server: Server<Call>,
-    in_flight: usize,
     trace: Trace,
     every_call: bool,
 }
 
 impl System {
     fn admit(&mut self, now: Nanos) {
-        while self.in_flight < self.limiter.limit() {
+        while self.limiter.has_room() {
             let Some(job) = self.line.pop(now) else {
                 return;
             };
-            self.in_flight += 1;
-            let place = self.limiter.begin(self.in_flight);
+            let permit = self.limiter.begin(now);
             let began = now;
-            self.server.enter(now, Call { job, began, place }, job.work);
+            self.server
+                .enter(now, Call { job, began, permit }, job.work);
         }
     }
 
     fn end(&mut self, now: Nanos) {
-        let Some(call) = self.server.end(now) else {
+        let Some(Call { job, began, permit }) = self.server.end(now) else {
             return;
         };
-        self.in_flight -= 1;
-        let latency = now - call.began;
-        if now <= call.job.deadline {
+        if now <= job.deadline {
             self.trace.answers[(now / SPAN) as usize] += 1;
         }
         if self.every_call {
-            let seconds = latency as f64 / SECOND as f64;
+            let seconds = (now - began) as f64 / SECOND as f64;
             self.trace.calls.push((now, seconds));
         }
-        if let Some(place) = call.place
-            && self.limiter.end(place, latency)
-        {
-            let limit = self.limiter.limit();
-            self.trace.highest_limit = self.trace.highest_limit.max(limit);
-        }
+        self.limiter.end(now, permit);
+        let highest = &mut self.trace.highest_limit;
+        *highest = self.limiter.limit().max(*highest);
     }
 }
 
