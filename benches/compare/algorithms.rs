@@ -8,10 +8,10 @@ use plotters::series::AreaSeries;
 use plotters::style::text_anchor::HPos;
 use plotters::style::{Color, FontStyle};
 
-use crate::picture::{self, Area, Drawn};
-use crate::picture::{BLUE, INK, LEFT, MARGIN, ORANGE, PALE_BLUE, PALE_INK, RED, WIDTH};
 use crate::subject::{self, COUNT, Outcome, SUBJECTS, Subject};
 use crate::trace::{self, SPAN};
+use tollgate_bench::picture::{self, Area, Drawn};
+use tollgate_bench::picture::{BLUE, INK, LEFT, MARGIN, ORANGE, PALE_BLUE, PALE_INK, RED, WIDTH};
 
 /// Of the legend.
 const HEAD: u32 = 58;

@@ -6,7 +6,6 @@
 
 mod algorithms;
 mod pacing;
-mod picture;
 mod subject;
 mod trace;
 

@@ -12,8 +12,8 @@ use plotters::style::{Color, FontStyle};
 use tollgate_bench::pacing::{self, Plan};
 use tollgate_bench::peer::{Governor, LeakyBucket, OurLimiter, Rate, WaitLimiter};
 
-use crate::picture::{self, Area, Drawn};
-use crate::picture::{BLUE, INK, LEFT, MARGIN, ORANGE, PALE_INK, RED, VIOLET, WIDTH};
+use tollgate_bench::picture::{self, Area, Drawn};
+use tollgate_bench::picture::{BLUE, INK, LEFT, MARGIN, ORANGE, PALE_INK, RED, VIOLET, WIDTH};
 
 const PLAN: Plan = Plan {
     counted: 200,

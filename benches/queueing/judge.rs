@@ -57,22 +57,41 @@ pub(crate) fn outcomes(scenario: &Scenario, seed: u64) -> Vec<Outcome> {
     CONTROLLERS.iter().map(|(_, make)| outcome(*make)).collect()
 }
 
+/// Returns the runs with fixed limits, from the least to the highest.
+fn fixed_runs(scenario: &Scenario, jobs: &[Job]) -> [(usize, Trace); 13] {
+    fixed_limits(scenario).map(|limit| {
+        let limiter = Limiter::fixed(limit);
+        (limit, run(scenario, jobs, limiter, false))
+    })
+}
+
 /// Returns the run with the best fixed limit for each phase.
-pub(crate) fn oracles(scenario: &Scenario, jobs: &[Job]) -> Vec<Trace> {
-    let workers = scenario.phases[0].workers as f64;
-    let fixed = FIXED.map(|part| {
-        let limit = (part * workers).round().max(1.0) as usize;
-        run(scenario, jobs, Limiter::fixed(limit), false)
-    });
+fn oracles(scenario: &Scenario, jobs: &[Job]) -> Vec<Trace> {
+    let fixed = fixed_runs(scenario, jobs);
     let best = |span: Range<Nanos>| {
-        let best = fixed.iter().max_by_key(|trace| good(trace, &span));
-        best.expect("there are thirteen").clone()
+        let best = fixed.iter().max_by_key(|(_, trace)| good(trace, &span));
+        best.expect("there are thirteen").1.clone()
     };
-    scenario
-        .spans()
-        .into_iter()
-        .map(|(_, span)| best(span))
-        .collect()
+    let spans = scenario.spans().into_iter();
+    spans.map(|(_, span)| best(span)).collect()
+}
+
+/// Returns for each phase the least fixed limit that has 99 % of the goodput of the best one.
+pub(crate) fn oracle_limits(scenario: &Scenario, jobs: &[Job]) -> Vec<usize> {
+    let fixed = fixed_runs(scenario, jobs);
+    let least = |span: Range<Nanos>| {
+        let goods = fixed.each_ref().map(|(_, trace)| good(trace, &span));
+        let best = goods.into_iter().max().unwrap_or(0);
+        let least = goods.iter().position(|good| good * 100 >= best * 99);
+        least.map_or(1, |index| fixed[index].0)
+    };
+    let spans = scenario.spans().into_iter();
+    spans.map(|(_, span)| least(span)).collect()
+}
+
+fn fixed_limits(scenario: &Scenario) -> [usize; 13] {
+    let workers = scenario.phases[0].workers as f64;
+    FIXED.map(|part| (part * workers).round().max(1.0) as usize)
 }
 
 fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) -> Outcome {
@@ -95,7 +114,7 @@ fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) ->
 }
 
 /// Returns the number of good answers in a phase.
-fn good(trace: &Trace, span: &Range<Nanos>) -> u64 {
+pub(crate) fn good(trace: &Trace, span: &Range<Nanos>) -> u64 {
     let answers = &trace.answers[spans(span)];
     answers.iter().map(|count| u64::from(*count)).sum()
 }

@@ -13,7 +13,11 @@ mod scenarios;
 mod server;
 mod simulation;
 mod table;
+mod timeline;
 
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -47,6 +51,11 @@ struct Args {
     #[arg(long, default_value_t = 1.0, value_parser = factor)]
     workers: f64,
 
+    /// Draw what each controller does while the server changes, into this directory, and print no
+    /// table
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
+
     /// A part of the names of the scenarios to run
     #[arg(default_value = "")]
     scenario: String,
@@ -69,6 +78,15 @@ fn factor(text: &str) -> Result<f64, String> {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if let Some(dir) = &args.svg {
+        return match draw(&args, dir) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("queueing: cannot write to {}: {error}", dir.display());
+                ExitCode::FAILURE
+            }
+        };
+    }
     let rows = rows(&args);
     for row in &rows {
         println!("{row}");
@@ -77,6 +95,31 @@ fn main() -> ExitCode {
         true => ExitCode::FAILURE,
         false => ExitCode::SUCCESS,
     }
+}
+
+/// The scenarios that are drawn: the file, the name, and the title.
+const PICTURES: [(&str, &str, &str); 2] = [
+    (
+        "adaptive-workers.svg",
+        "c 10→5→20→10, load 1.5",
+        "A server of 10 workers, then 5, 20, 10, at 1.5 times its capacity",
+    ),
+    (
+        "adaptive-service.svg",
+        "S 10→40→10 ms, load 1.5",
+        "Calls that take 10 ms, then 40, then 10, at 1.5 times the capacity",
+    ),
+];
+
+fn draw(args: &Args, dir: &Path) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let scenarios = scenarios();
+    for (file, name, title) in PICTURES {
+        let named = scenarios.iter().find(|scenario| scenario.name == name);
+        let scenario = named.ok_or(io::ErrorKind::NotFound)?;
+        fs::write(dir.join(file), timeline::svg(scenario, args.seed, title))?;
+    }
+    Ok(())
 }
 
 /// Returns all rows. Those of another kind of limit are added here.

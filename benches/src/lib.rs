@@ -18,6 +18,7 @@ pub mod local;
 pub mod observed;
 pub mod pacing;
 pub mod peer;
+pub mod picture;
 pub mod rates;
 pub mod ready;
 pub mod service;

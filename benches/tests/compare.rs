@@ -129,7 +129,12 @@ fn pictures_in_the_documentation_are_what_is_written_now() {
 #[test]
 fn pictures_are_small_and_stand_alone() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
-    for file in ["algorithms.svg", "pacing.svg"] {
+    for file in [
+        "algorithms.svg",
+        "pacing.svg",
+        "adaptive-workers.svg",
+        "adaptive-service.svg",
+    ] {
         let svg = read(&docs.join(file));
         assert!(svg.len() < 150_000, "{file}: {}", svg.len());
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));

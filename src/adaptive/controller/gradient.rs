@@ -194,6 +194,12 @@ impl Gradient {
     /// Ends a probe whose levels `last` and `level` have been measured, or goes on with it.
     fn probed(&mut self, first: Level, last: Level, level: Level, error: f64) -> f64 {
         let Level { limit, latency, .. } = level;
+        if self.baseline.is_some_and(|least| latency < least - error) {
+            // The server has become faster meanwhile, so the levels are of two servers, and the first
+            // one says nothing about this one.
+            self.measured(latency, error);
+            return first.limit;
+        }
         if limit > 1.0 && !last.is_elastic(&level) {
             return self.probe(first, level);
         }
@@ -411,6 +417,22 @@ mod tests {
         // The first level implies 80·1.1/8 + 0.3·√80.
         let limit = next(&mut gradient, 5.0, 10);
         assert!((limit - 13.683).abs() < 1e-3, "{limit}");
+    }
+
+    #[test]
+    fn update_in_a_probe_with_faster_work_ends_the_probe() {
+        let mut gradient = measured().probe_after(0);
+        gradient.samples = 1280;
+        assert_eq!(next(&mut gradient, 20.0, 12), 10.0);
+        assert_eq!(next(&mut gradient, 10.0, 3), 20.0);
+        assert_eq!(gradient.baseline.map(|log2| log2.exp2().round()), Some(3e6));
+    }
+
+    #[test]
+    fn update_with_one_call_at_a_time_measures_the_baseline() {
+        let mut gradient = measured();
+        assert!(next(&mut gradient, 1.4, 40) > 1.4);
+        assert_eq!(gradient.baseline.map(|log2| log2.exp2().round()), Some(4e7));
     }
 
     #[test]

@@ -14,33 +14,44 @@ use plotters::prelude::{
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, TextStyle};
 
-pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-pub(crate) type Chart<'a, 'b> =
+/// What is drawn on.
+pub type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+/// A frame with its axes.
+pub type Chart<'a, 'b> =
     ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-pub(crate) type Drawn<T = ()> = Result<T, Box<dyn Error>>;
+/// The result of drawing.
+pub type Drawn<T = ()> = Result<T, Box<dyn Error>>;
 
 /// As wide as a page.
-pub(crate) const WIDTH: u32 = 960;
+pub const WIDTH: u32 = 960;
 /// On the right of a frame.
-pub(crate) const MARGIN: u32 = 12;
+pub const MARGIN: u32 = 12;
 /// Where a frame begins, left of which its numbers are.
-pub(crate) const LEFT: u32 = 44;
+pub const LEFT: u32 = 44;
 
-pub(crate) const INK: RGBColor = RGBColor(36, 41, 47);
-pub(crate) const PALE_INK: RGBColor = RGBColor(87, 96, 106);
-pub(crate) const GRID: RGBColor = RGBColor(221, 226, 232);
-pub(crate) const BLUE: RGBColor = RGBColor(9, 80, 174);
-pub(crate) const PALE_BLUE: RGBColor = RGBColor(190, 218, 250);
-pub(crate) const ORANGE: RGBColor = RGBColor(200, 90, 0);
-pub(crate) const VIOLET: RGBColor = RGBColor(130, 80, 200);
-pub(crate) const RED: RGBColor = RGBColor(190, 30, 45);
+/// Of titles.
+pub const INK: RGBColor = RGBColor(36, 41, 47);
+/// Of remarks and numbers.
+pub const PALE_INK: RGBColor = RGBColor(87, 96, 106);
+/// Of the grid.
+pub const GRID: RGBColor = RGBColor(221, 226, 232);
+/// Of ours.
+pub const BLUE: RGBColor = RGBColor(9, 80, 174);
+/// Of what lies below.
+pub const PALE_BLUE: RGBColor = RGBColor(190, 218, 250);
+/// Of a peer.
+pub const ORANGE: RGBColor = RGBColor(200, 90, 0);
+/// Of another peer.
+pub const VIOLET: RGBColor = RGBColor(130, 80, 200);
+/// Of a quota, or of a third peer.
+pub const RED: RGBColor = RGBColor(190, 30, 45);
 
 /// Of letters, as the library counts them.
 const SIZE: u32 = 16;
 const SMALL: u32 = 14;
 
 /// Draws in memory: the backend reports a full disk on drop, which is to nobody.
-pub(crate) fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
+pub fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String {
     let mut svg = String::new();
     let area = SVGBackend::with_string(&mut svg, (WIDTH, height)).into_drawing_area();
     let drawn = area
@@ -54,7 +65,7 @@ pub(crate) fn draw(height: u32, draw: impl FnOnce(&Area<'_>) -> Drawn) -> String
 }
 
 /// A text of one line, that begins or ends there.
-pub(crate) fn text(
+pub fn text(
     area: &Area<'_>,
     text: &str,
     color: RGBColor,
@@ -71,7 +82,7 @@ pub(crate) fn text(
 }
 
 /// The line above a frame: what it is, what is to be seen, and perhaps a figure.
-pub(crate) fn title(area: &Area<'_>, name: &str, remark: &str, figure: Option<&str>) -> Drawn {
+pub fn title(area: &Area<'_>, name: &str, remark: &str, figure: Option<&str>) -> Drawn {
     let normal = FontStyle::Normal;
     text(area, name, INK, FontStyle::Bold, HPos::Left, (LEFT, 4))?;
     text(area, remark, PALE_INK, normal, HPos::Left, (LEFT + 270, 4))?;
@@ -82,7 +93,7 @@ pub(crate) fn title(area: &Area<'_>, name: &str, remark: &str, figure: Option<&s
 }
 
 /// An entry of a legend: a sign of so many pixels, and what it means.
-pub(crate) fn entry(
+pub fn entry(
     area: &Area<'_>,
     color: RGBColor,
     size: (u32, u32),
@@ -99,7 +110,7 @@ pub(crate) fn entry(
 }
 
 /// A frame with its grid. What is below it, if anything, are the numbers of its horizontal axis.
-pub(crate) fn frame<'a, 'b>(
+pub fn frame<'a, 'b>(
     area: &'a Area<'b>,
     foot: u32,
     width: f64,

@@ -1,0 +1,182 @@
+//! Pictures of a run: the limit, the goodput and the time in service of each controller while the
+//! server changes, beside the best fixed limit of each phase.
+
+use std::ops::Range;
+
+use plotters::prelude::{PathElement, RGBColor};
+use plotters::series::LineSeries;
+use plotters::style::text_anchor::HPos;
+use plotters::style::{Color, FontStyle};
+use tollgate_bench::picture::{self, Area, Drawn};
+use tollgate_bench::picture::{BLUE, GRID, INK, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED, VIOLET};
+
+use crate::jobs::{Job, Nanos, SECOND, jobs};
+use crate::judge::{CONTROLLERS, good, oracle_limits};
+use crate::limiter::Limiter;
+use crate::scenario::Scenario;
+use crate::simulation::{SPAN, Trace, run};
+
+/// The length of time of a point.
+const POINT: usize = 5;
+
+const HEAD: u32 = 108;
+const TITLE: u32 = 24;
+const FRAME: u32 = 170;
+const FOOT: u32 = 20;
+
+/// Lies below the others, and is broad, so that it is seen beside them.
+const ORACLE: (&str, RGBColor, u32) = ("best fixed limit of each phase (*)", PALE_BLUE, 6);
+
+/// In the order of the controllers.
+const LINES: [(RGBColor, u32); 5] = [(BLUE, 3), (ORANGE, 1), (VIOLET, 1), (RED, 1), (PALE_INK, 1)];
+
+/// The points of a controller, one for each `POINT` spans.
+struct Line {
+    name: &'static str,
+    color: RGBColor,
+    width: u32,
+    limit: Vec<f64>,
+    /// Per second.
+    goodput: Vec<f64>,
+    /// In milliseconds.
+    latency: Vec<f64>,
+}
+
+/// Draws a scenario. `title` says what changes in it.
+pub(crate) fn svg(scenario: &Scenario, seed: u64, title: &str) -> String {
+    let jobs = jobs(scenario, seed);
+    let mut lines = vec![oracle(scenario, &jobs)];
+    for ((name, make), (color, width)) in CONTROLLERS.iter().zip(LINES) {
+        let trace = run(scenario, &jobs, Limiter::adaptive(make()), true);
+        lines.push(Line::new((name, color, width), &trace));
+    }
+    let panels: [Panel; 3] = [
+        ("limit", "calls at once", 2.0, |line| &line.limit),
+        (
+            "goodput",
+            "answers per second within 20 mean service times",
+            1.2,
+            |line| &line.goodput,
+        ),
+        ("time in service", "mean, in milliseconds", 1.5, |line| {
+            &line.latency
+        }),
+    ];
+    let height = HEAD + 3 * (TITLE + FRAME) + FOOT;
+    picture::draw(height, |area| {
+        let (head, mut rest) = area.split_vertically(HEAD);
+        draw_head(&head, title, &lines)?;
+        for (index, panel) in panels.iter().enumerate() {
+            let (above, below) = rest.split_vertically(TITLE);
+            picture::title(&above, panel.0, panel.1, None)?;
+            let foot = if index + 1 == panels.len() { FOOT } else { 0 };
+            let (frame, next) = below.split_vertically(FRAME + foot);
+            draw_panel(&frame, foot, scenario, &lines, panel)?;
+            rest = next;
+        }
+        Ok(())
+    })
+}
+
+/// A name, a remark, the height in units of the highest point of the oracle and the default, and
+/// what is drawn.
+type Panel = (&'static str, &'static str, f64, fn(&Line) -> &Vec<f64>);
+
+/// Joins the phases of the runs with their best fixed limits.
+fn oracle(scenario: &Scenario, jobs: &[Job]) -> Line {
+    let (name, color, width) = ORACLE;
+    let mut line = Line::empty((name, color, width));
+    for (limit, (_, span)) in oracle_limits(scenario, jobs)
+        .into_iter()
+        .zip(scenario.spans())
+    {
+        let trace = run(scenario, jobs, Limiter::fixed(limit), true);
+        line.extend(&trace, &span);
+    }
+    line
+}
+
+impl Line {
+    fn empty((name, color, width): (&'static str, RGBColor, u32)) -> Self {
+        Self {
+            name,
+            color,
+            width,
+            limit: Vec::new(),
+            goodput: Vec::new(),
+            latency: Vec::new(),
+        }
+    }
+
+    fn new(style: (&'static str, RGBColor, u32), trace: &Trace) -> Self {
+        let mut line = Self::empty(style);
+        line.extend(trace, &(0..trace.answers.len() as Nanos * SPAN));
+        line
+    }
+
+    /// Adds the points of a time.
+    fn extend(&mut self, trace: &Trace, time: &Range<Nanos>) {
+        let point = POINT as Nanos * SPAN;
+        for start in (time.start..time.end).step_by(point as usize) {
+            let time = start..start + point;
+            let seconds = point as f64 / SECOND as f64;
+            let from = trace.calls.partition_point(|(end, _)| *end < time.start);
+            let calls = trace.calls[from..].iter();
+            let calls = calls.take_while(|(end, _)| *end < time.end);
+            let (count, total) = calls.fold((0, 0.0), |sum, call| (sum.0 + 1, sum.1 + call.1));
+            let last = (time.end / SPAN) as usize - 1;
+            self.limit.push(trace.limits[last] as f64);
+            self.goodput.push(good(trace, &time) as f64 / seconds);
+            self.latency.push(total / f64::from(count.max(1)) * 1e3);
+        }
+    }
+}
+
+fn draw_head(head: &Area<'_>, title: &str, lines: &[Line]) -> Drawn {
+    picture::text(head, title, INK, FontStyle::Bold, HPos::Left, (LEFT, 10))?;
+    let axes =
+        "seconds; what is higher than a frame is cut; (*) the least with 99 % of the best goodput";
+    let (normal, left) = (FontStyle::Normal, HPos::Left);
+    picture::text(head, axes, PALE_INK, normal, left, (LEFT, 32))?;
+    for (index, line) in lines.iter().enumerate() {
+        let (column, row) = (index as u32 % 3, index as u32 / 3);
+        let at = (LEFT + column * 290, 56 + row * 22);
+        picture::entry(head, line.color, (18, line.width.max(2)), line.name, at)?;
+    }
+    Ok(())
+}
+
+fn draw_panel(
+    area: &Area<'_>,
+    foot: u32,
+    scenario: &Scenario,
+    lines: &[Line],
+    &(_, _, height, values): &Panel,
+) -> Drawn {
+    let seconds = |time: Nanos| time as f64 / SECOND as f64;
+    let spans = scenario.spans();
+    let end = spans.last().map_or(0.0, |(_, span)| seconds(span.end));
+    // The first two are the oracle and the default, which are to be seen whole.
+    let highest = lines
+        .iter()
+        .take(2)
+        .flat_map(values)
+        .copied()
+        .fold(0.0, f64::max);
+    let top = height * highest;
+    let mut chart = picture::frame(area, foot, end, 0.0..top, (10, 4))?;
+    for (_, span) in &spans[1..] {
+        let change = vec![(seconds(span.start), 0.0), (seconds(span.start), top)];
+        chart.draw_series([PathElement::new(change, GRID.stroke_width(3))])?;
+    }
+    // The default lies on top.
+    let (oracle, rest) = lines.split_at(1);
+    for line in oracle.iter().chain(rest.iter().rev()) {
+        let time = |index| seconds(index as Nanos * POINT as Nanos * SPAN);
+        let points = values(line).iter().enumerate();
+        let points = points.map(|(index, value)| (time(index), value.min(top)));
+        let style = line.color.stroke_width(line.width);
+        chart.draw_series(LineSeries::new(points, style))?;
+    }
+    Ok(())
+}
