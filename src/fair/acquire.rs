@@ -60,43 +60,40 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
     ) -> Polled<FairPermit<T, K>> {
         // If a waker panics when it is cloned, `drop` must still find the queue.
         let handle = self.handle.insert(handle);
-        let queue = Arc::clone(&handle.queue);
         let waker = context.waker();
-        let mut fresh = None;
-        let joined = self.id.is_none();
-        let id = match self.id {
-            Some(id) => id,
+        let polled = match self.id {
+            Some(id) => handle.queue.look(id, waker, None),
             None => {
-                fresh = Some(waker.clone());
-                let (id, entry) = match queue.join(&handle.entry, self.request, &mut fresh) {
-                    Ok(place) => place,
+                let mut fresh = Some(waker.clone());
+                let joined = handle.queue.join(&handle.entry, self.request, &mut fresh);
+                let (id, other) = match joined {
+                    Ok(joined) => joined,
                     Err(error) => {
                         self.handle = None;
                         return Poll::Ready(Err(error));
                     }
                 };
                 self.id = Some(id);
-                if !Arc::ptr_eq(&handle.entry, &entry) {
-                    let queue = Arc::clone(&queue);
+                if let Some(entry) = other {
+                    let queue = Arc::clone(&handle.queue);
                     *handle = Arc::new(Handle { queue, entry });
                 }
-                id
+                match fresh {
+                    // The waiter has it already.
+                    None => Poll::Pending,
+                    fresh => handle.queue.look(id, waker, fresh),
+                }
             }
         };
-        let polled = match (joined, &fresh) {
-            // It has its waker already.
-            (true, None) => Poll::Pending,
-            _ => queue.look(id, waker, fresh),
-        };
-        if polled.is_pending() && queue.has_own_clock {
-            report_clock(&queue.clock);
+        if polled.is_pending() && handle.queue.has_own_clock {
+            report_clock(&handle.queue.clock);
         }
         let served = ready!(polled);
         self.id = None;
         let handle = self.handle.take().expect("it was there");
         Poll::Ready(match served {
             Served::Admitted(inner) => {
-                let charged = match queue.share {
+                let charged = match handle.queue.share {
                     Share::ByCost => self.request.cost,
                     Share::ByConcurrency => 0,
                 };

@@ -40,13 +40,13 @@ impl<T: Queueable, K: ClassKey> Handle<T, K> {
         let mut locked = self.queue.lock();
         let attached = locked.schedule.attach(&self.entry);
         drop(locked);
-        // An entry that was forgotten is dropped here, after the lock.
-        let (entry, _forgotten) = attached?;
-        if Arc::ptr_eq(&entry, &self.entry) {
-            return Ok(self);
+        match attached?.other {
+            None => Ok(self),
+            Some(entry) => {
+                let queue = Arc::clone(&self.queue);
+                Ok(Arc::new(Self { queue, entry }))
+            }
         }
-        let queue = Arc::clone(&self.queue);
-        Ok(Arc::new(Self { queue, entry }))
     }
 }
 

@@ -97,8 +97,13 @@ pub(super) struct Chosen<E> {
     pub(super) request: Request<E>,
 }
 
-/// The entry of a key in the table, and the entry that was forgotten for it.
-type Attached<K> = (Arc<Entry<K>>, Option<Arc<Entry<K>>>);
+/// What the table made of an entry.
+pub(super) struct Attached<K> {
+    /// The entry that has its key, if that is another one.
+    pub(super) other: Option<Arc<Entry<K>>>,
+    /// The entry that was forgotten for it, to be dropped after the lock.
+    pub(super) forgotten: Option<Arc<Entry<K>>>,
+}
 
 /// What a waiter that leaves leaves behind.
 pub(super) enum Left<P> {
@@ -165,22 +170,25 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         Some(&self.class(*index)?.entry)
     }
 
-    /// Returns the entry in the table that has the key of this one: itself, another one, or itself
-    /// after it was added. Also returns the entry that was forgotten for it.
+    /// Adds an entry to the table, unless it or another one with its key is there.
     pub(super) fn attach(&mut self, entry: &Arc<Entry<K>>) -> Result<Attached<K>, AcquireError> {
+        let mut attached = Attached {
+            other: None,
+            forgotten: None,
+        };
         if entry.index().is_some() {
-            return Ok((Arc::clone(entry), None));
+            return Ok(attached);
         }
         if let Some(other) = self.find(entry.hash, &entry.key) {
-            return Ok((Arc::clone(other), None));
+            attached.other = Some(Arc::clone(other));
+            return Ok(attached);
         }
-        let forgotten = match self.table.len() < self.rules.max_classes {
-            true => None,
-            false => Some(
-                self.forget()
-                    .ok_or(AcquireError::new(ErrorKind::QueueFull))?,
-            ),
-        };
+        if self.table.len() >= self.rules.max_classes {
+            attached.forgotten = self.forget();
+            if attached.forgotten.is_none() {
+                return Err(AcquireError::new(ErrorKind::QueueFull));
+            }
+        }
         let state = ClassState {
             entry: Arc::clone(entry),
             list: List::new(),
@@ -198,7 +206,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         let hash = |index: &usize| classes[*index].as_ref().map_or(0, |class| class.entry.hash);
         self.table.insert_unique(entry.hash, index, hash);
         entry.attach(index);
-        Ok((Arc::clone(entry), forgotten))
+        Ok(attached)
     }
 
     /// Forgets a class that is not in use.

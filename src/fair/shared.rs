@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use super::class::{Class, Order, Share};
 use super::entry::Entry;
-use super::schedule::{Chosen, Left, Rules, Schedule, Served};
+use super::schedule::{Attached, Chosen, Left, Rules, Schedule, Served};
 use super::waiters::{Request, WaiterId};
 use super::{ClassKey, Queueable};
 use crate::error::{AcquireError, ErrorKind};
@@ -43,6 +43,9 @@ pub(super) type EnterFn<T> = fn(&T, u64) -> Waiting<<T as Throttle>::Enter>;
 
 /// How a throttle is entered at once for a cost.
 pub(super) type EnterAtOnceFn<T> = fn(&T, u64) -> Option<<T as Throttle>::Permit>;
+
+/// A waiter, and the entry that its class has in the table, if that is another one.
+type Joined<K> = (WaiterId, Option<Arc<Entry<K>>>);
 
 /// The function that maps keys to classes.
 pub(super) type ClassMap<K> = Box<dyn Fn(&K) -> Class + Send + Sync>;
@@ -246,18 +249,18 @@ impl<T: Throttle, K: Hash + Eq> Shared<T, K> {
 
 /// Waiters.
 impl<T: Queueable, K: ClassKey> Shared<T, K> {
-    /// Adds a waiter. Also returns the entry that its class has in the table. If nobody has to
-    /// drive, the waiter has its waker already.
+    /// Adds a waiter. Unless somebody has to drive, the waiter gets its waker at once.
     pub(super) fn join(
         self: &Arc<Self>,
         entry: &Arc<Entry<K>>,
         request: Request<EnterFn<T>>,
         fresh: &mut Option<Waker>,
-    ) -> Result<(WaiterId, Arc<Entry<K>>), AcquireError> {
+    ) -> Result<Joined<K>, AcquireError> {
         let mut wakes = WakeList::new();
         let mut locked = self.lock_now();
-        let (attached, forgotten) = locked.schedule.attach(entry)?;
-        let joined = locked.schedule.join(&attached, request, &mut wakes);
+        let Attached { other, forgotten } = locked.schedule.attach(entry)?;
+        let attached = other.as_ref().unwrap_or(entry);
+        let joined = locked.schedule.join(attached, request, &mut wakes);
         let drive = locked.needs_drive() || locked.poll_wanted;
         if let (Ok(id), false) = (&joined, drive) {
             fresh
@@ -270,7 +273,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         if drive {
             self.drive();
         }
-        Ok((joined?, attached))
+        Ok((joined?, other))
     }
 
     /// Takes what a waiter was given, or ensures that its stored waker is `waker`, of which `fresh`
