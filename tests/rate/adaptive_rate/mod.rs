@@ -2,6 +2,7 @@
 
 mod found;
 mod permits;
+mod random;
 
 use std::time::Duration;
 
