@@ -29,6 +29,10 @@ const ARRIVALS: f64 = 600.0;
 /// An answer is good until then.
 const PATIENCE: Duration = Duration::from_millis(400);
 
+/// A request waits so long for the limit of its client. With all of its patience, a queue that is
+/// always full would leave no time for the answer.
+const WAIT: Duration = Duration::from_millis(200);
+
 const FIXED: [u64; 4] = [100, 200, 400, 800];
 
 /// What limits a client.
@@ -101,7 +105,7 @@ fn outcome<L: Limit>(
                 let (limit, answer) = (limit.clone(), server.request());
                 let refused = Arc::clone(&refused);
                 async move {
-                    let Ok(permit) = limit.enter().timeout(PATIENCE).await else {
+                    let Ok(permit) = limit.enter().timeout(WAIT).await else {
                         return false;
                     };
                     let Some(head) = answer.await else {

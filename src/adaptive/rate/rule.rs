@@ -3,8 +3,8 @@
 //!
 //! 1. The rate is finite and within the limits, whatever comes.
 //! 2. A refusal cuts the rate only if the request began some time after the last cut: before that,
-//!    requests show the old rate. So the refusals of one overload cut once. A cut at least keeps the
-//!    rate, and at most cuts it to 0.85 of its half.
+//!    requests show the old rate. So the refusals of one overload cut once. A cut leaves
+//!    at most 0.85 of the rate, and at least 0.85 of its half.
 //! 3. The rate grows only with time in which at least half of it was used. Time in which nothing was
 //!    asked, a pause for example, counts neither for the growth nor for what went through.
 //!
