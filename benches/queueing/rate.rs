@@ -10,6 +10,7 @@
 //!    change comes at any time since the last cut.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::thread;
 use std::time::Duration;
 
 use oorandom::Rand64;
@@ -328,7 +329,16 @@ fn median(outcomes: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> f64 {
 }
 
 fn row(scenario: Scenario, seeds: &[u64]) -> Row {
-    let outcomes: Vec<_> = seeds.iter().map(|seed| run(scenario, *seed)).collect();
+    let outcomes = thread::scope(|scope| {
+        let runs = seeds
+            .iter()
+            .map(|seed| scope.spawn(move || run(scenario, *seed)));
+        let runs: Vec<_> = runs.collect();
+        let outcomes = runs
+            .into_iter()
+            .map(|run| run.join().expect("no seed panics"));
+        outcomes.collect::<Vec<_>>()
+    });
     let median = |figure: &dyn Fn(&Outcome) -> f64| median(&outcomes, figure);
     let goodput = [0, 1, 2, 3].map(|phase| 100.0 * median(&|it| it.goodput[phase]));
     let whole = 100.0 * median(&|it| it.whole);
