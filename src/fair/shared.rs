@@ -16,7 +16,8 @@
 //!    a waiter that leaves without it passes it on in the same way. If nobody takes it, or the cost
 //!    of the next one differs, it is rolled back.
 //! 5. Some throttles wake under a lock of theirs, and polling them there would not end. They say so
-//!    ([`Throttle::wakes_unlocked`]); then the next waiter is woken, and drives when it is polled.
+//!    ([`Throttle::wakes_unlocked`]); then the next waiter is woken, and drives when it is polled. So
+//!    it is with a throttle that wakes inside each poll, which makes a task yield.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::{Deref, DerefMut};
@@ -37,6 +38,9 @@ use crate::throttle::Throttle;
 use crate::time::Clock;
 use crate::wait::{Polled, Waiting};
 use crate::wait_queue::WakeList;
+
+/// How often a throttle may wake inside its poll, before a task has to yield for it.
+const POLLS: u32 = 32;
 
 /// How a throttle is entered for a cost.
 pub(super) type EnterFn<T> = fn(&T, u64) -> Waiting<<T as Throttle>::Enter>;
@@ -75,7 +79,7 @@ pub(super) struct State<T: Throttle, K> {
     in_line: Option<u64>,
     polling: bool,
     woken_again: bool,
-    /// The entrant was woken under a lock of the throttle, so the next waiter that is polled drives.
+    /// The entrant was woken, and the next waiter that is polled drives.
     poll_wanted: bool,
 }
 
@@ -154,6 +158,11 @@ impl<T: Throttle, K: Eq> Drop for Locked<'_, T, K> {
 }
 
 impl<T: Throttle, K: Eq> State<T, K> {
+    /// Returns whether a waiter that is polled has to drive.
+    fn poll_is_wanted(&self) -> bool {
+        self.poll_wanted && !self.polling
+    }
+
     /// Returns whether the caller must call `drive` after the lock, since the waiter that goes next
     /// has changed.
     fn needs_drive(&mut self) -> bool {
@@ -284,28 +293,34 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         waker: &Waker,
         mut fresh: Option<Waker>,
     ) -> Poll<Served<T::Permit>> {
+        let mut locked = self.lock();
+        if locked.poll_is_wanted() {
+            drop(locked);
+            self.drive();
+            locked = self.lock();
+        }
         loop {
-            let mut locked = self.lock();
-            if locked.poll_wanted && !locked.polling {
-                drop(locked);
-                self.drive();
-                continue;
-            }
             if let Some(served) = locked.schedule.collect(id) {
                 return Poll::Ready(served);
             }
             // The clone of a waker need not look like it.
-            if let Some(fresh) = fresh.take() {
-                let unused = locked.schedule.set_waker(id, fresh);
-                drop(locked);
-                drop(unused);
-                return Poll::Pending;
-            }
-            if locked.schedule.is_woken_by(id, waker) {
-                return Poll::Pending;
-            }
+            let unused = match fresh.take() {
+                Some(fresh) => locked.schedule.set_waker(id, fresh),
+                None if locked.schedule.is_woken_by(id, waker) => None,
+                None => {
+                    drop(locked);
+                    fresh = Some(waker.clone());
+                    locked = self.lock();
+                    continue;
+                }
+            };
+            let yields = locked.poll_is_wanted();
             drop(locked);
-            fresh = Some(waker.clone());
+            drop(unused);
+            if yields {
+                waker.wake_by_ref();
+            }
+            return Poll::Pending;
         }
     }
 
@@ -358,7 +373,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         locked.polling = true;
         locked.poll_wanted = false;
         let mut entrant = locked.entrant.take().unwrap_or_else(Entrant::new);
-        let mut wakes = WakeList::new();
+        let (mut wakes, mut polls) = (WakeList::new(), 0);
         loop {
             locked.woken_again = false;
             let next = locked.schedule.choose(&mut wakes);
@@ -393,11 +408,15 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             locked = self.relock();
             match served {
                 Some(served) => {
+                    polls = 0;
                     locked.in_line = None;
                     locked = self.hand_over(locked, request.cost, served, &mut wakes);
                 }
-                None if locked.woken_again => {}
-                None => break,
+                None if locked.woken_again && polls < POLLS => polls += 1,
+                None => {
+                    locked.poll_wanted = locked.woken_again;
+                    break;
+                }
             }
         }
         if locked.in_line.is_none() {
@@ -405,6 +424,9 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         }
         locked.entrant = Some(entrant);
         locked.polling = false;
+        if locked.poll_wanted && !wakes.is_full() {
+            wakes.push(locked.schedule.take_next_waker());
+        }
         drop(locked);
         wakes.wake_all();
     }

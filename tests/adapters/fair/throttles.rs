@@ -59,6 +59,53 @@ fn acquire_of_a_throttle_that_wakes_inside_its_poll_polls_again() {
     assert_eq!(permits.map(|permit| *permit), [7; 3]);
 }
 
+/// Polling it until it does not wake any more would keep the thread from whatever it waits for.
+#[test]
+fn acquire_of_a_throttle_that_wakes_inside_each_poll_yields() {
+    let is_open = Arc::new(AtomicUsize::new(0));
+    let opens = Arc::clone(&is_open);
+    let queue = FairQueue::new(Polled::new(move |waker, _| {
+        waker.wake_by_ref();
+        match opens.load(Ordering::SeqCst) {
+            0 => Poll::Pending,
+            _ => Poll::Ready(Ok(7)),
+        }
+    }));
+    let mut first = Waiter::parked(queue.class(1).acquire());
+    assert_eq!(first.wakes(), 1);
+    let mut second = Waiter::parked(queue.class(2).acquire());
+    assert!(first.is_pending());
+    is_open.store(1, Ordering::SeqCst);
+    assert!(first.wakes() > 1);
+    drop((first.granted(), second.granted()));
+    assert_eq!(queue.waiting(), 0);
+}
+
+/// A task's budget of tokio is used up after 128 polls, and then a poll is pending although there is
+/// a permit.
+#[cfg(feature = "tokio")]
+#[tokio::test]
+async fn acquire_of_a_throttle_that_takes_part_in_the_budget_of_tokio_goes_on() {
+    #[derive(Clone)]
+    struct Budgeted(Arc<tokio::sync::Semaphore>);
+
+    impl Throttle for Budgeted {
+        type Permit = tokio::sync::OwnedSemaphorePermit;
+        type Enter = Pin<Box<dyn Future<Output = Result<Self::Permit, AcquireError>> + Send>>;
+
+        fn enter(&self) -> Waiting<Self::Enter> {
+            let acquire = Arc::clone(&self.0).acquire_owned();
+            let closed = |_| AcquireError::new(ErrorKind::Closed);
+            Waiting::new(Box::pin(async move { acquire.await.map_err(closed) }))
+        }
+    }
+
+    let queue = FairQueue::new(Budgeted(Arc::new(tokio::sync::Semaphore::new(1))));
+    for key in 0..1000 {
+        drop(queue.class(key % 3).acquire().await.unwrap());
+    }
+}
+
 #[test]
 fn acquire_of_a_throttle_that_panics_panics_in_the_waiter_that_is_next() {
     let waker = Arc::new(Mutex::new(None));
