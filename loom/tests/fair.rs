@@ -200,6 +200,10 @@ impl Throttle for WakesInside {
             Poll::Pending
         })))
     }
+
+    fn wakes_unlocked(&self) -> bool {
+        true
+    }
 }
 
 #[test]
@@ -249,10 +253,6 @@ impl Throttle for WakesLocked {
             state.1 = Some(context.waker().clone());
             Poll::Pending
         })))
-    }
-
-    fn wakes_unlocked(&self) -> bool {
-        false
     }
 }
 

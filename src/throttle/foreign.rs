@@ -87,8 +87,7 @@ impl<S: Foreign> fmt::Debug for EnterForeign<S> {
 macro_rules! foreign {
     ($(
         [$($lifetime:lifetime)?] $handle:ty => $permit:ty, $wait:ty:
-        |$semaphore:ident| $tried:expr, $waits:expr, $entered:ident
-        $(, wakes_unlocked: $wakes_unlocked:literal)?;
+        |$semaphore:ident| $tried:expr, $waits:expr, $entered:ident;
     )*) => {$(
         impl<$($lifetime)?> Throttle for $handle {
             type Permit = $permit;
@@ -104,12 +103,6 @@ macro_rules! foreign {
             fn enter_at_once(&self) -> Option<$permit> {
                 self.try_enter().ok()
             }
-
-            $(
-                fn wakes_unlocked(&self) -> bool {
-                    $wakes_unlocked
-                }
-            )?
         }
 
         impl<$($lifetime)?> TryThrottle for $handle {
@@ -208,10 +201,10 @@ mod async_lock {
         ['a] &'a Semaphore => SemaphoreGuard<'a>, Acquire<'a>: |semaphore|
             semaphore.try_acquire().ok_or_else(no_permits),
             semaphore.acquire(),
-            wake_next, wakes_unlocked: false;
+            wake_next;
         [] Arc<Semaphore> => SemaphoreGuardArc, AcquireArc: |semaphore|
             semaphore.try_acquire_arc().ok_or_else(no_permits),
             semaphore.acquire_arc(),
-            wake_next, wakes_unlocked: false;
+            wake_next;
     }
 }

@@ -17,13 +17,12 @@ use crate::rate::{self, Charge, LeakyBucket, RateLimiter};
 use crate::wait::Waiting;
 
 /// Each row has the type of a handle, its permit and its wait, and the methods that are called on a
-/// clone of it.
+/// clone of it; above all is whether they wake outside of their locks.
 macro_rules! throttles {
-    ($(
+    (wakes_unlocked: $wakes_unlocked:literal; $(
         [$($generics:tt)*] $handle:ty => $permit:ty, $enter:ty:
         $acquire:ident, $try_acquire:ident $(, rollback: $rollback:ident)?
-        $(, spend_burst: $spend_burst:path)? $(, released_by: $released_by:ident)?
-        $(, wakes_unlocked: $wakes_unlocked:literal)?;
+        $(, spend_burst: $spend_burst:path)? $(, released_by: $released_by:ident)?;
     )*) => {$(
         impl<$($generics)*> Throttle for $handle {
             type Permit = $permit;
@@ -58,11 +57,9 @@ macro_rules! throttles {
                 }
             )?
 
-            $(
-                fn wakes_unlocked(&self) -> bool {
-                    $wakes_unlocked
-                }
-            )?
+            fn wakes_unlocked(&self) -> bool {
+                $wakes_unlocked
+            }
         }
 
         impl<$($generics)*> TryThrottle for $handle {
@@ -75,6 +72,8 @@ macro_rules! throttles {
 }
 
 throttles! {
+    wakes_unlocked: true;
+
     ['a] &'a Semaphore => Permit<&'a Semaphore>, Acquire<&'a Semaphore>:
         acquire, try_acquire;
     [] Arc<Semaphore> => OwnedPermit, AcquireOwned:
@@ -112,12 +111,14 @@ throttles! {
 
 #[cfg(feature = "channel")]
 throttles! {
+    wakes_unlocked: false;
+
     ['a] &'a ChannelSemaphore =>
         Permit<&'a ChannelSemaphore>, channel_semaphore::Acquire<&'a ChannelSemaphore>:
-        acquire, try_acquire, wakes_unlocked: false;
+        acquire, try_acquire;
     [] Arc<ChannelSemaphore> =>
         Permit<Arc<ChannelSemaphore>>, channel_semaphore::Acquire<Arc<ChannelSemaphore>>:
-        acquire_owned, try_acquire_owned, wakes_unlocked: false;
+        acquire_owned, try_acquire_owned;
 }
 
 /// A reference to a throttle is a throttle, and so is an `Arc` of one. For types whose references

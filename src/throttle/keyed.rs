@@ -28,6 +28,10 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Throttle for 
     fn enter_at_once(&self) -> Option<T::Permit> {
         self.try_acquire().ok()
     }
+
+    fn wakes_unlocked(&self) -> bool {
+        true
+    }
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> TryThrottle for Key<'_, T, Q, S> {

@@ -179,10 +179,11 @@ pub trait Throttle: Clone {
         None
     }
 
-    /// Returns whether wakers are called outside of the locks of the throttle.
+    /// Returns whether the throttle calls all wakers outside of its locks, so that a waker may poll a
+    /// wait of it. A throttle that says nothing is taken for one that does not.
     #[doc(hidden)]
     fn wakes_unlocked(&self) -> bool {
-        true
+        false
     }
 
     /// Erases the type of the throttle, for example for a field of a struct. The throttle must be

@@ -207,6 +207,10 @@ impl Throttle for TriesByPolling {
     fn rollback(&self, permit: Self::Permit) {
         self.0.rollback(permit);
     }
+
+    fn wakes_unlocked(&self) -> bool {
+        self.0.wakes_unlocked()
+    }
 }
 
 impl TryThrottle for TriesByPolling {

@@ -16,6 +16,16 @@ const OF_A_QUEUE: Guarantees = Guarantees {
     ..Guarantees::ALL
 };
 
+/// The wakers of the throttle may be called under its lock, so the next waiter enters for all, when
+/// it runs; it also finds out about a close for all.
+#[cfg(any(feature = "tokio", feature = "channel", feature = "async-lock"))]
+const POLLED_BY_WAITERS: Guarantees = Guarantees {
+    wakes_each: false,
+    closes: false,
+    wakes_unlocked: false,
+    ..OF_A_QUEUE
+};
+
 type Fair<T> = InClass<T, &'static str>;
 
 fn fair<T>(throttle: T) -> Fair<T>
@@ -101,18 +111,11 @@ subject!(
     |class| class.throttle().close()
 );
 
-// Its wakers are called under a lock, so the next waiter enters for all, when it runs; it also
-// finds out about a close for all.
 #[cfg(feature = "channel")]
 subject!(
     FairChannelSemaphore,
     Fair<Arc<tollgate::ChannelSemaphore>>,
-    Guarantees {
-        wakes_each: false,
-        closes: false,
-        wakes_unlocked: false,
-        ..OF_A_QUEUE
-    },
+    POLLED_BY_WAITERS,
     |limit| fair(Arc::new(tollgate::ChannelSemaphore::new(limit))),
     |class| class.throttle().close()
 );
@@ -121,22 +124,18 @@ subject!(
 subject!(
     FairTokio,
     Fair<Arc<tokio::sync::Semaphore>>,
-    OF_A_QUEUE,
+    POLLED_BY_WAITERS,
     |limit| fair(Arc::new(tokio::sync::Semaphore::new(limit))),
     |class| class.throttle().close()
 );
 
-// As for a channel.
 #[cfg(feature = "async-lock")]
 subject!(
     FairAsyncLock,
     Fair<Arc<async_lock::Semaphore>>,
     Guarantees {
-        wakes_each: false,
-        closes: false,
         contains_panics: false,
-        wakes_unlocked: false,
-        ..OF_A_QUEUE
+        ..POLLED_BY_WAITERS
     },
     |limit| fair(Arc::new(async_lock::Semaphore::new(limit))),
     |_| unreachable!("it cannot be closed")
