@@ -3,16 +3,20 @@
 //!
 //! 1. A class with waiters has a [`Rank`] in `eligible`, unless it holds its maximum of permits. The
 //!    least rank goes next. Ranks change when the oldest waiter, the held permits or the level of a
-//!    class change, so a choice takes a logarithm of the number of classes. `backlogged` has all
-//!    classes with waiters by level, so a full queue finds whom to displace.
-//! 2. The level of a class is its priority, one higher for each period of aging that its oldest
-//!    waiter has waited, at most 255. `promotions` has the tick at which each level changes; as time
+//!    class change, so a choice takes a logarithm of the number of classes. If the queue is bounded,
+//!    `backlogged` has all classes with waiters by level and newest waiter, so that a full queue
+//!    finds whom to displace.
+//! 2. The level of a class is its priority; first-in first-out, one higher for each period of aging
+//!    that its oldest waiter has waited, at most 255. `promotions` has the tick at which each level changes; as time
 //!    moves, so do the classes that are due.
 //! 3. Start-time fair queueing (Goyal, Vin and Cheng, 1996): a class that becomes eligible starts at
-//!    S = max(V, F). A grant sets F = S + cost / weight, which is the next S, and V = S. A class that
-//!    leaves keeps F, and is forgotten only when F is at most V, when F makes no difference.
+//!    S = max(V, F). A grant sets F = S + cost / weight, which is the next S, and V = S. Each priority
+//!    has its own V, since V says how much its classes were served, and others are served meanwhile.
+//!    Ranks compare the priorities before the starts, so starts of two V are never compared.
 //! 4. A class in use is in the table. Others are forgotten only to make room for a new one, which
-//!    looks at [`LOOKS`] classes for that.
+//!    looks at [`LOOKS`] classes for that. A class that leaves keeps F; of the classes looked at, the
+//!    one is forgotten that loses least by it: at most one cost per weight, since V is the S of a
+//!    grant at least as late as its last one.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -34,6 +38,8 @@ use crate::wait_queue::WakeList;
 const LOOKS: usize = 64;
 /// The bits of a fraction in virtual time.
 const FRACTION: u32 = 32;
+/// The bits of a rank that are below the level and the priority.
+const SHARE: u32 = u128::BITS - u16::BITS;
 
 /// What a waiter was given.
 pub(super) enum Served<P> {
@@ -60,17 +66,17 @@ pub(super) struct Schedule<K, E, P> {
     classes: Vec<Option<ClassState<K>>>,
     /// The indices of `classes` that are `None`.
     free: Vec<usize>,
-    /// The class that is looked at next to make room.
+    /// The class that is looked at next, to make room or to refuse all waiters.
     hand: usize,
     waiters: Waiters<E, Served<P>>,
     waiting: usize,
     joined: u64,
     eligible: Heap<Rank>,
-    /// The lowest level first, and in it the class that got there last.
-    backlogged: BTreeSet<(u8, Reverse<u64>, usize)>,
+    /// The lowest level first, and in it the class of the newest waiter.
+    backlogged: BTreeSet<(Backlog, usize)>,
     promotions: BTreeSet<(Tick, usize)>,
-    virtual_time: u128,
-    latest_finish: u128,
+    /// The virtual time of each priority.
+    virtual_times: Box<[u128; 256]>,
     now: Tick,
 }
 
@@ -78,17 +84,21 @@ pub(super) struct Schedule<K, E, P> {
 pub(super) struct ClassState<K> {
     pub(super) entry: Arc<Entry<K>>,
     list: List,
-    /// The level in `backlogged`, and the number of the last waiter when the class got there.
-    level: Option<(u8, u64)>,
+    /// The key in `backlogged`.
+    backlog: Option<Backlog>,
     /// The tick in `promotions`.
     promotion: Option<Tick>,
     start: u128,
     finish: u128,
 }
 
-/// The order of classes: the least one goes first. It is the level, highest first, and the held
-/// permits per weight or the virtual start time, in one number; and the number of the oldest waiter.
+/// The order of classes: the least one goes first. It is the level, highest first, the priority,
+/// lowest first, and the held permits per weight or the virtual start time, in one number; and the
+/// number of the oldest waiter.
 type Rank = (u128, u64);
+
+/// The order in which classes lose waiters: by level, and by the number of the newest waiter.
+type Backlog = (u8, Reverse<u64>);
 
 /// The waiter that goes next.
 #[derive(Clone, Copy)]
@@ -130,8 +140,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             eligible: Heap::new(),
             backlogged: BTreeSet::new(),
             promotions: BTreeSet::new(),
-            virtual_time: 0,
-            latest_finish: 0,
+            virtual_times: Box::new([0; 256]),
             now: Tick::default(),
         }
     }
@@ -150,6 +159,11 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
     /// Returns whether a waiter can be served.
     pub(super) fn is_contended(&self) -> bool {
         !self.eligible.is_empty()
+    }
+
+    /// Returns whether a waiter of one class can displace a waiter of another.
+    fn is_bounded(&self) -> bool {
+        self.rules.max_waiters != usize::MAX
     }
 
     /// Returns the number of waiters.
@@ -192,7 +206,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         let state = ClassState {
             entry: Arc::clone(entry),
             list: List::new(),
-            level: None,
+            backlog: None,
             promotion: None,
             start: 0,
             finish: 0,
@@ -209,30 +223,41 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         Ok(attached)
     }
 
-    /// Forgets a class that is not in use.
+    /// Forgets a class that is not in use; by cost, the one whose finish time is least ahead.
     fn forget(&mut self) -> Option<Arc<Entry<K>>> {
-        if self.waiting == 0 {
-            // The busy period is over: nobody is ahead of anybody.
-            self.virtual_time = self.latest_finish;
-        }
+        let mut least: Option<(u128, usize)> = None;
         for _ in 0..LOOKS.min(self.classes.len()) {
             let index = self.hand;
             self.hand = (index + 1) % self.classes.len();
             let Some(class) = &self.classes[index] else {
                 continue;
             };
-            if class.finish <= self.virtual_time && class.entry.try_detach() {
-                let found = self
-                    .table
-                    .find_entry(class.entry.hash, |other| *other == index);
-                if let Ok(found) = found {
-                    found.remove();
-                }
-                self.free.push(index);
-                return Some(self.classes[index].take()?.entry);
+            let ahead = match self.rules.share {
+                Share::ByConcurrency => 0,
+                Share::ByCost => class.finish.saturating_sub(self.virtual_time_of(class)),
+            };
+            if least.is_some_and(|least| least.0 <= ahead) || !class.entry.try_detach() {
+                continue;
+            }
+            if let Some((_, kept)) = least.replace((ahead, index)) {
+                self.class(kept)?.entry.attach(kept);
+            }
+            if ahead == 0 {
+                break;
             }
         }
-        None
+        let (_, index) = least?;
+        let hash = self.class(index)?.entry.hash;
+        let found = self.table.find_entry(hash, |other| *other == index);
+        if let Ok(found) = found {
+            found.remove();
+        }
+        self.free.push(index);
+        Some(self.classes[index].take()?.entry)
+    }
+
+    fn virtual_time_of(&self, class: &ClassState<K>) -> u128 {
+        self.virtual_times[usize::from(class.entry.class.priority)]
     }
 
     fn class(&self, index: usize) -> Option<&ClassState<K>> {
@@ -277,6 +302,8 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         self.waiting += 1;
         if class.list.len() == 1 {
             class.entry.set_notice(true);
+        }
+        if class.list.len() == 1 || self.is_bounded() {
             self.reindex(index);
         }
         Ok(id)
@@ -296,7 +323,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             return Ok(None);
         }
         match self.backlogged.first() {
-            Some((level, _, lowest)) if *level < settings.priority => {
+            Some(((level, _), lowest)) if *level < settings.priority => {
                 Ok(self.class(*lowest).and_then(|class| class.list.newest()))
             }
             _ if is_lifo => oldest(),
@@ -314,7 +341,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         let was_oldest = class.list.oldest() == Some(id);
         let waiter = self.waiters.leave(&mut class.list, id)?;
         self.waiting -= 1;
-        if was_oldest {
+        if was_oldest || self.is_bounded() {
             self.reindex(index);
         }
         Some(Left::Waited(waiter.waker))
@@ -368,11 +395,11 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         let index = self.waiters.get(chosen.id).map(|waiter| waiter.class);
         if let Some(Some(class)) = index.and_then(|index| self.classes.get_mut(index)) {
             class.entry.hold();
-            self.virtual_time = self.virtual_time.max(class.start);
+            let virtual_time = &mut self.virtual_times[usize::from(class.entry.class.priority)];
+            *virtual_time = class.start.max(*virtual_time);
             let cost = virtual_cost(chosen.request.cost, class.entry.class.weight);
             class.finish = class.start.saturating_add(cost);
             class.start = class.finish;
-            self.latest_finish = self.latest_finish.max(class.finish);
         }
         self.serve(chosen.id, Served::Admitted(permit), wakes);
     }
@@ -389,14 +416,10 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             virtual_cost(charged, entry.class.weight),
             virtual_cost(cost, entry.class.weight),
         );
-        let follows = class.start == class.finish;
         class.finish = class.finish.saturating_sub(less).saturating_add(more);
-        class.start = match follows {
-            true => class.finish,
-            // The next start was the virtual time, which a refund does not turn back.
-            false => class.start.max(class.finish),
-        };
-        self.latest_finish = self.latest_finish.max(class.finish);
+        // A refund does not lead back before the virtual time, and raises no start.
+        let virtual_time = self.virtual_times[usize::from(entry.class.priority)];
+        class.start = class.start.min(virtual_time).max(class.finish);
         self.reindex(index);
     }
 
@@ -409,13 +432,19 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
 
     /// Refuses a waiter of any class. Returns whether there was one.
     pub(super) fn refuse_any(&mut self, error: &AcquireError, wakes: &mut WakeList) -> bool {
-        let first = self.backlogged.first();
-        let class = first.and_then(|(_, _, class)| self.class(*class));
-        let Some(id) = class.and_then(|class| class.list.oldest()) else {
+        if self.waiting == 0 {
             return false;
-        };
-        self.serve(id, Served::Refused(error.clone()), wakes);
-        true
+        }
+        // The hand stays at a class until all its waiters are refused.
+        for _ in 0..self.classes.len() {
+            let class = self.class(self.hand);
+            if let Some(id) = class.and_then(|class| class.list.oldest()) {
+                self.serve(id, Served::Refused(error.clone()), wakes);
+                return true;
+            }
+            self.hand = (self.hand + 1) % self.classes.len();
+        }
+        false
     }
 }
 
@@ -477,44 +506,50 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             self.set_level(index, None, None);
             return;
         };
+        let newest = class.list.newest().and_then(|id| self.waiters.get(id));
         let (mut level, mut promotion) = (settings.priority, None);
-        if let Some(period) = self.rules.aging {
+        // Newest first, the oldest would raise the level for ever, and not go.
+        let ages = settings.order == Order::Fifo;
+        if let Some(period) = self.rules.aging.filter(|_| ages) {
             let waited = self.now.saturating_since(oldest.since).as_nanos();
             let periods = (waited / period.as_nanos().max(1)).min(255) as u8;
             level = level.saturating_add(periods);
             // The highest level does not change any more.
             let until = period.saturating_mul(u32::from(periods) + 1);
-            promotion = (level < u8::MAX).then(|| oldest.since.saturating_add(until));
+            let due = oldest.since.saturating_add(until);
+            promotion = Some(due).filter(|due| level < u8::MAX && !due.is_never());
         }
         let held = class.entry.held();
         let is_eligible = held < settings.max_concurrency.into();
         if is_eligible && !self.eligible.contains(index) {
-            class.start = self.virtual_time.max(class.finish);
+            let virtual_time = self.virtual_times[usize::from(settings.priority)];
+            class.start = virtual_time.max(class.finish);
         }
         let share = match self.rules.share {
             // Two different fractions differ by at least 2^-64.
             Share::ByConcurrency => (u128::from(held) << 64) / u128::from(settings.weight),
             Share::ByCost => class.start,
         };
-        let share = share.min(u128::MAX >> u8::BITS);
-        let rank = u128::from(!level) << (u128::BITS - u8::BITS) | share;
+        let levels = u128::from(u16::from_be_bytes([!level, settings.priority]));
+        let rank = levels << SHARE | share.min(u128::MAX >> (u128::BITS - SHARE));
         let rank = is_eligible.then_some((rank, oldest.number));
+        let backlog = newest.map(|newest| (level, Reverse(newest.number)));
         self.eligible.set(index, rank);
-        self.set_level(index, Some(level), promotion);
+        self.set_level(index, backlog, promotion);
     }
 
-    /// Sets the level of a class with waiters, and when it changes.
-    fn set_level(&mut self, index: usize, level: Option<u8>, promotion: Option<Tick>) {
+    /// Sets the level of a class and its newest waiter, and when the level changes.
+    fn set_level(&mut self, index: usize, backlog: Option<Backlog>, promotion: Option<Tick>) {
+        let backlog = backlog.filter(|_| self.is_bounded());
         let Some(Some(class)) = self.classes.get_mut(index) else {
             return;
         };
-        if class.level.map(|(level, _)| level) != level {
-            let key = |(level, number)| (level, Reverse(number), index);
-            if let Some(left) = class.level {
-                self.backlogged.remove(&key(left));
+        if class.backlog != backlog {
+            if let Some(old) = class.backlog {
+                self.backlogged.remove(&(old, index));
             }
-            class.level = level.map(|level| (level, self.joined));
-            self.backlogged.extend(class.level.map(key));
+            class.backlog = backlog;
+            self.backlogged.extend(backlog.map(|new| (new, index)));
         }
         if class.promotion != promotion {
             if let Some(due) = class.promotion {

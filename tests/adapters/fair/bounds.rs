@@ -56,6 +56,29 @@ fn acquire_in_a_full_queue_without_lower_classes_is_refused() {
 }
 
 #[test]
+fn acquire_in_a_full_queue_displaces_the_newest_waiter_of_all_lowest_classes() {
+    let queue = FairQueue::new(slots(1))
+        .classes(|key| Class::new().priority(u8::from(*key == "high")))
+        .max_waiters(4);
+    let permit = queue.class("high").try_acquire().unwrap();
+    let first = Waiter::parked(queue.class("loud").acquire());
+    let mut quiet = Waiter::parked(queue.class("quiet").acquire());
+    let [second, third] = [(); 2].map(|()| Waiter::parked(queue.class("loud").acquire()));
+    let mut high = vec![];
+    for mut out in [third, second] {
+        high.push(Waiter::parked(queue.class("high").acquire()));
+        assert_eq!(out.refused(), ErrorKind::QueueFull);
+    }
+    drop(first);
+    // A waiter that leaves leaves an older one behind, which is then the newest of its class.
+    let again = Waiter::parked(queue.class("loud").acquire());
+    let last = Waiter::parked(queue.class("high").acquire());
+    assert_eq!((again.wakes(), quiet.wakes()), (1, 0));
+    drop((permit, high, last));
+    drop(quiet.granted());
+}
+
+#[test]
 fn acquire_after_max_queue_time_is_refused_when_its_turn_comes_and_uses_no_permit() {
     let clock = Clock::manual();
     let queue = FairQueue::new(slots(1))
@@ -137,6 +160,44 @@ fn acquire_by_a_handle_of_a_forgotten_class_counts_with_the_new_one() {
     let mut waits = Waiter::parked(old.acquire());
     drop(permit);
     drop(waits.granted());
+}
+
+/// Each key comes once, while somebody always waits.
+#[test]
+fn acquire_of_ever_new_classes_in_a_busy_queue_forgets_old_ones() {
+    for share in [Share::ByConcurrency, Share::ByCost] {
+        let queue = FairQueue::new(slots(1)).share(share).max_classes(50);
+        let mut permit = queue.class(0).try_acquire().unwrap();
+        let mut next = Waiter::parked(queue.class(1).acquire());
+        for key in 2..1000 {
+            let later = Waiter::parked(queue.class(key).acquire());
+            drop(permit);
+            permit = next.granted();
+            next = later;
+        }
+    }
+}
+
+/// Of two classes that left, the one that is further ahead stays behind others when it comes back.
+#[test]
+fn acquire_by_cost_of_a_new_class_forgets_the_class_that_is_ahead_by_least() {
+    let queue = FairQueue::new(slots(8)).share(Share::ByCost).max_classes(3);
+    let all = queue.class(0).acquire_many(8).wait().unwrap();
+    let [mut large, mut small] =
+        [(1, 8), (2, 2)].map(|(key, cost)| Waiter::parked(queue.class(key).acquire_many(cost)));
+    drop(all);
+    drop(large.granted());
+    let permit = small.granted();
+    let rest = queue.class(0).acquire_many(6).wait().unwrap();
+    drop(permit);
+    drop(queue.class(0).acquire_many(2).wait().unwrap());
+    // The table is full, and the class 0 is in use. Class 2 is forgotten, 1 is still behind.
+    let two = queue.class(3).acquire_many(2).wait().unwrap();
+    let mut first = Waiter::parked(queue.class(1).acquire_many(8));
+    let mut second = Waiter::parked(queue.class(3).acquire_many(8));
+    drop((rest, two));
+    drop(second.granted());
+    drop(first.granted());
 }
 
 /// A class that was ahead is not forgotten while that matters, so leaving does not pay.

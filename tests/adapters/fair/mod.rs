@@ -6,5 +6,6 @@ mod model;
 mod naive;
 mod overload;
 mod random;
+mod shares;
 #[cfg(feature = "channel")]
 mod throttles;

@@ -63,7 +63,6 @@ fn class() -> impl Strategy<Value = naive::Class> {
             start: 0,
             finish: 0,
             was_eligible: false,
-            reached: None,
         },
     )
 }
@@ -167,7 +166,7 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
         waiting: Vec::new(),
         free: settings.permits as u64,
         now: Duration::ZERO,
-        virtual_time: 0,
+        virtual_times: [0; 3],
         joined: 0,
         served: Vec::new(),
     };

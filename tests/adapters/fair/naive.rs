@@ -20,8 +20,6 @@ pub(crate) struct Class {
     pub(crate) start: u64,
     pub(crate) finish: u64,
     pub(crate) was_eligible: bool,
-    /// The level at which it waits, and the last number when it got there.
-    pub(crate) reached: Option<(u8, u64)>,
 }
 
 /// So that costs per weight are whole.
@@ -47,7 +45,8 @@ pub(crate) struct Model {
     pub(crate) waiting: Vec<Waiter>,
     pub(crate) free: u64,
     pub(crate) now: Duration,
-    pub(crate) virtual_time: u64,
+    /// The virtual time of each priority.
+    pub(crate) virtual_times: [u64; 3],
     pub(crate) joined: u64,
     /// What waiters were given and have not collected.
     pub(crate) served: Vec<(usize, Outcome)>,
@@ -64,6 +63,9 @@ impl Model {
     }
 
     fn level(&self, class: usize) -> u8 {
+        if self.classes[class].order != Order::Fifo {
+            return self.classes[class].priority;
+        }
         let oldest = self
             .of(class)
             .first()
@@ -79,18 +81,13 @@ impl Model {
     pub(crate) fn update(&mut self) {
         for index in 0..self.classes.len() {
             let waits = self.waiting_in(index) > 0;
-            let level = self.level(index);
             let class = &mut self.classes[index];
             let is_eligible = waits && class.held < class.most;
             if is_eligible && !class.was_eligible {
-                class.start = self.virtual_time.max(class.finish);
+                let virtual_time = self.virtual_times[usize::from(class.priority)];
+                class.start = virtual_time.max(class.finish);
             }
             class.was_eligible = is_eligible;
-            if !waits {
-                class.reached = None;
-            } else if class.reached.map(|reached| reached.0) != Some(level) {
-                class.reached = Some((level, self.joined));
-            }
         }
     }
 
@@ -123,6 +120,7 @@ impl Model {
             };
             let oldest = |class: usize| self.of(class)[0].number;
             let by_level = level(*a).cmp(&level(*b));
+            let by_level = by_level.then(of_a.priority.cmp(&of_b.priority));
             by_level.then(share).then(oldest(*a).cmp(&oldest(*b)))
         })?;
         let of_best = self.of(best);
@@ -141,7 +139,8 @@ impl Model {
         self.remove(waiter.id);
         let class = &mut self.classes[waiter.class];
         class.held += 1;
-        self.virtual_time = self.virtual_time.max(class.start);
+        let virtual_time = &mut self.virtual_times[usize::from(class.priority)];
+        *virtual_time = class.start.max(*virtual_time);
         class.finish = class.start + waiter.cost * SCALE / class.weight;
         class.start = class.finish;
         self.served.push((waiter.id, Ok(waiter.cost)));
@@ -189,15 +188,11 @@ impl Model {
                 None => return full,
             }
         } else if self.waiting.len() >= self.max_waiters {
-            let reached = |index: usize| self.classes[index].reached;
-            let levels = (0..self.classes.len())
-                .filter_map(|index| reached(index).map(|(level, at)| (level, Reverse(at), index)));
-            let lowest = levels.min_by_key(|(level, at, _)| (*level, *at));
+            let lowest = (self.waiting.iter().copied())
+                .min_by_key(|waiter| (self.level(waiter.class), Reverse(waiter.number)));
+            let priority = self.classes[class].priority;
             match (lowest, oldest) {
-                (Some((level, _, lowest)), _) if level < self.classes[class].priority => {
-                    let newest = self.of(lowest).last().map(|waiter| waiter.id);
-                    self.refuse(newest.unwrap());
-                }
+                (Some(lowest), _) if self.level(lowest.class) < priority => self.refuse(lowest.id),
                 (_, Some(oldest)) => self.refuse(oldest.id),
                 _ => return full,
             }
@@ -242,10 +237,11 @@ impl Model {
 
     fn uncharge(&mut self, class: usize, charged: u64) {
         let class = &mut self.classes[class];
-        let follows = class.start == class.finish;
         class.finish -= charged * SCALE / class.weight;
-        if follows {
-            class.start = class.finish;
+        // It gets back what it was charged, but not to before the virtual time.
+        let virtual_time = self.virtual_times[usize::from(class.priority)];
+        if class.start > virtual_time {
+            class.start = class.finish.max(virtual_time);
         }
     }
 

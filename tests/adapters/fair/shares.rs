@@ -1,0 +1,137 @@
+//! Shares beside priorities, aging and refunds.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tollgate::fair::{Class, FairQueue, Order, Share};
+use tollgate::throttle::Weighted;
+use tollgate::{Clock, Semaphore};
+
+use crate::support::Waiter;
+
+fn slots(permits: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(permits))
+}
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// One low class waits while a high one is served, and another one comes after that.
+#[test]
+fn acquire_by_cost_of_two_low_classes_after_load_of_a_high_one_takes_turns() {
+    let queue = FairQueue::new(slots(1))
+        .share(Share::ByCost)
+        .classes(|key| Class::new().priority(u8::from(*key == "high")));
+    let mut held = queue.class("high").try_acquire().unwrap();
+    let park = |key| Waiter::parked(queue.class(key).acquire());
+    let mut one: Vec<_> = (0..20).map(|_| park("one")).collect();
+    let mut high: Vec<_> = (0..500).map(|_| park("high")).collect();
+    for wait in &mut high {
+        drop(held);
+        held = wait.granted();
+    }
+    let mut two: Vec<_> = (0..20).map(|_| park("two")).collect();
+    for (one, two) in one.iter_mut().zip(&mut two) {
+        drop(held);
+        drop(one.granted());
+        held = two.granted();
+    }
+}
+
+/// Both classes count as one level; the lower one goes first, whatever they have been charged.
+#[test]
+fn acquire_of_a_class_that_has_aged_goes_before_a_higher_one_of_its_level() {
+    for share in [Share::ByConcurrency, Share::ByCost] {
+        let clock = Clock::manual();
+        let queue = FairQueue::new(slots(1))
+            .share(share)
+            .classes(|priority| Class::new().priority(*priority))
+            .aging(10 * MILLISECOND)
+            .clock(&clock);
+        let mut held = queue.class(0).try_acquire().unwrap();
+        for _ in 0..9 {
+            let mut charged = Waiter::parked(queue.class(0).acquire());
+            drop(held);
+            held = charged.granted();
+        }
+        let mut low = Waiter::parked(queue.class(0).acquire());
+        clock.advance(10 * MILLISECOND);
+        let mut high = Waiter::parked(queue.class(1).acquire());
+        drop(held);
+        drop(low.granted());
+        drop(high.granted());
+    }
+}
+
+/// The oldest waiter of the low class never goes, and would raise its class for ever.
+#[test]
+fn acquire_of_a_class_that_serves_the_newest_first_does_not_age() {
+    for order in [Order::Lifo, Order::AdaptiveLifo(MILLISECOND)] {
+        let clock = Clock::manual();
+        let queue = FairQueue::new(slots(1))
+            .classes(move |is_high| match is_high {
+                true => Class::new().priority(100),
+                false => Class::new().order(order),
+            })
+            .aging(10 * MILLISECOND)
+            .clock(&clock);
+        let mut held = queue.class(true).try_acquire().unwrap();
+        let oldest = Waiter::parked(queue.class(false).acquire());
+        clock.advance(2000 * MILLISECOND);
+        for _ in 0..10 {
+            let mut high = Waiter::parked(queue.class(true).acquire());
+            let low = Waiter::parked(queue.class(false).acquire());
+            drop(held);
+            held = high.granted();
+            assert_eq!(low.wakes(), 0);
+        }
+        assert_eq!(oldest.wakes(), 0);
+    }
+}
+
+#[test]
+fn acquire_with_aging_at_the_end_of_time_is_served() {
+    let clock = Clock::manual();
+    let queue = FairQueue::new(slots(1)).aging(Duration::MAX).clock(&clock);
+    let permit = queue.class(1).try_acquire().unwrap();
+    let mut waits = Waiter::parked(queue.class(2).acquire());
+    clock.advance(Duration::MAX);
+    drop(permit);
+    drop(waits.granted());
+}
+
+/// What was charged before others came is refunded when they wait, and does not bring the class
+/// before them.
+#[test]
+fn settle_of_earlier_charges_gives_no_credit_over_others() {
+    let queue = FairQueue::new(slots(10_000)).share(Share::ByCost);
+    let [a, b] = ["a", "b"].map(|key| queue.class(key));
+    let all = a.acquire_many(10_000).wait().unwrap();
+    let mut charged: Vec<_> = (0..10)
+        .map(|_| Waiter::parked(a.acquire_many(1000)))
+        .collect();
+    drop(all);
+    let permits: Vec<_> = charged.iter_mut().map(Waiter::granted).collect();
+    let park = |class: &tollgate::fair::InClass<_, _>| -> Vec<_> {
+        let waits = (0..30).map(|_| Waiter::parked(class.acquire_many(1000)));
+        waits.collect()
+    };
+    let mut waits = [park(&a), park(&b)];
+    queue.throttle().set_permits(0);
+    for permit in permits {
+        a.settle(permit, 0);
+    }
+    queue.throttle().set_permits(10_000);
+    let mut permits = Vec::new();
+    let served = waits.each_mut().map(|waits| {
+        let before = permits.len();
+        for wait in waits {
+            if let Poll::Ready(permit) = wait.poll() {
+                permits.push(permit.unwrap());
+            }
+        }
+        permits.len() - before
+    });
+    assert_eq!(served[0] + served[1], 10);
+    assert!(served[0].abs_diff(served[1]) <= 2, "{served:?}");
+}
