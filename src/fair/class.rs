@@ -30,7 +30,8 @@ pub struct Class {
     pub(super) max_queue_time: Option<Duration>,
 }
 
-/// The order in which a class serves its own waiters.
+/// The order in which a class serves its own waiters. Only a class that serves the oldest waiter first
+/// [ages](super::FairQueue::aging).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Order {
@@ -72,7 +73,8 @@ impl Class {
         }
     }
 
-    /// Sets the priority. Waiters of a higher priority go first.
+    /// Sets the priority. Waiters of a higher priority go first. Classes share with the others of
+    /// their priority.
     pub const fn priority(mut self, priority: u8) -> Self {
         self.priority = priority;
         self
@@ -95,6 +97,9 @@ impl Class {
 
     /// Sets how many permits the class holds at most. While it holds as many, others pass its
     /// waiters.
+    ///
+    /// A permit that is dropped is first counted as returned, and then its inner permit is dropped. In
+    /// between, the throttle may count one permit more for the class.
     ///
     /// # Panics
     ///

@@ -96,8 +96,8 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
     /// # Errors
     ///
     /// - The errors of the throttle.
-    /// - [`NoPermits`](ErrorKind::NoPermits), when a waiter goes first, or the class holds its
-    ///   maximum.
+    /// - [`NoPermits`](ErrorKind::NoPermits), when the throttle has none, a waiter of any class goes
+    ///   first, also one of lower priority, or the class holds its maximum.
     /// - [`QueueFull`](ErrorKind::QueueFull), when there is no room for one more class.
     ///
     /// # Examples
@@ -126,6 +126,9 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
 
     /// Waits for `n` units of the throttle, all at once. With
     /// [`ByCost`](super::Share::ByCost) the class is charged `n`.
+    ///
+    /// A call for 0 units waits for its turn like any other. Its class is charged nothing, also if
+    /// the entry is [settled](Weighted::settle) for more.
     ///
     /// # Cancel safety
     ///
@@ -254,6 +257,15 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
 
     fn max_units(&self) -> u64 {
         self.0.queue.throttle.max_units()
+    }
+
+    #[inline]
+    fn enter_many_at_once(&self, n: u64) -> Option<FairPermit<T, K>> {
+        let enter = |throttle: &T| {
+            let entered = throttle.enter_many_at_once(n);
+            entered.ok_or(AcquireError::new(ErrorKind::NoPermits))
+        };
+        self.try_with(enter).ok()
     }
 }
 

@@ -26,28 +26,35 @@ use crate::time::Clock;
 /// # Order
 ///
 /// 1. The class of the highest [priority](Class::priority) goes first. With [aging](Self::aging), a
-///    class counts as one priority higher for each period that its oldest waiter has waited.
+///    class counts as one priority higher for each period that its oldest waiter has waited. Among
+///    classes that count as equal, one that was lower goes before one that was higher.
 /// 2. Among these, the class goes first that has the least of what they [share](Self::share) in
 ///    proportion to its [weight](Class::weight).
 /// 3. Among these, the class goes first whose oldest waiter came first.
 /// 4. A class that holds its [maximum](Class::max_concurrency) is passed over.
 /// 5. Within a class, its [order](Class::order) decides.
 ///
-/// While two classes of one priority have waiters, held permits per weight differ at a grant by at
-/// most one permit of the class of less weight:
-/// `|held_i/w_i - held_j/w_j| <= 1/min(w_i, w_j)`. By cost, what they are admitted for differs over
-/// any interval in which both have waiters by at most `cost_i/w_i + cost_j/w_j`, as in
-/// start-time fair queueing (Goyal, Vin and Cheng, 1996).
+/// These bounds hold for classes of one priority that are below their maximum, without aging. A class
+/// that gets a permit is then ahead of no other class with waiters by more than that permit:
+/// `held_i/w_i - held_j/w_j <= 1/w_i`. So shares that are not level become level as permits return.
+/// By cost, what two classes are charged differs over any interval in which both have waiters
+/// by at most `cost_i/w_i + cost_j/w_j`, as in start-time fair queueing (Goyal, Vin and Cheng, 1996),
+/// where the costs are the largest ones. What a class gets back it may be charged again, but a
+/// refund that comes when the others have caught up is lost to it.
 ///
 /// A choice takes a logarithm of the number of classes. A caller that need not wait takes no lock
-/// and reads no clock.
+/// and reads no clock in front of the types of this crate, the semaphores of tokio and async-lock,
+/// and compositions of these. In front of a [`BoxThrottle`](crate::BoxThrottle) and of throttles of
+/// other crates every caller enters through the queue.
 ///
 /// # Bounds
 ///
 /// A new waiter that finds the whole queue [full](Self::max_waiters) displaces the newest waiter of
 /// the lowest class, if that class is of lower priority than its own; otherwise it is refused, as
 /// it is when its class is [full](Class::max_waiters), unless the order of the class displaces the
-/// oldest waiter. Classes without waiters and permits are forgotten when a new one needs their
+/// oldest waiter. Only the newest waiter of all lowest classes is displaced, so it is most often one
+/// of the class that sends most; bound [each class](Class::max_waiters) too, so that none fills the
+/// queue. Classes without waiters and permits are forgotten when a new one needs their
 /// [room](Self::max_classes).
 ///
 /// # Cancel safety
@@ -64,10 +71,24 @@ use crate::time::Clock;
 ///
 /// # Where the throttle is polled
 ///
-/// The queue has no task and needs no runtime. Whoever wakes it polls the entrant on the spot: a
-/// caller that drops a permit, or a timer. So a throttle that needs a runtime of tokio when it is
-/// polled must also be woken inside one. A throttle of another crate must call its wakers outside of
-/// its locks. If the throttle panics when it is polled, the waiter that goes next gets the panic.
+/// The queue has no task and needs no runtime. In front of the types of this crate, whoever wakes the
+/// queue polls the entrant on the spot: a caller that drops a permit, or a timer.
+///
+/// Other throttles may call wakers under a lock of theirs, where they cannot be polled. In front of
+/// these, which include the semaphores of tokio and async-lock and
+/// `ChannelSemaphore`, a wake of the queue wakes the waiter that goes next,
+/// and that waiter polls the entrant, for itself and the others. If its task does not poll it, all
+/// wait until any waiter of the queue is polled or dropped, or a caller joins.
+///
+/// If the throttle panics when it is polled, the waiter that goes next gets the panic, provided that
+/// it asks for the cost that the throttle was polled for; otherwise the next poll decides.
+///
+/// # Locks
+///
+/// A caller that waits, returns a permit of a class with waiters, or looks up a class locks the queue
+/// briefly. Under the lock the queue calls the `Eq` of keys, which must not use the same queue, or
+/// it deadlocks. It calls no waker, no throttle, no function of [`classes`](Self::classes), and no
+/// `Hash`, `Clone` or `Drop` of a key under the lock.
 ///
 /// # Examples
 ///
@@ -111,7 +132,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Returns the class of a key, as a throttle.
     ///
-    /// The settings are asked for when the class is first used, and again after it was forgotten.
+    /// The function of [`classes`](Self::classes) is asked for the settings, unless the queue
+    /// remembers the class. A handle keeps the settings of its class: if the class is forgotten and
+    /// the handle is used again, the class is back with the settings of the handle.
     ///
     /// # Panics
     ///
@@ -245,7 +268,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Sets how many classes are remembered at most; 10,000 by default. A caller of one more is
     /// refused with [`QueueFull`](crate::ErrorKind::QueueFull), unless a class that is not in use
-    /// can be forgotten; for that, 64 classes are looked at.
+    /// can be forgotten; for that, 64 classes are looked at. By [cost](Share::ByCost), one of these is
+    /// forgotten that is not ahead of the others; if all are, the one that is ahead by least, which
+    /// forgives it at most what its last waiter was charged.
     ///
     /// # Panics
     ///
@@ -258,7 +283,8 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Sets how many callers of all classes wait at most; there is no bound by default. With 0, a
     /// caller that would wait is refused; and so is every caller in front of a throttle that cannot be
-    /// tried, such as a [`BoxThrottle`](crate::BoxThrottle).
+    /// tried, such as a [`BoxThrottle`](crate::BoxThrottle). Each class can have
+    /// [its own bound](Class::max_waiters) besides.
     ///
     /// # Panics
     ///
@@ -270,6 +296,12 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
 
     /// Lets a class count as one priority higher for each `per_level` that its oldest waiter has
     /// waited, so that nobody waits for ever. By default priorities are strict.
+    ///
+    /// Only classes whose [order](Class::order) is [`Fifo`](super::Order::Fifo) age: in the other
+    /// orders the oldest waiter need not be the one that goes, and its class would stay raised for
+    /// as long as it waits. The queue looks at the time when a caller joins, leaves or is served, and
+    /// when a permit of a class with waiters returns. So where costs differ, a waiter that has become
+    /// the next one may wait for one of these, although the throttle could admit it.
     ///
     /// # Panics
     ///
@@ -283,8 +315,11 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.rules(|rules| rules.aging = Some(per_level))
     }
 
-    /// Sets the clock that measures how long callers wait, [`Clock::default`] by default. Timeouts
-    /// then run on it too.
+    /// Sets the clock that measures how long callers wait, [`Clock::default`] by default.
+    ///
+    /// Timeouts then run on it too; otherwise they run on tokio's clock, or outside of a runtime on the
+    /// system's, whatever clock the throttle has. A rate limiter behind a queue does not refuse callers
+    /// up front whose timeout is too short, since who gets its permits is decided later.
     ///
     /// # Panics
     ///

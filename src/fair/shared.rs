@@ -11,13 +11,14 @@
 //!    wake inside its own poll, and threads may wake at once.
 //! 3. The throttle is polled, entered and left, permits are dropped and rolled back, and wakers are
 //!    called, cloned and dropped outside of the lock. A panic of the throttle is caught, and resumed
-//!    in the waiter that goes next.
+//!    in the waiter that goes next, if that has the cost of the call that panicked.
 //! 4. A permit goes to the waiter that is chosen when it comes. It waits in the slot of that waiter;
 //!    a waiter that leaves without it passes it on in the same way. If nobody takes it, or the cost
 //!    of the next one differs, it is rolled back.
-//! 5. Some throttles wake under a lock of theirs, and polling them there would not end. They say so
-//!    ([`Throttle::wakes_unlocked`]); then the next waiter is woken, and drives when it is polled. So
-//!    it is with a throttle that wakes inside each poll, which makes a task yield.
+//! 5. Some throttles wake under a lock of theirs, and polling them there would not end. Unless a
+//!    throttle says that it does not ([`Throttle::wakes_unlocked`]), the next waiter is woken, and
+//!    drives when it is polled. So it is with a throttle that wakes inside each poll, which makes a
+//!    task yield.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::{Deref, DerefMut};
@@ -458,17 +459,18 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             }
         };
         let mut unused = None;
-        match (next, served) {
-            (Some(next), Served::Admitted(permit)) if next.request.cost == cost => {
-                locked.schedule.grant(next, permit, wakes);
-            }
-            (_, Served::Admitted(permit)) => unused = Some(permit),
-            (None, Served::Panicked(payload)) => std::mem::forget(payload),
+        let meant = next.filter(|next| next.request.cost == cost);
+        match (meant, served) {
+            (Some(next), Served::Admitted(permit)) => locked.schedule.grant(next, permit, wakes),
+            (None, Served::Admitted(permit)) => unused = Some(permit),
             // Another cost may be possible.
-            (Some(next), Served::Refused(error))
-                if error.kind() == ErrorKind::ExceedsCapacity && next.request.cost != cost => {}
-            (Some(next), served) => locked.schedule.serve(next.id, served, wakes),
-            (None, Served::Refused(_)) => {}
+            (None, Served::Panicked(payload)) => std::mem::forget(payload),
+            (None, Served::Refused(error)) if error.kind() == ErrorKind::ExceedsCapacity => {}
+            (_, served) => {
+                if let Some(next) = next {
+                    locked.schedule.serve(next.id, served, wakes);
+                }
+            }
         }
         if let Some(permit) = unused {
             drop(locked);

@@ -204,6 +204,11 @@ impl<T: Weighted> Throttle for Cost<T> {
         self.throttle.spend_burst(opening);
     }
 
+    #[inline]
+    fn enter_at_once(&self) -> Option<T::Permit> {
+        self.throttle.enter_many_at_once(self.cost)
+    }
+
     fn wakes_unlocked(&self) -> bool {
         self.throttle.wakes_unlocked()
     }

@@ -179,6 +179,90 @@ fn close_of_a_channel_semaphore_refuses_all_when_the_next_waiter_runs() {
     drop(permit);
 }
 
+/// Hides what the throttle inside says of itself.
+#[derive(Clone)]
+struct Named<T>(T);
+
+impl<T: Throttle> Throttle for Named<T> {
+    type Permit = T::Permit;
+    type Enter = T::Enter;
+
+    fn enter(&self) -> Waiting<T::Enter> {
+        self.0.enter()
+    }
+}
+
+#[test]
+fn drop_of_a_permit_of_an_unknown_throttle_that_wakes_under_its_lock_serves_the_next() {
+    let queue = FairQueue::new(Named(Arc::new(ChannelSemaphore::new(1))));
+    let permit = queue.class(1).acquire().wait().unwrap();
+    let mut waits = Waiter::parked(queue.class(2).acquire());
+    drop(permit);
+    assert_eq!(waits.wakes(), 1);
+    drop(waits.granted());
+}
+
+/// It wakes under its lock: up to 1.49, tokio does when it closes.
+#[cfg(feature = "tokio")]
+#[test]
+fn close_of_a_semaphore_of_tokio_refuses_all_when_the_next_waiter_runs() {
+    let queue = FairQueue::new(Arc::new(tokio::sync::Semaphore::new(1)));
+    let permit = queue.class(1).try_acquire().unwrap();
+    let mut waits = [1, 2, 1].map(|key| Waiter::parked(queue.class(key).acquire()));
+    queue.throttle().close();
+    assert_eq!(waits.iter().map(Waiter::wakes).sum::<usize>(), 1);
+    for wait in &mut waits {
+        assert_eq!(wait.refused(), ErrorKind::Closed);
+    }
+    drop(permit);
+}
+
+/// Panics when it is entered for more than 10, and then lets somebody join meanwhile.
+#[derive(Clone)]
+struct CountsToTen(Arc<Mutex<Option<Meanwhile>>>);
+
+type Meanwhile = Box<dyn FnOnce() + Send>;
+
+impl Throttle for CountsToTen {
+    type Permit = u32;
+    type Enter = Enter;
+
+    fn enter(&self) -> Waiting<Enter> {
+        Waiting::new(Box::pin(async { Ok(7) }))
+    }
+}
+
+impl Weighted for CountsToTen {
+    fn enter_many(&self, n: u64) -> Waiting<Enter> {
+        if let Some(meanwhile) = self.0.lock().unwrap().take().filter(|_| n > 10) {
+            meanwhile();
+        }
+        assert!(n <= 10, "cannot count {n}");
+        self.enter()
+    }
+
+    fn settle(&self, _: u32, _: u64) {}
+
+    fn max_units(&self) -> u64 {
+        10
+    }
+}
+
+#[test]
+fn acquire_many_of_a_cost_that_panics_panics_in_no_waiter_of_another_cost() {
+    let throttle = CountsToTen(Arc::default());
+    let queue = FairQueue::new(throttle.clone()).classes(|key| Class::new().priority(*key));
+    let joined = Arc::new(Mutex::new(None));
+    let (same, slot) = (queue.clone(), Arc::clone(&joined));
+    *throttle.0.lock().unwrap() = Some(Box::new(move || {
+        *slot.lock().unwrap() = Some(Waiter::parked(same.class(1).acquire()));
+    }));
+    let mut large = Waiter::new(queue.class(0).acquire_many(11));
+    assert!(catch_unwind(AssertUnwindSafe(|| large.poll())).is_err());
+    let mut small = joined.lock().unwrap().take().unwrap();
+    assert_eq!(*small.granted(), 7);
+}
+
 #[test]
 fn drop_of_the_last_waiter_leaves_the_line_of_the_throttle() {
     let queue = FairQueue::new(Arc::new(Semaphore::new(1)));
