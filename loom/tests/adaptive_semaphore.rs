@@ -148,7 +148,7 @@ fn ignore_races_the_end_of_a_window() {
     model(|| {
         let limits = [2.0, 5.0];
         let semaphore = semaphore(limits, 8);
-        // All nine places of the window but one.
+        // Nine of the twelve places of the window.
         let mut held: Vec<_> = (0..2)
             .map(|_| Arc::clone(&semaphore).try_acquire_owned().unwrap())
             .collect();

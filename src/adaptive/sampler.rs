@@ -5,8 +5,8 @@
 //!    call costs one relaxed load.
 //! 2. A sample counts only in the window in which its call began. A window begins after the limit
 //!    of the one before has been replaced, so all its calls began under its own limit.
-//! 3. A window has `samples + samples / 8` places and ends with its `samples`-th sample, so a few
-//!    calls that hang do not keep the limit from changing. A place whose call gives no sample,
+//! 3. A window has half as many places more as it needs samples, at least one, and ends with its
+//!    `samples`-th sample, so that calls that hang do not keep the limit from changing. A place whose call gives no sample,
 //!    because it was ignored or found the lock taken, goes to another call.
 //! 4. The thread that adds the last sample takes the controller out of the state and runs it
 //!    without the lock, because a controller is foreign code. Until the controller is back, the
@@ -56,6 +56,8 @@ struct State {
     window: SampleWindow,
     /// The number of samples with which the window ends.
     samples: u32,
+    /// The limit that the controller asked for, which may be out of the range.
+    wanted: f64,
     /// `None` while it runs.
     controller: Option<Box<dyn Controller>>,
     range: Range,
@@ -91,6 +93,7 @@ impl Sampler {
                 number: 0,
                 window: SampleWindow::new(range.clamp(limit)),
                 samples,
+                wanted: limit,
                 controller: Some(controller),
                 range,
                 counts: Counts::default(),
@@ -98,11 +101,13 @@ impl Sampler {
         }
     }
 
-    /// Changes the range of limits before the first call.
+    /// Changes the range of limits while no call is under way, and begins a new window.
     pub(super) fn set_range(&self, range: Range) {
         let mut state = lock(&self.state);
         state.range = range;
-        state.window = SampleWindow::new(range.clamp(state.window.limit()));
+        state.number = state.number.wrapping_add(1);
+        state.window = SampleWindow::new(range.clamp(state.wanted));
+        self.replace(word(state.number, state.samples));
     }
 
     /// Returns the limit in force, as a number of permits.
@@ -142,6 +147,12 @@ impl Sampler {
         changed.ok()
     }
 
+    /// Replaces the word. This is a read-modify-write like all changes of the word, so that they have one
+    /// order, in the memory model and in loom's.
+    fn replace(&self, word: u64) {
+        self.change(|_| Some(word));
+    }
+
     /// Adds the sample of a call that has ended: its latency, or `None` if it was overloaded, and
     /// how many calls were in flight when it began. If the sample is the last of its window, this
     /// runs the controller and calls `set_limit` with the limit for the next window. Two such calls
@@ -168,12 +179,13 @@ impl Sampler {
         if state.window.samples() < state.samples {
             return;
         }
+        // It is there while the window has places.
         let Some(controller) = state.controller.take() else {
             return;
         };
         // The window ends: samples of its other calls come too late, and no call takes a place.
         state.number = state.number.wrapping_add(1);
-        self.word.store(word(state.number, 0), Ordering::Relaxed);
+        self.replace(u64::from(state.number) << 32);
         let window = state.window;
         drop(state);
         self.update(controller, &window, set_limit);
@@ -194,8 +206,8 @@ impl Sampler {
         let mut state = lock(&self.state);
         let (limit, samples) = match target {
             Some(target) => {
-                let limit = state.range.clamp(target.limit);
-                (limit, target.samples.max(1))
+                state.wanted = target.limit;
+                (state.range.clamp(target.limit), target.samples.max(1))
             }
             None => {
                 state.counts.rejected_targets += 1;
@@ -212,7 +224,7 @@ impl Sampler {
         state.samples = samples;
         state.controller = Some(controller);
         state.counts.windows += 1;
-        self.word.store(word(number, samples), Ordering::Relaxed);
+        self.replace(word(number, samples));
     }
 
     /// Returns the window so far, and the counts.
@@ -227,9 +239,9 @@ impl Sampler {
     }
 }
 
-/// Returns the word of a window with room for `samples` samples and an eighth more.
+/// Returns the word of a window of so many samples.
 fn word(number: u32, samples: u32) -> u64 {
-    let places = samples.saturating_add(samples / 8);
+    let places = samples.saturating_add((samples / 2).max(1));
     u64::from(number) << 32 | u64::from(places)
 }
 

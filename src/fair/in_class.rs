@@ -276,10 +276,8 @@ impl<T: Queueable + TryWeighted, K: ClassKey> TryWeighted for InClass<T, K> {
 }
 
 impl<T: Queueable + Adaptive, K: ClassKey> Adaptive for InClass<T, K> {
-    fn finish(&self, permit: FairPermit<T, K>, feedback: Feedback) {
-        let FairPermit { hold, inner } = permit;
-        drop(hold);
-        self.0.queue.throttle.finish(inner, feedback);
+    fn learn(&self, permit: &mut FairPermit<T, K>, feedback: Feedback) {
+        self.0.queue.throttle.learn(&mut permit.inner, feedback);
     }
 }
 

@@ -1,8 +1,9 @@
 //! What adapters ask of a throttle beyond its entries, passed on to the throttle inside.
 
 use super::{EnterObserved, Observed, ObservedPermit, Observer};
+use crate::adaptive::Feedback;
 use crate::error::AcquireError;
-use crate::throttle::{Inspect, LimitStatus, TryWeighted, Weighted};
+use crate::throttle::{Adaptive, Inspect, LimitStatus, TryWeighted, Weighted};
 use crate::wait::Waiting;
 
 /// An entry of any number of units is one entry, and is reported as such.
@@ -28,6 +29,12 @@ impl<T: TryWeighted, O: Observer + Clone> TryWeighted for Observed<T, O> {
     #[inline]
     fn try_enter_many(&self, n: u64) -> Result<ObservedPermit<T::Permit, O>, AcquireError> {
         self.report(self.throttle().try_enter_many(n), self.created)
+    }
+}
+
+impl<T: Adaptive, O: Observer + Clone> Adaptive for Observed<T, O> {
+    fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
+        self.throttle().learn(permit, feedback);
     }
 }
 

@@ -1,15 +1,14 @@
 //! [`Adaptive`]: throttles that learn from how a call has ended, for adapters that know it.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Throttle;
-use crate::adaptive::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, Feedback, RatePermit};
+use crate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Feedback};
 
 /// A throttle whose limit is found from how calls end.
 ///
 /// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`] and [`AdaptiveRate`], for
-/// `Option`s of these, and for [classes](crate::fair::InClass) of a queue in front of them.
+/// `Option`s of these, for these [observed](crate::observe::Observed), and for [classes](crate::fair::InClass) of a queue in front of them.
 ///
 /// # Examples
 ///
@@ -38,36 +37,23 @@ use crate::adaptive::{AdaptivePermit, AdaptiveRate, AdaptiveSemaphore, Feedback,
 /// # }
 /// ```
 pub trait Adaptive: Throttle {
+    /// Says how the call of a permit has ended, while the permit is still held. What is said of the
+    /// permit later counts no more, and neither does dropping it.
+    fn learn(&self, permit: &mut Self::Permit, feedback: Feedback);
+
     /// Returns a permit after its call, and says how the call has ended. With
     /// [`Feedback::Success`] this is the same as dropping the permit.
-    fn finish(&self, permit: Self::Permit, feedback: Feedback);
-}
-
-impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
-    fn finish(self, feedback: Feedback) {
-        match feedback {
-            Feedback::Success => drop(self),
-            Feedback::Overloaded { .. } => self.overloaded(),
-            Feedback::Ignored => self.ignore(),
-        }
-    }
-}
-
-impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
-    fn finish(self, feedback: Feedback) {
-        match feedback {
-            Feedback::Success => drop(self),
-            Feedback::Overloaded { retry_after } => self.throttled(retry_after),
-            Feedback::Ignored => self.ignore(),
-        }
+    fn finish(&self, mut permit: Self::Permit, feedback: Feedback) {
+        self.learn(&mut permit, feedback);
+        drop(permit);
     }
 }
 
 macro_rules! adaptive {
     ($($handle:ty),*) => {$(
         impl Adaptive for $handle {
-            fn finish(&self, permit: Self::Permit, feedback: Feedback) {
-                permit.finish(feedback);
+            fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
+                permit.learn(feedback);
             }
         }
     )*};
@@ -77,9 +63,9 @@ adaptive! { &AdaptiveSemaphore, Arc<AdaptiveSemaphore>, &AdaptiveRate, Arc<Adapt
 
 /// A missing limit learns nothing.
 impl<T: Adaptive> Adaptive for Option<T> {
-    fn finish(&self, permit: Self::Permit, feedback: Feedback) {
+    fn learn(&self, permit: &mut Self::Permit, feedback: Feedback) {
         if let (Some(throttle), Some(permit)) = (self, permit) {
-            throttle.finish(permit, feedback);
+            throttle.learn(permit, feedback);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use http::{Response, StatusCode};
 
-use super::respond::{BoxError, Respond};
+use super::respond::{Abandon, BoxError, Respond, ignore_call};
 use super::retry_after::{asked_wait, is_refusal};
 use crate::adaptive::Feedback;
 use crate::error::AcquireError;
@@ -66,6 +66,10 @@ where
 
     fn erred(&self, throttle: &T, permit: T::Permit, error: &E) {
         throttle.finish(permit, (self.0)(Err(error)));
+    }
+
+    fn abandon(&self) -> Option<Abandon<T>> {
+        Some(ignore_call)
     }
 
     fn failed(error: E) -> BoxError {

@@ -9,10 +9,11 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use pin_project::pin_project;
+use pin_project::{pin_project, pinned_drop};
 use tower_service::Service;
 
 use super::entering::Entering;
+use super::respond::Abandon;
 use super::{Respond, Responses};
 use crate::error::AcquireError;
 use crate::throttle::Throttle;
@@ -27,13 +28,15 @@ use crate::throttle::Throttle;
 /// # Panics
 ///
 /// Panics if it is polled again after completion.
-#[pin_project]
+#[pin_project(PinnedDrop)]
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct ResponseFuture<S: Service<R>, T: Throttle, R, A = Responses<T>> {
     #[pin]
     stage: Stage<S, T, R>,
     throttle: T,
     answers: A,
+    /// What becomes of the permit if the future is dropped before the answer.
+    abandon: Option<Abandon<T>>,
 }
 
 #[pin_project(project = StageProjection)]
@@ -55,33 +58,53 @@ enum Stage<S: Service<R>, T: Throttle, R> {
     Over,
 }
 
-impl<S: Service<R>, T: Throttle, R, A> ResponseFuture<S, T, R, A> {
+impl<S, T, R, A> ResponseFuture<S, T, R, A>
+where
+    S: Service<R>,
+    T: Throttle,
+    A: Respond<T, S::Response, S::Error>,
+{
     /// The request waits until the throttle admits it, and then calls the service.
     pub(super) fn waiting(entering: Entering<T>, work: (S, R), throttle: T, answers: A) -> Self {
         let work = Some(work);
-        Self {
-            stage: Stage::Enters { entering, work },
-            throttle,
-            answers,
-        }
+        Self::new(Stage::Enters { entering, work }, throttle, answers)
     }
 
     /// The request was admitted, and the service was called.
     pub(super) fn admitted(permit: T::Permit, answer: S::Future, throttle: T, answers: A) -> Self {
         let permit = Some(permit);
-        Self {
-            stage: Stage::Answered { answer, permit },
-            throttle,
-            answers,
-        }
+        Self::new(Stage::Answered { answer, permit }, throttle, answers)
     }
 
     /// The request was rejected.
     pub(super) fn refused(error: AcquireError, throttle: T, answers: A) -> Self {
+        Self::new(Stage::Refused(Some(error)), throttle, answers)
+    }
+
+    fn new(stage: Stage<S, T, R>, throttle: T, answers: A) -> Self {
         Self {
-            stage: Stage::Refused(Some(error)),
+            stage,
             throttle,
+            abandon: answers.abandon(),
             answers,
+        }
+    }
+}
+
+#[pinned_drop]
+impl<S: Service<R>, T: Throttle, R, A> PinnedDrop for ResponseFuture<S, T, R, A> {
+    fn drop(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        let Some(abandon) = *this.abandon else {
+            return;
+        };
+        if let StageProjection::Answered { permit, .. } = this.stage.as_mut().project() {
+            let permit = permit.take();
+            // The work is dropped before the permit.
+            this.stage.set(Stage::Over);
+            if let Some(permit) = permit {
+                abandon(this.throttle, permit);
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use tower_layer::Layer;
 
 use super::choose::{ByHead, ByRequest, Same};
 use super::entering::Patience;
+use super::respond::ignore_call;
 use super::{
     Answer, Classified, Errors, Head, Policy, RateLimitHeaders, Responses, ThrottleService,
 };
@@ -467,10 +468,15 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
         self
     }
 
-    /// Returns the permit of a request as [overloaded](crate::adaptive::AdaptivePermit::overloaded) if the
-    /// closure returns `true` for the head of its response. Use it for a service with an adaptive limit that
-    /// answers with 503 when something behind it has too much to do. A response of the layer itself is never
-    /// such a sample. Latencies of all other requests are to the end of the body.
+    /// Tells an adaptive throttle how each request has ended: overloaded, if the closure returns
+    /// `true` for the head of its response, for example because it is a 503 of something behind
+    /// the service; otherwise the time to the head is its latency. The permit is held to the end of the
+    /// body all the same, so a client that reads slowly does not look like a slow service. A
+    /// request that is dropped before its head is there says nothing. Use this with every adaptive
+    /// throttle: without it, the latency is the time until the permit is dropped, for whatever reason.
+    ///
+    /// A response of the layer itself is no such sample, and neither is one that is
+    /// [refunded](Self::refund_if).
     ///
     /// # Examples
     ///
@@ -504,8 +510,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     where
         T: Adaptive,
     {
-        let overload = |throttle: &T, permit| throttle.finish(permit, Feedback::OVERLOADED);
-        self.answers.options().overloaded_if = Some((Arc::new(overloaded_if), overload));
+        let overloaded_if = Arc::new(overloaded_if);
+        self.answers.options().overloaded_if = Some((overloaded_if, T::learn, ignore_call));
         self
     }
 
@@ -515,8 +521,8 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// held until the answer is there, which for a response is its head, and rejections are errors, as
     /// with [`errors`](Self::errors). What was set of responses is dropped.
     ///
-    /// A call that is dropped before it is answered is a sample of the latency until then. Put a
-    /// timeout inside this layer, so that the closure gets its error.
+    /// A call that is dropped before it is answered says nothing, because nobody knows how long it would
+    /// have taken. Put a timeout inside this layer, so that the closure gets its error.
     ///
     /// # Examples
     ///

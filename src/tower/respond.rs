@@ -11,9 +11,10 @@ use http_body::Body;
 use super::fields::Fields;
 use super::refusal::{self, Refusal, may_retry};
 use super::{Answer, Policy, RateLimitHeaders, ThrottledBody};
+use crate::adaptive::Feedback;
 use crate::error::AcquireError;
 use crate::limit_status::LimitStatus;
-use crate::throttle::Throttle;
+use crate::throttle::{Adaptive, Throttle};
 
 /// An error of any type, as the services of tower have it.
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
@@ -25,8 +26,16 @@ pub(super) type Inspector<T> =
 /// A condition on the head of a response.
 type OfHead = Arc<dyn Fn(&Parts) -> bool + Send + Sync>;
 
-/// Says of a permit that its call was overloaded.
-type Overload<T> = fn(&T, <T as Throttle>::Permit);
+/// Tells an adaptive throttle how the call of a permit has ended.
+type Learn<T> = fn(&T, &mut <T as Throttle>::Permit, Feedback);
+
+/// Returns the permit of a request that is dropped before it is answered.
+pub(super) type Abandon<T> = fn(&T, <T as Throttle>::Permit);
+
+/// An abandoned request says nothing: how long it would have taken is not known.
+pub(super) fn ignore_call<T: Adaptive>(throttle: &T, permit: T::Permit) {
+    throttle.finish(permit, Feedback::Ignored);
+}
 
 /// How a service with a throttle answers.
 ///
@@ -49,6 +58,13 @@ pub trait Respond<T: Throttle, A, E>: Clone + sealed::Sealed {
     #[doc(hidden)]
     fn erred(&self, _throttle: &T, permit: T::Permit, _error: &E) {
         drop(permit);
+    }
+
+    /// Returns what to do with the permit of a request that is dropped before it is answered, if it is
+    /// not to be just dropped.
+    #[doc(hidden)]
+    fn abandon(&self) -> Option<fn(&T, T::Permit)> {
+        None
     }
 
     /// Returns the error of the service.
@@ -97,7 +113,7 @@ pub(super) struct Options<T: Throttle> {
     /// `Some` if there are fields or policies.
     pub(super) inspect: Option<Inspector<T>>,
     pub(super) refund_if: Option<OfHead>,
-    pub(super) overloaded_if: Option<(OfHead, Overload<T>)>,
+    pub(super) overloaded_if: Option<(OfHead, Learn<T>, Abandon<T>)>,
 }
 
 impl<T: Throttle> Responses<T> {
@@ -147,16 +163,21 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
         }
         let (mut parts, body) = answer.into_parts();
         let refund_if = options.refund_if.as_ref();
-        let overloaded_if = options.overloaded_if.as_ref();
-        let permit = if refund_if.is_some_and(|refund_if| refund_if(&parts)) {
-            throttle.rollback(permit);
-            None
-        } else if let Some((_, overload)) = overloaded_if.filter(|(is, _)| is(&parts)) {
-            overload(throttle, permit);
-            None
-        } else {
-            Some(permit)
-        };
+        let mut permit = Some(permit);
+        if refund_if.is_some_and(|refund_if| refund_if(&parts)) {
+            permit
+                .take()
+                .into_iter()
+                .for_each(|permit| throttle.rollback(permit));
+        } else if let (Some((is_overloaded, learn, _)), Some(permit)) =
+            (&options.overloaded_if, &mut permit)
+        {
+            let feedback = match is_overloaded(&parts) {
+                true => Feedback::OVERLOADED,
+                false => Feedback::Success,
+            };
+            learn(throttle, permit, feedback);
+        }
         if let (Some(headers), Some(inspect)) = (options.headers, options.inspect) {
             let mut fields = Fields::new(headers, &options.policies, false);
             inspect(throttle, permit.as_ref(), &mut |_, status| {
@@ -200,6 +221,13 @@ impl<T: Throttle, B: Body<Data: From<String>>, E> Respond<T, Response<B>, E> for
         }
         answer.extensions_mut().insert(error);
         Ok(answer.map(|()| ThrottledBody::text(text)))
+    }
+
+    fn abandon(&self) -> Option<Abandon<T>> {
+        self.0
+            .overloaded_if
+            .as_ref()
+            .map(|(_, _, abandon)| *abandon)
     }
 
     fn failed(error: E) -> E {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
+use tollgate::adaptive::{AdaptiveSemaphore, Controller, Gradient, SampleWindow, Target};
 use tollgate::{Clock, ErrorKind, ManualClock, Throttle, TryThrottle, all};
 
 use crate::support::random::Random;
@@ -114,7 +114,7 @@ fn acquire_after_a_wait_does_not_count_the_wait() {
 #[test]
 fn permit_of_an_earlier_window_says_nothing_about_the_next() {
     let scene = Scene::new([(4.0, 8), (2.0, 1), (9.0, 1)]);
-    // Nine calls may begin in a window of eight samples.
+    // Twelve calls may begin in a window of eight samples.
     let slow = scene.semaphore.try_acquire().unwrap();
     (0..8).for_each(|_| scene.call(MS));
     assert_eq!(scene.semaphore.limit(), 2);
@@ -129,7 +129,7 @@ fn permit_of_an_earlier_window_says_nothing_about_the_next() {
 #[test]
 fn permit_beyond_the_places_of_the_window_is_not_measured() {
     let scene = Scene::new([(100.0, 8), (100.0, 8)]);
-    let measured: Vec<_> = (0..9).map(|_| scene.semaphore.try_acquire()).collect();
+    let measured: Vec<_> = (0..12).map(|_| scene.semaphore.try_acquire()).collect();
     let more: Vec<_> = (0..20).map(|_| scene.semaphore.try_acquire()).collect();
     scene.clock.advance(MS);
     drop(more);
@@ -139,16 +139,16 @@ fn permit_beyond_the_places_of_the_window_is_not_measured() {
     );
     measured.into_iter().rev().for_each(drop);
     let window = scene.last();
-    assert_eq!((window.samples(), window.max_in_flight()), (8, 9));
+    assert_eq!((window.samples(), window.max_in_flight()), (8, 12));
 }
 
 #[test]
 fn permit_that_hangs_does_not_keep_a_window_from_ending() {
     let scene = Scene::new([(50.0, 16), (60.0, 16)]);
-    let hung = [(); 2].map(|()| scene.semaphore.try_acquire().unwrap());
+    let hung = [(); 8].map(|()| scene.semaphore.try_acquire().unwrap());
     (0..16).for_each(|_| scene.call(MS));
     assert_eq!(scene.semaphore.limit(), 60);
-    assert_eq!(scene.semaphore.in_flight(), 2);
+    assert_eq!(scene.semaphore.in_flight(), 8);
     hung.into_iter().for_each(std::mem::forget);
     (0..16).for_each(|_| scene.call(MS));
     assert_eq!(scene.windows(), 2);
@@ -266,6 +266,19 @@ fn limits_apply_to_the_initial_limit() {
     let semaphore = AdaptiveSemaphore::new(Twenty).limits(most..=most);
     drop(semaphore.try_acquire());
     assert_eq!(semaphore.limit(), most);
+}
+
+#[test]
+fn limits_set_twice_or_late_keep_what_the_controller_wants() {
+    let semaphore = AdaptiveSemaphore::new(Gradient::default()).limits(1..=5);
+    assert_eq!(semaphore.limit(), 5);
+    let semaphore = semaphore.limits(1..=100);
+    assert_eq!(semaphore.limit(), 20);
+    // The places that these calls took are not missing later.
+    (0..20).for_each(|_| drop(semaphore.try_acquire()));
+    let semaphore = semaphore.limits(1..=50);
+    (0..96).for_each(|_| drop(semaphore.try_acquire()));
+    assert_eq!(semaphore.snapshot().windows, 1);
 }
 
 /// A controller that does what no controller should.
@@ -445,6 +458,12 @@ fn samples_from_many_threads_are_counted_or_lost_and_permits_are_neither() {
     assert_eq!(snapshot.rejected_targets, 0);
     assert!(snapshot.windows > 0);
     assert!(snapshot.windows * 10 + u64::from(snapshot.window.samples()) <= 4 * CALLS);
+    // No place was lost: with nothing else under way, each call is a sample.
+    for sample in snapshot.window.samples()..10 {
+        assert_eq!(semaphore.snapshot().window.samples(), sample);
+        drop(semaphore.try_acquire());
+    }
+    assert_eq!(semaphore.snapshot().windows, snapshot.windows + 1);
 }
 
 /// Asks for any number, sensible or not, in windows of any size.

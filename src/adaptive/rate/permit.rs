@@ -5,6 +5,7 @@ use std::ops::Deref;
 use std::time::Duration;
 
 use super::AdaptiveRate;
+use crate::adaptive::Feedback;
 use crate::rate::Charge;
 
 /// Permission to make one request, from an [`AdaptiveRate`].
@@ -83,6 +84,20 @@ impl<S: Deref<Target = AdaptiveRate>> Drop for RatePermit<S> {
     fn drop(&mut self) {
         if self.charge.is_some() && !std::thread::panicking() {
             self.rate.control.succeed();
+        }
+    }
+}
+
+/// For adapters.
+impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
+    pub(crate) fn learn(&mut self, feedback: Feedback) {
+        let Some(charge) = self.charge.take() else {
+            return;
+        };
+        match feedback {
+            Feedback::Success => self.rate.control.succeed(),
+            Feedback::Overloaded { retry_after } => self.rate.refused(charge.at(), retry_after),
+            Feedback::Ignored => {}
         }
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 pub use self::acquire::Acquire;
 pub use self::permit::AdaptivePermit;
 use self::permit::Measured;
+use super::Feedback;
 use super::controller::{Controller, SampleWindow};
 use super::sampler::{Range, Sampler};
 use crate::concurrency::{Semaphore, WaitIdle};
@@ -122,7 +123,7 @@ impl AdaptiveSemaphore {
     }
 
     /// Sets the range in which the limit stays, 1 to 1000 by default. With a range of one number
-    /// the limit is fixed.
+    /// the limit is fixed. Samples of calls that were made before are dropped.
     ///
     /// # Panics
     ///
@@ -149,7 +150,7 @@ impl AdaptiveSemaphore {
         self
     }
 
-    /// Sets the clock that measures latencies and runs timeouts.
+    /// Sets the clock that measures latencies and runs the timeouts of waiters.
     #[must_use]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = clock.into();
@@ -222,7 +223,7 @@ impl AdaptiveSemaphore {
     /// Returns the number of callers that hold a permit. It can exceed the limit after the limit
     /// was lowered.
     pub fn in_flight(&self) -> usize {
-        self.semaphore.in_use()
+        self.semaphore.snapshot().in_use as usize
     }
 
     /// Returns the number of callers that wait in the queue.
@@ -253,7 +254,8 @@ impl AdaptiveSemaphore {
         self.semaphore.is_closed()
     }
 
-    /// Waits until all permits have been returned, see [`Semaphore::wait_idle`].
+    /// Waits until all permits have been returned, see [`Semaphore::wait_idle`]. A timeout of this
+    /// wait runs on tokio's time or the system's, and not on the clock of the semaphore.
     pub fn wait_idle(&self) -> Waiting<WaitIdle<&Semaphore>> {
         self.semaphore.wait_idle()
     }
@@ -274,15 +276,18 @@ impl AdaptiveSemaphore {
         let place = self.sampler.begin()?;
         Some(Measured {
             place,
-            in_flight: self.in_flight(),
+            in_flight: self.semaphore.in_use(),
             began: self.clock.now(),
         })
     }
 
     /// Ends a call that was measured, and changes the limit if that ends the window.
-    fn end(&self, call: Measured, overloaded: bool) {
-        let latency = || self.clock.now().saturating_since(call.began);
-        let latency = (!overloaded).then(latency);
+    fn end(&self, call: Measured, feedback: Feedback) {
+        let latency = match feedback {
+            Feedback::Success => Some(self.clock.now().saturating_since(call.began)),
+            Feedback::Overloaded { .. } => None,
+            Feedback::Ignored => return self.sampler.ignore(call.place),
+        };
         self.sampler
             .end(call.place, latency, call.in_flight, |limit| {
                 self.semaphore.set_permits(limit);

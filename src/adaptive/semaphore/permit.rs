@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use super::AdaptiveSemaphore;
+use crate::adaptive::Feedback;
 use crate::adaptive::sampler::Place;
 use crate::concurrency::permit::PermitSource;
 use crate::time::Tick;
@@ -57,30 +58,20 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
     /// }
     /// ```
     pub fn overloaded(mut self) {
-        if let Some(call) = self.call.take() {
-            self.semaphore.end(call, true);
-        }
+        self.learn(Feedback::OVERLOADED);
     }
 
     /// Returns the permit after a call whose latency says nothing: its input was refused, the answer
     /// came from a cache, or the caller gave up for a reason of its own.
     pub fn ignore(mut self) {
-        self.ignore_call();
+        self.learn(Feedback::Ignored);
     }
 
-    fn ignore_call(&mut self) {
-        if let Some(call) = self.call.take() {
-            self.semaphore.sampler.ignore(call.place);
-        }
-    }
-
-    /// Ends the call when the permit is dropped.
+    /// Ends the call, whose permit may be held for longer.
     #[inline(never)]
-    fn end(&mut self) {
-        if std::thread::panicking() {
-            self.ignore_call();
-        } else if let Some(call) = self.call.take() {
-            self.semaphore.end(call, false);
+    pub(crate) fn learn(&mut self, feedback: Feedback) {
+        if let Some(call) = self.call.take() {
+            self.semaphore.end(call, feedback);
         }
     }
 }
@@ -89,7 +80,10 @@ impl<S: Deref<Target = AdaptiveSemaphore>> Drop for AdaptivePermit<S> {
     #[inline]
     fn drop(&mut self) {
         if self.call.is_some() {
-            self.end();
+            self.learn(match std::thread::panicking() {
+                true => Feedback::Ignored,
+                false => Feedback::Success,
+            });
         }
         self.semaphore.semaphore.give_back(1);
     }

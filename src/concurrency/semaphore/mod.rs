@@ -295,7 +295,7 @@ impl Semaphore {
     }
 
     /// Returns the number of permits that are held, without the lock. While the limit changes, it may
-    /// be that of before or after the change.
+    /// be wrong by the change.
     #[inline]
     pub(crate) fn in_use(&self) -> usize {
         let held = self.limit() - self.state.load().free();

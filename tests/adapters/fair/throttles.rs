@@ -10,6 +10,7 @@ use std::task::{Poll, Waker};
 
 use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
 use tollgate::fair::{Class, FairQueue, Share};
+use tollgate::observe::Observed;
 use tollgate::throttle::{Adaptive, Inspect, LimitStatus, Weighted};
 use tollgate::{
     AcquireError, ChannelSemaphore, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle,
@@ -351,8 +352,13 @@ fn finish_of_a_permit_tells_an_adaptive_throttle_and_serves_the_next() {
     let mut waiter = Waiter::parked(class.acquire());
     class.finish(held, Feedback::OVERLOADED);
     class.finish(waiter.granted(), Feedback::Ignored);
+    let observed = Observed::new(class, ());
+    let mut permit = observed.try_acquire().unwrap();
+    observed.learn(&mut permit, Feedback::OVERLOADED);
+    assert_eq!(limit.in_flight(), 1);
+    drop(permit);
     let window = limit.snapshot().window;
-    assert_eq!((window.samples(), window.overloaded()), (1, 1));
+    assert_eq!((window.samples(), window.overloaded()), (2, 2));
     assert_eq!(limit.in_flight(), 0);
 }
 

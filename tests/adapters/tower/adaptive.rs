@@ -7,7 +7,7 @@ use axum::http::{Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use tollgate::adaptive::{
-    AdaptiveRate, AdaptiveSemaphore, Controller, Feedback, SampleWindow, Target,
+    AdaptiveRate, AdaptiveSemaphore, Controller, Feedback, Gradient, SampleWindow, Target,
 };
 use tollgate::tower::{ThrottleLayer, feedback};
 use tollgate::{AcquireError, Clock, ManualClock};
@@ -80,7 +80,7 @@ fn classify_gets_each_answer_and_each_error() {
 }
 
 #[test]
-fn classify_leaves_rejections_and_a_dropped_call_to_the_caller() {
+fn classify_leaves_rejections_to_the_caller_and_ignores_a_dropped_call() {
     let (limit, clock) = limit();
     let never = service_fn(|(): ()| std::future::pending::<Result<(), BoxError>>());
     let classify = |_: Result<&(), &BoxError>| Feedback::OVERLOADED;
@@ -92,8 +92,7 @@ fn classify_leaves_rejections_and_a_dropped_call_to_the_caller() {
     assert!(refused.is::<AcquireError>());
     clock.advance(8 * MS);
     drop(calls);
-    assert_eq!((samples(&limit), limit.in_flight()), ((2, 0), 0));
-    assert_eq!(limit.snapshot().window.min_latency(), Some(8 * MS));
+    assert_eq!((samples(&limit), limit.in_flight()), ((0, 0), 0));
 }
 
 #[test]
@@ -110,12 +109,12 @@ fn classify_that_panics_ignores_the_call() {
 }
 
 #[test]
-fn overloaded_if_sees_the_head_and_other_latencies_end_with_the_body() {
+fn overloaded_if_ends_latencies_with_the_head_and_holds_permits_to_the_end_of_the_body() {
     let (limit, clock) = limit();
     let page = service_fn(async |status: u16| {
-        let status = StatusCode::from_u16(status).unwrap();
+        clock.advance(u32::from(status) / 100 * MS);
         let mut answer = Response::new(Full::<Bytes>::from("page"));
-        *answer.status_mut() = status;
+        *answer.status_mut() = StatusCode::from_u16(status).unwrap();
         Ok::<_, BoxError>(answer)
     });
     let layer = ThrottleLayer::new(Arc::clone(&limit));
@@ -127,14 +126,35 @@ fn overloaded_if_sees_the_head_and_other_latencies_end_with_the_body() {
             .output()
             .unwrap()
     };
-    let busy = ask(503);
-    assert_eq!((samples(&limit), limit.in_flight()), ((1, 1), 0));
-    let page = ask(200);
-    clock.advance(6 * MS);
-    assert_eq!((samples(&limit), limit.in_flight()), ((1, 1), 1));
+    let (busy, page) = (ask(503), ask(200));
+    assert_eq!((samples(&limit), limit.in_flight()), ((2, 1), 2));
+    clock.advance(600 * MS);
     drop((page, busy));
     assert_eq!((samples(&limit), limit.in_flight()), ((2, 1), 0));
-    assert_eq!(limit.snapshot().window.mean_latency(), Some(6 * MS));
+    assert_eq!(limit.snapshot().window.mean_latency(), Some(2 * MS));
+}
+
+/// A backend that answers nothing, and callers that give up, as clients that disconnect do: their
+/// latencies are all as long as their patience, whatever the limit, which looks like slow work.
+#[test]
+fn overloaded_if_ignores_requests_that_are_dropped_before_their_head() {
+    let clock = Clock::manual();
+    let limit = Arc::new(AdaptiveSemaphore::new(Gradient::default()).clock(&clock));
+    let never =
+        service_fn(|(): ()| std::future::pending::<Result<Response<Full<Bytes>>, BoxError>>());
+    let layer = ThrottleLayer::new(Arc::clone(&limit)).overloaded_if(|_| false);
+    let mut service = layer.layer(never);
+    for _ in 0..1000 {
+        let calls: Vec<_> = (0..limit.limit())
+            .map(|_| Waiter::parked(service.call(())))
+            .collect();
+        clock.advance(200 * MS);
+        drop(calls);
+    }
+    assert_eq!(
+        (limit.limit(), limit.in_flight(), samples(&limit)),
+        (20, 0, (0, 0))
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
+use tollgate::adaptive::{AdaptiveSemaphore, Controller, Gradient, SampleWindow, Target};
 use tollgate::{Clock, ManualClock};
 
 use crate::support::Waiter;
@@ -81,7 +81,7 @@ fn grant_that_was_never_received_is_no_sample() {
 
 /// One call that hangs, or a permit that is leaked, keeps the limit from ever changing again.
 ///
-/// A window that waits for each of its calls does that; ours has an eighth more places than samples.
+/// A window that waits for each of its calls does that; ours has half as many places more.
 #[test]
 fn leaked_permit_does_not_freeze_the_limit() {
     struct Doubling;
@@ -101,6 +101,22 @@ fn leaked_permit_does_not_freeze_the_limit() {
         (0..4).for_each(|_| std::mem::forget(semaphore.try_acquire()));
         (0..64).for_each(|_| drop(semaphore.try_acquire()));
     }
+}
+
+/// A few calls that stay open for hours, such as event streams, fill a window that does not end
+/// without them.
+#[test]
+fn streams_that_stay_open_do_not_freeze_the_limit() {
+    let clock = Clock::manual();
+    let semaphore = AdaptiveSemaphore::new(Gradient::default()).clock(&clock);
+    let _streams: Vec<_> = (0..13).map(|_| semaphore.try_acquire()).collect();
+    (0..96).for_each(|_| semaphore.try_acquire().unwrap().overloaded());
+    assert_eq!(semaphore.limit(), 16);
+    // And one, in the smallest window.
+    let (semaphore, _) = through(&[5.0, 6.0]);
+    let _stream = semaphore.try_acquire();
+    drop(semaphore.try_acquire());
+    assert_eq!(semaphore.limit(), 6);
 }
 
 /// Refusals and cache hits are fast, so that they look like a backend with nothing to do, and the
