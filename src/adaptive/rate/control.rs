@@ -4,7 +4,8 @@
 //!
 //! 1. Whoever changes the rate of the rule applies it to the limiter after unlocking. While one thread
 //!    applies a rate, others only leave theirs with the rule, and that thread applies it too. So the
-//!    limiter ends with the last rate of the rule.
+//!    limiter ends with the last rate of the rule. If applying it panics, as in a runtime without a
+//!    timer, the next step of growth or cut applies the rate of the rule.
 //! 2. A caller that is admitted reads `next_step` and no clock: the tick of its charge decides whether a
 //!    step of growth is due. If another thread has the lock, the caller leaves the step to it.
 //! 3. Successes are counted outside of the lock, by one relaxed addition: the rule needs their number
@@ -93,6 +94,7 @@ impl Control {
             return;
         }
         guarded.applying = true;
+        let ends = EndsApplying(self);
         loop {
             let rate = guarded.rule.rate();
             drop(guarded);
@@ -100,8 +102,45 @@ impl Control {
             guarded = lock(&self.guarded);
             if guarded.rule.rate() == rate {
                 guarded.applying = false;
+                std::mem::forget(ends);
                 return;
             }
         }
+    }
+}
+
+/// Leaves the limiter to other threads when applying a rate panics.
+struct EndsApplying<'a>(&'a Control);
+
+impl Drop for EndsApplying<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.guarded).applying = false;
+    }
+}
+
+#[cfg(all(test, not(tollgate_loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn refused_after_a_panic_of_apply_applies_the_rate() {
+        let control = Control::new(RateRule::new((1.0, 1e6), 100.0));
+        let at = |seconds: u64| Tick::from_nanos(seconds * 1_000_000_000);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            control.refused(at(1), at(1), |_| panic!("the runtime has no timer"));
+        }));
+        assert!(panicked.is_err());
+        let applied = Cell::new(0.0);
+        control.refused(at(2), at(2), |rate| applied.set(rate));
+        assert_eq!(
+            (control.rule().cuts, applied.get()),
+            (2, control.rule().rate())
+        );
+        control.admitted(at(3));
+        control.grow(at(3), |rate| applied.set(-rate));
+        assert_eq!(applied.get(), -control.rule().rate());
     }
 }
