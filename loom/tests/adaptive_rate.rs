@@ -76,11 +76,11 @@ fn throttled_while_a_step_of_growth_is_due_leaves_the_last_rate_in_force() {
     model(|| {
         let (rate, clock) = rate();
         let first = permit(&rate);
-        for _ in 0..3 {
+        for _ in 0..4 {
             clock.advance(Duration::from_millis(10));
             drop(permit(&rate));
         }
-        // Four calls after the first step, the next one is due.
+        // Four calls after the first step, the next one is due, and the next call makes it.
         clock.advance(Duration::from_millis(10));
         let other = Arc::clone(&rate);
         let admitted = thread::spawn(move || drop(other.try_acquire()));

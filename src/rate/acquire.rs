@@ -52,6 +52,12 @@ impl<S: Deref<Target = RateLimiter>> Acquire<S> {
         &self.limiter
     }
 
+    /// Returns whether it has not been polled yet.
+    #[inline(always)]
+    pub(crate) fn is_new(&self) -> bool {
+        matches!(self.state, State::New)
+    }
+
     /// Charges now if it is new and need not wait; otherwise polls the queue.
     #[inline(always)]
     fn poll_now(&mut self, context: &Context<'_>) -> Poll<Result<Charge, AcquireError>> {

@@ -44,6 +44,11 @@ impl<S: Deref<Target = AdaptiveRate> + Clone + Unpin> Future for AcquireRate<S> 
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Not while it waits: the change of a quota keeps a charge that it was granted from being
+        // refunded.
+        if self.0.is_new() {
+            self.0.limiter().0.before_charge();
+        }
         let polled = Pin::new(&mut self.0).poll(context);
         polled.map_ok(|charge| RatePermit::new(self.0.limiter().0.clone(), charge))
     }

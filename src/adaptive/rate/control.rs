@@ -7,17 +7,24 @@
 //!    limiter ends with the last rate of the rule. If applying it panics, as in a runtime without a
 //!    timer, the next step of growth or cut applies the rate of the rule.
 //! 2. A caller that is admitted reads `next_step` and no clock: the tick of its charge decides whether a
-//!    step of growth is due. If another thread has the lock, the caller leaves the step to it.
-//! 3. Successes are counted outside of the lock, by one relaxed addition: the rule needs their number
+//!    step of growth is due. It only notes that.
+//! 3. The next caller makes the step before it is charged, since a change of the quota keeps earlier
+//!    charges from being refunded. If another thread has the lock, the caller leaves the step to the
+//!    one after it.
+//! 4. Successes are counted outside of the lock, by one relaxed addition: the rule needs their number
 //!    only roughly.
 
 use super::rule::{LONGEST_STEP, RateRule};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, const_fn, lock};
 use crate::time::Tick;
 
+/// Replaces the tick of the next step when the step is due.
+const DUE: u64 = 0;
+
 pub(super) struct Control {
     guarded: Mutex<Guarded>,
-    /// The tick in nanoseconds from which on the rate may grow. Only a hint: the rule decides.
+    /// The tick in nanoseconds from which on the rate may grow, or [`DUE`]. Only a hint: the rule
+    /// decides.
     next_step: AtomicU64,
     succeeded: AtomicU64,
 }
@@ -37,7 +44,7 @@ impl Control {
                     rule,
                     applying: false,
                 }),
-                next_step: AtomicU64::new(0),
+                next_step: AtomicU64::new(DUE),
                 succeeded: AtomicU64::new(0),
             }
         }
@@ -59,22 +66,38 @@ impl Control {
         self.succeeded.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Lets the rate grow if a step is due at the tick of an admission.
+    /// Returns whether the rate has to [grow](Self::grow) before the next charge.
     #[inline(always)]
-    pub(super) fn admitted(&self, at: Tick, apply: impl Fn(f64)) {
+    pub(super) fn is_due(&self) -> bool {
+        self.next_step.load(Ordering::Relaxed) == DUE
+    }
+
+    /// Notes whether a step of growth is due at the tick of an admission.
+    #[inline(always)]
+    pub(super) fn admitted(&self, at: Tick) {
         // Also if the clock is far behind the next step, because it was set back.
         const LONGEST: u64 = (LONGEST_STEP * 1e9) as u64;
         let next = self.next_step.load(Ordering::Relaxed);
         if next.wrapping_sub(at.as_nanos()).wrapping_sub(1) >= LONGEST {
-            self.grow(at, apply);
+            self.note_due(next);
         }
     }
 
     #[cold]
-    fn grow(&self, at: Tick, apply: impl Fn(f64)) {
+    fn note_due(&self, next: u64) {
+        // Unless another thread has just made the step.
+        let relaxed = Ordering::Relaxed;
+        let _ = self.next_step.compare_exchange(next, DUE, relaxed, relaxed);
+    }
+
+    /// Lets the rate grow until `now` if a step is due.
+    pub(super) fn grow(&self, now: Tick, apply: impl Fn(f64)) {
         if let Ok(mut guarded) = self.guarded.try_lock() {
-            guarded.rule.grow(at, self.succeeded());
-            self.apply(guarded, apply);
+            // Another thread may have made the step.
+            if self.is_due() {
+                guarded.rule.grow(now, self.succeeded());
+                self.apply(guarded, apply);
+            }
         }
     }
 

@@ -85,9 +85,9 @@ const DEFAULT_START: f64 = 10.0;
 ///
 /// # Costs
 ///
-/// Above a `RateLimiter`, admitting a caller costs one relaxed load, and dropping a permit one relaxed
-/// addition. The rate changes at most 50 times per second; the caller that is admitted then takes two
-/// locks. Only a refusal reads the clock once more.
+/// Above a `RateLimiter`, admitting a caller costs two relaxed loads, and dropping a permit one relaxed
+/// addition. The rate changes at most 50 times per second; the next caller then takes two locks and
+/// reads the clock once more, as a refusal does.
 ///
 /// # Examples
 ///
@@ -304,6 +304,7 @@ impl AdaptiveRate {
     /// [`Closed`](crate::ErrorKind::Closed).
     #[inline]
     pub fn try_acquire(&self) -> Result<RatePermit<&Self>, AcquireError> {
+        self.before_charge();
         let charge = self.limiter.try_acquire()?;
         Ok(RatePermit::new(self, charge))
     }
@@ -315,6 +316,7 @@ impl AdaptiveRate {
     /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<RatePermit<Arc<Self>>, AcquireError> {
+        self.before_charge();
         let charge = self.limiter.try_acquire()?;
         Ok(RatePermit::new(self, charge))
     }
@@ -403,11 +405,19 @@ pub struct RateSnapshot {
     pub waiting: usize,
 }
 
-/// What permits do.
+/// What callers and permits do.
 impl AdaptiveRate {
     #[inline(always)]
-    fn admitted(&self, at: Tick) {
-        self.control.admitted(at, |rate| self.set_rate(rate));
+    fn before_charge(&self) {
+        if self.control.is_due() {
+            self.grow();
+        }
+    }
+
+    #[cold]
+    fn grow(&self) {
+        let now = self.limiter.now();
+        self.control.grow(now, |rate| self.set_rate(rate));
     }
 
     #[cold]

@@ -25,7 +25,7 @@ pub struct RatePermit<S: Deref<Target = AdaptiveRate>> {
 impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     #[inline(always)]
     pub(super) fn new(rate: S, charge: Charge) -> Self {
-        rate.admitted(charge.at());
+        rate.control.admitted(charge.at());
         Self {
             rate,
             charge: Some(charge),
@@ -70,8 +70,9 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     }
 
     /// Returns the permit of a request that was not made, and gives its time back as far as
-    /// [`RateLimiter::refund`](crate::RateLimiter::refund) does. A change of the rate since then
-    /// prevents that.
+    /// [`RateLimiter::refund`](crate::RateLimiter::refund) does. A change of the rate since the permit
+    /// was acquired prevents that: a cut, or a step of growth that another caller made before it was
+    /// charged. A growing rate changes at most 50 times per second.
     pub fn refund(mut self) {
         if let Some(charge) = self.charge.take() {
             self.rate.limiter.refund(charge);

@@ -118,7 +118,7 @@ impl RateRule {
             .saturating_add(Duration::from_secs_f64(self.step()))
     }
 
-    /// Lets the rate grow until `now`, at which a request is admitted, if it was used: `succeeded` is the
+    /// Lets the rate grow until `now`, before a request is admitted, if it was used: `succeeded` is the
     /// number of all requests that have succeeded so far.
     pub(super) fn grow(&mut self, now: Tick, succeeded: u64) {
         self.follow_clock(now);

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tollgate::adaptive::AdaptiveRate;
@@ -49,6 +50,39 @@ fn refund_of_a_permit_gives_its_time_back() {
     let permit = rate.try_acquire().unwrap();
     assert_eq!(rate.snapshot().succeeded, 0);
     permit.throttled(None);
+}
+
+#[test]
+fn refund_while_the_rate_grows_gives_the_time_back() {
+    let (clock, rate) = starting_at(100.0);
+    for _ in 0..3_000 {
+        clock.advance(ms(1));
+        if let Ok(permit) = rate.try_acquire() {
+            permit.refund();
+            drop(rate.try_acquire().unwrap());
+        }
+    }
+    assert!(rate.rate() > 400.0, "{}", rate.rate());
+}
+
+#[test]
+fn refund_of_a_waiter_while_the_rate_grows_gives_the_time_back() {
+    let (clock, rate) = starting_at(100.0);
+    for _ in 0..3_000 {
+        let mut waiter = Waiter::new(rate.acquire());
+        let permit = loop {
+            match waiter.poll() {
+                Poll::Ready(permit) => break permit.unwrap(),
+                Poll::Pending => clock.advance(ms(1)),
+            }
+        };
+        permit.refund();
+        drop(rate.try_acquire().unwrap());
+        if rate.rate() > 400.0 {
+            return;
+        }
+    }
+    panic!("{}", rate.rate());
 }
 
 #[test]
