@@ -329,6 +329,11 @@ impl RateLimiter {
     }
 
     #[inline(always)]
+    /// Returns whether the options are fixed, because a call has been made.
+    pub(crate) fn is_used(&self) -> bool {
+        self.shared.get().is_some()
+    }
+
     pub(super) fn shared(&self) -> &Arc<Shared> {
         match self.shared.get() {
             Some(shared) => shared,

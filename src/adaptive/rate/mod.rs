@@ -35,6 +35,9 @@ const DEFAULT_LIMITS: (f64, f64) = (1.0, 1e6);
 /// The rate to begin with, per second.
 const DEFAULT_START: f64 = 10.0;
 
+/// The longest pause unless another is set. There are APIs whose quota begins again every hour.
+const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
+
 /// A rate limiter that finds the rate which a server accepts, from the server's refusals.
 ///
 /// Use it in a client, one for each server or API whose limit is unknown, is shared with others, or
@@ -60,7 +63,8 @@ const DEFAULT_START: f64 = 10.0;
 /// which have no queue that a cut must empty.
 ///
 /// The `retry_after` of a refusal [pauses](RateLimiter::pause_for) the limiter: no request begins
-/// before its end, and then the waiters follow one by one at the rate.
+/// before its end, and then the waiters follow one by one at the rate. A pause is an hour long at most,
+/// or as long as [`max_pause`](Self::max_pause) says.
 ///
 /// # What it cannot know
 ///
@@ -117,6 +121,7 @@ const DEFAULT_START: f64 = 10.0;
 pub struct AdaptiveRate {
     limiter: RateLimiter,
     burst: u64,
+    max_pause: Duration,
     control: Control,
 }
 
@@ -130,7 +135,8 @@ const fn quota(rate: f64, burst: u64) -> Option<Quota> {
     }
 }
 
-/// Construction. The first use fixes the options.
+/// Construction. The first use fixes the options: setting one after any other call than
+/// [`rate`](Self::rate) has no effect.
 impl AdaptiveRate {
     const_fn! {
         /// Creates a limiter that finds a rate from 1 to 1,000,000 per second.
@@ -158,6 +164,7 @@ impl AdaptiveRate {
             Self {
                 limiter: RateLimiter::new(start),
                 burst: 1,
+                max_pause: DEFAULT_MAX_PAUSE,
                 control: Control::new(RateRule::new(DEFAULT_LIMITS, DEFAULT_START)),
             }
         }
@@ -190,7 +197,8 @@ impl AdaptiveRate {
             limits.1
         );
         let start = self.control.rule().start();
-        self.with(RateRule::new(limits, start))
+        let burst = self.burst;
+        self.with(RateRule::new(limits, start), burst)
     }
 
     /// Sets the rate to begin with, in requests per second, 10 by default. A rate outside of the
@@ -207,7 +215,8 @@ impl AdaptiveRate {
             "a rate must be a finite number above 0 per second, and this is {rate:?}"
         );
         let limits = self.control.rule().limits();
-        self.with(RateRule::new(limits, rate))
+        let burst = self.burst;
+        self.with(RateRule::new(limits, rate), burst)
     }
 
     /// Sets how many requests may begin at once after a pause, 1 by default. The server must accept as
@@ -218,15 +227,42 @@ impl AdaptiveRate {
     /// Panics if the burst is 0, or above 250,000.
     #[track_caller]
     #[must_use]
-    pub fn burst(mut self, burst: u64) -> Self {
+    pub fn burst(self, burst: u64) -> Self {
         // Within nine years at the lowest rate, as every quota has to be.
         assert!(
             burst > 0 && quota(BOUNDS.0, burst).is_some() && burst <= 250_000,
             "a burst must be from 1 to 250000, and this is {burst}"
         );
-        self.burst = burst;
         let rule = self.control.rule();
-        self.with(rule)
+        self.with(rule, burst)
+    }
+
+    /// Sets the longest pause for a `retry_after`, one hour by default. After a longer one, requests
+    /// begin again after this time; zero ignores every `retry_after`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Clock;
+    /// use tollgate::adaptive::AdaptiveRate;
+    ///
+    /// let minute = Duration::from_secs(60);
+    /// let rate = AdaptiveRate::new().max_pause(minute).clock(Clock::manual());
+    /// // The server answers with `Retry-After: 99999999999`.
+    /// let refusal = Some(Duration::from_secs(99_999_999_999));
+    /// rate.try_acquire()?.throttled(refusal);
+    ///
+    /// let refused = rate.try_acquire().unwrap_err();
+    /// assert_eq!(refused.retry_after(), Some(minute));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    #[must_use]
+    pub fn max_pause(mut self, max: Duration) -> Self {
+        if !self.limiter.is_used() {
+            self.max_pause = max;
+        }
+        self
     }
 
     /// Bounds the queue, see [`RateLimiter::max_waiters`].
@@ -243,10 +279,15 @@ impl AdaptiveRate {
         self
     }
 
-    /// Returns it with another rule, before its first use.
-    fn with(mut self, rule: RateRule) -> Self {
-        let start = quota(rule.rate(), self.burst).expect("a rate within the bounds is a quota");
+    /// Returns it with another rule and burst, or as it is after its first use.
+    fn with(mut self, rule: RateRule, burst: u64) -> Self {
+        // The limiter would keep its quota.
+        if self.limiter.is_used() {
+            return self;
+        }
+        let start = quota(rule.rate(), burst).expect("a rate within the bounds is a quota");
         self.limiter = self.limiter.with_quota(start);
+        self.burst = burst;
         self.control = Control::new(rule);
         self
     }
@@ -407,6 +448,7 @@ pub struct RateSnapshot {
 
 /// What callers and permits do.
 impl AdaptiveRate {
+    /// Makes a step of growth that is due.
     #[inline(always)]
     fn before_charge(&self) {
         if self.control.is_due() {
@@ -423,7 +465,7 @@ impl AdaptiveRate {
     #[cold]
     fn refused(&self, began: Tick, retry_after: Option<Duration>) {
         if let Some(retry_after) = retry_after {
-            self.limiter.pause_for(retry_after);
+            self.limiter.pause_for(retry_after.min(self.max_pause));
         }
         let now = self.limiter.now();
         self.control.refused(began, now, |rate| self.set_rate(rate));

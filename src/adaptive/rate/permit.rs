@@ -35,9 +35,9 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     /// Ends a request that the server refused because there were too many, with a status such as 429 or
     /// 503. The rate is cut, unless it already was for the same overload.
     ///
-    /// `retry_after` pauses all requests for that long from now, as with
-    /// [`RateLimiter::pause_for`](crate::RateLimiter::pause_for). A pause cannot be taken back, so
-    /// bound what an unknown server says, as in `retry_after.min(Some(max))`.
+    /// `retry_after` pauses all requests for that long from now, but for
+    /// [`max_pause`](AdaptiveRate::max_pause) at most, as with
+    /// [`RateLimiter::pause_for`](crate::RateLimiter::pause_for).
     ///
     /// # Examples
     ///

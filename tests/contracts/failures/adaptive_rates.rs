@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::{Clock, ManualClock};
+use tollgate::{Clock, ErrorKind, ManualClock, Semaphore, all};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -76,4 +76,41 @@ fn late_answer_shortens_the_pause() {
     clock.advance(hour - MS);
     let refused = rate.try_acquire().unwrap_err();
     assert_eq!(refused.retry_after(), Some(MS));
+}
+
+/// A server, or whoever answers for it, asks for centuries, and the client never makes a request again.
+///
+/// Seen in urllib3#3743, where `Retry-After: 9999999999` reached `sleep` as it was.
+#[test]
+fn absurd_retry_after_stops_the_client() {
+    let (clock, rate) = starting_at(1_000.0);
+    for asked in [9_999_999_999, u64::MAX] {
+        let permit = rate.try_acquire().unwrap();
+        permit.throttled(Some(Duration::from_secs(asked)));
+        clock.advance(Duration::from_secs(3_600) - MS);
+        let refused = rate.try_acquire().unwrap_err();
+        assert_eq!(refused.retry_after(), Some(MS));
+        clock.advance(MS);
+        drop(rate.try_acquire().unwrap());
+        clock.advance(Duration::from_secs(1));
+    }
+}
+
+/// A call that is limited in two ways gives back the rate's permit when the other limit refuses it. The
+/// rate has just changed, so the time is lost: calls that are never made use up the rate.
+#[test]
+fn refund_is_lost_to_a_change_of_the_rate() {
+    let clock = Clock::manual();
+    let rate = AdaptiveRate::new().start(100.0).clock(&clock);
+    let none = Semaphore::new(0);
+    for _ in 0..3_000 {
+        clock.advance(MS);
+        if all((&rate, &none))
+            .try_acquire()
+            .is_err_and(|error| error.kind() == ErrorKind::NoPermits)
+        {
+            drop(rate.try_acquire().unwrap());
+        }
+    }
+    assert!(rate.rate() > 400.0, "{}", rate.rate());
 }

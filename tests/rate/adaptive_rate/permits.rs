@@ -161,6 +161,23 @@ fn throttled_with_retry_after_pauses_and_then_releases_waiters_one_by_one() {
 }
 
 #[test]
+fn throttled_with_a_retry_after_above_max_pause_pauses_for_max_pause() {
+    for (max, asked, pause) in [(60, 61, 60), (60, 59, 59), (3_600, u64::MAX, 3_600)] {
+        let (_clock, rate) = starting_at(10.0);
+        let rate = rate.max_pause(Duration::from_secs(max));
+        let permit = rate.try_acquire().unwrap();
+        permit.throttled(Some(Duration::from_secs(asked)));
+        let until = rate.paused_until().unwrap();
+        assert_eq!(until.as_nanos(), pause * 1_000_000_000);
+    }
+    let (_clock, rate) = starting_at(10.0);
+    let rate = rate.max_pause(Duration::ZERO);
+    let permit = rate.try_acquire().unwrap();
+    permit.throttled(Some(Duration::from_secs(5)));
+    assert_eq!(rate.paused_until(), None);
+}
+
+#[test]
 fn throttled_during_a_pause_keeps_the_longer_one() {
     let (_clock, rate) = starting_at(10.0);
     let rate = rate.burst(2);
@@ -224,6 +241,24 @@ fn options_in_any_order_are_kept() {
     assert_eq!(refused.retry_after(), Some(ms(20)));
     let mut waiter = Waiter::new(rate.acquire());
     assert_eq!(waiter.refused(), ErrorKind::QueueFull);
+}
+
+#[test]
+fn options_after_the_first_use_have_no_effect() {
+    let (clock, rate) = starting_at(10.0);
+    drop(rate.try_acquire().unwrap());
+    let rate = rate.start(100.0).limits(50.0..=100.0).burst(3);
+    let rate = rate.max_pause(ms(1));
+    let snapshot = rate.snapshot();
+    assert_eq!((snapshot.rate, snapshot.limits), (10.0, 1.0..=1e6));
+    // It still counts, too.
+    assert_eq!(snapshot.succeeded, 1);
+    let refused = rate.try_acquire().unwrap_err();
+    assert_eq!(refused.retry_after(), Some(ms(100)));
+    clock.advance(ms(100));
+    let permit = rate.try_acquire().unwrap();
+    permit.throttled(Some(Duration::from_secs(5)));
+    assert_eq!(rate.paused_until().unwrap().as_nanos(), 5_100_000_000);
 }
 
 #[test]
