@@ -69,11 +69,16 @@ const DEFAULT_MAX_PAUSE: Duration = Duration::from_secs(3_600);
 /// # What it cannot know
 ///
 /// - Only a refusal shows where the limit is. A server that does not change refuses a client about once
-///   in seven seconds: 0.1 % of the requests at 500 per second, and 0.9 % at 20 per second.
-/// - A server without any burst refuses requests that are evenly spaced if the network moves two of
-///   them closer together, or if they come from several clients. They do not show the server's rate, and
-///   no rule can tell them from others. Such a server needs a burst of a few requests.
-/// - Each refusal with a `Retry-After` of whole seconds costs these seconds.
+///   in seven seconds: 0.1 % of the requests at 500 per second, and 1 % at 20 per second.
+/// - A server without any burst, such as [`Quota::per_second(n)`](Quota::per_second) of this crate,
+///   refuses requests that are evenly spaced if the network moves two of them closer together, or if
+///   they come from several clients. They do not show the server's rate, and no rule can tell them from
+///   others. So the client gets only 10 to 30 % of the rate; such a server needs a burst, and 20 ms of
+///   its rate are enough for 97 %. These figures are from a simulation of 250 to 1,000 per second at 100
+///   ms, where each way takes up to 10 % more or less, from 15 seconds after each change of the server.
+/// - Each refusal with a `Retry-After` of whole seconds costs these seconds. With one second, and a burst
+///   of 100 ms of the rate, the client gets 84 to 86 % of it in the same simulation; with no
+///   `Retry-After`, or an exact one, more than 99 %.
 /// - Clients that share a server share it roughly, not exactly, and slowly.
 ///
 /// # Fairness
