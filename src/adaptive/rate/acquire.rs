@@ -46,8 +46,9 @@ impl<S: Deref<Target = AdaptiveRate> + Clone + Unpin> Future for AcquireRate<S> 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Not while it waits: the change of a quota keeps a charge that it was granted from being
         // refunded.
-        if self.0.is_new() {
-            self.0.limiter().0.before_charge();
+        let rate = &self.0.limiter().0;
+        if rate.control.is_due() && self.0.is_new() {
+            rate.grow();
         }
         let polled = Pin::new(&mut self.0).poll(context);
         polled.map_ok(|charge| RatePermit::new(self.0.limiter().0.clone(), charge))
