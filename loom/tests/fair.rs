@@ -127,6 +127,24 @@ fn a_drop_of_the_chosen_waiter_passes_the_permit_on() {
     });
 }
 
+/// The chosen waiter is dropped while its permit comes; the other one needs two, so that one permit
+/// is rolled back, and the entrant asks again.
+#[test]
+fn a_drop_of_the_chosen_waiter_returns_a_permit_of_another_cost() {
+    model(|| {
+        let queue = queue(2);
+        let permits = queue.class(1).try_acquire_many(2).unwrap();
+        let chosen = parked(&queue, 1);
+        let holder = thread::spawn(move || drop(permits));
+        let same = queue.clone();
+        let next = thread::spawn(move || drop(block_on(same.class(2).acquire_many(2)).unwrap()));
+        drop(chosen);
+        holder.join().unwrap();
+        next.join().unwrap();
+        assert_at_rest(&queue, 2);
+    });
+}
+
 /// The last waiter is dropped, and so the entrant leaves, while the permit comes.
 #[test]
 fn a_drop_of_the_last_waiter_returns_the_permit() {

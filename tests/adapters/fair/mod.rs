@@ -1,6 +1,7 @@
 //! Fair queues: who goes next, who is refused, and what is lost, which is nothing.
 
 mod bounds;
+mod documented;
 mod figures;
 mod model;
 mod naive;

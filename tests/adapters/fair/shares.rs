@@ -89,6 +89,28 @@ fn acquire_of_a_class_that_serves_the_newest_first_does_not_age() {
     }
 }
 
+/// The semaphore could admit the one of low priority, but the line waits for more permits.
+#[test]
+fn drop_of_another_waiter_serves_one_that_has_aged_meanwhile() {
+    let clock = Clock::manual();
+    let queue = FairQueue::new(slots(4))
+        .classes(|key| Class::new().priority(*key))
+        .aging(100 * MILLISECOND)
+        .clock(&clock);
+    let three = queue.class(3).acquire_many(3).wait().unwrap();
+    let one = queue.class(2).acquire().wait().unwrap();
+    let mut low = Waiter::parked(queue.class(0).acquire());
+    clock.advance(50 * MILLISECOND);
+    let high = Waiter::parked(queue.class(1).acquire_many(4));
+    let leaves = Waiter::parked(queue.class(0).acquire());
+    clock.advance(60 * MILLISECOND);
+    drop(one);
+    assert_eq!(low.wakes(), 0);
+    drop(leaves);
+    drop(low.granted());
+    drop((three, high));
+}
+
 #[test]
 fn acquire_with_aging_at_the_end_of_time_is_served() {
     let clock = Clock::manual();
