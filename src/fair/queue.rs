@@ -39,8 +39,8 @@ use crate::time::Clock;
 /// `held_i/w_i - held_j/w_j <= 1/w_i`. So shares that are not level become level as permits return.
 /// By cost, what two classes are charged differs over any interval in which both have waiters
 /// by at most `cost_i/w_i + cost_j/w_j`, as in start-time fair queueing (Goyal, Vin and Cheng, 1996),
-/// where the costs are the largest ones. What a class gets back it may be charged again, but a
-/// refund that comes when the others have caught up is lost to it.
+/// where the costs are the largest ones. What a class gets back it may be charged again: of a refund
+/// as much counts as the class is ahead by then, and the rest is lost to it.
 ///
 /// A choice takes a logarithm of the number of classes. A caller that need not wait takes no lock
 /// and reads no clock in front of the types of this crate, the semaphores of tokio and async-lock,
