@@ -67,8 +67,16 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
         self.learn(Feedback::Ignored);
     }
 
-    /// Ends the call, whose permit may be held for longer.
+    /// Ends the call when the permit is dropped.
     #[inline(never)]
+    fn end(&mut self) {
+        self.learn(match std::thread::panicking() {
+            true => Feedback::Ignored,
+            false => Feedback::Success,
+        });
+    }
+
+    /// Ends the call, whose permit may be held for longer.
     pub(crate) fn learn(&mut self, feedback: Feedback) {
         if let Some(call) = self.call.take() {
             self.semaphore.end(call, feedback);
@@ -80,10 +88,7 @@ impl<S: Deref<Target = AdaptiveSemaphore>> Drop for AdaptivePermit<S> {
     #[inline]
     fn drop(&mut self) {
         if self.call.is_some() {
-            self.learn(match std::thread::panicking() {
-                true => Feedback::Ignored,
-                false => Feedback::Success,
-            });
+            self.end();
         }
         self.semaphore.semaphore.give_back(1);
     }
