@@ -2,59 +2,90 @@
 
 use std::ops::Range;
 
-use tollgate::adaptive::{AdaptiveSemaphore, Aimd, EnvoyGradient, Gradient, Gradient2, Vegas};
+use tollgate::adaptive::{
+    AdaptiveSemaphore, Aimd, Controller, EnvoyGradient, Gradient, Gradient2, Vegas,
+};
 
 use crate::jobs::{Job, Nanos, SECOND, jobs, p99, p99_alone};
 use crate::limiter::Limiter;
-use crate::scenario::Scenario;
-use crate::simulation::{SPAN, Trace, run};
+use crate::scenario::{Phase, SPANS, Scenario};
+use crate::simulation::{Trace, run};
 
-/// Makes a limit with a controller by its default settings.
-pub(crate) type Make = fn() -> AdaptiveSemaphore;
+/// The first limit of the controllers by default, and the limit of [`FIXED_LIMIT`].
+pub(crate) const START: f64 = 20.0;
+
+/// Makes a limiter that begins with a limit, by its default settings otherwise.
+pub(crate) type Make = fn(f64) -> Limiter;
 
 /// The controllers, of which the first is the default.
 pub(crate) const CONTROLLERS: [(&str, Make); 5] = [
-    ("Gradient", || AdaptiveSemaphore::new(Gradient::default())),
-    ("EnvoyGradient", || {
-        AdaptiveSemaphore::new(EnvoyGradient::default())
+    ("Gradient", |start| {
+        adaptive(Gradient::default().initial_limit(start))
     }),
-    ("Vegas", || AdaptiveSemaphore::new(Vegas::default())),
-    ("Gradient2", || AdaptiveSemaphore::new(Gradient2::default())),
-    ("Aimd", || AdaptiveSemaphore::new(Aimd::default())),
+    // It always begins with its least limit.
+    ("EnvoyGradient", |_| adaptive(EnvoyGradient::default())),
+    ("Vegas", |start| {
+        adaptive(Vegas::default().initial_limit(start))
+    }),
+    ("Gradient2", |start| {
+        adaptive(Gradient2::default().initial_limit(start))
+    }),
+    ("Aimd", |start| {
+        adaptive(Aimd::default().initial_limit(start))
+    }),
 ];
+
+/// Stands beside the controllers: what it reaches too is no merit of theirs.
+pub(crate) const FIXED_LIMIT: (&str, Make) = ("Fixed 20", |_| Limiter::fixed(START as usize));
+
+fn adaptive(controller: impl Controller + 'static) -> Limiter {
+    Limiter::adaptive(AdaptiveSemaphore::new(controller))
+}
 
 /// The fixed limits of the oracle, in parts of the number of workers in the first phase.
 const FIXED: [f64; 13] = [
     0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0,
 ];
 
-/// A phase has settled at the first time from which the good answers in so many spans reach
-/// `SETTLED` of the oracle's. What is lost later counts in the goodput of the phase.
-const SETTLING: usize = (2 * SECOND / SPAN) as usize;
+/// A phase has settled at the first time from which, until it ends, the good answers in each
+/// stretch of it reach `SETTLED` of the oracle's. A stretch is two seconds, and longer if that is not
+/// enough for so many answers: of fewer, two runs with good limits differ by a tenth by chance.
+const SETTLING: usize = 2 * SPANS as usize;
+const SETTLING_ANSWERS: f64 = 2_000.0;
 const SETTLED: f64 = 0.9;
 
 /// What became of a controller in a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
-    /// For each phase, in parts of the oracle's.
+    /// For each phase, in parts of the oracle's. NaN, as the next two, if the oracle has no good
+    /// answer either.
     pub(crate) goodput: Vec<f64>,
     /// The 99th percentile of the time in service in parts of that in an idle server, for each
     /// phase.
     pub(crate) p99: Vec<f64>,
     /// Seconds, for each phase.
     pub(crate) settled: Vec<f64>,
+    /// The refused part of the calls, for each phase.
+    pub(crate) refused: Vec<f64>,
     pub(crate) highest_limit: f64,
+    /// See [`Wanted::growth`](crate::scenario::Wanted::growth). NaN if the server always answers.
+    pub(crate) growth: f64,
 }
 
-/// Runs a scenario with each controller.
-pub(crate) fn outcomes(scenario: &Scenario, seed: u64) -> Vec<Outcome> {
+/// Runs a scenario with each contender.
+pub(crate) fn outcomes(
+    scenario: &Scenario,
+    seed: u64,
+    start: f64,
+    contenders: &[(&str, Make)],
+) -> Vec<Outcome> {
     let jobs = jobs(scenario, seed);
     let oracles = oracles(scenario, &jobs);
     let outcome = |make: Make| {
-        let trace = run(scenario, &jobs, Limiter::adaptive(make()), true);
+        let trace = run(scenario, &jobs, make(start), true);
         judge(scenario, &jobs, &trace, &oracles)
     };
-    CONTROLLERS.iter().map(|(_, make)| outcome(*make)).collect()
+    contenders.iter().map(|(_, make)| outcome(*make)).collect()
 }
 
 /// Returns the runs with fixed limits, from the least to the highest.
@@ -99,56 +130,102 @@ fn judge(scenario: &Scenario, jobs: &[Job], trace: &Trace, oracles: &[Trace]) ->
         goodput: Vec::new(),
         p99: Vec::new(),
         settled: Vec::new(),
+        refused: Vec::new(),
         highest_limit: trace.highest_limit as f64,
+        growth: growth(scenario, trace),
     };
     for ((phase, span), oracle) in scenario.spans().into_iter().zip(oracles) {
         let best = good(oracle, &span) as f64;
         outcome.goodput.push(good(trace, &span) as f64 / best);
+        let refused = sum(&trace.refused[spans(trace, &span)]);
         let calls = trace.calls.iter().filter(|(end, _)| span.contains(end));
         let mut calls: Vec<_> = calls.map(|(_, seconds)| *seconds).collect();
         let alone = p99_alone(jobs, phase, &span);
-        outcome.p99.push(p99(&mut calls) / alone);
-        outcome.settled.push(settled(trace, oracle, &span));
+        let part = refused as f64 / (refused as usize + calls.len()).max(1) as f64;
+        outcome.refused.push(part);
+        let is_judged = best > 0.0;
+        let judged = |figure: f64| if is_judged { figure } else { f64::NAN };
+        outcome.p99.push(judged(p99(&mut calls) / alone));
+        outcome
+            .settled
+            .push(judged(settled(trace, oracle, &span, phase)));
     }
     outcome
 }
 
 /// Returns the number of good answers in a phase.
 pub(crate) fn good(trace: &Trace, span: &Range<Nanos>) -> u64 {
-    let answers = &trace.answers[spans(span)];
-    answers.iter().map(|count| u64::from(*count)).sum()
+    sum(&trace.answers[spans(trace, span)])
 }
 
-fn spans(time: &Range<Nanos>) -> Range<usize> {
-    (time.start / SPAN) as usize..(time.end / SPAN) as usize
+fn sum(counts: &[u32]) -> u64 {
+    counts.iter().map(|count| u64::from(*count)).sum()
+}
+
+fn spans(trace: &Trace, time: &Range<Nanos>) -> Range<usize> {
+    (time.start / trace.span) as usize..(time.end / trace.span) as usize
 }
 
 /// Returns how many seconds of a phase passed before it settled.
-fn settled(trace: &Trace, oracle: &Trace, span: &Range<Nanos>) -> f64 {
-    let sum = |trace: &Trace, at: usize| {
-        let answers = &trace.answers[at..at + SETTLING];
-        f64::from(answers.iter().sum::<u32>())
-    };
-    let Range { start, end } = spans(span);
-    let is_settled = |at: &usize| sum(trace, *at) >= SETTLED * sum(oracle, *at);
-    match (start..=end - SETTLING).find(is_settled) {
-        Some(at) => (at - start) as f64 * SPAN as f64 / SECOND as f64,
-        None => f64::INFINITY,
+fn settled(trace: &Trace, oracle: &Trace, span: &Range<Nanos>, phase: &Phase) -> f64 {
+    let Range { start, end } = spans(trace, span);
+    let seconds = SETTLING_ANSWERS * phase.service / phase.workers as f64;
+    let long = (seconds * SECOND as f64 / trace.span as f64).ceil() as usize;
+    let stretch = long.max(SETTLING).min(end - start);
+    let good = |trace: &Trace, at: usize| sum(&trace.answers[at..at + stretch]) as f64;
+    let is_missed = |at: &usize| good(trace, *at) < SETTLED * good(oracle, *at);
+    let last = end - stretch;
+    match (start..=last).rev().find(is_missed) {
+        None => 0.0,
+        Some(at) if at == last => f64::INFINITY,
+        Some(at) => (at + 1 - start) as f64 / SPANS as f64,
     }
 }
 
+/// Returns the highest limit since the server answered nothing, in parts of the mean limit of the
+/// phase before.
+fn growth(scenario: &Scenario, trace: &Trace) -> f64 {
+    let phases = scenario.spans();
+    let is_outage = |pair: &&[(&Phase, Range<Nanos>)]| pair[1].0.workers == 0;
+    let Some([(_, before), (_, outage)]) = phases.windows(2).find(is_outage) else {
+        return f64::NAN;
+    };
+    let before = &trace.limits[spans(trace, before)];
+    let mean = before.iter().sum::<usize>() as f64 / before.len() as f64;
+    let since = &trace.limits[spans(trace, outage).start..];
+    since.iter().copied().max().unwrap_or(0) as f64 / mean
+}
+
+/// Chooses one of the figures of several seeds.
+type Choose = fn(Vec<f64>) -> f64;
+
 /// Returns the median of each figure over the seeds.
 pub(crate) fn medians(outcomes: &[Outcome]) -> Outcome {
-    let each = |figures: fn(&Outcome) -> &Vec<f64>| {
+    over(outcomes, median, median)
+}
+
+/// Returns the worst of each figure over the seeds.
+pub(crate) fn worst(outcomes: &[Outcome]) -> Outcome {
+    let least = |values: Vec<f64>| values.into_iter().fold(f64::NAN, f64::min);
+    let most = |values: Vec<f64>| values.into_iter().fold(f64::NAN, f64::max);
+    over(outcomes, least, most)
+}
+
+/// `goodput` chooses among the figures of which more is better, `others` among the others.
+fn over(outcomes: &[Outcome], goodput: Choose, others: Choose) -> Outcome {
+    let each = |figures: fn(&Outcome) -> &Vec<f64>, choose: Choose| {
         let phases = 0..figures(&outcomes[0]).len();
-        let median_of = |phase| median(outcomes.iter().map(|one| figures(one)[phase]).collect());
-        phases.map(median_of).collect()
+        let of_phase = |phase| choose(outcomes.iter().map(|one| figures(one)[phase]).collect());
+        phases.map(of_phase).collect()
     };
+    let one = |figure: fn(&Outcome) -> f64| others(outcomes.iter().map(figure).collect());
     Outcome {
-        goodput: each(|outcome| &outcome.goodput),
-        p99: each(|outcome| &outcome.p99),
-        settled: each(|outcome| &outcome.settled),
-        highest_limit: median(outcomes.iter().map(|one| one.highest_limit).collect()),
+        goodput: each(|outcome| &outcome.goodput, goodput),
+        p99: each(|outcome| &outcome.p99, others),
+        settled: each(|outcome| &outcome.settled, others),
+        refused: each(|outcome| &outcome.refused, others),
+        highest_limit: one(|outcome| outcome.highest_limit),
+        growth: one(|outcome| outcome.growth),
     }
 }
 

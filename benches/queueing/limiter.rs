@@ -12,6 +12,15 @@ use crate::jobs::Nanos;
 /// The permit of a call. A fixed limit needs none.
 pub(crate) type Permit = Option<AdaptivePermit<Arc<AdaptiveSemaphore>>>;
 
+/// What a caller says about the end of its call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Said {
+    /// Its time in service is a sample.
+    Nothing,
+    Overloaded,
+    Ignore,
+}
+
 pub(crate) enum Limiter {
     Fixed {
         limit: usize,
@@ -70,12 +79,17 @@ impl Limiter {
         }
     }
 
-    pub(crate) fn end(&mut self, at: Nanos, permit: Permit) {
+    pub(crate) fn end(&mut self, at: Nanos, permit: Permit, said: Said) {
         self.advance(at);
         if let Self::Fixed { in_flight, .. } = self {
             *in_flight -= 1;
         }
-        drop(permit);
+        let Some(permit) = permit else { return };
+        match said {
+            Said::Nothing => drop(permit),
+            Said::Overloaded => permit.overloaded(),
+            Said::Ignore => permit.ignore(),
+        }
     }
 
     fn advance(&mut self, at: Nanos) {

@@ -1,20 +1,24 @@
-//! The rows of concurrency limits: each scenario with each controller.
+//! The rows of concurrency limits: each scenario with each contender.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use crate::judge::{CONTROLLERS, Outcome, medians, outcomes};
+use crate::judge::{CONTROLLERS, FIXED_LIMIT, Outcome, medians, outcomes, worst};
 use crate::scenario::Scenario;
 use crate::table::{Row, figures};
 
-/// Returns the rows of the scenarios, with the medians over the seeds.
-pub(crate) fn rows(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
-    let results = run_all(scenarios, seeds);
+/// Returns the rows of the scenarios, with the medians over the seeds. `start` is the first limit.
+pub(crate) fn rows(scenarios: &[Scenario], seeds: &[u64], start: f64) -> Vec<Row> {
+    let contenders: Vec<_> = CONTROLLERS.into_iter().chain([FIXED_LIMIT]).collect();
+    let results = run_all(scenarios, seeds, |scenario, seed| {
+        outcomes(scenario, seed, start, &contenders)
+    });
     let of_scenario = |(scenario, results): (&Scenario, &[Vec<Outcome>])| {
         let row = |(index, (controller, _)): (usize, &(&str, _))| {
             let of_seeds: Vec<_> = results.iter().map(|each| each[index].clone()).collect();
-            let (figures, passed) = figures(&medians(&of_seeds), &scenario.wanted);
+            let (median, worst) = (medians(&of_seeds), worst(&of_seeds));
+            let (figures, passed) = figures(&median, &worst, &scenario.wanted);
             Row {
                 scenario: scenario.name.into(),
                 controller: String::from(*controller),
@@ -24,8 +28,7 @@ pub(crate) fn rows(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
                 decides: index == 0,
             }
         };
-        let rows: Vec<_> = CONTROLLERS.iter().enumerate().map(row).collect();
-        rows
+        contenders.iter().enumerate().map(row).collect::<Vec<_>>()
     };
     scenarios
         .iter()
@@ -34,8 +37,12 @@ pub(crate) fn rows(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Row> {
         .collect()
 }
 
-/// Returns the outcomes of each scenario and seed, on all processors.
-fn run_all(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Vec<Outcome>> {
+/// Runs each scenario with each seed, on all processors.
+fn run_all(
+    scenarios: &[Scenario],
+    seeds: &[u64],
+    outcomes: impl Fn(&Scenario, u64) -> Vec<Outcome> + Sync,
+) -> Vec<Vec<Outcome>> {
     let tasks: Vec<_> = scenarios
         .iter()
         .flat_map(|scenario| seeds.iter().map(move |seed| (scenario, *seed)))
@@ -44,7 +51,8 @@ fn run_all(scenarios: &[Scenario], seeds: &[u64]) -> Vec<Vec<Outcome>> {
     let (sender, receiver) = mpsc::channel();
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            let (sender, next, tasks) = (sender.clone(), &next, &tasks);
+            let sender = sender.clone();
+            let (next, tasks, outcomes) = (&next, &tasks, &outcomes);
             scope.spawn(move || {
                 // The last scenario takes the longest, so it begins first.
                 while let Some(index) = tasks

@@ -346,8 +346,14 @@ fn row(scenario: Scenario, seeds: &[u64]) -> Row {
     let [first, found] = [0, 1].map(|which| median(&|it| it.found[which]));
     let passed = goodput.iter().all(|part| *part >= 95.0) && refused <= 0.5 && found <= TO_FIND;
     let parts = goodput.map(|part| format!("{part:.1}")).join(" ");
+    // The worst seed, as in the rows of concurrency limits.
+    let all = |figure: &dyn Fn(&Outcome) -> f64| outcomes.iter().map(figure).collect::<Vec<_>>();
+    let most = |figure: &dyn Fn(&Outcome) -> f64| all(figure).into_iter().fold(0.0, f64::max);
+    let of_outcome = |it: &Outcome| it.goodput.iter().copied().fold(f64::INFINITY, f64::min);
+    let least = 100.0 * all(&of_outcome).into_iter().fold(f64::INFINITY, f64::min);
+    let [most_refused, latest] = [100.0 * most(&|it| it.refused[0]), most(&|it| it.found[1])];
     let mut figures = format!(
-        "{parts} % (≥ 95), {whole:.1} % of all  refused {refused:.2} % (≤ 0.5), {settled:.2} % settled  found {first:.1} s, 4 × {found:.1} s (≤ 15)"
+        "{parts} % (≥ 95, {least:.1}), {whole:.1} % of all  refused {refused:.2} % (≤ 0.5, {most_refused:.2}), {settled:.2} % settled  found {first:.1} s, 4 × {found:.1} s (≤ 15, {latest:.1})"
     );
     if scenario.clients > 1 {
         let shares = outcomes.iter().map(|it| {
@@ -373,7 +379,14 @@ fn row(scenario: Scenario, seeds: &[u64]) -> Row {
 /// Returns the rows of the scenarios with such a name.
 pub(crate) fn rows(seeds: &[u64], part: &str) -> Vec<Row> {
     let scenarios = SCENARIOS.iter().filter(|it| it.name.contains(part));
-    scenarios.map(|scenario| row(*scenario, seeds)).collect()
+    thread::scope(|scope| {
+        let rows = scenarios.map(|scenario| scope.spawn(move || row(*scenario, seeds)));
+        let rows: Vec<_> = rows.collect();
+        let rows = rows
+            .into_iter()
+            .map(|row| row.join().expect("no row panics"));
+        rows.collect()
+    })
 }
 
 #[cfg(test)]

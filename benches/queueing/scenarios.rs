@@ -1,7 +1,7 @@
 //! The scenarios of the table.
 
-use crate::jobs::PATIENCE;
-use crate::scenario::{Discipline, Law, Line, Phase, Scenario, Wanted};
+use crate::jobs::{PATIENCE, SECOND};
+use crate::scenario::{Abandoned, Discipline, Law, Line, Phase, Scenario, Wanted};
 
 /// Returns the scenarios in the order of the table. Each phase is so long that settling is part of
 /// its goodput, but not most of it.
@@ -9,18 +9,16 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     let mut all = vec![
         Scenario {
             wanted: Wanted {
-                goodput: &[0.95],
                 p99: Some(1.3),
                 settled: Some(1.0),
-                ..Wanted::default()
+                ..wanted(&[0.95])
             },
             ..one("M/M/10", phase(40, 10, 10.0, 1_500.0))
         },
         Scenario {
             wanted: Wanted {
-                goodput: &[0.99],
-                limit: Some(40),
-                ..Wanted::default()
+                limit: Some(40.0),
+                ..wanted(&[0.99])
             },
             ..one("load 0.5", phase(40, 10, 10.0, 500.0))
         },
@@ -34,24 +32,20 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all.push(Scenario {
         phases: servers.clone(),
         wanted: Wanted {
-            goodput: &[0.94, 0.94, 0.94, 0.94],
             settled: Some(2.0),
-            ..Wanted::default()
+            ..wanted(&[0.94, 0.94, 0.94, 0.94])
         },
         ..one("c 10→5→20→10", servers[0])
     });
+    let at_load = |phase: &Phase| Phase {
+        arrivals: 150.0 * phase.workers as f64,
+        ..*phase
+    };
     all.push(Scenario {
-        phases: servers
-            .iter()
-            .map(|phase| Phase {
-                arrivals: 150.0 * phase.workers as f64,
-                ..*phase
-            })
-            .collect(),
+        phases: servers.iter().map(at_load).collect(),
         wanted: Wanted {
-            goodput: &[0.94, 0.94, 0.94, 0.94],
             settled: Some(2.0),
-            ..Wanted::default()
+            ..wanted(&[0.94, 0.94, 0.94, 0.94])
         },
         ..one("c 10→5→20→10, load 1.5", servers[0])
     });
@@ -66,10 +60,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             phases: servers.clone(),
             line: Line::OldestFirst,
             patience,
-            wanted: Wanted {
-                goodput: &[f64::NAN, 0.8, f64::NAN, f64::NAN],
-                ..Wanted::default()
-            },
+            wanted: wanted(&[f64::NAN, 0.8, f64::NAN, f64::NAN]),
             ..one(name, servers[0])
         });
     }
@@ -85,9 +76,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         all.push(Scenario {
             phases: phases.clone(),
             wanted: Wanted {
-                goodput: &[0.94, 0.94, 0.94],
                 settled: Some(15.0),
-                ..Wanted::default()
+                ..wanted(&[0.94, 0.94, 0.94])
             },
             ..one(name, phases[0])
         });
@@ -99,58 +89,88 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             phase(20, 10, 10.0, 1_500.0),
         ],
         server: Discipline::Sharing { kappa: 0.2 },
-        wanted: Wanted {
-            goodput: &[0.88, 0.88, 0.88],
-            ..Wanted::default()
-        },
+        wanted: wanted(&[0.88, 0.88, 0.88]),
         ..one("thrash 0.2, c 10→5→10", phase(20, 10, 10.0, 1_500.0))
     });
     all.push(Scenario {
         server: Discipline::Sharing { kappa: 1.0 },
-        wanted: Wanted {
-            goodput: &[0.8],
-            p99: Some(1.6),
-            ..Wanted::default()
-        },
+        wanted: wanted(&[0.8]),
         ..one("thrash 1", phase(40, 10, 10.0, 1_500.0))
     });
-    for (name, law, goodput) in [
-        ("lognormal, CV 3", Law::Lognormal { cv: 3.0 }, &[0.95]),
+    // With a service time that never varies or with two workers, one call in the server's queue makes
+    // the time in service twice as long or half as long again, and no limit between keeps the workers
+    // busy without one. So their p99 is printed and not judged.
+    let without_p99 = |goodput| Wanted {
+        p99: None,
+        ..wanted(goodput)
+    };
+    let bimodal = Law::Bimodal {
+        short: 0.2,
+        long: 4.0,
+    };
+    for (name, law, wanted) in [
         (
-            "bimodal 2/40 ms",
-            Law::Bimodal {
-                short: 0.2,
-                long: 4.0,
-            },
-            &[0.95],
+            "lognormal, CV 3",
+            Law::Lognormal { cv: 3.0 },
+            wanted(&[0.95]),
         ),
-        ("deterministic", Law::Deterministic, &[0.97]),
+        ("bimodal 2/40 ms", bimodal, wanted(&[0.95])),
+        ("deterministic", Law::Deterministic, without_p99(&[0.97])),
     ] {
         all.push(Scenario {
             law,
-            wanted: Wanted {
-                goodput,
-                ..Wanted::default()
-            },
+            wanted,
             ..one(name, phase(40, 10, 10.0, 1_500.0))
         });
     }
+    all.extend(outages());
     all.push(Scenario {
+        phases: servers.iter().map(at_load).collect(),
+        server: Discipline::Refusing,
+        // More than a tenth of a window is what the controllers are told to be too much.
         wanted: Wanted {
-            goodput: &[0.95],
-            ..Wanted::default()
+            settled: Some(2.0),
+            refused: Some(0.1),
+            ..wanted(&[0.94, 0.94, 0.94, 0.94])
         },
+        ..one("refusing, c 10→5→20→10", servers[0])
+    });
+    all.push(Scenario {
+        wanted: without_p99(&[0.95]),
         ..one("c 2, S 100 ms, 30/s", phase(200, 2, 100.0, 30.0))
     });
     all.push(Scenario {
         wanted: Wanted {
-            goodput: &[0.93],
             settled: Some(5.0),
-            ..Wanted::default()
+            ..wanted(&[0.93])
         },
         ..one("c 200, S 20 ms, 15,000/s", phase(40, 200, 20.0, 15_000.0))
     });
     all
+}
+
+/// A server answers nothing for a while, and callers abandon their calls to it. No limit has a good
+/// answer then; after it, all must be as before.
+fn outages() -> [Scenario; 2] {
+    let [usual, outage] = [(20, 10), (5, 0)].map(|(seconds, workers)| Phase {
+        seconds,
+        workers,
+        ..phase(0, 0, 10.0, 1_500.0)
+    });
+    [
+        ("outage, abandoned ignored", Abandoned::Ignored),
+        ("outage, abandoned overloaded", Abandoned::Overloaded),
+    ]
+    .map(|(name, abandoned)| Scenario {
+        phases: vec![usual, outage, usual],
+        abandoned: Some(abandoned),
+        wanted: Wanted {
+            settled: Some(2.0),
+            growth: Some(2.0),
+            ..wanted(&[0.94, f64::NAN, 0.94])
+        },
+        ..one(name, usual)
+    })
 }
 
 fn phase(seconds: u64, workers: usize, milliseconds: f64, arrivals: f64) -> Phase {
@@ -170,6 +190,20 @@ fn one(name: &'static str, phase: Phase) -> Scenario {
         server: Discipline::Workers,
         line: Line::NewestFirst,
         patience: PATIENCE,
-        wanted: Wanted::default(),
+        abandoned: None,
+        second: SECOND,
+        wanted: wanted(&[f64::NAN]),
+    }
+}
+
+/// What is wanted of each row, with this goodput.
+fn wanted(goodput: &'static [f64]) -> Wanted {
+    Wanted {
+        goodput,
+        p99: Some(1.6),
+        settled: None,
+        limit: None,
+        growth: None,
+        refused: None,
     }
 }

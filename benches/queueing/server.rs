@@ -1,24 +1,29 @@
-//! The server behind the limit: a number of workers with a queue of their own, or processor sharing
-//! that wastes work when it is overcommitted.
+//! The server behind the limit: a number of workers with a queue of their own or without one, or
+//! processor sharing that wastes work when it is overcommitted.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
+use std::mem;
 
 use crate::jobs::{Nanos, SECOND};
 use crate::scenario::{Discipline, Phase};
 
+/// To refuse a call takes so many mean service times.
+const REFUSAL: f64 = 0.1;
+
 /// A request in the server, and when it ends in the server's own time.
 struct Running<T> {
     end: f64,
-    order: u64,
+    number: u64,
     call: T,
+    is_refused: bool,
 }
 
 impl<T> Ord for Running<T> {
     /// The greatest is the one that ends first.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_end = other.end.total_cmp(&self.end);
-        by_end.then(other.order.cmp(&self.order))
+        by_end.then(other.number.cmp(&self.number))
     }
 }
 
@@ -45,8 +50,10 @@ pub(crate) struct Server<T> {
     workers: usize,
     service: f64,
     running: BinaryHeap<Running<T>>,
-    /// Calls for which no worker is free, with their work.
-    waiting: VecDeque<(T, f64)>,
+    /// How many of them are not refused.
+    working: usize,
+    /// Calls for which no worker is free, with their numbers and their work.
+    waiting: VecDeque<(u64, T, f64)>,
     /// For processor sharing: the work that each call has been given until `at`.
     given: f64,
     at: Nanos,
@@ -60,6 +67,7 @@ impl<T> Server<T> {
             workers: phase.workers,
             service: phase.service,
             running: BinaryHeap::new(),
+            working: 0,
             waiting: VecDeque::new(),
             given: 0.0,
             at: 0,
@@ -67,7 +75,8 @@ impl<T> Server<T> {
         }
     }
 
-    /// Changes what the server is able to do. Calls that a worker has begun end as they would have.
+    /// Changes what the server is able to do. Calls that a worker has begun end as they would have,
+    /// unless there is no worker any more.
     pub(crate) fn change(&mut self, now: Nanos, phase: &Phase) {
         self.advance(now);
         self.workers = phase.workers;
@@ -75,24 +84,50 @@ impl<T> Server<T> {
         self.start(now);
     }
 
-    pub(crate) fn enter(&mut self, now: Nanos, call: T, work: f64) {
+    /// Begins a call, and returns its number.
+    pub(crate) fn enter(&mut self, now: Nanos, call: T, work: f64) -> u64 {
+        self.entered += 1;
+        let number = self.entered;
         match self.discipline {
-            Discipline::Workers => {
-                self.waiting.push_back((call, work));
+            Discipline::Refusing if self.working >= self.workers => {
+                let end = self.end_of(now, REFUSAL);
+                self.run(end, number, call, true);
+            }
+            Discipline::Workers | Discipline::Refusing => {
+                self.waiting.push_back((number, call, work));
                 self.start(now);
             }
             Discipline::Sharing { .. } => {
                 self.advance(now);
-                self.run(self.given + work * self.service, call);
+                self.run(self.given + work * self.service, number, call, false);
             }
         }
+        number
+    }
+
+    /// Takes a call out that its caller abandons, unless it has ended.
+    pub(crate) fn remove(&mut self, now: Nanos, number: u64) -> Option<T> {
+        if let Some(index) = self.waiting.iter().position(|call| call.0 == number) {
+            return self.waiting.remove(index).map(|(_, call, _)| call);
+        }
+        let index = self.running.iter().position(|call| call.number == number)?;
+        self.advance(now);
+        let mut running = mem::take(&mut self.running).into_vec();
+        let removed = running.swap_remove(index);
+        self.running = running.into();
+        self.working -= usize::from(!removed.is_refused);
+        self.start(now);
+        Some(removed.call)
     }
 
     /// Returns when the next call ends.
     pub(crate) fn next_end(&self) -> Option<Nanos> {
+        if self.workers == 0 {
+            return None;
+        }
         let end = self.running.peek()?.end;
         Some(match self.discipline {
-            Discipline::Workers => end as Nanos,
+            Discipline::Workers | Discipline::Refusing => (end as Nanos).max(self.at),
             Discipline::Sharing { .. } => {
                 let seconds = (end - self.given).max(0.0) / self.rate();
                 self.at + (seconds * SECOND as f64).ceil() as Nanos
@@ -100,28 +135,37 @@ impl<T> Server<T> {
         })
     }
 
-    /// Ends the call that is the next to end.
-    pub(crate) fn end(&mut self, now: Nanos) -> Option<T> {
+    /// Ends the call that is the next to end, and returns whether it was refused.
+    pub(crate) fn end(&mut self, now: Nanos) -> Option<(T, bool)> {
         self.advance(now);
         let ended = self.running.pop()?;
+        self.working -= usize::from(!ended.is_refused);
         self.start(now);
-        Some(ended.call)
+        Some((ended.call, ended.is_refused))
     }
 
     /// Gives calls to workers that are free.
     fn start(&mut self, now: Nanos) {
-        while self.running.len() < self.workers {
-            let Some((call, work)) = self.waiting.pop_front() else {
+        while self.working < self.workers {
+            let Some((number, call, work)) = self.waiting.pop_front() else {
                 return;
             };
-            self.run(now as f64 + work * self.service * SECOND as f64, call);
+            self.run(self.end_of(now, work), number, call, false);
         }
     }
 
-    fn run(&mut self, end: f64, call: T) {
-        self.entered += 1;
-        let order = self.entered;
-        self.running.push(Running { end, order, call });
+    fn end_of(&self, now: Nanos, work: f64) -> f64 {
+        now as f64 + work * self.service * SECOND as f64
+    }
+
+    fn run(&mut self, end: f64, number: u64, call: T, is_refused: bool) {
+        self.working += usize::from(!is_refused);
+        self.running.push(Running {
+            end,
+            number,
+            call,
+            is_refused,
+        });
     }
 
     fn advance(&mut self, now: Nanos) {

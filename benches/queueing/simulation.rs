@@ -5,18 +5,19 @@
 use std::collections::VecDeque;
 
 use crate::jobs::{Job, Nanos, SECOND};
-use crate::limiter::{Limiter, Permit};
-use crate::scenario::{Line, Scenario};
+use crate::limiter::{Limiter, Permit, Said};
+use crate::scenario::{Abandoned, Line, Scenario};
 use crate::server::Server;
-
-/// Answers are counted in spans of this length.
-pub(crate) const SPAN: Nanos = SECOND / 10;
 
 /// What happened in a run.
 #[derive(Clone)]
 pub(crate) struct Trace {
+    /// The length of a span.
+    pub(crate) span: Nanos,
     /// The good answers in each span.
     pub(crate) answers: Vec<u32>,
+    /// The refused calls in each span.
+    pub(crate) refused: Vec<u32>,
     /// The limit at the end of each span.
     pub(crate) limits: Vec<usize>,
     /// The end and the length, in seconds, of each call's time in service.
@@ -35,12 +36,16 @@ struct Call {
 pub(crate) fn run(scenario: &Scenario, jobs: &[Job], limiter: Limiter, every_call: bool) -> Trace {
     let spans = scenario.spans();
     let end = spans.last().expect("a scenario has a phase").1.end;
-    let count = end.div_ceil(SPAN) as usize;
+    let count = end.div_ceil(scenario.span()) as usize;
     let mut system = System {
         line: Waiting::new(scenario.line),
         server: Server::new(scenario.server, spans[0].0),
+        abandoned: scenario.abandoned,
+        abandons: VecDeque::new(),
         trace: Trace {
+            span: scenario.span(),
             answers: vec![0; count],
+            refused: vec![0; count],
             limits: Vec::with_capacity(count),
             calls: Vec::new(),
             highest_limit: limiter.limit(),
@@ -54,8 +59,9 @@ pub(crate) fn run(scenario: &Scenario, jobs: &[Job], limiter: Limiter, every_cal
         let ends = system.server.next_end().unwrap_or(Nanos::MAX);
         let arrives = arrivals.peek().map_or(Nanos::MAX, |job| job.at);
         let changes_at = changes.peek().map_or(end, |(_, span)| span.start);
-        let now = ends.min(arrives).min(changes_at);
-        while (system.trace.limits.len() as Nanos + 1) * SPAN <= now {
+        let abandons = system.abandons.front().map_or(Nanos::MAX, |call| call.0);
+        let now = ends.min(arrives).min(changes_at).min(abandons);
+        while (system.trace.limits.len() as Nanos + 1) * scenario.span() <= now {
             system.trace.limits.push(system.limiter.limit());
         }
         if now == changes_at {
@@ -65,6 +71,8 @@ pub(crate) fn run(scenario: &Scenario, jobs: &[Job], limiter: Limiter, every_cal
             }
         } else if now == ends {
             system.end(now);
+        } else if now == abandons {
+            system.abandon(now);
         } else if let Some(job) = arrivals.next() {
             system.line.push(*job);
         }
@@ -76,6 +84,9 @@ struct System {
     line: Waiting,
     limiter: Limiter,
     server: Server<Call>,
+    abandoned: Option<Abandoned>,
+    /// When callers abandon their calls, and the numbers of these, in this order.
+    abandons: VecDeque<(Nanos, u64)>,
     trace: Trace,
     every_call: bool,
 }
@@ -88,23 +99,50 @@ impl System {
             };
             let permit = self.limiter.begin(now);
             let began = now;
-            self.server
-                .enter(now, Call { job, began, permit }, job.work);
+            let call = Call { job, began, permit };
+            let number = self.server.enter(now, call, job.work);
+            if self.abandoned.is_some() {
+                let at = now + (job.deadline - job.at);
+                self.abandons.push_back((at, number));
+            }
         }
     }
 
     fn end(&mut self, now: Nanos) {
-        let Some(Call { job, began, permit }) = self.server.end(now) else {
+        let Some((Call { job, began, permit }, is_refused)) = self.server.end(now) else {
             return;
         };
+        let span = (now / self.trace.span) as usize;
+        if is_refused {
+            self.trace.refused[span] += 1;
+            return self.release(now, permit, Said::Overloaded);
+        }
         if now <= job.deadline {
-            self.trace.answers[(now / SPAN) as usize] += 1;
+            self.trace.answers[span] += 1;
         }
         if self.every_call {
             let seconds = (now - began) as f64 / SECOND as f64;
             self.trace.calls.push((now, seconds));
         }
-        self.limiter.end(now, permit);
+        self.release(now, permit, Said::Nothing);
+    }
+
+    fn abandon(&mut self, now: Nanos) {
+        let Some((_, number)) = self.abandons.pop_front() else {
+            return;
+        };
+        let Some(call) = self.server.remove(now, number) else {
+            return;
+        };
+        let said = match self.abandoned {
+            Some(Abandoned::Overloaded) => Said::Overloaded,
+            _ => Said::Ignore,
+        };
+        self.release(now, call.permit, said);
+    }
+
+    fn release(&mut self, now: Nanos, permit: Permit, said: Said) {
+        self.limiter.end(now, permit, said);
         let highest = &mut self.trace.highest_limit;
         *highest = self.limiter.limit().max(*highest);
     }

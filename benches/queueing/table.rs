@@ -31,48 +31,69 @@ impl Display for Row {
     }
 }
 
-/// Returns the figures of an outcome, and whether they are what is wanted.
-pub(crate) fn figures(outcome: &Outcome, wanted: &Wanted) -> (String, bool) {
-    let most = |figures: &[f64]| figures.iter().copied().fold(0.0, f64::max);
-    let list = |figures: &[f64], scale: f64, digits: usize| {
-        let texts: Vec<_> = figures
-            .iter()
-            .map(|figure| format!("{:.digits$}", figure * scale))
-            .collect();
-        texts.join(" ")
+/// Returns the figures, and whether the medians are what is wanted.
+pub(crate) fn figures(median: &Outcome, worst: &Outcome, wanted: &Wanted) -> (String, bool) {
+    let of_oracle = median.goodput.iter().zip(wanted.goodput);
+    // NaN is not wanted.
+    let mut passed = of_oracle.fold(true, |passed, (got, least)| {
+        passed && (least.is_nan() || got >= least)
+    });
+    // A time in service of no call at all is NaN, and not one that is wanted.
+    let mut most = |figures: &[f64], wanted: Option<f64>| {
+        let judged = figures.iter().zip(&median.goodput);
+        let mut judged = judged.filter(|(_, goodput)| !goodput.is_nan());
+        passed &= wanted.is_none_or(|limit| judged.all(|(figure, _)| *figure <= limit));
     };
-    // NaN is neither reached nor wanted.
-    let enough = |(got, least): (&f64, &f64)| least.is_nan() || got >= least;
-    let mut passed = outcome.goodput.iter().zip(wanted.goodput).all(enough);
-    passed &= wanted.p99.is_none_or(|limit| most(&outcome.p99) <= limit);
-    passed &= wanted
-        .settled
-        .is_none_or(|limit| most(&outcome.settled) <= limit);
-    passed &= wanted
-        .limit
-        .is_none_or(|limit| outcome.highest_limit <= limit as f64);
-    let text = format!(
-        "{:>20} %{}  p99 {:>15} ×{}  settled {:>15} s{}  L ≤ {}{}",
-        list(&outcome.goodput, 100.0, 1),
-        bound(
-            wanted
-                .goodput
-                .iter()
-                .copied()
-                .reduce(f64::max)
-                .map(|part| part * 100.0),
-            "≥"
-        ),
-        list(&outcome.p99, 1.0, 2),
+    most(&median.p99, wanted.p99);
+    most(&median.settled, wanted.settled);
+    most(&median.refused, wanted.refused);
+    most(&[median.highest_limit], wanted.limit);
+    most(&[median.growth], wanted.growth);
+
+    let least_wanted = wanted.goodput.iter().copied().fold(f64::NAN, f64::max);
+    let least_wanted = (!least_wanted.is_nan()).then_some(least_wanted * 100.0);
+    let least = worst.goodput.iter().copied().fold(f64::NAN, f64::min);
+    let highest = |figures: &[f64]| figures.iter().copied().fold(f64::NAN, f64::max);
+    let mut text = format!(
+        "{:>20} % ({}{:.1})  p99 {:>15} × ({}{:.2})  settled {:>15} s ({}{:.1})  L {} ({}{})",
+        list(&median.goodput, 100.0, 1),
+        bound(least_wanted, "≥"),
+        least * 100.0,
+        list(&median.p99, 1.0, 2),
         bound(wanted.p99, "≤"),
-        list(&outcome.settled, 1.0, 1),
+        highest(&worst.p99),
+        list(&median.settled, 1.0, 1),
         bound(wanted.settled, "≤"),
-        outcome.highest_limit,
-        bound(wanted.limit.map(|limit| limit as f64), "≤"),
+        highest(&worst.settled),
+        median.highest_limit,
+        bound(wanted.limit, "≤"),
+        worst.highest_limit,
     );
+    if wanted.growth.is_some() {
+        let bound = bound(wanted.growth, "≤");
+        text += &format!(
+            "  growth {:.2} × ({bound}{:.2})",
+            median.growth, worst.growth
+        );
+    }
+    if let Some(limit) = wanted.refused {
+        let bound = bound(Some(limit * 100.0), "≤");
+        let worst = highest(&worst.refused) * 100.0;
+        let refused = list(&median.refused, 100.0, 1);
+        text += &format!("  refused {refused} % ({bound}{worst:.1})");
+    }
     (text, passed)
 }
 
+/// Joins the figures of all phases. The figures of a phase that is not judged are a dash.
+fn list(figures: &[f64], scale: f64, digits: usize) -> String {
+    let text = |figure: &f64| match figure.is_nan() {
+        true => "–".to_owned(),
+        false => format!("{:.digits$}", figure * scale),
+    };
+    figures.iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
 fn bound(wanted: Option<f64>, sign: &str) -> String {
-    wanted.map_or(String::new(), |wanted| format!(" ({sign} {wanted})"))
+    wanted.map_or(String::new(), |wanted| format!("{sign} {wanted}, "))
 }

@@ -11,10 +11,10 @@ use tollgate_bench::picture::{self, Area, Drawn};
 use tollgate_bench::picture::{BLUE, GRID, INK, LEFT, ORANGE, PALE_BLUE, PALE_INK, RED, VIOLET};
 
 use crate::jobs::{Job, Nanos, SECOND, jobs};
-use crate::judge::{CONTROLLERS, good, oracle_limits};
+use crate::judge::{CONTROLLERS, START, good, oracle_limits};
 use crate::limiter::Limiter;
 use crate::scenario::Scenario;
-use crate::simulation::{SPAN, Trace, run};
+use crate::simulation::{Trace, run};
 
 /// The length of time of a point.
 const POINT: usize = 5;
@@ -47,7 +47,7 @@ pub(crate) fn svg(scenario: &Scenario, seed: u64, title: &str) -> String {
     let jobs = jobs(scenario, seed);
     let mut lines = vec![oracle(scenario, &jobs)];
     for ((name, make), (color, width)) in CONTROLLERS.iter().zip(LINES) {
-        let trace = run(scenario, &jobs, Limiter::adaptive(make()), true);
+        let trace = run(scenario, &jobs, make(START), true);
         lines.push(Line::new((name, color, width), &trace));
     }
     let panels: [Panel; 3] = [
@@ -110,13 +110,13 @@ impl Line {
 
     fn new(style: (&'static str, RGBColor, u32), trace: &Trace) -> Self {
         let mut line = Self::empty(style);
-        line.extend(trace, &(0..trace.answers.len() as Nanos * SPAN));
+        line.extend(trace, &(0..trace.answers.len() as Nanos * trace.span));
         line
     }
 
     /// Adds the points of a time.
     fn extend(&mut self, trace: &Trace, time: &Range<Nanos>) {
-        let point = POINT as Nanos * SPAN;
+        let point = POINT as Nanos * trace.span;
         for start in (time.start..time.end).step_by(point as usize) {
             let time = start..start + point;
             let seconds = point as f64 / SECOND as f64;
@@ -124,7 +124,7 @@ impl Line {
             let calls = trace.calls[from..].iter();
             let calls = calls.take_while(|(end, _)| *end < time.end);
             let (count, total) = calls.fold((0, 0.0), |sum, call| (sum.0 + 1, sum.1 + call.1));
-            let last = (time.end / SPAN) as usize - 1;
+            let last = (time.end / trace.span) as usize - 1;
             self.limit.push(trace.limits[last] as f64);
             self.goodput.push(good(trace, &time) as f64 / seconds);
             self.latency.push(total / f64::from(count.max(1)) * 1e3);
@@ -172,7 +172,7 @@ fn draw_panel(
     // The default lies on top.
     let (oracle, rest) = lines.split_at(1);
     for line in oracle.iter().chain(rest.iter().rev()) {
-        let time = |index| seconds(index as Nanos * POINT as Nanos * SPAN);
+        let time = |index| seconds(index as Nanos * POINT as Nanos * scenario.span());
         let points = values(line).iter().enumerate();
         let points = points.map(|(index, value)| (time(index), value.min(top)));
         let style = line.color.stroke_width(line.width);
