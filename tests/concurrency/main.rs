@@ -1,7 +1,7 @@
 //! How many at once: semaphores and pools, what they promise and what holds them to it on threads.
 
-#[cfg(feature = "tokio")]
 mod adaptive_semaphore;
+#[cfg(feature = "tokio")]
 mod cancel;
 #[cfg(feature = "channel")]
 mod channel_semaphore;
