@@ -44,14 +44,21 @@ impl<S: Deref<Target = AdaptiveRate> + Clone + Unpin> Future for AcquireRate<S> 
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // Not while it waits: the change of a quota keeps a charge that it was granted from being
-        // refunded.
-        let rate = &self.0.limiter().0;
-        if rate.control.is_due() && self.0.is_new() {
-            rate.grow();
+        // The change of a quota keeps a charge that was made before it from being refunded, so
+        // a newcomer makes a step that is due before its own charge.
+        let is_new = self.0.is_new();
+        if is_new {
+            self.0.limiter().0.step_if_due();
         }
         let polled = Pin::new(&mut self.0).poll(context);
-        polled.map_ok(|charge| RatePermit::new(self.0.limiter().0.clone(), charge))
+        polled.map_ok(|charge| {
+            let permit = RatePermit::new(self.0.limiter().0.clone(), charge);
+            // There may be no newcomer for as long as others wait.
+            if !is_new {
+                permit.rate().step_for_waiters();
+            }
+            permit
+        })
     }
 }
 

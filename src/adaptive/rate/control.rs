@@ -9,8 +9,8 @@
 //! 2. A caller that is admitted reads `next_step` and no clock: the tick of its charge decides whether a
 //!    step of growth is due. It only notes that.
 //! 3. The next caller makes the step before it is charged, since a change of the quota keeps earlier
-//!    charges from being refunded. If another thread has the lock, the caller leaves the step to the
-//!    one after it.
+//!    charges from being refunded; or a waiter that has been admitted does, while others wait, since there
+//!    may be no other caller. If another thread has the lock, the step is left to the one after it.
 //! 4. Successes are counted outside of the lock, by one relaxed addition: the rule needs their number
 //!    only roughly.
 

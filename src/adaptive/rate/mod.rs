@@ -350,7 +350,7 @@ impl AdaptiveRate {
     /// [`Closed`](crate::ErrorKind::Closed).
     #[inline]
     pub fn try_acquire(&self) -> Result<RatePermit<&Self>, AcquireError> {
-        self.before_charge();
+        self.step_if_due();
         let charge = self.limiter.try_acquire()?;
         Ok(RatePermit::new(self, charge))
     }
@@ -362,7 +362,7 @@ impl AdaptiveRate {
     /// The same as for [`try_acquire`](Self::try_acquire).
     #[inline]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<RatePermit<Arc<Self>>, AcquireError> {
-        self.before_charge();
+        self.step_if_due();
         let charge = self.limiter.try_acquire()?;
         Ok(RatePermit::new(self, charge))
     }
@@ -455,8 +455,15 @@ pub struct RateSnapshot {
 impl AdaptiveRate {
     /// Makes a step of growth that is due.
     #[inline(always)]
-    fn before_charge(&self) {
+    fn step_if_due(&self) {
         if self.control.is_due() {
+            self.grow();
+        }
+    }
+
+    /// Makes a step of growth that is due if there are waiters.
+    fn step_for_waiters(&self) {
+        if self.control.is_due() && self.limiter.waiting() > 0 {
             self.grow();
         }
     }

@@ -89,6 +89,12 @@ impl<S: Deref<Target = AdaptiveRate>> Drop for RatePermit<S> {
     }
 }
 
+impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
+    pub(super) fn rate(&self) -> &AdaptiveRate {
+        &self.rate
+    }
+}
+
 /// For adapters.
 impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     pub(crate) fn learn(&mut self, feedback: Feedback) {

@@ -6,6 +6,7 @@ use tollgate::adaptive::AdaptiveRate;
 use tollgate::{Clock, Quota, RateLimiter};
 
 use super::{starting_at, succeed_for};
+use crate::support::Waiter;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -14,6 +15,22 @@ fn rate_without_refusals_doubles_twice_in_two_and_a_half_seconds() {
     let (clock, rate) = starting_at(100.0);
     succeed_for(&clock, &rate, 5 * SECOND / 2);
     assert!((380.0..=400.0).contains(&rate.rate()), "{}", rate.rate());
+}
+
+/// A list of jobs that are all started at once: nobody comes later.
+#[test]
+fn rate_of_callers_that_are_all_queued_already_grows() {
+    let (clock, rate) = starting_at(10.0);
+    let mut waiters: Vec<_> = (0..400).map(|_| Waiter::new(rate.acquire())).collect();
+    waiters.retain_mut(|waiter| waiter.is_pending());
+    let start = clock.now();
+    while !waiters.is_empty() {
+        clock.advance(Duration::from_millis(1));
+        waiters.retain_mut(|waiter| waiter.is_pending());
+    }
+    // At 10 per second they would take 40 seconds.
+    let took = clock.now().saturating_since(start);
+    assert!(took < 7 * SECOND, "{took:?}");
 }
 
 #[test]
