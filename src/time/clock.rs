@@ -22,7 +22,9 @@ use super::timer::{Key, TIMER};
 use super::{runtime, system};
 use crate::sync::{Mutex, const_fn, lock};
 
-/// The clock of a rate limiter, and the timer that wakes its waiters.
+/// The clock of a rate limiter, and the timer that wakes its waiters. An
+/// [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) measures calls with a clock, and a
+/// [`FairQueue`](crate::fair::FairQueue) measures waits.
 ///
 /// - [`system`](Self::system), the default: the time of the machine, and one timer thread for the
 ///   whole process, which the first waiter starts. It works on any executor, wakes waiters within a
@@ -32,8 +34,8 @@ use crate::sync::{Mutex, const_fn, lock};
 /// - [`manual`](Self::manual): time that moves only when it is advanced. It needs no runtime.
 ///
 /// With the feature `test-util`, a limiter without an explicit clock that is first used inside a
-/// tokio runtime runs on tokio's time. [`Clock::default`] is the clock of a limiter without an
-/// explicit one.
+/// tokio runtime runs on tokio's time, and so does an `AdaptiveSemaphore` or a `FairQueue` that is
+/// created inside one. [`Clock::default`] is the clock of a limiter without an explicit one.
 ///
 /// # In tests with paused time
 ///
@@ -42,6 +44,10 @@ use crate::sync::{Mutex, const_fn, lock};
 /// all its tasks idle and advances its paused time to the next timer, which is the timeout. Run the
 /// limiter on the runtime's time, with `Clock::tokio()` or the feature `test-util`. Alternatively,
 /// end the wait with its own `.timeout(..)`, which runs on the clock of the limiter.
+///
+/// An `AdaptiveSemaphore` on the system clock does not see paused time pass, so calls seem to take no
+/// time. A `FairQueue` on it sees no wait, so a
+/// [`max_queue_time`](crate::fair::Class::max_queue_time) does not pass. The same two remedies help.
 ///
 #[cfg_attr(feature = "tokio", doc = "```")]
 #[cfg_attr(not(feature = "tokio"), doc = "```text")]
