@@ -87,3 +87,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn fmt_window_without_latencies_says_none() {
+    let empty = SampleWindow::new(20.0);
+    assert_eq!(
+        format!("{empty:?}"),
+        "SampleWindow { limit: 20.0, samples: 0, overloaded: 0, mean_latency: None, \
+         min_latency: None, max_in_flight: 0, .. }"
+    );
+    let mut window = empty;
+    window.record(Duration::from_millis(4), 3);
+    window.record_overloaded(5);
+    assert_eq!(
+        format!("{window:?}"),
+        "SampleWindow { limit: 20.0, samples: 2, overloaded: 1, mean_latency: Some(4ms), \
+         min_latency: Some(4ms), max_in_flight: 5, .. }"
+    );
+}

@@ -1,11 +1,12 @@
 //! [`SampleWindow`]: what a controller learns about the calls since the last change of the limit.
 
+use std::fmt;
 use std::time::Duration;
 
 /// The samples of a window: calls that all began after the last change of the limit.
 ///
 /// Memory is constant: a window keeps sums and extremes, not samples.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct SampleWindow {
     limit: f64,
     samples: u32,
@@ -79,25 +80,25 @@ impl SampleWindow {
         Some(self.samples - self.overloaded).filter(|n| *n > 0)
     }
 
-    /// Returns the shortest latency, or `None` if all calls were overloaded.
+    /// Returns the shortest latency, or `None` if the window is empty or all calls were overloaded.
     pub fn min_latency(&self) -> Option<Duration> {
         self.measured().map(|_| self.min_latency)
     }
 
-    /// Returns the mean latency, or `None` if all calls were overloaded.
+    /// Returns the mean latency, or `None` if the window is empty or all calls were overloaded.
     pub fn mean_latency(&self) -> Option<Duration> {
         self.measured().map(|n| self.total_latency / n)
     }
 
     /// Returns the mean of the logarithms of the latencies, to the base 2, in nanoseconds: 20 is about
     /// a millisecond, and one more is twice as long. In it a heavy tail does not dominate. `None`
-    /// if all calls were overloaded.
+    /// if the window is empty or all calls were overloaded.
     pub fn mean_log2(&self) -> Option<f64> {
         self.measured().map(|n| self.total_log2 / f64::from(n))
     }
 
     /// Returns the standard error of [`mean_log2`](Self::mean_log2), if the latencies are independent.
-    /// `None` if all calls were overloaded.
+    /// `None` if the window is empty or all calls were overloaded.
     pub fn error_log2(&self) -> Option<f64> {
         let mean = self.mean_log2()?;
         let n = f64::from(self.measured()?);
@@ -114,5 +115,18 @@ impl SampleWindow {
     /// Returns the mean number of calls in flight when a call began, 0 in an empty window.
     pub fn mean_in_flight(&self) -> f64 {
         self.total_in_flight as f64 / f64::from(self.samples.max(1))
+    }
+}
+
+impl fmt::Debug for SampleWindow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SampleWindow")
+            .field("limit", &self.limit)
+            .field("samples", &self.samples)
+            .field("overloaded", &self.overloaded)
+            .field("mean_latency", &self.mean_latency())
+            .field("min_latency", &self.min_latency())
+            .field("max_in_flight", &self.max_in_flight)
+            .finish_non_exhaustive()
     }
 }
