@@ -11,17 +11,27 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use tollgate::adaptive::{AdaptiveSemaphore, Gradient};
+//! use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
 //! use tollgate::fair::FairQueue;
+//! use tollgate::throttle::Adaptive;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
-//! let database = Arc::new(AdaptiveSemaphore::new(Gradient::default()));
+//! let database = Arc::new(AdaptiveSemaphore::default());
 //! let tenants = FairQueue::new(Arc::clone(&database));
 //!
-//! let permit = tenants.class("acme").acquire().await?;
-//! // Query the database.
+//! let acme = tenants.class("acme");
+//! let permit = acme.acquire().await?;
+//! // Query the database. If it answers:
 //! drop(permit);
+//!
+//! // If it has too much to do, or does not answer in time, say so:
+//! let permit = acme.acquire().await?;
+//! acme.finish(permit, Feedback::OVERLOADED);
+//! // Or with the methods of the inner permit:
+//! let permit = acme.acquire().await?;
+//! permit.into_inner().overloaded();
+//! # assert_eq!(database.snapshot().window.overloaded(), 2);
 //! # Ok(())
 //! # }
 //! ```
@@ -65,11 +75,13 @@
 //! - *One limiter for each resource.* Latencies of two databases have nothing in common. For calls of very
 //!   different size to one resource, the mean of the logarithms keeps a few long ones from dominating.
 //! - *The permit is the call.* Acquire it just before the request is sent and drop it when the answer is
-//!   there. What else the caller does with the permit looks like latency.
+//!   there. What else the caller does with the permit looks like latency, and so does a wait for
+//!   another limit: in [`all`](crate::all), put an `AdaptiveSemaphore` last, also behind rates.
 //! - *Overload is not latency.* A refusal is fast, so a backend that refuses everything looks like
 //!   one with nothing to do. Say [`overloaded`](crate::adaptive::AdaptivePermit::overloaded) after a
-//!   timeout, 429 or 503, and [`ignore`](crate::adaptive::AdaptivePermit::ignore) what says nothing:
-//!   rejected input, an answer from a cache. With the feature `tower`,
+//!   timeout, 429 or 503, and to a rate [`throttled`](crate::adaptive::RatePermit::throttled), with the
+//!   wait that the server asks for. Say [`ignore`](crate::adaptive::AdaptivePermit::ignore) after a call
+//!   that says nothing: rejected input, an answer from a cache. With the feature `tower`,
 //!   `tower::ThrottleLayer::classify` does it for each answer of a client.
 //! - *A limit that nobody reaches does not move.* Below 80 % of the limit, latencies say nothing about more.
 //!

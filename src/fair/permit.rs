@@ -15,6 +15,30 @@ use crate::error::AcquireError;
 /// A permit of a class of a [`FairQueue`](super::FairQueue). It derefs to the inner permit.
 ///
 /// Dropping it lowers the count of its class, and then drops the inner permit.
+///
+/// # Examples
+///
+/// The permit of an adaptive limit also says how its call has ended. The class does that with
+/// [`finish`](crate::throttle::Adaptive::finish), and the inner permit with its own methods:
+///
+/// ```
+/// use std::sync::Arc;
+/// use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
+/// use tollgate::fair::FairQueue;
+/// use tollgate::throttle::Adaptive;
+///
+/// let backend = Arc::new(AdaptiveSemaphore::default());
+/// let class = FairQueue::new(Arc::clone(&backend)).class("acme");
+///
+/// let permit = class.try_acquire()?;
+/// class.finish(permit, Feedback::OVERLOADED);
+///
+/// let permit = class.try_acquire()?;
+/// permit.into_inner().overloaded();
+///
+/// assert_eq!(backend.snapshot().window.overloaded(), 2);
+/// # Ok::<_, tollgate::AcquireError>(())
+/// ```
 #[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
 pub struct FairPermit<T: Queueable, K: ClassKey> {
     // Dropped first.

@@ -15,7 +15,7 @@ pub use self::acquire::Acquire;
 pub use self::permit::AdaptivePermit;
 use self::permit::Measured;
 use super::Feedback;
-use super::controller::{Controller, SampleWindow};
+use super::controller::{Controller, Gradient, SampleWindow};
 use super::sampler::{Range, Sampler};
 use crate::concurrency::{Semaphore, WaitIdle};
 use crate::error::AcquireError;
@@ -63,9 +63,25 @@ use crate::wait::Waiting;
 /// # Examples
 ///
 /// ```
-/// use std::time::Duration;
+/// use std::sync::LazyLock;
+/// use tollgate::adaptive::AdaptiveSemaphore;
+///
+/// static DATABASE: LazyLock<AdaptiveSemaphore> = LazyLock::new(AdaptiveSemaphore::default);
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let permit = DATABASE.acquire().await?;
+/// // Query the database.
+/// drop(permit);
+/// assert_eq!(DATABASE.snapshot().window.samples(), 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A controller of your own:
+///
+/// ```
 /// use tollgate::adaptive::{AdaptiveSemaphore, Controller, SampleWindow, Target};
-/// use tollgate::Clock;
 ///
 /// /// Admits one more after each window without overload.
 /// struct OneMore;
@@ -108,6 +124,9 @@ pub struct AdaptiveSemaphore {
 /// Construction.
 impl AdaptiveSemaphore {
     /// Creates a semaphore whose limit `controller` finds, from 1 to 1000.
+    ///
+    /// It is not a `const fn`, because it boxes the controller: a `static` needs a
+    /// [`LazyLock`](std::sync::LazyLock). [`default`](Self::default) has the default controller.
     ///
     /// # Panics
     ///
@@ -215,7 +234,8 @@ impl AdaptiveSemaphore {
 
 /// Closing and observing.
 impl AdaptiveSemaphore {
-    /// Returns the limit in force.
+    /// Returns the limit in force. With the default controller it halves for a window now and then,
+    /// which is a probe of the latency without a queue and no sign of overload.
     pub fn limit(&self) -> usize {
         self.semaphore.permits()
     }
@@ -292,6 +312,13 @@ impl AdaptiveSemaphore {
             .end(call.place, latency, call.in_flight, |limit| {
                 self.semaphore.set_permits(limit);
             });
+    }
+}
+
+/// Returns a semaphore with the default [`Gradient`], whose limit begins at 20.
+impl Default for AdaptiveSemaphore {
+    fn default() -> Self {
+        Self::new(Gradient::default())
     }
 }
 

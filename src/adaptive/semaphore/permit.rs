@@ -41,6 +41,10 @@ impl<S: Deref<Target = AdaptiveSemaphore>> AdaptivePermit<S> {
     /// Returns the permit after a call that failed because the other side has too much to do: it
     /// timed out, or was refused with a status such as 429 or 503. Such calls lower the limit.
     ///
+    /// Do not put one timeout around both the acquire and the call: when it ends the call, the permit is
+    /// dropped, which counts as a success with that latency. A timeout of the call alone, as here,
+    /// leaves the permit to say what happened.
+    ///
     /// # Examples
     ///
     /// ```
