@@ -10,10 +10,13 @@ use crate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Feedback};
 /// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`] and [`AdaptiveRate`], for
 /// `Option`s of these, for these [observed](crate::observe::Observed), and for [classes](crate::fair::InClass) of a queue in front of them.
 ///
+/// A composition of [`all`](crate::all) is not adaptive, since its parts would learn different things
+/// from one call. Nest two layers in its place, the adaptive one inside.
+///
 /// # Examples
 ///
 /// ```
-/// use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
+/// use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
 /// use tollgate::throttle::Adaptive;
 /// use tollgate::AcquireError;
 ///
@@ -30,12 +33,17 @@ use crate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Feedback};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), AcquireError> {
-/// let backend = AdaptiveSemaphore::new(Gradient::default());
+/// let backend = AdaptiveSemaphore::default();
 /// call(&backend).await?;
 /// assert_eq!(backend.snapshot().window.overloaded(), 1);
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not learn from how calls end",
+    note = "adaptive throttles are an `Arc` of an `AdaptiveSemaphore` or an `AdaptiveRate`, and a class of a `FairQueue` in front of one",
+    note = "a composition of `all` is not adaptive: nest two layers in its place, the adaptive one inside"
+)]
 pub trait Adaptive: Throttle {
     /// Says how the call of a permit has ended, while the permit is still held. What is said of the
     /// permit later counts no more, and neither does dropping it.

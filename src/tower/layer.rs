@@ -524,14 +524,29 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// A call that is dropped before it is answered says nothing, because nobody knows how long it would
     /// have taken. Put a timeout inside this layer, so that the closure gets its error.
     ///
+    /// An [`AdaptiveRate`](crate::adaptive::AdaptiveRate) pauses later requests for as long as a refusal
+    /// asks for, but the refused request is not repeated: its answer is handed on. A
+    /// [`RetryAfterLayer`](super::RetryAfterLayer) outside of this layer repeats it, and each attempt
+    /// then enters the throttle.
+    ///
+    /// # In a spawned task
+    ///
+    /// If the error is a `BoxError`, `tokio::spawn(async move { client.oneshot(request).await })` does
+    /// not compile: "implementation of `FnOnce` is not general enough". To check that the block is `Send`,
+    /// the compiler replaces the `'static` of the trait object by any lifetime, and neither a closure nor
+    /// a function is general enough for that. These compile: `tokio::spawn(client.oneshot(request))`, a client in tower's
+    /// `BoxCloneService`, and a concrete error type.
+    ///
     /// # Examples
     ///
     /// ```
     /// use std::sync::Arc;
     ///
     /// use http::{Request, Response, StatusCode};
-    /// use tollgate::adaptive::{AdaptiveSemaphore, Feedback, Gradient};
+    /// use tollgate::adaptive::{AdaptiveSemaphore, Feedback};
     /// use tollgate::tower::{ThrottleLayer, feedback};
+    /// use tollgate::{Quota, RateLimiter};
+    /// use tower::util::BoxCloneService;
     /// use tower::{BoxError, Layer, ServiceExt, service_fn};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -541,7 +556,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     ///     "/slow" => Err(BoxError::from("timed out")),
     ///     _ => Ok(Response::builder().status(503).body(())?),
     /// });
-    /// let backend = Arc::new(AdaptiveSemaphore::new(Gradient::default()));
+    /// let backend = Arc::new(AdaptiveSemaphore::default());
     /// let client = ThrottleLayer::new(Arc::clone(&backend))
     ///     .classify(|answer: Result<&Response<()>, &BoxError>| match answer {
     ///         Ok(answer) => feedback(answer),
@@ -551,8 +566,18 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     ///
     /// let answer = client.clone().oneshot(Request::get("/").body(())?).await?;
     /// assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-    /// assert!(client.oneshot(Request::get("/slow").body(())?).await.is_err());
-    /// assert_eq!(backend.snapshot().window.overloaded(), 2);
+    ///
+    /// // A limit that learns nothing goes into a layer of its own, outside of this one.
+    /// let rate = Arc::new(RateLimiter::new(Quota::per_second(100)));
+    /// let client = ThrottleLayer::new(rate).errors().layer(client);
+    ///
+    /// // In a task: the future of the request, or a boxed client.
+    /// let slow = Request::get("/slow").body(())?;
+    /// assert!(tokio::spawn(client.clone().oneshot(slow)).await?.is_err());
+    /// let client = BoxCloneService::new(client);
+    /// let slow = Request::get("/slow").body(())?;
+    /// assert!(tokio::spawn(async move { client.oneshot(slow).await }).await?.is_err());
+    /// assert_eq!(backend.snapshot().window.overloaded(), 3);
     /// # Ok(())
     /// # }
     /// ```
