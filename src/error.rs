@@ -82,17 +82,20 @@ pub enum ErrorKind {
     Closed,
     /// The caller's `CancellationToken` was cancelled.
     Cancelled,
-    /// The caller's deadline passed, or could not be met.
+    /// The caller's deadline passed, or could not be met; or the caller has waited longer than the
+    /// [`max_queue_time`](crate::fair::Class::max_queue_time) of its class.
     TimedOut,
-    /// As many callers as the throttle allows are already waiting.
+    /// As many callers as the throttle allows are already waiting. In a
+    /// [`FairQueue`](crate::fair::FairQueue), also: a newcomer has displaced this waiter, or the queue
+    /// has its [maximum of classes](crate::fair::FairQueue::max_classes).
     QueueFull,
     /// There is no room for another key in a limit [by key](crate::Keyed).
     TooManyKeys,
-    /// Fewer permits are free than the call asks for, or others wait for them. Returned only by
-    /// `try_` calls.
+    /// Fewer permits are free than the call asks for, others wait for them, or the class of the caller
+    /// holds its [maximum](crate::fair::Class::max_concurrency). Returned only by `try_` calls.
     NoPermits,
     /// The rate does not allow the call now, or a gate is blocked. Returned only by `try_` calls of
-    /// rate limiters, and by checks of gates.
+    /// rate limiters, [adaptive](crate::adaptive::AdaptiveRate) ones included, and by checks of gates.
     RateLimited,
     /// The call asks for more than the limit can ever give at once: than all permits of a semaphore, or
     /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not

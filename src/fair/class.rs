@@ -127,8 +127,12 @@ impl Class {
         self
     }
 
-    /// Sets how long a caller may wait: one that has waited as long is refused with
-    /// [`TimedOut`](crate::ErrorKind::TimedOut) when its turn comes, and no permit is used for it.
+    /// Refuses, when its turn comes, a caller that has waited for `time` or longer, with
+    /// [`TimedOut`](crate::ErrorKind::TimedOut); nothing ends the wait earlier, add a
+    /// [`timeout`](crate::Waiting::timeout) for that.
+    ///
+    /// No permit is used for a refused caller. The [clock](super::FairQueue::clock) of the queue measures
+    /// the wait.
     pub const fn max_queue_time(mut self, time: Duration) -> Self {
         self.max_queue_time = Some(time);
         self

@@ -57,6 +57,12 @@ use crate::time::Clock;
 /// queue. Classes without waiters and permits are forgotten when a new one needs their
 /// [room](Self::max_classes).
 ///
+/// # Timeouts
+///
+/// A rate limiter refuses a caller up front whose timeout is too short for its wait. Behind a queue it
+/// does not, because the queue decides later who gets its permits: such a caller waits until its timeout
+/// ends. Timeouts run on the [clock](Self::clock) of the queue, if one was set.
+///
 /// # Cancel safety
 ///
 /// A waiter that is dropped leaves the queue, in constant time and, if it is the oldest of its class,
@@ -116,6 +122,48 @@ use crate::time::Clock;
 /// let permit = quiet.await.unwrap()?;
 /// assert!(!loud.is_finished());
 /// # drop((second, permit));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A queue of tenants with weights, a priority and bounds. Every wait ends at shutdown, and after two
+/// seconds at the latest:
+///
+#[cfg_attr(feature = "tokio", doc = "```")]
+#[cfg_attr(not(feature = "tokio"), doc = "```text")]
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tokio::time::Instant;
+/// use tokio_util::sync::CancellationToken;
+/// use tollgate::fair::{Class, FairQueue};
+/// use tollgate::{Clock, ErrorKind, Semaphore};
+///
+/// const PATIENCE: Duration = Duration::from_secs(2);
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), tollgate::AcquireError> {
+/// let tenants = FairQueue::new(Arc::new(Semaphore::new(2)))
+///     .classes(|tenant: &&str| {
+///         // Callers that have waited for 1.5 s no longer get an answer in time.
+///         let class = Class::new().max_waiters(100).max_queue_time(PATIENCE * 3 / 4);
+///         match *tenant {
+///             "operators" => class.priority(1),
+///             "acme" => class.weight(3),
+///             _ => class,
+///         }
+///     })
+///     .clock(Clock::tokio());
+/// let shutdown = CancellationToken::new();
+/// let enter = |tenant| tenants.class(tenant).acquire().cancel_on(&shutdown).timeout(PATIENCE);
+///
+/// let held = (enter("acme").await?, enter("acme").await?);
+/// let start = Instant::now();
+/// assert_eq!(enter("smith").await.unwrap_err().kind(), ErrorKind::TimedOut);
+/// assert_eq!(start.elapsed(), PATIENCE);
+///
+/// shutdown.cancel();
+/// assert_eq!(enter("operators").await.unwrap_err().kind(), ErrorKind::Cancelled);
+/// # drop(held);
 /// # Ok(())
 /// # }
 /// ```
@@ -315,11 +363,9 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         self.rules(|rules| rules.aging = Some(per_level))
     }
 
-    /// Sets the clock that measures how long callers wait, [`Clock::default`] by default.
-    ///
-    /// Timeouts then run on it too; otherwise they run on tokio's clock, or outside of a runtime on the
-    /// system's, whatever clock the throttle has. A rate limiter behind a queue does not refuse callers
-    /// up front whose timeout is too short, since who gets its permits is decided later.
+    /// Sets the clock that measures how long callers wait, and runs their timeouts. By default
+    /// [`Clock::default`] measures, and timeouts run on tokio's time, or outside of a runtime on the
+    /// system's, whatever clock the throttle has.
     ///
     /// # Panics
     ///
