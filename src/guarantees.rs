@@ -13,6 +13,13 @@
 //! - Every function that takes a [`Throttle`](crate::Throttle) takes the semaphores of tokio and
 //!   async-lock as well. The last two columns describe them.
 //!
+//! An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) has the guarantees of a `Semaphore`,
+//! except that a request is for 1 permit, that its controller changes the limit, which is at least 1,
+//! and that a `static` needs a `LazyLock`. An [`AdaptiveRate`](crate::adaptive::AdaptiveRate) has those
+//! of a [`RateLimiter`](crate::RateLimiter) whose quota changes, except that each call costs 1. A
+//! [`FairQueue`](crate::fair::FairQueue) replaces the order of the waiters of any throttle, see
+//! [below](#order-who-goes-first).
+//!
 //! The tests check these tables, mostly with a conformance suite that runs over all types.
 //!
 //! | | `Semaphore` | `Pool<T>` | `ChannelSemaphore` | `CondvarSemaphore` | tokio's | async-lock's |

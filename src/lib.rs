@@ -87,7 +87,9 @@
 //! all parts admitted stays, whatever becomes of the work, unless you [refund](RateLimiter::refund)
 //! it. The hierarchy of user, team and everyone is `all((users.key(&user), teams.key(&team),
 //! &everyone))`. [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost)
-//! take `n`; an `Option` is an optional part. Put the narrow scope first, and permits before rates.
+//! take `n`; an `Option` is an optional part. Put the narrow scope first, and permits before rates; but
+//! put an [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore) last, because each wait after its permit
+//! counts as latency of the call.
 //! Two callers that list the same two semaphores in opposite orders can deadlock.
 //!
 //! # Generic code
@@ -107,8 +109,10 @@
 //!
 //! **A limiter on the system clock waits in real time even while tokio's time is paused.** Paused
 //! time then jumps ahead of real time: `tokio::time::timeout` around such a wait returns `Elapsed`
-//! at once. Give the limiter a clock that the test controls. A [manual](Clock::manual) clock needs
-//! no runtime:
+//! at once. An [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore) measures calls with the system clock
+//! too, and a [`FairQueue`](fair::FairQueue) measures waits with it: in paused time calls seem to take
+//! no time, and a [`max_queue_time`](fair::Class::max_queue_time) does not pass. Give each of them a
+//! clock that the test controls. A [manual](Clock::manual) clock needs no runtime:
 //!
 //! ```
 //! use std::time::Duration;
@@ -129,7 +133,8 @@
 //!
 //! To follow tokio's time, which `start_paused = true` stops and advances automatically, choose
 //! `Clock::tokio()`. Alternatively, enable the feature `test-util` for the tests: then a limiter
-//! without an explicit clock follows tokio's time if it is first used inside a runtime.
+//! without an explicit clock follows tokio's time if it is first used inside a runtime, and an
+//! `AdaptiveSemaphore` or a `FairQueue` if it is created inside one.
 //!
 //! ```toml
 //! [dev-dependencies]

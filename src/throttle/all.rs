@@ -25,6 +25,10 @@ use crate::wait::Waiting;
 /// shared resources such as memory. A caller that waits for the narrow one then holds nothing of
 /// the wide one.
 ///
+/// Put an [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) last, also behind rate limiters: it
+/// measures from the moment its permit is received, so in `all((&adaptive, &rate))` the wait for the
+/// rate counts as latency, and lowers the limit.
+///
 /// Two callers that share two throttles must list them in the same order. If one lists A before B
 /// and the other B before A, they can deadlock, as with two locks. A [`timeout`](Waiting::timeout)
 /// ends such a deadlock, since it returns all permits. For the same reason no throttle may be
