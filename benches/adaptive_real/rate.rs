@@ -128,6 +128,7 @@ fn outcome<L: Limit>(
             limit: name,
             is_adaptive: L::IS_ADAPTIVE,
             good,
+            p99: None,
             others: vec![format!("{:.2} %", 100.0 * share)],
         })
     })
