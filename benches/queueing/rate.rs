@@ -1,5 +1,5 @@
 //! A rate that finds itself, before a server whose rate changes: the real
-//! [`AdaptiveRate`](tollgate::adaptive::AdaptiveRate) on a manual clock.
+//! [`AdaptiveRate`] on a manual clock.
 //!
 //! 1. Clients ask for more than the server accepts, all the time: each makes its next request as soon
 //!    as its limiter admits it.
