@@ -6,8 +6,9 @@
 //! 2. A sample counts only in the window in which its call began. A window begins after the limit
 //!    of the one before has been replaced, so all its calls began under its own limit.
 //! 3. A window has half as many places more as it needs samples, at least one, and ends with its
-//!    `samples`-th sample, so that calls that hang do not keep the limit from changing. A place whose call gives no sample,
-//!    because it was ignored or found the lock taken, goes to another call.
+//!    `samples`-th sample, so that calls that hang do not keep the limit from changing. A place
+//!    whose call gives no sample, because it was ignored or found the lock taken, goes to another
+//!    call.
 //! 4. The thread that adds the last sample takes the controller out of the state and runs it
 //!    without the lock, because a controller is foreign code. Until the controller is back, the
 //!    window has no places, so no other thread can end it.

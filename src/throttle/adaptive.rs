@@ -8,7 +8,8 @@ use crate::adaptive::{AdaptiveRate, AdaptiveSemaphore, Feedback};
 /// A throttle whose limit is found from how calls end.
 ///
 /// It is implemented for references and `Arc`s of [`AdaptiveSemaphore`] and [`AdaptiveRate`], for
-/// `Option`s of these, for these [observed](crate::observe::Observed), and for [classes](crate::fair::InClass) of a queue in front of them.
+/// `Option`s of these, for these [observed](crate::observe::Observed), and for
+/// [classes](crate::fair::InClass) of a queue in front of them.
 ///
 /// A composition of [`all`](crate::all) is not adaptive, since its parts would learn different things
 /// from one call. Nest two layers in its place, the adaptive one inside.

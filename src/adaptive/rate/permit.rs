@@ -58,22 +58,20 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     pub fn throttled(mut self, retry_after: Option<Duration>) {
-        if let Some(charge) = self.charge.take() {
-            self.rate.refused(charge.at(), retry_after);
-        }
+        self.learn(Feedback::Overloaded { retry_after });
     }
 
     /// Ends a request that says nothing about the rate: it did not reach the server, for example.
     ///
     /// Its time is not given back; [`refund`](Self::refund) does that.
     pub fn ignore(mut self) {
-        self.charge = None;
+        self.learn(Feedback::Ignored);
     }
 
     /// Returns the permit of a request that was not made, and gives its time back as far as
     /// [`RateLimiter::refund`](crate::RateLimiter::refund) does. A change of the rate since the permit
-    /// was acquired prevents that: a cut, or a step of growth that another caller made before it was
-    /// charged. A growing rate changes at most 50 times per second.
+    /// was acquired prevents that: a cut, or a step of growth, which another caller makes before it is
+    /// charged, or a waiter when it is admitted while others wait. A growing rate changes at most 50 times per second.
     pub fn refund(mut self) {
         if let Some(charge) = self.charge.take() {
             self.rate.limiter.refund(charge);
@@ -94,10 +92,8 @@ impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
     pub(super) fn rate(&self) -> &AdaptiveRate {
         &self.rate
     }
-}
 
-/// For adapters.
-impl<S: Deref<Target = AdaptiveRate>> RatePermit<S> {
+    /// Ends the request; what is said of it later counts no more.
     pub(crate) fn learn(&mut self, feedback: Feedback) {
         let Some(charge) = self.charge.take() else {
             return;

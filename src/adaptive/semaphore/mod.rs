@@ -148,6 +148,15 @@ impl AdaptiveSemaphore {
     ///
     /// Panics if the range is empty, begins with 0, or ends above
     /// [`Semaphore::MAX_PERMITS`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::adaptive::AdaptiveSemaphore;
+    ///
+    /// let backend = AdaptiveSemaphore::default().limits(2..=8).max_waiters(100);
+    /// assert_eq!(backend.limit(), 8);
+    /// ```
     #[track_caller]
     #[must_use]
     pub fn limits(self, range: RangeInclusive<usize>) -> Self {
@@ -203,6 +212,22 @@ impl AdaptiveSemaphore {
     /// # Errors
     ///
     /// The same as for [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use tollgate::adaptive::AdaptiveSemaphore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let backend = Arc::new(AdaptiveSemaphore::default());
+    /// let permit = Arc::clone(&backend).acquire_owned().await?;
+    /// tokio::spawn(async move { drop(permit) }).await?;
+    /// assert_eq!(backend.in_flight(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<Acquire<Arc<Self>>> {
         Waiting::new(Acquire::new(self))
@@ -214,6 +239,21 @@ impl AdaptiveSemaphore {
     ///
     /// [`NoPermits`](crate::ErrorKind::NoPermits) if the limit is reached or there are waiters, and
     /// [`Closed`](crate::ErrorKind::Closed).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::ErrorKind;
+    /// use tollgate::adaptive::AdaptiveSemaphore;
+    ///
+    /// let backend = AdaptiveSemaphore::default().limits(1..=1);
+    /// let permit = backend.try_acquire()?;
+    /// assert_eq!(backend.try_acquire().unwrap_err().kind(), ErrorKind::NoPermits);
+    /// // The answer came from a cache.
+    /// permit.ignore();
+    /// assert_eq!(backend.snapshot().window.samples(), 0);
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
     #[inline]
     pub fn try_acquire(&self) -> Result<AdaptivePermit<&Self>, AcquireError> {
         self.semaphore.try_take(1)?;
