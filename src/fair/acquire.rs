@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use super::class::Share;
 use super::in_class::Handle;
 use super::permit::{FairPermit, Hold};
 use super::schedule::Served;
@@ -92,12 +91,8 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         self.id = None;
         let handle = self.handle.take().expect("it was there");
         Poll::Ready(match served {
-            Served::Admitted(inner) => {
-                let charged = match handle.queue.share {
-                    Share::ByCost => self.request.cost,
-                    Share::ByConcurrency => 0,
-                };
-                let hold = Hold::new(handle, charged);
+            Served::Admitted(inner, charge) => {
+                let hold = Hold::new(handle, charge);
                 Ok(FairPermit { hold, inner })
             }
             Served::Refused(error) => Err(error),

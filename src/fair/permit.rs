@@ -9,6 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::in_class::Handle;
+use super::schedule::Charge;
 use super::{ClassKey, Queueable};
 use crate::error::AcquireError;
 
@@ -49,14 +50,14 @@ pub struct FairPermit<T: Queueable, K: ClassKey> {
 /// A permit that is counted by its class.
 pub(super) struct Hold<T: Queueable, K: ClassKey> {
     handle: Arc<Handle<T, K>>,
-    /// The cost that the class was charged.
-    charged: u64,
+    /// What the class was charged, by cost.
+    charge: Option<Charge>,
 }
 
 impl<T: Queueable, K: ClassKey> Hold<T, K> {
     #[inline]
-    pub(super) fn new(handle: Arc<Handle<T, K>>, charged: u64) -> Self {
-        Self { handle, charged }
+    pub(super) fn new(handle: Arc<Handle<T, K>>, charge: Option<Charge>) -> Self {
+        Self { handle, charge }
     }
 
     /// Counts a permit without the lock; `Err` returns the handle if a waiter would have to go
@@ -69,12 +70,12 @@ impl<T: Queueable, K: ClassKey> Hold<T, K> {
             return Ok(Err(handle));
         }
         if handle.entry.try_hold() {
-            return Ok(Ok(Self::new(handle, 0)));
+            return Ok(Ok(Self::new(handle, None)));
         }
         if handle.entry.is_detached() {
             handle = handle.attached()?;
             if handle.entry.try_hold() {
-                return Ok(Ok(Self::new(handle, 0)));
+                return Ok(Ok(Self::new(handle, None)));
             }
         }
         Ok(Err(handle))
@@ -92,10 +93,9 @@ impl<T: Queueable, K: ClassKey> Hold<T, K> {
 
     /// Charges the class another cost, if it was charged.
     pub(super) fn recharge(&self, cost: u64) {
-        if self.charged != 0 && self.charged != cost {
+        if let Some(charge) = self.charge.filter(|charge| charge.cost.get() != cost) {
             let mut locked = self.handle.queue.relock();
-            let entry = &self.handle.entry;
-            locked.schedule.recharge(entry, self.charged, cost);
+            locked.schedule.recharge(&self.handle.entry, charge, cost);
         }
     }
 }

@@ -39,8 +39,10 @@ use crate::time::Clock;
 /// `held_i/w_i - held_j/w_j <= 1/w_i`. So shares that are not level become level as permits return.
 /// By cost, what two classes are charged differs over any interval in which both have waiters
 /// by at most `cost_i/w_i + cost_j/w_j`, as in start-time fair queueing (Goyal, Vin and Cheng, 1996),
-/// where the costs are the largest ones. What a class gets back it may be charged again: of a refund
-/// as much counts as the class is ahead by then, and the rest is lost to it.
+/// where the costs are the largest ones. A class may be charged again what a refund gives back,
+/// as far as it is ahead by then. A refund of an earlier charge than the last one of the class counts
+/// only if no class of its priority has begun to wait since, or has come below its maximum: refunds
+/// never put a class before callers that came after the charge time after time.
 ///
 /// A choice takes a logarithm of the number of classes. A caller that need not wait takes no lock
 /// and reads no clock in front of the types of this crate, the semaphores of tokio and async-lock,
@@ -309,8 +311,7 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
     ///
     /// Panics if a class or a clone of the queue exists.
     #[track_caller]
-    pub fn share(mut self, share: Share) -> Self {
-        self.unshared().share = share;
+    pub fn share(self, share: Share) -> Self {
         self.rules(|rules| rules.share = share)
     }
 

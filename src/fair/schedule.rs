@@ -13,6 +13,10 @@
 //!    S = max(V, F). A grant sets F = S + cost / weight, which is the next S, and V = S. Each priority
 //!    has its own V, since V says how much its classes were served, and others are served meanwhile.
 //!    Ranks compare the priorities before the starts, so starts of two V are never compared.
+//!    A refund lowers F and S, but S not below V. A class that becomes eligible after a charge starts
+//!    at the V that the charge has moved, so it had no advantage from it, and a refund would put it
+//!    back: refunds count only for the last grant of a class, and for those made after any class of
+//!    the priority became eligible.
 //! 4. A class in use is in the table. Others are forgotten only to make room for a new one, which
 //!    looks at [`LOOKS`] classes for that. A class that leaves keeps F; of the classes looked at, the
 //!    one is forgotten that loses least by it: at most one cost per weight, since V is the S of a
@@ -20,6 +24,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -41,9 +46,17 @@ const FRACTION: u32 = 32;
 /// The bits of a rank that are below the level and the priority.
 const SHARE: u32 = u128::BITS - u16::BITS;
 
+/// What a class was charged for a permit by cost.
+#[derive(Clone, Copy)]
+pub(super) struct Charge {
+    pub(super) cost: NonZeroU64,
+    /// The number of the grant.
+    number: u64,
+}
+
 /// What a waiter was given.
 pub(super) enum Served<P> {
-    Admitted(P),
+    Admitted(P, Option<Charge>),
     Refused(AcquireError),
     /// The throttle panicked with this when it was polled.
     Panicked(Box<dyn std::any::Any + Send>),
@@ -75,8 +88,8 @@ pub(super) struct Schedule<K, E, P> {
     /// The lowest level first, and in it the class of the newest waiter.
     backlogged: BTreeSet<(Backlog, usize)>,
     promotions: BTreeSet<(Tick, usize)>,
-    /// The virtual time of each priority.
-    virtual_times: Box<[u128; 256]>,
+    granted: u64,
+    virtual_times: Box<[VirtualTime; 256]>,
     now: Tick,
 }
 
@@ -90,6 +103,16 @@ pub(super) struct ClassState<K> {
     promotion: Option<Tick>,
     start: u128,
     finish: u128,
+    /// The number of its last grant.
+    last: u64,
+}
+
+/// How much the classes of a priority were served.
+#[derive(Clone, Copy, Default)]
+struct VirtualTime {
+    time: u128,
+    /// The number of grants before a class last became eligible.
+    joined_after: u64,
 }
 
 /// The order of classes: the least one goes first. It is the level, highest first, the priority,
@@ -140,7 +163,8 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             eligible: Heap::new(),
             backlogged: BTreeSet::new(),
             promotions: BTreeSet::new(),
-            virtual_times: Box::new([0; 256]),
+            granted: 0,
+            virtual_times: Box::new([VirtualTime::default(); 256]),
             now: Tick::default(),
         }
     }
@@ -210,6 +234,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             promotion: None,
             start: 0,
             finish: 0,
+            last: 0,
         };
         let index = self.free.pop().unwrap_or(self.classes.len());
         match self.classes.get_mut(index) {
@@ -234,7 +259,9 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
             };
             let ahead = match self.rules.share {
                 Share::ByConcurrency => 0,
-                Share::ByCost => class.finish.saturating_sub(self.virtual_time_of(class)),
+                Share::ByCost => class
+                    .finish
+                    .saturating_sub(self.virtual_time_of(class).time),
             };
             if least.is_some_and(|least| least.0 <= ahead) || !class.entry.try_detach() {
                 continue;
@@ -256,7 +283,7 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         Some(self.classes[index].take()?.entry)
     }
 
-    fn virtual_time_of(&self, class: &ClassState<K>) -> u128 {
+    fn virtual_time_of(&self, class: &ClassState<K>) -> VirtualTime {
         self.virtual_times[usize::from(class.entry.class.priority)]
     }
 
@@ -393,33 +420,45 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
     /// Gives a permit to the chosen waiter, and charges its class.
     pub(super) fn grant(&mut self, chosen: Chosen<E>, permit: P, wakes: &mut WakeList) {
         let index = self.waiters.get(chosen.id).map(|waiter| waiter.class);
+        let mut charge = None;
         if let Some(Some(class)) = index.and_then(|index| self.classes.get_mut(index)) {
             class.entry.hold();
             let virtual_time = &mut self.virtual_times[usize::from(class.entry.class.priority)];
-            *virtual_time = class.start.max(*virtual_time);
+            virtual_time.time = class.start.max(virtual_time.time);
             let cost = virtual_cost(chosen.request.cost, class.entry.class.weight);
             class.finish = class.start.saturating_add(cost);
             class.start = class.finish;
+            self.granted += 1;
+            class.last = self.granted;
+            let by_cost = self.rules.share == Share::ByCost;
+            let charged = NonZeroU64::new(chosen.request.cost).filter(|_| by_cost);
+            let number = self.granted;
+            charge = charged.map(|cost| Charge { cost, number });
         }
-        self.serve(chosen.id, Served::Admitted(permit), wakes);
+        self.serve(chosen.id, Served::Admitted(permit, charge), wakes);
     }
 
-    /// Takes back the charge of an entry, and then charges another cost for it.
-    pub(super) fn recharge(&mut self, entry: &Entry<K>, charged: u64, cost: u64) {
+    /// Charges a class another cost than it was charged.
+    pub(super) fn recharge(&mut self, entry: &Entry<K>, charged: Charge, cost: u64) {
         let Some(index) = entry.index() else {
             return;
         };
         let Some(Some(class)) = self.classes.get_mut(index) else {
             return;
         };
+        let virtual_time = self.virtual_times[usize::from(entry.class.priority)];
+        let charged_before = charged.number <= virtual_time.joined_after;
+        if cost < charged.cost.get() && charged_before && charged.number != class.last {
+            return;
+        }
+        let weight = entry.class.weight;
         let (less, more) = (
-            virtual_cost(charged, entry.class.weight),
-            virtual_cost(cost, entry.class.weight),
+            virtual_cost(charged.cost.get(), weight),
+            virtual_cost(cost, weight),
         );
         class.finish = class.finish.saturating_sub(less).saturating_add(more);
         // A refund does not lead back before the virtual time, and raises no start.
-        let virtual_time = self.virtual_times[usize::from(entry.class.priority)];
-        class.start = class.start.min(virtual_time).max(class.finish);
+        class.start = class.start.min(virtual_time.time).max(class.finish);
         self.reindex(index);
     }
 
@@ -522,8 +561,9 @@ impl<K: Eq, E: Copy, P> Schedule<K, E, P> {
         let held = class.entry.held();
         let is_eligible = held < settings.max_concurrency.into();
         if is_eligible && !self.eligible.contains(index) {
-            let virtual_time = self.virtual_times[usize::from(settings.priority)];
-            class.start = virtual_time.max(class.finish);
+            let virtual_time = &mut self.virtual_times[usize::from(settings.priority)];
+            virtual_time.joined_after = self.granted;
+            class.start = virtual_time.time.max(class.finish);
         }
         let share = match self.rules.share {
             // Two different fractions differ by at least 2^-64.

@@ -27,7 +27,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-use super::class::{Class, Order, Share};
+use super::class::{Class, Order};
 use super::entry::Entry;
 use super::schedule::{Attached, Chosen, Left, Rules, Schedule, Served};
 use super::waiters::{Request, WaiterId};
@@ -59,7 +59,6 @@ pub(super) type ClassMap<K> = Box<dyn Fn(&K) -> Class + Send + Sync>;
 pub(super) struct Shared<T: Throttle, K> {
     pub(super) throttle: T,
     pub(super) class_map: ClassMap<K>,
-    pub(super) share: Share,
     pub(super) clock: Clock,
     /// Whether the clock was chosen explicitly; then timeouts run on it too.
     pub(super) has_own_clock: bool,
@@ -188,7 +187,6 @@ impl<T: Throttle, K: Hash + Eq> Shared<T, K> {
         Self {
             throttle,
             class_map,
-            share: Share::default(),
             clock: Clock::default(),
             has_own_clock: false,
             hasher: foldhash::fast::RandomState::default(),
@@ -332,11 +330,13 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         match locked.schedule.leave(id) {
             None | Some(Left::Served(Served::Refused(_))) => {}
             Some(Left::Waited(left)) => waker = left,
-            Some(Left::Served(Served::Admitted(permit))) => {
+            Some(Left::Served(Served::Admitted(permit, charge))) => {
                 entry.release();
-                locked.schedule.recharge(entry, cost, 0);
+                if let Some(charge) = charge {
+                    locked.schedule.recharge(entry, charge, 0);
+                }
                 locked.schedule.released(entry);
-                locked = self.hand_over(locked, cost, Served::Admitted(permit), &mut wakes);
+                locked = self.hand_over(locked, cost, Served::Admitted(permit, None), &mut wakes);
             }
             // Its destructor is foreign code.
             Some(Left::Served(Served::Panicked(payload))) => std::mem::forget(payload),
@@ -399,7 +399,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             let polled = catch_unwind(AssertUnwindSafe(|| entrant.poll(self, request)));
             let served = match polled {
                 Ok(Poll::Pending) => None,
-                Ok(Poll::Ready(Ok(permit))) => Some(Served::Admitted(permit)),
+                Ok(Poll::Ready(Ok(permit))) => Some(Served::Admitted(permit, None)),
                 Ok(Poll::Ready(Err(error))) => Some(Served::Refused(error)),
                 Err(payload) => Some(Served::Panicked(payload)),
             };
@@ -461,8 +461,8 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         let mut unused = None;
         let meant = next.filter(|next| next.request.cost == cost);
         match (meant, served) {
-            (Some(next), Served::Admitted(permit)) => locked.schedule.grant(next, permit, wakes),
-            (None, Served::Admitted(permit)) => unused = Some(permit),
+            (Some(next), Served::Admitted(permit, _)) => locked.schedule.grant(next, permit, wakes),
+            (None, Served::Admitted(permit, _)) => unused = Some(permit),
             // Another cost may be possible.
             (None, Served::Panicked(payload)) => std::mem::forget(payload),
             (None, Served::Refused(error)) if error.kind() == ErrorKind::ExceedsCapacity => {}

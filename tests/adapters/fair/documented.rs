@@ -45,11 +45,22 @@ fn classes() -> impl Strategy<Value = Vec<(u8, u64)>> {
     prop::collection::vec((0..2_u8, prop::sample::select(vec![1, 2, 4])), 2..5)
 }
 
-/// A wait or a permit of a class, and its cost.
+/// A wait or a permit of a class, its cost, and the step in which it was given the permit.
 struct Of<T> {
     class: usize,
     cost: u64,
+    given: usize,
     it: T,
+}
+
+/// How far a class is ahead of another one since both have waiters.
+#[derive(Clone, Copy, Default)]
+struct Ahead {
+    /// The first step after which both had waiters.
+    since: usize,
+    /// What the class got back of what it was given since then.
+    refunded: u64,
+    ahead: i64,
 }
 
 /// A queue, its callers, and what its classes were given.
@@ -60,9 +71,9 @@ struct Run {
     inside: Vec<Of<Permit>>,
     /// How many permits each class was given from the queue in a step.
     given: Vec<u64>,
-    /// For each two classes, how far the first one may be ahead and is, in parts of [`SCALE`], since
-    /// both have waiters.
-    ahead: Vec<Vec<(u64, i64)>>,
+    /// For each two classes, how far the first one is ahead, in parts of [`SCALE`].
+    ahead: Vec<Vec<Ahead>>,
+    steps: usize,
 }
 
 impl Run {
@@ -81,7 +92,8 @@ impl Run {
             waiting: Vec::new(),
             inside: Vec::new(),
             given: vec![0; count],
-            ahead: vec![vec![(0, 0); count]; count],
+            ahead: vec![vec![Ahead::default(); count]; count],
+            steps: 0,
         }
     }
 
@@ -102,36 +114,43 @@ impl Run {
         0..self.classes.len()
     }
 
-    /// A class may be charged again what it gets back.
-    fn refunded(&mut self, class: usize, cost: u64) {
+    /// A class may be charged again what it gets back, but not before those who came after the charge.
+    fn refunded(&mut self, class: usize, cost: u64, given: usize) {
         let scaled = self.scaled(class, cost);
-        for other in self.others() {
-            self.ahead[class][other].0 += scaled;
+        for ahead in &mut self.ahead[class] {
+            if given > ahead.since {
+                ahead.refunded += scaled;
+            }
         }
     }
 
     fn charged(&mut self, class: usize, cost: u64) {
         let scaled = self.scaled(class, cost).cast_signed();
         for other in self.others() {
-            self.ahead[class][other].1 += scaled;
-            self.ahead[other][class].1 -= scaled;
+            self.ahead[class][other].ahead += scaled;
+            self.ahead[other][class].ahead -= scaled;
         }
     }
 
     fn step(&mut self, step: Step) {
+        self.steps += 1;
+        let given = self.steps;
         match step {
             Step::Enter(class, cost) => {
                 let class = class % self.classes.len();
                 let mut wait = Waiter::new(self.queue.class(class).acquire_many(cost));
                 match wait.poll() {
+                    // It is charged nothing, so nothing is refunded.
                     Poll::Ready(permit) => self.inside.push(Of {
                         class,
                         cost,
+                        given: 0,
                         it: permit.unwrap(),
                     }),
                     Poll::Pending => self.waiting.push(Of {
                         class,
                         cost,
+                        given: 0,
                         it: wait,
                     }),
                 }
@@ -143,15 +162,15 @@ impl Run {
                 self.inside.remove(index.index(self.inside.len()));
             }
             Step::RollBack(index) if !self.inside.is_empty() => {
-                let Of { class, cost, it } = self.inside.remove(index.index(self.inside.len()));
-                self.refunded(class, cost);
-                self.queue.class(class).rollback(it);
+                let of = self.inside.remove(index.index(self.inside.len()));
+                self.refunded(of.class, of.cost, of.given);
+                self.queue.class(of.class).rollback(of.it);
             }
             Step::Settle(index, used) if !self.inside.is_empty() => {
-                let Of { class, cost, it } = self.inside.remove(index.index(self.inside.len()));
-                let used = used.min(cost);
-                self.refunded(class, cost - used);
-                self.queue.class(class).settle(it, used);
+                let of = self.inside.remove(index.index(self.inside.len()));
+                let used = used.min(of.cost);
+                self.refunded(of.class, of.cost - used, of.given);
+                self.queue.class(of.class).settle(of.it, used);
             }
             _ => {}
         }
@@ -164,7 +183,12 @@ impl Run {
                     self.given[class] += 1;
                     self.charged(class, cost);
                     let it = permit.unwrap();
-                    self.inside.push(Of { class, cost, it });
+                    self.inside.push(Of {
+                        class,
+                        cost,
+                        given,
+                        it,
+                    });
                 }
             }
         }
@@ -203,10 +227,16 @@ impl Run {
             for other in self.others() {
                 let same = self.classes[class].0 == self.classes[other].0;
                 if !same || !self.waits(class) || !self.waits(other) {
-                    self.ahead[class][other] = (0, 0);
+                    let since = self.steps;
+                    self.ahead[class][other] = Ahead {
+                        since,
+                        ..Ahead::default()
+                    };
                     continue;
                 }
-                let (refunded, ahead) = self.ahead[class][other];
+                let Ahead {
+                    refunded, ahead, ..
+                } = self.ahead[class][other];
                 let most = self.scaled(class, PERMITS) + self.scaled(other, PERMITS) + refunded;
                 prop_assert!(ahead <= most.cast_signed(), "{ahead} of {most}");
             }

@@ -10,7 +10,7 @@ use proptest::test_runner::TestCaseError;
 use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Order, Share};
 use tollgate::{AcquireError, Clock, Semaphore, Throttle, Waiting};
 
-use super::naive::{self, Model, Outcome};
+use super::naive::{self, Charge, Model, Outcome};
 use crate::support::Waiter;
 use crate::support::cases::cases;
 
@@ -62,6 +62,7 @@ fn class() -> impl Strategy<Value = naive::Class> {
             held: 0,
             start: 0,
             finish: 0,
+            last: 0,
             was_eligible: false,
         },
     )
@@ -130,12 +131,12 @@ struct Waits {
 }
 
 /// A permit of a class, its cost, and what the class was charged.
-struct Holds(usize, u64, u64, Permit);
+struct Holds(usize, u64, Charge, Permit);
 
 fn compare(
     polled: Poll<Result<Permit, AcquireError>>,
     expected: Option<Outcome>,
-) -> Result<Option<(Permit, u64)>, TestCaseError> {
+) -> Result<Option<(Permit, Charge)>, TestCaseError> {
     match (polled, expected) {
         (Poll::Pending, None) => Ok(None),
         (Poll::Ready(Ok(permit)), Some(Ok(charged))) => Ok(Some((permit, charged))),
@@ -167,6 +168,8 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
         free: settings.permits as u64,
         now: Duration::ZERO,
         virtual_times: [0; 3],
+        joined_after: [0; 3],
+        granted: 0,
         joined: 0,
         served: Vec::new(),
     };
@@ -203,7 +206,7 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 if let Ok(permit) = tried {
                     model.free -= cost;
                     model.classes[class].held += 1;
-                    inside.push(Holds(class, cost, 0, permit));
+                    inside.push(Holds(class, cost, Charge::default(), permit));
                 }
             }
             Step::Collect(index) if !waiting.is_empty() => {
@@ -229,13 +232,12 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Release(index) if !inside.is_empty() => {
                 let Holds(class, cost, _, permit) = inside.remove(index.index(inside.len()));
                 drop(permit);
-                model.release(class, cost, 0);
+                model.release(class, cost, Charge::default());
             }
             Step::RollBack(index) if !inside.is_empty() => {
                 let Holds(class, cost, charged, permit) = inside.remove(index.index(inside.len()));
                 queue.class(class).rollback(permit);
-                let refund = if settings.by_cost { charged } else { 0 };
-                model.release(class, cost, refund);
+                model.release(class, cost, charged);
             }
             Step::Advance(time) => {
                 clock.advance(milliseconds(time));

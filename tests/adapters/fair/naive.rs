@@ -19,6 +19,8 @@ pub(crate) struct Class {
     pub(crate) held: u64,
     pub(crate) start: u64,
     pub(crate) finish: u64,
+    /// The number of its last grant.
+    pub(crate) last: u64,
     pub(crate) was_eligible: bool,
 }
 
@@ -34,8 +36,15 @@ pub(crate) struct Waiter {
     cost: u64,
 }
 
-/// What became of a caller: the cost that it is charged, or why it was refused.
-pub(crate) type Outcome = Result<u64, ErrorKind>;
+/// What a class was charged for a grant, and the number of the grant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Charge {
+    pub(crate) cost: u64,
+    pub(crate) number: u64,
+}
+
+/// What became of a caller: what it is charged, or why it was refused.
+pub(crate) type Outcome = Result<Charge, ErrorKind>;
 
 pub(crate) struct Model {
     pub(crate) share: Share,
@@ -47,6 +56,9 @@ pub(crate) struct Model {
     pub(crate) now: Duration,
     /// The virtual time of each priority.
     pub(crate) virtual_times: [u64; 3],
+    /// How many grants there were when a class of each priority last became eligible.
+    pub(crate) joined_after: [u64; 3],
+    pub(crate) granted: u64,
     pub(crate) joined: u64,
     /// What waiters were given and have not collected.
     pub(crate) served: Vec<(usize, Outcome)>,
@@ -86,6 +98,7 @@ impl Model {
             if is_eligible && !class.was_eligible {
                 let virtual_time = self.virtual_times[usize::from(class.priority)];
                 class.start = virtual_time.max(class.finish);
+                self.joined_after[usize::from(class.priority)] = self.granted;
             }
             class.was_eligible = is_eligible;
         }
@@ -143,7 +156,10 @@ impl Model {
         *virtual_time = class.start.max(*virtual_time);
         class.finish = class.start + waiter.cost * SCALE / class.weight;
         class.start = class.finish;
-        self.served.push((waiter.id, Ok(waiter.cost)));
+        self.granted += 1;
+        class.last = self.granted;
+        let (cost, number) = (waiter.cost, self.granted);
+        self.served.push((waiter.id, Ok(Charge { cost, number })));
     }
 
     /// Grants what can be granted.
@@ -177,7 +193,7 @@ impl Model {
         if self.try_enter(class, cost) {
             self.free -= cost;
             self.classes[class].held += 1;
-            return Some(Ok(0));
+            return Some(Ok(Charge::default()));
         }
         let of_class = self.of(class);
         let full = Some(Err(ErrorKind::QueueFull));
@@ -223,21 +239,25 @@ impl Model {
         match self.collect(id) {
             None => drop(self.remove(id)),
             Some(Err(_)) => {}
-            Some(Ok(cost)) => {
-                self.uncharge(class, cost);
+            Some(Ok(charge)) => {
+                self.uncharge(class, charge);
                 self.classes[class].held -= 1;
                 match self.choose() {
-                    Some(next) if next.cost == cost => self.grant(next),
-                    _ => self.free += cost,
+                    Some(next) if next.cost == charge.cost => self.grant(next),
+                    _ => self.free += charge.cost,
                 }
             }
         }
         self.settle();
     }
 
-    fn uncharge(&mut self, class: usize, charged: u64) {
+    fn uncharge(&mut self, class: usize, charge: Charge) {
         let class = &mut self.classes[class];
-        class.finish -= charged * SCALE / class.weight;
+        let joined_after = self.joined_after[usize::from(class.priority)];
+        if charge.number <= joined_after && charge.number != class.last {
+            return;
+        }
+        class.finish -= charge.cost * SCALE / class.weight;
         // It gets back what it was charged, but not to before the virtual time.
         let virtual_time = self.virtual_times[usize::from(class.priority)];
         if class.start > virtual_time {
@@ -246,7 +266,7 @@ impl Model {
     }
 
     /// A permit returns, and perhaps what was charged for it.
-    pub(crate) fn release(&mut self, class: usize, cost: u64, refund: u64) {
+    pub(crate) fn release(&mut self, class: usize, cost: u64, refund: Charge) {
         self.uncharge(class, refund);
         self.update();
         self.classes[class].held -= 1;

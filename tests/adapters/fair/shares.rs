@@ -157,3 +157,25 @@ fn settle_of_earlier_charges_gives_no_credit_over_others() {
     assert_eq!(served[0] + served[1], 10);
     assert!(served[0].abs_diff(served[1]) <= 2, "{served:?}");
 }
+
+/// Each refund frees the permits of the next turn. The charges are from before the other class came,
+/// which had no disadvantage from them.
+#[test]
+fn settle_of_earlier_charges_one_a_turn_lets_classes_take_turns() {
+    let queue = FairQueue::new(slots(100)).share(Share::ByCost);
+    let [a, b] = ["a", "b"].map(|key| queue.class(key));
+    let all = a.acquire_many(100).wait().unwrap();
+    let park = |class: &tollgate::fair::InClass<_, _>| {
+        [(); 10].map(|()| Waiter::parked(class.acquire_many(10)))
+    };
+    let mut charged = park(&a);
+    drop(all);
+    let charged = charged.each_mut().map(Waiter::granted);
+    let waits = [park(&a), park(&b)];
+    for permit in charged {
+        a.settle(permit, 0);
+        let [of_a, of_b] =
+            [0, 1].map(|class| waits[class].iter().filter(|wait| wait.wakes() > 0).count());
+        assert!(of_a.abs_diff(of_b) <= 1, "{of_a} and {of_b}");
+    }
+}
