@@ -91,10 +91,10 @@ impl<T: Queueable, K: ClassKey> Acquire<T, K> {
         self.id = None;
         let handle = self.handle.take().expect("it was there");
         Poll::Ready(match served {
-            Served::Admitted(inner, charge) => {
-                let hold = Hold::new(handle, charge);
-                Ok(FairPermit { hold, inner })
-            }
+            Served::Admitted(inner, charge) => Ok(FairPermit {
+                hold: Hold::new(handle, charge),
+                inner,
+            }),
             Served::Refused(error) => Err(error),
             Served::Panicked(payload) => resume_unwind(payload),
         })

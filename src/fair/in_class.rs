@@ -198,6 +198,16 @@ impl<T: Queueable, K: ClassKey> InClass<T, K> {
         let inner = try_enter(hold.throttle())?;
         Ok(FairPermit { hold, inner })
     }
+
+    #[inline]
+    fn at_once_with(
+        &self,
+        enter: impl FnOnce(&T) -> Option<T::Permit>,
+    ) -> Option<FairPermit<T, K>> {
+        let refused = AcquireError::new(ErrorKind::NoPermits);
+        self.try_with(|throttle| enter(throttle).ok_or(refused))
+            .ok()
+    }
 }
 
 impl<T: Queueable, K: ClassKey> Throttle for InClass<T, K> {
@@ -223,11 +233,7 @@ impl<T: Queueable, K: ClassKey> Throttle for InClass<T, K> {
 
     #[inline]
     fn enter_at_once(&self) -> Option<FairPermit<T, K>> {
-        let enter = |throttle: &T| {
-            let entered = throttle.enter_at_once();
-            entered.ok_or(AcquireError::new(ErrorKind::NoPermits))
-        };
-        self.try_with(enter).ok()
+        self.at_once_with(T::enter_at_once)
     }
 
     fn wakes_unlocked(&self) -> bool {
@@ -261,11 +267,7 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
 
     #[inline]
     fn enter_many_at_once(&self, n: u64) -> Option<FairPermit<T, K>> {
-        let enter = |throttle: &T| {
-            let entered = throttle.enter_many_at_once(n);
-            entered.ok_or(AcquireError::new(ErrorKind::NoPermits))
-        };
-        self.try_with(enter).ok()
+        self.at_once_with(|throttle| throttle.enter_many_at_once(n))
     }
 }
 

@@ -11,14 +11,18 @@ use crate::throttle::Throttle;
 
 mod acquire;
 mod class;
+mod entrant;
 mod entry;
 mod heap;
 mod in_class;
 mod permit;
 mod queue;
+mod ranks;
 mod schedule;
 mod shared;
 mod snapshot;
+mod table;
+mod virtual_time;
 mod waiters;
 
 pub use self::acquire::Acquire;

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::in_class::Handle;
-use super::schedule::Charge;
+use super::virtual_time::Charge;
 use super::{ClassKey, Queueable};
 use crate::error::AcquireError;
 

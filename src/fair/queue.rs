@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::class::{Class, Share};
 use super::entry::Entry;
 use super::in_class::{Handle, InClass};
-use super::schedule::Rules;
+use super::ranks::Rules;
 use super::shared::Shared;
 use super::{ClassKey, ClassSnapshot, Queueable};
 use crate::time::Clock;
@@ -249,22 +249,18 @@ impl<T: Queueable, K: ClassKey> FairQueue<T, K> {
         K: Clone,
     {
         let locked = self.0.lock_now();
-        let classes = locked.schedule.classes().map(|(entry, waiting, oldest)| {
-            let held = entry.held();
-            (Arc::clone(entry), held, waiting, oldest)
-        });
-        let classes: Vec<_> = classes.collect();
+        let classes: Vec<_> = locked.schedule.in_use().collect();
         drop(locked);
         // Keys are cloned after the lock.
-        let used = classes
-            .into_iter()
-            .filter(|class| class.1 + class.2 as u64 > 0);
-        let snapshot = used.map(|(entry, held, waiting, oldest_wait)| ClassSnapshot {
-            key: entry.key.clone(),
-            class: entry.class,
-            held,
-            waiting,
-            oldest_wait,
+        let snapshot = classes.into_iter().map(|class| {
+            let (entry, held, waiting, oldest_wait) = class;
+            ClassSnapshot {
+                key: entry.key.clone(),
+                class: entry.class,
+                held,
+                waiting,
+                oldest_wait,
+            }
         });
         snapshot.collect()
     }

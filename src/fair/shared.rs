@@ -1,4 +1,4 @@
-//! [`Shared`]: the throttle, the schedule under its lock, and the entrant between them.
+//! [`Shared`]: the throttle, and the schedule and the entrant under one lock.
 //!
 //! All waiters stand in the [`Schedule`]; one entrant of the queue stands in the throttle's own
 //! line. It is polled by whoever calls [`drive`](Shared::drive), and the queue itself is the waker
@@ -6,42 +6,28 @@
 //!
 //! 1. While somebody can be served, the entrant is in the throttle's line, for the cost of the waiter
 //!    that goes next; or a thread is in `drive`, or is about to call it.
-//! 2. One thread at a time is in `drive`, between setting and clearing `polling`. Another call sets
-//!    `woken_again`, and the thread that is there looks again before it leaves. So a throttle may
-//!    wake inside its own poll, and threads may wake at once.
-//! 3. The throttle is polled, entered and left, permits are dropped and rolled back, and wakers are
-//!    called, cloned and dropped outside of the lock. A panic of the throttle is caught, and resumed
-//!    in the waiter that goes next, if that has the cost of the call that panicked.
-//! 4. A permit goes to the waiter that is chosen when it comes. It waits in the slot of that waiter;
-//!    a waiter that leaves without it passes it on in the same way. If nobody takes it, or the cost
-//!    of the next one differs, it is rolled back.
-//! 5. Some throttles wake under a lock of theirs, and polling them there would not end. Unless a
-//!    throttle says that it does not ([`Throttle::wakes_unlocked`]), the next waiter is woken, and
-//!    drives when it is polled. So it is with a throttle that wakes inside each poll, which makes a
-//!    task yield.
+//! 2. The throttle is used, permits are dropped, and wakers are called, cloned and dropped outside of
+//!    the lock.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::{Deref, DerefMut};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 
 use super::class::{Class, Order};
+use super::entrant::Entrant;
 use super::entry::Entry;
-use super::schedule::{Attached, Chosen, Left, Rules, Schedule, Served};
+use super::ranks::Rules;
+use super::schedule::{Schedule, Served};
+use super::table::Attached;
 use super::waiters::{Request, WaiterId};
 use super::{ClassKey, Queueable};
-use crate::error::{AcquireError, ErrorKind};
-use crate::panic::catch_waker_panic;
+use crate::error::AcquireError;
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, lock};
 use crate::throttle::Throttle;
 use crate::time::Clock;
-use crate::wait::{Polled, Waiting};
+use crate::wait::Waiting;
 use crate::wait_queue::WakeList;
-
-/// How often a throttle may wake inside its poll, before a task has to yield for it.
-const POLLS: u32 = 32;
 
 /// How a throttle is entered for a cost.
 pub(super) type EnterFn<T> = fn(&T, u64) -> Waiting<<T as Throttle>::Enter>;
@@ -74,57 +60,13 @@ pub(super) struct Shared<T: Throttle, K> {
 pub(super) struct State<T: Throttle, K> {
     pub(super) schedule: Schedule<K, EnterFn<T>, T::Permit>,
     /// The entrant, unless a thread polls it.
-    entrant: Option<Entrant<T>>,
+    pub(super) entrant: Option<Entrant<T>>,
     /// The cost for which the entrant is in line.
-    in_line: Option<u64>,
-    polling: bool,
-    woken_again: bool,
+    pub(super) in_line: Option<u64>,
+    pub(super) polling: bool,
+    pub(super) woken_again: bool,
     /// The entrant was woken, and the next waiter that is polled drives.
-    poll_wanted: bool,
-}
-
-/// The future in the throttle's line. Its memory is reused.
-struct Entrant<T: Throttle> {
-    enter: Pin<Box<Option<Waiting<T::Enter>>>>,
-    /// The queue. It is kept only while the entrant is in line, since it keeps the queue alive.
-    waker: Option<Waker>,
-}
-
-impl<T: Throttle> Entrant<T> {
-    fn new() -> Self {
-        Self {
-            enter: Box::pin(None),
-            waker: None,
-        }
-    }
-
-    /// Leaves the throttle's line.
-    fn leave(&mut self) {
-        catch_waker_panic(|| self.enter.set(None));
-    }
-
-    /// Polls the entrant, which enters for a cost if it is not in line.
-    fn poll<K>(
-        &mut self,
-        queue: &Arc<Shared<T, K>>,
-        request: Request<EnterFn<T>>,
-    ) -> Polled<T::Permit>
-    where
-        T: Queueable,
-        K: ClassKey,
-    {
-        let waker = self
-            .waker
-            .get_or_insert_with(|| Waker::from(Arc::clone(queue)));
-        if self.enter.is_none() {
-            self.enter
-                .set(Some((request.enter)(&queue.throttle, request.cost)));
-        }
-        match self.enter.as_mut().as_pin_mut() {
-            Some(enter) => enter.poll(&mut Context::from_waker(waker)),
-            None => Poll::Pending,
-        }
-    }
+    pub(super) poll_wanted: bool,
 }
 
 /// The lock. When it is released, newcomers see whether a waiter can be served.
@@ -199,8 +141,8 @@ impl<T: Throttle, K: Hash + Eq> Shared<T, K> {
     /// Changes the rules of a queue that is not shared yet.
     pub(super) fn change_rules(&mut self, change: impl FnOnce(&mut Rules)) {
         let mut locked = self.lock();
-        change(&mut locked.schedule.rules);
-        let is_timed = locked.schedule.rules.aging.is_some();
+        change(&mut locked.schedule.ranks.rules);
+        let is_timed = locked.schedule.ranks.rules.aging.is_some();
         drop(locked);
         self.is_timed.store(is_timed.into(), Ordering::Relaxed);
     }
@@ -248,7 +190,11 @@ impl<T: Throttle, K: Hash + Eq> Shared<T, K> {
     }
 
     /// Unlocks, wakes, and locks again.
-    fn flush<'a>(&'a self, locked: Locked<'a, T, K>, wakes: &mut WakeList) -> Locked<'a, T, K> {
+    pub(super) fn flush<'a>(
+        &'a self,
+        locked: Locked<'a, T, K>,
+        wakes: &mut WakeList,
+    ) -> Locked<'a, T, K> {
         drop(locked);
         wakes.wake_all();
         self.relock()
@@ -271,9 +217,9 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         let joined = locked.schedule.join(attached, request, &mut wakes);
         let drive = locked.needs_drive() || locked.poll_wanted;
         if let (Ok(id), false) = (&joined, drive) {
-            fresh
-                .take()
-                .map(|fresh| locked.schedule.set_waker(*id, fresh));
+            if let Some(stored) = locked.schedule.waker(*id) {
+                *stored = fresh.take();
+            }
         }
         drop(locked);
         drop(forgotten);
@@ -302,11 +248,13 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
             if let Some(served) = locked.schedule.collect(id) {
                 return Poll::Ready(served);
             }
+            let stored = locked.schedule.waker(id);
+            let stored = stored.expect("a waiter is in the queue until it was served");
             // The clone of a waker need not look like it.
-            let unused = match fresh.take() {
-                Some(fresh) => locked.schedule.set_waker(id, fresh),
-                None if locked.schedule.is_woken_by(id, waker) => None,
-                None => {
+            let unused = match (fresh.take(), &stored) {
+                (Some(fresh), _) => stored.replace(fresh),
+                (None, Some(same)) if same.will_wake(waker) => None,
+                (None, _) => {
                     drop(locked);
                     fresh = Some(waker.clone());
                     locked = self.lock();
@@ -327,10 +275,10 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
     pub(super) fn leave(self: &Arc<Self>, id: WaiterId, entry: &Entry<K>, cost: u64) {
         let mut locked = self.relock();
         let (mut waker, mut wakes) = (None, WakeList::new());
-        match locked.schedule.leave(id) {
-            None | Some(Left::Served(Served::Refused(_))) => {}
-            Some(Left::Waited(left)) => waker = left,
-            Some(Left::Served(Served::Admitted(permit, charge))) => {
+        match locked.schedule.collect(id) {
+            None => waker = locked.schedule.leave(id),
+            Some(Served::Refused(_)) => {}
+            Some(Served::Admitted(permit, charge)) => {
                 entry.release();
                 if let Some(charge) = charge {
                     locked.schedule.recharge(entry, charge, 0);
@@ -339,7 +287,7 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
                 locked = self.hand_over(locked, cost, Served::Admitted(permit, None), &mut wakes);
             }
             // Its destructor is foreign code.
-            Some(Left::Served(Served::Panicked(payload))) => std::mem::forget(payload),
+            Some(Served::Panicked(payload)) => std::mem::forget(payload),
         }
         let drive = locked.needs_drive() || locked.poll_wanted;
         drop(locked);
@@ -358,148 +306,6 @@ impl<T: Queueable, K: ClassKey> Shared<T, K> {
         drop(locked);
         if drive {
             self.drive();
-        }
-    }
-}
-
-/// The entrant.
-impl<T: Queueable, K: ClassKey> Shared<T, K> {
-    /// Polls the entrant and hands over what it gets, until it has to wait, or nobody waits for it.
-    pub(super) fn drive(self: &Arc<Self>) {
-        let mut locked = self.relock();
-        if locked.polling {
-            locked.woken_again = true;
-            return;
-        }
-        locked.polling = true;
-        locked.poll_wanted = false;
-        let mut entrant = locked.entrant.take().unwrap_or_else(Entrant::new);
-        let (mut wakes, mut polls) = (WakeList::new(), 0);
-        loop {
-            locked.woken_again = false;
-            let next = locked.schedule.choose(&mut wakes);
-            if wakes.is_full() {
-                locked = self.flush(locked, &mut wakes);
-                continue;
-            }
-            let cost = next.map(|next| next.request.cost);
-            if locked.in_line.is_some() && locked.in_line != cost {
-                locked.in_line = None;
-                drop(locked);
-                entrant.leave();
-                locked = self.relock();
-                continue;
-            }
-            let Some(Chosen { request, .. }) = next else {
-                break;
-            };
-            locked.in_line = cost;
-            drop(locked);
-            wakes.wake_all();
-            let polled = catch_unwind(AssertUnwindSafe(|| entrant.poll(self, request)));
-            let served = match polled {
-                Ok(Poll::Pending) => None,
-                Ok(Poll::Ready(Ok(permit))) => Some(Served::Admitted(permit, None)),
-                Ok(Poll::Ready(Err(error))) => Some(Served::Refused(error)),
-                Err(payload) => Some(Served::Panicked(payload)),
-            };
-            if served.is_some() {
-                entrant.leave();
-            }
-            locked = self.relock();
-            match served {
-                Some(served) => {
-                    polls = 0;
-                    locked.in_line = None;
-                    locked = self.hand_over(locked, request.cost, served, &mut wakes);
-                }
-                None if locked.woken_again && polls < POLLS => polls += 1,
-                None => {
-                    locked.poll_wanted = locked.woken_again;
-                    break;
-                }
-            }
-        }
-        if locked.in_line.is_none() {
-            entrant.waker = None;
-        }
-        locked.entrant = Some(entrant);
-        locked.polling = false;
-        if locked.poll_wanted && !wakes.is_full() {
-            wakes.push(locked.schedule.take_next_waker());
-        }
-        drop(locked);
-        wakes.wake_all();
-    }
-
-    /// Gives a permit, an error or a panic to the waiter that goes next, and adds its waker.
-    fn hand_over<'a>(
-        &'a self,
-        mut locked: Locked<'a, T, K>,
-        cost: u64,
-        served: Served<T::Permit>,
-        wakes: &mut WakeList,
-    ) -> Locked<'a, T, K> {
-        let closed = match &served {
-            Served::Refused(error) => Some(error).filter(|error| error.kind() == ErrorKind::Closed),
-            _ => None,
-        };
-        let next = loop {
-            if wakes.is_full() {
-                locked = self.flush(locked, wakes);
-            }
-            match closed {
-                Some(error) if locked.schedule.refuse_any(error, wakes) => continue,
-                Some(_) => return locked,
-                None => {}
-            }
-            let next = locked.schedule.choose(wakes);
-            if !wakes.is_full() {
-                break next;
-            }
-        };
-        let mut unused = None;
-        let meant = next.filter(|next| next.request.cost == cost);
-        match (meant, served) {
-            (Some(next), Served::Admitted(permit, _)) => locked.schedule.grant(next, permit, wakes),
-            (None, Served::Admitted(permit, _)) => unused = Some(permit),
-            // Another cost may be possible.
-            (None, Served::Panicked(payload)) => std::mem::forget(payload),
-            (None, Served::Refused(error)) if error.kind() == ErrorKind::ExceedsCapacity => {}
-            (_, served) => {
-                if let Some(next) = next {
-                    locked.schedule.serve(next.id, served, wakes);
-                }
-            }
-        }
-        if let Some(permit) = unused {
-            drop(locked);
-            catch_waker_panic(|| self.throttle.rollback(permit));
-            locked = self.relock();
-        }
-        locked
-    }
-}
-
-impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.throttle.wakes_unlocked() {
-            return self.drive();
-        }
-        let mut locked = self.lock();
-        locked.woken_again = true;
-        if locked.polling {
-            return;
-        }
-        locked.poll_wanted = true;
-        let waker = locked.schedule.take_next_waker();
-        drop(locked);
-        if let Some(waker) = waker {
-            catch_waker_panic(|| waker.wake());
         }
     }
 }

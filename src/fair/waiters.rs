@@ -20,6 +20,8 @@ pub(super) struct Waiters<E, G> {
     slots: Vec<Slot<E, G>>,
     free: u32,
     used: usize,
+    waiting: usize,
+    joined: u64,
 }
 
 enum Slot<E, G> {
@@ -84,27 +86,20 @@ impl List {
     }
 }
 
-impl<E> Waiter<E> {
-    pub(super) fn new(number: u64, since: Tick, request: Request<E>, class: usize) -> Self {
-        Self {
-            number,
-            since,
-            request,
-            class,
-            waker: None,
-            previous: NONE,
-            next: NONE,
-        }
-    }
-}
-
 impl<E, G> Waiters<E, G> {
     pub(super) const fn new() -> Self {
         Self {
             slots: Vec::new(),
             free: NONE,
             used: 0,
+            waiting: 0,
+            joined: 0,
         }
+    }
+
+    /// Returns the number of waiters that were not served.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
     }
 
     /// Returns whether there is no slot left.
@@ -112,10 +107,25 @@ impl<E, G> Waiters<E, G> {
         self.used >= NONE as usize
     }
 
-    /// Adds a waiter at the end of a list. Do not call it when the slots [are full](Self::is_full).
-    pub(super) fn push(&mut self, list: &mut List, mut waiter: Waiter<E>) -> WaiterId {
-        waiter.previous = list.tail;
-        let slot = Slot::Waiting(waiter);
+    /// Adds a waiter at the end of the list of a class. Do not call it when the slots
+    /// [are full](Self::is_full).
+    pub(super) fn push(
+        &mut self,
+        list: &mut List,
+        class: usize,
+        request: Request<E>,
+        since: Tick,
+    ) -> WaiterId {
+        self.joined += 1;
+        let slot = Slot::Waiting(Waiter {
+            number: self.joined,
+            since,
+            request,
+            class,
+            waker: None,
+            previous: list.tail,
+            next: NONE,
+        });
         let id = self.free;
         let id = match self.slots.get_mut(id as usize) {
             Some(free) => {
@@ -130,6 +140,7 @@ impl<E, G> Waiters<E, G> {
             }
         };
         self.used += 1;
+        self.waiting += 1;
         match self.get_mut(list.tail) {
             Some(last) => last.next = id,
             None => list.head = id,
@@ -211,6 +222,7 @@ impl<E, G> Waiters<E, G> {
             None => list.tail = waiter.previous,
         }
         list.len -= 1;
+        self.waiting -= 1;
         Some(waiter)
     }
 }

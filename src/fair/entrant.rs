@@ -1,0 +1,219 @@
+//! The entrant: the waiter of the queue in the line of its throttle, and [`drive`](Shared::drive),
+//! which polls it and hands over what it gets.
+//!
+//! 1. One thread at a time is in `drive`, between setting and clearing `polling`. Another call sets
+//!    `woken_again`, and the thread that is there looks again before it leaves. So a throttle may
+//!    wake inside its own poll, and threads may wake at once.
+//! 2. The throttle is polled, entered and left, and permits are rolled back outside of the lock. A
+//!    panic of the throttle is caught, and resumed in the waiter that goes next, if that has the cost
+//!    of the call that panicked.
+//! 3. A permit goes to the waiter that is chosen when it comes. It waits in the slot of that waiter;
+//!    a waiter that leaves without it passes it on in the same way. If nobody takes it, or the cost
+//!    of the next one differs, it is rolled back.
+//! 4. Some throttles wake under a lock of theirs, and polling them there would not end. Unless a
+//!    throttle says that it does not ([`Throttle::wakes_unlocked`]), the next waiter is woken, and
+//!    drives when it is polled. So it is with a throttle that wakes inside each poll, which makes a
+//!    task yield.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::schedule::{Chosen, Served};
+use super::shared::{EnterFn, Locked, Shared};
+use super::waiters::Request;
+use super::{ClassKey, Queueable};
+use crate::error::ErrorKind;
+use crate::panic::catch_waker_panic;
+use crate::throttle::Throttle;
+use crate::wait::{Polled, Waiting};
+use crate::wait_queue::WakeList;
+
+/// How often a throttle may wake inside its poll, before a task has to yield for it.
+const POLLS: u32 = 32;
+
+/// The future in the throttle's line. Its memory is reused.
+pub(super) struct Entrant<T: Throttle> {
+    enter: Pin<Box<Option<Waiting<T::Enter>>>>,
+    /// The queue. It is kept only while the entrant is in line, since it keeps the queue alive.
+    waker: Option<Waker>,
+}
+
+impl<T: Throttle> Entrant<T> {
+    fn new() -> Self {
+        Self {
+            enter: Box::pin(None),
+            waker: None,
+        }
+    }
+
+    /// Leaves the throttle's line.
+    fn leave(&mut self) {
+        catch_waker_panic(|| self.enter.set(None));
+    }
+
+    /// Polls the entrant, which enters for a cost if it is not in line.
+    fn poll<K>(
+        &mut self,
+        queue: &Arc<Shared<T, K>>,
+        request: Request<EnterFn<T>>,
+    ) -> Polled<T::Permit>
+    where
+        T: Queueable,
+        K: ClassKey,
+    {
+        let waker = self
+            .waker
+            .get_or_insert_with(|| Waker::from(Arc::clone(queue)));
+        if self.enter.is_none() {
+            self.enter
+                .set(Some((request.enter)(&queue.throttle, request.cost)));
+        }
+        match self.enter.as_mut().as_pin_mut() {
+            Some(enter) => enter.poll(&mut Context::from_waker(waker)),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Shared<T, K> {
+    /// Polls the entrant and hands over what it gets, until it has to wait, or nobody waits for it.
+    pub(super) fn drive(self: &Arc<Self>) {
+        let mut locked = self.relock();
+        if locked.polling {
+            locked.woken_again = true;
+            return;
+        }
+        locked.polling = true;
+        locked.poll_wanted = false;
+        let mut entrant = locked.entrant.take().unwrap_or_else(Entrant::new);
+        let (mut wakes, mut polls) = (WakeList::new(), 0);
+        loop {
+            locked.woken_again = false;
+            let next = locked.schedule.choose(&mut wakes);
+            if wakes.is_full() {
+                locked = self.flush(locked, &mut wakes);
+                continue;
+            }
+            let cost = next.map(|next| next.request.cost);
+            if locked.in_line.is_some() && locked.in_line != cost {
+                locked.in_line = None;
+                drop(locked);
+                entrant.leave();
+                locked = self.relock();
+                continue;
+            }
+            let Some(Chosen { request, .. }) = next else {
+                break;
+            };
+            locked.in_line = cost;
+            drop(locked);
+            wakes.wake_all();
+            let polled = catch_unwind(AssertUnwindSafe(|| entrant.poll(self, request)));
+            let served = match polled {
+                Ok(Poll::Pending) => None,
+                Ok(Poll::Ready(Ok(permit))) => Some(Served::Admitted(permit, None)),
+                Ok(Poll::Ready(Err(error))) => Some(Served::Refused(error)),
+                Err(payload) => Some(Served::Panicked(payload)),
+            };
+            if served.is_some() {
+                entrant.leave();
+            }
+            locked = self.relock();
+            match served {
+                Some(served) => {
+                    polls = 0;
+                    locked.in_line = None;
+                    locked = self.hand_over(locked, request.cost, served, &mut wakes);
+                }
+                None if locked.woken_again && polls < POLLS => polls += 1,
+                None => {
+                    locked.poll_wanted = locked.woken_again;
+                    break;
+                }
+            }
+        }
+        if locked.in_line.is_none() {
+            entrant.waker = None;
+        }
+        locked.entrant = Some(entrant);
+        locked.polling = false;
+        if locked.poll_wanted && !wakes.is_full() {
+            wakes.push(locked.schedule.take_next_waker());
+        }
+        drop(locked);
+        wakes.wake_all();
+    }
+
+    /// Gives a permit, an error or a panic to the waiter that goes next, and adds its waker.
+    pub(super) fn hand_over<'a>(
+        &'a self,
+        mut locked: Locked<'a, T, K>,
+        cost: u64,
+        served: Served<T::Permit>,
+        wakes: &mut WakeList,
+    ) -> Locked<'a, T, K> {
+        let closed = match &served {
+            Served::Refused(error) => Some(error).filter(|error| error.kind() == ErrorKind::Closed),
+            _ => None,
+        };
+        let next = loop {
+            if wakes.is_full() {
+                locked = self.flush(locked, wakes);
+            }
+            match closed {
+                Some(error) if locked.schedule.refuse_any(error, wakes) => continue,
+                Some(_) => return locked,
+                None => {}
+            }
+            let next = locked.schedule.choose(wakes);
+            if !wakes.is_full() {
+                break next;
+            }
+        };
+        let mut unused = None;
+        let meant = next.filter(|next| next.request.cost == cost);
+        match (meant, served) {
+            (Some(next), Served::Admitted(permit, _)) => locked.schedule.grant(next, permit, wakes),
+            (None, Served::Admitted(permit, _)) => unused = Some(permit),
+            // Another cost may be possible.
+            (None, Served::Panicked(payload)) => std::mem::forget(payload),
+            (None, Served::Refused(error)) if error.kind() == ErrorKind::ExceedsCapacity => {}
+            (_, served) => {
+                if let Some(next) = next {
+                    locked.schedule.serve(next.id, served, wakes);
+                }
+            }
+        }
+        if let Some(permit) = unused {
+            drop(locked);
+            catch_waker_panic(|| self.throttle.rollback(permit));
+            locked = self.relock();
+        }
+        locked
+    }
+}
+
+impl<T: Queueable, K: ClassKey> Wake for Shared<T, K> {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.throttle.wakes_unlocked() {
+            return self.drive();
+        }
+        let mut locked = self.lock();
+        locked.woken_again = true;
+        if locked.polling {
+            return;
+        }
+        locked.poll_wanted = true;
+        let waker = locked.schedule.take_next_waker();
+        drop(locked);
+        if let Some(waker) = waker {
+            catch_waker_panic(|| waker.wake());
+        }
+    }
+}
