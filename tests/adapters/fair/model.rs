@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
 use tollgate::fair::{Acquire, Class, FairPermit, FairQueue, Order, Share};
+use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, Clock, Semaphore, Throttle, Waiting};
 
 use super::naive::{self, Charge, Model, Outcome};
@@ -27,6 +28,7 @@ enum Step {
     GiveUp(Index),
     Release(Index),
     RollBack(Index),
+    Settle(Index, u64),
     Advance(u64),
 }
 
@@ -92,7 +94,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<Index>().prop_map(Step::Collect),
         2 => any::<Index>().prop_map(Step::GiveUp),
         4 => any::<Index>().prop_map(Step::Release),
-        1 => any::<Index>().prop_map(Step::RollBack),
+        2 => any::<Index>().prop_map(Step::RollBack),
+        2 => (any::<Index>(), 1..6_u64).prop_map(|(index, used)| Step::Settle(index, used)),
         2 => (0..50_u64).prop_map(Step::Advance),
     ]
 }
@@ -232,12 +235,17 @@ fn run(settings: Settings, steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Release(index) if !inside.is_empty() => {
                 let Holds(class, cost, _, permit) = inside.remove(index.index(inside.len()));
                 drop(permit);
-                model.release(class, cost, Charge::default());
+                model.release(class, cost);
             }
             Step::RollBack(index) if !inside.is_empty() => {
                 let Holds(class, cost, charged, permit) = inside.remove(index.index(inside.len()));
                 queue.class(class).rollback(permit);
-                model.release(class, cost, charged);
+                model.settle_for(class, cost, charged, 0);
+            }
+            Step::Settle(index, used) if !inside.is_empty() => {
+                let Holds(class, cost, charged, permit) = inside.remove(index.index(inside.len()));
+                queue.class(class).settle(permit, used);
+                model.settle_for(class, cost, charged, used);
             }
             Step::Advance(time) => {
                 clock.advance(milliseconds(time));

@@ -240,7 +240,7 @@ impl Model {
             None => drop(self.remove(id)),
             Some(Err(_)) => {}
             Some(Ok(charge)) => {
-                self.uncharge(class, charge);
+                self.recharge(class, charge, 0);
                 self.classes[class].held -= 1;
                 match self.choose() {
                     Some(next) if next.cost == charge.cost => self.grant(next),
@@ -251,23 +251,29 @@ impl Model {
         self.settle();
     }
 
-    fn uncharge(&mut self, class: usize, charge: Charge) {
+    /// Charges another cost than was charged.
+    fn recharge(&mut self, class: usize, charge: Charge, cost: u64) {
         let class = &mut self.classes[class];
         let joined_after = self.joined_after[usize::from(class.priority)];
-        if charge.number <= joined_after && charge.number != class.last {
+        let is_late = charge.number <= joined_after && charge.number != class.last;
+        if charge == Charge::default() || cost < charge.cost && is_late {
             return;
         }
         class.finish -= charge.cost * SCALE / class.weight;
+        class.finish += cost * SCALE / class.weight;
         // It gets back what it was charged, but not to before the virtual time.
         let virtual_time = self.virtual_times[usize::from(class.priority)];
-        if class.start > virtual_time {
-            class.start = class.finish.max(virtual_time);
-        }
+        class.start = class.start.min(virtual_time).max(class.finish);
     }
 
-    /// A permit returns, and perhaps what was charged for it.
-    pub(crate) fn release(&mut self, class: usize, cost: u64, refund: Charge) {
-        self.uncharge(class, refund);
+    /// A permit returns, and so does what was charged for it beyond what was used.
+    pub(crate) fn settle_for(&mut self, class: usize, cost: u64, charge: Charge, used: u64) {
+        self.recharge(class, charge, used);
+        self.release(class, cost);
+    }
+
+    /// A permit returns.
+    pub(crate) fn release(&mut self, class: usize, cost: u64) {
         self.update();
         self.classes[class].held -= 1;
         self.settle();

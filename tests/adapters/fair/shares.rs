@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::fair::{Class, FairQueue, Order, Share};
 use tollgate::throttle::Weighted;
-use tollgate::{Clock, Semaphore};
+use tollgate::{Clock, ErrorKind, Semaphore};
 
 use crate::support::Waiter;
 
@@ -109,6 +109,24 @@ fn drop_of_another_waiter_serves_one_that_has_aged_meanwhile() {
     drop(leaves);
     drop(low.granted());
     drop((three, high));
+}
+
+/// A newcomer displaces waiters of lower levels, and the low class has reached its level.
+#[test]
+fn acquire_in_a_class_at_its_maximum_ages_while_it_waits() {
+    let clock = Clock::manual();
+    let queue = FairQueue::new(slots(1))
+        .classes(|priority| Class::new().priority(*priority).max_concurrency(1))
+        .max_waiters(1)
+        .aging(10 * MILLISECOND)
+        .clock(&clock);
+    let permit = queue.class(0).try_acquire().unwrap();
+    let mut low = Waiter::parked(queue.class(0).acquire());
+    clock.advance(10 * MILLISECOND);
+    let refused = Waiter::new(queue.class(1).acquire()).refused();
+    assert_eq!(refused, ErrorKind::QueueFull);
+    drop(permit);
+    drop(low.granted());
 }
 
 #[test]
