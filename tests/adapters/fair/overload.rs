@@ -13,7 +13,7 @@ use crate::support::Waiter;
 use crate::support::random::Random;
 
 /// The seconds before and after half of the capacity is lost.
-const SECONDS: u64 = 3;
+const SECONDS: u64 = 5;
 const DEADLINE: u64 = 200_000_000;
 /// The mean time that a request is worked on.
 const WORK: f64 = 10_000_000.0;
