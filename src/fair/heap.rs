@@ -33,8 +33,17 @@ impl<R: Ord + Copy> Heap<R> {
     }
 
     /// Sets the rank of a class; `None` removes it.
+    #[inline]
     pub(super) fn set(&mut self, class: usize, rank: Option<R>) {
-        match (self.place(class), rank) {
+        let place = self.place(class);
+        // Without bounds and aging, two of three heaps are empty.
+        if place.is_some() || rank.is_some() {
+            self.change(place, class, rank);
+        }
+    }
+
+    fn change(&mut self, place: Option<usize>, class: usize, rank: Option<R>) {
+        match (place, rank) {
             (None, None) => {}
             (Some(place), Some(rank)) => {
                 self.ranks[place].0 = rank;

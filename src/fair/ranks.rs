@@ -109,6 +109,7 @@ impl Ranks {
 
 /// Returns the level of a class whose oldest waiter has waited for so long, and how long that waiter
 /// has to wait for the next level.
+#[inline]
 fn level(class: &Class, aging: Option<Duration>, waited: Duration) -> (u8, Option<Duration>) {
     // Newest first, the oldest would raise the level for ever, and not go.
     let Some(period) = aging.filter(|_| class.order == Order::Fifo) else {
