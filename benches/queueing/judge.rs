@@ -47,9 +47,10 @@ const FIXED: [f64; 13] = [
     0.3, 0.5, 0.7, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0,
 ];
 
-/// A phase has settled at the first time from which, until it ends, the good answers in each
-/// stretch of it reach `SETTLED` of the oracle's. A stretch is two seconds, and longer if that is not
-/// enough for so many answers: of fewer, two runs with good limits differ by a tenth by chance.
+/// A phase has settled when the first stretch of it begins whose good answers reach `SETTLED` of the
+/// oracle's. What is lost later is part of the goodput. A stretch is two seconds, and longer if that
+/// is not enough for so many answers: of fewer, two runs with good limits differ by a tenth by
+/// chance.
 const SETTLING: usize = 2 * SPANS as usize;
 const SETTLING_ANSWERS: f64 = 2_000.0;
 const SETTLED: f64 = 0.9;
@@ -173,13 +174,9 @@ fn settled(trace: &Trace, oracle: &Trace, span: &Range<Nanos>, phase: &Phase) ->
     let long = (seconds * SECOND as f64 / trace.span as f64).ceil() as usize;
     let stretch = long.max(SETTLING).min(end - start);
     let good = |trace: &Trace, at: usize| sum(&trace.answers[at..at + stretch]) as f64;
-    let is_missed = |at: &usize| good(trace, *at) < SETTLED * good(oracle, *at);
-    let last = end - stretch;
-    match (start..=last).rev().find(is_missed) {
-        None => 0.0,
-        Some(at) if at == last => f64::INFINITY,
-        Some(at) => (at + 1 - start) as f64 / SPANS as f64,
-    }
+    let is_settled = |at: &usize| good(trace, *at) >= SETTLED * good(oracle, *at);
+    let first = (start..=end - stretch).find(is_settled);
+    first.map_or(f64::INFINITY, |at| (at - start) as f64 / SPANS as f64)
 }
 
 /// Returns the highest limit since the server answered nothing, in parts of the mean limit of the

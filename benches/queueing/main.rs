@@ -31,10 +31,10 @@ use self::table::Row;
 ///
 /// Goodput are the answers within 20 mean service times of arrival, in percent of those with the
 /// best of 13 fixed limits, for each phase. p99 is that of the time in service, in units of that
-/// without any other call. A phase has settled at the time from which no stretch of it, of two
-/// seconds or 2,000 answers, has less than 90 % of the oracle's goodput. L is the highest limit. Figures are medians over the
-/// seeds; in parentheses is what is wanted of them, and the worst one of all seeds and phases. A
-/// fixed limit of 20 stands beside the controllers.
+/// without any other call. A phase has settled when the first stretch of two seconds or 2,000
+/// answers begins that has 90 % of the oracle's goodput. L is the highest limit. Figures are medians
+/// over the seeds; in parentheses is what is wanted of them, and the worst one of all seeds and
+/// phases. A fixed limit of 20 stands beside the controllers.
 #[derive(Debug, Parser)]
 #[command(name = "queueing", version)]
 struct Args {

@@ -39,10 +39,11 @@ use super::{Controller, SampleWindow, Target, positive, target};
 ///   best fixed limit, at a queue that is barely noticed. It is no floor: single seeds have less.
 /// - Bad at: a server that wastes work as soon as it has too much (83 to 95 %), one that refuses
 ///   what is above its capacity (89 % in the worst phase), and a first-in first-out queue of
-///   clients that are at their deadline when they are served (46 %). A start far too high, 200 for
-///   ten workers, costs little goodput, but for some seeds it takes up to half a minute until it
-///   stays above 90 % of the best. The probes cost one to two percent of the goodput. Latencies must be those
-///   of the other side: calls that are cut short by a timeout should end as overloaded or ignored.
+///   clients that are at their deadline when they are served (46 %). From a start of 200 at ten
+///   workers, it takes about a second to be near the best limit, but 20 s at a server that wastes
+///   work; from a start of 1, 5 s. The probes cost one to two percent of the goodput. Latencies must be
+///   those of the other side: calls that are cut short by a timeout should end as overloaded or
+///   ignored.
 ///
 /// [filter]: https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/adaptive_concurrency_filter
 /// [concurrency-limits]: https://github.com/Netflix/concurrency-limits
@@ -117,7 +118,8 @@ const ELASTIC: f64 = 0.25;
 /// Concurrencies are too close to compare if their binary logarithms differ by less.
 const CLOSE: f64 = 0.15;
 
-/// The part of the way to a latency that is significantly below the baseline.
+/// The part of the way to a latency that is significantly below the baseline. Of many windows, the
+/// least is an exaggeration, and a baseline that is too low lets the server idle.
 const DOWNWARD: f64 = 0.4;
 
 /// The least part of a measurement that goes into a baseline from which it does not differ
@@ -232,6 +234,10 @@ impl Gradient {
                 let part = 1.0 / (f64::from(self.confirmed) + 1.0);
                 baseline + part.max(BLEND) * (latency - baseline)
             }
+            Some(baseline) if latency < baseline => {
+                self.confirmed = 0;
+                baseline + DOWNWARD * (latency - baseline)
+            }
             _ => {
                 self.confirmed = 0;
                 latency
@@ -252,7 +258,6 @@ impl Gradient {
             return self.probe(level, level);
         };
         if level.latency < baseline - error {
-            // Not all of the way: of many windows, the least is an exaggeration.
             baseline += DOWNWARD * (level.latency - baseline);
             self.baseline = Some(baseline);
             self.confirmed = 0;
@@ -428,7 +433,9 @@ mod tests {
         gradient.samples = 1280;
         assert_eq!(next(&mut gradient, 20.0, 12), 10.0);
         assert_eq!(next(&mut gradient, 10.0, 3), 20.0);
-        assert_eq!(gradient.baseline.map(|log2| log2.exp2().round()), Some(3e6));
+        // 0.4 of the way from 10 ms to 3 ms.
+        let baseline = gradient.baseline.map(|log2| (log2.exp2() / 1e4).round());
+        assert_eq!(baseline, Some((1e3 * 0.3f64.powf(0.4)).round()));
     }
 
     #[test]
