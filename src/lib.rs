@@ -214,6 +214,8 @@ pub mod gate;
 pub mod guarantees;
 #[cfg(feature = "tower")]
 pub mod http_guide;
+#[cfg(any(feature = "futures-io", feature = "io", feature = "tower"))]
+pub mod io;
 pub mod keyed;
 mod limit_status;
 

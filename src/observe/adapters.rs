@@ -23,6 +23,10 @@ impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
     fn max_units(&self) -> u64 {
         self.throttle().max_units()
     }
+
+    fn chunk_units(&self) -> u64 {
+        self.throttle().chunk_units()
+    }
 }
 
 impl<T: TryWeighted, O: Observer + Clone> TryWeighted for Observed<T, O> {

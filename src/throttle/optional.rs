@@ -90,6 +90,10 @@ impl<T: Weighted> Weighted for Option<T> {
     fn max_units(&self) -> u64 {
         self.as_ref().map_or(u64::MAX, T::max_units)
     }
+
+    fn chunk_units(&self) -> u64 {
+        self.as_ref().map_or(u64::MAX, T::chunk_units)
+    }
 }
 
 impl<T: TryWeighted> TryWeighted for Option<T> {

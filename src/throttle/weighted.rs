@@ -61,6 +61,13 @@ pub trait Weighted: Throttle {
     /// 1, so that nobody is admitted for nothing. A call for 1 at a semaphore with 0 permits waits.
     fn max_units(&self) -> u64;
 
+    /// Returns how many units come in 10 milliseconds, at least 1, or `u64::MAX` if units do not come
+    /// by time. Adapters that move bytes take about so many at once, so that those who share a
+    /// throttle take turns and a new quota holds soon. It reads one number, without any lock.
+    fn chunk_units(&self) -> u64 {
+        u64::MAX
+    }
+
     /// Takes `n` units if that needs no wait, as [`Throttle::enter_at_once`] does.
     #[doc(hidden)]
     #[inline]
@@ -188,6 +195,11 @@ macro_rules! through {
             #[inline]
             fn max_units(&self) -> u64 {
                 (**self).max_units()
+            }
+
+            #[inline]
+            fn chunk_units(&self) -> u64 {
+                (**self).chunk_units()
             }
         }
 

@@ -4,6 +4,8 @@ mod all;
 mod budget;
 mod fair;
 mod gate;
+#[cfg(feature = "io")]
+mod io;
 mod observe;
 #[cfg(feature = "stream")]
 mod stream;

@@ -1,0 +1,1 @@
+//! Readers, writers and bodies at a limited bandwidth.

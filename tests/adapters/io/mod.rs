@@ -1,0 +1,1 @@
+//! Readers and writers at a limited bandwidth.
