@@ -110,6 +110,32 @@ impl Quota {
         or_panic(Self::checked(count, SECOND as u128, 1))
     }
 
+    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of what comes in 10
+    /// milliseconds, and at least 1,024.
+    ///
+    /// It is for bandwidth: with a burst of 1, readers and writers would move single bytes. A larger
+    /// burst moves more at once, after a pause too. In text it is a quota like any other:
+    /// `1000000/s burst 10000`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `count` is 0 or above 1,000,000,000, which is one per nanosecond.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    ///
+    /// const UPLOADS: Quota = Quota::bytes_per_second(1_000_000);
+    /// assert_eq!(UPLOADS, Quota::per_second(1_000_000).burst(10_000));
+    /// assert_eq!(Quota::bytes_per_second(9600).max_burst(), 1024);
+    /// ```
+    #[track_caller]
+    pub const fn bytes_per_second(count: u64) -> Self {
+        let burst = if count < 102_400 { 1024 } else { count / 100 };
+        or_panic(Self::checked(count, SECOND as u128, burst))
+    }
+
     /// Creates a quota of `count` per minute, evenly paced.
     ///
     /// # Panics
@@ -263,6 +289,13 @@ impl Quota {
     /// Returns the period in nanoseconds, at least 1.
     pub(crate) const fn period_nanos(self) -> u64 {
         self.period
+    }
+
+    /// Returns how many come in 10 ms, at least 1: what an adapter moves at once.
+    pub(crate) const fn chunk(self) -> u64 {
+        let chunk = self.count as u128 * (10 * MILLISECOND) as u128 / self.period as u128;
+        // A quota has few per nanosecond, so it fits.
+        if chunk == 0 { 1 } else { chunk as u64 }
     }
 
     /// Returns how many are admitted at once after a pause: 1, or the value of

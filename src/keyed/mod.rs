@@ -226,6 +226,16 @@ pub trait Kind: Sealed + Sized + 'static {
     where
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher;
+
+    /// Returns how many units of a key come in 10 ms, or `u64::MAX` if they do not come by time.
+    #[doc(hidden)]
+    fn chunk_units<Q, S>(_key: &Key<'_, Self, Q, S>) -> u64
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        u64::MAX
+    }
 }
 
 impl Sealed for RateLimiter {}

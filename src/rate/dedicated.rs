@@ -70,6 +70,11 @@ impl Shared {
         }
     }
 
+    /// Returns how much comes in 10 ms now, without the lock.
+    pub(super) fn chunk_units(&self) -> u64 {
+        self.params.chunk()
+    }
+
     /// Returns whether a cost above the burst is refused.
     pub(crate) fn refuses_oversize(&self) -> bool {
         self.config.oversize == Oversize::Refuse

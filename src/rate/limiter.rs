@@ -519,6 +519,11 @@ impl RateLimiter {
         self.shared().max_units()
     }
 
+    /// Returns how much comes in 10 ms now.
+    pub(crate) fn chunk_units(&self) -> u64 {
+        self.shared().chunk_units()
+    }
+
     /// Returns the current tick of its clock.
     pub(crate) fn now(&self) -> Tick {
         self.shared().clock().now()

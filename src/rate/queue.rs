@@ -161,7 +161,9 @@ impl<'a> Locked<'a> {
         let shared = self.shared;
         let mut state = self.seen.with(queue.rule.tat());
         if self.renewed {
-            shared.params.store(&queue.rule, queue.generation);
+            shared
+                .params
+                .store(&queue.rule, queue.quota, queue.generation);
             state = state.next_epoch();
         }
         let due = self.arms.then(|| queue.due_of_head()).flatten();

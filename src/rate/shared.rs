@@ -75,7 +75,7 @@ impl Shared {
         config.clock = config.clock.resolved();
         let rule = RuleState::new(config.algorithm, quota, config.aligned);
         let (state, params) = (AtomicState::default(), SharedParams::default());
-        params.store(&rule, generation);
+        params.store(&rule, quota, generation);
         state.store(state.load().with(tat), !rule.is_in_word());
         let ring = rule.ring().map(Arc::clone);
         let queue = QueueState::new(rule, quota, generation);

@@ -22,6 +22,7 @@
 //!    more.
 
 use crate::algorithm::{InverseParams, MAX_TAT, Params, RuleState, Tat, tick_or_never};
+use crate::quota::Quota;
 use crate::sync::{AtomicU64, Ordering, fence};
 use crate::time::Tick;
 
@@ -124,6 +125,8 @@ pub(super) struct SharedParams {
     step: AtomicU64,
     stride: AtomicU64,
     start: AtomicU64,
+    /// What comes in 10 ms, for adapters; no decision reads it.
+    chunk: AtomicU64,
 }
 
 impl SharedParams {
@@ -171,8 +174,13 @@ impl SharedParams {
         self.generation.load(Ordering::Relaxed)
     }
 
+    /// Returns the tokens that come in 10 ms. It is a number of its own, so nothing has to prove it.
+    pub(super) fn chunk(&self) -> u64 {
+        self.chunk.load(Ordering::Relaxed)
+    }
+
     /// Writes the parameters. Only valid while the word is locked, or before another thread has it.
-    pub(super) fn store(&self, rule: &RuleState, generation: u64) {
+    pub(super) fn store(&self, rule: &RuleState, quota: Quota, generation: u64) {
         // After `LOCKED`, for threads that read the word once more.
         fence(Ordering::Release);
         let write = |param: &AtomicU64, value| param.store(value, Ordering::Relaxed);
@@ -188,5 +196,6 @@ impl SharedParams {
         write(&self.step, params.step);
         write(&self.stride, inverse.stride);
         write(&self.start, params.start);
+        write(&self.chunk, quota.chunk());
     }
 }

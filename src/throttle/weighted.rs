@@ -63,7 +63,8 @@ pub trait Weighted: Throttle {
 
     /// Returns how many units come in 10 milliseconds, at least 1, or `u64::MAX` if units do not come
     /// by time. Adapters that move bytes take about so many at once, so that those who share a
-    /// throttle take turns and a new quota holds soon. It reads one number, without any lock.
+    /// throttle take turns and a new quota holds soon. A rate limiter reads one number, without a lock; a
+    /// key locks its shard.
     fn chunk_units(&self) -> u64 {
         u64::MAX
     }
@@ -104,7 +105,7 @@ fn of<N: TryFrom<u64>>(n: u64) -> N {
 macro_rules! weighted {
     ($(
         [$($lifetime:lifetime)?] $handle:ty:
-        $acquire_many:ident, $try_acquire_many:ident, $settle:expr, $max_units:expr;
+        $acquire_many:ident, $try_acquire_many:ident, $settle:expr, $max_units:expr, $chunk_units:expr;
     )*) => {$(
         impl<$($lifetime)?> Weighted for $handle {
             #[inline]
@@ -123,6 +124,11 @@ macro_rules! weighted {
             }
 
             #[inline]
+            fn chunk_units(&self) -> u64 {
+                $chunk_units(self)
+            }
+
+            #[inline]
             fn enter_many_at_once(&self, n: u64) -> Option<Self::Permit> {
                 self.try_enter_many(n).ok()
             }
@@ -138,12 +144,14 @@ macro_rules! weighted {
 }
 
 weighted! {
-    ['a] &'a Semaphore: acquire_many, try_acquire_many, give_back, most;
-    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned, give_back, most;
+    ['a] &'a Semaphore: acquire_many, try_acquire_many, give_back, most, no_chunk;
+    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned, give_back, most, no_chunk;
     ['a] &'a RateLimiter:
-        acquire_many, try_acquire_many, RateLimiter::settle, RateLimiter::max_units;
+        acquire_many, try_acquire_many,
+        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units;
     [] Arc<RateLimiter>:
-        acquire_many_owned, try_acquire_many, RateLimiter::settle, RateLimiter::max_units;
+        acquire_many_owned, try_acquire_many,
+        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units;
 }
 
 fn give_back<P>(_: &Semaphore, permit: P, _: u64) {
@@ -153,6 +161,11 @@ fn give_back<P>(_: &Semaphore, permit: P, _: u64) {
 fn most(semaphore: &Semaphore) -> u64 {
     let permits = u64::try_from(semaphore.permits()).unwrap_or(u64::MAX);
     permits.clamp(1, u32::MAX.into())
+}
+
+/// Permits do not come by time.
+fn no_chunk(_: &Semaphore) -> u64 {
+    u64::MAX
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<'_, T, Q, S> {
@@ -167,6 +180,10 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
 
     fn max_units(&self) -> u64 {
         T::max_units(self)
+    }
+
+    fn chunk_units(&self) -> u64 {
+        T::chunk_units(self)
     }
 }
 

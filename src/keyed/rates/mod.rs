@@ -103,6 +103,14 @@ impl Kind for RateLimiter {
             false => u64::MAX,
         }
     }
+
+    fn chunk_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
+    where
+        Q: Hash + Eq + ToOwned + ?Sized,
+        S: BuildHasher,
+    {
+        key.quota().chunk()
+    }
 }
 
 /// Construction of a map of rate limiters.

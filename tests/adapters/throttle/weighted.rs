@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate::observe::Observed;
 use tollgate::throttle::{TryWeighted, Weighted};
-use tollgate::{Clock, ErrorKind, Keyed, Oversize, Quota, RateLimiter, Semaphore};
+use tollgate::{Algorithm, Clock, ErrorKind, Keyed, Oversize, Quota, RateLimiter, Semaphore};
 
 use crate::support::foreign::panic_message;
 use crate::support::{Waiter, assert_at_rest, kind};
@@ -157,10 +157,7 @@ fn max_units_is_the_burst_the_limit_or_unbounded() {
     assert_eq!((&limiter).max_units(), 10);
     limiter.set_quota(QUOTA.burst(20));
     assert_eq!((&limiter).max_units(), 20);
-    for algorithm in [
-        tollgate::Algorithm::SlidingWindow,
-        tollgate::Algorithm::SlidingLog,
-    ] {
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::SlidingLog] {
         let limiter = RateLimiter::new(Quota::per_hour(30)).algorithm(algorithm);
         assert_eq!((&limiter).max_units(), 30, "{algorithm:?}");
     }
@@ -173,6 +170,48 @@ fn max_units_is_the_burst_the_limit_or_unbounded() {
     assert_eq!(keyed.key(&7).max_units(), 10);
     keyed.key(&7).try_acquire().unwrap();
     assert_eq!(keyed.key(&7).max_units(), 10);
+}
+
+#[test]
+fn chunk_units_is_what_comes_in_ten_milliseconds() {
+    let limiter = RateLimiter::new(Quota::bytes_per_second(1_000_000)).clock(Clock::manual());
+    let shared = Arc::new(RateLimiter::new(Quota::per_minute(60_059)));
+    assert_eq!((&limiter).chunk_units(), 10_000);
+    assert_eq!(Some(&&limiter).chunk_units(), 10_000);
+    assert_eq!(shared.chunk_units(), 10);
+    limiter.set_quota(Quota::per_second(250_000));
+    assert_eq!((&limiter).chunk_units(), 2_500);
+    // The same rate in other numbers, and one of less than one in that time.
+    limiter.set_quota(Quota::new(250, std::time::Duration::from_millis(1)));
+    assert_eq!((&limiter).chunk_units(), 2_500);
+    limiter.set_quota(Quota::per_day(1));
+    assert_eq!((&limiter).chunk_units(), 1);
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::SlidingLog] {
+        let limiter = RateLimiter::new(Quota::per_second(300)).algorithm(algorithm);
+        assert_eq!((&limiter).chunk_units(), 3, "{algorithm:?}");
+        limiter.set_quota(Quota::per_second(500));
+        assert_eq!((&limiter).chunk_units(), 5, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn chunk_units_of_a_key_is_by_its_quota() {
+    let keyed = Keyed::<u64, _>::rate_limiters(Quota::per_second(700)).clock(Clock::manual());
+    assert_eq!(keyed.key(&7).chunk_units(), 7);
+    keyed.set_quota(Quota::per_second(900));
+    assert_eq!(keyed.key(&7).chunk_units(), 9);
+    let own = Keyed::<u64, _>::rate_limiters(Quota::per_second(700))
+        .quotas(|key| Quota::per_second(100 * key))
+        .clock(Clock::manual());
+    assert_eq!(own.key(&8).chunk_units(), 8);
+}
+
+#[test]
+fn chunk_units_of_permits_is_unbounded() {
+    assert_eq!((&Semaphore::new(3)).chunk_units(), u64::MAX);
+    let slots = Keyed::<u8, _>::semaphores(4);
+    assert_eq!(slots.key(&7).chunk_units(), u64::MAX);
+    assert_eq!(None::<&RateLimiter>.chunk_units(), u64::MAX);
 }
 
 #[test]

@@ -239,6 +239,7 @@ fn no_quota(what: impl std::fmt::Display) -> String {
 fn a_quota_of_nothing_or_with_a_period_that_does_not_fit() {
     let none = no_quota("a count of 0");
     row(&none, || Quota::per_second(0));
+    row(&none, || Quota::bytes_per_second(0));
     row(&none, || Quota::per_minute(0));
     row(&none, || Quota::per_hour(0));
     row(&none, || Quota::per_day(0));
@@ -254,8 +255,9 @@ fn a_quota_of_nothing_or_with_a_period_that_does_not_fit() {
 #[test]
 fn a_quota_of_more_than_one_per_nanosecond() {
     type PerUnit = fn(u64) -> Quota;
-    let units: [(PerUnit, u64); 4] = [
+    let units: [(PerUnit, u64); 5] = [
         (Quota::per_second, 1),
+        (Quota::bytes_per_second, 1),
         (Quota::per_minute, 60),
         (Quota::per_hour, 60 * 60),
         (Quota::per_day, 24 * 60 * 60),

@@ -31,6 +31,17 @@ fn constructors_have_their_period_and_a_burst_of_one() {
     assert_eq!(parts(Quota::per_hour(7)), (7, 3_600_000_000_000, 1));
     assert_eq!(parts(Quota::per_day(7)), (7, 86_400_000_000_000, 1));
     assert_eq!(parts(Quota::new(3, NANOSECOND * 10)), (3, 10, 1));
+    for (bytes, burst) in [
+        (1, 1024),
+        (102_499, 1024),
+        (102_500, 1025),
+        (1_000_000_000, 10_000_000),
+    ] {
+        assert_eq!(
+            parts(Quota::bytes_per_second(bytes)),
+            (bytes, 1_000_000_000, burst)
+        );
+    }
     // A burst replaces the one before and nothing else.
     let quota = Quota::per_minute(3).burst(20);
     assert_eq!(parts(quota), (3, 60_000_000_000, 20));

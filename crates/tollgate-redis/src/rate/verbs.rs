@@ -359,6 +359,12 @@ impl Weighted for RateLimiter {
             _ => self.shared().state().own.rule.burst,
         }
     }
+
+    fn chunk_units(&self) -> u64 {
+        let quota = self.quota();
+        let chunk = u128::from(quota.count()) * 10_000_000 / quota.period().as_nanos();
+        u64::try_from(chunk).unwrap_or(u64::MAX).max(1)
+    }
 }
 
 /// Without a charge there is nothing to say, because asking the server takes time.
