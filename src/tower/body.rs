@@ -82,8 +82,9 @@ impl<B, P> ThrottledBody<B, P> {
 }
 
 impl<B: Body<Data: From<String>>, P> ThrottledBody<B, P> {
-    /// A body that holds a permit, unless that was given back.
-    pub(super) fn holding(body: B, permit: Option<P>) -> Self {
+    /// Creates a body that holds a permit, unless there is none. [`ThrottleLayer`](super::ThrottleLayer)
+    /// does this for the responses of its service; a client does it for the responses that it gets.
+    pub fn holding(body: B, permit: Option<P>) -> Self {
         // The permit is moved into a body first, so that a panic in the calls below drops the
         // permit last as well.
         let sending = Self(State::Sending {

@@ -1,0 +1,167 @@
+//! [`ThrottledConnector`]: every HTTP request of a store behind a throttle.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::ClientOptions;
+use object_store::client::{HttpClient, HttpConnector};
+use tokio_util::sync::CancellationToken;
+use tollgate::adaptive::AdaptiveRate;
+use tollgate::{RateLimiter, Throttle};
+
+use crate::limits::{Hold, Limits};
+use crate::service::Service;
+
+/// A connector that puts every HTTP request of a store behind a throttle.
+///
+/// Give it to the builder of a store in place of the connector that it wraps. Each request is then
+/// counted: every page of a list, every part of an upload, every retry, and the requests for tokens.
+///
+/// # Fairness
+///
+/// That of the throttle: requests are admitted in its order. A request first waits for the throttle, then
+/// for the [adaptive rate](Self::adaptive), then for the [bytes](Self::bytes) that it sends. While it
+/// waits for the last two, it holds its permit of the throttle.
+///
+/// # Sharing
+///
+/// Clones, and all clients that they connect, share the limits: give clones to several stores to limit
+/// them together. An option that is set on a clone holds for this clone.
+///
+/// # Cancel safety
+///
+/// A request that is dropped while it waits leaves the queue and is charged nothing. A request that is
+/// dropped later gives its permit back; what was charged for its bytes stays charged, because they may have
+/// been sent.
+///
+/// # Errors
+///
+/// A request fails with [`WaitTooLong`](crate::WaitTooLong) after the [longest wait](Self::max_wait), and
+/// with the throttle's [`AcquireError`](tollgate::AcquireError) if the throttle refuses it, for example
+/// because it is closed. [`cause`](crate::cause) finds either in the error of the store. The store does not
+/// repeat such a request.
+///
+/// # What it cannot do
+///
+/// - The bytes of a request are charged before it is sent, all of them, since the body of a request is
+///   not polled by this crate. Those of a large part leave in one burst.
+/// - A wait counts towards `RetryConfig::retry_timeout`, which is three minutes unless another is set.
+///   The signature of a request is made before the wait, and S3 accepts it for 15 minutes.
+/// - A server can answer `200` and say `SlowDown` in the body, after it has copied an object or
+///   completed an upload. The adaptive rate does not see that.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use object_store::aws::AmazonS3Builder;
+/// use object_store::client::ReqwestConnector;
+/// use tollgate::{Quota, RateLimiter, Semaphore, all};
+/// use tollgate_object_store::ThrottledConnector;
+///
+/// # fn main() -> object_store::Result<()> {
+/// # rustls::crypto::ring::default_provider().install_default().unwrap();
+/// let in_flight = Arc::new(Semaphore::new(16));
+/// let requests = Arc::new(RateLimiter::new(Quota::per_second(500).burst(20)));
+/// let upload = Arc::new(RateLimiter::new(Quota::per_second(10_000_000).burst(1 << 20)));
+///
+/// let connector = ReqwestConnector::default();
+/// let connector = ThrottledConnector::new(connector, all((in_flight, requests))).bytes(upload);
+/// let store = AmazonS3Builder::from_env()
+///     .with_bucket_name("photos")
+///     .with_http_connector(connector)
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct ThrottledConnector<C, T> {
+    connector: C,
+    limits: Limits<T>,
+}
+
+impl<C, T> ThrottledConnector<C, T>
+where
+    C: HttpConnector,
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    /// Puts the requests of `connector`'s clients behind a throttle.
+    pub fn new(connector: C, throttle: T) -> Self {
+        Self {
+            connector,
+            limits: Limits::new(throttle),
+        }
+    }
+
+    /// Limits the bytes that are sent in the bodies of requests.
+    ///
+    /// A request is charged for its whole body before it is sent. A body that is larger than the burst
+    /// of the limiter is charged in steps of the burst. A request without a body is not charged, and does
+    /// not wait for the bytes of others. The charge is refunded if no connection could be made.
+    #[must_use]
+    pub fn bytes(mut self, sent: impl Into<Option<Arc<RateLimiter>>>) -> Self {
+        self.limits.sent = sent.into();
+        self
+    }
+
+    /// Limits the rate of requests to what the server accepts, as found from its refusals.
+    ///
+    /// A response with the status 429, 503 or 504 is a refusal, and `Retry-After` of the first two
+    /// pauses all requests. A request that is not answered says nothing about the rate.
+    #[must_use]
+    pub fn adaptive(mut self, rate: Arc<AdaptiveRate>) -> Self {
+        self.limits.adaptive = Some(rate);
+        self
+    }
+
+    /// Sets until when a request holds its permit. The default is [`Hold::Body`].
+    ///
+    /// A response whose status is no success gives its permit back when up to 64 KiB of its body have
+    /// been read, so that no permit is held while the store waits before it repeats the request.
+    #[must_use]
+    pub fn hold(mut self, hold: Hold) -> Self {
+        self.limits.hold = hold;
+        self
+    }
+
+    /// Sets the longest wait of a request, for all of its limits together. The default is 120 seconds.
+    ///
+    /// `Duration::MAX` waits without end.
+    #[must_use]
+    pub fn max_wait(mut self, max: Duration) -> Self {
+        self.limits.max_wait = max;
+        self
+    }
+
+    /// Ends all waits with [`Cancelled`](tollgate::ErrorKind::Cancelled) when `token` is cancelled.
+    ///
+    /// Requests that have been admitted are not affected; those that come later fail at once.
+    #[must_use]
+    pub fn cancel_on(mut self, token: CancellationToken) -> Self {
+        self.limits.token = Some(token);
+        self
+    }
+}
+
+impl<C, T> HttpConnector for ThrottledConnector<C, T>
+where
+    C: HttpConnector,
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(Service {
+            client: self.connector.connect(options)?,
+            limits: self.limits.clone(),
+        }))
+    }
+}
+
+impl<C: fmt::Debug, T> fmt::Debug for ThrottledConnector<C, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThrottledConnector")
+            .field("connector", &self.connector)
+            .field("limits", &self.limits)
+            .finish()
+    }
+}

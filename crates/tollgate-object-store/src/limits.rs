@@ -1,0 +1,190 @@
+//! [`Limits`]: what a request has to pass before it is made.
+//!
+//! 1. The order is: the throttle, the adaptive rate, the bytes to send. A request that waits for a
+//!    permit has been charged nothing.
+//! 2. One timeout and one token hold for all of these waits.
+//! 3. A request that is refused or dropped in a wait gives back what it has taken so far, the last
+//!    first. Once it is admitted, nothing is given back on drop.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tollgate::adaptive::{AdaptiveRate, RatePermit};
+use tollgate::throttle::Weighted;
+use tollgate::{AcquireError, Charge, ErrorKind, RateLimiter, Throttle, Waiting};
+
+use crate::error::{BoxError, refusal};
+
+/// Until when a request holds its permit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hold {
+    /// Until the body of the response has been read to its end, has failed, or is dropped. So the
+    /// limit is one of connections in use. This is the default.
+    ///
+    /// A caller that opens more bodies than there are permits before it reads them waits for itself,
+    /// and gets [`WaitTooLong`](crate::WaitTooLong).
+    #[default]
+    Body,
+    /// Until the head of the response has arrived. So the limit is one of requests that the server
+    /// works on, and bodies that are open do not count.
+    Head,
+}
+
+/// The longest wait unless another is set: less than the three minutes for which `object_store`
+/// repeats a request.
+const MAX_WAIT: Duration = Duration::from_secs(120);
+
+/// The limits of a connector or of a store. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Limits<T> {
+    throttle: T,
+    pub(crate) adaptive: Option<Arc<AdaptiveRate>>,
+    pub(crate) sent: Option<Arc<RateLimiter>>,
+    pub(crate) hold: Hold,
+    pub(crate) max_wait: Duration,
+    pub(crate) token: Option<CancellationToken>,
+    /// How many bodies hold a permit.
+    bodies: Arc<AtomicUsize>,
+}
+
+/// What an admitted request has taken.
+pub(crate) struct Admitted<P> {
+    pub(crate) permit: P,
+    pub(crate) rate: Option<RatePermit<Arc<AdaptiveRate>>>,
+    pub(crate) sent: Vec<Charge>,
+}
+
+impl<T: Throttle> Limits<T> {
+    pub(crate) fn new(throttle: T) -> Self {
+        Self {
+            throttle,
+            adaptive: None,
+            sent: None,
+            hold: Hold::default(),
+            max_wait: MAX_WAIT,
+            token: None,
+            bodies: Arc::default(),
+        }
+    }
+
+    /// Waits until a request that sends this many bytes is admitted.
+    pub(crate) async fn admit(&self, bytes: u64) -> Result<Admitted<T::Permit>, BoxError> {
+        let wait = Waiting::new(self.enter(bytes)).timeout(self.max_wait);
+        let admitted = match &self.token {
+            Some(token) => wait.cancel_on(token).await,
+            None => wait.await,
+        };
+        let bodies = || self.bodies.load(Ordering::Relaxed);
+        admitted.map_err(|error| refusal(error, self.max_wait, bodies()))
+    }
+
+    async fn enter(&self, bytes: u64) -> Result<Admitted<T::Permit>, AcquireError> {
+        let permit = Entered::wait(&self.throttle, 1, |throttle, _| throttle.enter()).await?;
+        let rate = Entered::wait(&self.adaptive, 1, |rate, _| rate.enter()).await?;
+        let mut sent = Vec::new();
+        if let Some(limiter) = &self.sent {
+            let mut left = bytes;
+            while left > 0 {
+                let step = left.min(limiter.max_units());
+                match Entered::wait(limiter, step, Weighted::enter_many).await {
+                    Ok(charge) => {
+                        sent.push(charge);
+                        left -= step;
+                    }
+                    // The quota was changed meanwhile: the next step is smaller.
+                    Err(error)
+                        if error.kind() == ErrorKind::ExceedsCapacity
+                            && limiter.max_units() < step => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(Admitted {
+            sent: sent.into_iter().map(Entered::keep).collect(),
+            rate: rate.keep(),
+            permit: permit.keep(),
+        })
+    }
+
+    /// Gives back what was charged for bytes of a request that was never sent.
+    pub(crate) fn refund(&self, charges: Vec<Charge>) {
+        if let Some(limiter) = &self.sent {
+            for charge in charges.into_iter().rev() {
+                limiter.refund(charge);
+            }
+        }
+    }
+
+    /// Counts the body that holds a permit.
+    pub(crate) fn held<P>(&self, permit: P) -> Held<P> {
+        self.bodies.fetch_add(1, Ordering::Relaxed);
+        Held {
+            _count: Count(Arc::clone(&self.bodies)),
+            _permit: permit,
+        }
+    }
+}
+
+/// The permit that a body holds. The fields are dropped in this order, so that a waiter whom the
+/// permit wakes does not count the body.
+pub(crate) struct Held<P> {
+    _count: Count,
+    _permit: P,
+}
+
+struct Count(Arc<AtomicUsize>);
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A permit that is rolled back on drop.
+struct Entered<'a, T: Throttle> {
+    throttle: &'a T,
+    permit: Option<T::Permit>,
+}
+
+impl<'a, T: Throttle> Entered<'a, T> {
+    /// Waits for `n` units, so that the throttle sees the timeout.
+    async fn wait(
+        throttle: &'a T,
+        n: u64,
+        enter: impl FnOnce(&'a T, u64) -> Waiting<T::Enter>,
+    ) -> Result<Self, AcquireError> {
+        let permit = Some(enter(throttle, n).into_inner().await?);
+        Ok(Self { throttle, permit })
+    }
+
+    fn keep(mut self) -> T::Permit {
+        match self.permit.take() {
+            Some(permit) => permit,
+            None => unreachable!("only `keep` takes it"),
+        }
+    }
+}
+
+impl<T: Throttle> Drop for Entered<'_, T> {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            self.throttle.rollback(permit);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Limits<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits")
+            .field("adaptive", &self.adaptive)
+            .field("sent", &self.sent)
+            .field("hold", &self.hold)
+            .field("max_wait", &self.max_wait)
+            .field("bodies", &self.bodies)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,130 @@
+//! [`Service`]: one HTTP request of a store, behind its limits.
+//!
+//! 1. The permit goes back in the poll that yields the end of the body or its failure, before the
+//!    caller can ask for the rest with another request.
+//! 2. A response that is no success gives its permit back before it is returned: `object_store` keeps
+//!    such a response while it sleeps before it repeats the request. Its body is read first.
+//! 3. No lock is held across an await; the one around a permit only makes it `Sync`.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use object_store::client::{
+    HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+};
+use tollgate::Throttle;
+use tollgate::adaptive::{AdaptiveRate, RatePermit};
+use tollgate::throttle::Adaptive;
+use tollgate::tower::{ThrottledBody, feedback};
+
+use crate::limits::{Admitted, Hold, Limits};
+
+/// The most that is read of the body of a response that is no success.
+const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// A client behind limits.
+pub(crate) struct Service<T> {
+    pub(crate) client: HttpClient,
+    pub(crate) limits: Limits<T>,
+}
+
+#[async_trait]
+impl<T> HttpService for Service<T>
+where
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let limits = &self.limits;
+        // `HttpRequestBody::is_empty` answers the opposite for a payload.
+        let length = u64::try_from(request.body().content_length()).unwrap_or(u64::MAX);
+        let admitted = limits.admit(length).await;
+        let Admitted { permit, rate, sent } =
+            admitted.map_err(|error| HttpError::new_boxed(HttpErrorKind::Unknown, error))?;
+        let rate = InFlight(rate);
+        let response = match self.client.execute(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                if error.kind() == HttpErrorKind::Connect {
+                    limits.refund(sent);
+                }
+                return Err(error);
+            }
+        };
+        rate.answered(limits.adaptive.as_ref(), &response);
+
+        let (parts, body) = response.into_parts();
+        let body = match limits.hold {
+            Hold::Head => {
+                drop(permit);
+                body
+            }
+            Hold::Body if parts.status.is_success() => {
+                let held = Mutex::new(limits.held(permit));
+                HttpResponseBody::new(ThrottledBody::holding(body, Some(held)))
+            }
+            Hold::Body => read_error_body(body).await,
+        };
+        Ok(HttpResponse::from_parts(parts, body))
+    }
+}
+
+impl<T> fmt::Debug for Service<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service")
+            .field("client", &self.client)
+            .field("limits", &self.limits)
+            .finish()
+    }
+}
+
+/// The permit of an adaptive rate while its request is under way. A request that is dropped, or that
+/// the server did not answer, says nothing about the rate.
+struct InFlight(Option<RatePermit<Arc<AdaptiveRate>>>);
+
+impl InFlight {
+    fn answered(mut self, rate: Option<&Arc<AdaptiveRate>>, response: &HttpResponse) {
+        if let (Some(rate), Some(permit)) = (rate, self.0.take()) {
+            rate.finish(permit, feedback(response));
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if let Some(permit) = self.0.take() {
+            permit.ignore();
+        }
+    }
+}
+
+/// Reads the body of a response that is no success, which explains why. If that fails, the body that is
+/// returned fails after what could be read.
+async fn read_error_body(mut body: HttpResponseBody) -> HttpResponseBody {
+    let mut read = BytesMut::new();
+    let failed = loop {
+        match body.frame().await {
+            Some(Ok(frame)) => {
+                let data = frame.into_data().unwrap_or_default();
+                let room = MAX_ERROR_BODY - read.len();
+                read.extend_from_slice(&data[..data.len().min(room)]);
+                if read.len() == MAX_ERROR_BODY {
+                    break None;
+                }
+            }
+            Some(Err(error)) => break Some(error),
+            None => break None,
+        }
+    };
+    let read: Bytes = read.freeze();
+    match failed {
+        None => read.into(),
+        Some(error) => {
+            let frames = [Ok(http_body::Frame::data(read)), Err(error)];
+            HttpResponseBody::new(StreamBody::new(stream::iter(frames)))
+        }
+    }
+}

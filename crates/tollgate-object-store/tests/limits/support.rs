@@ -1,0 +1,96 @@
+//! A scripted HTTP client, and requests and responses for it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use http::{Method, Request, Response};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
+    HttpResponse, HttpResponseBody, HttpService,
+};
+
+pub(crate) type Answer = Result<HttpResponse, HttpError>;
+
+/// A client whose answers a closure makes.
+#[derive(Clone)]
+pub(crate) struct Script(Arc<dyn Fn(HttpRequest) -> BoxFuture<'static, Answer> + Send + Sync>);
+
+impl Script {
+    pub(crate) fn new<F>(answer: impl Fn(HttpRequest) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        Self(Arc::new(move |request| Box::pin(answer(request))))
+    }
+
+    /// Answers at once.
+    pub(crate) fn ready(answer: impl Fn(HttpRequest) -> Answer + Send + Sync + 'static) -> Self {
+        Self::new(move |request| std::future::ready(answer(request)))
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Script")
+    }
+}
+
+#[async_trait]
+impl HttpService for Script {
+    async fn call(&self, request: HttpRequest) -> Answer {
+        (self.0)(request).await
+    }
+}
+
+impl HttpConnector for Script {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(self.clone()))
+    }
+}
+
+/// The client of a connector.
+pub(crate) fn client(connector: &impl HttpConnector) -> HttpClient {
+    connector.connect(&ClientOptions::new()).expect("a client")
+}
+
+/// A request without a body.
+pub(crate) fn get() -> HttpRequest {
+    Request::new(HttpRequestBody::empty())
+}
+
+/// A request with a body of this length.
+pub(crate) fn put(length: usize) -> HttpRequest {
+    let mut request = Request::new(vec![0; length].into());
+    *request.method_mut() = Method::PUT;
+    request
+}
+
+/// A response with this status and body.
+pub(crate) fn status(status: u16, body: impl Into<HttpResponseBody>) -> Answer {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = status.try_into().expect("a status");
+    Ok(response)
+}
+
+/// A body of several frames, of which each is data or a failure.
+pub(crate) fn frames<const N: usize>(
+    frames: [Result<&'static str, HttpErrorKind>; N],
+) -> HttpResponseBody {
+    let frames = frames.map(|frame| match frame {
+        Ok(data) => Ok(Frame::data(Bytes::from_static(data.as_bytes()))),
+        Err(kind) => Err(failure(kind)),
+    });
+    HttpResponseBody::new(StreamBody::new(stream::iter(frames)))
+}
+
+/// A failure of the transport.
+pub(crate) fn failure(kind: HttpErrorKind) -> HttpError {
+    HttpError::new(kind, std::io::Error::other("the wire broke"))
+}
