@@ -4,7 +4,7 @@
 //! rounded to zero:
 //!
 //! 1. `count`, `period` and `burst` are each at least 1;
-//! 2. there is at most one token per nanosecond: `count <= period`;
+//! 2. there are fewer than two tokens per nanosecond: `count < 2 * period`;
 //! 3. a whole burst comes back within [`LONGEST`]: `burst * period / count <= LONGEST`.
 
 use std::fmt;
@@ -55,7 +55,7 @@ const UNITS: [(&str, u64); 7] = [
 ///
 /// - a count, a period or a burst of 0;
 /// - a period of more than `u64::MAX` nanoseconds, about 584 years;
-/// - more than one per nanosecond;
+/// - two per nanosecond or more;
 /// - a burst that takes longer than 2^58 nanoseconds to come back, about nine years. That time is
 ///   `burst * period / count`; so one token may not take longer either.
 ///
@@ -104,7 +104,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0 or above 1,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0, or at least 2,000,000,000, which is two per nanosecond.
     #[track_caller]
     pub const fn per_second(count: u64) -> Self {
         or_panic(Self::checked(count, SECOND as u128, 1))
@@ -119,7 +119,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0 or above 1,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0, or at least 2,000,000,000, which is two per nanosecond.
     ///
     /// # Examples
     ///
@@ -140,7 +140,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0 or above 60,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0, or at least 120,000,000,000, which is two per nanosecond.
     #[track_caller]
     pub const fn per_minute(count: u64) -> Self {
         or_panic(Self::checked(count, MINUTE as u128, 1))
@@ -150,7 +150,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0 or above 3,600,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0, or at least 7,200,000,000,000, which is two per nanosecond.
     #[track_caller]
     pub const fn per_hour(count: u64) -> Self {
         or_panic(Self::checked(count, HOUR as u128, 1))
@@ -160,7 +160,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0 or above 86,400,000,000,000, which is one per nanosecond.
+    /// Panics if `count` is 0, or at least 172,800,000,000,000, which is two per nanosecond.
     #[track_caller]
     pub const fn per_day(count: u64) -> Self {
         or_panic(Self::checked(count, DAY as u128, 1))
@@ -248,8 +248,8 @@ impl Quota {
             "a quota cannot have a period of 0ns"
         } else if period > u64::MAX as u128 {
             "a quota cannot have a period of more than 2^64 - 1 ns"
-        } else if count as u128 > period {
-            "a quota cannot have more than one per nanosecond"
+        } else if count as u128 >= 2 * period {
+            "a quota cannot have two per nanosecond or more"
         } else if burst == 0 {
             "a quota cannot have a burst of 0"
         } else if burst as u128 * period > LONGEST as u128 * count as u128 {

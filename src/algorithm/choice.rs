@@ -126,7 +126,8 @@ impl Algorithm {
     /// Returns the reason why not, with the values in its text:
     ///
     /// - For all algorithms except [`Gcra`](Self::Gcra), the period is at most 2^58 nanoseconds,
-    ///   about nine years, because what comes back at once takes a period to come back.
+    ///   about nine years, because what comes back at once takes a period to come back; and the
+    ///   count is at most one per nanosecond.
     /// - Windows and logs have a burst of their own, the whole count: the burst of the quota must
     ///   be 1 or the count.
     /// - A sliding window counts at most 2^47, and a log at most 2^28.
@@ -151,6 +152,9 @@ impl Algorithm {
             Self::Gcra => return Ok(()),
             _ if quota.period_nanos() > LONGEST_PERIOD => {
                 "batches, windows and logs have a period of at most 2^58 ns"
+            }
+            _ if count > quota.period_nanos() => {
+                "batches, windows and logs have at most one per nanosecond"
             }
             Self::TokenBucket => return Ok(()),
             _ if burst != 1 && burst != count => "a window or a log allows its whole count at once",

@@ -4,7 +4,7 @@
 //! 700,000,000 a second become 500,000,000. If it is rounded down, the third call of 3 a second
 //! with a burst of 3 comes too early. So time is counted in units. A token takes a whole number of
 //! them, `K = ⌈period / count⌉`, and a nanosecond has `K * count / period`, which is at least 1 and
-//! below 2.
+//! below 2: also for a quota of more than one token per nanosecond, whose `K` is 1.
 //!
 //! 1. [`units_at`](Params::units_at) is the exact `⌊tick * K * count / period⌋`. The fraction is
 //!    kept with 128 bits, rounded up, so it is off by less than a 2^128th. Times a tick, the error
@@ -68,7 +68,8 @@ impl Params {
         let units = interval * count;
         Self {
             emission_interval: interval as u64,
-            // A burst is at most 2^58 nanoseconds, so fewer than 2^59 units.
+            // A burst is at most 2^58 nanoseconds, and a nanosecond has fewer than 2 units: fewer than
+            // 2^59.
             burst_tolerance: interval as u64 * quota.max_burst(),
             surplus: fraction(units - period, period),
             step: 0,
@@ -253,7 +254,7 @@ mod tests {
         ];
         let count = prop_oneof![1..=100_u64, 1..=u64::MAX];
         (period, count, 1..=u64::MAX).prop_map(|(period, count, burst)| {
-            let count = count.min(period);
+            let count = count.min(2 * period - 1);
             let most = (u128::from(count) << 58) / u128::from(period);
             let burst = u128::from(burst).min(most).max(1);
             Quota::try_new(count, Duration::from_nanos(period), burst as u64).unwrap()
@@ -302,7 +303,7 @@ mod tests {
 
         #[test]
         fn steps_are_exact(quota in quota(), tick in tick(), more in 0..3_u64) {
-            let (count, period) = (quota.count(), quota.period_nanos());
+            let (count, period) = (quota.count().min(quota.period_nanos()), quota.period_nanos());
             let params = Params::stepped(count, period, count);
             let units = tick / period * count;
             prop_assert_eq!(params.units_at(Tick::from_nanos(tick)), units);
@@ -328,6 +329,8 @@ mod tests {
             (3, 10),
             (3, 1_000_000_000),
             (1, 1),
+            (1_250_000_000, 1_000_000_000),
+            (199, 100),
         ] {
             let params = Params::new(Quota::new(count, Duration::from_nanos(period)));
             for times in [1, 2, 1000, 1_000_003] {

@@ -253,7 +253,7 @@ fn a_quota_of_nothing_or_with_a_period_that_does_not_fit() {
 }
 
 #[test]
-fn a_quota_of_more_than_one_per_nanosecond() {
+fn a_quota_of_two_per_nanosecond() {
     type PerUnit = fn(u64) -> Quota;
     let units: [(PerUnit, u64); 5] = [
         (Quota::per_second, 1),
@@ -262,15 +262,16 @@ fn a_quota_of_more_than_one_per_nanosecond() {
         (Quota::per_hour, 60 * 60),
         (Quota::per_day, 24 * 60 * 60),
     ];
-    let too_many = no_quota("more than one per nanosecond");
+    let too_many = no_quota("two per nanosecond or more");
     for (quota, seconds) in units {
-        let most = seconds * 1_000_000_000;
+        let most = 2 * seconds * 1_000_000_000 - 1;
         for count in [most + 1, u64::MAX] {
             row(&too_many, || quota(count));
         }
         no_panic(|| quota(most));
     }
-    row(&too_many, || Quota::new(3, Duration::from_nanos(2)));
+    row(&too_many, || Quota::new(3, Duration::from_nanos(1)));
+    no_panic(|| Quota::new(3, Duration::from_nanos(2)));
 }
 
 #[test]
@@ -359,6 +360,12 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     let message = "batches, windows and logs have a period of at most 2^58 ns";
     row(message, || by(Algorithm::TokenBucket, years));
     row(message, || by(Algorithm::SlidingLog, years));
+    let dense = Quota::new(3, Duration::from_nanos(2));
+    let message = "batches, windows and logs have at most one per nanosecond";
+    row(message, || by(Algorithm::TokenBucket, dense));
+    row(message, || by(Algorithm::SlidingLog, dense));
+    row(message, || Algorithm::FixedWindow.batch(dense));
+    no_panic(|| by(Algorithm::Gcra, dense));
 }
 
 #[test]

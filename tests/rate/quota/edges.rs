@@ -32,9 +32,12 @@ pub(crate) fn numbers() -> impl Strategy<Value = u64> {
 pub(crate) fn quotas() -> impl Strategy<Value = Quota> {
     let parts = (numbers(), numbers(), numbers(), 0..3);
     parts.prop_filter_map("there is no such quota", |(one, other, burst, kind)| {
-        let (count, period) = (one.min(other), one.max(other));
+        let (count, period) = match one / 2 < other {
+            true => (one, other),
+            false => (other, one),
+        };
         let most = u128::from(LONGEST) * u128::from(count) / u128::from(period.max(1));
-        let most = u64::try_from(most).expect("the count is not above the period");
+        let most = u64::try_from(most).expect("the count is below twice the period");
         let burst = match kind {
             0 => most,
             1 => burst.min(most),

@@ -35,7 +35,7 @@ fn constructors_have_their_period_and_a_burst_of_one() {
         (1, 1024),
         (102_499, 1024),
         (102_500, 1025),
-        (1_000_000_000, 10_000_000),
+        (1_250_000_000, 12_500_000),
     ] {
         assert_eq!(
             parts(Quota::bytes_per_second(bytes)),
@@ -75,7 +75,7 @@ fn everything_can_be_made_by_the_compiler() {
     assert_eq!(DAILY, [1, 2, 1]);
 }
 
-/// At most one per nanosecond, in a period of at most `u64::MAX` nanoseconds, and a burst that takes
+/// Fewer than two per nanosecond, in a period of at most `u64::MAX` nanoseconds, and a burst that takes
 /// at most 2^58 of them to come back; nothing may be zero.
 #[test]
 fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
@@ -88,15 +88,18 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         (64, u64::MAX, 1),
         (1, LONGEST, 1),
         (u64::MAX, u64::MAX, LONGEST),
+        (1_999_999_999, 1_000_000_000, 1),
+        (u64::MAX, u64::MAX / 2 + 1, 2 * LONGEST - 1),
         (3, 10, most),
     ] {
         let quota = Quota::new(count, Duration::from_nanos(period)).burst(burst);
         assert_eq!(parts(quota), (count, u128::from(period), burst));
     }
     for (count, period, burst, expected) in [
-        (1_000_000_001, 1_000_000_000, 1, "one per nanosecond"),
-        (2, 1, 1, "one per nanosecond"),
-        (u64::MAX, u64::MAX - 1, 1, "one per nanosecond"),
+        (2_000_000_000, 1_000_000_000, 1, "two per nanosecond"),
+        (2, 1, 1, "two per nanosecond"),
+        (u64::MAX, u64::MAX / 2, 1, "two per nanosecond"),
+        (u64::MAX, u64::MAX / 2 + 1, 2 * LONGEST, "to come back"),
         (1, LONGEST + 1, 1, "to come back"),
         (1, LONGEST, 2, "to come back"),
         (2, 2 * LONGEST + 1, 1, "to come back"),
@@ -108,7 +111,7 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         (1, 1000, 0, "a burst of 0"),
     ] {
         let expected = match expected {
-            "one per nanosecond" => "more than one per nanosecond",
+            "two per nanosecond" => "two per nanosecond or more",
             "to come back" => {
                 "a token or a burst that takes more than 2^58 ns (nine years) to come back"
             }
@@ -152,7 +155,8 @@ proptest! {
     ) {
         let quota = Quota::try_new(count, Duration::from_nanos(period), burst);
         let extreme = BigUint::from(burst) * period > BigUint::from(LONGEST) * count;
-        let refused = count == 0 || period == 0 || burst == 0 || count > period || extreme;
+        let too_many = count / 2 >= period;
+        let refused = count == 0 || period == 0 || burst == 0 || too_many || extreme;
         prop_assert_eq!(quota.is_err(), refused);
         if let Ok(quota) = quota {
             prop_assert_eq!(parts(quota), (count, u128::from(period), burst));

@@ -191,7 +191,7 @@ fn text_of_a_quota_that_there_cannot_be_is_refused() {
             "1/3650d",
             "a token or a burst that takes more than 2^58 ns (nine years) to come back: 1 in 315360000s, burst 1",
         ),
-        ("2/ns", "more than one per nanosecond: 2 in 1ns, burst 1"),
+        ("2/ns", "two per nanosecond or more: 2 in 1ns, burst 1"),
     ] {
         is_refused(text, &format!("a quota cannot have {expected}"));
     }

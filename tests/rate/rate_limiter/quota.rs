@@ -5,6 +5,7 @@ use std::time::Duration;
 use tollgate::{Clock, Quota, QuotaChange, RateLimiter};
 
 use crate::setup::{TICK, assert_available, limiter, ms, queue, spent};
+use crate::support::Waiter;
 
 const WAYS: [QuotaChange; 2] = [QuotaChange::Proportional, QuotaChange::KeepSpent];
 const TENTH: Quota = Quota::per_second(100).burst(10);
@@ -124,4 +125,27 @@ fn set_quota_beside_passing_nanoseconds_pays_off_no_more_than_the_rate() {
         let paid = owed.saturating_sub(limiter.snapshot().in_use);
         assert!(paid <= nano * 7 / 10, "{paid} after {nano} ns");
     }
+}
+
+/// Ten gigabits are 1.25 bytes per nanosecond.
+#[test]
+fn quota_of_more_than_one_per_nanosecond_is_exact() {
+    let clock = Clock::manual();
+    let quota = Quota::bytes_per_second(1_250_000_000);
+    let limiter = RateLimiter::new(quota).clock(&clock);
+    limiter.try_acquire_many(12_500_000).unwrap();
+    let refused = limiter.try_acquire_many(12_500_000).unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_millis(10)));
+    clock.advance(Duration::from_nanos(3));
+    assert_eq!(limiter.available(), 3);
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(limiter.available(), 5);
+
+    let mut waiter = Waiter::parked(limiter.acquire_many(10));
+    clock.advance(Duration::from_nanos(3));
+    assert!(waiter.is_pending());
+    clock.advance(Duration::from_nanos(1));
+    assert_eq!(waiter.granted().cost(), 10);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(limiter.available(), 12_500_000);
 }
