@@ -1,0 +1,271 @@
+//! Which requests object_store makes, and what each of them takes.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::client::HttpErrorKind;
+use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
+use tokio::time::Instant;
+use tollgate::throttle::All;
+use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
+use tollgate_object_store::{ThrottledConnector, cause};
+
+use crate::fake_s3::{self, FakeS3};
+use crate::support::{Script, frames, status};
+
+/// One request at a time, and a count of the requests.
+struct Counted {
+    cap: Arc<Semaphore>,
+    requests: Arc<RateLimiter>,
+}
+
+const MANY: u64 = 1_000_000;
+
+impl Counted {
+    fn new(permits: usize) -> Self {
+        let requests = RateLimiter::new(Quota::per_second(1).burst(MANY)).clock(Clock::manual());
+        Self {
+            cap: Arc::new(Semaphore::new(permits)),
+            requests: Arc::new(requests),
+        }
+    }
+
+    fn throttle(&self) -> All<(Arc<Semaphore>, Arc<RateLimiter>)> {
+        all((Arc::clone(&self.cap), Arc::clone(&self.requests)))
+    }
+
+    /// Returns how many requests have entered.
+    fn entered(&self) -> u64 {
+        MANY - self.requests.available()
+    }
+
+    fn store(&self, script: Script) -> AmazonS3 {
+        let connector = ThrottledConnector::new(script, self.throttle());
+        fake_s3::store("http://fake", connector, RetryConfig::default())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn put_multipart_takes_a_permit_for_each_request() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    let store = counted.store(fake.script());
+    let mut upload = store.put_multipart(&"a".into()).await.expect("an upload");
+    assert_eq!((counted.entered(), counted.cap.available_permits()), (1, 1));
+    let parts = [
+        upload.put_part("one ".into()),
+        upload.put_part("two".into()),
+    ];
+    futures_util::future::try_join_all(parts)
+        .await
+        .expect("parts");
+    upload.complete().await.expect("an object");
+    assert_eq!((counted.entered(), counted.cap.available_permits()), (4, 1));
+    let got = store.get(&"a".into()).await.expect("an object");
+    assert_eq!(got.bytes().await.expect("data"), "one two");
+    assert_eq!(fake.take_log().len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_of_three_pages_takes_three_permits_and_holds_none_between() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    for key in ["a", "b", "c", "d", "e"] {
+        fake.put(key, "");
+    }
+    let store = counted.store(fake.script());
+    let mut list = store.list(None);
+    let mut entered = Vec::new();
+    while let Some(object) = list.next().await {
+        object.expect("an object");
+        entered.push(counted.entered());
+        assert_eq!(counted.cap.available_permits(), 1);
+    }
+    assert_eq!(entered, [1, 1, 2, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    for key in ["a", "b", "c", "d", "e"] {
+        fake.put(key, "");
+    }
+    let store = counted.store(fake.script());
+    let paths = store.list(None).map_ok(|object| object.location).boxed();
+    let deleted: Vec<_> = store
+        .delete_stream(paths)
+        .try_collect()
+        .await
+        .expect("paths");
+    assert_eq!((deleted.len(), counted.entered()), (5, 4));
+    assert_eq!(store.list(None).count().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_takes_a_permit_of_its_own_and_none_during_backoff() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    fake.put("a", "data");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (cap, seen) = (Arc::clone(&counted.cap), Arc::clone(&calls));
+    let script = Script::new(move |request| {
+        let (fake, call) = (fake.clone(), seen.fetch_add(1, Ordering::Relaxed));
+        let free = cap.available_permits();
+        async move {
+            assert_eq!(free, 0);
+            match call {
+                0 => status(503, frames([Ok("slow "), Ok("down")])),
+                _ => Ok(fake.call(request).await),
+            }
+        }
+    });
+    let store = counted.store(script);
+    let path = "a".into();
+    let mut head = std::pin::pin!(store.head(&path));
+    // The answer comes at once, so the call waits for its time to come again.
+    assert!(futures_util::poll!(&mut head).is_pending());
+    assert_eq!((calls.load(Ordering::Relaxed), counted.entered()), (1, 1));
+    assert_eq!(counted.cap.available_permits(), 1);
+    head.await.expect("an object");
+    assert_eq!((calls.load(Ordering::Relaxed), counted.entered()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn body_error_frees_the_permit_before_the_rest_is_asked_for() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    fake.put("a", "1234");
+    let script = Script::new(move |request| {
+        let fake = fake.clone();
+        async move {
+            let range = request.headers().get("range").cloned();
+            let mut answer = fake.call(request).await;
+            *answer.body_mut() = match range {
+                None => frames([Ok("12"), Err(HttpErrorKind::Interrupted)]),
+                Some(range) => {
+                    assert_eq!(range, "bytes=2-3");
+                    *answer.status_mut() = 206.try_into().expect("a status");
+                    let range = "bytes 2-3/4".try_into().expect("a header");
+                    answer.headers_mut().insert("content-range", range);
+                    frames([Ok("34")])
+                }
+            };
+            Ok(answer)
+        }
+    });
+    let got = counted
+        .store(script)
+        .get(&"a".into())
+        .await
+        .expect("an object");
+    assert_eq!(counted.cap.available_permits(), 0);
+    assert_eq!(got.bytes().await.expect("data"), Bytes::from("1234"));
+    assert_eq!((counted.entered(), counted.cap.available_permits()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn get_holds_its_permit_to_the_end_and_head_does_not() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    fake.put("a", "data");
+    let store = counted.store(fake.script());
+    store.head(&"a".into()).await.expect("an object");
+    assert_eq!(counted.cap.available_permits(), 1);
+    let got = store.get(&"a".into()).await.expect("an object");
+    assert_eq!(counted.cap.available_permits(), 0);
+    assert_eq!(got.bytes().await.expect("data"), "data");
+    assert_eq!(counted.cap.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wait_too_long_is_not_repeated() {
+    let (counted, fake) = (Counted::new(0), FakeS3::default());
+    let start = Instant::now();
+    let error = counted.store(fake.script()).head(&"a".into()).await;
+    assert_eq!(start.elapsed(), Duration::from_secs(120));
+    let error = error.expect_err("a refusal");
+    assert_eq!(
+        cause(&error).map(AcquireError::kind),
+        Some(ErrorKind::TimedOut)
+    );
+    assert!(
+        error.to_string().contains("not admitted within 120s"),
+        "{error}"
+    );
+    assert_eq!((fake.take_log().len(), counted.cap.waiting()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_throttle_is_not_asked_again() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    counted.cap.close();
+    let start = Instant::now();
+    let error = counted
+        .store(fake.script())
+        .put(&"a".into(), "data".into())
+        .await;
+    let error = error.expect_err("a refusal");
+    assert_eq!(
+        cause(&error).map(AcquireError::kind),
+        Some(ErrorKind::Closed)
+    );
+    assert_eq!(
+        (start.elapsed(), fake.take_log().len()),
+        (Duration::ZERO, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_for_tokens_count() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    fake.put("a", "data");
+    let token = r#"{"AccessKeyId":"a","SecretAccessKey":"b","Token":"c","Expiration":"2099-01-01T00:00:00Z"}"#;
+    let script = Script::new(move |request| {
+        let fake = fake.clone();
+        async move {
+            match request.uri().path() {
+                "/token" => status(200, token.to_owned()),
+                _ => Ok(fake.call(request).await),
+            }
+        }
+    });
+    let store = AmazonS3Builder::new()
+        .with_bucket_name(fake_s3::BUCKET)
+        .with_endpoint("http://fake")
+        .with_allow_http(true)
+        .with_config(AmazonS3ConfigKey::ContainerCredentialsRelativeUri, "/token")
+        .with_http_connector(ThrottledConnector::new(script, counted.throttle()))
+        .build()
+        .expect("a store");
+    store.head(&"a".into()).await.expect("an object");
+    assert_eq!((counted.entered(), counted.cap.available_permits()), (2, 1));
+    store.head(&"a".into()).await.expect("an object");
+    assert_eq!(counted.entered(), 3);
+}
+
+/// The times at which the server got requests, in milliseconds.
+#[tokio::test(start_paused = true)]
+async fn rate_and_burst_hold_by_the_servers_log() {
+    let (fake, start) = (FakeS3::default(), Instant::now());
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let times = Arc::clone(&log);
+    let script = Script::new(move |request| {
+        times
+            .lock()
+            .expect("no panic")
+            .push(start.elapsed().as_millis());
+        let fake = fake.clone();
+        async move { Ok(fake.call(request).await) }
+    });
+    let requests = Arc::new(RateLimiter::new(Quota::per_second(10).burst(3)));
+    let connector = ThrottledConnector::new(script, requests);
+    let store = fake_s3::store("http://fake", connector, RetryConfig::default());
+    let puts = (0..8).map(|n| {
+        let (store, path) = (&store, object_store::path::Path::from(n.to_string()));
+        async move { store.put(&path, "data".into()).await }
+    });
+    futures_util::future::try_join_all(puts)
+        .await
+        .expect("objects");
+    let times = log.lock().expect("no panic").clone();
+    assert_eq!(times, [0, 0, 0, 100, 200, 300, 400, 500]);
+}
