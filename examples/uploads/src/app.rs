@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::gauge::{Gauge, Sample};
 use crate::kind::ThrottleKind;
 use crate::observed::Behaviour;
-use crate::progress::Progress;
+use crate::progress::{Progress, announce};
 use crate::rates::Rates;
 use crate::report::{CountedBy, Figures, Report};
 use crate::server::Server;
@@ -162,6 +162,10 @@ fn scratch() -> Result<TempDir, Error> {
 async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
     let directory = args.directory.clone();
     let generated = scratch.path().join("files");
+    announce(match directory {
+        Some(_) => "listing the files",
+        None => "generating 200 files, and listing them and those of this repository",
+    });
     tokio::task::spawn_blocking(move || match directory {
         Some(directory) => source::directory(&directory),
         None => source::demonstration(&generated),
@@ -222,6 +226,7 @@ impl Target {
             arrivals: Arc::clone(&counted.arrivals),
             ..Behaviour::default()
         };
+        announce("starting an S3 server in this process");
         let server = Server::start(&root, behaviour)
             .await
             .map_err(|source| Error::Server { source })?;

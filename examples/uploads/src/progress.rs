@@ -121,6 +121,13 @@ impl Progress {
     }
 }
 
+/// Prints a line on stderr if that is a terminal: what begins now, before there are bars.
+pub(crate) fn announce(text: &str) {
+    if io::stderr().is_terminal() {
+        say(text);
+    }
+}
+
 /// Prints a line on stderr. Unlike `eprintln!` it does not panic when nobody reads it.
 pub fn say(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
