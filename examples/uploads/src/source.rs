@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use object_store::path::Path as ObjectPath;
+use object_store::path::{Path as ObjectPath, PathPart};
 
 use crate::error::Error;
 use crate::failure::Failure;
@@ -119,7 +119,25 @@ fn walk(root: &Path, prefix: &str, leave_out: &[&str], listing: &mut Listing) ->
             }
         }
     }
-    listing.files.sort_by(|a, b| a.key.cmp(&b.key));
+    // Of files with the same key, the one whose name is the key comes first.
+    listing.files.sort_by_cached_key(|file| {
+        let is_encoded = key_text(root, prefix, &file.path) != file.key.as_ref();
+        (file.key.clone(), is_encoded, file.path.clone())
+    });
+    let Listing {
+        files, failures, ..
+    } = listing;
+    files.dedup_by(|file, first| {
+        let is_taken = file.key == first.key;
+        if is_taken {
+            let key = key_text(root, prefix, &file.path);
+            failures.push(Failure::new(
+                key,
+                "another file has the key that this name gets",
+            ));
+        }
+        is_taken
+    });
     Ok(())
 }
 
@@ -131,27 +149,28 @@ fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn add_file(root: &Path, prefix: &str, path: PathBuf, metadata: &Metadata, listing: &mut Listing) {
     let text = key_text(root, prefix, &path);
-    // `parse`, which takes a name as it is, and not `from`, which would escape some characters:
-    // the object is to be found under the name of its file.
-    let key = path
-        .to_str()
-        .ok_or("the name is not UTF-8, as the key of an object has to be")
-        .and_then(|_| {
-            ObjectPath::parse(&text)
-                .map_err(|_| "the name has characters that the key of an object cannot have")
-        });
-    match key {
-        Ok(key) => listing.files.push(SourceFile {
-            key,
-            path,
-            len: metadata.len(),
-            modified: metadata.modified().ok(),
-        }),
-        Err(message) => listing.failures.push(Failure::new(text, message)),
+    if path.to_str().is_none() {
+        let message = "the name is not UTF-8, as the key of an object has to be";
+        listing.failures.push(Failure::new(text, message));
+        return;
     }
+    listing.files.push(SourceFile {
+        key: key(&text),
+        path,
+        len: metadata.len(),
+        modified: metadata.modified().ok(),
+    });
 }
 
-/// The key that the file at `path` has or would have.
+/// The key of the object for a file of this name. A segment is taken as it is, so that the object
+/// is found under the name of its file; a segment with control characters, which no key can have, is
+/// percent-encoded as a whole, as object_store does it.
+fn key(name: &str) -> ObjectPath {
+    let part = |segment| PathPart::parse(segment).unwrap_or_else(|_| PathPart::from(segment));
+    name.split('/').map(part).collect()
+}
+
+/// The name of the file at `path` below `root`, with the prefix of its key.
 fn key_text(root: &Path, prefix: &str, path: &Path) -> String {
     let below = path.strip_prefix(root).unwrap_or(path);
     let parts: Vec<_> = below
@@ -208,16 +227,38 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn names_that_no_key_can_have_fail() {
+    fn directory_with_name_that_is_not_utf_8_fails_that_file() {
         use std::ffi::OsStr;
         use std::os::unix::ffi::OsStrExt;
 
         let root = tempfile::tempdir().unwrap();
-        fs::write(root.path().join("with\nline"), "").unwrap();
         fs::write(root.path().join(OsStr::from_bytes(b"\xff")), "").unwrap();
         let listing = directory(root.path()).unwrap();
         assert_eq!(keys(&listing), [""; 0]);
-        assert_eq!(listing.failures.len(), 2);
+        assert_eq!(listing.failures.len(), 1);
+    }
+
+    #[test]
+    fn key_of_name_with_control_characters_encodes_only_their_segments() {
+        assert_eq!(key("a~b/tab\there%/c~d").as_ref(), "a~b/tab%09here%25/c~d");
+        assert_eq!(key("\n\r\u{0}\u{7f}").as_ref(), "%0A%0D%00%7F");
+        for name in ["a~#%.txt", "a%0Ab", ".hidden", "ünïcödé", "with space"] {
+            assert_eq!(key(name).as_ref(), name);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn directory_with_two_names_of_one_key_fails_the_encoded_one() {
+        let root = tempfile::tempdir().unwrap();
+        for name in ["a\nb", "a%0Ab", "c\nd"] {
+            fs::write(root.path().join(name), name).unwrap();
+        }
+        let listing = directory(root.path()).unwrap();
+        assert_eq!(keys(&listing), ["a%0Ab", "c%0Ad"]);
+        assert_eq!(listing.files[0].path, root.path().join("a%0Ab"));
+        assert_eq!(listing.failures.len(), 1);
+        assert_eq!(listing.failures[0].key, "a\nb");
     }
 
     #[test]

@@ -40,6 +40,42 @@ fn every_object_equals_its_file_and_the_cap_is_reached_and_held() {
     assert_eq!(ended.stderr, "", "nothing is to be said without a terminal");
 }
 
+/// A key cannot have control characters; the object's name has them percent-encoded.
+#[cfg(unix)]
+#[test]
+fn names_with_control_characters_are_encoded_and_two_of_one_key_are_a_failure() {
+    let files = small_files(1);
+    fs::create_dir(files.path().join("in\tside")).unwrap();
+    let names = [
+        ("tab\there", "tab%09here"),
+        ("new\nline", "new%0Aline"),
+        ("\u{7f}", "%7F"),
+        ("in\tside/100%", "in%09side/100%"),
+        // Another file has that name.
+        ("taken%0A", "taken%0A"),
+    ];
+    for (name, _) in names {
+        fs::write(files.path().join(name), name).unwrap();
+    }
+    fs::write(files.path().join("taken\n"), "the other one").unwrap();
+    let store = tempfile::tempdir().unwrap();
+    let ended = run(program()
+        .args(["--json", "--store"])
+        .args([store.path(), files.path()]));
+    let json = ended.json();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert_eq!((&json["files"], &json["verified"]), (&7.into(), &6.into()));
+    assert_eq!(
+        ended.stderr,
+        "1 file failed (taken\\n): another file has the key that this name gets\n"
+    );
+    let objects = stored(store.path());
+    assert_eq!(objects.len(), 6);
+    for (name, key) in names {
+        assert_eq!(objects[key], name.as_bytes());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_server_is_not_sent_more_than_allowed_either() {
     let files = small_files(30);
