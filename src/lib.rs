@@ -184,6 +184,8 @@
 //! - `tsc` (default): rate limiters read the processor's time-stamp counter where it is reliable,
 //!   which takes a third of the time of a system call.
 //! - `async-lock`: async-lock's semaphore as a throttle.
+//! - `io`: the readers and writers of tokio at a limited bandwidth, in the module `io`.
+//! - `futures-io`: the same for those of futures.
 //! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`; and `ticks` of rate
 //!   limiters.
 //! - `tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients, in the

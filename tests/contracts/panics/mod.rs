@@ -223,6 +223,17 @@ fn too_many_proxies_and_too_long_prefixes() {
     no_panic(|| client_ip().behind(64).prefixes(32, 128).prefixes(0, 0));
 }
 
+#[cfg(feature = "io")]
+#[test]
+fn chunks_of_no_bytes() {
+    use tollgate::io::Throttled;
+
+    let limiter = RateLimiter::new(Quota::per_second(1));
+    let expected = "a chunk has at least 1 byte, not 0";
+    row(expected, || Throttled::new((), &limiter).chunk(0));
+    no_panic(|| Throttled::new((), &limiter).chunk(1).chunk(u64::MAX));
+}
+
 #[cfg(feature = "tower")]
 #[test]
 fn gates_for_no_origins() {

@@ -1,0 +1,143 @@
+//! Bodies of HTTP messages.
+//!
+//! 1. The size of a frame is known only after it has been polled. What a frame has above its charge
+//!    is the rest: it is given out in pieces, each of which is charged first. Nothing is copied.
+//! 2. The inner body is not polled while there is a rest, so at most one frame is kept.
+//! 3. Trailers and the end of a body are free.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use http_body::{Body, Frame, SizeHint};
+
+use super::throttled::{Directions, Throttled};
+use crate::error::AcquireError;
+use crate::throttle::Weighted;
+
+/// What a body has received above its charge.
+pub(super) type Rest = Bytes;
+
+/// Why a body at a limited bandwidth failed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum BodyError<E> {
+    /// The inner body failed.
+    Inner(E),
+    /// The limiter refused.
+    Limiter(AcquireError),
+}
+
+impl<E: fmt::Display> fmt::Display for BodyError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inner(error) => error.fmt(f),
+            Self::Limiter(error) => write!(f, "the limiter of the body refused: {error}"),
+        }
+    }
+}
+
+impl<E: Error + 'static> Error for BodyError<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            // It is displayed in place of this error.
+            Self::Inner(error) => error.source(),
+            Self::Limiter(error) => Some(error),
+        }
+    }
+}
+
+/// The frames of data have at most a chunk, and one that is larger is split.
+///
+/// # Errors
+///
+/// [`BodyError`], of the inner body or of the limiter.
+///
+/// # Examples
+///
+/// ```
+/// use http_body_util::{BodyExt, Full};
+/// use hyper::body::Bytes;
+/// use tollgate::io::ThrottleIoExt;
+/// use tollgate::{Clock, Quota, RateLimiter};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limiter = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(Clock::manual());
+/// let mut body = Full::<Bytes>::from("six bytes more").throttled(&limiter).chunk(8);
+///
+/// let frame = body.frame().await.ok_or("a frame")??;
+/// assert_eq!(frame.data_ref().map(|data| &data[..]), Some(&b"six byte"[..]));
+/// assert_eq!(limiter.available(), 1000 - 8);
+/// assert_eq!(body.collect().await?.to_bytes(), "s more");
+/// assert_eq!(limiter.available(), 1000 - 14);
+/// # Ok(())
+/// # }
+/// ```
+impl<B: Body, T: Weighted> Body for Throttled<B, T> {
+    type Data = Bytes;
+    type Error = BodyError<B::Error>;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let mut this = self.project();
+        let limited = *this.directions != Directions::Writes;
+        loop {
+            let wanted = match this.rest.len() {
+                0 => this.inner.size_hint().upper().unwrap_or(u64::MAX),
+                rest => rest as u64,
+            };
+            // A body with nothing to come may still have trailers, which are free.
+            let entered = if limited && wanted > 0 {
+                let turn = this.read.as_mut();
+                match ready!(turn.poll_enter(context, this.limiter, *this.chunk, wanted)) {
+                    Ok(entered) => Some(entered),
+                    Err(error) => return Poll::Ready(Some(Err(BodyError::Limiter(error)))),
+                }
+            } else {
+                None
+            };
+            // Every return up to the last one drops what was entered, which gives it back.
+            if this.rest.is_empty() {
+                let frame = match ready!(this.inner.as_mut().poll_frame(context)) {
+                    Some(Ok(frame)) => {
+                        frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
+                    }
+                    Some(Err(error)) => return Poll::Ready(Some(Err(BodyError::Inner(error)))),
+                    None => return Poll::Ready(None),
+                };
+                match frame.into_data() {
+                    Ok(data) if limited && !data.is_empty() => *this.rest = data,
+                    Ok(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                }
+            }
+            // Without a charge, the size hint was wrong, and the frame has to be charged yet.
+            if let Some(entered) = entered {
+                let units = usize::try_from(entered.units()).unwrap_or(usize::MAX);
+                let piece = this.rest.split_to(units.min(this.rest.len()));
+                entered.settle(piece.len() as u64);
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.rest.len() as u64;
+        let inner = self.inner.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower().saturating_add(rest));
+        if let Some(upper) = inner.upper().and_then(|upper| upper.checked_add(rest)) {
+            hint.set_upper(upper);
+        }
+        hint
+    }
+}

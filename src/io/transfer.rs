@@ -1,0 +1,135 @@
+//! What readers and writers of every kind have in common: one charged call of the inner stream, and
+//! the error of a limiter.
+//!
+//! 1. A call for no bytes, and one in a direction that is not limited, goes to the inner stream
+//!    uncharged.
+//! 2. Whatever the inner stream returns, the permit is settled before this returns.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use super::throttled::{Directions, Throttled};
+use super::turn::Turn;
+use crate::error::{AcquireError, ErrorKind};
+use crate::throttle::Weighted;
+
+impl<S, T: Weighted> Throttled<S, T> {
+    /// Reads some of `wanted` bytes: `read` gets the inner stream and how many bytes it may read, and
+    /// returns how many it has read.
+    #[inline]
+    pub(super) fn poll_read_charged(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        wanted: usize,
+        read: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        if wanted == 0 || *this.directions == Directions::Writes {
+            return read(this.inner, context, wanted);
+        }
+        let read = |context: &mut Context<'_>, limit| read(this.inner, context, limit);
+        poll_charged(this.read, context, this.limiter, *this.chunk, wanted, read)
+    }
+
+    /// Writes some of `wanted` bytes, in the same way.
+    #[inline]
+    pub(super) fn poll_write_charged(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        wanted: usize,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        if wanted == 0 || *this.directions == Directions::Reads {
+            return write(this.inner, context, wanted);
+        }
+        let write = |context: &mut Context<'_>, limit| write(this.inner, context, limit);
+        poll_charged(
+            this.write,
+            context,
+            this.limiter,
+            *this.chunk,
+            wanted,
+            write,
+        )
+    }
+
+    /// Writes from several buffers. What is above the charge is cut off, and nothing is copied.
+    #[inline]
+    pub(super) fn poll_write_vectored_charged(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[io::IoSlice<'_>],
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, &[io::IoSlice<'_>]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
+        self.poll_write_charged(context, wanted, |inner, context, limit| {
+            if limit == wanted {
+                return write(inner, context, buffers);
+            }
+            let mut cut = [io::IoSlice::new(&[]); MAX_SLICES];
+            let cut = cut_at(buffers, limit, &mut cut);
+            write(inner, context, cut)
+        })
+    }
+}
+
+/// Into how many slices a vectored write that is cut goes at most. The bytes of further ones come
+/// with the next call.
+const MAX_SLICES: usize = 16;
+
+/// Returns the first `limit` bytes of the buffers.
+fn cut_at<'a, 'b>(
+    buffers: &'a [io::IoSlice<'a>],
+    mut limit: usize,
+    cut: &'b mut [io::IoSlice<'a>; MAX_SLICES],
+) -> &'b [io::IoSlice<'a>] {
+    let mut count = 0;
+    // An empty buffer takes no slice: a writer that looks at one of them only would see no bytes.
+    let filled = buffers.iter().filter(|buffer| !buffer.is_empty());
+    for (slice, buffer) in cut.iter_mut().zip(filled) {
+        let bytes = limit.min(buffer.len());
+        if bytes == 0 {
+            break;
+        }
+        *slice = io::IoSlice::new(&buffer[..bytes]);
+        limit -= bytes;
+        count += 1;
+    }
+    &cut[..count]
+}
+
+/// Waits for the turn, calls `call` once with the number of bytes that it may move, and settles to
+/// the number that it has moved. `wanted` is at least 1.
+#[inline]
+fn poll_charged<T: Weighted>(
+    turn: Pin<&mut Turn<T>>,
+    context: &mut Context<'_>,
+    limiter: &T,
+    chunk: Option<u64>,
+    wanted: usize,
+    call: impl FnOnce(&mut Context<'_>, usize) -> Poll<io::Result<usize>>,
+) -> Poll<io::Result<usize>> {
+    let entered = match ready!(turn.poll_enter(context, limiter, chunk, wanted as u64)) {
+        Ok(entered) => entered,
+        Err(error) => return Poll::Ready(Err(io_error(error))),
+    };
+    let limit = usize::try_from(entered.units()).unwrap_or(wanted);
+    let moved = call(context, limit);
+    match &moved {
+        Poll::Ready(Ok(bytes)) => entered.settle(*bytes as u64),
+        Poll::Ready(Err(_)) | Poll::Pending => entered.settle(0),
+    }
+    moved
+}
+
+/// Returns the error of a limiter as one of input and output.
+#[cold]
+fn io_error(error: AcquireError) -> io::Error {
+    let kind = match error.kind() {
+        ErrorKind::TimedOut => io::ErrorKind::TimedOut,
+        _ => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}

@@ -1,0 +1,157 @@
+//! [`Turn`]: the one protocol by which every adapter of [this module](super) and the sinks charge a
+//! limiter.
+//!
+//! 1. Units are charged before they move: the source or the destination is called only while a
+//!    permit is at hand, and for no more units than the permit has.
+//! 2. A permit is settled in the same poll in which it was received. An adapter that returns
+//!    `Pending` holds nothing but a place in the queue of the limiter.
+//! 3. A wait that is dropped leaves the queue uncharged, because that is what waits do.
+//! 4. No lock is held here, and no waker is called: only the limiter or the source keeps the waker
+//!    of a task, never both for one direction.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project::pin_project;
+
+use crate::error::{AcquireError, ErrorKind};
+use crate::panic::catch_waker_panic;
+use crate::throttle::Weighted;
+use crate::wait::Waiting;
+
+/// The least size of a chunk that is not set, in bytes: the cost of a call would otherwise count
+/// for more than the bytes that it moves.
+const MIN_CHUNK: u64 = 1024;
+
+/// The turn of one direction: whether it waits for the limiter, and for how many units.
+#[pin_project]
+pub(crate) struct Turn<T: Weighted> {
+    #[pin]
+    enter: Option<Waiting<T::Enter>>,
+    asked: u64,
+}
+
+impl<T: Weighted> Turn<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            enter: None,
+            asked: 0,
+        }
+    }
+
+    /// Waits for some of `wanted` units, which is at least 1: for a chunk of them, and no more than
+    /// the limiter can give at once.
+    ///
+    /// A caller that comes again may want fewer units than the wait has asked for. It is then
+    /// admitted for those, and settling gives the rest back.
+    #[inline]
+    pub(crate) fn poll_enter<'a>(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        limiter: &'a T,
+        chunk: Option<u64>,
+        wanted: u64,
+    ) -> Poll<Result<Entered<'a, T>, AcquireError>> {
+        if self.enter.is_none() {
+            let asked = units(limiter, chunk, wanted);
+            if let Some(permit) = limiter.enter_many_at_once(asked) {
+                return Poll::Ready(Ok(Entered::new(limiter, permit, asked)));
+            }
+        }
+        self.poll_wait(context, limiter, chunk, wanted)
+    }
+
+    /// The same with a wait.
+    fn poll_wait<'a>(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        limiter: &'a T,
+        chunk: Option<u64>,
+        wanted: u64,
+    ) -> Poll<Result<Entered<'a, T>, AcquireError>> {
+        let mut this = self.project();
+        let mut capacity = u64::MAX;
+        loop {
+            if this.enter.is_none() {
+                let asked = units(limiter, chunk, wanted).min(capacity);
+                this.enter.set(Some(limiter.enter_many(asked)));
+                *this.asked = asked;
+            }
+            let Some(enter) = this.enter.as_mut().as_pin_mut() else {
+                unreachable!("the wait was made above");
+            };
+            let entered = ready!(enter.poll(context));
+            this.enter.set(None);
+            match entered {
+                Ok(permit) => {
+                    let units = wanted.min(*this.asked);
+                    return Poll::Ready(Ok(Entered::new(limiter, permit, units)));
+                }
+                // The limit was lowered below what the wait had asked for. This ends, because each
+                // round asks for less than the one before.
+                Err(error) if error.kind() == ErrorKind::ExceedsCapacity => {
+                    let most = limiter.max_units();
+                    capacity = error.capacity().unwrap_or(most).min(most).max(1);
+                    if capacity >= *this.asked {
+                        return Poll::Ready(Err(error));
+                    }
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Returns whether it waits for the limiter.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.enter.is_some()
+    }
+}
+
+/// Returns how many of `wanted` units to ask for, at least 1.
+#[inline]
+fn units<T: Weighted>(limiter: &T, chunk: Option<u64>, wanted: u64) -> u64 {
+    let chunk = chunk.unwrap_or_else(|| limiter.chunk_units().max(MIN_CHUNK));
+    wanted.min(chunk).min(limiter.max_units()).max(1)
+}
+
+/// A permit for some units, until it is settled. If it is dropped, as by a panic of the source, all
+/// its units are given back.
+pub(crate) struct Entered<'a, T: Weighted> {
+    limiter: &'a T,
+    permit: Option<T::Permit>,
+    units: u64,
+}
+
+impl<'a, T: Weighted> Entered<'a, T> {
+    #[inline]
+    fn new(limiter: &'a T, permit: T::Permit, units: u64) -> Self {
+        Self {
+            limiter,
+            permit: Some(permit),
+            units,
+        }
+    }
+
+    /// Returns how many units may move.
+    #[inline]
+    pub(crate) fn units(&self) -> u64 {
+        self.units
+    }
+
+    /// Corrects the charge to the units that moved.
+    #[inline]
+    pub(crate) fn settle(mut self, moved: u64) {
+        if let Some(permit) = self.permit.take() {
+            self.limiter.settle(permit, moved);
+        }
+    }
+}
+
+impl<T: Weighted> Drop for Entered<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            catch_waker_panic(|| self.limiter.settle(permit, 0));
+        }
+    }
+}

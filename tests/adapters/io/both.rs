@@ -1,0 +1,72 @@
+//! Both directions of a stream.
+
+use tollgate::io::ThrottleIoExt;
+
+use super::stream::Stream;
+use super::{MS, charged, leave, limiter, read, read_now, read_with, waker, write, write_now};
+
+#[test]
+fn throttled_charges_both_directions() {
+    let (limiter, _clock) = limiter();
+    let mut stream = Stream::of([]).throttled(&limiter);
+    assert_eq!(
+        (read_now(&mut stream, 10), write_now(&mut stream, 20)),
+        (10, 20)
+    );
+    assert_eq!(charged(&limiter), 30);
+}
+
+#[test]
+fn reads_only_lets_writes_pass() {
+    let (limiter, _clock) = limiter();
+    let mut stream = Stream::of([]).throttled(&limiter).reads_only();
+    assert_eq!(
+        (read_now(&mut stream, 10), write_now(&mut stream, 5000)),
+        (10, 5000)
+    );
+    assert_eq!(charged(&limiter), 10);
+}
+
+#[test]
+fn writes_only_lets_reads_pass() {
+    let (limiter, _clock) = limiter();
+    let mut stream = Stream::of([])
+        .throttled(&limiter)
+        .reads_only()
+        .writes_only();
+    assert_eq!(
+        (read_now(&mut stream, 5000), write_now(&mut stream, 10)),
+        (5000, 10)
+    );
+    assert_eq!(charged(&limiter), 10);
+}
+
+#[test]
+fn throttled_twice_has_a_limit_for_each_direction() {
+    let ((down, _down), (up, _up)) = (limiter(), limiter());
+    let stream = Stream::of([]).throttled(&down).reads_only();
+    let mut stream = stream.throttled(&up).writes_only();
+    assert_eq!(
+        (read_now(&mut stream, 10), write_now(&mut stream, 20)),
+        (10, 20)
+    );
+    assert_eq!((charged(&down), charged(&up)), (10, 20));
+}
+
+#[test]
+fn poll_read_and_poll_write_wait_apart() {
+    let (limiter, clock) = limiter();
+    leave(&limiter, 0);
+    let mut stream = Stream::of([]).throttled(&limiter);
+    let ((reads, reader), (writes, _)) = (waker(), waker());
+    assert!(read_with(&mut stream, 10, &reader).is_none());
+    assert!(write(&mut stream, 20).is_none());
+    assert_eq!(limiter.waiting(), 2);
+    clock.advance(10 * MS);
+    assert_eq!((reads.count(), writes.count()), (1, 0));
+    assert!(write(&mut stream, 20).is_none());
+    assert_eq!(read_now(&mut stream, 10), 10);
+    assert!(read(&mut stream, 10).is_none());
+    clock.advance(20 * MS);
+    assert_eq!(write_now(&mut stream, 20), 20);
+}
