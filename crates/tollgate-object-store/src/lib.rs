@@ -1,10 +1,15 @@
-//! Limits for object stores: [`ThrottledConnector`] for stores that are used over HTTP.
+//! Limits for object stores: [`ThrottledConnector`] for stores that are used over HTTP, and [`Throttled`] for all
+//! others.
 
 mod connector;
 mod error;
 mod limits;
+mod multipart;
+mod pages;
 mod service;
+mod store;
 
 pub use self::connector::ThrottledConnector;
 pub use self::error::{WaitTooLong, cause};
 pub use self::limits::Hold;
+pub use self::store::Throttled;

@@ -82,6 +82,18 @@ impl<T: Throttle> Limits<T> {
         admitted.map_err(|error| refusal(error, self.max_wait, bodies()))
     }
 
+    /// Waits until a call of [`Throttled`](crate::Throttled) that sends this many bytes is admitted.
+    pub(crate) async fn admit_call(
+        &self,
+        bytes: usize,
+    ) -> object_store::Result<Admitted<T::Permit>> {
+        let admitted = self.admit(u64::try_from(bytes).unwrap_or(u64::MAX)).await;
+        admitted.map_err(|source| object_store::Error::Generic {
+            store: "Throttled",
+            source,
+        })
+    }
+
     async fn enter(&self, bytes: u64) -> Result<Admitted<T::Permit>, AcquireError> {
         let permit = Entered::wait(&self.throttle, 1, |throttle, _| throttle.enter()).await?;
         let rate = Entered::wait(&self.adaptive, 1, |rate, _| rate.enter()).await?;

@@ -2,6 +2,8 @@
 
 mod connector;
 mod fake_s3;
+mod integration;
 mod requests;
+mod store;
 mod support;
 mod wire;

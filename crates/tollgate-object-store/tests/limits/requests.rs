@@ -10,49 +10,22 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::client::HttpErrorKind;
 use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::time::Instant;
-use tollgate::throttle::All;
-use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
+use tollgate::{AcquireError, ErrorKind, Quota, RateLimiter};
 use tollgate_object_store::{ThrottledConnector, cause};
 
 use crate::fake_s3::{self, FakeS3};
-use crate::support::{Script, frames, status};
+use crate::support::{Counted, Script, frames, status};
 
-/// One request at a time, and a count of the requests.
-struct Counted {
-    cap: Arc<Semaphore>,
-    requests: Arc<RateLimiter>,
-}
-
-const MANY: u64 = 1_000_000;
-
-impl Counted {
-    fn new(permits: usize) -> Self {
-        let requests = RateLimiter::new(Quota::per_second(1).burst(MANY)).clock(Clock::manual());
-        Self {
-            cap: Arc::new(Semaphore::new(permits)),
-            requests: Arc::new(requests),
-        }
-    }
-
-    fn throttle(&self) -> All<(Arc<Semaphore>, Arc<RateLimiter>)> {
-        all((Arc::clone(&self.cap), Arc::clone(&self.requests)))
-    }
-
-    /// Returns how many requests have entered.
-    fn entered(&self) -> u64 {
-        MANY - self.requests.available()
-    }
-
-    fn store(&self, script: Script) -> AmazonS3 {
-        let connector = ThrottledConnector::new(script, self.throttle());
-        fake_s3::store("http://fake", connector, RetryConfig::default())
-    }
+/// A store whose requests are answered by a script.
+fn store(counted: &Counted, script: Script) -> AmazonS3 {
+    let connector = ThrottledConnector::new(script, counted.throttle());
+    fake_s3::store("http://fake", connector, RetryConfig::default())
 }
 
 #[tokio::test(start_paused = true)]
 async fn put_multipart_takes_a_permit_for_each_request() {
     let (counted, fake) = (Counted::new(1), FakeS3::default());
-    let store = counted.store(fake.script());
+    let store = store(&counted, fake.script());
     let mut upload = store.put_multipart(&"a".into()).await.expect("an upload");
     assert_eq!((counted.entered(), counted.cap.available_permits()), (1, 1));
     let parts = [
@@ -75,7 +48,7 @@ async fn list_of_three_pages_takes_three_permits_and_holds_none_between() {
     for key in ["a", "b", "c", "d", "e"] {
         fake.put(key, "");
     }
-    let store = counted.store(fake.script());
+    let store = store(&counted, fake.script());
     let mut list = store.list(None);
     let mut entered = Vec::new();
     while let Some(object) = list.next().await {
@@ -92,7 +65,7 @@ async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
     for key in ["a", "b", "c", "d", "e"] {
         fake.put(key, "");
     }
-    let store = counted.store(fake.script());
+    let store = store(&counted, fake.script());
     let paths = store.list(None).map_ok(|object| object.location).boxed();
     let deleted: Vec<_> = store
         .delete_stream(paths)
@@ -120,7 +93,7 @@ async fn retry_takes_a_permit_of_its_own_and_none_during_backoff() {
             }
         }
     });
-    let store = counted.store(script);
+    let store = store(&counted, script);
     let path = "a".into();
     let mut head = std::pin::pin!(store.head(&path));
     // The answer comes at once, so the call waits for its time to come again.
@@ -153,8 +126,7 @@ async fn body_error_frees_the_permit_before_the_rest_is_asked_for() {
             Ok(answer)
         }
     });
-    let got = counted
-        .store(script)
+    let got = store(&counted, script)
         .get(&"a".into())
         .await
         .expect("an object");
@@ -167,7 +139,7 @@ async fn body_error_frees_the_permit_before_the_rest_is_asked_for() {
 async fn get_holds_its_permit_to_the_end_and_head_does_not() {
     let (counted, fake) = (Counted::new(1), FakeS3::default());
     fake.put("a", "data");
-    let store = counted.store(fake.script());
+    let store = store(&counted, fake.script());
     store.head(&"a".into()).await.expect("an object");
     assert_eq!(counted.cap.available_permits(), 1);
     let got = store.get(&"a".into()).await.expect("an object");
@@ -180,7 +152,7 @@ async fn get_holds_its_permit_to_the_end_and_head_does_not() {
 async fn wait_too_long_is_not_repeated() {
     let (counted, fake) = (Counted::new(0), FakeS3::default());
     let start = Instant::now();
-    let error = counted.store(fake.script()).head(&"a".into()).await;
+    let error = store(&counted, fake.script()).head(&"a".into()).await;
     assert_eq!(start.elapsed(), Duration::from_secs(120));
     let error = error.expect_err("a refusal");
     assert_eq!(
@@ -199,8 +171,7 @@ async fn closed_throttle_is_not_asked_again() {
     let (counted, fake) = (Counted::new(1), FakeS3::default());
     counted.cap.close();
     let start = Instant::now();
-    let error = counted
-        .store(fake.script())
+    let error = store(&counted, fake.script())
         .put(&"a".into(), "data".into())
         .await;
     let error = error.expect_err("a refusal");

@@ -15,6 +15,8 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
+use tollgate::throttle::All;
+use tollgate::{Clock, Quota, RateLimiter, Semaphore, all};
 
 pub(crate) type Answer = Result<HttpResponse, HttpError>;
 
@@ -93,4 +95,31 @@ pub(crate) fn frames<const N: usize>(
 /// A failure of the transport.
 pub(crate) fn failure(kind: HttpErrorKind) -> HttpError {
     HttpError::new(kind, std::io::Error::other("the wire broke"))
+}
+
+/// A cap, and a count of those who enter.
+pub(crate) struct Counted {
+    pub(crate) cap: Arc<Semaphore>,
+    requests: Arc<RateLimiter>,
+}
+
+const MANY: u64 = 1_000_000;
+
+impl Counted {
+    pub(crate) fn new(permits: usize) -> Self {
+        let requests = RateLimiter::new(Quota::per_second(1).burst(MANY)).clock(Clock::manual());
+        Self {
+            cap: Arc::new(Semaphore::new(permits)),
+            requests: Arc::new(requests),
+        }
+    }
+
+    pub(crate) fn throttle(&self) -> All<(Arc<Semaphore>, Arc<RateLimiter>)> {
+        all((Arc::clone(&self.cap), Arc::clone(&self.requests)))
+    }
+
+    /// Returns how many requests have entered.
+    pub(crate) fn entered(&self) -> u64 {
+        MANY - self.requests.available()
+    }
 }

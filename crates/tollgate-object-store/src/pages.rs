@@ -1,0 +1,88 @@
+//! Streams that are read in pages, each under a permit of its own.
+//!
+//! 1. A page is read to its end into a buffer, and its permit returned, before its first item is
+//!    yielded.
+//! 2. The paths to delete are read without a permit: they often come from a list of the same store.
+//! 3. After a refusal the stream yields its error and ends.
+
+use std::sync::Arc;
+
+use futures_util::stream::{self, BoxStream, StreamExt};
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, Result};
+use tollgate::Throttle;
+
+use crate::limits::Limits;
+
+/// How many items a page has: as many as a page of S3.
+const PAGE: usize = 1_000;
+
+/// Lists in pages what `open` returns.
+pub(crate) fn list<T>(
+    limits: Limits<T>,
+    open: impl FnOnce() -> BoxStream<'static, Result<ObjectMeta>> + Send + 'static,
+) -> BoxStream<'static, Result<ObjectMeta>>
+where
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    // It is opened when it is first polled, under the permit of the first page: some stores list all
+    // objects at that time.
+    let objects = stream::once(async { open() }).flatten().boxed();
+    let pages = stream::unfold(Some(objects), move |objects| {
+        let limits = limits.clone();
+        async move {
+            let mut objects = objects?;
+            let _admitted = match limits.admit_call(0).await {
+                Ok(admitted) => admitted,
+                Err(error) => return Some((vec![Err(error)], None)),
+            };
+            let page: Vec<_> = objects.by_ref().take(PAGE).collect().await;
+            let rest = (page.len() == PAGE).then_some(objects);
+            Some((page, rest))
+        }
+    });
+    pages.flat_map(stream::iter).boxed()
+}
+
+/// Deletes paths in pages. A failure among them ends its page and is yielded after it.
+pub(crate) fn delete<S, T>(
+    limits: Limits<T>,
+    store: Arc<S>,
+    paths: BoxStream<'static, Result<Path>>,
+) -> BoxStream<'static, Result<Path>>
+where
+    S: ObjectStore,
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    let pages = stream::unfold(Some(paths), move |paths| {
+        let (limits, store) = (limits.clone(), Arc::clone(&store));
+        async move {
+            let mut paths = paths?;
+            let mut page = Vec::new();
+            let end = loop {
+                match paths.next().await {
+                    Some(Ok(path)) => page.push(Ok(path)),
+                    end => break end,
+                }
+                if page.len() == PAGE {
+                    break None;
+                }
+            };
+            let rest = (end.is_some() || page.len() == PAGE).then_some(paths);
+            let mut deleted = Vec::new();
+            if !page.is_empty() {
+                let _admitted = match limits.admit_call(0).await {
+                    Ok(admitted) => admitted,
+                    Err(error) => return Some((vec![Err(error)], None)),
+                };
+                deleted = store
+                    .delete_stream(stream::iter(page).boxed())
+                    .collect()
+                    .await;
+            }
+            deleted.extend(end);
+            Some((deleted, rest))
+        }
+    });
+    pages.flat_map(stream::iter).boxed()
+}

@@ -1,0 +1,248 @@
+//! [`Throttled`]: a store of any kind behind a throttle.
+//!
+//! 1. No permit is held while a caller's stream is polled, or between the items of a list. So a caller
+//!    that deletes what it lists needs one permit at a time.
+//! 2. With [`Hold::Body`] the stream of a response holds its permit, and nothing else does after a
+//!    method has returned.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::{BoxStream, StreamExt};
+use http_body::Frame;
+use http_body_util::{BodyDataStream, StreamBody};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+};
+use tollgate::tower::ThrottledBody;
+use tollgate::{RateLimiter, Throttle};
+
+use crate::limits::{Admitted, Hold, Limits};
+use crate::multipart::ThrottledUpload;
+use crate::pages;
+
+/// A store that puts the calls of another one behind a throttle.
+///
+/// Use it for stores without HTTP, such as those in memory and of local files. For the others
+/// [`ThrottledConnector`](crate::ThrottledConnector) counts requests, where this type can only count
+/// calls: an upload in one call, or a retry, is one entry.
+///
+/// | call | permits | bytes |
+/// |---|---|---|
+/// | `put`, `copy`, `rename`, `list_with_delimiter`, `get_ranges` | one, until it returns | those of `put` before it |
+/// | `get` | one, until its data has been read or dropped, or as [`hold`](Self::hold) says | |
+/// | `head` | one, until it returns | |
+/// | `put_multipart`, its parts, `complete` and `abort` | one each, until it returns | those of a part before it |
+/// | `list` | one for each 1,000 objects, which is returned before the first of them is yielded | |
+/// | `delete_stream` | one for each 1,000 paths, which is returned before the first of them is yielded | |
+///
+/// # Fairness
+///
+/// That of the throttle. A call first waits for the throttle, and holds its permit while it waits for
+/// bytes.
+///
+/// # Cancel safety
+///
+/// A call that is dropped while it waits leaves the queue and is charged nothing.
+///
+/// # Errors
+///
+/// A call that is not admitted fails with [`Error::Generic`](object_store::Error::Generic) of the store
+/// `Throttled`, whose source is [`WaitTooLong`](crate::WaitTooLong) or an
+/// [`AcquireError`](tollgate::AcquireError); [`cause`](crate::cause) finds the latter in both.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use futures_util::TryStreamExt;
+/// use object_store::memory::InMemory;
+/// use object_store::{ObjectStore, ObjectStoreExt};
+/// use tollgate::Semaphore;
+/// use tollgate_object_store::Throttled;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> object_store::Result<()> {
+/// let cap = Arc::new(Semaphore::new(1));
+/// let store = Throttled::new(InMemory::new(), Arc::clone(&cap));
+/// store.put(&"a".into(), "data".into()).await?;
+///
+/// let got = store.get(&"a".into()).await?;
+/// assert_eq!(cap.available_permits(), 0);
+/// assert_eq!(got.bytes().await?, "data");
+/// assert_eq!(cap.available_permits(), 1);
+///
+/// // A list holds no permit while its objects are used.
+/// let mut list = store.list(None);
+/// while let Some(object) = list.try_next().await? {
+///     store.delete(&object.location).await?;
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Throttled<S, T> {
+    pub(crate) inner: Arc<S>,
+    pub(crate) limits: Limits<T>,
+}
+
+impl<S, T> Throttled<S, T>
+where
+    S: ObjectStore,
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    /// Puts the calls of `store` behind a throttle.
+    pub fn new(store: S, throttle: T) -> Self {
+        Self {
+            inner: Arc::new(store),
+            limits: Limits::new(throttle),
+        }
+    }
+
+    /// Limits the bytes that are sent, which are charged before the call is made.
+    #[must_use]
+    pub fn bytes(mut self, sent: impl Into<Option<Arc<RateLimiter>>>) -> Self {
+        self.limits.sent = sent.into();
+        self
+    }
+
+    /// Sets until when `get` holds its permit. The default is [`Hold::Body`], which turns a file of a
+    /// local store into a stream; with [`Hold::Head`] the file is returned as it is.
+    #[must_use]
+    pub fn hold(mut self, hold: Hold) -> Self {
+        self.limits.hold = hold;
+        self
+    }
+
+    /// Sets the longest wait of a call, for all of its limits together. The default is 120 seconds.
+    ///
+    /// `Duration::MAX` waits without end.
+    #[must_use]
+    pub fn max_wait(mut self, max: Duration) -> Self {
+        self.limits.max_wait = max;
+        self
+    }
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<S, T> ObjectStore for Throttled<S, T>
+where
+    S: ObjectStore,
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> Result<PutResult> {
+        let _admitted = self.limits.admit_call(payload.content_length()).await?;
+        self.inner.put_opts(location, payload, opts).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let _admitted = self.limits.admit_call(0).await?;
+        let upload = self.inner.put_multipart_opts(location, opts).await?;
+        Ok(Box::new(ThrottledUpload::new(upload, self.limits.clone())))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let head = options.head;
+        let Admitted { permit, .. } = self.limits.admit_call(0).await?;
+        let result = self.inner.get_opts(location, options).await?;
+        match self.limits.hold {
+            Hold::Body if !head => Ok(self.holding(result, permit)),
+            _ => Ok(result),
+        }
+    }
+
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let _admitted = self.limits.admit_call(0).await?;
+        self.inner.get_ranges(location, ranges).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        pages::delete(self.limits.clone(), Arc::clone(&self.inner), locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (inner, prefix) = (Arc::clone(&self.inner), prefix.cloned());
+        pages::list(self.limits.clone(), move || inner.list(prefix.as_ref()))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let (inner, prefix) = (Arc::clone(&self.inner), prefix.cloned());
+        let offset = offset.clone();
+        pages::list(self.limits.clone(), move || {
+            inner.list_with_offset(prefix.as_ref(), &offset)
+        })
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let _admitted = self.limits.admit_call(0).await?;
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let _admitted = self.limits.admit_call(0).await?;
+        self.inner.copy_opts(from, to, options).await
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        let _admitted = self.limits.admit_call(0).await?;
+        self.inner.rename_opts(from, to, options).await
+    }
+}
+
+impl<S, T> Throttled<S, T>
+where
+    T: Throttle<Permit: Send> + 'static,
+{
+    /// Moves the permit into the stream of a result.
+    fn holding(&self, result: GetResult, permit: T::Permit) -> GetResult {
+        let (meta, range) = (result.meta.clone(), result.range.clone());
+        let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
+        let frames = result.into_stream().map(|data| data.map(Frame::data));
+        let held = Some(self.limits.held(permit));
+        let body = ThrottledBody::holding(StreamBody::new(frames), held);
+        GetResult {
+            payload: GetResultPayload::Stream(BodyDataStream::new(body).boxed()),
+            meta,
+            range,
+            attributes,
+            extensions,
+        }
+    }
+}
+
+impl<S: fmt::Debug, T> fmt::Debug for Throttled<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Throttled")
+            .field("inner", &self.inner)
+            .field("limits", &self.limits)
+            .finish()
+    }
+}
+
+impl<S: fmt::Display, T> fmt::Display for Throttled<S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Throttled({})", self.inner)
+    }
+}

@@ -1,0 +1,307 @@
+//! A store of any kind behind a throttle.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{join_all, try_join_all};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use object_store::local::LocalFileSystem;
+use object_store::memory::InMemory;
+use object_store::multipart::MultipartStore;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetResultPayload, ObjectStore, ObjectStoreExt, PutPayload, RenameOptions,
+};
+use tokio::time::Instant;
+use tollgate::{AcquireError, ErrorKind, Quota, RateLimiter, Semaphore};
+use tollgate_object_store::{Hold, Throttled, WaitTooLong, cause};
+
+use crate::support::Counted;
+
+/// The path of an object.
+fn path(name: &str) -> Path {
+    name.into()
+}
+
+/// A store with these objects, each of 4 bytes.
+async fn memory(names: impl IntoIterator<Item = String>) -> InMemory {
+    let store = InMemory::new();
+    for name in names {
+        store
+            .put(&path(&name), "data".into())
+            .await
+            .expect("an object");
+    }
+    store
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_method_of_the_trait_enters_once() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    let (a, b) = (&path("a"), &path("b"));
+    let mut last = 0;
+    let mut entered = |what| {
+        assert_eq!(counted.entered(), last + 1, "{what}");
+        assert_eq!(counted.cap.available_permits(), 1, "{what}");
+        last += 1;
+    };
+    store.put(a, "data".into()).await.expect("an object");
+    entered("put_opts");
+    let mut upload = store.put_multipart(a).await.expect("an upload");
+    entered("put_multipart_opts");
+    upload.put_part("data".into()).await.expect("a part");
+    entered("put_part");
+    upload.complete().await.expect("an object");
+    entered("complete");
+    let mut upload = store.put_multipart(a).await.expect("an upload");
+    entered("put_multipart_opts");
+    upload.abort().await.expect("an end");
+    entered("abort");
+    let got = store.get(a).await.expect("an object");
+    assert_eq!(got.bytes().await.expect("data"), "data");
+    entered("get_opts");
+    store.head(a).await.expect("an object");
+    entered("head");
+    store.get_ranges(a, &[0..1, 2..3]).await.expect("data");
+    entered("get_ranges");
+    assert_eq!(store.list(None).count().await, 1);
+    entered("list");
+    assert_eq!(store.list_with_offset(None, a).count().await, 0);
+    entered("list_with_offset");
+    store.list_with_delimiter(None).await.expect("a list");
+    entered("list_with_delimiter");
+    store
+        .copy_opts(a, b, CopyOptions::default())
+        .await
+        .expect("a copy");
+    entered("copy_opts");
+    store
+        .rename_opts(a, b, RenameOptions::default())
+        .await
+        .expect("another name");
+    entered("rename_opts");
+    store.delete(b).await.expect("no object");
+    entered("delete_stream");
+    let id = store.create_multipart(a).await.expect("an upload");
+    entered("create_multipart");
+    let part = MultipartStore::put_part(&store, a, &id, 0, "data".into()).await;
+    entered("put_part");
+    let parts = vec![part.expect("a part")];
+    store
+        .complete_multipart(a, &id, parts)
+        .await
+        .expect("an object");
+    entered("complete_multipart");
+    let id = store
+        .create_multipart_opts(a, Default::default())
+        .await
+        .expect("an upload");
+    entered("create_multipart_opts");
+    store.abort_multipart(a, &id).await.expect("an end");
+    entered("abort_multipart");
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_takes_a_permit_for_each_page_and_holds_none_between() {
+    let counted = Counted::new(1);
+    let names = (0..2_500).map(|n| format!("{n:04}"));
+    let store = Throttled::new(memory(names).await, counted.throttle());
+    let mut list = store.list(None);
+    let mut number = 0_u64;
+    while let Some(object) = list.try_next().await.expect("an object") {
+        assert_eq!(object.location, path(&format!("{number:04}")));
+        number += 1;
+        assert_eq!(
+            (counted.entered(), counted.cap.available_permits()),
+            (number.div_ceil(1_000), 1)
+        );
+    }
+    assert_eq!(number, 2_500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_that_is_half_read_lets_others_pass() {
+    let counted = Counted::new(1);
+    let names = (0..2_500).map(|n| format!("{n:04}"));
+    let store = Throttled::new(memory(names).await, counted.throttle());
+    let mut half = store.list_with_offset(None, &path("0499"));
+    half.next().await.expect("an object").expect("an object");
+    assert_eq!(store.list(None).count().await, 2_500);
+    store
+        .put(&path("new"), "data".into())
+        .await
+        .expect("an object");
+    assert_eq!(half.count().await, 1_999);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
+    let counted = Counted::new(1);
+    let names = (0..1_500).map(|n| format!("{n:04}"));
+    let store = Throttled::new(memory(names).await, counted.throttle());
+    let paths = store.list(None).map_ok(|object| object.location).boxed();
+    let deleted: Vec<_> = store
+        .delete_stream(paths)
+        .try_collect()
+        .await
+        .expect("paths");
+    assert_eq!((deleted.len(), counted.entered()), (1_500, 4));
+    assert_eq!(store.list(None).count().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_yields_a_failed_path_after_those_before_it() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    let failure = object_store::Error::NotImplemented {
+        operation: "a".into(),
+        implementer: "b".into(),
+    };
+    let paths = [Ok(path("a")), Err(failure), Ok(path("b"))];
+    let deleted = store.delete_stream(stream::iter(paths).boxed());
+    let deleted: Vec<_> = deleted.map(|deleted| deleted.ok()).collect().await;
+    assert_eq!(deleted, [Some(path("a")), None, Some(path("b"))]);
+    assert_eq!(counted.entered(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_of_nothing_does_not_enter() {
+    let counted = Counted::new(0);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    assert_eq!(
+        store.delete_stream(stream::empty().boxed()).count().await,
+        0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_of_a_closed_throttle_yield_one_error() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory(["a".to_owned()]).await, counted.throttle());
+    counted.cap.close();
+    let paths = stream::iter([Ok(path("a"))]).boxed();
+    let list = store.list(None).map_ok(|object| object.location);
+    for stream in [list.boxed(), store.delete_stream(paths)] {
+        let yielded: Vec<_> = stream.collect().await;
+        assert_eq!(yielded.len(), 1);
+        let error = yielded[0].as_ref().expect_err("a refusal");
+        assert_eq!(
+            cause(error).map(AcquireError::kind),
+            Some(ErrorKind::Closed)
+        );
+        assert_eq!(
+            error.to_string(),
+            "Generic Throttled error: the throttle is closed (part 0)"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn merge_of_8_objects_under_a_cap_of_4_finishes_with_head() {
+    let store = memory((0..8).map(|n| n.to_string())).await;
+    let store = Throttled::new(store, Counted::new(4).throttle()).hold(Hold::Head);
+    let mut open = Vec::new();
+    for n in 0..8 {
+        open.push(store.get(&path(&n.to_string())).await.expect("an object"));
+    }
+    for got in open {
+        assert_eq!(got.bytes().await.expect("data"), "data");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn merge_of_8_objects_under_a_cap_of_4_is_wait_too_long_that_names_4_bodies() {
+    let counted = Counted::new(4);
+    let store = memory((0..8).map(|n| n.to_string())).await;
+    let store = Throttled::new(store, counted.throttle()).max_wait(Duration::from_secs(5));
+    let start = Instant::now();
+    let paths: Vec<_> = (0..8).map(|n| path(&n.to_string())).collect();
+    let got = join_all(paths.iter().map(|path| store.get(path))).await;
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    let (open, refused): (Vec<_>, Vec<_>) = got.into_iter().partition(Result::is_ok);
+    assert_eq!((open.len(), refused.len()), (4, 4));
+    let error = refused[0].as_ref().expect_err("a refusal");
+    let source = error
+        .source()
+        .and_then(|source| source.downcast_ref::<WaitTooLong>());
+    assert_eq!(source.map(WaitTooLong::bodies), Some(4));
+    drop(open);
+    assert_eq!(
+        (counted.cap.available_permits(), counted.cap.waiting()),
+        (4, 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn get_of_a_missing_object_returns_its_permit() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    store.get(&path("a")).await.expect_err("no object");
+    assert_eq!(counted.cap.available_permits(), 1);
+}
+
+#[tokio::test]
+async fn get_of_a_file_holds_its_permit_as_a_stream() {
+    let counted = Counted::new(1);
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = || LocalFileSystem::new_with_prefix(directory.path()).expect("a store");
+    let store = Throttled::new(files(), counted.throttle());
+    store
+        .put(&path("a"), "data".into())
+        .await
+        .expect("an object");
+    let got = store.get(&path("a")).await.expect("an object");
+    assert!(matches!(got.payload, GetResultPayload::Stream(_)));
+    assert_eq!(
+        (got.range.clone(), counted.cap.available_permits()),
+        (0..4, 0)
+    );
+    assert_eq!(got.bytes().await.expect("data"), "data");
+    assert_eq!(counted.cap.available_permits(), 1);
+
+    let store = Throttled::new(files(), counted.throttle()).hold(Hold::Head);
+    let got = store.get(&path("a")).await.expect("an object");
+    assert!(matches!(got.payload, GetResultPayload::File(..)));
+    assert_eq!(counted.cap.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn put_part_keeps_its_number_whoever_is_admitted_first() {
+    let store = Throttled::new(memory([]).await, Counted::new(1).throttle());
+    let mut upload = store.put_multipart(&path("a")).await.expect("an upload");
+    let parts = ["one ", "two ", "three"].map(|part| upload.put_part(part.into()));
+    try_join_all(parts.into_iter().rev()).await.expect("parts");
+    upload.complete().await.expect("an object");
+    let got = store.get(&path("a")).await.expect("an object");
+    assert_eq!(got.bytes().await.expect("data"), "one two three");
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_of_puts_and_parts_are_charged_before_the_call() {
+    let bytes = Arc::new(RateLimiter::new(Quota::per_second(100).burst(100)));
+    let cap = Arc::new(Semaphore::new(2));
+    let store = Throttled::new(memory([]).await, Arc::clone(&cap)).bytes(Arc::clone(&bytes));
+    let start = Instant::now();
+    let data = PutPayload::from(vec![0; 150]);
+    store
+        .put(&path("a"), data.clone())
+        .await
+        .expect("an object");
+    assert_eq!(start.elapsed(), Duration::from_millis(500));
+    let mut upload = store.put_multipart(&path("b")).await.expect("an upload");
+    upload.put_part(data).await.expect("a part");
+    upload.complete().await.expect("an object");
+    assert_eq!(
+        (start.elapsed(), bytes.available()),
+        (Duration::from_secs(2), 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn display_and_debug_name_the_inner_store() {
+    let store = Throttled::new(InMemory::new(), Arc::new(Semaphore::new(1)));
+    assert_eq!(store.to_string(), "Throttled(InMemory)");
+    assert!(format!("{store:?}").starts_with("Throttled { inner: InMemory"));
+}
