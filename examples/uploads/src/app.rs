@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use object_store::aws::AmazonS3;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tollgate::{ChannelSemaphore, Pool, Semaphore};
+use tollgate::{ChannelSemaphore, Pool, RateLimiter, Semaphore};
 
 use crate::args::Args;
 use crate::arrivals::{Arrival, Arrivals};
@@ -137,7 +137,8 @@ where
             rate: args.rate,
             bandwidth: args.bandwidth.as_ref(),
             arrivals: &arrivals,
-            peak_in_flight: target.counted.gauge.counts().peak,
+            slow_down: args.slow_down,
+            peak_in_flight: target.counted.requests.counts().peak,
             counted_by: target.counted_by,
             waits: &job.waits,
             interrupted: token.is_cancelled(),
@@ -177,7 +178,10 @@ async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
 /// What one side sees of the requests.
 #[derive(Clone, Debug)]
 struct Seen {
+    /// The uploads.
     gauge: Arc<Gauge>,
+    /// The requests of any kind.
+    requests: Arc<Gauge>,
     arrivals: Arc<Arrivals>,
 }
 
@@ -186,6 +190,7 @@ impl Seen {
     fn new(keep_samples: bool) -> Seen {
         Seen {
             gauge: Gauge::new(keep_samples),
+            requests: Gauge::new(false),
             arrivals: Arrivals::new(),
         }
     }
@@ -207,7 +212,8 @@ struct Target {
 impl Target {
     async fn open(args: &Args, scratch: &TempDir) -> Result<Target, Error> {
         if let (Some(endpoint), Some(bucket)) = (&args.endpoint, &args.bucket) {
-            let sent = Seen::new(args.plot.is_some());
+            let mut sent = Seen::new(args.plot.is_some());
+            sent.requests = Arc::clone(&sent.gauge);
             return Ok(Target {
                 store: store::remote(endpoint, bucket, args).await?,
                 counted: sent.clone(),
@@ -223,7 +229,11 @@ impl Target {
         let counted = Seen::new(args.plot.is_some());
         let behaviour = Behaviour {
             gauge: Arc::clone(&counted.gauge),
+            requests: Arc::clone(&counted.requests),
             arrivals: Arc::clone(&counted.arrivals),
+            slow_down: args
+                .slow_down
+                .map(|quota| Arc::new(RateLimiter::new(quota))),
             ..Behaviour::default()
         };
         announce("starting an S3 server in this process");

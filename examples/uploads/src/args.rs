@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
-use tollgate::Quota;
+use tollgate::{Quota, QuotaError};
 
 use crate::bandwidth::Bandwidth;
 use crate::kind::ThrottleKind;
@@ -59,6 +59,13 @@ pub struct Args {
     /// any second there are at most as many bytes as this and, beyond it, a tenth of it or one part.
     #[arg(long, value_name = "SIZE/s")]
     pub bandwidth: Option<Bandwidth>,
+
+    /// Make the server in this process refuse the requests above this rate with 503 SlowDown, such as
+    /// 200/s; without a burst in it, 20 ms of the rate are allowed at once
+    ///
+    /// A refused request is sent again, up to ten times.
+    #[arg(long, value_name = "QUOTA", value_parser = slow_down, conflicts_with = "endpoint")]
+    pub slow_down: Option<Quota>,
 
     /// Files larger than this many MiB are sent in parts of this size; at most `--max-parallel`
     /// parts are in memory at once
@@ -158,6 +165,17 @@ fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A quota with a burst: a server without one refuses evenly spaced requests that the network moves
+/// closer together.
+fn slow_down(text: &str) -> Result<Quota, QuotaError> {
+    let quota: Quota = text.parse()?;
+    if text.contains("burst") {
+        return Ok(quota);
+    }
+    let in_20_ms = u128::from(quota.count()) * 20_000_000 / quota.period().as_nanos();
+    Ok(quota.burst(u64::try_from(in_20_ms).unwrap_or(u64::MAX).max(1)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +234,22 @@ mod tests {
         let args = Args::try_parse_from(args).unwrap();
         assert_eq!(args.rate, Some(Quota::per_second(50).burst(10)));
         assert_eq!(args.bandwidth.unwrap().quota().count(), 20_000_000);
+    }
+
+    #[test]
+    fn slow_down_has_a_burst_of_20_ms_unless_it_says_another() {
+        for (text, burst) in [
+            ("200/s", 4),
+            ("10/s", 1),
+            ("6000/min", 2),
+            ("200/s burst 1", 1),
+        ] {
+            assert_eq!(slow_down(text).unwrap().max_burst(), burst, "{text}");
+        }
+        assert!(slow_down("0/s").is_err());
+        let remote = ["--endpoint", "http://h", "--bucket", "b"];
+        let args = ["uploads", "--slow-down", "9/s"].into_iter().chain(remote);
+        assert!(Args::try_parse_from(args).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Counts how many uploads are under way, and remembers the most there ever were.
+//! Counts how many uploads or requests are under way, and remembers the most there ever were.
 //!
-//! One gauge sits in the embedded server, around each PUT that it serves, and its twin in the
-//! client, around each PUT that it sends. A slot is counted from [`Gauge::enter`] until it is
+//! Two gauges sit in the embedded server, one around each PUT that it serves and one around each
+//! request; another one is in the client. A slot is counted from [`Gauge::enter`] until it is
 //! dropped, on every path, so a request that fails or is given up cannot be counted for ever.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -2,8 +2,8 @@
 //! demand, and says clearly why it failed.
 //!
 //! An upload is a PUT: `PutObject` or `UploadPart`. It is counted for as long as the server has it,
-//! the delay included. That every request is also written down when it arrives is up to the
-//! [server](crate::server).
+//! the delay included. The [server](crate::server) counts every request, writes it down when it
+//! arrives, and refuses it if there are too many per second.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use s3s::dto::{
 };
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
-use tollgate::Semaphore;
+use tollgate::{RateLimiter, Semaphore};
 
 use crate::arrivals::Arrivals;
 use crate::gauge::{Gauge, Slot};
@@ -30,8 +30,12 @@ pub struct Behaviour {
     pub delay: Duration,
     /// Counts the uploads that the server has.
     pub gauge: Arc<Gauge>,
+    /// Counts the requests of any kind that the server has.
+    pub requests: Arc<Gauge>,
     /// Each request that changes something is written down here when it arrives.
     pub arrivals: Arc<Arrivals>,
+    /// Requests above this rate are refused with `SlowDown`.
+    pub slow_down: Option<Arc<RateLimiter>>,
     /// Each upload uses up one permit of it before it goes on, so that a test can hold uploads
     /// where it wants them.
     pub gate: Option<Arc<Semaphore>>,
@@ -57,7 +61,9 @@ impl Default for Behaviour {
         Behaviour {
             delay: Duration::from_millis(20),
             gauge: Gauge::new(false),
+            requests: Gauge::new(false),
             arrivals: Arrivals::new(),
+            slow_down: None,
             gate: None,
             refusals: Vec::new(),
         }

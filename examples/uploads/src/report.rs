@@ -41,7 +41,7 @@ pub struct Report {
     pub max_parallel: usize,
     /// What saw to that.
     pub throttle: ThrottleKind,
-    /// The highest number of simultaneous uploads.
+    /// The highest number of simultaneous requests of any kind.
     pub peak_in_flight: usize,
     /// Who counted them, and the requests below.
     pub counted_by: CountedBy,
@@ -53,6 +53,8 @@ pub struct Report {
     pub mean_requests_per_second: f64,
     /// How many of them began in any [second](crate::arrivals), at most.
     pub peak_requests_per_second: u64,
+    /// How many requests the embedded server took per time, if it was told to refuse others.
+    pub slow_down: Option<Quota>,
     /// How many bytes of files were allowed per second.
     pub bandwidth: Option<Bandwidth>,
     /// How many bytes the requests brought per second of the time that the uploads took.
@@ -86,6 +88,7 @@ pub(crate) struct Figures<'a> {
     pub(crate) peak_in_flight: usize,
     pub(crate) counted_by: CountedBy,
     pub(crate) rate: Option<Quota>,
+    pub(crate) slow_down: Option<Quota>,
     pub(crate) bandwidth: Option<&'a Bandwidth>,
     pub(crate) arrivals: &'a [Arrival],
     pub(crate) waits: &'a Waits,
@@ -114,6 +117,7 @@ impl Report {
             requests: arrivals.len(),
             mean_requests_per_second: per_second(arrivals.len() as f64, figures.time),
             peak_requests_per_second: arrivals::peak(arrivals, Arrival::request),
+            slow_down: figures.slow_down,
             bandwidth: figures.bandwidth.cloned(),
             mean_bytes_per_second: per_second(sent as f64, figures.time),
             peak_bytes_per_second: arrivals::peak(arrivals, Arrival::bytes),

@@ -15,7 +15,7 @@ use crate::server::{self, Server};
 /// A client of the embedded server.
 ///
 /// It asks once: on the loopback interface nothing gets better by asking again, and the first
-/// answer is the one that tells the cause.
+/// answer is the one that tells the cause. A server that is to refuse requests is asked again.
 ///
 /// # Errors
 ///
@@ -31,7 +31,7 @@ pub fn embedded(server: &Server, args: &Args) -> Result<AmazonS3, Error> {
             timeout: args.timeout,
         })
         .with_client_options(ClientOptions::new().with_allow_http(true))
-        .with_retry(retry(0))
+        .with_retry(retry(args.slow_down.map_or(0, |_| 10)))
         .build()
         .map_err(|source| Error::Client { source })
 }

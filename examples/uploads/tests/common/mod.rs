@@ -126,6 +126,8 @@ impl Drop for Running {
 pub(crate) struct TestServer {
     pub(crate) server: Server,
     pub(crate) gauge: Arc<Gauge>,
+    /// The requests of any kind that the server has.
+    pub(crate) requests: Arc<Gauge>,
     /// The server's own log of the requests that change something.
     pub(crate) arrivals: Arc<Arrivals>,
     /// Each upload that the server goes on with uses up a permit of it.
@@ -136,21 +138,26 @@ pub(crate) struct TestServer {
 impl TestServer {
     /// A server that goes on with `open` uploads and keeps the others waiting, and refuses some.
     pub(crate) async fn start(open: usize, refusals: Vec<Refusal>) -> TestServer {
-        let root = tempfile::tempdir().unwrap();
-        let (gauge, arrivals) = (Gauge::new(false), Arrivals::new());
-        let gate = Arc::new(Semaphore::new(open));
-        let behaviour = Behaviour {
-            gauge: Arc::clone(&gauge),
-            arrivals: Arc::clone(&arrivals),
-            gate: Some(Arc::clone(&gate)),
+        TestServer::with(Behaviour {
+            gate: Some(Arc::new(Semaphore::new(open))),
             refusals,
             ..Behaviour::default()
-        };
+        })
+        .await
+    }
+
+    /// A server that treats requests as that says.
+    pub(crate) async fn with(behaviour: Behaviour) -> TestServer {
+        let root = tempfile::tempdir().unwrap();
         TestServer {
+            gauge: Arc::clone(&behaviour.gauge),
+            requests: Arc::clone(&behaviour.requests),
+            arrivals: Arc::clone(&behaviour.arrivals),
+            gate: behaviour
+                .gate
+                .clone()
+                .unwrap_or_else(|| Arc::new(Semaphore::new(0))),
             server: Server::start(root.path(), behaviour).await.unwrap(),
-            gauge,
-            arrivals,
-            gate,
             root,
         }
     }

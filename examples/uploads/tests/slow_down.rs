@@ -1,0 +1,107 @@
+//! The embedded server counts every request, and refuses those above a rate after it has read them.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use common::{TestServer, add_large, program, run, small_files};
+use serde_json::json;
+use tollgate::{Quota, RateLimiter};
+use uploads::observed::Behaviour;
+
+/// Sends a request on a connection that stays open, and reads the answer: its head and its body.
+fn ask(connection: &mut TcpStream, head: &str, body: &[u8]) -> (String, String) {
+    let length = body.len();
+    write!(
+        connection,
+        "{head} HTTP/1.1\r\nhost: s3\r\ncontent-length: {length}\r\n\r\n"
+    )
+    .unwrap();
+    connection.write_all(body).unwrap();
+    let mut answer = BufReader::new(connection);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(
+            answer.read_line(&mut head).unwrap() > 0,
+            "closed after {head:?}"
+        );
+    }
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
+    answer.read_exact(&mut body).unwrap();
+    (head, String::from_utf8(body).unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_above_the_rate_are_read_to_their_end_and_refused() {
+    let limit = RateLimiter::new(Quota::per_hour(1).burst(1));
+    let server = TestServer::with(Behaviour {
+        slow_down: Some(Arc::new(limit)),
+        ..Behaviour::default()
+    })
+    .await;
+    let address = server.server.endpoint().replace("http://", "");
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut connection = TcpStream::connect(address).unwrap();
+        let (head, _) = ask(&mut connection, "GET /", b"");
+        assert!(
+            head.starts_with("HTTP/1.1 403 "),
+            "without a signature: {head}"
+        );
+        // More than the buffers of a connection hold.
+        let large = vec![7; 16 * 1024 * 1024];
+        for _ in 0..2 {
+            let (head, body) = ask(&mut connection, "PUT /uploads/key", &large);
+            assert!(head.starts_with("HTTP/1.1 503 "), "{head}");
+            assert!(body.contains("<Code>SlowDown</Code>"), "{body}");
+        }
+    });
+    asked.await.unwrap();
+    server
+        .requests
+        .wait_for(|counts| counts.in_flight == 0)
+        .await;
+    let counts = server.requests.counts();
+    assert_eq!((counts.begun, counts.peak), (3, 1));
+    assert_eq!(server.gauge.counts().begun, 0, "none of them is an upload");
+    assert_eq!(
+        server.arrivals.all().len(),
+        2,
+        "refused ones have arrived too"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_request_is_counted_and_the_cap_holds_for_all() {
+    let files = small_files(3);
+    add_large(files.path());
+    let server = TestServer::start(1_000, vec![]).await;
+    let ended = run(server
+        .program("uploads")
+        .args(["--max-parallel", "2"])
+        .arg(files.path()));
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let counts = server.requests.counts();
+    let (small, parts, around, read_back) = (3, 3, 2, 4);
+    assert_eq!(counts.begun, small + parts + around + read_back);
+    assert_eq!((counts.peak, counts.in_flight), (2, 0));
+}
+
+#[test]
+fn slow_down_refuses_and_everything_arrives() {
+    let files = small_files(10);
+    let ended = run(program()
+        .args(["--json", "--slow-down", "50/s burst 2"])
+        .arg(files.path()));
+    let json = ended.json();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(
+        (&json["verified"], &json["failed"]),
+        (&json!(10), &json!(0))
+    );
+    assert_eq!(json["slow_down"], "50/s burst 2");
+}
