@@ -2,6 +2,7 @@
 
 mod connector;
 mod fake_s3;
+mod faults;
 mod integration;
 mod requests;
 mod store;

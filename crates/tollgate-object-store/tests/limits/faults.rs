@@ -1,0 +1,293 @@
+//! Servers that fail. After each failure all permits are back, and the bytes that were charged are
+//! those that the server got.
+
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use object_store::aws::AmazonS3;
+use object_store::client::HttpErrorKind;
+use object_store::{BackoffConfig, ObjectStoreExt, RetryConfig};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::Instant;
+use tollgate::adaptive::AdaptiveRate;
+use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore};
+use tollgate_object_store::{ThrottledConnector, cause};
+
+use crate::fake_s3::{self, FakeS3};
+use crate::support::{Counted, Script, failure};
+use crate::wire::Direct;
+
+/// What the server does with a request that it has read.
+enum Act {
+    /// Writes this, and then closes the connection.
+    Reply(&'static str),
+    /// Writes this, and then resets the connection.
+    Reset(&'static str),
+    /// Closes the cap, and then writes this.
+    Close(&'static str),
+}
+
+use Act::{Close, Reply, Reset};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nETag: 1\r\nContent-Length: 0\r\n\r\n";
+const SLOW_DOWN: &str = "HTTP/1.1 503 Slow Down\r\nContent-Length: 8\r\n\r\nSlowDown";
+const SLOW_DOWN_FOR_AN_HOUR: &str =
+    "HTTP/1.1 503 Slow Down\r\nRetry-After: 3600\r\nContent-Length: 8\r\n\r\nSlowDown";
+/// Two of four bytes.
+const HALF: &str = "HTTP/1.1 200 OK\r\nETag: 1\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+                    Content-Length: 4\r\n\r\n12";
+const OTHER_HALF: &str = "HTTP/1.1 206 Partial Content\r\nETag: 1\r\n\
+                          Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+                          Content-Range: bytes 2-3/4\r\nContent-Length: 2\r\n\r\n34";
+
+const MANY: u64 = 1_000_000;
+
+/// A limit of bytes that does not bind.
+fn many() -> Arc<RateLimiter> {
+    let quota = Quota::per_second(1).burst(MANY);
+    Arc::new(RateLimiter::new(quota).clock(Clock::manual()))
+}
+
+/// A server, and the limits before it.
+struct Scene {
+    cap: Arc<Semaphore>,
+    rate: Arc<AdaptiveRate>,
+    sent: Arc<RateLimiter>,
+    acts: Arc<Mutex<VecDeque<Act>>>,
+    /// How many bytes of bodies the server got.
+    got: Arc<AtomicU64>,
+    store: AmazonS3,
+}
+
+impl Scene {
+    async fn new(acts: impl IntoIterator<Item = Act>) -> Self {
+        let cap = Arc::new(Semaphore::new(1));
+        let rate = Arc::new(AdaptiveRate::new().limits(1_000.0..=1_000_000.0));
+        let sent = many();
+        let acts = Arc::new(Mutex::new(acts.into_iter().collect()));
+        let got = Arc::new(AtomicU64::new(0));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .expect("a port");
+        let address = listener.local_addr().expect("an address");
+        tokio::spawn(serve(
+            listener,
+            Arc::clone(&acts),
+            Arc::clone(&got),
+            Arc::clone(&cap),
+        ));
+        let connector = ThrottledConnector::new(Direct, Arc::clone(&cap))
+            .adaptive(Arc::clone(&rate))
+            .bytes(Arc::clone(&sent));
+        let store = store(address, connector);
+        Self {
+            cap,
+            rate,
+            sent,
+            acts,
+            got,
+            store,
+        }
+    }
+
+    /// Asserts that all acts were done, and that nothing was lost.
+    fn assert_settled(&self) {
+        assert_eq!(self.acts.lock().expect("no panic").len(), 0);
+        assert_eq!((self.cap.available_permits(), self.cap.waiting()), (1, 0));
+        assert_eq!(
+            MANY - self.sent.available(),
+            self.got.load(Ordering::SeqCst)
+        );
+    }
+}
+
+fn store(address: SocketAddr, connector: ThrottledConnector<Direct, Arc<Semaphore>>) -> AmazonS3 {
+    let retry = RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(1),
+            max_backoff: Duration::from_millis(1),
+            base: 2.0,
+        },
+        ..RetryConfig::default()
+    };
+    fake_s3::store(&format!("http://{address}"), connector, retry)
+}
+
+/// Does one act for each connection.
+async fn serve(
+    listener: TcpListener,
+    acts: Arc<Mutex<VecDeque<Act>>>,
+    got: Arc<AtomicU64>,
+    cap: Arc<Semaphore>,
+) {
+    loop {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        got.fetch_add(read(&mut stream).await, Ordering::SeqCst);
+        let act = acts.lock().expect("no panic").pop_front();
+        if matches!(act, Some(Close(_))) {
+            cap.close();
+        }
+        match act {
+            Some(Reply(answer) | Close(answer)) => {
+                stream
+                    .write_all(answer.as_bytes())
+                    .await
+                    .expect("an answer");
+                stream.shutdown().await.expect("an end");
+            }
+            Some(Reset(answer)) => {
+                stream
+                    .write_all(answer.as_bytes())
+                    .await
+                    .expect("an answer");
+                stream.set_zero_linger().expect("a socket");
+            }
+            None => panic!("one request too many"),
+        }
+    }
+}
+
+/// Reads a request, and returns the length of its body.
+async fn read(stream: &mut TcpStream) -> u64 {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.expect("a head"));
+    }
+    let head = String::from_utf8(head).expect("text").to_lowercase();
+    let length = head.split("content-length: ").nth(1);
+    let length = length.and_then(|length| length.lines().next()?.parse().ok());
+    let length: u64 = length.unwrap_or(0);
+    let body = tokio::io::copy(&mut stream.take(length), &mut tokio::io::sink()).await;
+    assert_eq!(body.expect("a body"), length);
+    length
+}
+
+#[tokio::test]
+async fn reset_before_the_answer_is_charged_again_for_the_retry() {
+    let scene = Scene::new([Reset(""), Reply(OK)]).await;
+    scene
+        .store
+        .put(&"a".into(), vec![0; 1_000].into())
+        .await
+        .expect("an object");
+    scene.assert_settled();
+    assert_eq!(scene.got.load(Ordering::SeqCst), 2_000);
+    // The reset says nothing about the rate.
+    assert_eq!(
+        (
+            scene.rate.snapshot().succeeded,
+            scene.rate.snapshot().refusals
+        ),
+        (1, 0)
+    );
+}
+
+#[tokio::test]
+async fn reset_in_a_body_frees_the_permit_for_the_rest() {
+    let scene = Scene::new([Reset(HALF), Reply(OTHER_HALF)]).await;
+    let got = scene.store.get(&"a".into()).await.expect("an object");
+    assert_eq!(got.bytes().await.expect("data"), "1234");
+    scene.assert_settled();
+}
+
+#[tokio::test]
+async fn short_body_frees_the_permit_for_the_rest() {
+    let scene = Scene::new([Reply(HALF), Reply(OTHER_HALF)]).await;
+    let got = scene.store.get(&"a".into()).await.expect("an object");
+    assert_eq!(scene.cap.available_permits(), 0);
+    assert_eq!(got.bytes().await.expect("data"), "1234");
+    scene.assert_settled();
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_server_frees_the_permit_at_the_clients_timeout() {
+    let timeout = Duration::from_secs(30);
+    let calls = AtomicU64::new(0);
+    let fake = FakeS3::default();
+    let script = Script::new(move |request| {
+        let (fake, call) = (fake.clone(), calls.fetch_add(1, Ordering::Relaxed));
+        async move {
+            if call == 0 {
+                tokio::time::sleep(timeout).await;
+                return Err(failure(HttpErrorKind::Timeout));
+            }
+            Ok(fake.call(request).await)
+        }
+    });
+    let (counted, sent) = (Counted::new(1), many());
+    let connector = ThrottledConnector::new(script, counted.throttle()).bytes(Arc::clone(&sent));
+    let store = fake_s3::store("http://fake", connector, RetryConfig::default());
+    let start = Instant::now();
+    store
+        .put(&"a".into(), vec![0; 1_000].into())
+        .await
+        .expect("an object");
+    assert!(start.elapsed() > timeout);
+    assert_eq!((counted.entered(), counted.cap.available_permits()), (2, 1));
+    assert_eq!(MANY - sent.available(), 2_000);
+}
+
+#[tokio::test]
+async fn slow_down_without_retry_after_is_repeated_at_a_lower_rate() {
+    let scene = Scene::new([Reply(SLOW_DOWN), Reply(OK)]).await;
+    scene
+        .store
+        .put(&"a".into(), vec![0; 1_000].into())
+        .await
+        .expect("an object");
+    scene.assert_settled();
+    assert_eq!(
+        (
+            scene.rate.snapshot().succeeded,
+            scene.rate.snapshot().refusals
+        ),
+        (1, 1)
+    );
+}
+
+#[tokio::test]
+async fn slow_down_for_an_hour_is_wait_too_long_at_once() {
+    let scene = Scene::new([Reply(SLOW_DOWN_FOR_AN_HOUR)]).await;
+    let error = scene.store.put(&"a".into(), vec![0; 1_000].into()).await;
+    let error = error.expect_err("a refusal");
+    let cause = cause(&error).expect("a cause");
+    assert_eq!(cause.kind(), ErrorKind::TimedOut);
+    assert!(
+        cause.retry_after() > Some(Duration::from_secs(3_000)),
+        "{cause}"
+    );
+    scene.assert_settled();
+}
+
+#[tokio::test]
+async fn throttle_closed_before_a_retry_ends_it() {
+    let scene = Scene::new([Close(SLOW_DOWN)]).await;
+    let error = scene.store.put(&"a".into(), vec![0; 1_000].into()).await;
+    let error = error.expect_err("a refusal");
+    assert_eq!(
+        cause(&error).map(AcquireError::kind),
+        Some(ErrorKind::Closed)
+    );
+    scene.assert_settled();
+}
+
+#[tokio::test]
+async fn nobody_listening_is_charged_nothing() {
+    // The port is taken, but nobody listens.
+    let socket = TcpSocket::new_v4().expect("a socket");
+    let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    socket.bind(any).expect("a port");
+    let address = socket.local_addr().expect("an address");
+    let cap = Arc::new(Semaphore::new(1));
+    let sent = many();
+    let connector = ThrottledConnector::new(Direct, Arc::clone(&cap)).bytes(Arc::clone(&sent));
+    let error = store(address, connector)
+        .put(&"a".into(), vec![0; 1_000].into())
+        .await;
+    assert_eq!(cause(&error.expect_err("no connection")), None);
+    assert_eq!((cap.available_permits(), sent.available()), (1, MANY));
+}
