@@ -6,6 +6,9 @@
 //! 1. `count`, `period` and `burst` are each at least 1;
 //! 2. there are fewer than two tokens per nanosecond: `count < 2 * period`;
 //! 3. a whole burst comes back within [`LONGEST`]: `burst * period / count <= LONGEST`.
+//!
+//! The one exception is [`Quota::UNLIMITED`], whose numbers no other quota can have. A rule that
+//! supports it charges nothing; all others refuse it.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,6 +31,9 @@ const SECOND: u64 = 1_000 * MILLISECOND;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
+
+/// The text of a quota without a limit.
+const UNLIMITED: &str = "unlimited";
 
 /// The units of a period in text, the largest first.
 const UNITS: [(&str, u64); 7] = [
@@ -65,7 +71,8 @@ const UNITS: [(&str, u64); 7] = [
 /// # As text
 ///
 /// The text form is the count, a slash, and the exact period in the largest unit that divides it;
-/// then the burst, if it is not 1: `100/s`, `5/min`, `7/1500ms`, `1000/10s burst 50`.
+/// then the burst, if it is not 1: `100/s`, `5/min`, `7/1500ms`, `1000/10s burst 50`. A quota without
+/// a limit is `unlimited`.
 ///
 /// This form can be parsed. Units are `d`, `h`, `min`, `s`, `ms`, `us` and `ns`; parsing also
 /// accepts `m`, `µs`, `sec`, and `second`, `minute`, `hour` and `day` with or without an `s`.
@@ -100,6 +107,44 @@ pub struct Quota {
 
 /// Construction and parameters.
 impl Quota {
+    /// The quota that admits everything at once. It replaces the quota of a limiter in use to lift
+    /// its limit: [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) then releases all
+    /// waiters, in their order, and forgives what was spent. When a limit is set again, its whole
+    /// burst is available.
+    ///
+    /// Its [count](Self::count) and its [burst](Self::max_burst) are `u64::MAX`, its period is a
+    /// nanosecond; no other quota can have these numbers. It stays the same when it is
+    /// [split](Self::split) or given a [burst](Self::burst). It is for the [default
+    /// algorithm](crate::Algorithm::Gcra), also by key; windows, logs, batches, a
+    /// [`LeakyBucket`](crate::LeakyBucket), a limiter on a server and the threshold of a detector
+    /// refuse it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{Clock, Quota, RateLimiter};
+    ///
+    /// let bytes = RateLimiter::new(Quota::UNLIMITED).clock(Clock::manual());
+    /// bytes.try_acquire_many(u64::MAX)?;
+    /// assert_eq!(bytes.available(), u64::MAX);
+    ///
+    /// bytes.set_quota(Quota::bytes_per_second(1_000_000));
+    /// assert_eq!(bytes.available(), 10_000);
+    /// assert_eq!("unlimited".parse(), Ok(Quota::UNLIMITED));
+    /// # Ok::<_, tollgate::AcquireError>(())
+    /// ```
+    pub const UNLIMITED: Self = Self {
+        count: u64::MAX,
+        period: 1,
+        burst: u64::MAX,
+    };
+
+    /// Returns whether it is [`UNLIMITED`](Self::UNLIMITED).
+    pub const fn is_unlimited(self) -> bool {
+        // Any other quota has fewer than two per nanosecond.
+        self.count == u64::MAX && self.period == 1
+    }
+
     /// Creates a quota of `count` per second, evenly paced.
     ///
     /// # Panics
@@ -238,6 +283,9 @@ impl Quota {
     #[track_caller]
     #[must_use]
     pub const fn burst(self, burst: u64) -> Self {
+        if self.is_unlimited() && burst > 0 {
+            return self;
+        }
         or_panic(Self::checked(self.count, self.period as u128, burst))
     }
 
@@ -248,10 +296,10 @@ impl Quota {
             "a quota cannot have a period of 0ns"
         } else if period > u64::MAX as u128 {
             "a quota cannot have a period of more than 2^64 - 1 ns"
-        } else if count as u128 >= 2 * period {
-            "a quota cannot have two per nanosecond or more"
         } else if burst == 0 {
             "a quota cannot have a burst of 0"
+        } else if count as u128 >= 2 * period {
+            "a quota cannot have two per nanosecond or more"
         } else if burst as u128 * period > LONGEST as u128 * count as u128 {
             "a quota cannot have a token or a burst that takes more than 2^58 ns (nine years) to come back"
         } else {
@@ -291,8 +339,12 @@ impl Quota {
         self.period
     }
 
-    /// Returns how many come in 10 ms, at least 1: what an adapter moves at once.
+    /// Returns how many come in 10 ms, at least 1: what an adapter moves at once. Without a limit they
+    /// do not come by time.
     pub(crate) const fn chunk(self) -> u64 {
+        if self.is_unlimited() {
+            return u64::MAX;
+        }
         let chunk = self.count as u128 * (10 * MILLISECOND) as u128 / self.period as u128;
         // A quota has few per nanosecond, so it fits.
         if chunk == 0 { 1 } else { chunk as u64 }
@@ -335,6 +387,9 @@ impl Quota {
     #[track_caller]
     pub const fn split(self, nodes: u32) -> Self {
         assert!(nodes > 0, "a quota cannot be split among 0 nodes");
+        if self.is_unlimited() {
+            return self;
+        }
         let (mut count, mut period) = (self.count as u128, self.period as u128 * nodes as u128);
         assert!(
             period <= LONGEST as u128 * count,
@@ -376,6 +431,9 @@ const fn or_panic(quota: Result<Quota, QuotaError>) -> Quota {
 /// Writes the quota [as text](Quota#as-text); a width and an alignment apply.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_unlimited() {
+            return f.pad(UNLIMITED);
+        }
         let divides = |&(_, nanos): &(&str, u64)| self.period.is_multiple_of(nanos);
         let (unit, nanos) = UNITS.into_iter().find(divides).unwrap_or(("ns", 1));
         let mut text = match self.period / nanos {

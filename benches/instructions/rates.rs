@@ -3,10 +3,12 @@
 //! valgrind counts the instruction that reads the processor's counter as one, and it takes some 20 cycles; a clock of
 //! the operating system is a few dozen instructions, or a call into it, which is not counted.
 
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use ratelimit::Ratelimiter;
 use throttle_net::Throttle as ThrottleNet;
+use tollgate::{Quota, RateLimiter};
 use tollgate_bench::floor::Reading;
 use tollgate_bench::peer::{
     Governor, LeakyBucket, Limiter, MutexRing, OurLimiter, OurLog, Rate, TryLimiter,
@@ -82,6 +84,14 @@ const fn log_denied<L: TryLimiter>() -> Counted {
 }
 
 pub(crate) const COUNTED: &[Counted] = &[
+    counted("unlimited: decision allowed", OurLimiter::NAME, || {
+        let limiter = RateLimiter::new(Quota::UNLIMITED);
+        Box::new(move |times| {
+            for _ in 0..times {
+                black_box(limiter.try_acquire()).expect("there is no limit");
+            }
+        })
+    }),
     even_allowed::<OurLimiter>(),
     even_allowed::<Governor>(),
     even_ready::<OurLimiter>(),

@@ -128,6 +128,7 @@ impl Algorithm {
     /// - For all algorithms except [`Gcra`](Self::Gcra), the period is at most 2^58 nanoseconds,
     ///   about nine years, because what comes back at once takes a period to come back; and the
     ///   count is at most one per nanosecond.
+    /// - Only [`Gcra`](Self::Gcra) can be [unlimited](Quota::UNLIMITED).
     /// - Windows and logs have a burst of their own, the whole count: the burst of the quota must
     ///   be 1 or the count.
     /// - A sliding window counts at most 2^47, and a log at most 2^28.
@@ -150,6 +151,7 @@ impl Algorithm {
         let (count, burst) = (quota.count(), quota.max_burst());
         let expected = match self {
             Self::Gcra => return Ok(()),
+            _ if quota.is_unlimited() => "batches, windows and logs cannot be unlimited",
             _ if quota.period_nanos() > LONGEST_PERIOD => {
                 "batches, windows and logs have a period of at most 2^58 ns"
             }

@@ -75,8 +75,11 @@ impl Tat {
         (Self::from_units(start + params.units_of(fitted)), fitted)
     }
 
-    /// Takes what is available now, except for one token.
+    /// Takes what is available now, except for one token. Without a limit there is no burst to take.
     pub(crate) const fn spend_burst(self, params: &Params, now: u64) -> Self {
+        if params.is_unlimited() {
+            return self;
+        }
         let spent = now + params.burst_tolerance - params.emission_interval;
         Self::from_units(if self.0 > spent { self.0 } else { spent })
     }
@@ -174,7 +177,7 @@ impl Rule for Gcra {
 
     fn backlog(&mut self, now: Tick) -> u64 {
         let units = self.tat.backlog_at(self.params.units_at(now));
-        units.div_ceil(self.params.emission_interval)
+        self.params.backlog(units)
     }
 
     fn reset(&self) -> Tick {
@@ -184,7 +187,7 @@ impl Rule for Gcra {
     fn after(&mut self, receipt: &Receipt) -> (u64, Tick) {
         let end = self.params.units_at(receipt.at) + receipt.owed;
         (
-            receipt.owed.div_ceil(self.params.emission_interval),
+            self.params.backlog(receipt.owed),
             self.inverse.tick_at(end.min(MAX_TAT)),
         )
     }

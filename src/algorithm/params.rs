@@ -23,6 +23,9 @@
 //! first tick of some units is `⌈units / count⌉ * period`. The quotients are those of 1 and 2, with
 //! `1 / period` and `1 / count` as the fractions.
 //!
+//! Without a limit, a token takes no units: so no charge moves the end of the backlog, and every
+//! charge fits.
+//!
 //! Most quotas need none of this: if the period is a whole number of nanoseconds for each token, a
 //! unit is a nanosecond, and both conversions are the identity ([`is_even`](Params::is_even)).
 
@@ -36,7 +39,7 @@ pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
 /// A quota in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Params {
-    /// Units of one token.
+    /// Units of one token; 0 if there is no limit.
     pub(crate) emission_interval: u64,
     /// Units of the whole burst.
     pub(crate) burst_tolerance: u64,
@@ -62,7 +65,24 @@ pub(crate) struct InverseParams {
 }
 
 impl Params {
+    /// A unit is a nanosecond. The tolerance makes up for threads that are out of step, for years.
+    const UNLIMITED: Self = Self {
+        emission_interval: 0,
+        burst_tolerance: 1 << 58,
+        surplus: [0, 0],
+        step: 0,
+        start: 0,
+    };
+
+    /// Returns whether there is no limit.
+    pub(crate) const fn is_unlimited(&self) -> bool {
+        self.emission_interval == 0
+    }
+
     pub(crate) const fn new(quota: Quota) -> Self {
+        if quota.is_unlimited() {
+            return Self::UNLIMITED;
+        }
         let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
         let interval = period.div_ceil(count);
         let units = interval * count;
@@ -148,19 +168,37 @@ impl Params {
         self.emission_interval.saturating_mul(tokens)
     }
 
-    /// Returns the whole tokens in `units`.
+    /// Returns the whole tokens in `units`: any number if there is no limit.
     pub(crate) const fn tokens(&self, units: u64) -> u64 {
-        units / self.emission_interval
+        match units.checked_div(self.emission_interval) {
+            Some(tokens) => tokens,
+            None => u64::MAX,
+        }
+    }
+
+    /// Returns the tokens that a backlog of `units` is, rounded up: none if there is no limit.
+    pub(crate) const fn backlog(&self, units: u64) -> u64 {
+        match self.is_unlimited() {
+            true => 0,
+            false => units.div_ceil(self.emission_interval),
+        }
     }
 
     /// Returns the most tokens at once.
     pub(crate) const fn burst(&self) -> u64 {
-        self.burst_tolerance / self.emission_interval
+        self.tokens(self.burst_tolerance)
     }
 }
 
 impl InverseParams {
     pub(crate) const fn new(quota: Quota) -> Self {
+        if quota.is_unlimited() {
+            return Self {
+                lack: [0, 0],
+                stride: 1,
+                start: 0,
+            };
+        }
         let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
         let units = period.div_ceil(count) * count;
         Self {

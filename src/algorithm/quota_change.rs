@@ -9,6 +9,9 @@ use crate::time::Tick;
 /// algorithm rounds to a nanosecond of the rate, and algorithms that count calls round to whole
 /// calls. A [sliding window](crate::Algorithm::SlidingWindow) also rounds up the part that fades.
 ///
+/// Nothing is carried over to [`Quota::UNLIMITED`](crate::Quota::UNLIMITED), and nothing from it: when a
+/// limit is set again, its whole burst is available.
+///
 /// A window of a [`FixedWindow`](crate::Algorithm::FixedWindow) or a
 /// [`SubInterval`](crate::Algorithm::SubInterval) that has begun continues, with the length of the
 /// new quota, and what was spent counts in it. So across a change, any time of the shorter period
@@ -63,8 +66,12 @@ impl QuotaChange {
     }
 
     /// Returns the end of the same backlog under other parameters. A unit that has begun to pass is
-    /// not given, so a change makes nothing available.
+    /// not given, so a change makes nothing available; but nothing is carried over to or from a quota
+    /// without a limit.
     pub(crate) fn tat(self, tat: Tat, old: &Params, new: &Params, now: Tick) -> Tat {
+        if old.is_unlimited() || new.is_unlimited() {
+            return Tat::from_units(new.units_at(now));
+        }
         let tolerance = [old.burst_tolerance, new.burst_tolerance];
         let interval = [old.emission_interval, new.emission_interval];
         let owed = tat.backlog_at(old.units_at(now));

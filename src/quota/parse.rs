@@ -4,7 +4,7 @@
 use std::str::FromStr;
 
 use super::error::Found;
-use super::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, Quota, QuotaError, SECOND};
+use super::{DAY, HOUR, MICROSECOND, MILLISECOND, MINUTE, Quota, QuotaError, SECOND, UNLIMITED};
 
 /// Parses a quota [as text](Quota#as-text).
 impl FromStr for Quota {
@@ -32,6 +32,12 @@ impl FromStr for Quota {
             len: text.len(),
         };
         reader.skip_spaces();
+        if reader.skip(UNLIMITED) {
+            return match reader.rest {
+                "" => Ok(Self::UNLIMITED),
+                _ => Err(reader.expected("the end")),
+            };
+        }
         let count = reader.expected_number("a quota such as 100/s")?;
         if !reader.skip("/") {
             return Err(reader.expected("a slash after a whole number"));

@@ -73,9 +73,13 @@ impl LeakyBucket {
     ///
     /// # Panics
     ///
-    /// Panics if the rate has a [burst](Quota::burst), because a leaky bucket has none.
+    /// Panics if the rate has a [burst](Quota::burst), because a leaky bucket has none, or is
+    /// [unlimited](Quota::UNLIMITED).
     #[track_caller]
     pub const fn new(rate: Quota, capacity: usize) -> Self {
+        if rate.is_unlimited() {
+            panic!("a leaky bucket cannot be unlimited");
+        }
         if rate.max_burst() != 1 {
             panic!("a leaky bucket has no burst, but its rate has one");
         }
@@ -166,9 +170,10 @@ impl LeakyBucket {
     ///
     /// # Panics
     ///
-    /// Panics if the rate has a [burst](Quota::burst).
+    /// Panics if the rate has a [burst](Quota::burst), or is [unlimited](Quota::UNLIMITED).
     #[track_caller]
     pub fn set_rate(&self, rate: Quota) {
+        assert!(!rate.is_unlimited(), "a leaky bucket cannot be {rate}");
         let burst = rate.max_burst();
         assert!(
             burst == 1,

@@ -380,6 +380,12 @@ impl RateLimiter {
     /// Panics if the quota does not fit the [algorithm](Self::algorithm), see
     /// [`check`](Algorithm::check).
     ///
+    /// # Lifting the limit
+    ///
+    /// [`Quota::UNLIMITED`] releases all waiters, in their order and except during a
+    /// [pause](Self::pause_for), and forgives what was spent. When a limit is set again, its whole
+    /// burst is available. Waiting calls that ask for more than that burst fail as above.
+    ///
     /// # Pausing
     ///
     /// There is no quota of 0. To pause a limiter for a known time, see

@@ -317,6 +317,11 @@ impl Shared {
 
     /// Gives back up to `cost` of a charge.
     pub(super) fn refund(&self, charge: &Charge, cost: u64) {
+        if self.params.is_unlimited() {
+            // Nothing is owed, also not for a charge under an earlier quota. A limit that is set
+            // meanwhile owes nothing for it either.
+            return;
+        }
         // Overdue waiters go first, charged at the ticks when they were due: the timer is late,
         // which is made up for.
         self.lock_on_time().give_back(charge, cost);

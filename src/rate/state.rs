@@ -174,6 +174,13 @@ impl SharedParams {
         self.generation.load(Ordering::Relaxed)
     }
 
+    /// Returns whether there is no limit. A charge of the present epoch proves it: whoever made that has
+    /// read these parameters, or later ones.
+    #[inline]
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.emission_interval.load(Ordering::Relaxed) == 0
+    }
+
     /// Returns the tokens that come in 10 ms. It is a number of its own, so nothing has to prove it.
     pub(super) fn chunk(&self) -> u64 {
         self.chunk.load(Ordering::Relaxed)

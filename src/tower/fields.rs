@@ -59,6 +59,7 @@ struct Item {
 impl Item {
     fn new(status: &LimitStatus) -> Option<Self> {
         match *status {
+            LimitStatus::Rate { quota, .. } if quota.is_unlimited() => None,
             LimitStatus::Rate { quota, decision } => {
                 let window = whole_seconds(quota.period());
                 let until = match decision.remaining {

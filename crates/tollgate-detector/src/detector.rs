@@ -134,9 +134,14 @@ impl<K> Detector<K> {
     ///
     /// # Panics
     ///
-    /// Panics if the quota has a [burst](Quota::burst), which would have no meaning here.
+    /// Panics if the quota has a [burst](Quota::burst), which would have no meaning here, or is
+    /// [unlimited](Quota::UNLIMITED).
     #[track_caller]
     pub const fn new(threshold: Quota) -> Self {
+        assert!(
+            !threshold.is_unlimited(),
+            "the threshold of a detector cannot be unlimited"
+        );
         assert!(
             threshold.max_burst() == 1,
             "the threshold of a detector cannot have a burst"

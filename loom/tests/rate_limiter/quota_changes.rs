@@ -132,3 +132,59 @@ fn inspect_beside_a_change_says_one_quota() {
         changes.join().unwrap();
     });
 }
+
+/// Whether it joins before, in between or after: it is released, and one is left of the burst unless
+/// the waiter took it after the limit was set again.
+#[test]
+fn set_quota_to_unlimited_and_back_releases_a_joiner_and_mints_nothing() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1));
+        limiter.try_acquire().unwrap();
+        let joiner = join(&limiter, 1);
+        limiter.set_quota(Quota::UNLIMITED);
+        limiter.set_quota(Quota::per_hour(1));
+        let charge = charge_of(joiner.join().unwrap());
+        let left = limiter.available();
+        limiter.refund(charge);
+        assert!(left <= 1);
+        assert_eq!(limiter.available(), 1);
+    });
+}
+
+/// More than the burst can only be admitted while there is no limit, and is not owed after that.
+#[test]
+fn a_decision_without_a_limit_is_not_written_over_a_new_one() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::UNLIMITED);
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire_many(5).map_err(|error| error.kind()))
+        };
+        limiter.set_quota(Quota::per_hour(1).burst(2));
+        match other.join().unwrap() {
+            Ok(charge) => limiter.refund(charge),
+            Err(kind) => assert_eq!(kind, ErrorKind::ExceedsCapacity),
+        }
+        limiter.try_acquire_many(2).unwrap();
+        assert_eq!(limiter.try_acquire().unwrap_err().retry_after(), Some(HOUR));
+    });
+}
+
+/// The limit is lifted beside the refund of a charge for which somebody waits.
+#[test]
+fn set_quota_to_unlimited_beside_a_refund_strands_nobody() {
+    model(|| {
+        let (limiter, _clock) = limiter(Quota::per_hour(1));
+        let charge = limiter.try_acquire().unwrap();
+        let mut waiter = Waiter::new(&limiter, 1);
+        assert!(waiter.poll().is_pending());
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.refund(charge))
+        };
+        limiter.set_quota(Quota::UNLIMITED);
+        other.join().unwrap();
+        waiter.output().unwrap();
+        assert_eq!(limiter.waiting(), 0);
+    });
+}

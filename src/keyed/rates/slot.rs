@@ -194,7 +194,7 @@ impl KeyState<'_> {
         let owed = self.debt.backlog_at(limits.units_at(look.now));
         Snapshot {
             limit: decision.limit,
-            in_use: owed.div_ceil(limits.emission_interval),
+            in_use: limits.backlog(owed),
             available: decision.remaining,
             // A key with waiters has its own limiter.
             waiting: 0,

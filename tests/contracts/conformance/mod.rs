@@ -124,6 +124,7 @@ conformance! {
     shared_adaptive_semaphore: ours::adaptive::SharedAdaptive;
     borrowed_rate_limiter: ours::rates::BorrowedRateLimiter;
     shared_rate_limiter: ours::rates::SharedRateLimiter;
+    limited_later: ours::rates::LimitedLater;
     borrowed_adaptive_rate: ours::rates::BorrowedAdaptiveRate;
     shared_adaptive_rate: ours::rates::SharedAdaptiveRate;
     token_bucket: ours::rates::TokenBucket;

@@ -41,6 +41,16 @@ pub(crate) mod rates {
         |limit| limiter(limit)
     );
 
+    // Limited only since a moment ago, after calls that no limit held back.
+    subject!(LimitedLater, Arc<RateLimiter>, OF_A_RATE, |limit| {
+        let limiter = RateLimiter::new(Quota::UNLIMITED).clock(Clock::manual());
+        limiter
+            .try_acquire_many(1 << 40)
+            .expect("there is no limit");
+        limiter.set_quota(Quota::per_hour(1).burst(limit as u64));
+        Arc::new(limiter)
+    });
+
     both!(
         BorrowedAdaptiveRate,
         SharedAdaptiveRate,

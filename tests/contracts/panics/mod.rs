@@ -259,6 +259,7 @@ fn a_quota_of_nothing_or_with_a_period_that_does_not_fit() {
         Quota::new(1, Duration::ZERO)
     });
     row(&no_quota("a burst of 0"), || Quota::per_second(1).burst(0));
+    row(&no_quota("a burst of 0"), || Quota::UNLIMITED.burst(0));
     let period = no_quota("a period of more than 2^64 - 1 ns");
     row(&period, || Quota::new(1, Duration::MAX));
 }
@@ -321,6 +322,9 @@ fn a_leaky_bucket_with_a_burst() {
             LeakyBucket::new(rate, 10)
         });
     }
+    row("a leaky bucket cannot be unlimited", || {
+        LeakyBucket::new(Quota::UNLIMITED, 10)
+    });
     let rate = Quota::per_second(10).burst(1);
     no_panic(|| LeakyBucket::new(rate, usize::MAX));
 }
@@ -328,6 +332,9 @@ fn a_leaky_bucket_with_a_burst() {
 #[test]
 fn a_new_rate_of_a_leaky_bucket_with_a_burst() {
     let bucket = LeakyBucket::new(Quota::per_second(10), 2).clock(Clock::manual());
+    row("a leaky bucket cannot be unlimited", || {
+        bucket.set_rate(Quota::UNLIMITED)
+    });
     bucket.try_acquire().unwrap();
     let mut waiter = Waiter::parked(bucket.acquire());
     let rate = Quota::per_second(1000).burst(7);
@@ -377,6 +384,10 @@ fn an_algorithm_that_the_quota_does_not_fit() {
     row(message, || by(Algorithm::SlidingLog, dense));
     row(message, || Algorithm::FixedWindow.batch(dense));
     no_panic(|| by(Algorithm::Gcra, dense));
+    let message = "batches, windows and logs cannot be unlimited";
+    row(message, || by(Algorithm::TokenBucket, Quota::UNLIMITED));
+    row(message, || by(Algorithm::SlidingLog, Quota::UNLIMITED));
+    no_panic(|| by(Algorithm::Gcra, Quota::UNLIMITED));
 }
 
 #[test]
@@ -391,6 +402,8 @@ fn a_new_quota_that_does_not_fit_the_algorithm() {
     row(message, || {
         limiter.set_quota_with(quota, QuotaChange::KeepSpent)
     });
+    let message = "batches, windows and logs cannot be unlimited, but the quota is unlimited";
+    row(message, || limiter.set_quota(Quota::UNLIMITED));
     assert_eq!(limiter.quota(), Quota::per_second(10));
     assert_eq!(limiter.available(), 9);
 }

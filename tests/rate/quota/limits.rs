@@ -49,6 +49,22 @@ fn constructors_have_their_period_and_a_burst_of_one() {
 }
 
 #[test]
+fn unlimited_stays_so_whatever_is_made_of_it() {
+    const SHARE: Quota = Quota::UNLIMITED.split(3).burst(7);
+    assert_eq!(SHARE, Quota::UNLIMITED);
+    assert_eq!(parts(SHARE), (u64::MAX, 1, u64::MAX));
+    assert!(SHARE.is_unlimited());
+    let most = Quota::new(u64::MAX, LONGEST_PERIOD).burst(LONGEST);
+    for quota in [
+        Quota::new(1, NANOSECOND),
+        most,
+        Quota::new(u64::MAX, Duration::from_nanos(1 << 63)),
+    ] {
+        assert!(!quota.is_unlimited());
+    }
+}
+
+#[test]
 fn the_same_rate_written_otherwise_is_another_quota() {
     assert_ne!(Quota::per_second(1), Quota::per_minute(60));
     assert_eq!(

@@ -19,6 +19,12 @@ fn a_quota_is_a_string() {
     );
     let read: Quota = serde_json::from_str("\"100\\u002fs burst 20\"").unwrap();
     assert_eq!(read, quota);
+    assert_eq!(
+        serde_json::to_string(&Quota::UNLIMITED).unwrap(),
+        "\"unlimited\""
+    );
+    let read: Quota = serde_json::from_str("\"unlimited\"").unwrap();
+    assert_eq!(read, Quota::UNLIMITED);
 }
 
 #[test]

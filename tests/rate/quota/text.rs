@@ -55,8 +55,8 @@ fn quota_is_written_in_the_largest_unit() {
         assert_eq!(quota.to_string(), text);
     }
     let quota = Quota::per_second(100);
-    let table = format!("[{quota:>8}] [{quota:<8}]");
-    assert_eq!(table, "[   100/s] [100/s   ]");
+    let table = format!("[{quota:>8}] [{quota:<8}] [{:>10}]", Quota::UNLIMITED);
+    assert_eq!(table, "[   100/s] [100/s   ] [ unlimited]");
 }
 
 #[test]
@@ -195,6 +195,23 @@ fn text_of_a_quota_that_there_cannot_be_is_refused() {
     ] {
         is_refused(text, &format!("a quota cannot have {expected}"));
     }
+}
+
+#[test]
+fn unlimited_is_read_alone() {
+    for text in ["unlimited", " unlimited "] {
+        assert_eq!(text.parse(), Ok(Quota::UNLIMITED));
+    }
+    is_refused("unlimited burst 5", "at byte 10: expected the end");
+    is_refused("unlimited/s", "at byte 9: expected the end");
+    for text in ["Unlimited", "unlimite", "none"] {
+        is_refused(text, "at byte 0: expected a quota such as 100/s");
+    }
+    // Its numbers are those of no other.
+    is_refused(
+        "18446744073709551615/ns burst 18446744073709551615",
+        "a quota cannot have two per nanosecond or more: 18446744073709551615 in 1ns, burst 18446744073709551615",
+    );
 }
 
 proptest! {

@@ -11,4 +11,5 @@ mod panicking;
 mod pauses;
 mod quota;
 mod reservations;
+mod unlimited;
 mod wakers;

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 use tollgate::{Algorithm, Clock, MissedTickBehavior, Quota, RateLimiter};
 
 use super::amounts::{Cost, Pause};
-use super::any::{chosen, cost, modest_quota, pause, quota, rule_and, sliding, small_quota, start};
+use super::any::{
+    chosen, cost, modest_quota, or_unlimited, pause, quota, rule_and, sliding, small_quota, start,
+};
 use super::rule::Rule;
 use super::steps::{
     Step, Steps, asking, changing, charging, closing, index, local, oversize, run, steps, trying,
@@ -42,6 +44,10 @@ fn changed() -> impl Strategy<Value = (Setup, Steps)> {
         (
             setup(rule_and(modest_quota())),
             closing(changing(modest_quota()))
+        ),
+        (
+            setup(or_unlimited(modest_quota()).prop_map(|quota| (Algorithm::Gcra, quota))),
+            closing(changing(or_unlimited(modest_quota())))
         ),
         (setup(sliding()), closing(changing(small_quota()))),
     ]

@@ -14,6 +14,19 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
+    /// The same, or, if there is no limit, that of a hundred a second: what is asked for can be paid off
+    /// after the limit is set.
+    pub(crate) fn finite(self) -> Self {
+        if self.most < u64::MAX {
+            return self;
+        }
+        Self {
+            most: 100,
+            count: 100,
+            period: 1_000_000_000,
+        }
+    }
+
     /// About how long so many tokens take.
     fn nanos_of(self, tokens: u64) -> u64 {
         share(self.period, tokens, self.count)

@@ -51,6 +51,11 @@ pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
+/// One of these quotas, or none.
+pub(crate) fn or_unlimited(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Quota> {
+    prop_oneof![3 => quota, 1 => Just(Quota::UNLIMITED)]
+}
+
 /// Quotas, and the rules that go by what is owed; each fits.
 pub(crate) fn rule_and(
     quota: impl Strategy<Value = Quota>,

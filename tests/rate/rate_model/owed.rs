@@ -75,6 +75,9 @@ impl Model for Owed {
     }
 
     fn available(&self, now: u64) -> u64 {
+        if self.rule().is_unlimited() {
+            return self.rule().burst;
+        }
         let available = self.schedule().available(now);
         u64::try_from(available).expect("at most the burst")
     }
@@ -146,6 +149,7 @@ impl Model for Owed {
         let owed = self.schedule().owed(now);
         let up = |units: BigInt, by: BigInt, of: BigInt| (units * by + &of - 1) / of;
         let owed = match carry {
+            _ if old.is_unlimited() || new.is_unlimited() => 0.into(),
             QuotaChange::Proportional => up(owed, new.tolerance(), old.tolerance()),
             QuotaChange::KeepSpent => {
                 let spent = owed.clone().min(old.tolerance());

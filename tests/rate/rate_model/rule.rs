@@ -81,9 +81,16 @@ impl Rule {
         same_rate && same_batch && self.burst == other.burst
     }
 
-    /// Units of one token.
+    /// Whether everything goes at once.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.count == u64::MAX && self.period == 1
+    }
+
+    /// Units of one token; none if there is no limit.
     pub(crate) fn interval(&self) -> BigInt {
-        if self.batches {
+        if self.is_unlimited() {
+            0.into()
+        } else if self.batches {
             1.into()
         } else {
             self.period.div_ceil(self.count).into()

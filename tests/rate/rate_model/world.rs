@@ -109,12 +109,12 @@ impl World {
     }
 
     pub(crate) fn step(&mut self, step: Step) {
-        let scale = self.model().scale();
+        let scale = self.model().scale().finite();
         match step {
             Step::Try(cost) => self.try_acquire(cost.of(scale)),
             Step::TryUntil(cost) => self.try_until_due(cost.of(scale)),
             Step::TryRest => {
-                let left = self.model().available(self.naive.now);
+                let left = self.model().available(self.naive.now).min(scale.most);
                 self.try_acquire(left);
                 self.try_acquire(1);
             }
@@ -459,6 +459,7 @@ fn take<T>(from: &mut Vec<T>, which: Index) -> Option<T> {
 fn fitting(algorithm: Algorithm, quota: Quota) -> Option<Quota> {
     let quota = match algorithm {
         Algorithm::Gcra | Algorithm::TokenBucket => quota,
+        _ if quota.is_unlimited() => quota,
         _ => Quota::new(quota.count(), quota.period()),
     };
     algorithm.check(quota).is_ok().then_some(quota)

@@ -23,6 +23,9 @@ fn options_that_could_detect_nothing_panic() {
     rejects("the threshold of a detector cannot have a burst", || {
         Detector::<u64>::new(Quota::per_minute(10).burst(5))
     });
+    rejects("the threshold of a detector cannot be unlimited", || {
+        Detector::<u64>::new(Quota::UNLIMITED)
+    });
     for size in [0, MAX + 1, usize::MAX] {
         rejects("from 1 to 16777216 counters", || new().capacity(size));
         rejects("a buffer of 1 to 16777216 keys", || new().buffer(size));

@@ -35,12 +35,16 @@ impl Rule {
     ///
     /// # Panics
     ///
-    /// Panics if a script cannot count the quota.
+    /// Panics if a script cannot count the quota, or if it is unlimited.
     #[track_caller]
     pub(crate) fn of(quota: Quota, algorithm: Algorithm) -> Self {
         if let Err(error) = algorithm.check(quota) {
             panic!("{error}");
         }
+        assert!(
+            !quota.is_unlimited(),
+            "a limit on a server cannot be {quota}"
+        );
         let (kind, step) = match algorithm {
             Algorithm::Gcra => (Kind::Debt, false),
             Algorithm::TokenBucket | Algorithm::FixedWindow | Algorithm::SubInterval { .. } => {
@@ -180,6 +184,12 @@ mod tests {
     fn of_a_large_quota_is_reduced() {
         let rule = gcra(Quota::per_day(1_000_000).burst(1_000_000));
         assert_eq!((rule.count, rule.period), (1, 86_400));
+    }
+
+    #[test]
+    #[should_panic(expected = "a limit on a server cannot be unlimited")]
+    fn of_no_limit_panics() {
+        gcra(Quota::UNLIMITED);
     }
 
     #[test]

@@ -367,3 +367,20 @@ fn legacy_limit_is_never_below_what_remains() {
     let slots = slots.headers(RateLimitHeaders::Legacy);
     assert_eq!(legacy(&ask(&slots, "/")), ["3", "2", ""]);
 }
+
+/// There is no number to give for it; the limits after it keep their names.
+#[test]
+fn draft11_leaves_out_a_rate_without_a_limit() {
+    let clock = Clock::manual();
+    let rates = [Quota::UNLIMITED, Quota::per_minute(100).burst(100)]
+        .map(|quota| Arc::new(RateLimiter::new(quota).clock(&clock)));
+    let [lifted, rate] = rates;
+    let layer = draft(all((Arc::clone(&lifted), rate)));
+    let answer = ask(&layer, "/");
+    let [policy, limit] = ["ratelimit-policy", "ratelimit"].map(|name| field(&answer, name));
+    assert_eq!(policy, r#""default-2";q=100;w=60"#);
+    assert_eq!(limit, r#""default-2";r=99;t=1"#);
+
+    let alone = ask(&draft(lifted), "/");
+    assert!(!alone.headers().contains_key("ratelimit"));
+}
