@@ -186,8 +186,8 @@
 //! - `async-lock`: async-lock's semaphore as a throttle.
 //! - `io`: the readers and writers of tokio at a limited bandwidth, in the module `io`.
 //! - `futures-io`: the same for those of futures.
-//! - `stream`: `for_each_limited` and `buffer_limited`, in the module `stream`; and `ticks` of rate
-//!   limiters.
+//! - `stream`: `for_each_limited` and `buffer_limited` for streams and `limited` for sinks, in the
+//!   module `stream`; and `ticks` of rate limiters.
 //! - `tower`: layers for services that answer over HTTP, such as axum's, and for HTTP clients, in the
 //!   module `tower`.
 //! - `serde`: serializes and parses [`Quota`] and [`Algorithm`].

@@ -117,8 +117,8 @@ impl<B: Body, T: Weighted> Body for Throttled<B, T> {
                 }
             }
             // Without a charge, the size hint was wrong, and the frame has to be charged yet.
-            if let Some(entered) = entered {
-                let units = usize::try_from(entered.units()).unwrap_or(usize::MAX);
+            if let Some((entered, units)) = entered {
+                let units = usize::try_from(units).unwrap_or(usize::MAX);
                 let piece = this.rest.split_to(units.min(this.rest.len()));
                 entered.settle(piece.len() as u64);
                 return Poll::Ready(Some(Ok(Frame::data(piece))));

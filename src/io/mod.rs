@@ -43,7 +43,6 @@ mod throttled;
 mod tokio;
 #[cfg(any(feature = "futures-io", feature = "io"))]
 mod transfer;
-mod turn;
 
 #[cfg(feature = "tower")]
 pub use self::body::BodyError;

@@ -13,8 +13,8 @@ use pin_project::pin_project;
 use self::without_bodies::Rest;
 #[cfg(feature = "tower")]
 use super::body::Rest;
-use super::turn::Turn;
 use crate::throttle::Weighted;
+use crate::throttle::turn::Turn;
 
 /// A reader, a writer or a body at the bandwidth of a limiter.
 ///

@@ -10,9 +10,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use super::throttled::{Directions, Throttled};
-use super::turn::Turn;
 use crate::error::{AcquireError, ErrorKind};
 use crate::throttle::Weighted;
+use crate::throttle::turn::Turn;
 
 impl<S, T: Weighted> Throttled<S, T> {
     /// Reads some of `wanted` bytes: `read` gets the inner stream and how many bytes it may read, and
@@ -111,11 +111,11 @@ fn poll_charged<T: Weighted>(
     wanted: usize,
     call: impl FnOnce(&mut Context<'_>, usize) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<usize>> {
-    let entered = match ready!(turn.poll_enter(context, limiter, chunk, wanted as u64)) {
+    let (entered, units) = match ready!(turn.poll_enter(context, limiter, chunk, wanted as u64)) {
         Ok(entered) => entered,
         Err(error) => return Poll::Ready(Err(io_error(error))),
     };
-    let limit = usize::try_from(entered.units()).unwrap_or(wanted);
+    let limit = usize::try_from(units).unwrap_or(wanted);
     let moved = call(context, limit);
     match &moved {
         Poll::Ready(Ok(bytes)) => entered.settle(*bytes as u64),

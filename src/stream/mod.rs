@@ -1,7 +1,7 @@
 //! Streams behind a throttle: any [`Throttle`](crate::Throttle) limits how many items of a stream
 //! are processed at once, or per time. Needs the feature `stream`.
 //!
-//! The reverse, a rate limiter as a stream, is [`Ticks`].
+//! The reverse, a rate limiter as a stream, is [`Ticks`]. [`LimitSinkExt`] limits what a sink takes.
 //!
 //! [`LimitStreamExt`] has the methods. Their common behavior:
 //!
@@ -22,8 +22,10 @@
 
 mod extension;
 mod limited;
+mod sink;
 mod ticks;
 
 pub use self::extension::LimitStreamExt;
 pub use self::limited::{BufferLimited, ForEachLimited};
+pub use self::sink::{LimitSinkExt, LimitedSink, SinkError};
 pub use self::ticks::Ticks;

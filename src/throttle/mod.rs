@@ -14,6 +14,13 @@ mod implementations;
 mod inspect;
 mod keyed;
 mod optional;
+#[cfg(any(
+    feature = "futures-io",
+    feature = "io",
+    feature = "stream",
+    feature = "tower"
+))]
+pub(crate) mod turn;
 mod weighted;
 
 pub use self::adaptive::Adaptive;

@@ -10,6 +10,7 @@ mod jobs;
 mod order;
 mod panicking;
 mod refused;
+mod sink;
 mod throttles;
 mod ticks;
 mod wakeups;

@@ -1,4 +1,4 @@
-//! [`Turn`]: the one protocol by which every adapter of [this module](super) and the sinks charge a
+//! [`Turn`]: the one protocol by which readers, writers, bodies and sinks charge a
 //! limiter.
 //!
 //! 1. Units are charged before they move: the source or the destination is called only while a
@@ -14,9 +14,9 @@ use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 
+use super::Weighted;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
-use crate::throttle::Weighted;
 use crate::wait::Waiting;
 
 /// The least size of a chunk that is not set, in bytes: the cost of a call would otherwise count
@@ -40,7 +40,7 @@ impl<T: Weighted> Turn<T> {
     }
 
     /// Waits for some of `wanted` units, which is at least 1: for a chunk of them, and no more than
-    /// the limiter can give at once.
+    /// the limiter can give at once. Returns the permit, and how many units may move.
     ///
     /// A caller that comes again may want fewer units than the wait has asked for. It is then
     /// admitted for those, and settling gives the rest back.
@@ -51,11 +51,11 @@ impl<T: Weighted> Turn<T> {
         limiter: &'a T,
         chunk: Option<u64>,
         wanted: u64,
-    ) -> Poll<Result<Entered<'a, T>, AcquireError>> {
+    ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
         if self.enter.is_none() {
             let asked = units(limiter, chunk, wanted);
             if let Some(permit) = limiter.enter_many_at_once(asked) {
-                return Poll::Ready(Ok(Entered::new(limiter, permit, asked)));
+                return Poll::Ready(Ok((Entered::new(limiter, permit), asked)));
             }
         }
         self.poll_wait(context, limiter, chunk, wanted)
@@ -68,7 +68,7 @@ impl<T: Weighted> Turn<T> {
         limiter: &'a T,
         chunk: Option<u64>,
         wanted: u64,
-    ) -> Poll<Result<Entered<'a, T>, AcquireError>> {
+    ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
         let mut this = self.project();
         let mut capacity = u64::MAX;
         loop {
@@ -85,7 +85,7 @@ impl<T: Weighted> Turn<T> {
             match entered {
                 Ok(permit) => {
                     let units = wanted.min(*this.asked);
-                    return Poll::Ready(Ok(Entered::new(limiter, permit, units)));
+                    return Poll::Ready(Ok((Entered::new(limiter, permit), units)));
                 }
                 // The limit was lowered below what the wait had asked for. This ends, because each
                 // round asks for less than the one before.
@@ -119,23 +119,15 @@ fn units<T: Weighted>(limiter: &T, chunk: Option<u64>, wanted: u64) -> u64 {
 pub(crate) struct Entered<'a, T: Weighted> {
     limiter: &'a T,
     permit: Option<T::Permit>,
-    units: u64,
 }
 
 impl<'a, T: Weighted> Entered<'a, T> {
     #[inline]
-    fn new(limiter: &'a T, permit: T::Permit, units: u64) -> Self {
+    fn new(limiter: &'a T, permit: T::Permit) -> Self {
         Self {
             limiter,
             permit: Some(permit),
-            units,
         }
-    }
-
-    /// Returns how many units may move.
-    #[inline]
-    pub(crate) fn units(&self) -> u64 {
-        self.units
     }
 
     /// Corrects the charge to the units that moved.

@@ -1,0 +1,212 @@
+//! Sinks behind a throttle. One unit comes each millisecond, and 1,000 at once.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures::Sink;
+use tollgate::stream::{LimitSinkExt, SinkError};
+use tollgate::{Clock, ErrorKind, ManualClock, Quota, RateLimiter};
+
+use crate::support::foreign::panic_message;
+
+const MS: Duration = Duration::from_millis(1);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Step {
+    NotReady,
+    FailsToSend,
+}
+
+/// Takes items, and does a step for each `poll_ready` while there are any.
+#[derive(Debug, Default)]
+struct Target {
+    steps: VecDeque<Step>,
+    fails: bool,
+    items: Vec<u64>,
+    flushed: u32,
+    closed: u32,
+}
+
+impl Sink<u64> for Target {
+    type Error = &'static str;
+
+    fn poll_ready(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        let step = self.steps.pop_front();
+        self.fails = step == Some(Step::FailsToSend);
+        match step {
+            Some(Step::NotReady) => Poll::Pending,
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, item: u64) -> Result<(), &'static str> {
+        if self.fails {
+            return Err("it failed");
+        }
+        self.items.push(item);
+        Ok(())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        self.flushed += 1;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
+        self.closed += 1;
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn limiter() -> (RateLimiter, ManualClock) {
+    let clock = Clock::manual();
+    let quota = Quota::per_second(1000).burst(1000);
+    (RateLimiter::new(quota).clock(&clock), clock)
+}
+
+type Ended = Poll<Result<(), SinkError<&'static str>>>;
+
+fn ready<S: Sink<u64, Error = SinkError<&'static str>> + Unpin>(sink: &mut S) -> Ended {
+    Pin::new(sink).poll_ready(&mut Context::from_waker(Waker::noop()))
+}
+
+fn flush<S: Sink<u64, Error = SinkError<&'static str>> + Unpin>(sink: &mut S) -> Ended {
+    Pin::new(sink).poll_flush(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Sends an item; the sink must be ready for it.
+#[track_caller]
+fn send<S: Sink<u64, Error = SinkError<&'static str>> + Unpin>(sink: &mut S, item: u64) {
+    assert!(matches!(ready(sink), Poll::Ready(Ok(()))));
+    assert!(Pin::new(sink).start_send(item).is_ok());
+}
+
+#[test]
+fn an_item_is_charged_before_it_goes_on() {
+    let (limiter, clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 600);
+    assert_eq!(limiter.available(), 1000);
+    send(&mut sink, 500);
+    assert_eq!(
+        (limiter.available(), sink.get_ref().items.as_slice()),
+        (400, &[600][..])
+    );
+    assert!(flush(&mut sink).is_pending());
+    assert!(ready(&mut sink).is_pending());
+    assert_eq!((limiter.waiting(), sink.get_ref().flushed), (1, 0));
+    clock.advance(100 * MS);
+    assert!(flush(&mut sink).is_ready());
+    assert_eq!(sink.get_ref().flushed, 1);
+    assert_eq!(sink.into_inner().items, [600, 500]);
+    assert_eq!(limiter.available(), 0);
+}
+
+#[test]
+fn an_item_above_the_burst_overdraws() {
+    let (limiter, clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 1500);
+    send(&mut sink, 1);
+    assert_eq!(sink.get_ref().items, [1500]);
+    clock.advance(500 * MS);
+    assert!(flush(&mut sink).is_pending());
+    clock.advance(MS);
+    assert!(flush(&mut sink).is_ready());
+    assert_eq!(sink.get_ref().items, [1500, 1]);
+}
+
+#[test]
+fn an_item_that_costs_nothing_does_not_enter() {
+    let (limiter, _clock) = limiter();
+    limiter.close();
+    let mut sink = Target::default().limited(&limiter, |_| 0);
+    send(&mut sink, 7);
+    assert!(flush(&mut sink).is_ready());
+    assert_eq!(sink.get_ref().items, [7]);
+}
+
+#[test]
+fn a_sink_that_is_not_ready_is_not_charged() {
+    let (limiter, _clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 600);
+    sink.get_mut().steps.push_back(Step::NotReady);
+    assert!(flush(&mut sink).is_pending());
+    assert_eq!((limiter.available(), limiter.waiting()), (1000, 0));
+    assert!(flush(&mut sink).is_ready());
+    assert_eq!(limiter.available(), 400);
+}
+
+#[test]
+fn a_sink_that_fails_is_refunded() {
+    let (limiter, _clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 600);
+    sink.get_mut().steps.push_back(Step::FailsToSend);
+    assert!(matches!(
+        flush(&mut sink),
+        Poll::Ready(Err(SinkError::Inner("it failed")))
+    ));
+    assert_eq!(limiter.available(), 1000);
+    // The item is gone, as the inner sink has taken it.
+    send(&mut sink, 5);
+    assert!(flush(&mut sink).is_ready());
+    assert_eq!(sink.get_ref().items, [5]);
+}
+
+#[test]
+fn a_closed_limiter_keeps_the_item() {
+    let (limiter, _clock) = limiter();
+    limiter.close();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 5);
+    for _ in 0..2 {
+        let Poll::Ready(Err(SinkError::Limiter(error))) = flush(&mut sink) else {
+            panic!("it is not refused");
+        };
+        assert_eq!(error.kind(), ErrorKind::Closed);
+    }
+    assert!(sink.get_ref().items.is_empty());
+}
+
+#[test]
+fn poll_close_sends_the_item_first() {
+    let (limiter, _clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 5);
+    let closed = Pin::new(&mut sink).poll_close(&mut Context::from_waker(Waker::noop()));
+    assert!(closed.is_ready());
+    assert_eq!(
+        (sink.get_ref().items.as_slice(), sink.get_ref().closed),
+        (&[5][..], 1)
+    );
+}
+
+#[test]
+fn dropped_in_a_wait_leaves_the_line_uncharged() {
+    let (limiter, clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 1000);
+    send(&mut sink, 10);
+    assert!(flush(&mut sink).is_pending());
+    drop(sink);
+    clock.advance(5 * MS);
+    assert_eq!((limiter.available(), limiter.waiting()), (5, 0));
+}
+
+#[test]
+fn start_send_without_poll_ready_panics_and_keeps_the_first_item() {
+    let (limiter, _clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 5);
+    let message = panic_message(|| Pin::new(&mut sink).start_send(6));
+    assert_eq!(
+        message.as_deref(),
+        Some("an item was sent to a sink that was not ready")
+    );
+    assert!(flush(&mut sink).is_ready());
+    assert_eq!(sink.get_ref().items, [5]);
+}
