@@ -1,27 +1,29 @@
 //! The whole job, from the command line to the report.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use object_store::aws::AmazonS3;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tollgate::{ChannelSemaphore, Pool, RateLimiter, Semaphore};
+use tollgate::{BoxThrottle, ChannelSemaphore, Pool, RateLimiter, Semaphore, Throttle};
 
 use crate::args::Args;
-use crate::arrivals::{Arrival, Arrivals};
+use crate::arrivals::Arrival;
 use crate::condvar::CondvarThrottle;
+use crate::counted::{Counts, Seen};
 use crate::error::Error;
-use crate::gauge::{Gauge, Sample};
+use crate::found::Found;
+use crate::gauge::Sample;
 use crate::kind::ThrottleKind;
 use crate::observed::Behaviour;
 use crate::progress::{Progress, announce};
-use crate::rates::Rates;
+use crate::rates::Limits;
 use crate::report::{CountedBy, Figures, Report};
 use crate::server::Server;
 use crate::source::{self, Listing};
-use crate::store;
-use crate::upload::{Job, SharedThrottle};
+use crate::store::Stores;
+use crate::upload::Job;
 use crate::verify::verify;
 use crate::waits::Waits;
 
@@ -49,61 +51,17 @@ const LEASE: Duration = Duration::from_secs(3);
 ///
 /// If the throttle cannot have `max_parallel` permits, which the command line does not allow.
 pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Error> {
-    let permits = args.max_parallel;
-    if let Some(address) = &args.redis {
-        let store =
-            tollgate_redis::Store::new(address).map_err(|source| Error::Redis { source })?;
-        // A holder that dies blocks its permit for no longer than this.
-        let leases = tollgate_redis::Semaphore::new(&store, "uploads", permits).ttl(LEASE);
-        return run_with(leases, args, token).await;
-    }
-    match args.throttle {
-        // That is chosen by an address.
-        ThrottleKind::Semaphore | ThrottleKind::Redis => {
-            run_with(Arc::new(Semaphore::new(permits)), args, token).await
-        }
-        ThrottleKind::Pool => {
-            let slots = std::iter::repeat_n((), permits);
-            run_with(Arc::new(Pool::new(slots)), args, token).await
-        }
-        ThrottleKind::Channel => {
-            run_with(Arc::new(ChannelSemaphore::new(permits)), args, token).await
-        }
-        ThrottleKind::Tokio => {
-            let semaphore = tokio::sync::Semaphore::new(permits);
-            run_with(Arc::new(semaphore), args, token).await
-        }
-        ThrottleKind::AsyncLock => {
-            let semaphore = async_lock::Semaphore::new(permits);
-            run_with(Arc::new(semaphore), args, token).await
-        }
-        ThrottleKind::Condvar => {
-            let throttle =
-                CondvarThrottle::new(permits).map_err(|source| Error::Threads { source })?;
-            run_with(throttle, args, token).await
-        }
-    }
-}
-
-/// The same behind any throttle; the arguments say how the report calls it.
-async fn run_with<T>(throttle: T, args: &Args, token: &CancellationToken) -> Result<Finished, Error>
-where
-    T: SharedThrottle,
-{
+    let limits = Limits::new(slots(args)?, args);
     // Removed when it is dropped, however this ends.
     let scratch = scratch()?;
     let listing = list(args, &scratch).await?;
-    let target = Target::open(args, &scratch).await?;
+    let target = Target::open(args, &scratch, &limits, token).await?;
 
     let job = Arc::new(Job {
-        throttle,
-        rates: Rates::new(args.rate, args.bandwidth.as_ref()),
-        store: Arc::new(target.store),
+        stores: target.stores,
+        buffers: Semaphore::new(args.max_parallel.min(Semaphore::MAX_PERMITS)),
         token: token.clone(),
         part_bytes: args.part_bytes(),
-        gauge: target.sent.gauge,
-        arrivals: target.sent.arrivals,
-        waits: Waits::default(),
         progress: Progress::new(&listing, args.verbose),
     });
     let began = Instant::now();
@@ -117,7 +75,7 @@ where
         token.clone()
     };
     verify(
-        &job.store,
+        &job.stores.reading,
         &mut outcomes,
         args.max_parallel,
         &reading,
@@ -135,12 +93,13 @@ where
             max_parallel: args.max_parallel,
             throttle: args.kind(),
             rate: args.rate,
+            slow_down: args.slow_down,
+            adaptive: args.adaptive,
             bandwidth: args.bandwidth.as_ref(),
             arrivals: &arrivals,
-            slow_down: args.slow_down,
-            peak_in_flight: target.counted.requests.counts().peak,
+            counted: &target.counted,
             counted_by: target.counted_by,
-            waits: &job.waits,
+            client: &target.client,
             interrupted: token.is_cancelled(),
             skipped: listing.skipped,
         },
@@ -149,6 +108,29 @@ where
         report,
         samples: target.counted.gauge.samples(),
         arrivals,
+    })
+}
+
+/// The throttle that the arguments say.
+fn slots(args: &Args) -> Result<BoxThrottle, Error> {
+    let permits = args.max_parallel;
+    if let Some(address) = &args.redis {
+        let store =
+            tollgate_redis::Store::new(address).map_err(|source| Error::Redis { source })?;
+        // A holder that dies blocks its permit for no longer than this.
+        let leases = tollgate_redis::Semaphore::new(&store, "uploads", permits).ttl(LEASE);
+        return Ok(leases.boxed());
+    }
+    Ok(match args.throttle {
+        // That is chosen by an address.
+        ThrottleKind::Semaphore | ThrottleKind::Redis => Arc::new(Semaphore::new(permits)).boxed(),
+        ThrottleKind::Pool => Arc::new(Pool::new(std::iter::repeat_n((), permits))).boxed(),
+        ThrottleKind::Channel => Arc::new(ChannelSemaphore::new(permits)).boxed(),
+        ThrottleKind::Tokio => Arc::new(tokio::sync::Semaphore::new(permits)).boxed(),
+        ThrottleKind::AsyncLock => Arc::new(async_lock::Semaphore::new(permits)).boxed(),
+        ThrottleKind::Condvar => CondvarThrottle::new(permits)
+            .map_err(|source| Error::Threads { source })?
+            .boxed(),
     })
 }
 
@@ -175,33 +157,12 @@ async fn list(args: &Args, scratch: &TempDir) -> Result<Listing, Error> {
     .expect("listing does not panic")
 }
 
-/// What one side sees of the requests.
-#[derive(Clone, Debug)]
-struct Seen {
-    /// The uploads.
-    gauge: Arc<Gauge>,
-    /// The requests of any kind.
-    requests: Arc<Gauge>,
-    arrivals: Arc<Arrivals>,
-}
-
-impl Seen {
-    /// Nothing yet. Both begin at the same time, so that they can be drawn side by side.
-    fn new(keep_samples: bool) -> Seen {
-        Seen {
-            gauge: Gauge::new(keep_samples),
-            requests: Gauge::new(false),
-            arrivals: Arrivals::new(),
-        }
-    }
-}
-
 /// Where the objects go, and who counts.
 #[derive(Debug)]
 struct Target {
-    store: AmazonS3,
-    /// What the client has sent.
-    sent: Seen,
+    stores: Stores,
+    /// What the client knows of its requests.
+    client: Arc<Counts>,
     /// What is in the report.
     counted: Seen,
     counted_by: CountedBy,
@@ -210,14 +171,28 @@ struct Target {
 }
 
 impl Target {
-    async fn open(args: &Args, scratch: &TempDir) -> Result<Target, Error> {
+    async fn open(
+        args: &Args,
+        scratch: &TempDir,
+        limits: &Limits,
+        token: &CancellationToken,
+    ) -> Result<Target, Error> {
+        let counted = Seen::new(args.plot.is_some());
+        let client = |seen| {
+            Arc::new(Counts {
+                seen,
+                waits: Waits::default(),
+                throttled: AtomicU64::new(0),
+                found: limits.adaptive.clone().map(Found::new),
+            })
+        };
         if let (Some(endpoint), Some(bucket)) = (&args.endpoint, &args.bucket) {
-            let mut sent = Seen::new(args.plot.is_some());
-            sent.requests = Arc::clone(&sent.gauge);
+            let client = client(counted.clone());
+            let counts = Arc::clone(&client);
             return Ok(Target {
-                store: store::remote(endpoint, bucket, args).await?,
-                counted: sent.clone(),
-                sent,
+                stores: Stores::remote(endpoint, bucket, args, limits, counts, token).await?,
+                client,
+                counted,
                 counted_by: CountedBy::Client,
                 _server: None,
             });
@@ -226,7 +201,6 @@ impl Target {
             Some(root) => root.clone(),
             None => scratch.path().join("store"),
         };
-        let counted = Seen::new(args.plot.is_some());
         let behaviour = Behaviour {
             gauge: Arc::clone(&counted.gauge),
             requests: Arc::clone(&counted.requests),
@@ -240,9 +214,11 @@ impl Target {
         let server = Server::start(&root, behaviour)
             .await
             .map_err(|source| Error::Server { source })?;
+        let client = client(Seen::new(false));
+        let counts = Arc::clone(&client);
         Ok(Target {
-            store: store::embedded(&server, args)?,
-            sent: Seen::new(false),
+            stores: Stores::embedded(&server, args, limits, counts, token)?,
+            client,
             counted,
             counted_by: CountedBy::Server,
             _server: Some(server),

@@ -45,9 +45,9 @@ pub struct Args {
     /// How many requests may begin per time, such as 50/s, or '50/s burst 10' if ten may go at once
     /// after a pause [default: no limit]
     ///
-    /// Every request counts that has to do with uploading, also those that open, complete or abort a
-    /// multipart upload; not those that read back, and not what is sent again by `--retries`. Nothing
-    /// is made up for when a request goes late, so there are never more.
+    /// Every HTTP request counts that has to do with uploading, also those that open, complete or
+    /// abort a multipart upload, and what is sent again by `--retries`; not those that read back.
+    /// Nothing is made up for when a request goes late, so there are never more.
     #[arg(long, value_name = "QUOTA")]
     pub rate: Option<Quota>,
 
@@ -67,13 +67,17 @@ pub struct Args {
     #[arg(long, value_name = "QUOTA", value_parser = slow_down, conflicts_with = "endpoint")]
     pub slow_down: Option<Quota>,
 
+    /// Find the rate of requests that the server takes, from those that it refuses with 503 or 429
+    #[arg(long)]
+    pub adaptive: bool,
+
     /// Files larger than this many MiB are sent in parts of this size; at most `--max-parallel`
     /// parts are in memory at once
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = clap::value_parser!(u64).range(5..=5120))]
     pub part_size: u64,
 
     /// How often a request that the server did not answer, or answered with a server error, is
-    /// sent again; the server in this process is asked once
+    /// sent again; the server in this process is asked once, unless it has to `--slow-down`
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub retries: usize,
 

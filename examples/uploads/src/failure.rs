@@ -8,6 +8,7 @@ use std::io;
 
 use object_store::client::{HttpError, HttpErrorKind};
 use serde::Serialize;
+use tollgate_object_store::cause;
 
 /// How many names a group shows.
 const EXAMPLES: usize = 3;
@@ -56,7 +57,7 @@ impl Failure {
         Failure {
             key: key.into(),
             message: explain(error),
-            reached_server: !unconnected(error),
+            reached_server: cause(error).is_none() && !unconnected(error),
         }
     }
 }
@@ -90,6 +91,10 @@ pub fn group(failures: &[Failure]) -> Vec<Group> {
 
 /// The cause of a store's error without what differs from file to file: URL, time and retries.
 pub fn explain(error: &object_store::Error) -> String {
+    // A limit let nobody in.
+    if let Some(cause) = cause(error) {
+        return cause.to_string();
+    }
     let deepest = deepest(error).to_string();
     match find::<HttpError>(error).map(HttpError::kind) {
         // There was an answer, or it did not come to a request.

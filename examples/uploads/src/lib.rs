@@ -1,8 +1,9 @@
 //! Uploads files to S3, never more than so many at once, reads every object back and compares.
 //!
 //! One task for each file is started at once, and a throttle, such as a [`tollgate::Semaphore`],
-//! decides when each may go on; [`rates`] are beside it if they are asked for. [`upload`] says by which rules and [`kind`] names the throttles;
-//! everything else is what it takes to run it and to see that they hold: a server that counts
+//! decides when each HTTP request may go, with limits per second beside it if they are asked for: the
+//! `store` puts them below object_store. `upload` says by which rules and [`kind`] names the
+//! throttles; everything else is what it takes to run it and to see that they hold: a server that counts
 //! ([`server`], [`observed`], [`arrivals`]) and a comparison (`verify`).
 
 pub mod app;
@@ -10,8 +11,10 @@ pub mod args;
 pub mod arrivals;
 pub mod bandwidth;
 pub mod condvar;
+mod counted;
 pub mod error;
 pub mod failure;
+mod found;
 pub mod gauge;
 pub mod generated;
 pub mod kind;
@@ -19,11 +22,11 @@ mod multipart;
 pub mod observed;
 pub mod plot;
 pub mod progress;
-pub mod rates;
+mod rates;
 pub mod report;
 pub mod server;
 pub mod source;
-pub mod store;
-pub mod upload;
+mod store;
+mod upload;
 mod verify;
-pub mod waits;
+mod waits;

@@ -1,30 +1,26 @@
-//! One large file: opened, sent in parts that each hold a permit of their own, and completed, or
+//! One large file: opened, sent in parts that each are a request of their own, and completed, or
 //! else aborted, so that neither an object nor parts of one stay behind.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use object_store::PutPayload;
 use object_store::multipart::{MultipartStore, PartId};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tollgate::Throttle;
+use tollgate_object_store::cause;
 
 use crate::failure::explain;
 use crate::source::SourceFile;
-use crate::upload::{Job, Outcome, SharedThrottle, Stop, read};
+use crate::upload::{Job, Outcome, Stop};
+use crate::waits::waiting_since;
 
 /// S3 takes at most so many parts.
 const MAX_PARTS: u64 = 10_000;
 
-impl<T> Job<T>
-where
-    T: SharedThrottle,
-{
+impl Job {
     pub(crate) async fn upload_in_parts(self: &Arc<Self>, file: &SourceFile) -> Outcome {
-        let permit = self.enter(file, 0, &self.token).await?;
-        self.arrivals.record(0);
-        let opened = self.store.create_multipart(&file.key).await;
-        drop(permit);
+        let open = self.stores.sending.create_multipart(&file.key);
+        let opened = waiting_since(Instant::now(), open).await;
         let id = opened.map_err(|error| Stop::store(file, &error))?;
 
         self.progress.begin(file);
@@ -38,8 +34,8 @@ where
         }
     }
 
-    /// Sends every part, from one task each. The first failure calls the others off; those under
-    /// way finish first, so that none arrives after the upload has been aborted.
+    /// Sends every part, from one task each. The first failure calls the others off; those that have
+    /// been read finish first, so that none arrives after the upload has been aborted.
     async fn send_parts(
         self: &Arc<Self>,
         file: &SourceFile,
@@ -94,41 +90,36 @@ where
         len: u64,
         token: &CancellationToken,
     ) -> Result<PartId, Stop> {
-        let _permit = self.enter(file, len, token).await?;
-        let bytes = read(file, offset, len).await?;
-        let _slot = self.gauge.enter();
-        self.arrivals.record(len);
-        self.store
-            .put_part(
-                &file.key,
-                &id.to_owned(),
-                index as usize,
-                PutPayload::from(bytes),
-            )
-            .await
-            .map_err(|error| Stop::store(file, &error))
+        let id = id.to_owned();
+        let put = |bytes| {
+            let store = &self.stores.sending;
+            store.put_part(&file.key, &id, index as usize, bytes)
+        };
+        self.send(file, offset, len, token, put).await
     }
 
     async fn complete(&self, file: &SourceFile, id: &str, parts: Vec<PartId>) -> Outcome {
-        let _permit = self.enter(file, 0, &self.token).await?;
-        self.arrivals.record(0);
-        self.store
-            .complete_multipart(&file.key, &id.to_owned(), parts)
-            .await
+        let id = id.to_owned();
+        let store = &self.stores.sending;
+        let complete = store.complete_multipart(&file.key, &id, parts);
+        let completed = waiting_since(Instant::now(), complete).await;
+        completed
             .map(drop)
             .map_err(|error| Stop::store(file, &error))
     }
 
     /// Tells the server to forget the parts. It waits for its turn whether or not the job was
     /// cancelled: everybody else in line has left then, and those under way will be done. The
-    /// limit of requests holds for it as for any other.
+    /// limits hold for it as for any other.
     ///
     /// Returns why the upload stopped, with what went wrong here if anything did.
     async fn abort(&self, file: &SourceFile, id: &str, stop: Stop) -> Stop {
+        let (stores, id) = (&self.stores, id.to_owned());
+        let mut aborted = stores.finishing.abort_multipart(&file.key, &id).await;
         // A throttle that lets nobody in any more must not keep parts on the server.
-        let _permit = self.entrance(0).enter().await.ok();
-        self.arrivals.record(0);
-        let aborted = self.store.abort_multipart(&file.key, &id.to_owned()).await;
+        if aborted.as_ref().is_err_and(|error| cause(error).is_some()) {
+            aborted = stores.unlimited.abort_multipart(&file.key, &id).await;
+        }
         match (aborted, stop) {
             // Not found: the server has forgotten them by itself.
             (Ok(()) | Err(object_store::Error::NotFound { .. }), stop) => stop,

@@ -1,41 +1,49 @@
-//! The limits per second, beside the one of how many at once.
+//! The limits of the requests: how many at once, how many per second, and how many bytes.
 //!
 //! A request enters the slots first and then the rates: whoever waits for a slot has been charged
 //! nothing. While it waits for the rates it keeps its slot, so that at most as many wait for them
 //! as there are slots, and those that are late to arrive are no more than that either.
 
-use tollgate::{Cost, MissedTickBehavior, Oversize, Quota, RateLimiter};
+use std::sync::Arc;
 
-use crate::bandwidth::Bandwidth;
+use tollgate::adaptive::AdaptiveRate;
+use tollgate::{BoxThrottle, MissedTickBehavior, Oversize, RateLimiter};
 
-/// What is allowed per second. What is missing is not limited.
-#[derive(Debug)]
-pub struct Rates {
-    requests: Option<RateLimiter>,
-    bytes: Option<RateLimiter>,
+use crate::args::Args;
+
+/// The rate to begin with when it is to be found: high enough for the main job to find 200 per second
+/// in time.
+const START: f64 = 50.0;
+
+/// The limits. What is missing is not limited.
+#[derive(Clone)]
+pub(crate) struct Limits {
+    /// How many at once.
+    pub(crate) slots: BoxThrottle,
+    /// How many per time.
+    pub(crate) requests: Option<Arc<RateLimiter>>,
+    /// How many bytes they send.
+    pub(crate) bytes: Option<Arc<RateLimiter>>,
+    /// How many per second the server takes, which is found out.
+    pub(crate) adaptive: Option<Arc<AdaptiveRate>>,
 }
 
-impl Rates {
-    /// So many requests, and so many bytes of files.
-    pub fn new(requests: Option<Quota>, bytes: Option<&Bandwidth>) -> Rates {
+impl Limits {
+    /// Those that the arguments say, beside the slots.
+    pub(crate) fn new(slots: BoxThrottle, args: &Args) -> Limits {
         // Nothing is made up for after a late timer, so that the server never has more to do than
         // was said.
         let strict = |quota| RateLimiter::new(quota).missed_tick(MissedTickBehavior::Delay);
-        Rates {
-            requests: requests.map(strict),
-            // A part may be larger than what may go at once: it goes when nothing is owed, and the
-            // next one once it has been paid off.
-            bytes: bytes.map(|bytes| strict(bytes.quota()).oversize(Oversize::Overdraft)),
+        // A part may be larger than what may go at once: it goes when nothing is owed, and the
+        // next one once it has been paid off.
+        let bytes = |quota| strict(quota).oversize(Oversize::Overdraft);
+        let bandwidth = args.bandwidth.as_ref().map(|bytes| bytes.quota());
+        let adaptive = args.adaptive.then(|| AdaptiveRate::new().start(START));
+        Limits {
+            slots,
+            requests: args.rate.map(|quota| Arc::new(strict(quota))),
+            bytes: bandwidth.map(|quota| Arc::new(bytes(quota))),
+            adaptive: adaptive.map(Arc::new),
         }
-    }
-
-    /// The limit that each request is charged one of.
-    pub fn requests(&self) -> Option<&RateLimiter> {
-        self.requests.as_ref()
-    }
-
-    /// The limit of bytes, for a request with so many.
-    pub fn bytes(&self, count: u64) -> Option<Cost<&RateLimiter>> {
-        self.bytes.as_ref().map(|bytes| bytes.cost(count))
     }
 }

@@ -3,6 +3,7 @@
 //! `files` is always `verified + failed + cancelled`.
 
 use std::fmt::{self, Write as _};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytesize::ByteSize;
@@ -11,12 +12,13 @@ use tollgate::Quota;
 
 use crate::arrivals::{self, Arrival};
 use crate::bandwidth::Bandwidth;
+use crate::counted::{Counts, Seen};
 use crate::failure::{Failure, Group, group};
+use crate::found::Found;
 use crate::kind::ThrottleKind;
 use crate::progress::shown;
 use crate::source::SourceFile;
 use crate::upload::{Outcome, Stop};
-use crate::waits::Waits;
 
 /// Who counted the uploads under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,12 +51,20 @@ pub struct Report {
     pub rate: Option<Quota>,
     /// How many requests there were, reading back not included.
     pub requests: usize,
-    /// How many of them began per second of the time that the uploads took.
+    /// How many requests of any kind there were, reading back included.
+    pub requests_in_all: u64,
+    /// How many of them began per second of the time that the uploads took, reading back not included.
     pub mean_requests_per_second: f64,
     /// How many of them began in any [second](crate::arrivals), at most.
     pub peak_requests_per_second: u64,
     /// How many requests the embedded server took per time, if it was told to refuse others.
     pub slow_down: Option<Quota>,
+    /// Whether the rate that the server takes was to be found.
+    pub adaptive: bool,
+    /// How many requests the server refused because there were too many.
+    pub throttled: u64,
+    /// How many requests per second it takes, as found from these.
+    pub rate_found: Option<f64>,
     /// How many bytes of files were allowed per second.
     pub bandwidth: Option<Bandwidth>,
     /// How many bytes the requests brought per second of the time that the uploads took.
@@ -85,13 +95,14 @@ pub(crate) struct Figures<'a> {
     pub(crate) time: Duration,
     pub(crate) max_parallel: usize,
     pub(crate) throttle: ThrottleKind,
-    pub(crate) peak_in_flight: usize,
+    pub(crate) counted: &'a Seen,
     pub(crate) counted_by: CountedBy,
     pub(crate) rate: Option<Quota>,
     pub(crate) slow_down: Option<Quota>,
+    pub(crate) adaptive: bool,
     pub(crate) bandwidth: Option<&'a Bandwidth>,
     pub(crate) arrivals: &'a [Arrival],
-    pub(crate) waits: &'a Waits,
+    pub(crate) client: &'a Counts,
     pub(crate) interrupted: bool,
     pub(crate) skipped: usize,
 }
@@ -105,24 +116,31 @@ impl Report {
     ) -> Report {
         let arrivals = figures.arrivals;
         let sent: u64 = arrivals.iter().map(Arrival::bytes).sum();
+        let requests = figures.counted.requests.counts();
+        let client = figures.client;
+        let found = client.found.as_ref().and_then(Found::rate);
         let mut report = Report {
             files: outcomes.len() + failures.len(),
             bytes: 0,
             seconds: figures.time.as_secs_f64(),
             max_parallel: figures.max_parallel,
             throttle: figures.throttle,
-            peak_in_flight: figures.peak_in_flight,
+            peak_in_flight: requests.peak,
             counted_by: figures.counted_by,
             rate: figures.rate,
             requests: arrivals.len(),
+            requests_in_all: requests.begun,
             mean_requests_per_second: per_second(arrivals.len() as f64, figures.time),
             peak_requests_per_second: arrivals::peak(arrivals, Arrival::request),
             slow_down: figures.slow_down,
+            adaptive: figures.adaptive,
+            throttled: client.throttled.load(Ordering::Relaxed),
+            rate_found: found.map(to_thousandths),
             bandwidth: figures.bandwidth.cloned(),
             mean_bytes_per_second: per_second(sent as f64, figures.time),
             peak_bytes_per_second: arrivals::peak(arrivals, Arrival::bytes),
-            wait_p50_ms: figures.waits.percentile(50).map(milliseconds),
-            wait_p99_ms: figures.waits.percentile(99).map(milliseconds),
+            wait_p50_ms: client.waits.percentile(50).map(milliseconds),
+            wait_p99_ms: client.waits.percentile(99).map(milliseconds),
             verified: 0,
             failed: 0,
             cancelled: 0,
@@ -200,6 +218,13 @@ impl fmt::Display for Report {
             ByteSize(self.peak_bytes_per_second).display().si(),
             allowed(self.bandwidth.as_ref())
         )?;
+        if self.throttled > 0 {
+            write!(f, "refused as too many: {}", self.throttled)?;
+            if let Some(rate) = self.rate_found {
+                write!(f, "; the server takes {rate:.1} requests per second")?;
+            }
+            writeln!(f)?;
+        }
         if let (Some(p50), Some(p99)) = (self.wait_p50_ms, self.wait_p99_ms) {
             writeln!(f, "wait: p50 {p50:.1} ms, p99 {p99:.1} ms")?;
         }
@@ -220,10 +245,12 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_micros() as f64 / 1000.0
 }
 
-/// To a thousandth.
 fn per_second(number: f64, time: Duration) -> f64 {
-    let seconds = time.as_secs_f64().max(f64::MIN_POSITIVE);
-    (number / seconds * 1000.0).round() / 1000.0
+    to_thousandths(number / time.as_secs_f64().max(f64::MIN_POSITIVE))
+}
+
+fn to_thousandths(number: f64) -> f64 {
+    (number * 1000.0).round() / 1000.0
 }
 
 fn allowed(limit: Option<&impl ToString>) -> String {

@@ -1,69 +1,143 @@
-//! The client: an S3 store of object_store, for the embedded server or for any other.
+//! The client: S3 stores of object_store behind the limits, for the embedded server or for any other.
 //!
-//! Retries are few and short, so that a server that is gone or full is reported and not waited for.
+//! 1. **Every HTTP request passes the limits**, retries included: they are below the store, where it
+//!    makes its requests.
+//! 2. **Cancelling ends waits, not requests**, and those of [`Stores::sending`] alone.
+//! 3. Retries are few and short, so that a server that is gone or full is reported and not waited
+//!    for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::client::{HttpClient, HttpConnector};
+use object_store::client::{HttpClient, HttpConnector, ReqwestConnector};
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
+use tokio_util::sync::CancellationToken;
+use tollgate::all;
+use tollgate_object_store::ThrottledConnector;
 
 use crate::args::Args;
+use crate::counted::{Counted, Counts};
 use crate::error::Error;
+use crate::rates::Limits;
 use crate::server::{self, Server};
 
-/// A client of the embedded server.
-///
-/// It asks once: on the loopback interface nothing gets better by asking again, and the first
-/// answer is the one that tells the cause. A server that is to refuse requests is asked again.
-///
-/// # Errors
-///
-/// When the client cannot be set up.
-pub fn embedded(server: &Server, args: &Args) -> Result<AmazonS3, Error> {
-    install_tls();
-    AmazonS3Builder::new()
-        .with_endpoint(server.endpoint())
-        .with_bucket_name(server::BUCKET)
-        .with_access_key_id(server::ACCESS_KEY)
-        .with_secret_access_key(server::SECRET_KEY)
-        .with_http_connector(Direct {
-            timeout: args.timeout,
-        })
-        .with_client_options(ClientOptions::new().with_allow_http(true))
-        .with_retry(retry(args.slow_down.map_or(0, |_| 10)))
-        .build()
-        .map_err(|source| Error::Client { source })
+/// The store, as different requests see it: they differ in what they wait for, and share the limits.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    /// For uploads, under all limits, until the job is cancelled.
+    pub(crate) sending: AmazonS3,
+    /// To remove what cannot be completed, under the same limits, also then.
+    pub(crate) finishing: AmazonS3,
+    /// The same without limits, for when they let nobody in any more.
+    pub(crate) unlimited: AmazonS3,
+    /// To read back, which is not limited per second but for the rate that is found.
+    pub(crate) reading: AmazonS3,
 }
 
-/// A client of the server at `endpoint`, with the usual AWS variables.
-///
-/// # Errors
-///
-/// When the client cannot be set up, or there are no credentials.
-pub async fn remote(endpoint: &str, bucket: &str, args: &Args) -> Result<AmazonS3, Error> {
-    install_tls();
-    let store = AmazonS3Builder::from_env()
-        // Both, as a variable for the second would go before the argument.
-        .with_endpoint(endpoint)
-        .with_config(AmazonS3ConfigKey::S3Endpoint, endpoint)
-        .with_bucket_name(bucket)
-        .with_client_options(
-            ClientOptions::new()
-                .with_allow_http(endpoint.starts_with("http://"))
-                .with_timeout(args.timeout)
-                .with_connect_timeout(Duration::from_secs(5)),
-        )
-        .with_retry(retry(args.retries))
-        .build()
-        .map_err(|source| Error::Client { source })?;
-    // Once and first: otherwise every file would wait for them in vain.
-    store
-        .credentials()
-        .get_credential()
-        .await
-        .map_err(|source| Error::Credentials { source })?;
-    Ok(store)
+impl Stores {
+    /// Clients of the embedded server.
+    ///
+    /// They ask once: on the loopback interface nothing gets better by asking again, and the first
+    /// answer is the one that tells the cause. A server that is to refuse requests is asked again.
+    ///
+    /// # Errors
+    ///
+    /// When a client cannot be set up.
+    pub(crate) fn embedded(
+        server: &Server,
+        args: &Args,
+        limits: &Limits,
+        counts: Arc<Counts>,
+        token: &CancellationToken,
+    ) -> Result<Stores, Error> {
+        install_tls();
+        let connector = Direct {
+            timeout: args.timeout,
+        };
+        let builder = AmazonS3Builder::new()
+            .with_endpoint(server.endpoint())
+            .with_bucket_name(server::BUCKET)
+            .with_access_key_id(server::ACCESS_KEY)
+            .with_secret_access_key(server::SECRET_KEY)
+            .with_client_options(ClientOptions::new().with_allow_http(true))
+            .with_retry(retry(args.slow_down.map_or(0, |_| 10)));
+        Stores::build(&builder, Arc::new(connector), limits, counts, token)
+    }
+
+    /// Clients of the server at `endpoint`, with the usual AWS variables.
+    ///
+    /// # Errors
+    ///
+    /// When a client cannot be set up, or there are no credentials.
+    pub(crate) async fn remote(
+        endpoint: &str,
+        bucket: &str,
+        args: &Args,
+        limits: &Limits,
+        counts: Arc<Counts>,
+        token: &CancellationToken,
+    ) -> Result<Stores, Error> {
+        install_tls();
+        let builder = AmazonS3Builder::from_env()
+            // Both, as a variable for the second would go before the argument.
+            .with_endpoint(endpoint)
+            .with_config(AmazonS3ConfigKey::S3Endpoint, endpoint)
+            .with_bucket_name(bucket)
+            .with_client_options(
+                ClientOptions::new()
+                    .with_allow_http(endpoint.starts_with("http://"))
+                    .with_timeout(args.timeout)
+                    .with_connect_timeout(Duration::from_secs(5)),
+            )
+            .with_retry(retry(args.retries));
+        let connector = Arc::new(ReqwestConnector::default());
+        let stores = Stores::build(&builder, connector, limits, counts, token)?;
+        // Once and first: otherwise every file would wait for them in vain.
+        let credentials = stores.sending.credentials().get_credential().await;
+        match credentials {
+            Ok(_) => Ok(stores),
+            Err(source) => Err(Error::Credentials { source }),
+        }
+    }
+
+    fn build(
+        builder: &AmazonS3Builder,
+        connector: Arc<dyn HttpConnector>,
+        limits: &Limits,
+        counts: Arc<Counts>,
+        token: &CancellationToken,
+    ) -> Result<Stores, Error> {
+        let Limits {
+            slots,
+            requests,
+            bytes,
+            adaptive,
+        } = limits.clone();
+        let counted = Counted { connector, counts };
+        let behind = |requests| {
+            let throttle = all((slots.clone(), requests));
+            let connector = ThrottledConnector::new(counted.clone(), throttle);
+            // A rate may be one per hour.
+            let connector = connector.max_wait(Duration::MAX);
+            match &adaptive {
+                Some(rate) => connector.adaptive(Arc::clone(rate)),
+                None => connector,
+            }
+        };
+        let finishing = behind(requests).bytes(bytes);
+        Ok(Stores {
+            sending: client(builder, finishing.clone().cancel_on(token.clone()))?,
+            finishing: client(builder, finishing)?,
+            unlimited: client(builder, counted.clone())?,
+            reading: client(builder, behind(None))?,
+        })
+    }
+}
+
+fn client(builder: &AmazonS3Builder, connector: impl HttpConnector) -> Result<AmazonS3, Error> {
+    let builder = builder.clone().with_http_connector(connector);
+    builder.build().map_err(|source| Error::Client { source })
 }
 
 fn retry(max_retries: usize) -> RetryConfig {
@@ -74,7 +148,8 @@ fn retry(max_retries: usize) -> RetryConfig {
             base: 2.0,
         },
         max_retries,
-        retry_timeout: Duration::from_secs(20),
+        // The wait for the limits counts.
+        retry_timeout: Duration::from_secs(300),
     }
 }
 

@@ -1,71 +1,52 @@
 //! The job: one task for each file, as many requests at once as the throttle lets in.
 //!
-//! 1. **Every request holds one permit while it runs**: PutObject, UploadPart, and also the ones
-//!    that open, complete and abort a multipart upload. So the server never has more of them than
-//!    there are permits.
-//!    If there are limits per second, it enters [them](crate::rates) under its permit, and is charged
-//!    for itself and its bytes, before it goes.
-//! 2. **Nobody holds a permit while waiting for another.** A multipart upload as a whole holds
-//!    none; so a single permit is enough for everything to end.
-//! 3. **Bytes are read only while holding the permit that they are sent under.** So at most as many
-//!    parts are in memory as there are permits, however many tasks wait.
+//! 1. **Every request passes the limits**, which are below the [store](crate::store): PutObject,
+//!    UploadPart, and also the ones that open, complete and abort a multipart upload. So the server
+//!    never has more of them than there are permits.
+//! 2. **Bytes are read only into a buffer**, and there are as many buffers as permits. So at most as
+//!    many parts are in memory, however many tasks wait.
+//! 3. **Nobody who holds a permit waits for a buffer**, and no multipart upload as a whole holds
+//!    either; so a single permit is enough for everything to end.
 //! 4. **Cancelling ends waits, not requests.** A request that is under way finishes, so that each
 //!    object is whole or absent; a multipart upload that cannot be completed any more is aborted.
 
 use std::fs::File;
+use std::future::Future;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use object_store::aws::AmazonS3;
 use object_store::{ObjectStoreExt, PutPayload};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tollgate::{All, Cost, ErrorKind, RateLimiter, Throttle, all};
+use tollgate::{AcquireError, ErrorKind, Semaphore};
+use tollgate_object_store::cause;
 
-use crate::arrivals::Arrivals;
 use crate::failure::Failure;
-use crate::gauge::Gauge;
 use crate::progress::Progress;
-use crate::rates::Rates;
 use crate::source::SourceFile;
-use crate::waits::Waits;
-
-/// A throttle that tasks can share.
-pub trait SharedThrottle: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static {}
-
-impl<T> SharedThrottle for T where T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static {}
-
-/// What a request enters: the throttle, then the rates.
-pub(crate) type Entrance<'a, T> = All<(T, Option<&'a RateLimiter>, Option<Cost<&'a RateLimiter>>)>;
+use crate::store::Stores;
+use crate::waits::waiting_since;
 
 /// Everything that the tasks share.
 #[derive(Debug)]
-pub struct Job<T> {
-    /// What each request has to get past.
-    pub throttle: T,
-    /// What else it has to get past then.
-    pub rates: Rates,
-    /// Where the objects go.
-    pub store: Arc<AmazonS3>,
+pub(crate) struct Job {
+    /// Where the objects go, behind the limits.
+    pub(crate) stores: Stores,
+    /// A permit for each part or file that may be in memory.
+    pub(crate) buffers: Semaphore,
     /// Cancels what waits.
-    pub token: CancellationToken,
+    pub(crate) token: CancellationToken,
     /// Files larger than this many bytes are sent in parts of this size.
-    pub part_bytes: u64,
-    /// Counts the uploads under way, as the client sees them.
-    pub gauge: Arc<Gauge>,
-    /// When the requests begin, as the client sees them.
-    pub arrivals: Arc<Arrivals>,
-    /// How long the requests waited until they could go.
-    pub waits: Waits,
+    pub(crate) part_bytes: u64,
     /// Shows how far it is.
-    pub progress: Progress,
+    pub(crate) progress: Progress,
 }
 
 /// Why a file was not uploaded.
 #[derive(Clone, Debug)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// The job was cancelled before the file was done.
     Cancelled,
     /// Something went wrong.
@@ -73,14 +54,11 @@ pub enum Stop {
 }
 
 /// What became of a file: `Ok` once the server has acknowledged the whole object.
-pub type Outcome = Result<(), Stop>;
+pub(crate) type Outcome = Result<(), Stop>;
 
-impl<T> Job<T>
-where
-    T: SharedThrottle,
-{
+impl Job {
     /// Uploads every file, and says of each what became of it.
-    pub async fn run(self: Arc<Self>, files: Vec<SourceFile>) -> Vec<(SourceFile, Outcome)> {
+    pub(crate) async fn run(self: Arc<Self>, files: Vec<SourceFile>) -> Vec<(SourceFile, Outcome)> {
         let mut tasks = JoinSet::new();
         for file in files {
             let job = Arc::clone(&self);
@@ -104,54 +82,53 @@ where
     }
 
     async fn upload_whole(&self, file: &SourceFile) -> Outcome {
-        let permit = self.enter(file, file.len, &self.token).await?;
-        let bytes = read(file, 0, file.len).await?;
-        let put = {
-            let _slot = self.gauge.enter();
-            self.arrivals.record(file.len);
-            self.store.put(&file.key, PutPayload::from(bytes)).await
-        };
-        drop(permit);
-        put.map_err(|error| Stop::store(file, &error))?;
+        let put = |bytes| self.stores.sending.put(&file.key, bytes);
+        self.send(file, 0, file.len, &self.token, put).await?;
         self.progress.sent(file.len);
         Ok(())
     }
 
-    /// Everything that a request with so many bytes of a file has to get past, in this order.
-    pub(crate) fn entrance(&self, bytes: u64) -> Entrance<'_, T> {
-        all((
-            self.throttle.clone(),
-            self.rates.requests(),
-            self.rates.bytes(bytes),
-        ))
-    }
-
-    /// Waits until a request with so many bytes may go, or the token is cancelled.
-    pub(crate) async fn enter(
+    /// Reads `len` bytes of a file from `offset` on when there is a buffer for them, and makes a
+    /// request with them. The wait for the buffer ends when the token is cancelled.
+    pub(crate) async fn send<F, R>(
         &self,
         file: &SourceFile,
-        bytes: u64,
+        offset: u64,
+        len: u64,
         token: &CancellationToken,
-    ) -> Result<T::Permit, Stop> {
+        request: impl FnOnce(PutPayload) -> F,
+    ) -> Result<R, Stop>
+    where
+        F: Future<Output = object_store::Result<R>>,
+    {
         let asked = Instant::now();
-        match self.entrance(bytes).enter().cancel_on(token).await {
-            // What the rates charged is not to be given back.
-            Ok((permit, _, _)) => {
-                self.waits.record(asked.elapsed());
-                Ok(permit)
-            }
-            Err(error) if error.kind() == ErrorKind::Cancelled => Err(Stop::Cancelled),
-            Err(error) => Err(Stop::Failed(Failure::new(
-                file.key.as_ref(),
-                error.to_string(),
-            ))),
-        }
+        let _buffer = match self.buffers.acquire().cancel_on(token).await {
+            Ok(buffer) => buffer,
+            Err(error) => return Err(Stop::refused(file, &error)),
+        };
+        let waited = asked.elapsed();
+        let bytes = read(file, offset, len).await?;
+        // To read is not to wait.
+        let asked = Instant::now() - waited;
+        let sent = waiting_since(asked, request(PutPayload::from(bytes))).await;
+        sent.map_err(|error| Stop::store(file, &error))
     }
 }
 
 impl Stop {
     pub(crate) fn store(file: &SourceFile, error: &object_store::Error) -> Stop {
-        Stop::Failed(Failure::store(file.key.as_ref(), error))
+        match cause(error) {
+            Some(cause) => Stop::refused(file, cause),
+            None => Stop::Failed(Failure::store(file.key.as_ref(), error)),
+        }
+    }
+
+    /// The request was not let in.
+    fn refused(file: &SourceFile, error: &AcquireError) -> Stop {
+        match error.kind() {
+            ErrorKind::Cancelled => Stop::Cancelled,
+            _ => Stop::Failed(Failure::new(file.key.as_ref(), error.to_string())),
+        }
     }
 }
 

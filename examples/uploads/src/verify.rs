@@ -27,7 +27,7 @@ enum Found {
     Unknown(String),
 }
 
-/// Compares the objects with their files, at most `parallel` at once.
+/// Compares the objects with their files, `parallel` at once if the store lets so many in.
 ///
 /// Looks at every object that was uploaded, and at what may have been left behind where an upload
 /// failed. An outcome that turns out to be untrue is changed.

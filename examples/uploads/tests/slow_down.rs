@@ -104,4 +104,11 @@ fn slow_down_refuses_and_everything_arrives() {
         (&json!(10), &json!(0))
     );
     assert_eq!(json["slow_down"], "50/s burst 2");
+    // Ten are uploaded and ten read back, and what is refused is sent again.
+    let refused = json["throttled"].as_u64().unwrap();
+    assert_eq!(json["requests_in_all"], 20 + refused);
+    assert_eq!(
+        (&json["adaptive"], &json["rate_found"]),
+        (&json!(false), &json!(null))
+    );
 }

@@ -91,6 +91,16 @@ async fn another_server_is_not_sent_more_than_allowed_either() {
     assert_eq!(json["peak_in_flight"], 3);
     let counts = server.gauge.counts();
     assert_eq!((counts.begun, counts.peak, counts.in_flight), (30, 3, 0));
+    let counts = server.requests.counts();
+    assert_eq!(
+        (counts.begun, counts.peak),
+        (60, 3),
+        "reading back included"
+    );
+    assert_eq!(
+        (&json["requests"], &json["requests_in_all"]),
+        (&30.into(), &60.into())
+    );
     assert_eq!(server.objects(), contents(files.path()));
 }
 

@@ -1,0 +1,99 @@
+//! Counts the requests of the client, each of them when it has been let in.
+//!
+//! [`Counted`] sits between the limits and the network, so it sees what is really sent: lists, parts
+//! and retries included. A request counts as under way until the last of its answer has arrived.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use hyper::{Method, StatusCode};
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+};
+use tollgate::tower::ThrottledBody;
+
+use crate::arrivals::Arrivals;
+use crate::found::Found;
+use crate::gauge::Gauge;
+use crate::waits::Waits;
+
+/// What one side sees of the requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    /// The uploads.
+    pub(crate) gauge: Arc<Gauge>,
+    /// The requests of any kind.
+    pub(crate) requests: Arc<Gauge>,
+    /// When those began that do not only read.
+    pub(crate) arrivals: Arc<Arrivals>,
+}
+
+impl Seen {
+    /// Nothing yet. All begin at the same time, so that they can be drawn side by side.
+    pub(crate) fn new(keep_samples: bool) -> Seen {
+        Seen {
+            gauge: Gauge::new(keep_samples),
+            requests: Gauge::new(false),
+            arrivals: Arrivals::new(),
+        }
+    }
+}
+
+/// A connector whose requests are counted. Clones count together.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    pub(crate) connector: Arc<dyn HttpConnector>,
+    pub(crate) counts: Arc<Counts>,
+}
+
+/// What is known of the requests of the client.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    pub(crate) seen: Seen,
+    /// How long they waited.
+    pub(crate) waits: Waits,
+    /// How many the server refused because there were too many.
+    pub(crate) throttled: AtomicU64,
+    /// Where the limit of the server is, if that is to be found.
+    pub(crate) found: Option<Found>,
+}
+
+impl HttpConnector for Counted {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        Ok(HttpClient::new(CountedClient {
+            client: self.connector.connect(options)?,
+            counts: Arc::clone(&self.counts),
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct CountedClient {
+    client: HttpClient,
+    counts: Arc<Counts>,
+}
+
+#[async_trait]
+impl HttpService for CountedClient {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let counts = &*self.counts;
+        counts.waits.admitted();
+        let slot = counts.seen.requests.enter();
+        let is_upload = request.method() == Method::PUT;
+        let _upload = is_upload.then(|| counts.seen.gauge.enter());
+        if request.method() != Method::GET && request.method() != Method::HEAD {
+            // What a POST brings are not bytes of a file.
+            let bytes = is_upload.then(|| request.body().content_length() as u64);
+            counts.seen.arrivals.record(bytes.unwrap_or(0));
+        }
+        let answer = self.client.execute(request).await?;
+        let status = answer.status();
+        if status == StatusCode::SERVICE_UNAVAILABLE || status == StatusCode::TOO_MANY_REQUESTS {
+            counts.throttled.fetch_add(1, Ordering::Relaxed);
+        }
+        // Before the limits see the end of the answer, it is no longer counted.
+        Ok(answer.map(|body| HttpResponseBody::new(ThrottledBody::holding(body, Some(slot)))))
+    }
+}
