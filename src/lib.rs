@@ -184,7 +184,8 @@
 //! - `tsc` (default): rate limiters read the processor's time-stamp counter where it is reliable,
 //!   which takes a third of the time of a system call.
 //! - `async-lock`: async-lock's semaphore as a throttle.
-//! - `io`: the readers and writers of tokio at a limited bandwidth, in the module `io`.
+//! - `io`: the readers and writers of tokio at a limited bandwidth, in the module `io`; the page
+//!   `limit_bandwidth` has the steps.
 //! - `futures-io`: the same for those of futures.
 //! - `stream`: `for_each_limited` and `buffer_limited` for streams and `limited` for sinks, in the
 //!   module `stream`; and `ticks` of rate limiters.
@@ -219,6 +220,8 @@ pub mod http_guide;
 #[cfg(any(feature = "futures-io", feature = "io", feature = "tower"))]
 pub mod io;
 pub mod keyed;
+#[cfg(feature = "io")]
+pub mod limit_bandwidth;
 mod limit_status;
 
 pub mod observe;

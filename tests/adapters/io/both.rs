@@ -1,6 +1,7 @@
 //! Both directions of a stream.
 
 use tollgate::io::ThrottleIoExt;
+use tollgate::{Clock, Quota, RateLimiter};
 
 use super::stream::Stream;
 use super::{MS, charged, leave, limiter, read, read_now, read_with, waker, write, write_now};
@@ -69,4 +70,27 @@ fn poll_read_and_poll_write_wait_apart() {
     assert!(read(&mut stream, 10).is_none());
     clock.advance(20 * MS);
     assert_eq!(write_now(&mut stream, 20), 20);
+}
+
+#[test]
+fn throttled_twice_moves_at_the_lesser_rate_and_charges_both() {
+    let clock = Clock::manual();
+    let of = |rate| RateLimiter::new(Quota::per_second(rate).burst(100)).clock(&clock);
+    for (outer, inner) in [(1000, 3000), (3000, 1000), (1000, 1000)] {
+        let (outer, inner) = (of(outer), of(inner));
+        let mut streams: Vec<_> = (0..3)
+            .map(|_| Stream::of([]).throttled(&inner).throttled(&outer))
+            .collect();
+        let mut delivered = 0;
+        for _ in 0..1000 {
+            for stream in &mut streams {
+                if let Some(Ok(bytes)) = read(stream, 20) {
+                    delivered += bytes.len();
+                }
+            }
+            clock.advance(MS);
+        }
+        // Each stream may hold a grant of the one while it waits for the other.
+        assert!((1000 - 60..=1100).contains(&delivered), "{delivered}");
+    }
 }

@@ -8,7 +8,7 @@ use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, ErrorKind, Quota, Throttle, Waiting};
 
 use super::stream::Stream;
-use super::{MS, inside, leave, limiter, read, read_now, write};
+use super::{MS, inside, leave, limiter, read, read_now, read_with, waker, write};
 
 #[test]
 fn poll_read_of_a_closed_limiter_is_an_error_that_contains_its_own() {
@@ -98,4 +98,29 @@ fn set_quota_moves_a_waiting_read() {
     limiter.set_quota(Quota::per_second(100_000).burst(1000));
     clock.advance(10 * MS);
     assert_eq!(read_now(&mut stream, 1000), 1000);
+}
+
+#[test]
+fn set_quota_to_unlimited_releases_all_waiting_reads() {
+    let (limiter, clock) = limiter();
+    leave(&limiter, 0);
+    let mut streams: Vec<_> = (0..100)
+        .map(|_| Stream::of([]).throttled(&limiter))
+        .collect();
+    let (woken, waker) = waker();
+    for stream in &mut streams {
+        assert!(read_with(stream, 1000, &waker).is_none());
+    }
+    limiter.set_quota(Quota::UNLIMITED);
+    assert_eq!(woken.count(), 100);
+    for stream in &mut streams {
+        assert_eq!(read_now(stream, 1000), 1000);
+        assert_eq!(read_now(stream, 1_000_000), 1_000_000);
+    }
+    // Set again, it holds again, after a burst.
+    limiter.set_quota(Quota::per_second(1000).burst(1000));
+    assert_eq!(read_now(&mut streams[0], 5000), 1000);
+    assert!(read(&mut streams[1], 5000).is_none());
+    clock.advance(1000 * MS);
+    assert_eq!(read_now(&mut streams[1], 5000), 1000);
 }
