@@ -64,10 +64,10 @@ use crate::service::Service;
 /// # rustls::crypto::ring::default_provider().install_default().unwrap();
 /// let in_flight = Arc::new(Semaphore::new(16));
 /// let requests = Arc::new(RateLimiter::new(Quota::per_second(500).burst(20)));
-/// let upload = Arc::new(RateLimiter::new(Quota::per_second(10_000_000).burst(1 << 20)));
+/// let upload = Arc::new(RateLimiter::new(Quota::bytes_per_second(10_000_000)));
 ///
 /// let connector = ReqwestConnector::default();
-/// let connector = ThrottledConnector::new(connector, all((in_flight, requests))).bytes(upload);
+/// let connector = ThrottledConnector::new(connector, all((in_flight, requests))).bytes(upload, None);
 /// let store = AmazonS3Builder::from_env()
 ///     .with_bucket_name("photos")
 ///     .with_http_connector(connector)
@@ -94,14 +94,28 @@ where
         }
     }
 
-    /// Limits the bytes that are sent in the bodies of requests.
+    /// Limits the bytes of the bodies that are sent and received. `None` leaves a direction without a
+    /// limit; one limiter for both directions limits their sum.
     ///
     /// A request is charged for its whole body before it is sent. A body that is larger than the burst
     /// of the limiter is charged in steps of the burst. A request without a body is not charged, and does
     /// not wait for the bytes of others. The charge is refunded if no connection could be made.
+    ///
+    /// The body of a response is [charged](tollgate::io) while it is read, for exactly what is read. It
+    /// keeps its permit meanwhile, and the timeout of the client goes on: 30 seconds for a whole response
+    /// unless `ClientOptions` say otherwise. If the limiter of received bytes is closed, open bodies
+    /// fail, and so do new requests.
+    ///
+    /// Give the limiters a burst of some milliseconds, as
+    /// [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) does.
     #[must_use]
-    pub fn bytes(mut self, sent: impl Into<Option<Arc<RateLimiter>>>) -> Self {
+    pub fn bytes(
+        mut self,
+        sent: impl Into<Option<Arc<RateLimiter>>>,
+        received: impl Into<Option<Arc<RateLimiter>>>,
+    ) -> Self {
         self.limits.sent = sent.into();
+        self.limits.received = received.into();
         self
     }
 

@@ -74,6 +74,14 @@ pub(crate) fn refusal(source: AcquireError, max_wait: Duration, bodies: usize) -
     }
 }
 
+/// Returns the error of a call of [`Throttled`](crate::Throttled).
+pub(crate) fn of_store(source: BoxError) -> object_store::Error {
+    object_store::Error::Generic {
+        store: "Throttled",
+        source,
+    }
+}
+
 /// Returns why a request was not admitted, if that is what an error of a store is about: the
 /// [`AcquireError`] in its chain of sources.
 ///

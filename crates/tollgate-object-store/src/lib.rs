@@ -2,6 +2,7 @@
 //! others.
 
 mod connector;
+mod data;
 mod error;
 mod limits;
 mod multipart;

@@ -3,7 +3,8 @@
 //! 1. The order is: the throttle, the adaptive rate, the bytes to send. A request that waits for a
 //!    permit has been charged nothing.
 //! 2. One timeout and one token hold for all of these waits.
-//! 3. A request that is refused or dropped in a wait gives back what it has taken so far, the last
+//! 3. The bytes that are received are charged while a body is read, or after a call that returned them.
+//! 4. A request that is refused or dropped in a wait gives back what it has taken so far, the last
 //!    first. Once it is admitted, nothing is given back on drop.
 
 use std::fmt;
@@ -16,7 +17,7 @@ use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::throttle::Weighted;
 use tollgate::{AcquireError, Charge, ErrorKind, RateLimiter, Throttle, Waiting};
 
-use crate::error::{BoxError, refusal};
+use crate::error::{BoxError, of_store, refusal};
 
 /// Until when a request holds its permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,6 +45,8 @@ pub(crate) struct Limits<T> {
     throttle: T,
     pub(crate) adaptive: Option<Arc<AdaptiveRate>>,
     pub(crate) sent: Option<Arc<RateLimiter>>,
+    /// Charged while bodies are read, and not before a request.
+    pub(crate) received: Option<Arc<RateLimiter>>,
     pub(crate) hold: Hold,
     pub(crate) max_wait: Duration,
     pub(crate) token: Option<CancellationToken>,
@@ -64,6 +67,7 @@ impl<T: Throttle> Limits<T> {
             throttle,
             adaptive: None,
             sent: None,
+            received: None,
             hold: Hold::default(),
             max_wait: MAX_WAIT,
             token: None,
@@ -88,38 +92,34 @@ impl<T: Throttle> Limits<T> {
         bytes: usize,
     ) -> object_store::Result<Admitted<T::Permit>> {
         let admitted = self.admit(u64::try_from(bytes).unwrap_or(u64::MAX)).await;
-        admitted.map_err(|source| object_store::Error::Generic {
-            store: "Throttled",
-            source,
-        })
+        admitted.map_err(of_store)
     }
 
     async fn enter(&self, bytes: u64) -> Result<Admitted<T::Permit>, AcquireError> {
+        // The library repeats a request whose body fails, and would do so for nothing.
+        if self
+            .received
+            .as_ref()
+            .is_some_and(|limiter| limiter.is_closed())
+        {
+            return Err(AcquireError::new(ErrorKind::Closed));
+        }
         let permit = Entered::wait(&self.throttle, 1, |throttle, _| throttle.enter()).await?;
         let rate = Entered::wait(&self.adaptive, 1, |rate, _| rate.enter()).await?;
-        let mut sent = Vec::new();
-        if let Some(limiter) = &self.sent {
-            let mut left = bytes;
-            while left > 0 {
-                let step = left.min(limiter.max_units());
-                match Entered::wait(limiter, step, Weighted::enter_many).await {
-                    Ok(charge) => {
-                        sent.push(charge);
-                        left -= step;
-                    }
-                    // The quota was changed meanwhile: the next step is smaller.
-                    Err(error)
-                        if error.kind() == ErrorKind::ExceedsCapacity
-                            && limiter.max_units() < step => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
+        let sent = charge(self.sent.as_ref(), bytes).await?;
         Ok(Admitted {
             sent: sent.into_iter().map(Entered::keep).collect(),
             rate: rate.keep(),
             permit: permit.keep(),
         })
+    }
+
+    /// Waits for bytes that a call of [`Throttled`](crate::Throttled) has returned at once.
+    pub(crate) async fn charge_received(&self, bytes: u64) -> object_store::Result<()> {
+        let charges = charge(self.received.as_ref(), bytes).await;
+        let charges = charges.map_err(|error| of_store(error.into()))?;
+        charges.into_iter().map(Entered::keep).for_each(drop);
+        Ok(())
     }
 
     /// Gives back what was charged for bytes of a request that was never sent.
@@ -139,6 +139,28 @@ impl<T: Throttle> Limits<T> {
             _permit: permit,
         }
     }
+}
+
+/// Charges for bytes, in steps of what the limiter can give at once.
+async fn charge(
+    limiter: Option<&Arc<RateLimiter>>,
+    bytes: u64,
+) -> Result<Vec<Entered<'_, Arc<RateLimiter>>>, AcquireError> {
+    let (mut charges, mut left) = (Vec::new(), bytes);
+    while let Some(limiter) = limiter.filter(|_| left > 0) {
+        let step = left.min(limiter.max_units());
+        match Entered::wait(limiter, step, Weighted::enter_many).await {
+            Ok(charge) => {
+                charges.push(charge);
+                left -= step;
+            }
+            // The quota was changed meanwhile: the next step is smaller.
+            Err(error)
+                if error.kind() == ErrorKind::ExceedsCapacity && limiter.max_units() < step => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(charges)
 }
 
 /// The permit that a body holds. The fields are dropped in this order, so that a waiter whom the
@@ -194,6 +216,7 @@ impl<T> fmt::Debug for Limits<T> {
         f.debug_struct("Limits")
             .field("adaptive", &self.adaptive)
             .field("sent", &self.sent)
+            .field("received", &self.received)
             .field("hold", &self.hold)
             .field("max_wait", &self.max_wait)
             .field("bodies", &self.bodies)

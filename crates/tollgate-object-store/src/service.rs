@@ -18,6 +18,7 @@ use object_store::client::{
 };
 use tollgate::Throttle;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
+use tollgate::io::{BodyError, ThrottleIoExt};
 use tollgate::throttle::Adaptive;
 use tollgate::tower::{ThrottledBody, feedback};
 
@@ -56,7 +57,16 @@ where
         };
         rate.answered(limits.adaptive.as_ref(), &response);
 
-        let (parts, body) = response.into_parts();
+        let (parts, mut body) = response.into_parts();
+        if let Some(limiter) = &limits.received {
+            let received = body
+                .throttled(Arc::clone(limiter))
+                .map_err(|error| match error {
+                    BodyError::Inner(error) => error,
+                    error => HttpError::new(HttpErrorKind::Unknown, error),
+                });
+            body = HttpResponseBody::new(received);
+        }
         let body = match limits.hold {
             Hold::Head => {
                 drop(permit);

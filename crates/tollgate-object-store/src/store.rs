@@ -13,17 +13,19 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt};
-use http_body::Frame;
-use http_body_util::{BodyDataStream, StreamBody};
+use http_body_util::{BodyDataStream, BodyExt};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
+use tollgate::io::{BodyError, ThrottleIoExt};
 use tollgate::tower::ThrottledBody;
 use tollgate::{RateLimiter, Throttle};
 
-use crate::limits::{Admitted, Hold, Limits};
+use crate::data::Data;
+use crate::error::of_store;
+use crate::limits::{Admitted, Held, Hold, Limits};
 use crate::multipart::ThrottledUpload;
 use crate::pages;
 
@@ -35,8 +37,8 @@ use crate::pages;
 ///
 /// | call | permits | bytes |
 /// |---|---|---|
-/// | `put`, `copy`, `rename`, `list_with_delimiter`, `get_ranges` | one, until it returns | those of `put` before it |
-/// | `get` | one, until its data has been read or dropped, or as [`hold`](Self::hold) says | |
+/// | `put`, `copy`, `rename`, `list_with_delimiter`, `get_ranges` | one, until it returns | those of `put` before it, those of `get_ranges` before it returns |
+/// | `get` | one, until its data has been read or dropped, or as [`hold`](Self::hold) says | as they are read |
 /// | `head` | one, until it returns | |
 /// | `put_multipart`, its parts, `complete` and `abort` | one each, until it returns | those of a part before it |
 /// | `list` | one for each 1,000 objects, which is returned before the first of them is yielded | |
@@ -104,10 +106,19 @@ where
         }
     }
 
-    /// Limits the bytes that are sent, which are charged before the call is made.
+    /// Limits the bytes that are sent and received. `None` leaves a direction without a limit.
+    ///
+    /// Those that are sent are charged before the call, and not refunded if it fails. Those of `get` are
+    /// charged while they are read, and those of `get_ranges` before they are returned. A limiter of
+    /// received bytes turns a file of a local store into a stream.
     #[must_use]
-    pub fn bytes(mut self, sent: impl Into<Option<Arc<RateLimiter>>>) -> Self {
+    pub fn bytes(
+        mut self,
+        sent: impl Into<Option<Arc<RateLimiter>>>,
+        received: impl Into<Option<Arc<RateLimiter>>>,
+    ) -> Self {
         self.limits.sent = sent.into();
+        self.limits.received = received.into();
         self
     }
 
@@ -160,15 +171,23 @@ where
         let head = options.head;
         let Admitted { permit, .. } = self.limits.admit_call(0).await?;
         let result = self.inner.get_opts(location, options).await?;
-        match self.limits.hold {
-            Hold::Body if !head => Ok(self.holding(result, permit)),
-            _ => Ok(result),
+        if head {
+            return Ok(result);
+        }
+        let held = (self.limits.hold == Hold::Body).then(|| self.limits.held(permit));
+        match (&held, &self.limits.received) {
+            (None, None) => Ok(result),
+            _ => Ok(self.streaming(result, held)),
         }
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let _admitted = self.limits.admit_call(0).await?;
-        self.inner.get_ranges(location, ranges).await
+        let got = self.inner.get_ranges(location, ranges).await?;
+        // A range may go past the end of the object, so its length is not known before.
+        let length: usize = got.iter().map(Bytes::len).sum();
+        self.limits.charge_received(length as u64).await?;
+        Ok(got)
     }
 
     fn delete_stream(
@@ -215,13 +234,21 @@ impl<S, T> Throttled<S, T>
 where
     T: Throttle<Permit: Send> + 'static,
 {
-    /// Moves the permit into the stream of a result.
-    fn holding(&self, result: GetResult, permit: T::Permit) -> GetResult {
+    /// Returns a result whose data is a stream that charges for what is read, and holds a permit.
+    fn streaming(&self, result: GetResult, held: Option<Held<T::Permit>>) -> GetResult {
         let (meta, range) = (result.meta.clone(), result.range.clone());
         let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
-        let frames = result.into_stream().map(|data| data.map(Frame::data));
-        let held = Some(self.limits.held(permit));
-        let body = ThrottledBody::holding(StreamBody::new(frames), held);
+        let length = range.end.saturating_sub(range.start);
+        let mut data = result.into_stream();
+        if let Some(limiter) = &self.limits.received {
+            let body = Data::new(data, length).throttled(Arc::clone(limiter));
+            let body = body.map_err(|error| match error {
+                BodyError::Inner(error) => error,
+                error => of_store(error.into()),
+            });
+            data = BodyDataStream::new(body).boxed();
+        }
+        let body = ThrottledBody::holding(Data::new(data, length), held);
         GetResult {
             payload: GetResultPayload::Stream(BodyDataStream::new(body).boxed()),
             meta,

@@ -125,7 +125,7 @@ impl Stores {
                 None => connector,
             }
         };
-        let finishing = behind(requests).bytes(bytes);
+        let finishing = behind(requests).bytes(bytes, None);
         Ok(Stores {
             sending: client(builder, finishing.clone().cancel_on(token.clone()))?,
             finishing: client(builder, finishing)?,

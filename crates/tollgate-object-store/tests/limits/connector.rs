@@ -216,7 +216,7 @@ async fn max_wait_holds_for_all_waits_together() {
     bytes.charge(1);
     let script = Script::ready(|_| status(200, Vec::new()));
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
-        .bytes(Arc::clone(&bytes))
+        .bytes(Arc::clone(&bytes), None)
         .max_wait(2 * SECOND);
     let client = client(&connector);
     let start = Instant::now();
@@ -257,7 +257,7 @@ async fn boxed_throttle_makes_a_body_that_holds_its_permit() {
 async fn call_dropped_in_the_request_frees_the_permit_and_keeps_the_charge() {
     let (cap, bytes) = (cap(1), rate(Quota::per_second(10).burst(10)));
     let connector = ThrottledConnector::new(Script::new(|_| pending()), Arc::clone(&cap));
-    let client = client(&connector.bytes(Arc::clone(&bytes)));
+    let client = client(&connector.bytes(Arc::clone(&bytes), None));
     let call = client.execute(put(4)).now_or_never();
     assert!(call.is_none());
     assert_eq!((cap.available_permits(), bytes.available()), (1, 6));
@@ -269,7 +269,7 @@ async fn call_dropped_in_a_wait_gives_everything_back() {
     let requests = rate(Quota::per_second(5).burst(5));
     let throttle = tollgate::all((Arc::clone(&cap), Arc::clone(&requests)));
     let connector = ThrottledConnector::new(Script::new(|_| pending()), throttle);
-    let client = client(&connector.bytes(Arc::clone(&bytes)));
+    let client = client(&connector.bytes(Arc::clone(&bytes), None));
     // The second step waits.
     let call = client.execute(put(14));
     assert!(tokio::time::timeout(SECOND / 10, call).await.is_err());
@@ -285,7 +285,7 @@ async fn bytes_are_charged_before_the_request_is_made() {
         assert_eq!(seen.available(), 3);
         status(200, Vec::new())
     });
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes)));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes), None));
     client.execute(put(7)).await.expect("an answer");
     assert_eq!(bytes.available(), 3);
 }
@@ -294,7 +294,7 @@ async fn bytes_are_charged_before_the_request_is_made() {
 async fn bytes_above_the_burst_are_charged_in_steps() {
     let bytes = rate(Quota::per_second(10).burst(10));
     let script = Script::ready(|_| status(200, Vec::new()));
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes)));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes), None));
     let start = Instant::now();
     client.execute(put(35)).await.expect("an answer");
     assert_eq!(start.elapsed(), SECOND * 5 / 2);
@@ -306,7 +306,7 @@ async fn bytes_with_a_quota_that_shrinks_are_charged_in_smaller_steps() {
     let bytes = rate(Quota::per_second(10).burst(10));
     bytes.charge(10);
     let script = Script::ready(|_| status(200, Vec::new()));
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes)));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes), None));
     let call = tokio::spawn(async move { client.execute(put(10)).await });
     tokio::task::yield_now().await;
     assert_eq!(bytes.waiting(), 1);
@@ -320,7 +320,7 @@ async fn bytes_of_a_request_without_a_body_are_none_and_do_not_wait() {
     let bytes = rate(Quota::per_second(10).burst(10));
     bytes.charge(1_000);
     let script = Script::ready(|_| status(200, Vec::new()));
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(bytes));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(bytes, None));
     let start = Instant::now();
     client.execute(get()).await.expect("an answer");
     assert_eq!(start.elapsed(), Duration::ZERO);
@@ -332,11 +332,68 @@ async fn bytes_are_refunded_if_there_was_no_connection() {
     for (kind, left) in [(HttpErrorKind::Connect, 10), (HttpErrorKind::Request, 6)] {
         let script = Script::ready(move |_| Err(failure(kind)));
         let connector = ThrottledConnector::new(script, Arc::clone(&cap));
-        let client = client(&connector.bytes(Arc::clone(&bytes)));
+        let client = client(&connector.bytes(Arc::clone(&bytes), None));
         let error = client.execute(put(4)).await.expect_err("a failure");
         assert_eq!(error.kind(), kind);
         assert_eq!((bytes.available(), cap.available_permits()), (left, 1));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_received_are_charged_while_they_are_read() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(1_000).burst(1_000)));
+    let script = Script::ready(|_| status(200, vec![0; 3_500]));
+    let connector =
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes(None, Arc::clone(&bytes));
+    let start = Instant::now();
+    let answer = client(&connector).execute(get()).await.expect("an answer");
+    assert_eq!(
+        (start.elapsed(), bytes.available()),
+        (Duration::ZERO, 1_000)
+    );
+    let body = answer.into_body().bytes().await.expect("a body");
+    assert_eq!((body.len(), start.elapsed()), (3_500, SECOND * 5 / 2));
+    assert_eq!((bytes.available(), cap.available_permits()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_received_by_a_body_that_is_dropped_in_a_wait_are_those_that_were_read() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(1_000).burst(1_000)));
+    bytes.charge(400);
+    let script = Script::ready(|_| status(200, vec![0; 3_500]));
+    let connector =
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes(None, Arc::clone(&bytes));
+    let answer = client(&connector).execute(get()).await.expect("an answer");
+    let mut body = answer.into_body();
+    assert!(body.frame().now_or_never().is_none());
+    assert_eq!((bytes.waiting(), cap.available_permits()), (1, 0));
+    drop(body);
+    assert_eq!((bytes.waiting(), cap.available_permits()), (0, 1));
+    assert_eq!(bytes.available(), 600);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_received_by_a_closed_limiter_fail_the_body_and_the_next_request() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(1_000).burst(1_000)));
+    let script = Script::ready(|_| status(200, vec![0; 3_500]));
+    let connector =
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes(None, Arc::clone(&bytes));
+    let client = client(&connector);
+    let answer = client.execute(get()).await.expect("an answer");
+    bytes.close();
+    let error = answer.into_body().bytes().await.expect_err("a refusal");
+    assert_eq!(error.kind(), HttpErrorKind::Unknown);
+    assert_eq!(
+        cause(&error).map(AcquireError::kind),
+        Some(ErrorKind::Closed)
+    );
+    assert_eq!(cap.available_permits(), 1);
+    let error = client.execute(get()).await.expect_err("a refusal");
+    assert_eq!(
+        cause(&error).map(AcquireError::kind),
+        Some(ErrorKind::Closed)
+    );
+    assert_eq!(cap.available_permits(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -348,7 +405,7 @@ async fn cancel_on_ends_waits_and_no_requests() {
         status(200, Vec::new())
     });
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
-        .bytes(Arc::clone(&bytes))
+        .bytes(Arc::clone(&bytes), None)
         .cancel_on(token.clone());
     let client = client(&connector);
     let call = |length| {

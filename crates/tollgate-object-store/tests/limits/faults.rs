@@ -57,6 +57,7 @@ struct Scene {
     cap: Arc<Semaphore>,
     rate: Arc<AdaptiveRate>,
     sent: Arc<RateLimiter>,
+    received: Arc<RateLimiter>,
     acts: Arc<Mutex<VecDeque<Act>>>,
     /// How many bytes of bodies the server got.
     got: Arc<AtomicU64>,
@@ -67,7 +68,7 @@ impl Scene {
     async fn new(acts: impl IntoIterator<Item = Act>) -> Self {
         let cap = Arc::new(Semaphore::new(1));
         let rate = Arc::new(AdaptiveRate::new().limits(1_000.0..=1_000_000.0));
-        let sent = many();
+        let (sent, received) = (many(), many());
         let acts = Arc::new(Mutex::new(acts.into_iter().collect()));
         let got = Arc::new(AtomicU64::new(0));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -82,20 +83,22 @@ impl Scene {
         ));
         let connector = ThrottledConnector::new(Direct, Arc::clone(&cap))
             .adaptive(Arc::clone(&rate))
-            .bytes(Arc::clone(&sent));
+            .bytes(Arc::clone(&sent), Arc::clone(&received));
         let store = store(address, connector);
         Self {
             cap,
             rate,
             sent,
+            received,
             acts,
             got,
             store,
         }
     }
 
-    /// Asserts that all acts were done, and that nothing was lost.
-    fn assert_settled(&self) {
+    /// Asserts that all acts were done, that nothing was lost, and how many bytes of bodies came back.
+    fn assert_settled(&self, received: u64) {
+        assert_eq!(MANY - self.received.available(), received);
         assert_eq!(self.acts.lock().expect("no panic").len(), 0);
         assert_eq!((self.cap.available_permits(), self.cap.waiting()), (1, 0));
         assert_eq!(
@@ -174,7 +177,7 @@ async fn reset_before_the_answer_is_charged_again_for_the_retry() {
         .put(&"a".into(), vec![0; 1_000].into())
         .await
         .expect("an object");
-    scene.assert_settled();
+    scene.assert_settled(0);
     assert_eq!(scene.got.load(Ordering::SeqCst), 2_000);
     // The reset says nothing about the rate.
     assert_eq!(
@@ -191,7 +194,7 @@ async fn reset_in_a_body_frees_the_permit_for_the_rest() {
     let scene = Scene::new([Reset(HALF), Reply(OTHER_HALF)]).await;
     let got = scene.store.get(&"a".into()).await.expect("an object");
     assert_eq!(got.bytes().await.expect("data"), "1234");
-    scene.assert_settled();
+    scene.assert_settled(4);
 }
 
 #[tokio::test]
@@ -200,7 +203,7 @@ async fn short_body_frees_the_permit_for_the_rest() {
     let got = scene.store.get(&"a".into()).await.expect("an object");
     assert_eq!(scene.cap.available_permits(), 0);
     assert_eq!(got.bytes().await.expect("data"), "1234");
-    scene.assert_settled();
+    scene.assert_settled(4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -219,7 +222,8 @@ async fn stalled_server_frees_the_permit_at_the_clients_timeout() {
         }
     });
     let (counted, sent) = (Counted::new(1), many());
-    let connector = ThrottledConnector::new(script, counted.throttle()).bytes(Arc::clone(&sent));
+    let connector =
+        ThrottledConnector::new(script, counted.throttle()).bytes(Arc::clone(&sent), None);
     let store = fake_s3::store("http://fake", connector, RetryConfig::default());
     let start = Instant::now();
     store
@@ -239,7 +243,7 @@ async fn slow_down_without_retry_after_is_repeated_at_a_lower_rate() {
         .put(&"a".into(), vec![0; 1_000].into())
         .await
         .expect("an object");
-    scene.assert_settled();
+    scene.assert_settled(8);
     assert_eq!(
         (
             scene.rate.snapshot().succeeded,
@@ -260,7 +264,7 @@ async fn slow_down_for_an_hour_is_wait_too_long_at_once() {
         cause.retry_after() > Some(Duration::from_secs(3_000)),
         "{cause}"
     );
-    scene.assert_settled();
+    scene.assert_settled(8);
 }
 
 #[tokio::test]
@@ -272,7 +276,7 @@ async fn throttle_closed_before_a_retry_ends_it() {
         cause(&error).map(AcquireError::kind),
         Some(ErrorKind::Closed)
     );
-    scene.assert_settled();
+    scene.assert_settled(8);
 }
 
 #[tokio::test]
@@ -284,7 +288,8 @@ async fn nobody_listening_is_charged_nothing() {
     let address = socket.local_addr().expect("an address");
     let cap = Arc::new(Semaphore::new(1));
     let sent = many();
-    let connector = ThrottledConnector::new(Direct, Arc::clone(&cap)).bytes(Arc::clone(&sent));
+    let connector =
+        ThrottledConnector::new(Direct, Arc::clone(&cap)).bytes(Arc::clone(&sent), None);
     let error = store(address, connector)
         .put(&"a".into(), vec![0; 1_000].into())
         .await;

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
@@ -14,7 +15,7 @@ use object_store::{
     CopyOptions, GetResultPayload, ObjectStore, ObjectStoreExt, PutPayload, RenameOptions,
 };
 use tokio::time::Instant;
-use tollgate::{AcquireError, ErrorKind, Quota, RateLimiter, Semaphore};
+use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore};
 use tollgate_object_store::{Hold, Throttled, WaitTooLong, cause};
 
 use crate::support::Counted;
@@ -265,6 +266,13 @@ async fn get_of_a_file_holds_its_permit_as_a_stream() {
     let got = store.get(&path("a")).await.expect("an object");
     assert!(matches!(got.payload, GetResultPayload::File(..)));
     assert_eq!(counted.cap.available_permits(), 1);
+
+    let quota = Quota::per_second(1).burst(100);
+    let bytes = Arc::new(RateLimiter::new(quota).clock(Clock::manual()));
+    let store = store.bytes(None, Arc::clone(&bytes));
+    let got = store.get(&path("a")).await.expect("an object");
+    assert_eq!(got.bytes().await.expect("data"), "data");
+    assert_eq!(bytes.available(), 96);
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,7 +290,7 @@ async fn put_part_keeps_its_number_whoever_is_admitted_first() {
 async fn bytes_of_puts_and_parts_are_charged_before_the_call() {
     let bytes = Arc::new(RateLimiter::new(Quota::per_second(100).burst(100)));
     let cap = Arc::new(Semaphore::new(2));
-    let store = Throttled::new(memory([]).await, Arc::clone(&cap)).bytes(Arc::clone(&bytes));
+    let store = Throttled::new(memory([]).await, Arc::clone(&cap)).bytes(Arc::clone(&bytes), None);
     let start = Instant::now();
     let data = PutPayload::from(vec![0; 150]);
     store
@@ -296,6 +304,64 @@ async fn bytes_of_puts_and_parts_are_charged_before_the_call() {
     assert_eq!(
         (start.elapsed(), bytes.available()),
         (Duration::from_secs(2), 0)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_received_are_charged_while_they_are_read() {
+    let bytes = Arc::new(RateLimiter::new(Quota::per_second(1_000).burst(1_000)));
+    let cap = Arc::new(Semaphore::new(1));
+    let store = memory([]).await;
+    store
+        .put(&path("a"), vec![0; 3_500].into())
+        .await
+        .expect("an object");
+    let store = Throttled::new(store, Arc::clone(&cap)).bytes(None, Arc::clone(&bytes));
+    let start = Instant::now();
+    let got = store.get(&path("a")).await.expect("an object");
+    assert_eq!(
+        (start.elapsed(), cap.available_permits()),
+        (Duration::ZERO, 0)
+    );
+    assert_eq!(got.bytes().await.expect("data").len(), 3_500);
+    assert_eq!(
+        (start.elapsed(), bytes.available()),
+        (Duration::from_millis(2_500), 0)
+    );
+    // The second range ends after the object.
+    let got = store
+        .get_ranges(&path("a"), &[0..1_000, 3_000..9_000])
+        .await
+        .expect("data");
+    assert_eq!((got[0].len(), got[1].len()), (1_000, 500));
+    assert_eq!(
+        (start.elapsed(), bytes.available()),
+        (Duration::from_secs(4), 0)
+    );
+    assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+    bytes.close();
+    let error = store.get(&path("a")).await.expect_err("a refusal");
+    assert_eq!(
+        cause(&error).map(AcquireError::kind),
+        Some(ErrorKind::Closed)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn get_that_is_dropped_in_a_wait_for_bytes_gives_everything_back() {
+    let bytes = Arc::new(RateLimiter::new(Quota::per_second(1_000).burst(1_000)));
+    let cap = Arc::new(Semaphore::new(1));
+    let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
+    let store = store.bytes(None, Arc::clone(&bytes));
+    bytes.charge(1_000);
+    let got = store.get(&path("a")).await.expect("an object");
+    let mut data = got.into_stream();
+    assert!(data.next().now_or_never().is_none());
+    assert_eq!((bytes.waiting(), cap.available_permits()), (1, 0));
+    drop(data);
+    assert_eq!(
+        (bytes.waiting(), cap.available_permits(), bytes.available()),
+        (0, 1, 0)
     );
 }
 
