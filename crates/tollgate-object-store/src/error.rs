@@ -88,15 +88,23 @@ pub(crate) fn of_store(source: BoxError) -> object_store::Error {
 /// # Examples
 ///
 /// ```
-/// use tollgate::{AcquireError, ErrorKind};
-/// use tollgate_object_store::cause;
+/// use std::sync::Arc;
+/// use object_store::ObjectStoreExt;
+/// use object_store::memory::InMemory;
+/// use tollgate::{AcquireError, ErrorKind, Semaphore};
+/// use tollgate_object_store::{Throttled, cause};
 ///
-/// let closed = AcquireError::new(ErrorKind::Closed);
-/// let error = object_store::Error::Generic { store: "S3", source: closed.into() };
-/// assert_eq!(cause(&error).map(AcquireError::kind), Some(ErrorKind::Closed));
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let cap = Arc::new(Semaphore::new(4));
+/// let store = Throttled::new(InMemory::new(), Arc::clone(&cap));
+/// let missing = store.head(&"a".into()).await.unwrap_err();
+/// assert_eq!(cause(&missing), None);
 ///
-/// let other = object_store::Error::NotImplemented { operation: "a".into(), implementer: "b".into() };
-/// assert_eq!(cause(&other), None);
+/// cap.close();
+/// let refused = store.head(&"a".into()).await.unwrap_err();
+/// assert_eq!(cause(&refused).map(AcquireError::kind), Some(ErrorKind::Closed));
+/// # }
 /// ```
 pub fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a AcquireError> {
     let mut error = error;

@@ -1,5 +1,4 @@
-//! Limits for object stores: [`ThrottledConnector`] for stores that are used over HTTP, and [`Throttled`] for all
-//! others.
+#![doc = include_str!("../README.md")]
 
 mod connector;
 mod data;
