@@ -7,12 +7,15 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream, StreamExt};
+use object_store::list::{PaginatedListOptions, PaginatedListResult, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, Result};
 use tollgate::Throttle;
 
 use crate::limits::Limits;
+use crate::store::Throttled;
 
 /// How many items a page has: as many as a page of S3.
 const PAGE: usize = 1_000;
@@ -85,4 +88,22 @@ where
         }
     });
     pages.flat_map(stream::iter).boxed()
+}
+
+/// Each call takes one permit until it returns.
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<S, T> PaginatedListStore for Throttled<S, T>
+where
+    S: PaginatedListStore,
+    T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
+{
+    async fn list_paginated(
+        &self,
+        prefix: Option<&str>,
+        opts: PaginatedListOptions,
+    ) -> Result<PaginatedListResult> {
+        let _admitted = self.limits.admit_call(0).await?;
+        self.inner.list_paginated(prefix, opts).await
+    }
 }

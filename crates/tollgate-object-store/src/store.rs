@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures_util::stream::{BoxStream, StreamExt};
 use http_body_util::{BodyDataStream, BodyExt};
 use object_store::path::Path;
+use object_store::signer::{Method, SignedUrlOptions, Signer, Url};
 use object_store::{
     CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
     ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
@@ -256,6 +257,41 @@ where
             attributes,
             extensions,
         }
+    }
+}
+
+/// A signature is made without a request to the store, so it takes no permit.
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl<S, T> Signer for Throttled<S, T>
+where
+    S: Signer,
+    T: Send + Sync + 'static,
+{
+    async fn signed_url(&self, method: Method, path: &Path, expires_in: Duration) -> Result<Url> {
+        self.inner.signed_url(method, path, expires_in).await
+    }
+
+    async fn signed_url_opts(
+        &self,
+        method: Method,
+        path: &Path,
+        expires_in: Duration,
+        options: &SignedUrlOptions,
+    ) -> Result<Url> {
+        let inner = &self.inner;
+        inner
+            .signed_url_opts(method, path, expires_in, options)
+            .await
+    }
+
+    async fn signed_urls(
+        &self,
+        method: Method,
+        paths: &[Path],
+        expires_in: Duration,
+    ) -> Result<Vec<Url>> {
+        self.inner.signed_urls(method, paths, expires_in).await
     }
 }
 

@@ -7,17 +7,21 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use object_store::list::PaginatedListStore;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
+use object_store::signer::{Method, Signer};
 use object_store::{
     CopyOptions, GetResultPayload, ObjectStore, ObjectStoreExt, PutPayload, RenameOptions,
+    RetryConfig,
 };
 use tokio::time::Instant;
 use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore};
 use tollgate_object_store::{Hold, Throttled, WaitTooLong, cause};
 
+use crate::fake_s3::{self, FakeS3};
 use crate::support::Counted;
 
 /// The path of an object.
@@ -102,6 +106,22 @@ async fn every_method_of_the_trait_enters_once() {
     entered("create_multipart_opts");
     store.abort_multipart(a, &id).await.expect("an end");
     entered("abort_multipart");
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_paginated_enters_and_signed_url_does_not() {
+    let (counted, fake) = (Counted::new(1), FakeS3::default());
+    fake.put("a", "data");
+    let store = fake_s3::store("http://fake", fake.script(), RetryConfig::default());
+    let store = Throttled::new(store, counted.throttle());
+    let page = store.list_paginated(None, Default::default()).await;
+    assert_eq!(page.expect("a page").result.objects.len(), 1);
+    assert_eq!((counted.entered(), counted.cap.available_permits()), (1, 1));
+    let url = store
+        .signed_url(Method::GET, &path("a"), Duration::from_secs(60))
+        .await;
+    assert_eq!(url.expect("an address").path(), "/bucket/a");
+    assert_eq!((counted.entered(), fake.take_log().len()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
