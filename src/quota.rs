@@ -4,7 +4,8 @@
 //! rounded to zero:
 //!
 //! 1. `count`, `period` and `burst` are each at least 1;
-//! 2. there are fewer than two tokens per nanosecond: `count < 2 * period`;
+//! 2. there are at most [`DENSEST`] tokens per nanosecond: `count <= DENSEST * period`; from two on,
+//!    the burst is at most [`LARGEST_BURST`];
 //! 3. a whole burst comes back within [`LONGEST`]: `burst * period / count <= LONGEST`.
 //!
 //! The one exception is [`Quota::UNLIMITED`], whose numbers no other quota can have. A rule that
@@ -24,6 +25,13 @@ pub use self::error::QuotaError;
 /// The longest time in nanoseconds for a whole burst to come back: 2^58, about nine years. In a
 /// limiter's `u64` arithmetic, it leaves room for the time of its clock.
 const LONGEST: u64 = 1 << 58;
+
+/// The most tokens per nanosecond: as bytes 128 Gbit/s, more than a link of 100 gigabits carries.
+const DENSEST: u64 = 16;
+
+/// The largest burst of a quota of two per nanosecond or more, which leaves room in a word for years of
+/// such a rate.
+pub(crate) const LARGEST_BURST: u64 = 1 << 56;
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000 * MICROSECOND;
@@ -61,12 +69,15 @@ const UNITS: [(&str, u64); 7] = [
 ///
 /// - a count, a period or a burst of 0;
 /// - a period of more than `u64::MAX` nanoseconds, about 584 years;
-/// - two per nanosecond or more;
+/// - more than 16 per nanosecond;
+/// - a burst of more than 2^56, if there are two per nanosecond or more;
 /// - a burst that takes longer than 2^58 nanoseconds to come back, about nine years. That time is
 ///   `burst * period / count`; so one token may not take longer either.
 ///
 /// For such a quota the constructors panic, which is a compile error in a `const` or a `static`,
 /// and [`try_new`](Self::try_new) and parsing return a [`QuotaError`].
+///
+/// From two per nanosecond on, a limiter takes its lock for every decision.
 ///
 /// # As text
 ///
@@ -141,7 +152,7 @@ impl Quota {
 
     /// Returns whether it is [`UNLIMITED`](Self::UNLIMITED).
     pub const fn is_unlimited(self) -> bool {
-        // Any other quota has fewer than two per nanosecond.
+        // Any other quota has at most 16 per nanosecond.
         self.count == u64::MAX && self.period == 1
     }
 
@@ -149,7 +160,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0, or at least 2,000,000,000, which is two per nanosecond.
+    /// Panics if `count` is 0 or above 16,000,000,000, which is 16 per nanosecond.
     #[track_caller]
     pub const fn per_second(count: u64) -> Self {
         or_panic(Self::checked(count, SECOND as u128, 1))
@@ -164,7 +175,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0, or at least 2,000,000,000, which is two per nanosecond.
+    /// Panics if `count` is 0 or above 16,000,000,000, which is 16 per nanosecond.
     ///
     /// # Examples
     ///
@@ -185,7 +196,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0, or at least 120,000,000,000, which is two per nanosecond.
+    /// Panics if `count` is 0 or above 960,000,000,000, which is 16 per nanosecond.
     #[track_caller]
     pub const fn per_minute(count: u64) -> Self {
         or_panic(Self::checked(count, MINUTE as u128, 1))
@@ -195,7 +206,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0, or at least 7,200,000,000,000, which is two per nanosecond.
+    /// Panics if `count` is 0 or above 57,600,000,000,000, which is 16 per nanosecond.
     #[track_caller]
     pub const fn per_hour(count: u64) -> Self {
         or_panic(Self::checked(count, HOUR as u128, 1))
@@ -205,7 +216,7 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `count` is 0, or at least 172,800,000,000,000, which is two per nanosecond.
+    /// Panics if `count` is 0 or above 1,382,400,000,000,000, which is 16 per nanosecond.
     #[track_caller]
     pub const fn per_day(count: u64) -> Self {
         or_panic(Self::checked(count, DAY as u128, 1))
@@ -298,8 +309,10 @@ impl Quota {
             "a quota cannot have a period of more than 2^64 - 1 ns"
         } else if burst == 0 {
             "a quota cannot have a burst of 0"
-        } else if count as u128 >= 2 * period {
-            "a quota cannot have two per nanosecond or more"
+        } else if count as u128 > DENSEST as u128 * period {
+            "a quota cannot have more than 16 per nanosecond"
+        } else if count as u128 >= 2 * period && burst > LARGEST_BURST {
+            "a quota of two per nanosecond or more cannot have a burst of more than 2^56"
         } else if burst as u128 * period > LONGEST as u128 * count as u128 {
             "a quota cannot have a token or a burst that takes more than 2^58 ns (nine years) to come back"
         } else {

@@ -154,7 +154,7 @@ impl Rule for Gcra {
         let passed = self.params.units_at(at);
         let before = Tick::from_nanos(at.as_nanos().saturating_sub(1));
         let within = self.params.units_at(before)..passed;
-        let start = match self.params.step == 0 && within.contains(&self.tat.end()) {
+        let start = match !self.params.is_stepped() && within.contains(&self.tat.end()) {
             true => self.tat.end(),
             false => passed,
         };
@@ -211,10 +211,10 @@ impl Rule for Gcra {
         // A step that has begun continues: the backlog that is carried over counts for all of it.
         // The time between the beginnings of two steps is never less than a step before or after
         // the change.
-        let begun = match old.step {
+        let begun = match old.is_stepped() {
             _ if self.aligned => Tick::default(),
-            0 => now,
-            _ => self.inverse.tick_at(old.units_at(now)),
+            false => now,
+            true => self.inverse.tick_at(old.units_at(now)),
         };
         let new = params.starting(begun.as_nanos());
         let same = params.starting(old.start);

@@ -4,7 +4,8 @@
 //! 700,000,000 a second become 500,000,000. If it is rounded down, the third call of 3 a second
 //! with a burst of 3 comes too early. So time is counted in units. A token takes a whole number of
 //! them, `K = ⌈period / count⌉`, and a nanosecond has `K * count / period`, which is at least 1 and
-//! below 2: also for a quota of more than one token per nanosecond, whose `K` is 1.
+//! below 2. For a quota of more than one token per nanosecond, `K` is 1; if it has two or more, the
+//! whole ones are counted apart from the fraction ([`DENSE`]), for which a limiter takes the lock.
 //!
 //! 1. [`units_at`](Params::units_at) is the exact `⌊tick * K * count / period⌋`. The fraction is
 //!    kept with 128 bits, rounded up, so it is off by less than a 2^128th. Times a tick, the error
@@ -29,12 +30,25 @@
 //! Most quotas need none of this: if the period is a whole number of nanoseconds for each token, a
 //! unit is a nanosecond, and both conversions are the identity ([`is_even`](Params::is_even)).
 
-use crate::quota::Quota;
+use super::gcra::MAX_TAT;
+use crate::quota::{LARGEST_BURST, Quota};
 use crate::time::Tick;
 
 /// The last tick that differs from later ones: nine years after the epoch of the clock. Time does
 /// not advance for limiters after it.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
+
+/// Marks the `step` of parameters that have so many whole units in a nanosecond, beside the fraction.
+/// Steps are shorter.
+const DENSE: u64 = 1 << 63;
+
+/// The fraction of a dense quota that has none. It is not zero, because that means one unit per
+/// nanosecond, and smaller than every fraction that there is: it never adds up to a unit.
+const NONE: [u64; 2] = [1, 0];
+
+/// The last unit. Together with a burst, it fits in the 60 bits of a state. Only a dense quota comes
+/// there before the [last tick](LAST_TICK): one of 16 per nanosecond after two years.
+pub(crate) const LAST_UNIT: u64 = MAX_TAT - LARGEST_BURST;
 
 /// A quota in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +60,8 @@ pub(crate) struct Params {
     /// The units that a nanosecond has beyond one; in steps, the steps that it has. A fraction of
     /// 2^128, in two halves.
     pub(crate) surplus: [u64; 2],
-    /// Units of a step; 0 if time does not advance in steps.
+    /// Units of a step; 0 if time does not advance in steps. Or, with [`DENSE`], the whole units of a
+    /// nanosecond.
     pub(crate) step: u64,
     /// The tick from which steps are counted. No unit has passed before it.
     pub(crate) start: u64,
@@ -86,6 +101,9 @@ impl Params {
         let (count, period) = (quota.count() as u128, quota.period_nanos() as u128);
         let interval = period.div_ceil(count);
         let units = interval * count;
+        if units >= 2 * period {
+            return Self::dense(quota);
+        }
         Self {
             emission_interval: interval as u64,
             // A burst is at most 2^58 nanoseconds, and a nanosecond has fewer than 2 units: fewer than
@@ -95,6 +113,32 @@ impl Params {
             step: 0,
             start: 0,
         }
+    }
+
+    /// Creates parameters for at least two tokens per nanosecond. A token is a unit.
+    const fn dense(quota: Quota) -> Self {
+        let (count, period) = (quota.count(), quota.period_nanos());
+        let surplus = match count % period {
+            0 => NONE,
+            rest => fraction(rest as u128, period as u128),
+        };
+        Self {
+            emission_interval: 1,
+            burst_tolerance: quota.max_burst(),
+            surplus,
+            step: DENSE | (count / period),
+            start: 0,
+        }
+    }
+
+    /// Returns whether there are at least two units in a nanosecond.
+    pub(crate) const fn is_dense(&self) -> bool {
+        self.step >= DENSE
+    }
+
+    /// Returns whether time advances in steps.
+    pub(crate) const fn is_stepped(&self) -> bool {
+        self.step != 0 && !self.is_dense()
     }
 
     /// Creates parameters for `count` units at every multiple of `period` nanoseconds, and at most
@@ -116,10 +160,10 @@ impl Params {
 
     /// Returns the parameters with steps from this tick on, if time advances in steps.
     pub(crate) const fn starting(mut self, start: u64) -> Self {
-        self.start = match self.step {
-            0 => 0,
-            _ if start > LAST_TICK => LAST_TICK,
-            _ => start,
+        self.start = match self.is_stepped() {
+            false => 0,
+            true if start > LAST_TICK => LAST_TICK,
+            true => start,
         };
         self
     }
@@ -134,6 +178,15 @@ impl Params {
     /// Returns the units that have passed at a tick.
     #[inline(always)]
     pub(crate) const fn units_at(&self, tick: Tick) -> u64 {
+        match !self.is_even() && self.is_dense() {
+            true => self.dense_units_at(clamped(tick)),
+            false => self.units_unless_dense(tick),
+        }
+    }
+
+    /// Does the same for parameters that are not dense, and takes fewer instructions.
+    #[inline(always)]
+    pub(crate) const fn units_unless_dense(&self, tick: Tick) -> u64 {
         let nanos = clamped(tick);
         if self.is_even() {
             nanos
@@ -147,18 +200,26 @@ impl Params {
         }
     }
 
+    const fn dense_units_at(&self, nanos: u64) -> u64 {
+        let units = nanos * (self.step & !DENSE) + part(nanos, self.surplus);
+        if units > LAST_UNIT { LAST_UNIT } else { units }
+    }
+
     /// Returns the first whole unit that has not begun to pass before this tick.
     pub(crate) const fn units_after(&self, tick: Tick) -> u64 {
-        let begun = self.step == 0 && leaves_a_rest(clamped(tick), self.surplus);
-        self.units_at(tick) + begun as u64
+        let is_whole = self.surplus[0] == NONE[0] && self.surplus[1] == NONE[1];
+        let units = self.units_at(tick);
+        let may_begin = !self.is_stepped() && !is_whole && units < LAST_UNIT;
+        let begun = may_begin && leaves_a_rest(clamped(tick), self.surplus);
+        units + begun as u64
     }
 
     /// Returns the first of the units that pass together with this one: the unit itself, except in
     /// steps.
     pub(crate) const fn reached(&self, unit: u64) -> u64 {
-        match self.step {
-            0 => unit,
-            step => unit.div_ceil(step).saturating_mul(step),
+        match self.is_stepped() {
+            false => unit,
+            true => unit.div_ceil(self.step).saturating_mul(self.step),
         }
     }
 
@@ -227,6 +288,15 @@ impl InverseParams {
     /// [last](LAST_TICK).
     #[inline]
     pub(crate) const fn tick_at(self, units: u64) -> Tick {
+        match units > LAST_UNIT {
+            true => Tick::from_nanos(u64::MAX),
+            false => self.tick_at_or_before_last(units),
+        }
+    }
+
+    /// Does the same for units that are not after the [last](LAST_UNIT).
+    #[inline(always)]
+    pub(crate) const fn tick_at_or_before_last(self, units: u64) -> Tick {
         let nanos = (units - part(units, self.lack)).saturating_mul(self.stride);
         tick_or_never(nanos.saturating_add(self.start))
     }
@@ -292,8 +362,11 @@ mod tests {
         ];
         let count = prop_oneof![1..=100_u64, 1..=u64::MAX];
         (period, count, 1..=u64::MAX).prop_map(|(period, count, burst)| {
-            let count = count.min(2 * period - 1);
-            let most = (u128::from(count) << 58) / u128::from(period);
+            let count = count.min(period.saturating_mul(16));
+            let most = match count >= 2 * period {
+                true => u128::from(LARGEST_BURST),
+                false => (u128::from(count) << 58) / u128::from(period),
+            };
             let burst = u128::from(burst).min(most).max(1);
             Quota::try_new(count, Duration::from_nanos(period), burst as u64).unwrap()
         })
@@ -307,14 +380,18 @@ mod tests {
     fn naive(quota: Quota, tick: u64) -> u64 {
         let (count, period) = (quota.count(), quota.period_nanos());
         let units = BigUint::from(period.div_ceil(count)) * count;
-        u64::try_from(BigUint::from(tick) * units / period).unwrap()
+        u64::try_from(BigUint::from(tick) * units / period)
+            .unwrap()
+            .min(LAST_UNIT)
     }
 
     /// Returns the same, rounded up.
     fn naive_up(quota: Quota, tick: u64) -> u64 {
         let (count, period) = (quota.count(), quota.period_nanos());
         let units = BigUint::from(period.div_ceil(count)) * count;
-        u64::try_from((BigUint::from(tick) * units + (period - 1)) / period).unwrap()
+        u64::try_from((BigUint::from(tick) * units + (period - 1)) / period)
+            .unwrap()
+            .min(LAST_UNIT)
     }
 
     proptest! {
@@ -369,6 +446,10 @@ mod tests {
             (1, 1),
             (1_250_000_000, 1_000_000_000),
             (199, 100),
+            (2, 1),
+            (16, 1),
+            (12_500_000_000, 1_000_000_000),
+            (159, 10),
         ] {
             let params = Params::new(Quota::new(count, Duration::from_nanos(period)));
             for times in [1, 2, 1000, 1_000_003] {

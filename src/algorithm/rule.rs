@@ -128,9 +128,10 @@ impl RuleState {
         }
     }
 
-    /// Returns whether it can be decided by the word, without the lock.
+    /// Returns whether it can be decided by the word, without the lock. Dense parameters would take more
+    /// instructions of every decision.
     pub(crate) fn is_in_word(&self) -> bool {
-        self.gcra().is_some()
+        self.gcra().is_some_and(|gcra| !gcra.params.is_dense())
     }
 
     /// Stops all decisions without the lock: takes over the word as they have left it.

@@ -41,7 +41,9 @@ use crate::time::{Clock, Tick};
 /// With another [algorithm](Self::algorithm), the limiter keeps [the promise of that
 /// algorithm](Algorithm), and the burst in these docs is the most that can be charged at once: the
 /// whole count for windows and logs, the count of one part for sub-intervals. For a limiter, time
-/// ends nine years (2^58 ns) after the epoch of its clock: nothing is paid off after that.
+/// ends nine years (2^58 ns) after the epoch of its clock: nothing is paid off after that. With a quota
+/// of two per nanosecond or more, it ends when some 10^18 could have been charged: two years after the
+/// epoch at 16 per nanosecond, and nine at 3.75.
 ///
 /// # Fairness
 ///

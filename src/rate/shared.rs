@@ -212,7 +212,7 @@ impl Shared {
         if !is_ordinary {
             return Decided::Otherwise;
         }
-        let (tat, unit) = (seen.tat(), params.units_at(now));
+        let (tat, unit) = (seen.tat(), params.units_unless_dense(now));
         let (cost, price) = if most > cost {
             let room = params.burst_tolerance.saturating_sub(tat.backlog_at(unit));
             let cost = most.min(params.tokens(room)).max(cost);

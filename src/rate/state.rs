@@ -149,7 +149,8 @@ impl SharedParams {
         params
     }
 
-    /// Returns the first tick at which `units` have passed. Proved like [`load`](Self::load).
+    /// Returns the first tick at which `units` have passed, which are no more than there are ticks. Proved
+    /// like [`load`](Self::load).
     #[inline(always)]
     pub(super) fn tick_at(&self, params: &Params, units: u64) -> Tick {
         if params.is_even() {
@@ -161,7 +162,7 @@ impl SharedParams {
             stride: read(&self.stride),
             start: params.start,
         };
-        inverse.tick_at(units)
+        inverse.tick_at_or_before_last(units)
     }
 
     #[inline(always)]

@@ -54,7 +54,7 @@ impl FromStr for Bandwidth {
         };
         match bytes {
             0 => Err(BandwidthError::Zero),
-            1..=1_000_000_000 => Ok(Bandwidth {
+            1..=16_000_000_000 => Ok(Bandwidth {
                 text: text.to_owned(),
                 quota: Quota::per_second(bytes).burst(bytes.div_ceil(10)),
             }),
@@ -84,7 +84,7 @@ impl fmt::Display for BandwidthError {
             }
             BandwidthError::Ambiguous => "write B for bytes and bit for bits",
             BandwidthError::Zero => "nothing could ever be uploaded; it has to be at least 1B/s",
-            BandwidthError::TooLarge => "it can be at most 1GB/s",
+            BandwidthError::TooLarge => "it can be at most 16GB/s",
         })
     }
 }
@@ -108,7 +108,8 @@ mod tests {
         assert_eq!(bytes("1.5 kB/s"), Ok(1_500));
         assert_eq!(bytes("100Mbit/s"), Ok(12_500_000));
         assert_eq!(bytes("64 Kibit/s"), Ok(8 * 1024));
-        assert_eq!(bytes("1GB/s"), Ok(1_000_000_000));
+        assert_eq!(bytes("1.25GB/s"), Ok(1_250_000_000));
+        assert_eq!(bytes("16GB/s"), Ok(16_000_000_000));
         assert_eq!(bytes("1B/s"), Ok(1));
     }
 
@@ -131,7 +132,7 @@ mod tests {
         assert_eq!(bytes("20Mb/s"), Err(BandwidthError::Ambiguous));
         assert_eq!(bytes("0MB/s"), Err(BandwidthError::Zero));
         assert_eq!(bytes("7bit/s"), Err(BandwidthError::Zero));
-        assert_eq!(bytes("1.1GB/s"), Err(BandwidthError::TooLarge));
+        assert_eq!(bytes("16.1GB/s"), Err(BandwidthError::TooLarge));
         assert_eq!(bytes("99999999999EB/s"), Err(BandwidthError::TooLarge));
     }
 }

@@ -244,7 +244,7 @@ fn limits_that_are_none_are_usage_errors() {
             "write B for bytes and bit for bits",
         ),
         ("--bandwidth", "0B/s", "at least 1B/s"),
-        ("--bandwidth", "2GB/s", "at most 1GB/s"),
+        ("--bandwidth", "17GB/s", "at most 16GB/s"),
     ] {
         let ended = run(program().args([option, value]).arg(files.path()));
         assert_eq!(ended.code, Some(2), "{option} {value}");

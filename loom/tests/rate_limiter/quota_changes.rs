@@ -188,3 +188,25 @@ fn set_quota_to_unlimited_beside_a_refund_strands_nobody() {
         assert_eq!(limiter.waiting(), 0);
     });
 }
+
+/// Decisions by a quota of several per nanosecond take the lock, and those by others do not.
+#[test]
+fn set_quota_to_many_per_nanosecond_and_back_beside_a_decision_loses_nothing() {
+    model(|| {
+        let (limiter, clock) = limiter(Quota::per_hour(1).burst(4));
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.try_acquire_many(2).is_ok())
+        };
+        let dense = Quota::new(5, Duration::from_nanos(2)).burst(4);
+        limiter.set_quota(dense);
+        assert!(other.join().unwrap());
+        assert_eq!(limiter.available(), 2);
+        limiter.set_quota(Quota::per_hour(1).burst(4));
+        assert_eq!(limiter.available(), 2);
+        limiter.try_acquire_many(2).unwrap();
+        limiter.set_quota(dense);
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!(limiter.available(), 2);
+    });
+}

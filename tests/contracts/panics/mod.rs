@@ -265,7 +265,7 @@ fn a_quota_of_nothing_or_with_a_period_that_does_not_fit() {
 }
 
 #[test]
-fn a_quota_of_two_per_nanosecond() {
+fn a_quota_of_more_than_sixteen_per_nanosecond() {
     type PerUnit = fn(u64) -> Quota;
     let units: [(PerUnit, u64); 5] = [
         (Quota::per_second, 1),
@@ -274,16 +274,20 @@ fn a_quota_of_two_per_nanosecond() {
         (Quota::per_hour, 60 * 60),
         (Quota::per_day, 24 * 60 * 60),
     ];
-    let too_many = no_quota("two per nanosecond or more");
+    let too_many = no_quota("more than 16 per nanosecond");
     for (quota, seconds) in units {
-        let most = 2 * seconds * 1_000_000_000 - 1;
+        let most = 16 * seconds * 1_000_000_000;
         for count in [most + 1, u64::MAX] {
             row(&too_many, || quota(count));
         }
         no_panic(|| quota(most));
     }
-    row(&too_many, || Quota::new(3, Duration::from_nanos(1)));
-    no_panic(|| Quota::new(3, Duration::from_nanos(2)));
+    row(&too_many, || Quota::new(33, Duration::from_nanos(2)));
+    no_panic(|| Quota::new(32, Duration::from_nanos(2)));
+    let dense = Quota::new(4, Duration::from_nanos(2));
+    let message = "a quota of two per nanosecond or more cannot have a burst of more than 2^56";
+    row(message, || dense.burst((1 << 56) + 1));
+    no_panic(|| dense.burst(1 << 56));
 }
 
 #[test]

@@ -8,6 +8,9 @@ use tollgate::Quota;
 /// How many nanoseconds a burst may take to come back.
 pub(crate) const LONGEST: u64 = 1 << 58;
 
+/// The largest burst of a quota of two per nanosecond or more.
+pub(crate) const LARGEST_BURST: u64 = 1 << 56;
+
 /// From a nanosecond to a day.
 pub(crate) const UNITS: [u64; 7] = [
     1,
@@ -32,12 +35,15 @@ pub(crate) fn numbers() -> impl Strategy<Value = u64> {
 pub(crate) fn quotas() -> impl Strategy<Value = Quota> {
     let parts = (numbers(), numbers(), numbers(), 0..3);
     parts.prop_filter_map("there is no such quota", |(one, other, burst, kind)| {
-        let (count, period) = match one / 2 < other {
+        let (count, period) = match one / 16 < other {
             true => (one, other),
             false => (other, one),
         };
         let most = u128::from(LONGEST) * u128::from(count) / u128::from(period.max(1));
-        let most = u64::try_from(most).expect("the count is below twice the period");
+        let most = match count / 2 >= period {
+            true => LARGEST_BURST,
+            false => u64::try_from(most).expect("the count is below twice the period"),
+        };
         let burst = match kind {
             0 => most,
             1 => burst.min(most),

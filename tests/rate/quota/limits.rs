@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 use proptest::prelude::*;
 use tollgate::{Quota, QuotaError};
 
-use super::edges::{LONGEST, numbers};
+use super::edges::{LARGEST_BURST, LONGEST, numbers};
 use crate::support::cases::cases;
 
 const NANOSECOND: Duration = Duration::from_nanos(1);
@@ -91,7 +91,7 @@ fn everything_can_be_made_by_the_compiler() {
     assert_eq!(DAILY, [1, 2, 1]);
 }
 
-/// Fewer than two per nanosecond, in a period of at most `u64::MAX` nanoseconds, and a burst that takes
+/// At most 16 per nanosecond, in a period of at most `u64::MAX` nanoseconds, and a burst that takes
 /// at most 2^58 of them to come back; nothing may be zero.
 #[test]
 fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
@@ -106,15 +106,18 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         (u64::MAX, u64::MAX, LONGEST),
         (1_999_999_999, 1_000_000_000, 1),
         (u64::MAX, u64::MAX / 2 + 1, 2 * LONGEST - 1),
+        (u64::MAX - 1, u64::MAX / 2, LARGEST_BURST),
+        (16_000_000_000, 1_000_000_000, LARGEST_BURST),
+        (16, 1, 1),
         (3, 10, most),
     ] {
         let quota = Quota::new(count, Duration::from_nanos(period)).burst(burst);
         assert_eq!(parts(quota), (count, u128::from(period), burst));
     }
     for (count, period, burst, expected) in [
-        (2_000_000_000, 1_000_000_000, 1, "two per nanosecond"),
-        (2, 1, 1, "two per nanosecond"),
-        (u64::MAX, u64::MAX / 2, 1, "two per nanosecond"),
+        (16_000_000_001, 1_000_000_000, 1, "too many"),
+        (17, 1, 1, "too many"),
+        (u64::MAX, u64::MAX / 17, 1, "too many"),
         (u64::MAX, u64::MAX / 2 + 1, 2 * LONGEST, "to come back"),
         (1, LONGEST + 1, 1, "to come back"),
         (1, LONGEST, 2, "to come back"),
@@ -127,7 +130,7 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         (1, 1000, 0, "a burst of 0"),
     ] {
         let expected = match expected {
-            "two per nanosecond" => "two per nanosecond or more",
+            "too many" => "more than 16 per nanosecond",
             "to come back" => {
                 "a token or a burst that takes more than 2^58 ns (nine years) to come back"
             }
@@ -137,6 +140,13 @@ fn quotas_on_either_side_of_an_edge_are_made_and_refused() {
         let text = refused(count, period, burst);
         let values = format!("{count} in {period:?}, burst {burst}");
         assert_eq!(text, format!("a quota cannot have {expected}: {values}"));
+    }
+    for count in [2_000_000_000, 16_000_000_000] {
+        let text = refused(count, Duration::from_secs(1), LARGEST_BURST + 1);
+        let expected =
+            "a quota of two per nanosecond or more cannot have a burst of more than 2^56";
+        let values = format!("{count} in 1s, burst {}", LARGEST_BURST + 1);
+        assert_eq!(text, format!("{expected}: {values}"));
     }
     for period in [LONGEST_PERIOD + NANOSECOND, Duration::MAX] {
         let values = format!("{} in {period:?}, burst 1", u64::MAX);
@@ -171,7 +181,8 @@ proptest! {
     ) {
         let quota = Quota::try_new(count, Duration::from_nanos(period), burst);
         let extreme = BigUint::from(burst) * period > BigUint::from(LONGEST) * count;
-        let too_many = count / 2 >= period;
+        let too_many = BigUint::from(count) > BigUint::from(period) * 16_u32
+            || count / 2 >= period && burst > LARGEST_BURST;
         let refused = count == 0 || period == 0 || burst == 0 || too_many || extreme;
         prop_assert_eq!(quota.is_err(), refused);
         if let Ok(quota) = quota {

@@ -42,6 +42,7 @@ fn quota_is_written_in_the_largest_unit() {
         (Quota::new(1, Duration::from_micros(1)), "1/us"),
         (Quota::new(3, nanos(1001)), "3/1001ns"),
         (Quota::new(1, nanos(1)), "1/ns"),
+        (Quota::new(16, nanos(1)).burst(100), "16/ns burst 100"),
         (Quota::new(10, Duration::from_secs(10)).burst(1), "10/10s"),
         (
             Quota::new(10, Duration::from_secs(10)).burst(5),
@@ -191,7 +192,7 @@ fn text_of_a_quota_that_there_cannot_be_is_refused() {
             "1/3650d",
             "a token or a burst that takes more than 2^58 ns (nine years) to come back: 1 in 315360000s, burst 1",
         ),
-        ("2/ns", "two per nanosecond or more: 2 in 1ns, burst 1"),
+        ("17/ns", "more than 16 per nanosecond: 17 in 1ns, burst 1"),
     ] {
         is_refused(text, &format!("a quota cannot have {expected}"));
     }
@@ -210,7 +211,7 @@ fn unlimited_is_read_alone() {
     // Its numbers are those of no other.
     is_refused(
         "18446744073709551615/ns burst 18446744073709551615",
-        "a quota cannot have two per nanosecond or more: 18446744073709551615 in 1ns, burst 18446744073709551615",
+        "a quota cannot have more than 16 per nanosecond: 18446744073709551615 in 1ns, burst 18446744073709551615",
     );
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tollgate::{Clock, Quota, QuotaChange, RateLimiter};
+use tollgate::{Clock, ErrorKind, Quota, QuotaChange, RateLimiter};
 
 use crate::setup::{TICK, assert_available, limiter, ms, queue, spent};
-use crate::support::Waiter;
+use crate::support::{Waiter, kind};
 
 const WAYS: [QuotaChange; 2] = [QuotaChange::Proportional, QuotaChange::KeepSpent];
 const TENTH: Quota = Quota::per_second(100).burst(10);
@@ -125,6 +125,69 @@ fn set_quota_beside_passing_nanoseconds_pays_off_no_more_than_the_rate() {
         let paid = owed.saturating_sub(limiter.snapshot().in_use);
         assert!(paid <= nano * 7 / 10, "{paid} after {nano} ns");
     }
+}
+
+/// A hundred gigabits are 12.5 bytes per nanosecond.
+#[test]
+fn quota_of_many_per_nanosecond_is_exact() {
+    let clock = Clock::manual();
+    let quota = Quota::bytes_per_second(12_500_000_000);
+    let limiter = RateLimiter::new(quota).clock(&clock);
+    limiter.try_acquire_many(125_000_000).unwrap();
+    let refused = limiter.try_acquire_many(125_000_000).unwrap_err();
+    assert_eq!(refused.retry_after(), Some(Duration::from_millis(10)));
+    for (nanos, available) in [(1, 12), (1, 25), (1, 37), (997, 12_500)] {
+        clock.advance(nanos * TICK);
+        assert_eq!(limiter.available(), available);
+    }
+    // To slower and faster quotas and back: what was spent stays spent in proportion.
+    limiter.set_quota(Quota::bytes_per_second(16_000_000_000));
+    assert_eq!(limiter.available(), 16_000);
+    limiter.set_quota(Quota::bytes_per_second(1_000_000));
+    assert_eq!(limiter.available(), 1);
+    clock.advance(ms(1));
+    assert_eq!(limiter.available(), 1_001);
+}
+
+/// Of each nanosecond, as many waiters are charged as fit.
+#[test]
+fn acquire_at_many_per_nanosecond_keeps_the_exact_rate() {
+    for (count, period) in [(5, 2), (3, 1), (16, 1), (31, 2)] {
+        let clock = Clock::manual();
+        let limiter = RateLimiter::new(Quota::new(count, period * TICK)).clock(&clock);
+        limiter.try_acquire().unwrap();
+        let queue = queue(&limiter, &[1; 500]);
+        for nanos in 1..=30_u64 {
+            clock.advance(TICK);
+            let gone = queue.len() - limiter.waiting();
+            let fit = nanos * count / u64::from(period);
+            assert_eq!(gone as u64, fit.min(500), "{count} in {period} ns");
+        }
+    }
+}
+
+/// Where the units end, nothing is paid off: neither for calls nor for those who wait.
+#[test]
+fn acquire_at_the_last_unit_waits_for_ever() {
+    let clock = Clock::manual();
+    let quota = Quota::new(16, TICK).burst(100);
+    let limiter = RateLimiter::new(quota).clock(&clock);
+    // The last unit is 2^60 - 1 - 2^56.
+    let last = Duration::from_nanos((1_u64 << 60) / 16 - (1 << 52));
+    clock.advance(last - 10 * TICK);
+    limiter.try_acquire_many(100).unwrap();
+    clock.advance(3 * TICK);
+    assert_eq!(limiter.available(), 48);
+    limiter.try_acquire_many(48).unwrap();
+    // There are 7 times 16 units left, but for the very last.
+    let mut waiter = Waiter::parked(limiter.acquire_many(100));
+    let mut later = Waiter::parked(limiter.acquire_many(12));
+    assert_eq!(kind(limiter.try_acquire()), ErrorKind::RateLimited);
+    clock.advance(Duration::from_secs(1 << 30));
+    assert_eq!(waiter.granted().cost(), 100);
+    assert!(later.is_pending());
+    assert_eq!(limiter.available(), 11);
+    assert_eq!(limiter.peek().retry_after, Duration::MAX);
 }
 
 /// Ten gigabits are 1.25 bytes per nanosecond.

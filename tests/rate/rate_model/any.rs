@@ -5,10 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tollgate::{Algorithm, Quota};
 
-use super::LAST_TICK;
 use super::amounts::{Cost, Pause};
+use super::{LARGEST_BURST, LAST_TICK};
 
-/// Whatever is accepted: from one in nine years to nearly two a nanosecond, and any burst.
+/// Whatever is accepted: from one in nine years to sixteen a nanosecond, and any burst.
 pub(crate) fn quota() -> impl Strategy<Value = Quota> {
     let period = prop_oneof![
         4 => 1..=100_u64,
@@ -21,10 +21,13 @@ pub(crate) fn quota() -> impl Strategy<Value = Quota> {
     let count = prop_oneof![4 => 1..=100_u64, 2 => 1..=u64::MAX, 1 => Just(u64::MAX)];
     let burst = prop_oneof![4 => 1..=5_u64, 2 => 1..=u64::MAX, 1 => Just(u64::MAX)];
     (period, count, burst).prop_map(|(period, count, burst)| {
-        // At least one in 2^58 nanoseconds, fewer than two in one.
-        let largest = u64::try_from(2 * u128::from(period) - 1).unwrap_or(u64::MAX);
+        // At least one in 2^58 nanoseconds, at most sixteen in one.
+        let largest = period.saturating_mul(16);
         let count = count.max(period.div_ceil(1 << 58)).min(largest);
-        let most = (u128::from(count) << 58) / u128::from(period);
+        let most = match count / 2 >= period {
+            true => u128::from(LARGEST_BURST),
+            false => (u128::from(count) << 58) / u128::from(period),
+        };
         let burst = u64::try_from(u128::from(burst).min(most)).expect("at most the burst");
         Quota::try_new(count, Duration::from_nanos(period), burst).expect("within the limits")
     })
@@ -42,7 +45,9 @@ pub(crate) fn modest_quota() -> impl Strategy<Value = Quota> {
         1 => fixed(1_000, 1_000_000_000),
         1 => fixed(1, 1),
         1 => fixed(1_250_000_000, 1_000_000_000),
-        1 => (0..20_u64, 1..=20_u64).prop_map(|(more, period)| (period + more % period, period)),
+        1 => (1..=20_u64, 0..20_u64).prop_map(|(period, more)| (period + more % period, period)),
+        1 => (2..16_u64, 1..=20_u64, 0..20_u64)
+            .prop_map(|(whole, period, more)| (whole * period + more % period, period)),
         2 => (1..=1_u64 << 30, 1..=1_u64 << 40).prop_map(|(a, b)| (a.min(b), a.max(b))),
     ];
     let burst = prop_oneof![3 => 1..=5_u64, 1 => 1..=100_u64];

@@ -25,3 +25,9 @@ mod world;
 
 /// The last tick that a limiter tells apart from later ones.
 pub(crate) const LAST_TICK: u64 = (1 << 58) - 1;
+
+/// The last unit that passes, however many a nanosecond has.
+pub(crate) const LAST_UNIT: u64 = (1 << 60) - 1 - LARGEST_BURST;
+
+/// The largest burst of a quota of two per nanosecond or more.
+pub(crate) const LARGEST_BURST: u64 = 1 << 56;

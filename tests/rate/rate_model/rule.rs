@@ -3,8 +3,8 @@
 use num_bigint::BigInt;
 use tollgate::{Algorithm, Quota};
 
-use super::LAST_TICK;
 use super::amounts::Scale;
+use super::{LAST_TICK, LAST_UNIT};
 
 /// A quota, and what follows from it.
 ///
@@ -113,7 +113,7 @@ impl Rule {
         if self.batches {
             BigInt::from(tick.saturating_sub(self.start) / self.period) * self.count
         } else {
-            self.interval() * self.count * tick / self.period
+            (self.interval() * self.count * tick / self.period).min(LAST_UNIT.into())
         }
     }
 
@@ -123,13 +123,17 @@ impl Rule {
             return self.units(tick);
         }
         let tick = tick.min(LAST_TICK);
-        (self.interval() * self.count * tick + (self.period - 1)) / self.period
+        let units = (self.interval() * self.count * tick + (self.period - 1)) / self.period;
+        units.min(LAST_UNIT.into())
     }
 
     /// The first tick from `now` on at which so many units have passed; `None` for never.
     pub(crate) fn tick_of(&self, units: &BigInt, now: u64) -> Option<u64> {
         if self.units(now) >= *units {
             return Some(now);
+        }
+        if *units > LAST_UNIT.into() {
+            return None;
         }
         let tick: BigInt = if self.batches {
             (units + self.count - 1) / self.count * self.period + self.start

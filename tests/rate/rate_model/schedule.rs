@@ -75,7 +75,8 @@ impl Schedule {
             at,
             from,
             forced,
-            least: &end - self.rule.units(at),
+            // Where a nanosecond has several units, one may be paid off in which it was charged.
+            least: (&end - self.rule.units(at)).max(0.into()),
         });
         self.owed.push(Stretch { charge, start, end });
         charge

@@ -176,6 +176,8 @@ mod tests {
     fn of_more_than_one_per_nanosecond_is_exact() {
         let rule = gcra(Quota::bytes_per_second(1_250_000_000));
         assert_eq!((rule.count, rule.period), (1_250_000_000, 1_000_000));
+        let rule = gcra(Quota::bytes_per_second(16_000_000_000));
+        assert_eq!((rule.count, rule.period), (16_000_000_000, 1_000_000));
         let rule = gcra(Quota::new(3, Duration::from_nanos(2)));
         assert_eq!((rule.count, rule.period), (1_500, 1));
     }
