@@ -173,7 +173,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// closer together.
 fn slow_down(text: &str) -> Result<Quota, QuotaError> {
     let quota: Quota = text.parse()?;
-    if text.contains("burst") {
+    if quota.is_unlimited() || text.contains("burst") {
         return Ok(quota);
     }
     let in_20_ms = u128::from(quota.count()) * 20_000_000 / quota.period().as_nanos();
@@ -250,6 +250,7 @@ mod tests {
         ] {
             assert_eq!(slow_down(text).unwrap().max_burst(), burst, "{text}");
         }
+        assert_eq!(slow_down("unlimited"), Ok(Quota::UNLIMITED));
         assert!(slow_down("0/s").is_err());
         let remote = ["--endpoint", "http://h", "--bucket", "b"];
         let args = ["uploads", "--slow-down", "9/s"].into_iter().chain(remote);

@@ -92,6 +92,7 @@ impl HttpService for CountedClient {
         let status = answer.status();
         if status == StatusCode::SERVICE_UNAVAILABLE || status == StatusCode::TOO_MANY_REQUESTS {
             counts.throttled.fetch_add(1, Ordering::Relaxed);
+            counts.found.iter().for_each(Found::look);
         }
         // Before the limits see the end of the answer, it is no longer counted.
         Ok(answer.map(|body| HttpResponseBody::new(ThrottledBody::holding(body, Some(slot)))))

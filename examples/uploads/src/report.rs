@@ -118,7 +118,7 @@ impl Report {
         let sent: u64 = arrivals.iter().map(Arrival::bytes).sum();
         let requests = figures.counted.requests.counts();
         let client = figures.client;
-        let found = client.found.as_ref().and_then(Found::rate);
+        let found = client.found.as_ref().and_then(Found::median);
         let mut report = Report {
             files: outcomes.len() + failures.len(),
             bytes: 0,

@@ -112,3 +112,19 @@ fn slow_down_refuses_and_everything_arrives() {
         (&json!(false), &json!(null))
     );
 }
+
+#[test]
+fn adaptive_is_reported_and_everything_arrives() {
+    let files = small_files(10);
+    let ended = run(program()
+        .args(["--json", "--slow-down", "100/s burst 2", "--adaptive"])
+        .arg(files.path()));
+    let json = ended.json();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(
+        (&json["verified"], &json["adaptive"]),
+        (&json!(10), &json!(true))
+    );
+    let refused = json["throttled"].as_u64().unwrap();
+    assert_eq!(json["requests_in_all"], 20 + refused);
+}

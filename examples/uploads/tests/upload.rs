@@ -4,7 +4,9 @@ mod common;
 
 use std::fs;
 
-use common::{PART_MIB, TestServer, add_large, contents, program, run, small_files, stored};
+use common::{
+    PART_MIB, TestServer, add_large, contents, equal_files, program, run, small_files, stored,
+};
 
 #[test]
 fn every_object_equals_its_file_and_the_cap_is_reached_and_held() {
@@ -184,4 +186,24 @@ fn the_report_in_words_has_the_figures() {
         "{}",
         ended.stdout
     );
+}
+
+/// All files change while two requests are under way: only the two that had been read differ.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_more_files_are_read_than_may_be_under_way() {
+    let files = equal_files(10, 1_000);
+    let server = TestServer::start(0, vec![]).await;
+    let running = common::Running::start(
+        server
+            .program("uploads")
+            .args(["--max-parallel", "2"])
+            .arg(files.path()),
+    );
+    server.gauge.wait_for(|counts| counts.in_flight == 2).await;
+    for name in contents(files.path()).into_keys() {
+        fs::write(files.path().join(name), [255; 1_000]).unwrap();
+    }
+    server.open();
+    let json = running.end().json();
+    assert_eq!((&json["verified"], &json["failed"]), (&8.into(), &2.into()));
 }
