@@ -280,7 +280,7 @@ async fn throttle_closed_before_a_retry_ends_it() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_charged_nothing() {
+async fn refused_connection_is_charged_nothing() {
     // The port is taken, but nobody listens.
     let socket = TcpSocket::new_v4().expect("a socket");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

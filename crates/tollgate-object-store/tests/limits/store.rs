@@ -296,7 +296,7 @@ async fn get_of_a_file_holds_its_permit_as_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn put_part_keeps_its_number_whoever_is_admitted_first() {
+async fn put_part_keeps_its_number_in_any_order_of_admission() {
     let store = Throttled::new(memory([]).await, Counted::new(1).throttle());
     let mut upload = store.put_multipart(&path("a")).await.expect("an upload");
     let parts = ["one ", "two ", "three"].map(|part| upload.put_part(part.into()));
