@@ -203,8 +203,12 @@
 //! - *A read waits before it looks at its source.* A source that turns out to be not ready, or at its
 //!   end, gives everything back at once; the read that finds the end waits for its turn like any other.
 //! - *A burst is how far streams get ahead after a pause*, all of a limiter together. A timer that is late
-//!   loses no bandwidth. [`chunk`](crate::io::Throttled::chunk) makes streams take turns more often than
-//!   every 10 milliseconds, as a smaller buffer of the caller does.
+//!   loses no bandwidth. A process that gets no processor for longer than the burst does, so on a machine
+//!   that is busy give the quota a [burst](crate::Quota::burst) of 100 milliseconds, say. Chunks stay at 10
+//!   milliseconds; [`chunk`](crate::io::Throttled::chunk) makes streams take turns more often, as a smaller
+//!   buffer of the caller does.
+//! - *In a tokio runtime, [`Clock::tokio()`](crate::Clock::tokio) takes about half of the processor time* of
+//!   the timer thread of the process. Waits then end at whole milliseconds.
 //! - *What is limited are the bytes that pass the wrapper.* Outside of a `BufWriter`, TLS or compression it
 //!   counts what the program writes, inside of it what goes to the network.
 //! - *A limiter that is closed* ends its streams with an [error](crate::io::Throttled#errors).

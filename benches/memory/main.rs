@@ -4,6 +4,7 @@
 //! places that are allocated before the counting starts, as they would lie in their tasks: what is counted is what the
 //! semaphore itself allocates, and the size of the future is shown beside it.
 
+mod bytes;
 mod gate;
 mod keyed;
 mod rates;
@@ -58,7 +59,9 @@ fn main() -> ExitCode {
     let keyed = keyed::table(&options);
     println!();
     let gate = gate::table(&options);
-    if options.check && !(semaphores && throttles && rates && rules && keyed && gate) {
+    println!();
+    let bytes = bytes::table(&options);
+    if options.check && !(semaphores && throttles && rates && rules && keyed && gate && bytes) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS

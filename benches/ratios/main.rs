@@ -1,11 +1,13 @@
 //! `cargo bench -p tollgate-bench --bench ratios`: one table, ours over every peer's, all in the same run.
 //!
 //! A part of an operation's name measures only that; `--quick` takes fewer and shorter rounds, `--markdown` prints for a
-//! document, `--check` fails when a target is missed. A new theme is a file of entries and a line here. Pacing and
-//! limits on a server are no ratios of times alone, and have tables of their own below.
+//! document, `--check` fails when a target is missed. A new theme is a file of entries and a line here. Pacing, bandwidth
+//! and limits on a server are no ratios of times alone, and have tables of their own below.
 
 mod adaptive;
 mod adaptive_rate;
+mod bandwidth;
+mod bytes;
 mod contended;
 mod fair;
 mod gate;
@@ -43,13 +45,18 @@ fn main() -> ExitCode {
         fair::ENTRIES,
         http::ENTRIES,
         adaptive::ENTRIES,
+        bytes::ENTRIES,
     ]
     .concat();
     let options = Options::from_args();
     let ratios = run(&options, &entries);
     println!();
-    let others = [pacing::run(&options), redis::run(&options)];
-    if others == [true; 2] || !options.check {
+    let others = [
+        pacing::run(&options),
+        bandwidth::run(&options),
+        redis::run(&options),
+    ];
+    if others == [true; 3] || !options.check {
         ratios
     } else {
         ExitCode::FAILURE

@@ -5,6 +5,7 @@
 
 pub mod adaptive;
 pub mod adaptive_rate;
+pub mod bytes;
 pub mod composed;
 pub mod condvar;
 pub mod fair;

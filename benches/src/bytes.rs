@@ -1,0 +1,273 @@
+//! Readers and writers in memory at a limited bandwidth, and the bandwidth that they keep.
+//!
+//! A source that is always ready copies from a block, and a destination copies into one, so what a limit
+//! costs is seen beside the least that a stream does.
+
+use std::hint::black_box;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use async_speed_limit::Limiter;
+use async_speed_limit::clock::StandardClock;
+use cpu_time::ProcessTime;
+use futures::executor::block_on;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tollgate::io::{ThrottleIoExt, Throttled};
+use tollgate::{Clock, Quota, RateLimiter};
+
+/// The size of large blocks.
+pub const LARGE: usize = 64 * 1024;
+
+/// The size of small blocks.
+pub const SMALL: usize = 1024;
+
+/// A source and a destination of blocks that are always ready.
+#[derive(Debug)]
+pub struct Blocks(Box<[u8]>);
+
+impl Blocks {
+    /// Blocks of this size.
+    #[must_use]
+    pub fn of(size: usize) -> Blocks {
+        Blocks(vec![7; size].into())
+    }
+}
+
+impl AsyncRead for Blocks {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let size = buffer.remaining().min(self.0.len());
+        buffer.put_slice(&self.0[..size]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Blocks {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let size = bytes.len().min(self.0.len());
+        self.0[..size].copy_from_slice(&bytes[..size]);
+        Poll::Ready(Ok(size))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Reads of blocks of this size.
+pub fn reads<R: AsyncRead + Unpin + 'static>(
+    size: usize,
+    limit: impl FnOnce(Blocks) -> R,
+) -> impl FnMut(u64) + 'static {
+    let mut reader = limit(Blocks::of(size));
+    let mut buffer = vec![0; size];
+    move |times| {
+        block_on(async {
+            for _ in 0..times {
+                let read = reader.read(black_box(&mut buffer)).await;
+                assert_eq!(read.expect("blocks never fail"), size, "a short read");
+            }
+        });
+    }
+}
+
+/// Writes of blocks of this size.
+pub fn writes<W: AsyncWrite + Unpin + 'static>(
+    size: usize,
+    limit: impl FnOnce(Blocks) -> W,
+) -> impl FnMut(u64) + 'static {
+    let mut writer = limit(Blocks::of(size));
+    let buffer = vec![7; size];
+    move |times| {
+        block_on(async {
+            for _ in 0..times {
+                let written = writer.write(black_box(&buffer)).await;
+                assert_eq!(written.expect("blocks never fail"), size, "a short write");
+            }
+        });
+    }
+}
+
+/// No limit.
+#[must_use]
+pub fn bare(blocks: Blocks) -> Blocks {
+    blocks
+}
+
+/// A limiter without a limit, which may get one.
+#[must_use]
+pub fn unlimited(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
+    blocks.throttled(Arc::new(RateLimiter::new(Quota::UNLIMITED)))
+}
+
+/// A limiter that decides about each call, and has enough for the whole benchmark.
+#[must_use]
+pub fn never_binding(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
+    let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
+    blocks.throttled(Arc::new(RateLimiter::new(quota)))
+}
+
+/// async-speed-limit's, without a limit.
+#[must_use]
+pub fn speed_unlimited(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
+    <Limiter<StandardClock>>::new(f64::INFINITY).limit(blocks)
+}
+
+/// async-speed-limit's, with a limit that is never reached.
+#[must_use]
+pub fn speed_never_binding(blocks: Blocks) -> impl AsyncRead + AsyncWrite + Unpin + 'static {
+    <Limiter<StandardClock>>::new(1e15).limit(blocks)
+}
+
+/// How some streams kept to a bandwidth.
+#[derive(Clone, Copy, Debug)]
+pub struct Bandwidth {
+    /// What was delivered, beside what was allowed; 0.01 is one per cent more.
+    pub error: f64,
+    /// Processor time of the process, beside the time that passed on the clock.
+    pub cpu: f64,
+    /// What the streams delivered in their first 100 milliseconds, in milliseconds of the rate.
+    pub start: f64,
+}
+
+/// A limiter of the bandwidth of streams.
+pub trait Limits: Clone + Send + 'static {
+    /// Its name.
+    const NAME: &'static str;
+
+    /// So many bytes each second.
+    fn new(rate: u64) -> Self;
+
+    /// Another rate from now on.
+    fn set(&self, rate: u64);
+
+    /// A stream that shares the limit.
+    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static;
+}
+
+impl Limits for Arc<RateLimiter> {
+    const NAME: &'static str = "tollgate";
+
+    fn new(rate: u64) -> Self {
+        Arc::new(RateLimiter::new(Quota::bytes_per_second(rate)))
+    }
+
+    fn set(&self, rate: u64) {
+        self.set_quota(Quota::bytes_per_second(rate));
+    }
+
+    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static {
+        blocks.throttled(Arc::clone(self))
+    }
+}
+
+/// Ours on the timer of the runtime, in place of the timer thread of the process.
+#[derive(Clone)]
+pub struct OnTokioTime(Arc<RateLimiter>);
+
+impl Limits for OnTokioTime {
+    const NAME: &'static str = "tollgate, Clock::tokio()";
+
+    fn new(rate: u64) -> Self {
+        let limiter = RateLimiter::new(Quota::bytes_per_second(rate)).clock(Clock::tokio());
+        OnTokioTime(Arc::new(limiter))
+    }
+
+    fn set(&self, rate: u64) {
+        self.0.set(rate);
+    }
+
+    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static {
+        self.0.limit(blocks)
+    }
+}
+
+impl Limits for Limiter<StandardClock> {
+    const NAME: &'static str = "async-speed-limit";
+
+    fn new(rate: u64) -> Self {
+        Limiter::new(rate as f64)
+    }
+
+    fn set(&self, rate: u64) {
+        self.set_speed_limit(rate as f64);
+    }
+
+    fn limit(&self, blocks: Blocks) -> impl AsyncRead + Unpin + Send + 'static {
+        self.clone().limit(blocks)
+    }
+}
+
+/// Runs streams of `limits` and calls `measure` with the bytes that they have delivered so far.
+async fn with_streams<L: Limits, R>(
+    limits: &L,
+    streams: usize,
+    measure: impl AsyncFnOnce(&AtomicU64) -> R,
+) -> R {
+    let delivered = Arc::new(AtomicU64::new(0));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..streams {
+        let mut reader = limits.limit(Blocks::of(LARGE));
+        let delivered = Arc::clone(&delivered);
+        tasks.spawn(async move {
+            let mut buffer = vec![0; LARGE];
+            loop {
+                let read = reader.read(&mut buffer).await.expect("blocks never fail");
+                delivered.fetch_add(read as u64, Ordering::Relaxed);
+            }
+        });
+    }
+    let measured = measure(&delivered).await;
+    tasks.shutdown().await;
+    measured
+}
+
+/// Measures streams that share a limit of `rate` bytes each second, for `duration` after the start.
+pub async fn bandwidth<L: Limits>(rate: u64, streams: usize, duration: Duration) -> Bandwidth {
+    const START: Duration = Duration::from_millis(100);
+    let limits = L::new(rate);
+    with_streams(&limits, streams, async |delivered| {
+        tokio::time::sleep(START).await;
+        let before = delivered.load(Ordering::Relaxed);
+        let (clock, cpu) = (Instant::now(), ProcessTime::now());
+        tokio::time::sleep(duration).await;
+        let (passed, cpu) = (clock.elapsed().as_secs_f64(), cpu.elapsed().as_secs_f64());
+        let moved = delivered.load(Ordering::Relaxed) - before;
+        Bandwidth {
+            error: moved as f64 / (rate as f64 * passed) - 1.0,
+            cpu: cpu / passed,
+            start: before as f64 / rate as f64 * 1e3,
+        }
+    })
+    .await
+}
+
+/// Lowers the rate of one stream, and returns for how many milliseconds it kept the old one: what it
+/// delivered in the next half second above the new rate, in milliseconds of the old one.
+pub async fn lowered<L: Limits>(old: u64, new: u64) -> f64 {
+    let limits = L::new(old);
+    with_streams(&limits, 1, async |delivered| {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        limits.set(new);
+        let (clock, before) = (Instant::now(), delivered.load(Ordering::Relaxed));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let moved = (delivered.load(Ordering::Relaxed) - before) as f64;
+        (moved - new as f64 * clock.elapsed().as_secs_f64()) / old as f64 * 1e3
+    })
+    .await
+}
