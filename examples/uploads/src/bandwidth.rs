@@ -25,7 +25,7 @@ pub enum BandwidthError {
     Ambiguous,
     /// Nothing, or less than one byte.
     Zero,
-    /// More than a gigabyte per second.
+    /// More than 16 gigabytes per second, which a [`Quota`] cannot have.
     TooLarge,
 }
 
