@@ -14,6 +14,7 @@ mod gate;
 mod http;
 mod keyed;
 mod local;
+mod object_store;
 mod observed;
 mod pacing;
 mod rates;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         rules::ENTRIES,
         gate::ENTRIES,
         keyed::ENTRIES,
+        object_store::ENTRIES,
         observed::ENTRIES,
         fair::ENTRIES,
         http::ENTRIES,
