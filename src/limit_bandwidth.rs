@@ -12,7 +12,7 @@
 //! # 1. One stream
 //!
 //! [`throttled`](crate::io::ThrottleIoExt::throttled) wraps a reader, a writer, or a stream that is both.
-//! [`Quota::bytes_per_second`](crate::Quota::bytes_per_second) has a burst of 10 milliseconds; with
+//! [`Quota::bytes_per_second`](crate::Quota::bytes_per_second) has a burst of 20 milliseconds; with
 //! [`Quota::per_second`](crate::Quota::per_second), whose burst is 1, single bytes would move.
 //!
 //! ```
@@ -30,8 +30,8 @@
 //! let start = Instant::now();
 //! let mut socket = socket.throttled(&limiter);
 //! tokio::io::copy(&mut file.as_slice(), &mut socket).await?;
-//! // The first 10 ms are the burst.
-//! assert_eq!(start.elapsed(), Duration::from_millis(490));
+//! // The first 20 ms are the burst.
+//! assert_eq!(start.elapsed(), Duration::from_millis(480));
 //! # Ok(())
 //! # }
 //! ```
@@ -66,7 +66,7 @@
 //! while let Some(upload) = uploads.join_next().await {
 //!     assert_eq!(upload??, 100_000);
 //! }
-//! assert_eq!(start.elapsed(), Duration::from_millis(490));
+//! assert_eq!(start.elapsed(), Duration::from_millis(480));
 //! # Ok(())
 //! # }
 //! ```

@@ -140,7 +140,7 @@ impl Quota {
     /// assert_eq!(bytes.available(), u64::MAX);
     ///
     /// bytes.set_quota(Quota::bytes_per_second(1_000_000));
-    /// assert_eq!(bytes.available(), 10_000);
+    /// assert_eq!(bytes.available(), 20_000);
     /// assert_eq!("unlimited".parse(), Ok(Quota::UNLIMITED));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
@@ -166,12 +166,12 @@ impl Quota {
         or_panic(Self::checked(count, SECOND as u128, 1))
     }
 
-    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of what comes in 10
-    /// milliseconds, and at least 1,024.
+    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of what comes in 20
+    /// milliseconds, and at least 2,048.
     ///
-    /// It is for bandwidth: with a burst of 1, readers and writers would move single bytes. A larger
-    /// burst moves more at once, after a pause too. In text it is a quota like any other:
-    /// `1000000/s burst 10000`.
+    /// It is for bandwidth: with a burst of 1, readers and writers would move single bytes. They move what
+    /// comes in 10 milliseconds at once, and the other half of the burst makes up for the time until
+    /// they come again. In text it is a quota like any other: `1000000/s burst 20000`.
     ///
     /// # Panics
     ///
@@ -183,12 +183,12 @@ impl Quota {
     /// use tollgate::Quota;
     ///
     /// const UPLOADS: Quota = Quota::bytes_per_second(1_000_000);
-    /// assert_eq!(UPLOADS, Quota::per_second(1_000_000).burst(10_000));
-    /// assert_eq!(Quota::bytes_per_second(9600).max_burst(), 1024);
+    /// assert_eq!(UPLOADS, Quota::per_second(1_000_000).burst(20_000));
+    /// assert_eq!(Quota::bytes_per_second(9600).max_burst(), 2048);
     /// ```
     #[track_caller]
     pub const fn bytes_per_second(count: u64) -> Self {
-        let burst = if count < 102_400 { 1024 } else { count / 100 };
+        let burst = if count < 102_400 { 2048 } else { count / 50 };
         or_panic(Self::checked(count, SECOND as u128, burst))
     }
 

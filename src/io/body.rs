@@ -1,12 +1,11 @@
 //! Bodies of HTTP messages.
 //!
 //! 1. The size of a frame is known only after it has been polled. What a frame has above its charge
-//!    is the rest: it is given out in pieces, each of which is charged first. Nothing is copied.
+//!    is the rest: it is given out in pieces, each of which is charged first. `Bytes` are not copied.
 //! 2. The inner body is not polled while there is a rest, so at most one frame is kept.
 //! 3. Trailers and the end of a body are free.
 
 use std::error::Error;
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -14,46 +13,19 @@ use bytes::{Buf, Bytes};
 use http_body::{Body, Frame, SizeHint};
 
 use super::throttled::{Directions, Throttled};
-use crate::error::AcquireError;
 use crate::throttle::Weighted;
+
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What a body has received above its charge.
 pub(super) type Rest = Bytes;
-
-/// Why a body at a limited bandwidth failed.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum BodyError<E> {
-    /// The inner body failed.
-    Inner(E),
-    /// The limiter refused.
-    Limiter(AcquireError),
-}
-
-impl<E: fmt::Display> fmt::Display for BodyError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Inner(error) => error.fmt(f),
-            Self::Limiter(error) => write!(f, "the limiter of the body refused: {error}"),
-        }
-    }
-}
-
-impl<E: Error + 'static> Error for BodyError<E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            // It is displayed in place of this error.
-            Self::Inner(error) => error.source(),
-            Self::Limiter(error) => Some(error),
-        }
-    }
-}
 
 /// The frames of data have at most a chunk, and one that is larger is split.
 ///
 /// # Errors
 ///
-/// [`BodyError`], of the inner body or of the limiter.
+/// The error of the inner body, or the [`AcquireError`](crate::AcquireError) of the limiter: they are boxed as they are, and
+/// can be downcast.
 ///
 /// # Examples
 ///
@@ -76,9 +48,9 @@ impl<E: Error + 'static> Error for BodyError<E> {
 /// # Ok(())
 /// # }
 /// ```
-impl<B: Body, T: Weighted> Body for Throttled<B, T> {
+impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
     type Data = Bytes;
-    type Error = BodyError<B::Error>;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
@@ -96,7 +68,7 @@ impl<B: Body, T: Weighted> Body for Throttled<B, T> {
                 let turn = this.read.as_mut();
                 match ready!(turn.poll_enter(context, this.limiter, *this.chunk, wanted)) {
                     Ok(entered) => Some(entered),
-                    Err(error) => return Poll::Ready(Some(Err(BodyError::Limiter(error)))),
+                    Err(error) => return Poll::Ready(Some(Err(error.into()))),
                 }
             } else {
                 None
@@ -107,7 +79,7 @@ impl<B: Body, T: Weighted> Body for Throttled<B, T> {
                     Some(Ok(frame)) => {
                         frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
                     }
-                    Some(Err(error)) => return Poll::Ready(Some(Err(BodyError::Inner(error)))),
+                    Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                     None => return Poll::Ready(None),
                 };
                 match frame.into_data() {

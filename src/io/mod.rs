@@ -6,8 +6,8 @@
 //! use tollgate::io::ThrottleIoExt;
 //! use tollgate::{Quota, RateLimiter};
 //!
-//! // 20 MB per second for all uploads together, with bursts of 10 milliseconds.
-//! static UPLOADS: RateLimiter = RateLimiter::new(Quota::per_second(20_000_000).burst(200_000));
+//! // 20 MB per second for all uploads together.
+//! static UPLOADS: RateLimiter = RateLimiter::new(Quota::bytes_per_second(20_000_000));
 //!
 //! # #[cfg(feature = "io")]
 //! # #[tokio::main(flavor = "current_thread")]
@@ -26,10 +26,15 @@
 //!   than the call asks for, waits for it if necessary, and then calls the inner stream once. What
 //!   the stream did not move is given back in the same poll. So all streams of a limiter together
 //!   never move more than it allows, however many they are, and what is charged is exactly what has
-//!   moved.
+//!   moved. A stream that is polled late, by up to a second after its turn has come, moves that one
+//!   chunk late.
 //! - *An idle stream holds nothing.* If the inner stream is not ready, or fails, the whole chunk is
 //!   given back before the call returns.
-//! - *The end of a stream, flushing, shutting down, seeking, empty buffers and trailers are free.*
+//! - *Flushing, shutting down, seeking and empty buffers are free.* The end of a stream and trailers
+//!   cost nothing either, but they are found only when it is the stream's turn.
+//! - *A stream that is polled without being ready takes part in the queue.* It waits for its turn, finds
+//!   nothing, and gives the turn back. While the limiter is busy, two reads of idle streams in one
+//!   `select!` so wake their task again and again; give each a task of its own.
 //! - *Both directions charge the one limiter*, unless one is
 //!   [left out](Throttled::reads_only). For a limit for each, throttle twice.
 //! - *No bytes are buffered*, except the rest of a frame of a body that is larger than a chunk.
@@ -44,6 +49,4 @@ mod tokio;
 #[cfg(any(feature = "futures-io", feature = "io"))]
 mod transfer;
 
-#[cfg(feature = "tower")]
-pub use self::body::BodyError;
 pub use self::throttled::{ThrottleIoExt, Throttled};

@@ -32,23 +32,25 @@ use crate::throttle::turn::Turn;
 /// # Cancel safety
 ///
 /// Dropping a read or a write that waits loses nothing. The wait itself is part of this stream, and
-/// keeps its place in the queue until the next call in the same direction, which needs not be for
-/// as many bytes. A stream that is not polled again may so be charged for one chunk that it has not
-/// moved; that call gives it back. Dropping the stream leaves the queue uncharged.
+/// keeps its place in the queue for the next call in the same direction, which may ask for another number
+/// of bytes. If that call comes more than a second after its turn, it waits anew: time has paid for
+/// the chunk by then. Dropping the stream leaves the queue uncharged.
 ///
 /// # Errors
 ///
 /// The errors of the inner stream. If the limiter refuses, for example because it was closed, the
 /// error is an [`io::Error`](std::io::Error) that [contains](std::io::Error::get_ref) the
-/// [`AcquireError`](crate::AcquireError). Its kind is
+/// [`AcquireError`](crate::AcquireError). A limiter with a bounded queue, as by
+/// [`max_waiters`](crate::RateLimiter::max_waiters), also refuses in the middle of a transfer. Its kind is
 /// [`TimedOut`](std::io::ErrorKind::TimedOut) where that of the `AcquireError` is, and
 /// [`Other`](std::io::ErrorKind::Other) elsewhere.
 ///
 /// # Performance
 ///
-/// While the limiter has enough, a call costs one decision more. A limiter with a small burst makes
+/// While the limiter has enough, a call that moves all it asked for costs one decision more, and one that
+/// moves less takes the lock of the limiter to give the rest back. A limiter with a small burst makes
 /// many small calls: [`Quota::per_second`](crate::Quota::per_second) has a burst of 1, and so moves
-/// byte by byte. Give it a [burst](crate::Quota::burst) of some milliseconds.
+/// byte by byte. [`Quota::bytes_per_second`](crate::Quota::bytes_per_second) has enough.
 #[pin_project]
 pub struct Throttled<S, T: Weighted> {
     #[pin]
@@ -93,8 +95,9 @@ impl<S, T: Weighted> Throttled<S, T> {
         }
     }
 
-    /// Sets how many bytes one call moves at most. The default is what comes in 10 milliseconds, and
-    /// at least 1 KiB. It is never more than the limiter can give at once, which is its burst.
+    /// Sets how many bytes one call moves at most, but not more than the burst. The default is what
+    /// comes in 10 milliseconds, at least 1 KiB, and at most half of the burst: a stream that takes all of
+    /// it loses the time from when nothing is owed until it calls again.
     ///
     /// Smaller chunks make streams take turns more often, and cost more calls.
     ///
@@ -132,7 +135,8 @@ impl<S, T: Weighted> Throttled<S, T> {
     }
 
     /// Charges what is read, and lets writes pass. It replaces an earlier
-    /// [`writes_only`](Self::writes_only).
+    /// [`writes_only`](Self::writes_only). The frames of a body are read, also those of a request that is
+    /// sent.
     ///
     /// # Examples
     ///
@@ -142,8 +146,8 @@ impl<S, T: Weighted> Throttled<S, T> {
     /// use tollgate::io::ThrottleIoExt;
     /// use tollgate::{Quota, RateLimiter};
     ///
-    /// let down = RateLimiter::new(Quota::per_second(8_000_000).burst(80_000));
-    /// let up = RateLimiter::new(Quota::per_second(1_000_000).burst(10_000));
+    /// let down = RateLimiter::new(Quota::bytes_per_second(8_000_000));
+    /// let up = RateLimiter::new(Quota::bytes_per_second(1_000_000));
     /// # let stream = ();
     /// let stream = stream.throttled(&down).reads_only().throttled(&up).writes_only();
     /// # drop(stream);
@@ -154,8 +158,8 @@ impl<S, T: Weighted> Throttled<S, T> {
         self
     }
 
-    /// Charges what is written, and lets reads pass. It replaces an earlier
-    /// [`reads_only`](Self::reads_only).
+    /// Charges what is written, and lets reads pass, among them all frames of bodies. It replaces an
+    /// earlier [`reads_only`](Self::reads_only).
     #[must_use]
     pub fn writes_only(mut self) -> Self {
         self.directions = Directions::Writes;

@@ -118,7 +118,8 @@ fn poll_charged<T: Weighted>(
     let limit = usize::try_from(units).unwrap_or(wanted);
     let moved = call(context, limit);
     match &moved {
-        Poll::Ready(Ok(bytes)) => entered.settle(*bytes as u64),
+        // One that says that more has moved than it was given is not believed.
+        Poll::Ready(Ok(bytes)) => entered.settle((*bytes).min(limit) as u64),
         Poll::Ready(Err(_)) | Poll::Pending => entered.settle(0),
     }
     moved

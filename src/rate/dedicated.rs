@@ -65,7 +65,8 @@ impl Shared {
     /// Returns the most that one call may ask for now, without the lock.
     pub(super) fn max_units(&self) -> u64 {
         match self.refuses_oversize() {
-            true => self.params.load().burst(),
+            // Two of the numbers may be of different quotas.
+            true => self.params.load().burst().max(1),
             false => u64::MAX,
         }
     }

@@ -28,12 +28,13 @@ use crate::time::{Clock, Tick};
 ///
 /// In any interval of length `t`, the limiter charges at most the burst plus the rate times
 /// `t + 1 ns` (a nanosecond is the resolution of the clock). This holds exactly, for every quota,
-/// measured by the ticks of the [charges](super::Charge::at). There are two exceptions:
+/// measured by the ticks of the [charges](super::Charge::at). There are three exceptions:
 ///
 /// - Calls that exceed the quota on request: [`Oversize::Overdraft`] and [`charge`](Self::charge).
 /// - A burst that [becomes small](Self::set_quota) and large again. Under
 ///   [`QuotaChange::Proportional`], the default here, the share of the large burst that is spent
 ///   then is no more than the share of the small one that was spent.
+/// - A limit that is [lifted](Quota::UNLIMITED) and set again: its whole burst is available.
 ///
 /// A waiting task resumes somewhat later than its tick; see [`MissedTickBehavior`]. The algorithm
 /// is the generic cell rate algorithm of ITU-T I.371, with a single word of state.
@@ -530,6 +531,11 @@ impl RateLimiter {
     /// Returns how much comes in 10 ms now.
     pub(crate) fn chunk_units(&self) -> u64 {
         self.shared().chunk_units()
+    }
+
+    /// Returns whether a charge is too old to be used.
+    pub(crate) fn is_stale(&self, charge: &Charge) -> bool {
+        charge.is_stale(self.now())
     }
 
     /// Returns the current tick of its clock.

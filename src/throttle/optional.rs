@@ -94,6 +94,19 @@ impl<T: Weighted> Weighted for Option<T> {
     fn chunk_units(&self) -> u64 {
         self.as_ref().map_or(u64::MAX, T::chunk_units)
     }
+
+    fn is_stale(&self, permit: &Self::Permit) -> bool {
+        let both = self.as_ref().zip(permit.as_ref());
+        both.is_some_and(|(throttle, permit)| throttle.is_stale(permit))
+    }
+
+    #[inline]
+    fn enter_many_at_once(&self, n: u64) -> Option<Self::Permit> {
+        match self {
+            Some(throttle) => throttle.enter_many_at_once(n).map(Some),
+            None => Some(None),
+        }
+    }
 }
 
 impl<T: TryWeighted> TryWeighted for Option<T> {

@@ -83,6 +83,9 @@ impl<T: Weighted> Turn<T> {
             let entered = ready!(enter.poll(context));
             this.enter.set(None);
             match entered {
+                // Its call was dropped, and nobody has polled since. What it was charged has been paid
+                // off by time, and would come on top of what the limiter allows.
+                Ok(permit) if limiter.is_stale(&permit) => limiter.settle(permit, 0),
                 Ok(permit) => {
                     let units = wanted.min(*this.asked);
                     return Poll::Ready(Ok((Entered::new(limiter, permit), units)));
@@ -107,11 +110,17 @@ impl<T: Weighted> Turn<T> {
     }
 }
 
-/// Returns how many of `wanted` units to ask for, at least 1.
+/// Returns how many of `wanted` units to ask for, at least 1. Whoever asks for the whole burst is
+/// admitted only when nothing is owed, and what comes from then until it asks again is lost; so a
+/// chunk that is not set is at most half of the burst.
 #[inline]
 fn units<T: Weighted>(limiter: &T, chunk: Option<u64>, wanted: u64) -> u64 {
-    let chunk = chunk.unwrap_or_else(|| limiter.chunk_units().max(MIN_CHUNK));
-    wanted.min(chunk).min(limiter.max_units()).max(1)
+    let most = limiter.max_units();
+    let chunk = match chunk {
+        Some(chunk) => chunk.min(most),
+        None => limiter.chunk_units().max(MIN_CHUNK).min(most.div_ceil(2)),
+    };
+    wanted.min(chunk).max(1)
 }
 
 /// A permit for some units, until it is settled. If it is dropped, as by a panic of the source, all

@@ -18,7 +18,7 @@ use object_store::client::{
 };
 use tollgate::Throttle;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
-use tollgate::io::{BodyError, ThrottleIoExt};
+use tollgate::io::ThrottleIoExt;
 use tollgate::throttle::Adaptive;
 use tollgate::tower::{ThrottledBody, feedback};
 
@@ -59,12 +59,12 @@ where
 
         let (parts, mut body) = response.into_parts();
         if let Some(limiter) = &limits.received {
-            let received = body
-                .throttled(Arc::clone(limiter))
-                .map_err(|error| match error {
-                    BodyError::Inner(error) => error,
-                    error => HttpError::new(HttpErrorKind::Unknown, error),
-                });
+            let received = body.throttled(Arc::clone(limiter)).map_err(|error| {
+                match error.downcast::<HttpError>() {
+                    Ok(error) => *error,
+                    Err(error) => HttpError::new_boxed(HttpErrorKind::Unknown, error),
+                }
+            });
             body = HttpResponseBody::new(received);
         }
         let body = match limits.hold {

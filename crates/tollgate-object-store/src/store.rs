@@ -17,10 +17,11 @@ use http_body_util::{BodyDataStream, BodyExt};
 use object_store::path::Path;
 use object_store::signer::{Method, SignedUrlOptions, Signer, Url};
 use object_store::{
-    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
+    Result,
 };
-use tollgate::io::{BodyError, ThrottleIoExt};
+use tollgate::io::ThrottleIoExt;
 use tollgate::tower::ThrottledBody;
 use tollgate::{RateLimiter, Throttle};
 
@@ -243,9 +244,9 @@ where
         let mut data = result.into_stream();
         if let Some(limiter) = &self.limits.received {
             let body = Data::new(data, length).throttled(Arc::clone(limiter));
-            let body = body.map_err(|error| match error {
-                BodyError::Inner(error) => error,
-                error => of_store(error.into()),
+            let body = body.map_err(|error| match error.downcast::<Error>() {
+                Ok(error) => *error,
+                Err(error) => of_store(error),
             });
             data = BodyDataStream::new(body).boxed();
         }

@@ -1,15 +1,17 @@
 //! Bodies of HTTP messages.
 
 use std::collections::VecDeque;
+use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use tollgate::ErrorKind;
-use tollgate::io::{BodyError, ThrottleIoExt, Throttled};
+use tollgate::io::{ThrottleIoExt, Throttled};
 use tollgate::throttle::Weighted;
+use tollgate::{AcquireError, ErrorKind};
 
 use super::{MS, charged, leave, limiter};
 
@@ -92,8 +94,13 @@ where
     match Pin::new(body).poll_frame(&mut context) {
         Poll::Pending => Read::Waits,
         Poll::Ready(None) => Read::End,
-        Poll::Ready(Some(Err(BodyError::Limiter(error)))) => Read::Refused(error.kind()),
-        Poll::Ready(Some(Err(_))) => Read::Failed,
+        Poll::Ready(Some(Err(error))) => match error.downcast_ref::<AcquireError>() {
+            Some(error) => Read::Refused(error.kind()),
+            None => {
+                assert!(error.is::<Failed>());
+                Read::Failed
+            }
+        },
         Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
             Ok(data) => Read::Data(data.len()),
             Err(_) => Read::Trailers,
@@ -203,19 +210,12 @@ fn poll_frame_with_writes_only_is_free() {
     assert_eq!(charged(&limiter), 0);
 }
 
-#[test]
-fn body_error_shows_the_inner_error_and_has_the_other_as_source() {
-    use std::error::Error;
-
-    let inner = BodyError::Inner(Failed);
-    assert_eq!(
-        (inner.to_string().as_str(), inner.source().is_none()),
-        ("the body failed", true)
-    );
-    let refused = BodyError::<Failed>::Limiter(tollgate::AcquireError::new(ErrorKind::Closed));
-    assert!(
-        refused
-            .source()
-            .is_some_and(|source| source.is::<tollgate::AcquireError>())
-    );
+#[tokio::test]
+async fn poll_frame_of_a_body_with_boxed_errors_has_boxed_errors() {
+    let (limiter, _clock) = limiter();
+    let body =
+        Pages::of([Page::Data(5), Page::Fails]).map_err(Box::<dyn Error + Send + Sync>::from);
+    let body = body.boxed_unsync().throttled(&limiter);
+    let error = body.collect().await.err();
+    assert!(error.is_some_and(|error| error.is::<Failed>()));
 }

@@ -3,7 +3,7 @@
 use tollgate::io::ThrottleIoExt;
 
 use super::stream::{Step, Stream};
-use super::{MS, charged, leave, limiter, read, read_now, write};
+use super::{BURST, MS, charged, leave, limiter, read, read_now, write};
 use crate::support::foreign::panic_message;
 
 #[test]
@@ -43,4 +43,38 @@ fn a_panicking_source_refunds() {
     assert_eq!(charged(&limiter), 0);
     assert_eq!(read_now(&mut stream, 100), 100);
     assert_eq!(charged(&limiter), 100);
+}
+
+/// A wait outlives the call that was dropped, and is granted. An hour later time has paid for it, so
+/// the chunk is not moved on top of the burst.
+#[test]
+fn poll_read_of_a_grant_that_is_old_is_charged_anew() {
+    let (limiter, clock) = limiter();
+    leave(&limiter, 0);
+    let mut streams: Vec<_> = (0..10)
+        .map(|_| Stream::of([]).throttled(&limiter).chunk(100))
+        .collect();
+    for stream in &mut streams {
+        assert!(read(stream, 100).is_none());
+    }
+    clock.advance(3_600_000 * MS);
+    assert_eq!(limiter.available(), BURST);
+    for stream in &mut streams {
+        assert_eq!(read_now(stream, 100), 100);
+    }
+    assert_eq!(charged(&limiter), BURST);
+    assert!(read(&mut streams[0], 100).is_none());
+}
+
+#[test]
+fn poll_read_of_a_grant_that_is_a_second_old_uses_it() {
+    let (limiter, clock) = limiter();
+    leave(&limiter, 0);
+    let mut stream = Stream::of([]).throttled(&limiter);
+    assert!(read(&mut stream, 100).is_none());
+    // It is granted after 100 ms.
+    clock.advance(1100 * MS);
+    assert_eq!(limiter.available(), BURST);
+    assert_eq!(read_now(&mut stream, 100), 100);
+    assert_eq!(limiter.available(), BURST);
 }

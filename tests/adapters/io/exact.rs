@@ -61,20 +61,29 @@ fn charged_equals_delivered_after_waits() {
             .map(|_| Stream::of([]).throttled(&limiter).chunk(100))
             .collect();
         limiter.charge(1000);
-        let mut delivered = 0;
-        for round in 1..300_u64 {
+        // What a naive bucket has.
+        let mut left = 0;
+        let mut before = 0;
+        let mut compared = 0;
+        for _ in 1..300 {
             let index = random.below(3) as usize;
             let step = random_step(&mut random);
             let stream = &mut streams[index];
             stream.get_mut().steps.push_back(step);
             drop(read(stream, 1 + random.below(150) as usize));
+            let delivered: u64 = streams.iter().map(|stream| stream.get_ref().moved).sum();
+            assert!(delivered - before <= left, "seed {seed}");
+            left -= delivered - before;
+            before = delivered;
+            let waits = |stream: &Throttled<_, _>| format!("{stream:?}").contains("waits: true");
+            if !streams.iter().any(waits) {
+                assert_eq!(limiter.available(), left, "seed {seed}");
+                compared += 1;
+            }
             clock.advance(10 * MS);
-            delivered = streams.iter().map(|stream| stream.get_ref().moved).sum();
-            assert!(delivered <= 10 * round, "seed {seed}");
+            left = (left + 10).min(1000);
         }
-        drop(streams);
-        assert_eq!(limiter.waiting(), 0);
-        assert!(delivered > 0);
+        assert!(compared > 10, "seed {seed}: {compared}");
     }
 }
 
@@ -102,6 +111,6 @@ fn bound_holds_for_64_streams() {
         }
         clock.advance(MS);
     }
-    // Each stream may hold a grant that it has not collected yet.
-    assert!(delivered > 1000 + 5000 - 64 * 64, "{delivered}");
+    // Each stream may hold a grant that it has not collected yet, of half of its 64 bytes on average.
+    assert!(delivered > 1000 + 5000 - 64 * 64 / 2, "{delivered}");
 }

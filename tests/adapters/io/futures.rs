@@ -65,7 +65,7 @@ fn poll_read_charges_what_moved_and_waits_for_what_is_missing() {
 #[test]
 fn poll_write_is_cut_and_the_rest_passes() {
     let (limiter, _clock) = limiter();
-    let mut writer = Futures(Stream::of([])).throttled(&limiter);
+    let mut writer = Futures(Stream::of([])).throttled(&limiter).chunk(1000);
     assert_eq!(
         Waiter::new(writer.write(&[7; 5000])).output().unwrap(),
         1000

@@ -11,6 +11,7 @@ mod exact;
 mod futures;
 mod read;
 mod stream;
+mod throughput;
 mod write;
 
 use std::io;

@@ -12,6 +12,14 @@ use super::{MS, charged, leave, limiter, write, write_now};
 use crate::support::Waiter;
 
 #[test]
+fn poll_write_that_claims_too_much_is_charged_what_it_was_given() {
+    let (limiter, _clock) = limiter();
+    let mut writer = Stream::of([Step::Claims(usize::MAX)]).throttled(&limiter);
+    assert_eq!(write_now(&mut writer, 10), usize::MAX);
+    assert_eq!(charged(&limiter), 10);
+}
+
+#[test]
 fn poll_write_charges_what_moved() {
     let (limiter, _clock) = limiter();
     let mut writer = Stream::of([Step::Moves(1), Step::Moves(30)]).throttled(&limiter);
@@ -36,7 +44,7 @@ fn poll_write_that_moves_nothing_refunds_in_the_same_poll() {
 #[test]
 fn poll_write_cuts_at_max_units() {
     let (limiter, clock) = limiter();
-    let mut writer = Stream::of([]).throttled(&limiter);
+    let mut writer = Stream::of([]).throttled(&limiter).chunk(2000);
     assert_eq!(write_now(&mut writer, 5000), 1000);
     assert!(write(&mut writer, 5000).is_none());
     assert_eq!(writer.get_ref().asked, [1000]);
