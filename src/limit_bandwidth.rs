@@ -36,13 +36,17 @@
 //! # }
 //! ```
 //!
-//! Wrap the side that you have: to limit a copy, its reader or its writer, and not both.
+//! Wrap the side that you have: to limit a copy, its reader or its writer, and not both. For a proxy,
+//! wrap one of the two sockets: `copy_bidirectional(&mut client.throttled(&limiter), &mut server)`
+//! then charges each byte once. To split a socket, use `tokio::io::split`: each half waits on its own.
+//!
+//! With the feature `futures-io`, the readers and writers of futures have the same method.
 //!
 //! # 2. Many streams together
 //!
 //! A limiter in a `static`, or in an [`Arc`](std::sync::Arc), is shared by all streams that get it. They
-//! take turns in chunks of 10 milliseconds, first-in first-out, and together never move more than the
-//! limiter allows.
+//! take turns in chunks of 10 milliseconds (at least 1 KiB), first-in first-out, and together never move
+//! more than the limiter allows.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -91,7 +95,8 @@
 //! ```
 //!
 //! A limit for each client is a key of a [`Keyed`](crate::Keyed). Nested in one for all, the slower of
-//! both holds, and what moves is charged to both:
+//! both holds, and what moves is charged to both. The limit for all is inside: whoever waits for his own
+//! holds nothing of it.
 //!
 //! ```
 //! use std::net::{IpAddr, Ipv4Addr};
@@ -173,7 +178,12 @@
 //! # }
 //! ```
 //!
-//! # 6. In a test
+//! # 6. Messages of a sink
+//!
+//! With the feature `stream`, [`LimitSinkExt::limited`](crate::stream::LimitSinkExt::limited) charges
+//! what a closure says that each item costs: `sink.limited(&limiter, |message| message.len() as u64)`.
+//!
+//! # 7. In a test
 //!
 //! On a [manual clock](crate::Clock::manual), a test sees exactly what was charged: it is what has moved.
 //!

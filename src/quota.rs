@@ -188,7 +188,7 @@ impl Quota {
     /// ```
     #[track_caller]
     pub const fn bytes_per_second(count: u64) -> Self {
-        let burst = if count < 102_400 { 2048 } else { count / 50 };
+        let burst = if count < 102_450 { 2048 } else { count / 50 };
         or_panic(Self::checked(count, SECOND as u128, burst))
     }
 

@@ -36,7 +36,7 @@ pub(super) type Rest = Bytes;
 /// use tollgate::{Clock, Quota, RateLimiter};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
 /// let limiter = RateLimiter::new(Quota::per_second(1000).burst(1000)).clock(Clock::manual());
 /// let mut body = Full::<Bytes>::from("six bytes more").throttled(&limiter).chunk(8);
 ///

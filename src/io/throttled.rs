@@ -96,8 +96,8 @@ impl<S, T: Weighted> Throttled<S, T> {
     }
 
     /// Sets how many bytes one call moves at most, but not more than the burst. The default is what
-    /// comes in 10 milliseconds, at least 1 KiB, and at most half of the burst: a stream that takes all of
-    /// it loses the time from when nothing is owed until it calls again.
+    /// comes in 10 milliseconds, at least 1 KiB, and at most half of the burst: a stream that takes all
+    /// of it loses the time from when nothing is owed until it calls again. It follows the quota.
     ///
     /// Smaller chunks make streams take turns more often, and cost more calls.
     ///
@@ -208,6 +208,10 @@ impl<S: fmt::Debug, T: Weighted> fmt::Debug for Throttled<S, T> {
 pub trait ThrottleIoExt: Sized {
     /// Charges `limiter` for the bytes that move through this stream, before they move. See [the
     /// module](super).
+    ///
+    /// The method is there for every type. What it returns is a reader, a writer or a body if this is one
+    /// and the feature for it is on: `io`, `futures-io` or `tower`. For sinks there is
+    /// `stream::LimitSinkExt`.
     ///
     /// # Examples
     ///

@@ -32,10 +32,10 @@ fn constructors_have_their_period_and_a_burst_of_one() {
     assert_eq!(parts(Quota::per_day(7)), (7, 86_400_000_000_000, 1));
     assert_eq!(parts(Quota::new(3, NANOSECOND * 10)), (3, 10, 1));
     for (bytes, burst) in [
-        (1, 1024),
-        (102_499, 1024),
-        (102_500, 1025),
-        (1_250_000_000, 12_500_000),
+        (1, 2048),
+        (102_449, 2048),
+        (102_450, 2049),
+        (1_250_000_000, 25_000_000),
     ] {
         assert_eq!(
             parts(Quota::bytes_per_second(bytes)),
