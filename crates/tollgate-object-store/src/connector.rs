@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::{RateLimiter, Throttle};
 
+use crate::bandwidth::Bandwidth;
 use crate::limits::{Hold, Limits};
 use crate::service::Service;
 
@@ -21,8 +22,9 @@ use crate::service::Service;
 /// # Fairness
 ///
 /// That of the throttle: requests are admitted in its order. A request first waits for the throttle, then
-/// for the [adaptive rate](Self::adaptive), then for the [bytes](Self::bytes) that it sends. While it
-/// waits for the last two, it holds its permit of the throttle.
+/// for the [bytes](Self::bytes_sent) that it sends, then for the [adaptive rate](Self::adaptive). While it
+/// waits for the last two, it holds its permit of the throttle. Do not give a cap of this connector to a
+/// [`Throttled`](crate::Throttled) above it: a call would wait for the permit that it holds.
 ///
 /// # Sharing
 ///
@@ -31,7 +33,8 @@ use crate::service::Service;
 ///
 /// # Cancel safety
 ///
-/// A request that is dropped while it waits leaves the queue and is charged nothing. A request that is
+/// A request that is dropped while it waits leaves the queue and is charged nothing, except that
+/// bytes are refunded only as far as time has not [paid them off](RateLimiter::refund). A request that is
 /// dropped later gives its permit back; what was charged for its bytes stays charged, because they may have
 /// been sent.
 ///
@@ -39,13 +42,15 @@ use crate::service::Service;
 ///
 /// A request fails with [`WaitTooLong`](crate::WaitTooLong) after the [longest wait](Self::max_wait), and
 /// with the throttle's [`AcquireError`](tollgate::AcquireError) if the throttle refuses it, for example
-/// because it is closed. [`cause`](crate::cause) finds either in the error of the store. The store does not
-/// repeat such a request.
+/// because it is closed. [`wait_too_long`](crate::wait_too_long) and [`cause`](crate::cause) find them in the
+/// error of the store. The store does not repeat such a request.
 ///
 /// # What it cannot do
 ///
 /// - The bytes of a request are charged before it is sent, all of them, since the body of a request is
 ///   not polled by this crate. Those of a large part leave in one burst.
+/// - A rate in the throttle is one of admissions. Requests that have passed it and wait for bytes or for
+///   the adaptive rate may reach the server closer together; those without a body overtake them.
 /// - A wait counts towards `RetryConfig::retry_timeout`, which is three minutes unless another is set.
 ///   The signature of a request is made before the wait, and S3 accepts it for 15 minutes.
 /// - A server can answer `200` and say `SlowDown` in the body, after it has copied an object or
@@ -67,7 +72,7 @@ use crate::service::Service;
 /// let upload = Arc::new(RateLimiter::new(Quota::bytes_per_second(10_000_000)));
 ///
 /// let connector = ReqwestConnector::default();
-/// let connector = ThrottledConnector::new(connector, all((in_flight, requests))).bytes(upload, None);
+/// let connector = ThrottledConnector::new(connector, all((in_flight, requests))).bytes_sent(upload);
 /// let store = AmazonS3Builder::from_env()
 ///     .with_bucket_name("photos")
 ///     .with_http_connector(connector)
@@ -94,28 +99,37 @@ where
         }
     }
 
-    /// Limits the bytes of the bodies that are sent and received. `None` leaves a direction without a
-    /// limit; one limiter for both directions limits their sum.
+    /// Limits the bytes of the bodies of requests.
     ///
-    /// A request is charged for its whole body before it is sent. A body that is larger than the burst
-    /// of the limiter is charged in steps of the burst. A request without a body is not charged, and does
-    /// not wait for the bytes of others. The charge is refunded if no connection could be made.
+    /// A request is charged for its whole body before it is sent. Bodies are charged one after the other,
+    /// in the order in which the throttle admitted their requests. A request without a body is not
+    /// charged, and does not wait for the bytes of others. The charge is refunded if the client reports
+    /// that the connection was refused. A connection that timed out is not refunded.
     ///
-    /// The body of a response is [charged](tollgate::io) while it is read, for exactly what is read. It
-    /// keeps its permit meanwhile, and the timeout of the client goes on: 30 seconds for a whole response
-    /// unless `ClientOptions` say otherwise. If the limiter of received bytes is closed, open bodies
-    /// fail, and so do new requests.
+    /// A body that is larger than the burst takes what the burst has, is charged for the rest at once, and
+    /// waits until that is paid off. Others that use the limiter wait meanwhile. A body that needs more
+    /// than the [longest wait](Self::max_wait) fails as soon as the limiter knows it.
     ///
-    /// Give the limiters a burst of some milliseconds, as
+    /// Give the limiter a burst of some milliseconds, as
     /// [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) does.
     #[must_use]
-    pub fn bytes(
-        mut self,
-        sent: impl Into<Option<Arc<RateLimiter>>>,
-        received: impl Into<Option<Arc<RateLimiter>>>,
-    ) -> Self {
-        self.limits.sent = sent.into();
-        self.limits.received = received.into();
+    pub fn bytes_sent(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
+        self.limits.sent = limiter.into().map(Bandwidth::new);
+        self
+    }
+
+    /// Limits the bytes of the bodies of successful responses. To limit the sum of both directions, give
+    /// this limiter to [`bytes_sent`](Self::bytes_sent) as well.
+    ///
+    /// A body is [charged](tollgate::io) while it is read, for exactly what is read. It keeps its permit
+    /// meanwhile, and the timeout of the client goes on: 30 seconds for a whole response unless
+    /// `ClientOptions` say otherwise. If the limiter is closed, open bodies fail, and so do new requests.
+    ///
+    /// Give the limiter no `max_waiters`: a store repeats a request whose body failed, and would do so
+    /// for a body that the limiter refused, so that [`cause`](crate::cause) may find nothing.
+    #[must_use]
+    pub fn bytes_received(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
+        self.limits.received = limiter.into().map(Bandwidth::new);
         self
     }
 
@@ -129,10 +143,10 @@ where
         self
     }
 
-    /// Sets until when a request holds its permit. The default is [`Hold::Body`].
+    /// Sets how long a request holds its permit. The default is [`Hold::Body`].
     ///
-    /// A response whose status is no success gives its permit back when up to 64 KiB of its body have
-    /// been read, so that no permit is held while the store waits before it repeats the request.
+    /// A response that reports a failure gives its permit back when up to 64 KiB of its body have been
+    /// read, or after a second, so that no permit is held while the store waits before it repeats the request.
     #[must_use]
     pub fn hold(mut self, hold: Hold) -> Self {
         self.limits.hold = hold;
@@ -141,7 +155,8 @@ where
 
     /// Sets the longest wait of a request, for all of its limits together. The default is 120 seconds.
     ///
-    /// `Duration::MAX` waits without end.
+    /// `Duration::MAX` waits without end. A body that needs a longer wait at the limiter of
+    /// [sent bytes](Self::bytes_sent) can never be sent. Reading the body of a response is not covered.
     #[must_use]
     pub fn max_wait(mut self, max: Duration) -> Self {
         self.limits.max_wait = max;
@@ -150,7 +165,10 @@ where
 
     /// Ends all waits with [`Cancelled`](tollgate::ErrorKind::Cancelled) when `token` is cancelled.
     ///
-    /// Requests that have been admitted are not affected; those that come later fail at once.
+    /// Requests that have been admitted are not affected; those that come later fail at once. That
+    /// includes `MultipartUpload::abort`, and so the parts of an upload stay on the server: make another
+    /// store from a clone of the connector without the token, and abort there with
+    /// `MultipartStore::abort_multipart`.
     #[must_use]
     pub fn cancel_on(mut self, token: CancellationToken) -> Self {
         self.limits.token = Some(token);

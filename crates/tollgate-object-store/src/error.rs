@@ -4,19 +4,20 @@ use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-use tollgate::{AcquireError, ErrorKind};
+use tollgate::AcquireError;
 
 /// An error of any type, as `object_store` has them as sources.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A request was not admitted within the [longest wait](crate::ThrottledConnector::max_wait).
 ///
-/// It is the source of the store's error, and [`cause`] finds the [`AcquireError`] behind it. The
-/// library `object_store` does not repeat a request that failed in this way.
+/// It is the source of the store's error: [`wait_too_long`] finds it there, and [`cause`] finds the
+/// [`AcquireError`] behind it. The library `object_store` does not repeat a request that failed in this
+/// way.
 ///
 /// A caller that opens more responses than there are permits, before it reads any of them to its end,
-/// waits for itself: a merge of sorted files does that. [`bodies`](Self::bodies) then is the number of
-/// permits, and [`Hold::Head`](crate::Hold::Head) prevents it.
+/// never gets the next permit: a merge of sorted files does that. [`bodies`](Self::bodies) then is the
+/// number of permits, and [`Hold::Head`](crate::Hold::Head) prevents it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitTooLong {
     max_wait: Duration,
@@ -25,14 +26,23 @@ pub struct WaitTooLong {
 }
 
 impl WaitTooLong {
+    pub(crate) fn new(source: AcquireError, max_wait: Duration, bodies: usize) -> Self {
+        Self {
+            max_wait,
+            bodies,
+            source,
+        }
+    }
+
     /// Returns the longest wait that was allowed. If the limits knew that it would not suffice, the
     /// request failed without any wait.
     pub fn max_wait(&self) -> Duration {
         self.max_wait
     }
 
-    /// Returns how many responses held a permit when the wait ended, because their bodies had not been
-    /// read to the end or dropped.
+    /// Returns how many responses held a permit when the wait for the throttle ended, because their
+    /// bodies had not been read to the end or dropped. It is 0 if the wait was one for bytes or for the
+    /// adaptive rate, which these permits do not prolong.
     pub fn bodies(&self) -> usize {
         self.bodies
     }
@@ -43,34 +53,21 @@ impl fmt::Display for WaitTooLong {
         write!(f, "not admitted within {:?}", self.max_wait)?;
         match self.bodies {
             0 => return Ok(()),
-            1 => f.write_str(
-                ", while 1 response body that was not read to its end holds a permit; read or drop it",
-            )?,
+            1 => {
+                f.write_str("; 1 response body that has not been read to its end holds a permit")?
+            }
             bodies => write!(
                 f,
-                ", while {bodies} response bodies that were not read to their end hold a permit each; \
-                 read or drop them"
+                "; {bodies} response bodies that have not been read to their end hold a permit each"
             )?,
         }
-        f.write_str(", or use Hold::Head")
+        f.write_str(": if they wait for this request, read or drop them first, or use Hold::Head")
     }
 }
 
 impl Error for WaitTooLong {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.source)
-    }
-}
-
-/// Returns the error of a request that was not admitted.
-pub(crate) fn refusal(source: AcquireError, max_wait: Duration, bodies: usize) -> BoxError {
-    match source.kind() {
-        ErrorKind::TimedOut => Box::new(WaitTooLong {
-            max_wait,
-            bodies,
-            source,
-        }),
-        _ => Box::new(source),
     }
 }
 
@@ -82,8 +79,11 @@ pub(crate) fn of_store(source: BoxError) -> object_store::Error {
     }
 }
 
-/// Returns why a request was not admitted, if that is what an error of a store is about: the
-/// [`AcquireError`] in its chain of sources.
+/// Returns why a request was not admitted, if a store failed because of that: the [`AcquireError`] in
+/// the chain of sources of its error.
+///
+/// The error is the one of the last attempt. A store that repeats requests may have sent earlier
+/// attempts, so a write may have been made.
 ///
 /// # Examples
 ///
@@ -107,10 +107,40 @@ pub(crate) fn of_store(source: BoxError) -> object_store::Error {
 /// # }
 /// ```
 pub fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a AcquireError> {
+    find(error)
+}
+
+/// Returns the [`WaitTooLong`] in the chain of sources of a store's error, if the last attempt of a
+/// request was not admitted within the longest wait.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use object_store::ObjectStoreExt;
+/// use object_store::memory::InMemory;
+/// use tollgate::Semaphore;
+/// use tollgate_object_store::{Throttled, WaitTooLong, wait_too_long};
+///
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let store = Throttled::new(InMemory::new(), Arc::new(Semaphore::new(0)));
+/// let store = store.max_wait(Duration::from_secs(5));
+/// let error = store.head(&"a".into()).await.unwrap_err();
+/// assert_eq!(wait_too_long(&error).map(WaitTooLong::max_wait), Some(Duration::from_secs(5)));
+/// # }
+/// ```
+pub fn wait_too_long<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a WaitTooLong> {
+    find(error)
+}
+
+/// Returns the first error of a type in a chain of sources.
+fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
     let mut error = error;
     loop {
-        match error.downcast_ref::<AcquireError>() {
-            Some(cause) => return Some(cause),
+        match error.downcast_ref() {
+            Some(found) => return Some(found),
             None => error = error.source()?,
         }
     }

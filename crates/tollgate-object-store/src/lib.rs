@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bandwidth;
 mod connector;
 mod data;
 mod error;
@@ -10,6 +11,6 @@ mod service;
 mod store;
 
 pub use self::connector::ThrottledConnector;
-pub use self::error::{WaitTooLong, cause};
+pub use self::error::{WaitTooLong, cause, wait_too_long};
 pub use self::limits::Hold;
 pub use self::store::Throttled;

@@ -1,33 +1,35 @@
 //! [`Limits`]: what a request has to pass before it is made.
 //!
-//! 1. The order is: the throttle, the adaptive rate, the bytes to send. A request that waits for a
-//!    permit has been charged nothing.
+//! 1. The order is: the throttle, the bytes to send, the adaptive rate. A request that waits for a
+//!    permit has been charged nothing. The adaptive rate is last, so that a pause and a cut hold for all
+//!    requests that have not been sent. A request keeps its turn for bytes until it has passed it.
 //! 2. One timeout and one token hold for all of these waits.
-//! 3. The bytes that are received are charged while a body is read, or after a call that returned them.
+//! 3. The bytes that are received are charged while a body is read, or after a call that returned them. The wait
+//!    after a call has a timeout and a token of its own.
 //! 4. A request that is refused or dropped in a wait gives back what it has taken so far, the last
 //!    first. Once it is admitted, nothing is given back on drop.
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
-use tollgate::throttle::Weighted;
-use tollgate::{AcquireError, Charge, ErrorKind, RateLimiter, Throttle, Waiting};
+use tollgate::{AcquireError, Charge, ErrorKind, Throttle, Waiting};
 
-use crate::error::{BoxError, of_store, refusal};
+use crate::bandwidth::{Bandwidth, Charged};
+use crate::error::{BoxError, WaitTooLong, of_store};
 
-/// Until when a request holds its permit.
+/// How long a request holds its permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hold {
     /// Until the body of the response has been read to its end, has failed, or is dropped. So the
     /// limit is one of connections in use. This is the default.
     ///
-    /// A caller that opens more bodies than there are permits before it reads them waits for itself,
-    /// and gets [`WaitTooLong`](crate::WaitTooLong).
+    /// A caller that opens more bodies than there are permits before it reads them never gets the
+    /// next permit, and its request fails with [`WaitTooLong`](crate::WaitTooLong).
     #[default]
     Body,
     /// Until the head of the response has arrived. So the limit is one of requests that the server
@@ -44,9 +46,9 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 pub(crate) struct Limits<T> {
     throttle: T,
     pub(crate) adaptive: Option<Arc<AdaptiveRate>>,
-    pub(crate) sent: Option<Arc<RateLimiter>>,
+    pub(crate) sent: Option<Bandwidth>,
     /// Charged while bodies are read, and not before a request.
-    pub(crate) received: Option<Arc<RateLimiter>>,
+    pub(crate) received: Option<Bandwidth>,
     pub(crate) hold: Hold,
     pub(crate) max_wait: Duration,
     pub(crate) token: Option<CancellationToken>,
@@ -77,13 +79,41 @@ impl<T: Throttle> Limits<T> {
 
     /// Waits until a request that sends this many bytes is admitted.
     pub(crate) async fn admit(&self, bytes: u64) -> Result<Admitted<T::Permit>, BoxError> {
-        let wait = Waiting::new(self.enter(bytes)).timeout(self.max_wait);
-        let admitted = match &self.token {
+        let permitted = AtomicBool::new(false);
+        self.bounded(self.enter(bytes, &permitted), &permitted)
+            .await
+    }
+
+    /// Ends a wait after the longest one, and when the token is cancelled. Bodies that hold permits may
+    /// be the cause only while the throttle has not permitted it.
+    async fn bounded<R>(
+        &self,
+        wait: impl Future<Output = Result<R, AcquireError>>,
+        permitted: &AtomicBool,
+    ) -> Result<R, BoxError> {
+        // The inner result is the one of the limits, the outer one that of the timeout and the token.
+        let wait = Waiting::new(async { Ok(wait.await) }).timeout(self.max_wait);
+        let waited = match &self.token {
             Some(token) => wait.cancel_on(token).await,
             None => wait.await,
         };
-        let bodies = || self.bodies.load(Ordering::Relaxed);
-        admitted.map_err(|error| refusal(error, self.max_wait, bodies()))
+        let (error, own) = match waited {
+            Ok(Ok(passed)) => return Ok(passed),
+            // A limiter that knows that the wait would be longer than the timeout says how long.
+            Ok(Err(error)) => {
+                let own = error.retry_after().is_some();
+                (error, own)
+            }
+            Err(error) => (error, true),
+        };
+        if !own || error.kind() != ErrorKind::TimedOut {
+            return Err(error.into());
+        }
+        let bodies = match permitted.load(Ordering::Relaxed) {
+            true => 0,
+            false => self.bodies.load(Ordering::Relaxed),
+        };
+        Err(WaitTooLong::new(error, self.max_wait, bodies).into())
     }
 
     /// Waits until a call of [`Throttled`](crate::Throttled) that sends this many bytes is admitted.
@@ -95,20 +125,28 @@ impl<T: Throttle> Limits<T> {
         admitted.map_err(of_store)
     }
 
-    async fn enter(&self, bytes: u64) -> Result<Admitted<T::Permit>, AcquireError> {
+    async fn enter(
+        &self,
+        bytes: u64,
+        permitted: &AtomicBool,
+    ) -> Result<Admitted<T::Permit>, AcquireError> {
         // The library repeats a request whose body fails, and would do so for nothing.
         if self
             .received
             .as_ref()
-            .is_some_and(|limiter| limiter.is_closed())
+            .is_some_and(|received| received.limiter.is_closed())
         {
             return Err(AcquireError::new(ErrorKind::Closed));
         }
         let permit = Entered::wait(&self.throttle, 1, |throttle, _| throttle.enter()).await?;
+        permitted.store(true, Ordering::Relaxed);
+        let sent = match &self.sent {
+            Some(sent) if bytes > 0 => Some(sent.charge(bytes).await?),
+            _ => None,
+        };
         let rate = Entered::wait(&self.adaptive, 1, |rate, _| rate.enter()).await?;
-        let sent = charge(self.sent.as_ref(), bytes).await?;
         Ok(Admitted {
-            sent: sent.into_iter().map(Entered::keep).collect(),
+            sent: sent.map(Charged::keep).unwrap_or_default(),
             rate: rate.keep(),
             permit: permit.keep(),
         })
@@ -116,17 +154,19 @@ impl<T: Throttle> Limits<T> {
 
     /// Waits for bytes that a call of [`Throttled`](crate::Throttled) has returned at once.
     pub(crate) async fn charge_received(&self, bytes: u64) -> object_store::Result<()> {
-        let charges = charge(self.received.as_ref(), bytes).await;
-        let charges = charges.map_err(|error| of_store(error.into()))?;
-        charges.into_iter().map(Entered::keep).for_each(drop);
+        if let Some(received) = self.received.as_ref().filter(|_| bytes > 0) {
+            let permitted = AtomicBool::new(true);
+            let charged = self.bounded(received.charge(bytes), &permitted).await;
+            charged.map_err(of_store)?.keep();
+        }
         Ok(())
     }
 
     /// Gives back what was charged for bytes of a request that was never sent.
     pub(crate) fn refund(&self, charges: Vec<Charge>) {
-        if let Some(limiter) = &self.sent {
+        if let Some(sent) = &self.sent {
             for charge in charges.into_iter().rev() {
-                limiter.refund(charge);
+                sent.limiter.refund(charge);
             }
         }
     }
@@ -139,28 +179,6 @@ impl<T: Throttle> Limits<T> {
             _permit: permit,
         }
     }
-}
-
-/// Charges for bytes, in steps of what the limiter can give at once.
-async fn charge(
-    limiter: Option<&Arc<RateLimiter>>,
-    bytes: u64,
-) -> Result<Vec<Entered<'_, Arc<RateLimiter>>>, AcquireError> {
-    let (mut charges, mut left) = (Vec::new(), bytes);
-    while let Some(limiter) = limiter.filter(|_| left > 0) {
-        let step = left.min(limiter.max_units());
-        match Entered::wait(limiter, step, Weighted::enter_many).await {
-            Ok(charge) => {
-                charges.push(charge);
-                left -= step;
-            }
-            // The quota was changed meanwhile: the next step is smaller.
-            Err(error)
-                if error.kind() == ErrorKind::ExceedsCapacity && limiter.max_units() < step => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(charges)
 }
 
 /// The permit that a body holds. The fields are dropped in this order, so that a waiter whom the
@@ -179,23 +197,28 @@ impl Drop for Count {
 }
 
 /// A permit that is rolled back on drop.
-struct Entered<'a, T: Throttle> {
+pub(crate) struct Entered<'a, T: Throttle> {
     throttle: &'a T,
     permit: Option<T::Permit>,
 }
 
 impl<'a, T: Throttle> Entered<'a, T> {
+    pub(crate) fn new(throttle: &'a T, permit: T::Permit) -> Self {
+        let permit = Some(permit);
+        Self { throttle, permit }
+    }
+
     /// Waits for `n` units, so that the throttle sees the timeout.
-    async fn wait(
+    pub(crate) async fn wait(
         throttle: &'a T,
         n: u64,
         enter: impl FnOnce(&'a T, u64) -> Waiting<T::Enter>,
     ) -> Result<Self, AcquireError> {
-        let permit = Some(enter(throttle, n).into_inner().await?);
-        Ok(Self { throttle, permit })
+        let permit = enter(throttle, n).into_inner().await?;
+        Ok(Self::new(throttle, permit))
     }
 
-    fn keep(mut self) -> T::Permit {
+    pub(crate) fn keep(mut self) -> T::Permit {
         match self.permit.take() {
             Some(permit) => permit,
             None => unreachable!("only `keep` takes it"),

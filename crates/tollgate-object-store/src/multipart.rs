@@ -1,6 +1,9 @@
 //! Uploads in parts: [`ThrottledUpload`], and stores whose uploads are driven by their callers.
 
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use object_store::multipart::{MultipartStore, PartId};
@@ -10,6 +13,7 @@ use object_store::{
 };
 use tollgate::Throttle;
 
+use crate::error::of_store;
 use crate::limits::Limits;
 use crate::store::Throttled;
 
@@ -17,11 +21,19 @@ use crate::store::Throttled;
 pub(crate) struct ThrottledUpload<T> {
     upload: Box<dyn MultipartUpload>,
     limits: Limits<T>,
+    /// How many parts have been handed to the upload, whose order they fix, and have not been sent: they
+    /// wait, were refused or were dropped.
+    unsent: Arc<AtomicUsize>,
 }
 
 impl<T> ThrottledUpload<T> {
     pub(crate) fn new(upload: Box<dyn MultipartUpload>, limits: Limits<T>) -> Self {
-        Self { upload, limits }
+        let unsent = Arc::default();
+        Self {
+            upload,
+            limits,
+            unsent,
+        }
     }
 }
 
@@ -35,14 +47,22 @@ where
         let length = data.content_length();
         // The order of these calls is the order of the parts, whichever is admitted first.
         let part = self.upload.put_part(data);
-        let limits = self.limits.clone();
+        let (limits, unsent) = (self.limits.clone(), Arc::clone(&self.unsent));
+        unsent.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move {
             let _admitted = limits.admit_call(length).await?;
-            part.await
+            let sent = part.await;
+            // The upload knows what failed in it.
+            unsent.fetch_sub(1, Ordering::Relaxed);
+            sent
         })
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
+        let unsent = self.unsent.load(Ordering::Relaxed);
+        if unsent > 0 {
+            return Err(of_store(UnsentParts(unsent).into()));
+        }
         let _admitted = self.limits.admit_call(0).await?;
         self.upload.complete().await
     }
@@ -52,6 +72,22 @@ where
         self.upload.abort().await
     }
 }
+
+/// An upload cannot be completed, because parts of it are missing.
+#[derive(Debug)]
+struct UnsentParts(usize);
+
+impl fmt::Display for UnsentParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unsent = self.0;
+        write!(
+            f,
+            "parts of the upload were refused, dropped or not awaited: {unsent}"
+        )
+    }
+}
+
+impl Error for UnsentParts {}
 
 /// Each call takes one permit until it returns.
 #[async_trait]

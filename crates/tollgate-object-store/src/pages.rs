@@ -3,7 +3,9 @@
 //! 1. A page is read to its end into a buffer, and its permit returned, before its first item is
 //!    yielded.
 //! 2. The paths to delete are read without a permit: they often come from a list of the same store.
-//! 3. After a refusal the stream yields its error and ends.
+//!    A page is gathered until it is full or the paths end. Deleting earlier, when the paths have to wait,
+//!    could wait for ever: a list of the same store may be in the queue of the throttle before it.
+//! 3. After a refusal the stream yields its error, and that of a path read with the page, and ends.
 
 use std::sync::Arc;
 
@@ -76,7 +78,11 @@ where
             if !page.is_empty() {
                 let _admitted = match limits.admit_call(0).await {
                     Ok(admitted) => admitted,
-                    Err(error) => return Some((vec![Err(error)], None)),
+                    // The failure among the paths follows, or nobody would see it.
+                    Err(error) => {
+                        let failed = [Err(error)].into_iter().chain(end);
+                        return Some((failed.collect(), None));
+                    }
                 };
                 deleted = store
                     .delete_stream(stream::iter(page).boxed())

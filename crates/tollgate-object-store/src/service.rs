@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
@@ -16,16 +17,20 @@ use http_body_util::{BodyExt, StreamBody};
 use object_store::client::{
     HttpClient, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
-use tollgate::Throttle;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::io::ThrottleIoExt;
 use tollgate::throttle::Adaptive;
 use tollgate::tower::{ThrottledBody, feedback};
+use tollgate::{Throttle, Waiting};
 
+use crate::bandwidth::Bandwidth;
 use crate::limits::{Admitted, Hold, Limits};
 
-/// The most that is read of the body of a response that is no success.
+/// The most that is read of the body of a response that reports a failure.
 const MAX_ERROR_BODY: usize = 64 << 10;
+
+/// The longest wait for such a body. The permit is held meanwhile.
+const ERROR_BODY_WAIT: Duration = Duration::from_secs(1);
 
 /// A client behind limits.
 pub(crate) struct Service<T> {
@@ -58,7 +63,8 @@ where
         rate.answered(limits.adaptive.as_ref(), &response);
 
         let (parts, mut body) = response.into_parts();
-        if let Some(limiter) = &limits.received {
+        let limited = limits.received.as_ref();
+        if let Some(Bandwidth { limiter, .. }) = limited.filter(|_| parts.status.is_success()) {
             let received = body.throttled(Arc::clone(limiter)).map_err(|error| {
                 match error.downcast::<HttpError>() {
                     Ok(error) => *error,
@@ -111,30 +117,37 @@ impl Drop for InFlight {
     }
 }
 
-/// Reads the body of a response that is no success, which explains why. If that fails, the body that is
-/// returned fails after what could be read.
+/// Reads the body of a response that reports a failure, which explains why, for [`ERROR_BODY_WAIT`] at most.
+/// If it fails, the body that is returned fails after what could be read.
 async fn read_error_body(mut body: HttpResponseBody) -> HttpResponseBody {
     let mut read = BytesMut::new();
-    let failed = loop {
-        match body.frame().await {
-            Some(Ok(frame)) => {
-                let data = frame.into_data().unwrap_or_default();
-                let room = MAX_ERROR_BODY - read.len();
-                read.extend_from_slice(&data[..data.len().min(room)]);
-                if read.len() == MAX_ERROR_BODY {
-                    break None;
-                }
+    let reading = async {
+        while let Some(frame) = body.frame().await {
+            let data = match frame {
+                Ok(frame) => frame.into_data().unwrap_or_default(),
+                Err(error) => return Ok(Some(error)),
+            };
+            let room = MAX_ERROR_BODY - read.len();
+            read.extend_from_slice(&data[..data.len().min(room)]);
+            if read.len() == MAX_ERROR_BODY {
+                break;
             }
-            Some(Err(error)) => break Some(error),
-            None => break None,
         }
+        Ok(None)
     };
+    let failed = Waiting::new(reading).timeout(ERROR_BODY_WAIT).await;
+    // The store reads it as UTF-8, so that a character of which a part is missing would hide the rest.
+    if let Err(error) = std::str::from_utf8(&read)
+        && error.error_len().is_none()
+    {
+        read.truncate(error.valid_up_to());
+    }
     let read: Bytes = read.freeze();
     match failed {
-        None => read.into(),
-        Some(error) => {
+        Ok(Some(error)) => {
             let frames = [Ok(http_body::Frame::data(read)), Err(error)];
             HttpResponseBody::new(StreamBody::new(stream::iter(frames)))
         }
+        _ => read.into(),
     }
 }

@@ -25,6 +25,7 @@ use tollgate::io::ThrottleIoExt;
 use tollgate::tower::ThrottledBody;
 use tollgate::{RateLimiter, Throttle};
 
+use crate::bandwidth::Bandwidth;
 use crate::data::Data;
 use crate::error::of_store;
 use crate::limits::{Admitted, Held, Hold, Limits};
@@ -43,23 +44,29 @@ use crate::pages;
 /// | `get` | one, until its data has been read or dropped, or as [`hold`](Self::hold) says | as they are read |
 /// | `head` | one, until it returns | |
 /// | `put_multipart`, its parts, `complete` and `abort` | one each, until it returns | those of a part before it |
-/// | `list` | one for each 1,000 objects, which is returned before the first of them is yielded | |
+/// | `list` | one for each page of 1,000 objects, and one more to find the end if the last page is full, which is returned before the first of them is yielded | |
 /// | `delete_stream` | one for each 1,000 paths, which is returned before the first of them is yielded | |
 ///
 /// # Fairness
 ///
 /// That of the throttle. A call first waits for the throttle, and holds its permit while it waits for
-/// bytes.
+/// bytes. Do not give the store a cap that a connector below it takes as well: a call would wait for the
+/// permit that it holds.
 ///
 /// # Cancel safety
 ///
-/// A call that is dropped while it waits leaves the queue and is charged nothing.
+/// A call that is dropped while it waits leaves the queue and is charged nothing, except that bytes are
+/// refunded only as far as time has not [paid them off](RateLimiter::refund). A `get_ranges` that is
+/// dropped in its wait for bytes is refunded them too, although they have moved. A call that is dropped
+/// after it was admitted returns its permit, and its bytes stay charged.
 ///
 /// # Errors
 ///
 /// A call that is not admitted fails with [`Error::Generic`](object_store::Error::Generic) of the store
 /// `Throttled`, whose source is [`WaitTooLong`](crate::WaitTooLong) or an
 /// [`AcquireError`](tollgate::AcquireError); [`cause`](crate::cause) finds the latter in both.
+/// A list or a `delete_stream` ends after such an error. `complete` of an upload fails if a part was not
+/// admitted, or was dropped, since the object would lack it.
 ///
 /// # Examples
 ///
@@ -108,23 +115,27 @@ where
         }
     }
 
-    /// Limits the bytes that are sent and received. `None` leaves a direction without a limit.
+    /// Limits the bytes that `put` and parts of uploads send.
     ///
-    /// Those that are sent are charged before the call, and not refunded if it fails. Those of `get` are
-    /// charged while they are read, and those of `get_ranges` before they are returned. A limiter of
-    /// received bytes turns a file of a local store into a stream.
+    /// They are charged before the call, one call after the other, and not refunded if it fails.
     #[must_use]
-    pub fn bytes(
-        mut self,
-        sent: impl Into<Option<Arc<RateLimiter>>>,
-        received: impl Into<Option<Arc<RateLimiter>>>,
-    ) -> Self {
-        self.limits.sent = sent.into();
-        self.limits.received = received.into();
+    pub fn bytes_sent(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
+        self.limits.sent = limiter.into().map(Bandwidth::new);
         self
     }
 
-    /// Sets until when `get` holds its permit. The default is [`Hold::Body`], which turns a file of a
+    /// Limits the bytes that `get` and `get_ranges` return. To limit the sum of both directions, give this
+    /// limiter to [`bytes_sent`](Self::bytes_sent) as well.
+    ///
+    /// Those of `get` are charged while they are read, and those of `get_ranges` before they are
+    /// returned. A limiter of received bytes turns a file of a local store into a stream.
+    #[must_use]
+    pub fn bytes_received(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
+        self.limits.received = limiter.into().map(Bandwidth::new);
+        self
+    }
+
+    /// Sets how long `get` holds its permit. The default is [`Hold::Body`], which turns a file of a
     /// local store into a stream; with [`Hold::Head`] the file is returned as it is.
     #[must_use]
     pub fn hold(mut self, hold: Hold) -> Self {
@@ -134,7 +145,9 @@ where
 
     /// Sets the longest wait of a call, for all of its limits together. The default is 120 seconds.
     ///
-    /// `Duration::MAX` waits without end.
+    /// `Duration::MAX` waits without end. The wait of `get_ranges` for the bytes that it has received is
+    /// a second one. Reading the data of `get` is not covered. Data that need a longer wait at the
+    /// limiter of sent bytes can never be sent: the call fails when its turn comes.
     #[must_use]
     pub fn max_wait(mut self, max: Duration) -> Self {
         self.limits.max_wait = max;
@@ -242,7 +255,7 @@ where
         let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
         let length = range.end.saturating_sub(range.start);
         let mut data = result.into_stream();
-        if let Some(limiter) = &self.limits.received {
+        if let Some(Bandwidth { limiter, .. }) = &self.limits.received {
             let body = Data::new(data, length).throttled(Arc::clone(limiter));
             let body = body.map_err(|error| match error.downcast::<Error>() {
                 Ok(error) => *error,

@@ -125,7 +125,7 @@ impl Stores {
                 None => connector,
             }
         };
-        let finishing = behind(requests).bytes(bytes, None);
+        let finishing = behind(requests).bytes_sent(bytes);
         Ok(Stores {
             sending: client(builder, finishing.clone().cancel_on(token.clone()))?,
             finishing: client(builder, finishing)?,

@@ -2,18 +2,22 @@
 
 use std::error::Error;
 use std::future::pending;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use http_body_util::BodyExt;
-use object_store::client::HttpErrorKind;
+use futures_util::stream::{self, StreamExt};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use object_store::client::{HttpErrorKind, HttpResponseBody};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::{AcquireError, ErrorKind, Quota, RateLimiter, Semaphore, Throttle};
-use tollgate_object_store::{Hold, ThrottledConnector, WaitTooLong, cause};
+use tollgate::fair::{Class, FairQueue};
+use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, Throttle};
+use tollgate_object_store::{Hold, ThrottledConnector, WaitTooLong, cause, wait_too_long};
 
 use crate::support::{Script, client, failure, frames, get, put, status};
 
@@ -171,8 +175,8 @@ async fn merge_of_8_bodies_under_a_cap_of_4_is_wait_too_long_that_names_4_bodies
         );
         assert_eq!(
             source.to_string(),
-            "not admitted within 120s, while 4 response bodies that were not read to their end hold a \
-             permit each; read or drop them, or use Hold::Head"
+            "not admitted within 120s; 4 response bodies that have not been read to their end hold a \
+             permit each: if they wait for this request, read or drop them first, or use Hold::Head"
         );
         assert_eq!(
             cause(&error).map(AcquireError::kind),
@@ -216,7 +220,7 @@ async fn max_wait_holds_for_all_waits_together() {
     bytes.charge(1);
     let script = Script::ready(|_| status(200, Vec::new()));
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
-        .bytes(Arc::clone(&bytes), None)
+        .bytes_sent(Arc::clone(&bytes))
         .max_wait(2 * SECOND);
     let client = client(&connector);
     let start = Instant::now();
@@ -224,8 +228,8 @@ async fn max_wait_holds_for_all_waits_together() {
     tokio::time::sleep(SECOND / 2).await;
     cap.add_permits(1);
     assert!(call.await.expect("no panic").is_err());
-    // The third byte would come after 3 s, which the limiter knows when it is asked for.
-    assert_eq!(start.elapsed(), 2 * SECOND);
+    // The first byte comes after 1 s. The limiter then knows that the third comes after 3 s.
+    assert_eq!(start.elapsed(), SECOND);
     assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
 }
 
@@ -257,7 +261,7 @@ async fn boxed_throttle_makes_a_body_that_holds_its_permit() {
 async fn call_dropped_in_the_request_frees_the_permit_and_keeps_the_charge() {
     let (cap, bytes) = (cap(1), rate(Quota::per_second(10).burst(10)));
     let connector = ThrottledConnector::new(Script::new(|_| pending()), Arc::clone(&cap));
-    let client = client(&connector.bytes(Arc::clone(&bytes), None));
+    let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
     let call = client.execute(put(4)).now_or_never();
     assert!(call.is_none());
     assert_eq!((cap.available_permits(), bytes.available()), (1, 6));
@@ -269,7 +273,7 @@ async fn call_dropped_in_a_wait_gives_everything_back() {
     let requests = rate(Quota::per_second(5).burst(5));
     let throttle = tollgate::all((Arc::clone(&cap), Arc::clone(&requests)));
     let connector = ThrottledConnector::new(Script::new(|_| pending()), throttle);
-    let client = client(&connector.bytes(Arc::clone(&bytes), None));
+    let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
     // The second step waits.
     let call = client.execute(put(14));
     assert!(tokio::time::timeout(SECOND / 10, call).await.is_err());
@@ -285,7 +289,7 @@ async fn bytes_are_charged_before_the_request_is_made() {
         assert_eq!(seen.available(), 3);
         status(200, Vec::new())
     });
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes), None));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
     client.execute(put(7)).await.expect("an answer");
     assert_eq!(bytes.available(), 3);
 }
@@ -294,7 +298,7 @@ async fn bytes_are_charged_before_the_request_is_made() {
 async fn bytes_above_the_burst_are_charged_in_steps() {
     let bytes = rate(Quota::per_second(10).burst(10));
     let script = Script::ready(|_| status(200, Vec::new()));
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes), None));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
     let start = Instant::now();
     client.execute(put(35)).await.expect("an answer");
     assert_eq!(start.elapsed(), SECOND * 5 / 2);
@@ -306,12 +310,14 @@ async fn bytes_with_a_quota_that_shrinks_are_charged_in_smaller_steps() {
     let bytes = rate(Quota::per_second(10).burst(10));
     bytes.charge(10);
     let script = Script::ready(|_| status(200, Vec::new()));
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(Arc::clone(&bytes), None));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
     let call = tokio::spawn(async move { client.execute(put(10)).await });
     tokio::task::yield_now().await;
     assert_eq!(bytes.waiting(), 1);
+    let start = Instant::now();
     bytes.set_quota(Quota::per_second(10).burst(3));
     call.await.expect("no panic").expect("an answer");
+    assert_eq!(start.elapsed(), SECOND);
     assert_eq!(bytes.waiting(), 0);
 }
 
@@ -320,7 +326,7 @@ async fn bytes_of_a_request_without_a_body_are_none_and_do_not_wait() {
     let bytes = rate(Quota::per_second(10).burst(10));
     bytes.charge(1_000);
     let script = Script::ready(|_| status(200, Vec::new()));
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes(bytes, None));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(bytes));
     let start = Instant::now();
     client.execute(get()).await.expect("an answer");
     assert_eq!(start.elapsed(), Duration::ZERO);
@@ -329,11 +335,11 @@ async fn bytes_of_a_request_without_a_body_are_none_and_do_not_wait() {
 #[tokio::test(start_paused = true)]
 async fn bytes_are_refunded_if_there_was_no_connection() {
     let (cap, bytes) = (cap(1), rate(Quota::per_second(10).burst(10)));
-    for (kind, left) in [(HttpErrorKind::Connect, 10), (HttpErrorKind::Request, 6)] {
+    for (kind, left) in [(HttpErrorKind::Connect, 10), (HttpErrorKind::Request, 0)] {
         let script = Script::ready(move |_| Err(failure(kind)));
         let connector = ThrottledConnector::new(script, Arc::clone(&cap));
-        let client = client(&connector.bytes(Arc::clone(&bytes), None));
-        let error = client.execute(put(4)).await.expect_err("a failure");
+        let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
+        let error = client.execute(put(35)).await.expect_err("a failure");
         assert_eq!(error.kind(), kind);
         assert_eq!((bytes.available(), cap.available_permits()), (left, 1));
     }
@@ -344,7 +350,7 @@ async fn bytes_received_are_charged_while_they_are_read() {
     let (cap, bytes) = (cap(1), rate(Quota::per_second(1_000).burst(1_000)));
     let script = Script::ready(|_| status(200, vec![0; 3_500]));
     let connector =
-        ThrottledConnector::new(script, Arc::clone(&cap)).bytes(None, Arc::clone(&bytes));
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes_received(Arc::clone(&bytes));
     let start = Instant::now();
     let answer = client(&connector).execute(get()).await.expect("an answer");
     assert_eq!(
@@ -362,7 +368,7 @@ async fn bytes_received_by_a_body_that_is_dropped_in_a_wait_are_those_that_were_
     bytes.charge(400);
     let script = Script::ready(|_| status(200, vec![0; 3_500]));
     let connector =
-        ThrottledConnector::new(script, Arc::clone(&cap)).bytes(None, Arc::clone(&bytes));
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes_received(Arc::clone(&bytes));
     let answer = client(&connector).execute(get()).await.expect("an answer");
     let mut body = answer.into_body();
     assert!(body.frame().now_or_never().is_none());
@@ -377,7 +383,7 @@ async fn bytes_received_by_a_closed_limiter_fail_the_body_and_the_next_request()
     let (cap, bytes) = (cap(1), rate(Quota::per_second(1_000).burst(1_000)));
     let script = Script::ready(|_| status(200, vec![0; 3_500]));
     let connector =
-        ThrottledConnector::new(script, Arc::clone(&cap)).bytes(None, Arc::clone(&bytes));
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes_received(Arc::clone(&bytes));
     let client = client(&connector);
     let answer = client.execute(get()).await.expect("an answer");
     bytes.close();
@@ -405,7 +411,7 @@ async fn cancel_on_ends_waits_and_no_requests() {
         status(200, Vec::new())
     });
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
-        .bytes(Arc::clone(&bytes), None)
+        .bytes_sent(Arc::clone(&bytes))
         .cancel_on(token.clone());
     let client = client(&connector);
     let call = |length| {
@@ -494,4 +500,193 @@ async fn clones_share_the_limits() {
         .source()
         .and_then(|source| source.downcast_ref::<WaitTooLong>());
     assert_eq!(source.map(WaitTooLong::bodies), Some(1));
+}
+
+/// The seconds after which the server gets each of these bodies, sent together.
+async fn sent_after(
+    connector: impl FnOnce(Script) -> ThrottledConnector<Script, Arc<Semaphore>>,
+    bodies: impl IntoIterator<Item = usize>,
+) -> Vec<u64> {
+    let (log, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
+    let times = Arc::clone(&log);
+    let script = Script::ready(move |_| {
+        let mut times = times.lock().expect("no panic");
+        times.push(start.elapsed().as_secs());
+        status(200, Vec::new())
+    });
+    let client = client(&connector(script));
+    let calls = bodies.into_iter().map(|length| client.execute(put(length)));
+    for call in join_all(calls).await {
+        call.expect("an answer");
+    }
+    log.lock().expect("no panic").clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_of_bodies_above_the_burst_are_charged_one_body_after_the_other() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    let connector = |script| {
+        let connector = ThrottledConnector::new(script, cap(16)).bytes_sent(bytes);
+        connector.max_wait(Duration::MAX)
+    };
+    let times = sent_after(connector, [100; 16]).await;
+    let expected: Vec<_> = (1..=16).map(|number| number * 10 - 1).collect();
+    assert_eq!(times, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_of_bodies_that_do_not_fit_in_max_wait_fail_alone() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let connector = ThrottledConnector::new(script, cap(16)).bytes_sent(Arc::clone(&bytes));
+    let client = client(&connector);
+    let answers = join_all((0..16).map(|_| client.execute(put(100)))).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 12);
+    for error in answers.into_iter().filter_map(Result::err) {
+        // Nobody holds a permit by a body, and bytes are not waited for because of bodies.
+        assert_eq!(wait_too_long(&error).map(WaitTooLong::bodies), Some(0));
+    }
+    // A body that can never be sent charges nothing, and does not wait.
+    let start = Instant::now();
+    tokio::time::advance(10 * SECOND).await;
+    client.execute(put(10_000)).await.expect_err("a refusal");
+    assert_eq!((start.elapsed(), bytes.available()), (10 * SECOND, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_with_a_burst_of_one_make_few_charges() {
+    let bytes = rate(Quota::per_second(10_000_000));
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(bytes));
+    let start = Instant::now();
+    client.execute(put(8 << 20)).await.expect("an answer");
+    // The timer of tokio counts milliseconds.
+    assert_eq!(start.elapsed(), Duration::from_millis(839));
+}
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_retry_after_pauses_requests_that_wait_for_bytes() {
+    let (bytes, rate) = (
+        rate(Quota::per_second(10).burst(10)),
+        Arc::new(AdaptiveRate::new()),
+    );
+    let (log, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
+    let times = Arc::clone(&log);
+    let script = Script::ready(move |_| {
+        let mut times = times.lock().expect("no panic");
+        times.push(start.elapsed().as_secs());
+        if times.len() > 1 {
+            return status(200, Vec::new());
+        }
+        let mut answer = status(503, Vec::new())?;
+        answer.headers_mut().insert("retry-after", 60.into());
+        Ok(answer)
+    });
+    let connector = ThrottledConnector::new(script, cap(8)).bytes_sent(bytes);
+    let client = client(&connector.adaptive(Arc::clone(&rate)));
+    for call in join_all((0..4).map(|_| client.execute(put(20)))).await {
+        call.expect("an answer");
+    }
+    // The second has its bytes when the pause ends, and the others wait for theirs.
+    let times = log.lock().expect("no panic").clone();
+    assert_eq!(times, [1, 61, 62, 64]);
+    assert_eq!(rate.snapshot().refusals, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_is_not_charged_for_a_request_that_is_dropped_in_a_wait_for_bytes() {
+    let (bytes, rate) = (
+        rate(Quota::per_second(10).burst(10)),
+        Arc::new(AdaptiveRate::new()),
+    );
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let connector = ThrottledConnector::new(script, cap(1)).bytes_sent(bytes);
+    let client = client(&connector.adaptive(Arc::clone(&rate)));
+    assert!(client.execute(put(100)).now_or_never().is_none());
+    assert_eq!(rate.snapshot().succeeded, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_dropped_in_the_wait_for_the_adaptive_rate_refunds_its_bytes() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    let rate = Arc::new(AdaptiveRate::new());
+    let script = Script::ready(|_| {
+        let mut answer = status(503, Vec::new())?;
+        answer.headers_mut().insert("retry-after", 60.into());
+        Ok(answer)
+    });
+    let connector = ThrottledConnector::new(script, cap(2)).bytes_sent(Arc::clone(&bytes));
+    let client = client(&connector.adaptive(rate));
+    client.execute(get()).await.expect("an answer");
+    assert!(client.execute(put(10)).now_or_never().is_none());
+    assert_eq!(bytes.available(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_whose_body_stalls_holds_its_permit_for_a_second() {
+    let cap = cap(1);
+    let script = Script::ready(|_| {
+        let data = stream::iter([Ok(Frame::data(Bytes::from_static(b"slow")))]);
+        status(
+            503,
+            HttpResponseBody::new(StreamBody::new(data.chain(stream::pending()))),
+        )
+    });
+    let client = client(&ThrottledConnector::new(script, Arc::clone(&cap)));
+    let start = Instant::now();
+    let call = client.execute(get());
+    let mut call = std::pin::pin!(call);
+    assert!(futures_util::poll!(&mut call).is_pending());
+    assert_eq!(cap.available_permits(), 0);
+    let answer = call.await.expect("an answer");
+    assert_eq!((start.elapsed(), cap.available_permits()), (SECOND, 1));
+    assert_eq!(answer.into_body().bytes().await.expect("a body"), "slow");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_does_not_wait_for_received_bytes() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(1).burst(1)));
+    bytes.charge(1_000);
+    let script = Script::ready(|_| status(503, "slow down".to_owned()));
+    let connector = ThrottledConnector::new(script, cap).bytes_received(bytes);
+    let start = Instant::now();
+    let answer = client(&connector).execute(get()).await.expect("an answer");
+    let body = answer.into_body().bytes().await.expect("a body");
+    assert_eq!(
+        (&body[..], start.elapsed()),
+        (&b"slow down"[..], Duration::ZERO)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusal_is_not_cut_inside_a_character() {
+    let script = Script::ready(|_| status(404, format!("aa{}", "\u{20ac}".repeat(30_000))));
+    let client = client(&ThrottledConnector::new(script, cap(1)));
+    let answer = client.execute(get()).await.expect("an answer");
+    let body = answer.into_body().bytes().await.expect("a body");
+    let text = String::from_utf8(body.into()).expect("text");
+    // Two bytes of the next character would have room.
+    assert_eq!(text.len(), (64 << 10) - 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn timeout_of_the_throttle_itself_is_no_wait_too_long() {
+    let cap = cap(0);
+    let queue = FairQueue::new(Arc::clone(&cap)).classes(|_| Class::new().max_queue_time(SECOND));
+    let throttle = queue.clock(Clock::tokio()).class(1);
+    let client = client(&ThrottledConnector::new(
+        Script::new(|_| pending()),
+        throttle,
+    ));
+    let release = async {
+        tokio::time::sleep(5 * SECOND).await;
+        cap.add_permits(1);
+    };
+    let (answer, ()) = tokio::join!(client.execute(get()), release);
+    let error = answer.expect_err("a refusal");
+    assert_eq!(
+        cause(&error).map(AcquireError::kind),
+        Some(ErrorKind::TimedOut)
+    );
+    assert_eq!(wait_too_long(&error), None);
 }

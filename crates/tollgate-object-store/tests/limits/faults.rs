@@ -22,7 +22,7 @@ use crate::support::{Counted, Script, failure};
 use crate::wire::Direct;
 
 /// What the server does with a request that it has read.
-enum Act {
+enum Action {
     /// Writes this, and then closes the connection.
     Reply(&'static str),
     /// Writes this, and then resets the connection.
@@ -31,7 +31,7 @@ enum Act {
     Close(&'static str),
 }
 
-use Act::{Close, Reply, Reset};
+use Action::{Close, Reply, Reset};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nETag: 1\r\nContent-Length: 0\r\n\r\n";
 const SLOW_DOWN: &str = "HTTP/1.1 503 Slow Down\r\nContent-Length: 8\r\n\r\nSlowDown";
@@ -53,23 +53,23 @@ fn many() -> Arc<RateLimiter> {
 }
 
 /// A server, and the limits before it.
-struct Scene {
+struct Setup {
     cap: Arc<Semaphore>,
     rate: Arc<AdaptiveRate>,
     sent: Arc<RateLimiter>,
     received: Arc<RateLimiter>,
-    acts: Arc<Mutex<VecDeque<Act>>>,
+    actions: Arc<Mutex<VecDeque<Action>>>,
     /// How many bytes of bodies the server got.
     got: Arc<AtomicU64>,
     store: AmazonS3,
 }
 
-impl Scene {
-    async fn new(acts: impl IntoIterator<Item = Act>) -> Self {
+impl Setup {
+    async fn new(actions: impl IntoIterator<Item = Action>) -> Self {
         let cap = Arc::new(Semaphore::new(1));
         let rate = Arc::new(AdaptiveRate::new().limits(1_000.0..=1_000_000.0));
         let (sent, received) = (many(), many());
-        let acts = Arc::new(Mutex::new(acts.into_iter().collect()));
+        let actions = Arc::new(Mutex::new(actions.into_iter().collect()));
         let got = Arc::new(AtomicU64::new(0));
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
@@ -77,29 +77,30 @@ impl Scene {
         let address = listener.local_addr().expect("an address");
         tokio::spawn(serve(
             listener,
-            Arc::clone(&acts),
+            Arc::clone(&actions),
             Arc::clone(&got),
             Arc::clone(&cap),
         ));
         let connector = ThrottledConnector::new(Direct, Arc::clone(&cap))
             .adaptive(Arc::clone(&rate))
-            .bytes(Arc::clone(&sent), Arc::clone(&received));
+            .bytes_sent(Arc::clone(&sent))
+            .bytes_received(Arc::clone(&received));
         let store = store(address, connector);
         Self {
             cap,
             rate,
             sent,
             received,
-            acts,
+            actions,
             got,
             store,
         }
     }
 
-    /// Asserts that all acts were done, that nothing was lost, and how many bytes of bodies came back.
+    /// Asserts that all actions were taken, that nothing was lost, and how many bytes of bodies came back.
     fn assert_settled(&self, received: u64) {
         assert_eq!(MANY - self.received.available(), received);
-        assert_eq!(self.acts.lock().expect("no panic").len(), 0);
+        assert_eq!(self.actions.lock().expect("no panic").len(), 0);
         assert_eq!((self.cap.available_permits(), self.cap.waiting()), (1, 0));
         assert_eq!(
             MANY - self.sent.available(),
@@ -120,21 +121,21 @@ fn store(address: SocketAddr, connector: ThrottledConnector<Direct, Arc<Semaphor
     fake_s3::store(&format!("http://{address}"), connector, retry)
 }
 
-/// Does one act for each connection.
+/// Takes one action for each connection.
 async fn serve(
     listener: TcpListener,
-    acts: Arc<Mutex<VecDeque<Act>>>,
+    actions: Arc<Mutex<VecDeque<Action>>>,
     got: Arc<AtomicU64>,
     cap: Arc<Semaphore>,
 ) {
     loop {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         got.fetch_add(read(&mut stream).await, Ordering::SeqCst);
-        let act = acts.lock().expect("no panic").pop_front();
-        if matches!(act, Some(Close(_))) {
+        let action = actions.lock().expect("no panic").pop_front();
+        if matches!(action, Some(Close(_))) {
             cap.close();
         }
-        match act {
+        match action {
             Some(Reply(answer) | Close(answer)) => {
                 stream
                     .write_all(answer.as_bytes())
@@ -171,19 +172,19 @@ async fn read(stream: &mut TcpStream) -> u64 {
 
 #[tokio::test]
 async fn reset_before_the_answer_is_charged_again_for_the_retry() {
-    let scene = Scene::new([Reset(""), Reply(OK)]).await;
-    scene
+    let setup = Setup::new([Reset(""), Reply(OK)]).await;
+    setup
         .store
         .put(&"a".into(), vec![0; 1_000].into())
         .await
         .expect("an object");
-    scene.assert_settled(0);
-    assert_eq!(scene.got.load(Ordering::SeqCst), 2_000);
+    setup.assert_settled(0);
+    assert_eq!(setup.got.load(Ordering::SeqCst), 2_000);
     // The reset says nothing about the rate.
     assert_eq!(
         (
-            scene.rate.snapshot().succeeded,
-            scene.rate.snapshot().refusals
+            setup.rate.snapshot().succeeded,
+            setup.rate.snapshot().refusals
         ),
         (1, 0)
     );
@@ -191,23 +192,23 @@ async fn reset_before_the_answer_is_charged_again_for_the_retry() {
 
 #[tokio::test]
 async fn reset_in_a_body_frees_the_permit_for_the_rest() {
-    let scene = Scene::new([Reset(HALF), Reply(OTHER_HALF)]).await;
-    let got = scene.store.get(&"a".into()).await.expect("an object");
+    let setup = Setup::new([Reset(HALF), Reply(OTHER_HALF)]).await;
+    let got = setup.store.get(&"a".into()).await.expect("an object");
     assert_eq!(got.bytes().await.expect("data"), "1234");
-    scene.assert_settled(4);
+    setup.assert_settled(4);
 }
 
 #[tokio::test]
 async fn short_body_frees_the_permit_for_the_rest() {
-    let scene = Scene::new([Reply(HALF), Reply(OTHER_HALF)]).await;
-    let got = scene.store.get(&"a".into()).await.expect("an object");
-    assert_eq!(scene.cap.available_permits(), 0);
+    let setup = Setup::new([Reply(HALF), Reply(OTHER_HALF)]).await;
+    let got = setup.store.get(&"a".into()).await.expect("an object");
+    assert_eq!(setup.cap.available_permits(), 0);
     assert_eq!(got.bytes().await.expect("data"), "1234");
-    scene.assert_settled(4);
+    setup.assert_settled(4);
 }
 
 #[tokio::test(start_paused = true)]
-async fn stalled_server_frees_the_permit_at_the_clients_timeout() {
+async fn timeout_of_the_client_frees_the_permit_for_the_retry() {
     let timeout = Duration::from_secs(30);
     let calls = AtomicU64::new(0);
     let fake = FakeS3::default();
@@ -223,7 +224,7 @@ async fn stalled_server_frees_the_permit_at_the_clients_timeout() {
     });
     let (counted, sent) = (Counted::new(1), many());
     let connector =
-        ThrottledConnector::new(script, counted.throttle()).bytes(Arc::clone(&sent), None);
+        ThrottledConnector::new(script, counted.throttle()).bytes_sent(Arc::clone(&sent));
     let store = fake_s3::store("http://fake", connector, RetryConfig::default());
     let start = Instant::now();
     store
@@ -237,17 +238,17 @@ async fn stalled_server_frees_the_permit_at_the_clients_timeout() {
 
 #[tokio::test]
 async fn slow_down_without_retry_after_is_repeated_at_a_lower_rate() {
-    let scene = Scene::new([Reply(SLOW_DOWN), Reply(OK)]).await;
-    scene
+    let setup = Setup::new([Reply(SLOW_DOWN), Reply(OK)]).await;
+    setup
         .store
         .put(&"a".into(), vec![0; 1_000].into())
         .await
         .expect("an object");
-    scene.assert_settled(8);
+    setup.assert_settled(0);
     assert_eq!(
         (
-            scene.rate.snapshot().succeeded,
-            scene.rate.snapshot().refusals
+            setup.rate.snapshot().succeeded,
+            setup.rate.snapshot().refusals
         ),
         (1, 1)
     );
@@ -255,8 +256,8 @@ async fn slow_down_without_retry_after_is_repeated_at_a_lower_rate() {
 
 #[tokio::test]
 async fn slow_down_for_an_hour_is_wait_too_long_at_once() {
-    let scene = Scene::new([Reply(SLOW_DOWN_FOR_AN_HOUR)]).await;
-    let error = scene.store.put(&"a".into(), vec![0; 1_000].into()).await;
+    let setup = Setup::new([Reply(SLOW_DOWN_FOR_AN_HOUR)]).await;
+    let error = setup.store.put(&"a".into(), vec![0; 1_000].into()).await;
     let error = error.expect_err("a refusal");
     let cause = cause(&error).expect("a cause");
     assert_eq!(cause.kind(), ErrorKind::TimedOut);
@@ -264,19 +265,19 @@ async fn slow_down_for_an_hour_is_wait_too_long_at_once() {
         cause.retry_after() > Some(Duration::from_secs(3_000)),
         "{cause}"
     );
-    scene.assert_settled(8);
+    setup.assert_settled(0);
 }
 
 #[tokio::test]
 async fn throttle_closed_before_a_retry_ends_it() {
-    let scene = Scene::new([Close(SLOW_DOWN)]).await;
-    let error = scene.store.put(&"a".into(), vec![0; 1_000].into()).await;
+    let setup = Setup::new([Close(SLOW_DOWN)]).await;
+    let error = setup.store.put(&"a".into(), vec![0; 1_000].into()).await;
     let error = error.expect_err("a refusal");
     assert_eq!(
         cause(&error).map(AcquireError::kind),
         Some(ErrorKind::Closed)
     );
-    scene.assert_settled(8);
+    setup.assert_settled(0);
 }
 
 #[tokio::test]
@@ -288,8 +289,7 @@ async fn refused_connection_is_charged_nothing() {
     let address = socket.local_addr().expect("an address");
     let cap = Arc::new(Semaphore::new(1));
     let sent = many();
-    let connector =
-        ThrottledConnector::new(Direct, Arc::clone(&cap)).bytes(Arc::clone(&sent), None);
+    let connector = ThrottledConnector::new(Direct, Arc::clone(&cap)).bytes_sent(Arc::clone(&sent));
     let error = store(address, connector)
         .put(&"a".into(), vec![0; 1_000].into())
         .await;

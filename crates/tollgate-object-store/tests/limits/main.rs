@@ -7,4 +7,5 @@ mod integration;
 mod requests;
 mod store;
 mod support;
+mod watched;
 mod wire;

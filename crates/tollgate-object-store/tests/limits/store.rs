@@ -19,10 +19,11 @@ use object_store::{
 };
 use tokio::time::Instant;
 use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore};
-use tollgate_object_store::{Hold, Throttled, WaitTooLong, cause};
+use tollgate_object_store::{Hold, Throttled, WaitTooLong, cause, wait_too_long};
 
 use crate::fake_s3::{self, FakeS3};
 use crate::support::Counted;
+use crate::watched::Watched;
 
 /// The path of an object.
 fn path(name: &str) -> Path {
@@ -44,7 +45,8 @@ async fn memory(names: impl IntoIterator<Item = String>) -> InMemory {
 #[tokio::test(start_paused = true)]
 async fn every_method_of_the_trait_enters_once() {
     let counted = Counted::new(1);
-    let store = Throttled::new(memory([]).await, counted.throttle());
+    let watched = Watched::new(memory([]).await, Arc::clone(&counted.cap));
+    let store = Throttled::new(watched, counted.throttle());
     let (a, b) = (&path("a"), &path("b"));
     let mut last = 0;
     let mut entered = |what| {
@@ -289,7 +291,7 @@ async fn get_of_a_file_holds_its_permit_as_a_stream() {
 
     let quota = Quota::per_second(1).burst(100);
     let bytes = Arc::new(RateLimiter::new(quota).clock(Clock::manual()));
-    let store = store.bytes(None, Arc::clone(&bytes));
+    let store = store.bytes_received(Arc::clone(&bytes));
     let got = store.get(&path("a")).await.expect("an object");
     assert_eq!(got.bytes().await.expect("data"), "data");
     assert_eq!(bytes.available(), 96);
@@ -310,7 +312,7 @@ async fn put_part_keeps_its_number_in_any_order_of_admission() {
 async fn bytes_of_puts_and_parts_are_charged_before_the_call() {
     let bytes = Arc::new(RateLimiter::new(Quota::per_second(100).burst(100)));
     let cap = Arc::new(Semaphore::new(2));
-    let store = Throttled::new(memory([]).await, Arc::clone(&cap)).bytes(Arc::clone(&bytes), None);
+    let store = Throttled::new(memory([]).await, Arc::clone(&cap)).bytes_sent(Arc::clone(&bytes));
     let start = Instant::now();
     let data = PutPayload::from(vec![0; 150]);
     store
@@ -336,7 +338,7 @@ async fn bytes_received_are_charged_while_they_are_read() {
         .put(&path("a"), vec![0; 3_500].into())
         .await
         .expect("an object");
-    let store = Throttled::new(store, Arc::clone(&cap)).bytes(None, Arc::clone(&bytes));
+    let store = Throttled::new(store, Arc::clone(&cap)).bytes_received(Arc::clone(&bytes));
     let start = Instant::now();
     let got = store.get(&path("a")).await.expect("an object");
     assert_eq!(
@@ -372,7 +374,7 @@ async fn get_that_is_dropped_in_a_wait_for_bytes_gives_everything_back() {
     let bytes = Arc::new(RateLimiter::new(Quota::per_second(1_000).burst(1_000)));
     let cap = Arc::new(Semaphore::new(1));
     let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
-    let store = store.bytes(None, Arc::clone(&bytes));
+    let store = store.bytes_received(Arc::clone(&bytes));
     bytes.charge(1_000);
     let got = store.get(&path("a")).await.expect("an object");
     let mut data = got.into_stream();
@@ -390,4 +392,69 @@ async fn display_and_debug_name_the_inner_store() {
     let store = Throttled::new(InMemory::new(), Arc::new(Semaphore::new(1)));
     assert_eq!(store.to_string(), "Throttled(InMemory)");
     assert!(format!("{store:?}").starts_with("Throttled { inner: InMemory"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_frees_the_permit() {
+    let second = Duration::from_secs(1);
+    let bytes = Arc::new(RateLimiter::new(Quota::per_second(1).burst(1)));
+    let cap = Arc::new(Semaphore::new(1));
+    let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
+    let store = store.bytes_received(Arc::clone(&bytes)).max_wait(second);
+    let start = Instant::now();
+    let error = store.get_ranges(&path("a"), &[0..2, 2..4]).await;
+    let error = error.expect_err("a refusal");
+    assert_eq!(wait_too_long(&error).map(WaitTooLong::bodies), Some(0));
+    assert_eq!(
+        wait_too_long(&error).map(WaitTooLong::max_wait),
+        Some(second)
+    );
+    assert!(start.elapsed() <= second);
+    assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn complete_after_a_part_that_was_refused_or_dropped_fails() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    let store = store.max_wait(Duration::from_secs(1));
+    for dropped in [true, false] {
+        let mut upload = store.put_multipart(&path("a")).await.expect("an upload");
+        let part = upload.put_part("data".into());
+        if dropped {
+            drop(part);
+        } else {
+            let held = counted.cap.try_acquire().expect("a permit");
+            part.await.expect_err("a refusal");
+            drop(held);
+        }
+        upload.put_part("data".into()).await.expect("a part");
+        let error = upload.complete().await.expect_err("a part is missing");
+        assert_eq!(
+            error.to_string(),
+            "Generic Throttled error: parts of the upload were refused, dropped or not awaited: 1"
+        );
+        upload.abort().await.expect("an end");
+        store.get(&path("a")).await.expect_err("no object");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_that_is_refused_yields_the_failed_path_too() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    counted.cap.close();
+    let failure = object_store::Error::NotImplemented {
+        operation: "a".into(),
+        implementer: "b".into(),
+    };
+    let paths = [Ok(path("a")), Err(failure), Ok(path("b"))];
+    let deleted = store.delete_stream(stream::iter(paths).boxed());
+    let deleted: Vec<_> = deleted.map(|deleted| deleted.unwrap_err()).collect().await;
+    assert_eq!(deleted.len(), 2);
+    assert!(cause(&deleted[0]).is_some());
+    assert!(matches!(
+        deleted[1],
+        object_store::Error::NotImplemented { .. }
+    ));
 }
