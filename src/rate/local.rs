@@ -45,7 +45,9 @@ use crate::wait::Waiting;
 ///   another quota](RateLimiter::set_quota): so after `close` each handle admits less than one more
 ///   batch, unless [`return_unused`](Self::return_unused) is called. After a change of the quota,
 ///   what is buffered can only be used: it is part of the backlog that was carried over, and
-///   [`return_unused`](Self::return_unused) gives none of it back.
+///   [`return_unused`](Self::return_unused) gives none of it back. From a quota [without a
+///   limit](crate::Quota::UNLIMITED) nothing is carried over, so what is buffered then is on top of the
+///   burst of the next one.
 ///
 /// # Fairness
 ///

@@ -166,9 +166,10 @@ where
     /// Ends all waits with [`Cancelled`](tollgate::ErrorKind::Cancelled) when `token` is cancelled.
     ///
     /// Requests that have been admitted are not affected; those that come later fail at once. That
-    /// includes `MultipartUpload::abort`, and so the parts of an upload stay on the server: make another
-    /// store from a clone of the connector without the token, and abort there with
-    /// `MultipartStore::abort_multipart`.
+    /// includes `MultipartUpload::abort`, and so the parts of such an upload stay on the server until a
+    /// rule of the bucket removes them. To abort it, begin it by `MultipartStore::create_multipart`, which
+    /// returns its id, and call `abort_multipart` of another store, made with a clone of the connector
+    /// that has no token.
     #[must_use]
     pub fn cancel_on(mut self, token: CancellationToken) -> Self {
         self.limits.token = Some(token);
