@@ -25,11 +25,10 @@ impl<S, T: Weighted> Throttled<S, T> {
         read: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        if wanted == 0 || *this.directions == Directions::Writes {
-            return read(this.inner, context, wanted);
-        }
+        let limited = *this.directions != Directions::Writes;
+        let turn = limited.then_some(this.read);
         let read = |context: &mut Context<'_>, limit| read(this.inner, context, limit);
-        poll_charged(this.read, context, this.limiter, *this.chunk, wanted, read)
+        poll_charged(turn, context, this.limiter, *this.chunk, wanted, read)
     }
 
     /// Writes some of `wanted` bytes, in the same way.
@@ -41,18 +40,10 @@ impl<S, T: Weighted> Throttled<S, T> {
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let this = self.project();
-        if wanted == 0 || *this.directions == Directions::Reads {
-            return write(this.inner, context, wanted);
-        }
+        let limited = *this.directions != Directions::Reads;
+        let turn = limited.then_some(this.write);
         let write = |context: &mut Context<'_>, limit| write(this.inner, context, limit);
-        poll_charged(
-            this.write,
-            context,
-            this.limiter,
-            *this.chunk,
-            wanted,
-            write,
-        )
+        poll_charged(turn, context, this.limiter, *this.chunk, wanted, write)
     }
 
     /// Writes from several buffers. What is above the charge is cut off, and nothing is copied.
@@ -101,16 +92,19 @@ fn cut_at<'a, 'b>(
 }
 
 /// Waits for the turn, calls `call` once with the number of bytes that it may move, and settles to
-/// the number that it has moved. `wanted` is at least 1.
+/// the number that it has moved. Without a turn, or for no bytes, it only makes the call.
 #[inline]
 fn poll_charged<T: Weighted>(
-    turn: Pin<&mut Turn<T>>,
+    turn: Option<Pin<&mut Turn<T>>>,
     context: &mut Context<'_>,
     limiter: &T,
     chunk: Option<u64>,
     wanted: usize,
     call: impl FnOnce(&mut Context<'_>, usize) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<usize>> {
+    let Some(turn) = turn.filter(|_| wanted > 0) else {
+        return call(context, wanted);
+    };
     let (entered, units) = match ready!(turn.poll_enter(context, limiter, chunk, wanted as u64)) {
         Ok(entered) => entered,
         Err(error) => return Poll::Ready(Err(io_error(error))),

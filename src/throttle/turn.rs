@@ -39,8 +39,8 @@ impl<T: Weighted> Turn<T> {
         }
     }
 
-    /// Waits for some of `wanted` units, which is at least 1: for a chunk of them, and no more than
-    /// the limiter can give at once. Returns the permit, and how many units may move.
+    /// Waits for some of `wanted` units: for a chunk of them, and no more than the limiter can give at
+    /// once. `wanted` is at least 1. Returns the permit, and how many units may move.
     ///
     /// A caller that comes again may want fewer units than the wait has asked for. It is then
     /// admitted for those, and settling gives the rest back.

@@ -234,15 +234,18 @@ impl Gradient {
                 let part = 1.0 / (f64::from(self.confirmed) + 1.0);
                 baseline + part.max(BLEND) * (latency - baseline)
             }
-            Some(baseline) if latency < baseline => {
-                self.confirmed = 0;
-                baseline + DOWNWARD * (latency - baseline)
-            }
+            Some(baseline) if latency < baseline => self.lowered(baseline, latency),
             _ => {
                 self.confirmed = 0;
                 latency
             }
         });
+    }
+
+    /// Returns the baseline after a latency that is significantly below it.
+    fn lowered(&mut self, baseline: f64, latency: f64) -> f64 {
+        self.confirmed = 0;
+        baseline + DOWNWARD * (latency - baseline)
     }
 
     /// Returns the limit that a level implies by the baseline.
@@ -258,9 +261,8 @@ impl Gradient {
             return self.probe(level, level);
         };
         if level.latency < baseline - error {
-            baseline += DOWNWARD * (level.latency - baseline);
+            baseline = self.lowered(baseline, level.latency);
             self.baseline = Some(baseline);
-            self.confirmed = 0;
         }
         if let Some(limit) = self.compared(level, error) {
             return limit;

@@ -24,11 +24,11 @@ impl AsyncRead for Short {
     }
 }
 
-fn quota_and_clock(quota: Quota) -> RateLimiter {
+fn limiter_of(quota: Quota) -> RateLimiter {
     RateLimiter::new(quota).clock(Clock::tokio())
 }
 
-/// How long it takes to read what comes in two seconds at this rate.
+/// Returns how long it takes to read `total` bytes, of which a read returns `short`.
 async fn time_of(limiter: &RateLimiter, short: usize, total: usize) -> Duration {
     let mut reader = Short(short).throttled(limiter);
     let mut buffer = vec![0; 1 << 20];
@@ -47,7 +47,7 @@ async fn short_reads_reach_the_rate() {
             if rate / short as u64 > 100_000 {
                 continue;
             }
-            let limiter = quota_and_clock(Quota::bytes_per_second(rate));
+            let limiter = limiter_of(Quota::bytes_per_second(rate));
             let time = time_of(&limiter, short, 2 * rate as usize).await;
             // 20 ms of the two seconds are the burst.
             let range = Duration::from_millis(1970)..Duration::from_millis(2000);
@@ -59,14 +59,14 @@ async fn short_reads_reach_the_rate() {
 #[tokio::test(start_paused = true)]
 async fn short_reads_with_a_burst_of_ten_milliseconds_reach_the_rate() {
     let quota = Quota::per_second(1_000_000).burst(10_000);
-    let time = time_of(&quota_and_clock(quota), 512, 2_000_000).await;
+    let time = time_of(&limiter_of(quota), 512, 2_000_000).await;
     let range = Duration::from_millis(1980)..Duration::from_millis(2000);
     assert!(range.contains(&time), "{time:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn set_quota_to_a_tenth_holds_within_twenty_milliseconds() {
-    let limiter = quota_and_clock(Quota::bytes_per_second(10_000_000));
+    let limiter = limiter_of(Quota::bytes_per_second(10_000_000));
     time_of(&limiter, 1 << 20, 1_000_000).await;
     limiter.set_quota(Quota::bytes_per_second(1_000_000));
     let time = time_of(&limiter, 1 << 20, 1_000_000).await;
