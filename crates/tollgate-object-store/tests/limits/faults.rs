@@ -14,11 +14,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::Instant;
 use tollgate::adaptive::AdaptiveRate;
-use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore};
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore};
 use tollgate_object_store::{ThrottledConnector, cause};
 
 use crate::fake_s3::{self, FakeS3};
-use crate::support::{Counted, Script, failure};
+use crate::support::{Counted, Script, failure, kind};
 use crate::wire::Direct;
 
 /// What the server does with a request that it has read.
@@ -171,7 +171,7 @@ async fn read(stream: &mut TcpStream) -> u64 {
 }
 
 #[tokio::test]
-async fn reset_before_the_answer_is_charged_again_for_the_retry() {
+async fn put_reset_before_the_answer_is_charged_again() {
     let setup = Setup::new([Reset(""), Reply(OK)]).await;
     setup
         .store
@@ -191,7 +191,7 @@ async fn reset_before_the_answer_is_charged_again_for_the_retry() {
 }
 
 #[tokio::test]
-async fn reset_in_a_body_frees_the_permit_for_the_rest() {
+async fn get_reset_in_the_body_returns_the_permit_for_the_rest() {
     let setup = Setup::new([Reset(HALF), Reply(OTHER_HALF)]).await;
     let got = setup.store.get(&"a".into()).await.expect("an object");
     assert_eq!(got.bytes().await.expect("data"), "1234");
@@ -199,7 +199,7 @@ async fn reset_in_a_body_frees_the_permit_for_the_rest() {
 }
 
 #[tokio::test]
-async fn short_body_frees_the_permit_for_the_rest() {
+async fn get_with_a_short_body_returns_the_permit_for_the_rest() {
     let setup = Setup::new([Reply(HALF), Reply(OTHER_HALF)]).await;
     let got = setup.store.get(&"a".into()).await.expect("an object");
     assert_eq!(setup.cap.available_permits(), 0);
@@ -208,7 +208,7 @@ async fn short_body_frees_the_permit_for_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn timeout_of_the_client_frees_the_permit_for_the_retry() {
+async fn put_after_a_timeout_of_the_client_has_a_permit_for_the_retry() {
     let timeout = Duration::from_secs(30);
     let calls = AtomicU64::new(0);
     let fake = FakeS3::default();
@@ -237,7 +237,7 @@ async fn timeout_of_the_client_frees_the_permit_for_the_retry() {
 }
 
 #[tokio::test]
-async fn slow_down_without_retry_after_is_repeated_at_a_lower_rate() {
+async fn put_after_slow_down_is_repeated_at_a_lower_rate() {
     let setup = Setup::new([Reply(SLOW_DOWN), Reply(OK)]).await;
     setup
         .store
@@ -255,7 +255,7 @@ async fn slow_down_without_retry_after_is_repeated_at_a_lower_rate() {
 }
 
 #[tokio::test]
-async fn slow_down_for_an_hour_is_wait_too_long_at_once() {
+async fn put_after_slow_down_for_an_hour_fails_at_once() {
     let setup = Setup::new([Reply(SLOW_DOWN_FOR_AN_HOUR)]).await;
     let error = setup.store.put(&"a".into(), vec![0; 1_000].into()).await;
     let error = error.expect_err("a refusal");
@@ -269,19 +269,16 @@ async fn slow_down_for_an_hour_is_wait_too_long_at_once() {
 }
 
 #[tokio::test]
-async fn throttle_closed_before_a_retry_ends_it() {
+async fn put_with_a_throttle_closed_before_the_retry_fails() {
     let setup = Setup::new([Close(SLOW_DOWN)]).await;
     let error = setup.store.put(&"a".into(), vec![0; 1_000].into()).await;
     let error = error.expect_err("a refusal");
-    assert_eq!(
-        cause(&error).map(AcquireError::kind),
-        Some(ErrorKind::Closed)
-    );
+    assert_eq!(kind(&error), Some(ErrorKind::Closed));
     setup.assert_settled(0);
 }
 
 #[tokio::test]
-async fn refused_connection_is_charged_nothing() {
+async fn put_to_a_refused_connection_is_charged_nothing() {
     // The port is taken, but nobody listens.
     let socket = TcpSocket::new_v4().expect("a socket");
     let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

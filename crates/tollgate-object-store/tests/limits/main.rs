@@ -1,11 +1,14 @@
 //! Tests of the crate, in one binary. Those without a socket run in paused time.
 
-mod connector;
+mod adaptive;
+mod bytes;
 mod fake_s3;
 mod faults;
+mod hold;
 mod integration;
 mod requests;
 mod store;
 mod support;
+mod waits;
 mod watched;
 mod wire;

@@ -10,11 +10,11 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::client::HttpErrorKind;
 use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::time::Instant;
-use tollgate::{AcquireError, ErrorKind, Quota, RateLimiter};
-use tollgate_object_store::{ThrottledConnector, cause};
+use tollgate::{ErrorKind, Quota, RateLimiter};
+use tollgate_object_store::ThrottledConnector;
 
 use crate::fake_s3::{self, FakeS3};
-use crate::support::{Counted, Script, frames, status};
+use crate::support::{Counted, Script, frames, kind, status};
 
 /// A store whose requests are answered by a script.
 fn store(counted: &Counted, script: Script) -> AmazonS3 {
@@ -77,7 +77,7 @@ async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retry_takes_a_permit_of_its_own_and_none_during_backoff() {
+async fn head_that_is_repeated_takes_two_permits_and_none_during_backoff() {
     let (counted, fake) = (Counted::new(1), FakeS3::default());
     fake.put("a", "data");
     let calls = Arc::new(AtomicUsize::new(0));
@@ -105,7 +105,7 @@ async fn retry_takes_a_permit_of_its_own_and_none_during_backoff() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn body_error_frees_the_permit_before_the_rest_is_asked_for() {
+async fn get_whose_body_fails_returns_the_permit_before_the_rest_is_requested() {
     let (counted, fake) = (Counted::new(1), FakeS3::default());
     fake.put("a", "1234");
     let script = Script::new(move |request| {
@@ -149,16 +149,13 @@ async fn get_holds_its_permit_to_the_end_and_head_does_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn wait_too_long_is_not_repeated() {
+async fn head_after_wait_too_long_is_not_repeated() {
     let (counted, fake) = (Counted::new(0), FakeS3::default());
     let start = Instant::now();
     let error = store(&counted, fake.script()).head(&"a".into()).await;
     assert_eq!(start.elapsed(), Duration::from_secs(120));
     let error = error.expect_err("a refusal");
-    assert_eq!(
-        cause(&error).map(AcquireError::kind),
-        Some(ErrorKind::TimedOut)
-    );
+    assert_eq!(kind(&error), Some(ErrorKind::TimedOut));
     assert!(
         error.to_string().contains("not admitted within 120s"),
         "{error}"
@@ -167,7 +164,7 @@ async fn wait_too_long_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_throttle_is_not_asked_again() {
+async fn put_with_a_closed_throttle_is_not_repeated() {
     let (counted, fake) = (Counted::new(1), FakeS3::default());
     counted.cap.close();
     let start = Instant::now();
@@ -175,10 +172,7 @@ async fn closed_throttle_is_not_asked_again() {
         .put(&"a".into(), "data".into())
         .await;
     let error = error.expect_err("a refusal");
-    assert_eq!(
-        cause(&error).map(AcquireError::kind),
-        Some(ErrorKind::Closed)
-    );
+    assert_eq!(kind(&error), Some(ErrorKind::Closed));
     assert_eq!(
         (start.elapsed(), fake.take_log().len()),
         (Duration::ZERO, 0)
@@ -186,7 +180,7 @@ async fn closed_throttle_is_not_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_for_tokens_count() {
+async fn head_with_a_request_for_a_token_takes_two_permits() {
     let (counted, fake) = (Counted::new(1), FakeS3::default());
     fake.put("a", "data");
     let token = r#"{"AccessKeyId":"a","SecretAccessKey":"b","Token":"c","Expiration":"2099-01-01T00:00:00Z"}"#;
@@ -215,7 +209,7 @@ async fn requests_for_tokens_count() {
 
 /// The times at which the server got requests, in milliseconds.
 #[tokio::test(start_paused = true)]
-async fn rate_and_burst_hold_by_the_servers_log() {
+async fn put_at_a_rate_with_a_burst_is_spaced_in_the_log_of_the_server() {
     let (fake, start) = (FakeS3::default(), Instant::now());
     let log = Arc::new(Mutex::new(Vec::new()));
     let times = Arc::clone(&log);

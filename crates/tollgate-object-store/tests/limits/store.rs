@@ -1,6 +1,5 @@
 //! A store of any kind behind a throttle.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,11 +17,11 @@ use object_store::{
     RetryConfig,
 };
 use tokio::time::Instant;
-use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore};
+use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore};
 use tollgate_object_store::{Hold, Throttled, WaitTooLong, cause, wait_too_long};
 
 use crate::fake_s3::{self, FakeS3};
-use crate::support::Counted;
+use crate::support::{Counted, kind};
 use crate::watched::Watched;
 
 /// The path of an object.
@@ -43,7 +42,7 @@ async fn memory(names: impl IntoIterator<Item = String>) -> InMemory {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_method_of_the_trait_enters_once() {
+async fn methods_of_all_traits_enter_once_each() {
     let counted = Counted::new(1);
     let watched = Watched::new(memory([]).await, Arc::clone(&counted.cap));
     let store = Throttled::new(watched, counted.throttle());
@@ -145,7 +144,7 @@ async fn list_takes_a_permit_for_each_page_and_holds_none_between() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_that_is_half_read_lets_others_pass() {
+async fn list_that_is_half_read_holds_no_permit() {
     let counted = Counted::new(1);
     let names = (0..2_500).map(|n| format!("{n:04}"));
     let store = Throttled::new(memory(names).await, counted.throttle());
@@ -200,7 +199,7 @@ async fn delete_stream_of_nothing_does_not_enter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_of_a_closed_throttle_yield_one_error() {
+async fn list_and_delete_stream_with_a_closed_throttle_yield_one_error() {
     let counted = Counted::new(1);
     let store = Throttled::new(memory(["a".to_owned()]).await, counted.throttle());
     counted.cap.close();
@@ -210,10 +209,7 @@ async fn streams_of_a_closed_throttle_yield_one_error() {
         let yielded: Vec<_> = stream.collect().await;
         assert_eq!(yielded.len(), 1);
         let error = yielded[0].as_ref().expect_err("a refusal");
-        assert_eq!(
-            cause(error).map(AcquireError::kind),
-            Some(ErrorKind::Closed)
-        );
+        assert_eq!(kind(error), Some(ErrorKind::Closed));
         assert_eq!(
             error.to_string(),
             "Generic Throttled error: the throttle is closed (part 0)"
@@ -222,7 +218,7 @@ async fn streams_of_a_closed_throttle_yield_one_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn merge_of_8_objects_under_a_cap_of_4_finishes_with_head() {
+async fn hold_head_with_8_objects_at_a_cap_of_4_finishes() {
     let store = memory((0..8).map(|n| n.to_string())).await;
     let store = Throttled::new(store, Counted::new(4).throttle()).hold(Hold::Head);
     let mut open = Vec::new();
@@ -235,7 +231,7 @@ async fn merge_of_8_objects_under_a_cap_of_4_finishes_with_head() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn merge_of_8_objects_under_a_cap_of_4_is_wait_too_long_that_names_4_bodies() {
+async fn hold_body_with_8_objects_at_a_cap_of_4_is_wait_too_long_that_counts_4() {
     let counted = Counted::new(4);
     let store = memory((0..8).map(|n| n.to_string())).await;
     let store = Throttled::new(store, counted.throttle()).max_wait(Duration::from_secs(5));
@@ -246,9 +242,7 @@ async fn merge_of_8_objects_under_a_cap_of_4_is_wait_too_long_that_names_4_bodie
     let (open, refused): (Vec<_>, Vec<_>) = got.into_iter().partition(Result::is_ok);
     assert_eq!((open.len(), refused.len()), (4, 4));
     let error = refused[0].as_ref().expect_err("a refusal");
-    let source = error
-        .source()
-        .and_then(|source| source.downcast_ref::<WaitTooLong>());
+    let source = wait_too_long(error);
     assert_eq!(source.map(WaitTooLong::bodies), Some(4));
     drop(open);
     assert_eq!(
@@ -309,7 +303,7 @@ async fn put_part_keeps_its_number_in_any_order_of_admission() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_of_puts_and_parts_are_charged_before_the_call() {
+async fn bytes_sent_by_puts_and_parts_are_charged_before_the_call() {
     let bytes = Arc::new(RateLimiter::new(Quota::per_second(100).burst(100)));
     let cap = Arc::new(Semaphore::new(2));
     let store = Throttled::new(memory([]).await, Arc::clone(&cap)).bytes_sent(Arc::clone(&bytes));
@@ -363,14 +357,11 @@ async fn bytes_received_are_charged_while_they_are_read() {
     assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
     bytes.close();
     let error = store.get(&path("a")).await.expect_err("a refusal");
-    assert_eq!(
-        cause(&error).map(AcquireError::kind),
-        Some(ErrorKind::Closed)
-    );
+    assert_eq!(kind(&error), Some(ErrorKind::Closed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn get_that_is_dropped_in_a_wait_for_bytes_gives_everything_back() {
+async fn get_dropped_in_a_wait_for_bytes_returns_everything() {
     let bytes = Arc::new(RateLimiter::new(Quota::per_second(1_000).burst(1_000)));
     let cap = Arc::new(Semaphore::new(1));
     let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
@@ -395,7 +386,7 @@ async fn display_and_debug_name_the_inner_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_frees_the_permit() {
+async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
     let second = Duration::from_secs(1);
     let bytes = Arc::new(RateLimiter::new(Quota::per_second(1).burst(1)));
     let cap = Arc::new(Semaphore::new(1));

@@ -1,7 +1,9 @@
 //! A scripted HTTP client, and requests and responses for it.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,7 +18,8 @@ use object_store::client::{
     HttpResponse, HttpResponseBody, HttpService,
 };
 use tollgate::throttle::All;
-use tollgate::{Clock, Quota, RateLimiter, Semaphore, all};
+use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
+use tollgate_object_store::cause;
 
 pub(crate) type Answer = Result<HttpResponse, HttpError>;
 
@@ -122,4 +125,22 @@ impl Counted {
     pub(crate) fn entered(&self) -> u64 {
         MANY - self.requests.available()
     }
+}
+
+/// One second.
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// A limit of requests in flight.
+pub(crate) fn cap(permits: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(permits))
+}
+
+/// A limit of bytes or of requests, on tokio's time.
+pub(crate) fn rate(quota: Quota) -> Arc<RateLimiter> {
+    Arc::new(RateLimiter::new(quota))
+}
+
+/// The kind of the [`tollgate::AcquireError`] that an error of a store or of a client comes from.
+pub(crate) fn kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
+    cause(error).map(AcquireError::kind)
 }

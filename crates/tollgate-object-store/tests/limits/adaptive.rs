@@ -1,0 +1,119 @@
+//! The adaptive rate: which responses change it, and what it pauses.
+
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use object_store::client::HttpErrorKind;
+use tokio::time::Instant;
+use tollgate::Quota;
+use tollgate::adaptive::AdaptiveRate;
+use tollgate_object_store::ThrottledConnector;
+
+use crate::support::{SECOND, Script, cap, client, failure, get, put, rate, status};
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_after_slow_down_cuts_the_rate() {
+    let rate = Arc::new(AdaptiveRate::new());
+    let script = Script::ready(|_| status(503, "SlowDown".to_owned()));
+    let client = client(&ThrottledConnector::new(script, cap(1)).adaptive(Arc::clone(&rate)));
+    client.execute(get()).await.expect("an answer");
+    assert_eq!((rate.rate(), rate.snapshot().refusals), (8.5, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_after_retry_after_pauses_the_next_request() {
+    let rate = Arc::new(AdaptiveRate::new());
+    let script = Script::ready(|_| {
+        let mut answer = status(429, Vec::new())?;
+        answer.headers_mut().insert("retry-after", 3.into());
+        Ok(answer)
+    });
+    let client = client(&ThrottledConnector::new(script, cap(1)).adaptive(rate));
+    let start = Instant::now();
+    client.execute(get()).await.expect("an answer");
+    client.execute(get()).await.expect("an answer");
+    assert_eq!(start.elapsed(), 3 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_after_retry_after_pauses_requests_that_wait_for_bytes() {
+    let (bytes, rate) = (
+        rate(Quota::per_second(10).burst(10)),
+        Arc::new(AdaptiveRate::new()),
+    );
+    let (log, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
+    let times = Arc::clone(&log);
+    let script = Script::ready(move |_| {
+        let mut times = times.lock().expect("no panic");
+        times.push(start.elapsed().as_secs());
+        if times.len() > 1 {
+            return status(200, Vec::new());
+        }
+        let mut answer = status(503, Vec::new())?;
+        answer.headers_mut().insert("retry-after", 60.into());
+        Ok(answer)
+    });
+    let connector = ThrottledConnector::new(script, cap(8)).bytes_sent(bytes);
+    let client = client(&connector.adaptive(Arc::clone(&rate)));
+    for call in join_all((0..4).map(|_| client.execute(put(20)))).await {
+        call.expect("an answer");
+    }
+    // The second has its bytes when the pause ends, and the others wait for theirs.
+    let times = log.lock().expect("no panic").clone();
+    assert_eq!(times, [1, 61, 62, 64]);
+    assert_eq!(rate.snapshot().refusals, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_without_an_answer_counts_nothing() {
+    let rate = Arc::new(AdaptiveRate::new());
+    let counted = |script: Script| {
+        let connector = ThrottledConnector::new(script, cap(1)).adaptive(Arc::clone(&rate));
+        (client(&connector), Arc::clone(&rate))
+    };
+    let counts = |rate: &AdaptiveRate| (rate.snapshot().succeeded, rate.snapshot().refusals);
+
+    let (client, rate) = counted(Script::ready(|_| status(404, Vec::new())));
+    client.execute(get()).await.expect("an answer");
+    assert_eq!(counts(&rate), (1, 0));
+
+    let (client, rate) = counted(Script::ready(|_| Err(failure(HttpErrorKind::Timeout))));
+    client.execute(get()).await.expect_err("a failure");
+    assert_eq!(counts(&rate), (1, 0));
+
+    let (client, rate) = counted(Script::new(|_| pending()));
+    let call = client.execute(get());
+    assert!(tokio::time::timeout(SECOND, call).await.is_err());
+    assert_eq!(counts(&rate), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_with_a_request_dropped_in_a_wait_for_bytes_counts_nothing() {
+    let (bytes, rate) = (
+        rate(Quota::per_second(10).burst(10)),
+        Arc::new(AdaptiveRate::new()),
+    );
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let connector = ThrottledConnector::new(script, cap(1)).bytes_sent(bytes);
+    let client = client(&connector.adaptive(Arc::clone(&rate)));
+    assert!(client.execute(put(100)).now_or_never().is_none());
+    assert_eq!(rate.snapshot().succeeded, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_with_a_request_dropped_in_its_wait_refunds_bytes() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    let rate = Arc::new(AdaptiveRate::new());
+    let script = Script::ready(|_| {
+        let mut answer = status(503, Vec::new())?;
+        answer.headers_mut().insert("retry-after", 60.into());
+        Ok(answer)
+    });
+    let connector = ThrottledConnector::new(script, cap(2)).bytes_sent(Arc::clone(&bytes));
+    let client = client(&connector.adaptive(rate));
+    client.execute(get()).await.expect("an answer");
+    assert!(client.execute(put(10)).now_or_never().is_none());
+    assert_eq!(bytes.available(), 10);
+}

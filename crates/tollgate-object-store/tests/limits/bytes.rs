@@ -1,0 +1,207 @@
+//! The limits of bytes, sent and received.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use http_body_util::BodyExt;
+use object_store::client::HttpErrorKind;
+use tokio::time::Instant;
+use tollgate::{ErrorKind, Quota, Semaphore};
+use tollgate_object_store::{ThrottledConnector, WaitTooLong, wait_too_long};
+
+use crate::support::{SECOND, Script, cap, client, failure, get, kind, put, rate, status};
+
+/// The seconds after which the server gets each of these bodies, sent together.
+async fn sent_after(
+    connector: impl FnOnce(Script) -> ThrottledConnector<Script, Arc<Semaphore>>,
+    bodies: impl IntoIterator<Item = usize>,
+) -> Vec<u64> {
+    let (log, start) = (Arc::new(Mutex::new(Vec::new())), Instant::now());
+    let times = Arc::clone(&log);
+    let script = Script::ready(move |_| {
+        let mut times = times.lock().expect("no panic");
+        times.push(start.elapsed().as_secs());
+        status(200, Vec::new())
+    });
+    let client = client(&connector(script));
+    let calls = bodies.into_iter().map(|length| client.execute(put(length)));
+    for call in join_all(calls).await {
+        call.expect("an answer");
+    }
+    log.lock().expect("no panic").clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_are_charged_before_the_request_is_made() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    let seen = Arc::clone(&bytes);
+    let script = Script::ready(move |_| {
+        assert_eq!(seen.available(), 3);
+        status(200, Vec::new())
+    });
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
+    client.execute(put(7)).await.expect("an answer");
+    assert_eq!(bytes.available(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_above_the_burst_wait_for_the_rest() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
+    let start = Instant::now();
+    client.execute(put(35)).await.expect("an answer");
+    assert_eq!(start.elapsed(), SECOND * 5 / 2);
+    assert_eq!(bytes.available(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_with_a_quota_that_shrinks_are_charged_in_smaller_steps() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    bytes.charge(10);
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
+    let call = tokio::spawn(async move { client.execute(put(10)).await });
+    tokio::task::yield_now().await;
+    assert_eq!(bytes.waiting(), 1);
+    let start = Instant::now();
+    bytes.set_quota(Quota::per_second(10).burst(3));
+    call.await.expect("no panic").expect("an answer");
+    assert_eq!(start.elapsed(), SECOND);
+    assert_eq!(bytes.waiting(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_with_a_burst_of_1_make_few_charges() {
+    let bytes = rate(Quota::per_second(10_000_000));
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(bytes));
+    let start = Instant::now();
+    client.execute(put(8 << 20)).await.expect("an answer");
+    // The timer of tokio counts milliseconds.
+    assert_eq!(start.elapsed(), Duration::from_millis(839));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_without_a_body_do_not_wait() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    bytes.charge(1_000);
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(bytes));
+    let start = Instant::now();
+    client.execute(get()).await.expect("an answer");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_to_a_refused_connection_are_refunded() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(10).burst(10)));
+    for (kind, left) in [(HttpErrorKind::Connect, 10), (HttpErrorKind::Request, 0)] {
+        let script = Script::ready(move |_| Err(failure(kind)));
+        let connector = ThrottledConnector::new(script, Arc::clone(&cap));
+        let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
+        let error = client.execute(put(35)).await.expect_err("a failure");
+        assert_eq!(error.kind(), kind);
+        assert_eq!((bytes.available(), cap.available_permits()), (left, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_by_16_bodies_are_charged_one_body_after_the_other() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    let connector = |script| {
+        let connector = ThrottledConnector::new(script, cap(16)).bytes_sent(bytes);
+        connector.max_wait(Duration::MAX)
+    };
+    let times = sent_after(connector, [100; 16]).await;
+    let expected: Vec<_> = (1..=16).map(|number| number * 10 - 1).collect();
+    assert_eq!(times, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_by_bodies_beyond_max_wait_fail_alone() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let connector = ThrottledConnector::new(script, cap(16)).bytes_sent(Arc::clone(&bytes));
+    let client = client(&connector);
+    let answers = join_all((0..16).map(|_| client.execute(put(100)))).await;
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 12);
+    for error in answers.into_iter().filter_map(Result::err) {
+        // Nobody holds a permit by a body, and bytes are not waited for because of bodies.
+        assert_eq!(wait_too_long(&error).map(WaitTooLong::bodies), Some(0));
+    }
+    // A body that can never be sent charges nothing, and does not wait.
+    let start = Instant::now();
+    tokio::time::advance(10 * SECOND).await;
+    client.execute(put(10_000)).await.expect_err("a refusal");
+    assert_eq!((start.elapsed(), bytes.available()), (10 * SECOND, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_received_are_charged_while_they_are_read() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(1_000).burst(1_000)));
+    let script = Script::ready(|_| status(200, vec![0; 3_500]));
+    let connector =
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes_received(Arc::clone(&bytes));
+    let start = Instant::now();
+    let answer = client(&connector).execute(get()).await.expect("an answer");
+    assert_eq!(
+        (start.elapsed(), bytes.available()),
+        (Duration::ZERO, 1_000)
+    );
+    let body = answer.into_body().bytes().await.expect("a body");
+    assert_eq!((body.len(), start.elapsed()), (3_500, SECOND * 5 / 2));
+    assert_eq!((bytes.available(), cap.available_permits()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_received_by_a_body_dropped_in_a_wait_are_those_that_were_read() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(1_000).burst(1_000)));
+    bytes.charge(1_000);
+    let script = Script::ready(|_| status(200, vec![0; 3_500]));
+    let connector =
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes_received(Arc::clone(&bytes));
+    let answer = client(&connector).execute(get()).await.expect("an answer");
+    let mut body = answer.into_body();
+    assert!(body.frame().now_or_never().is_none());
+    assert_eq!((bytes.waiting(), cap.available_permits()), (1, 0));
+    drop(body);
+    assert_eq!((bytes.waiting(), cap.available_permits()), (0, 1));
+    tokio::time::advance(SECOND).await;
+    assert_eq!(bytes.available(), 1_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_received_at_a_closed_limiter_fail_the_body_and_the_next_request() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(1_000).burst(1_000)));
+    let script = Script::ready(|_| status(200, vec![0; 3_500]));
+    let connector =
+        ThrottledConnector::new(script, Arc::clone(&cap)).bytes_received(Arc::clone(&bytes));
+    let client = client(&connector);
+    let answer = client.execute(get()).await.expect("an answer");
+    bytes.close();
+    let error = answer.into_body().bytes().await.expect_err("a refusal");
+    assert_eq!(error.kind(), HttpErrorKind::Unknown);
+    assert_eq!(kind(&error), Some(ErrorKind::Closed));
+    assert_eq!(cap.available_permits(), 1);
+    let error = client.execute(get()).await.expect_err("a refusal");
+    assert_eq!(kind(&error), Some(ErrorKind::Closed));
+    assert_eq!(cap.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_received_by_a_refusal_are_not_charged() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(1).burst(1)));
+    bytes.charge(1_000);
+    let script = Script::ready(|_| status(503, "slow down".to_owned()));
+    let connector = ThrottledConnector::new(script, cap).bytes_received(bytes);
+    let start = Instant::now();
+    let answer = client(&connector).execute(get()).await.expect("an answer");
+    let body = answer.into_body().bytes().await.expect("a body");
+    assert_eq!(
+        (&body[..], start.elapsed()),
+        (&b"slow down"[..], Duration::ZERO)
+    );
+}

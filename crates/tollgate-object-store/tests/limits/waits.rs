@@ -1,0 +1,160 @@
+//! The waits of a request before it is made: how long they last, and what ends them.
+
+use std::error::Error;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use object_store::client::HttpErrorKind;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tollgate::fair::{Class, FairQueue};
+use tollgate::{Clock, ErrorKind, Quota};
+use tollgate_object_store::{ThrottledConnector, WaitTooLong, wait_too_long};
+
+use crate::support::{SECOND, Script, cap, client, frames, get, kind, put, rate, status};
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_without_open_bodies_counts_none() {
+    let connector = ThrottledConnector::new(Script::new(|_| pending()), cap(0)).max_wait(SECOND);
+    let start = Instant::now();
+    let error = client(&connector)
+        .execute(get())
+        .await
+        .expect_err("a refusal");
+    assert_eq!(start.elapsed(), SECOND);
+    let source = error.source().expect("a source");
+    assert_eq!(source.to_string(), "not admitted within 1s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_of_duration_max_waits_for_days() {
+    let cap = cap(0);
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let connector = ThrottledConnector::new(script, Arc::clone(&cap)).max_wait(Duration::MAX);
+    let client = client(&connector);
+    let call = tokio::spawn(async move { client.execute(get()).await });
+    tokio::time::sleep(Duration::from_secs(864_000)).await;
+    assert!(!call.is_finished());
+    cap.add_permits(1);
+    assert!(call.await.expect("no panic").is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_over_two_limits_is_one_deadline() {
+    let cap = cap(0);
+    let bytes = rate(Quota::per_second(1).burst(1));
+    bytes.charge(1);
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let connector = ThrottledConnector::new(script, Arc::clone(&cap))
+        .bytes_sent(Arc::clone(&bytes))
+        .max_wait(2 * SECOND);
+    let client = client(&connector);
+    let start = Instant::now();
+    let call = tokio::spawn(async move { client.execute(put(3)).await });
+    tokio::time::sleep(SECOND / 2).await;
+    cap.add_permits(1);
+    assert!(call.await.expect("no panic").is_err());
+    // The first byte comes after 1 s. The limiter then knows that the third comes after 3 s.
+    assert_eq!(start.elapsed(), SECOND);
+    assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_with_a_timeout_of_the_throttle_is_not_wait_too_long() {
+    let cap = cap(0);
+    let queue = FairQueue::new(Arc::clone(&cap)).classes(|_| Class::new().max_queue_time(SECOND));
+    let throttle = queue.clock(Clock::tokio()).class(1);
+    let client = client(&ThrottledConnector::new(
+        Script::new(|_| pending()),
+        throttle,
+    ));
+    let release = async {
+        tokio::time::sleep(5 * SECOND).await;
+        cap.add_permits(1);
+    };
+    let (answer, ()) = tokio::join!(client.execute(get()), release);
+    let error = answer.expect_err("a refusal");
+    assert_eq!(kind(&error), Some(ErrorKind::TimedOut));
+    assert_eq!(wait_too_long(&error), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn execute_with_a_closed_throttle_returns_closed() {
+    let cap = cap(1);
+    cap.close();
+    let client = client(&ThrottledConnector::new(Script::new(|_| pending()), cap));
+    let error = client.execute(get()).await.expect_err("a refusal");
+    assert_eq!(error.kind(), HttpErrorKind::Unknown);
+    assert_eq!(kind(&error), Some(ErrorKind::Closed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn execute_dropped_in_the_request_returns_the_permit_and_keeps_the_charge() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(10).burst(10)));
+    let connector = ThrottledConnector::new(Script::new(|_| pending()), Arc::clone(&cap));
+    let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
+    let call = client.execute(put(4)).now_or_never();
+    assert!(call.is_none());
+    assert_eq!((cap.available_permits(), bytes.available()), (1, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn execute_dropped_in_a_wait_returns_everything() {
+    let (cap, bytes) = (cap(1), rate(Quota::per_second(10).burst(10)));
+    let requests = rate(Quota::per_second(5).burst(5));
+    let throttle = tollgate::all((Arc::clone(&cap), Arc::clone(&requests)));
+    let connector = ThrottledConnector::new(Script::new(|_| pending()), throttle);
+    let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
+    // The second step waits.
+    let call = client.execute(put(14));
+    assert!(tokio::time::timeout(SECOND / 10, call).await.is_err());
+    assert_eq!((cap.available_permits(), requests.available()), (1, 5));
+    assert_eq!((bytes.available(), bytes.waiting()), (10, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_on_a_cancelled_token_ends_waits_and_no_requests() {
+    let (cap, bytes) = (cap(2), rate(Quota::per_second(1).burst(1)));
+    let token = CancellationToken::new();
+    let script = Script::new(|_| async {
+        tokio::time::sleep(SECOND).await;
+        status(200, Vec::new())
+    });
+    let connector = ThrottledConnector::new(script, Arc::clone(&cap))
+        .bytes_sent(Arc::clone(&bytes))
+        .cancel_on(token.clone());
+    let client = client(&connector);
+    let call = |length| {
+        let client = client.clone();
+        tokio::spawn(async move { client.execute(put(length)).await })
+    };
+    // The first is made, the second waits for bytes, and the third for a permit.
+    let calls = [call(1), call(10), call(0)];
+    tokio::time::sleep(SECOND / 2).await;
+    let start = Instant::now();
+    token.cancel();
+    let [first, second, third] = calls;
+    for refused in [second, third] {
+        let error = refused.await.expect("no panic").expect_err("a refusal");
+        assert_eq!(kind(&error), Some(ErrorKind::Cancelled));
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    first.await.expect("no panic").expect("an answer");
+    assert_eq!((cap.available_permits(), bytes.waiting()), (2, 0));
+    let error = client.execute(get()).await.expect_err("a refusal");
+    assert_eq!(kind(&error), Some(ErrorKind::Cancelled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn clone_shares_the_limits() {
+    let cap = cap(1);
+    let script = Script::ready(|_| status(200, frames([Ok("a")])));
+    let connector = ThrottledConnector::new(script, cap).max_wait(SECOND);
+    let _open = client(&connector).execute(get()).await.expect("an answer");
+    let error = client(&connector.clone()).execute(get()).await;
+    let error = error.expect_err("a refusal");
+    let source = wait_too_long(&error);
+    assert_eq!(source.map(WaitTooLong::bodies), Some(1));
+}
