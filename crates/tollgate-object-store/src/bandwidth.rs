@@ -1,7 +1,9 @@
 //! [`Bandwidth`]: a limit of bytes whose sizes are known before they move.
 //!
 //! 1. One body at a time is charged. Others wait for their turn in the order in which they came, so that
-//!    bodies that are larger than the burst follow each other, and do not all finish at the end.
+//!    bodies that are larger than the burst follow each other, and do not all finish at the end. The limiter
+//!    alone cannot do that: what is charged at once delays those who already wait for it. Others that use
+//!    the limiter, such as a connector that is not a clone, do not take part in the turn.
 //! 2. A body takes up to a burst, is charged at once for all but its last burst, and waits for that. So
 //!    it has a few charges, however small the burst is, and the last wait tells a timeout how long it is.
 //! 3. What was charged is rolled back on drop, unless it is [kept](Charged::keep).
@@ -32,6 +34,16 @@ impl Bandwidth {
             limiter,
             turn: Arc::new(Semaphore::new(1)),
         }
+    }
+
+    /// Charges for so many bytes if that needs no wait.
+    pub(crate) fn charge_at_once(&self, bytes: u64) -> Option<Charged<'_>> {
+        let turn = Entered::at_once(&self.turn)?;
+        let charge = self.limiter.enter_many_at_once(bytes)?;
+        Some(Charged {
+            charges: vec![Entered::new(&self.limiter, charge)],
+            _turn: turn,
+        })
     }
 
     /// Waits until this many bytes may move.

@@ -110,6 +110,9 @@ where
     /// waits until that is paid off. Others that use the limiter wait meanwhile. A body that needs more
     /// than the [longest wait](Self::max_wait) fails as soon as the limiter knows it.
     ///
+    /// Only this connector and its clones have one order of bodies. Connectors that are made separately
+    /// with one limiter share its rate, but large bodies of both delay each other to the end.
+    ///
     /// Give the limiter a burst of some milliseconds, as
     /// [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) does.
     #[must_use]

@@ -3,7 +3,8 @@
 //! 1. The order is: the throttle, the bytes to send, the adaptive rate. A request that waits for a
 //!    permit has been charged nothing. The adaptive rate is last, so that a pause and a cut hold for all
 //!    requests that have not been sent. A request keeps its turn for bytes until it has passed it.
-//! 2. One timeout and one token hold for all of these waits.
+//! 2. A request that nothing holds up passes all of them without a future. Otherwise it keeps what it got
+//!    so, and waits for the rest; one timeout and one token hold for all of these waits.
 //! 3. The bytes that are received are charged while a body is read, or after a call that returned them. The wait
 //!    after a call has a timeout and a token of its own.
 //! 4. A request that is refused or dropped in a wait gives back what it has taken so far, the last
@@ -11,7 +12,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -79,41 +80,49 @@ impl<T: Throttle> Limits<T> {
 
     /// Waits until a request that sends this many bytes is admitted.
     pub(crate) async fn admit(&self, bytes: u64) -> Result<Admitted<T::Permit>, BoxError> {
-        let permitted = AtomicBool::new(false);
-        self.bounded(self.enter(bytes, &permitted), &permitted)
-            .await
+        let mut taken = Taken::default();
+        if self.enter_at_once(&mut taken, bytes).is_none() {
+            // Boxed, so that a request that need not wait does not carry the room for it.
+            let waited = Box::pin(self.bounded(self.enter(&mut taken, bytes))).await;
+            if let Err(error) = waited {
+                // Bodies that hold permits may be the cause only while the throttle has not permitted it.
+                let bodies = match taken.permit {
+                    Some(_) => 0,
+                    None => self.bodies.load(Ordering::Relaxed),
+                };
+                return Err(error.boxed(self.max_wait, bodies));
+            }
+        }
+        Ok(taken.keep())
     }
 
-    /// Ends a wait after the longest one, and when the token is cancelled. Bodies that hold permits may
-    /// be the cause only while the throttle has not permitted it.
+    /// Ends a wait after the longest one, and when the token is cancelled.
     async fn bounded<R>(
         &self,
         wait: impl Future<Output = Result<R, AcquireError>>,
-        permitted: &AtomicBool,
-    ) -> Result<R, BoxError> {
+    ) -> Result<R, Refused> {
         // The inner result is the one of the limits, the outer one that of the timeout and the token.
-        let wait = Waiting::new(async { Ok(wait.await) }).timeout(self.max_wait);
+        let wait = Waiting::new(async {
+            let passed = wait.await;
+            // A limiter refuses a wait that is longer than the time that is left, and says how long it would
+            // be. One with a shorter timeout of its own refuses others as well.
+            let left = Waiting::remaining_timeout();
+            Ok(passed.map_err(|error| {
+                let would_take = error.retry_after().zip(left);
+                let is_too_long = error.kind() == ErrorKind::TimedOut
+                    && would_take.is_some_and(|(wait, left)| wait > left);
+                Refused { error, is_too_long }
+            }))
+        });
+        let wait = wait.timeout(self.max_wait);
         let waited = match &self.token {
             Some(token) => wait.cancel_on(token).await,
             None => wait.await,
         };
-        let (error, own) = match waited {
-            Ok(Ok(passed)) => return Ok(passed),
-            // A limiter that knows that the wait would be longer than the timeout says how long.
-            Ok(Err(error)) => {
-                let own = error.retry_after().is_some();
-                (error, own)
-            }
-            Err(error) => (error, true),
-        };
-        if !own || error.kind() != ErrorKind::TimedOut {
-            return Err(error.into());
-        }
-        let bodies = match permitted.load(Ordering::Relaxed) {
-            true => 0,
-            false => self.bodies.load(Ordering::Relaxed),
-        };
-        Err(WaitTooLong::new(error, self.max_wait, bodies).into())
+        waited.unwrap_or_else(|error| {
+            let is_too_long = error.kind() == ErrorKind::TimedOut;
+            Err(Refused { error, is_too_long })
+        })
     }
 
     /// Waits until a call of [`Throttled`](crate::Throttled) that sends this many bytes is admitted.
@@ -125,38 +134,54 @@ impl<T: Throttle> Limits<T> {
         admitted.map_err(of_store)
     }
 
-    async fn enter(
-        &self,
-        bytes: u64,
-        permitted: &AtomicBool,
-    ) -> Result<Admitted<T::Permit>, AcquireError> {
+    /// Takes what needs no wait. `None` says that something is missing, or that the request is refused.
+    fn enter_at_once<'a>(&'a self, taken: &mut Taken<'a, T>, bytes: u64) -> Option<()> {
+        let is_cancelled = |token: &CancellationToken| token.is_cancelled();
+        if self.token.as_ref().is_some_and(is_cancelled) || self.is_closed() {
+            return None;
+        }
+        taken.permit = Some(Entered::at_once(&self.throttle)?);
+        if let Some(sent) = self.sent_by(bytes) {
+            taken.sent = Some(sent.charge_at_once(bytes)?);
+        }
+        taken.rate = Some(Entered::at_once(&self.adaptive)?);
+        Some(())
+    }
+
+    /// Waits for what has not been taken.
+    async fn enter<'a>(&'a self, taken: &mut Taken<'a, T>, bytes: u64) -> Result<(), AcquireError> {
         // The library repeats a request whose body fails, and would do so for nothing.
-        if self
-            .received
-            .as_ref()
-            .is_some_and(|received| received.limiter.is_closed())
-        {
+        if self.is_closed() {
             return Err(AcquireError::new(ErrorKind::Closed));
         }
-        let permit = Entered::wait(&self.throttle, 1, |throttle, _| throttle.enter()).await?;
-        permitted.store(true, Ordering::Relaxed);
-        let sent = match &self.sent {
-            Some(sent) if bytes > 0 => Some(sent.charge(bytes).await?),
-            _ => None,
-        };
-        let rate = Entered::wait(&self.adaptive, 1, |rate, _| rate.enter()).await?;
-        Ok(Admitted {
-            sent: sent.map(Charged::keep).unwrap_or_default(),
-            rate: rate.keep(),
-            permit: permit.keep(),
-        })
+        if taken.permit.is_none() {
+            let entered = Entered::wait(&self.throttle, 1, |throttle, _| throttle.enter());
+            taken.permit = Some(entered.await?);
+        }
+        if let (Some(sent), None) = (self.sent_by(bytes), &taken.sent) {
+            taken.sent = Some(sent.charge(bytes).await?);
+        }
+        let entered = Entered::wait(&self.adaptive, 1, |rate, _| rate.enter());
+        taken.rate = Some(entered.await?);
+        Ok(())
+    }
+
+    /// Returns whether bodies could not be read.
+    fn is_closed(&self) -> bool {
+        let is_closed = |received: &Bandwidth| received.limiter.is_closed();
+        self.received.as_ref().is_some_and(is_closed)
+    }
+
+    /// Returns what limits a request with a body of so many bytes.
+    fn sent_by(&self, bytes: u64) -> Option<&Bandwidth> {
+        self.sent.as_ref().filter(|_| bytes > 0)
     }
 
     /// Waits for bytes that a call of [`Throttled`](crate::Throttled) has returned at once.
     pub(crate) async fn charge_received(&self, bytes: u64) -> object_store::Result<()> {
         if let Some(received) = self.received.as_ref().filter(|_| bytes > 0) {
-            let permitted = AtomicBool::new(true);
-            let charged = self.bounded(received.charge(bytes), &permitted).await;
+            let charged = self.bounded(received.charge(bytes)).await;
+            let charged = charged.map_err(|error| error.boxed(self.max_wait, 0));
             charged.map_err(of_store)?.keep();
         }
         Ok(())
@@ -177,6 +202,52 @@ impl<T: Throttle> Limits<T> {
         Held {
             _count: Count(Arc::clone(&self.bodies)),
             _permit: permit,
+        }
+    }
+}
+
+/// What a request has taken so far. It is rolled back on drop, the last first.
+struct Taken<'a, T: Throttle> {
+    /// The last: who has it has all.
+    rate: Option<Entered<'a, Option<Arc<AdaptiveRate>>>>,
+    sent: Option<Charged<'a>>,
+    permit: Option<Entered<'a, T>>,
+}
+
+impl<T: Throttle> Taken<'_, T> {
+    fn keep(self) -> Admitted<T::Permit> {
+        match (self.permit, self.rate) {
+            (Some(permit), Some(rate)) => Admitted {
+                sent: self.sent.map(Charged::keep).unwrap_or_default(),
+                rate: rate.keep(),
+                permit: permit.keep(),
+            },
+            _ => unreachable!("it is called when all is taken"),
+        }
+    }
+}
+
+impl<T: Throttle> Default for Taken<'_, T> {
+    fn default() -> Self {
+        Self {
+            rate: None,
+            sent: None,
+            permit: None,
+        }
+    }
+}
+
+/// Why a wait failed, and whether that is because it would exceed the longest one.
+struct Refused {
+    error: AcquireError,
+    is_too_long: bool,
+}
+
+impl Refused {
+    fn boxed(self, max_wait: Duration, bodies: usize) -> BoxError {
+        match self.is_too_long {
+            true => WaitTooLong::new(self.error, max_wait, bodies).into(),
+            false => self.error.into(),
         }
     }
 }
@@ -206,6 +277,12 @@ impl<'a, T: Throttle> Entered<'a, T> {
     pub(crate) fn new(throttle: &'a T, permit: T::Permit) -> Self {
         let permit = Some(permit);
         Self { throttle, permit }
+    }
+
+    /// Enters if that needs no wait.
+    pub(crate) fn at_once(throttle: &'a T) -> Option<Self> {
+        let permit = throttle.enter_at_once()?;
+        Some(Self::new(throttle, permit))
     }
 
     /// Waits for `n` units, so that the throttle sees the timeout.

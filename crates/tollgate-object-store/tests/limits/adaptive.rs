@@ -2,13 +2,14 @@
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use object_store::client::HttpErrorKind;
 use tokio::time::Instant;
-use tollgate::Quota;
 use tollgate::adaptive::AdaptiveRate;
+use tollgate::{Clock, Quota};
 use tollgate_object_store::ThrottledConnector;
 
 use crate::support::{SECOND, Script, cap, client, failure, get, put, rate, status};
@@ -116,4 +117,18 @@ async fn adaptive_with_a_request_dropped_in_its_wait_refunds_bytes() {
     client.execute(get()).await.expect("an answer");
     assert!(client.execute(put(10)).now_or_never().is_none());
     assert_eq!(bytes.available(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn adaptive_that_waits_after_bytes_came_at_once_charges_them_once() {
+    let bytes = rate(Quota::per_hour(10).burst(10));
+    let rate = Arc::new(AdaptiveRate::new().clock(Clock::tokio()));
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let connector = ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes));
+    let client = client(&connector.adaptive(rate));
+    let start = Instant::now();
+    client.execute(put(4)).await.expect("an answer");
+    assert_eq!((start.elapsed(), bytes.available()), (Duration::ZERO, 6));
+    client.execute(put(4)).await.expect("an answer");
+    assert_eq!((start.elapsed(), bytes.available()), (SECOND / 10, 2));
 }

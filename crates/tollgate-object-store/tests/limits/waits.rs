@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use object_store::client::HttpErrorKind;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::fair::{Class, FairQueue};
-use tollgate::{Clock, ErrorKind, Quota};
+use tollgate::{AcquireError, Charge, Clock, ErrorKind, Quota, RateLimiter, Throttle, Waiting};
 use tollgate_object_store::{ThrottledConnector, WaitTooLong, wait_too_long};
 
 use crate::support::{SECOND, Script, cap, client, frames, get, kind, put, rate, status};
@@ -78,6 +79,35 @@ async fn max_wait_with_a_timeout_of_the_throttle_is_not_wait_too_long() {
     let error = answer.expect_err("a refusal");
     assert_eq!(kind(&error), Some(ErrorKind::TimedOut));
     assert_eq!(wait_too_long(&error), None);
+}
+
+/// A limiter that nobody waits for longer than a second.
+#[derive(Clone)]
+struct Impatient(Arc<RateLimiter>);
+
+impl Throttle for Impatient {
+    type Permit = Charge;
+    type Enter = BoxFuture<'static, Result<Charge, AcquireError>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        let limiter = Arc::clone(&self.0);
+        Waiting::new(Box::pin(limiter.acquire_owned().timeout(SECOND)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_with_a_shorter_timeout_of_the_throttle_is_wait_too_long_if_it_would_be_too() {
+    let requests = rate(Quota::per_minute(1));
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let connector = ThrottledConnector::new(script, Impatient(requests));
+    client(&connector).execute(get()).await.expect("an answer");
+    // The limiter says that the next request comes in a minute.
+    for (max_wait, is_too_long) in [(61 * SECOND, false), (59 * SECOND, true)] {
+        let client = client(&connector.clone().max_wait(max_wait));
+        let error = client.execute(get()).await.expect_err("a refusal");
+        assert_eq!(kind(&error), Some(ErrorKind::TimedOut));
+        assert_eq!(wait_too_long(&error).is_some(), is_too_long);
+    }
 }
 
 #[tokio::test(start_paused = true)]
