@@ -3,11 +3,15 @@
 //! 1. A page is read to its end into a buffer, and its permit returned, before its first item is
 //!    yielded.
 //! 2. The paths to delete are read without a permit: they often come from a list of the same store.
-//!    A page is gathered until it is full or the paths end. Deleting earlier, when the paths have to wait,
-//!    could wait for ever: a list of the same store may be in the queue of the throttle before it.
+//!    A page waits for its first path, and then for its permit. Meanwhile the paths are polled and
+//!    gathered: a list of the same store may be in the queue of the throttle before the page, and has to
+//!    take its permit for the page to get one. A full page polls them no more.
 //! 3. After a refusal the stream yields its error, and that of a path read with the page, and ends.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -59,38 +63,39 @@ where
     S: ObjectStore,
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
-    let pages = stream::unfold(Some(paths), move |paths| {
+    let pages = stream::unfold(Some(paths.fuse()), move |paths| {
         let (limits, store) = (limits.clone(), Arc::clone(&store));
         async move {
             let mut paths = paths?;
-            let mut page = Vec::new();
-            let end = loop {
-                match paths.next().await {
-                    Some(Ok(path)) => page.push(Ok(path)),
-                    end => break end,
+            let first = match paths.next().await? {
+                Ok(path) => path,
+                failed => return Some((vec![failed], Some(paths))),
+            };
+            let (mut page, mut failed) = (vec![Ok(first)], None);
+            let mut admission = pin!(limits.admit_call(0));
+            let admitted = poll_fn(|context| {
+                while page.len() < PAGE
+                    && failed.is_none()
+                    && let Poll::Ready(Some(path)) = paths.poll_next_unpin(context)
+                {
+                    match path {
+                        Ok(_) => page.push(path),
+                        Err(_) => failed = Some(path),
+                    }
                 }
-                if page.len() == PAGE {
-                    break None;
+                admission.as_mut().poll(context)
+            });
+            let _admitted = match admitted.await {
+                Ok(admitted) => admitted,
+                // The failure among the paths follows, or nobody would see it.
+                Err(error) => {
+                    let refused = [Err(error)].into_iter().chain(failed);
+                    return Some((refused.collect(), None));
                 }
             };
-            let rest = (end.is_some() || page.len() == PAGE).then_some(paths);
-            let mut deleted = Vec::new();
-            if !page.is_empty() {
-                let _admitted = match limits.admit_call(0).await {
-                    Ok(admitted) => admitted,
-                    // The failure among the paths follows, or nobody would see it.
-                    Err(error) => {
-                        let failed = [Err(error)].into_iter().chain(end);
-                        return Some((failed.collect(), None));
-                    }
-                };
-                deleted = store
-                    .delete_stream(stream::iter(page).boxed())
-                    .collect()
-                    .await;
-            }
-            deleted.extend(end);
-            Some((deleted, rest))
+            let deleted = store.delete_stream(stream::iter(page).boxed());
+            let deleted: Vec<_> = deleted.chain(stream::iter(failed)).collect().await;
+            Some((deleted, Some(paths)))
         }
     });
     pages.flat_map(stream::iter).boxed()

@@ -21,6 +21,7 @@ use object_store::{
     ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
     Result,
 };
+use tokio_util::sync::CancellationToken;
 use tollgate::io::ThrottleIoExt;
 use tollgate::tower::ThrottledBody;
 use tollgate::{RateLimiter, Throttle};
@@ -45,7 +46,7 @@ use crate::pages;
 /// | `head` | one, until it returns | |
 /// | `put_multipart`, its parts, `complete` and `abort` | one each, until it returns | those of a part before it |
 /// | `list` | one for each page of 1,000 objects, and one more to find the end if the last page is full, which is returned before the first of them is yielded | |
-/// | `delete_stream` | one for each 1,000 paths, which is returned before the first of them is yielded | |
+/// | `delete_stream` | one for the paths that have come when it is taken, 1,000 at most, which is returned before the first of them is yielded | |
 ///
 /// # Fairness
 ///
@@ -151,6 +152,16 @@ where
     #[must_use]
     pub fn max_wait(mut self, max: Duration) -> Self {
         self.limits.max_wait = max;
+        self
+    }
+
+    /// Ends all waits with [`Cancelled`](tollgate::ErrorKind::Cancelled) when `token` is cancelled.
+    ///
+    /// Calls that have been admitted are not affected, and data of `get` can be read to their end; calls
+    /// that come later fail at once, `MultipartUpload::abort` included.
+    #[must_use]
+    pub fn cancel_on(mut self, token: CancellationToken) -> Self {
+        self.limits.token = Some(token);
         self
     }
 }

@@ -6,6 +6,7 @@ mod fake_s3;
 mod faults;
 mod hold;
 mod integration;
+mod pages;
 mod requests;
 mod store;
 mod support;

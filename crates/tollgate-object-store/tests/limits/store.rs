@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::StreamExt;
 use object_store::list::PaginatedListStore;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::multipart::MultipartStore;
-use object_store::path::Path;
 use object_store::signer::{Method, Signer};
 use object_store::{
     CopyOptions, GetResultPayload, ObjectStore, ObjectStoreExt, PutPayload, RenameOptions,
@@ -18,28 +17,11 @@ use object_store::{
 };
 use tokio::time::Instant;
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore};
-use tollgate_object_store::{Hold, Throttled, WaitTooLong, cause, wait_too_long};
+use tollgate_object_store::{Hold, Throttled, WaitTooLong, wait_too_long};
 
 use crate::fake_s3::{self, FakeS3};
-use crate::support::{Counted, kind};
+use crate::support::{Counted, kind, memory, path};
 use crate::watched::Watched;
-
-/// The path of an object.
-fn path(name: &str) -> Path {
-    name.into()
-}
-
-/// A store with these objects, each of 4 bytes.
-async fn memory(names: impl IntoIterator<Item = String>) -> InMemory {
-    let store = InMemory::new();
-    for name in names {
-        store
-            .put(&path(&name), "data".into())
-            .await
-            .expect("an object");
-    }
-    store
-}
 
 #[tokio::test(start_paused = true)]
 async fn methods_of_all_traits_enter_once_each() {
@@ -123,98 +105,6 @@ async fn list_paginated_enters_and_signed_url_does_not() {
         .await;
     assert_eq!(url.expect("an address").path(), "/bucket/a");
     assert_eq!((counted.entered(), fake.take_log().len()), (1, 1));
-}
-
-#[tokio::test(start_paused = true)]
-async fn list_takes_a_permit_for_each_page_and_holds_none_between() {
-    let counted = Counted::new(1);
-    let names = (0..2_500).map(|n| format!("{n:04}"));
-    let store = Throttled::new(memory(names).await, counted.throttle());
-    let mut list = store.list(None);
-    let mut number = 0_u64;
-    while let Some(object) = list.try_next().await.expect("an object") {
-        assert_eq!(object.location, path(&format!("{number:04}")));
-        number += 1;
-        assert_eq!(
-            (counted.entered(), counted.cap.available_permits()),
-            (number.div_ceil(1_000), 1)
-        );
-    }
-    assert_eq!(number, 2_500);
-}
-
-#[tokio::test(start_paused = true)]
-async fn list_that_is_half_read_holds_no_permit() {
-    let counted = Counted::new(1);
-    let names = (0..2_500).map(|n| format!("{n:04}"));
-    let store = Throttled::new(memory(names).await, counted.throttle());
-    let mut half = store.list_with_offset(None, &path("0499"));
-    half.next().await.expect("an object").expect("an object");
-    assert_eq!(store.list(None).count().await, 2_500);
-    store
-        .put(&path("new"), "data".into())
-        .await
-        .expect("an object");
-    assert_eq!(half.count().await, 1_999);
-}
-
-#[tokio::test(start_paused = true)]
-async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
-    let counted = Counted::new(1);
-    let names = (0..1_500).map(|n| format!("{n:04}"));
-    let store = Throttled::new(memory(names).await, counted.throttle());
-    let paths = store.list(None).map_ok(|object| object.location).boxed();
-    let deleted: Vec<_> = store
-        .delete_stream(paths)
-        .try_collect()
-        .await
-        .expect("paths");
-    assert_eq!((deleted.len(), counted.entered()), (1_500, 4));
-    assert_eq!(store.list(None).count().await, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn delete_stream_yields_a_failed_path_after_those_before_it() {
-    let counted = Counted::new(1);
-    let store = Throttled::new(memory([]).await, counted.throttle());
-    let failure = object_store::Error::NotImplemented {
-        operation: "a".into(),
-        implementer: "b".into(),
-    };
-    let paths = [Ok(path("a")), Err(failure), Ok(path("b"))];
-    let deleted = store.delete_stream(stream::iter(paths).boxed());
-    let deleted: Vec<_> = deleted.map(|deleted| deleted.ok()).collect().await;
-    assert_eq!(deleted, [Some(path("a")), None, Some(path("b"))]);
-    assert_eq!(counted.entered(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn delete_stream_of_nothing_does_not_enter() {
-    let counted = Counted::new(0);
-    let store = Throttled::new(memory([]).await, counted.throttle());
-    assert_eq!(
-        store.delete_stream(stream::empty().boxed()).count().await,
-        0
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn list_and_delete_stream_with_a_closed_throttle_yield_one_error() {
-    let counted = Counted::new(1);
-    let store = Throttled::new(memory(["a".to_owned()]).await, counted.throttle());
-    counted.cap.close();
-    let paths = stream::iter([Ok(path("a"))]).boxed();
-    let list = store.list(None).map_ok(|object| object.location);
-    for stream in [list.boxed(), store.delete_stream(paths)] {
-        let yielded: Vec<_> = stream.collect().await;
-        assert_eq!(yielded.len(), 1);
-        let error = yielded[0].as_ref().expect_err("a refusal");
-        assert_eq!(kind(error), Some(ErrorKind::Closed));
-        assert_eq!(
-            error.to_string(),
-            "Generic Throttled error: the throttle is closed (part 0)"
-        );
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -428,24 +318,4 @@ async fn complete_after_a_part_that_was_refused_or_dropped_fails() {
         upload.abort().await.expect("an end");
         store.get(&path("a")).await.expect_err("no object");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn delete_stream_that_is_refused_yields_the_failed_path_too() {
-    let counted = Counted::new(1);
-    let store = Throttled::new(memory([]).await, counted.throttle());
-    counted.cap.close();
-    let failure = object_store::Error::NotImplemented {
-        operation: "a".into(),
-        implementer: "b".into(),
-    };
-    let paths = [Ok(path("a")), Err(failure), Ok(path("b"))];
-    let deleted = store.delete_stream(stream::iter(paths).boxed());
-    let deleted: Vec<_> = deleted.map(|deleted| deleted.unwrap_err()).collect().await;
-    assert_eq!(deleted.len(), 2);
-    assert!(cause(&deleted[0]).is_some());
-    assert!(matches!(
-        deleted[1],
-        object_store::Error::NotImplemented { .. }
-    ));
 }

@@ -12,11 +12,13 @@ use futures_util::stream;
 use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
-use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpRequestBody,
     HttpResponse, HttpResponseBody, HttpService,
 };
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ClientOptions, ObjectStoreExt};
 use tollgate::throttle::All;
 use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
 use tollgate_object_store::cause;
@@ -143,4 +145,21 @@ pub(crate) fn rate(quota: Quota) -> Arc<RateLimiter> {
 /// The kind of the [`tollgate::AcquireError`] that an error of a store or of a client comes from.
 pub(crate) fn kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
     cause(error).map(AcquireError::kind)
+}
+
+/// The path of an object.
+pub(crate) fn path(name: &str) -> Path {
+    name.into()
+}
+
+/// A store with these objects, each of 4 bytes.
+pub(crate) async fn memory(names: impl IntoIterator<Item = String>) -> InMemory {
+    let store = InMemory::new();
+    for name in names {
+        store
+            .put(&path(&name), "data".into())
+            .await
+            .expect("an object");
+    }
+    store
 }

@@ -1,0 +1,208 @@
+//! Calls of a store that take a permit for each page: lists, and deletions in bulk.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, Result};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::yield_now;
+use tollgate::ErrorKind;
+use tollgate_object_store::{Throttled, cause};
+
+use crate::support::{Counted, kind, memory, path};
+
+/// Paths that come when they are sent.
+fn open_paths() -> (
+    UnboundedSender<Result<Path>>,
+    BoxStream<'static, Result<Path>>,
+) {
+    let (sender, mut receiver) = unbounded_channel();
+    let paths = stream::poll_fn(move |context| receiver.poll_recv(context));
+    (sender, paths.boxed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_takes_a_permit_for_each_page_and_holds_none_between() {
+    let counted = Counted::new(1);
+    let names = (0..2_500).map(|n| format!("{n:04}"));
+    let store = Throttled::new(memory(names).await, counted.throttle());
+    let mut list = store.list(None);
+    let mut number = 0_u64;
+    while let Some(object) = list.try_next().await.expect("an object") {
+        assert_eq!(object.location, path(&format!("{number:04}")));
+        number += 1;
+        assert_eq!(
+            (counted.entered(), counted.cap.available_permits()),
+            (number.div_ceil(1_000), 1)
+        );
+    }
+    assert_eq!(number, 2_500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_that_is_half_read_holds_no_permit() {
+    let counted = Counted::new(1);
+    let names = (0..2_500).map(|n| format!("{n:04}"));
+    let store = Throttled::new(memory(names).await, counted.throttle());
+    let mut half = store.list_with_offset(None, &path("0499"));
+    half.next().await.expect("an object").expect("an object");
+    assert_eq!(store.list(None).count().await, 2_500);
+    store
+        .put(&path("new"), "data".into())
+        .await
+        .expect("an object");
+    assert_eq!(half.count().await, 1_999);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
+    let counted = Counted::new(1);
+    let names = (0..1_500).map(|n| format!("{n:04}"));
+    let store = Throttled::new(memory(names).await, counted.throttle());
+    let paths = store.list(None).map_ok(|object| object.location).boxed();
+    let deleted: Vec<_> = store
+        .delete_stream(paths)
+        .try_collect()
+        .await
+        .expect("paths");
+    assert_eq!((deleted.len(), counted.entered()), (1_500, 4));
+    assert_eq!(store.list(None).count().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_yields_a_failed_path_after_those_before_it() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    let failure = object_store::Error::NotImplemented {
+        operation: "a".into(),
+        implementer: "b".into(),
+    };
+    let paths = [Ok(path("a")), Err(failure), Ok(path("b"))];
+    let deleted = store.delete_stream(stream::iter(paths).boxed());
+    let deleted: Vec<_> = deleted.map(|deleted| deleted.ok()).collect().await;
+    assert_eq!(deleted, [Some(path("a")), None, Some(path("b"))]);
+    assert_eq!(counted.entered(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_of_nothing_does_not_enter() {
+    let counted = Counted::new(0);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    assert_eq!(
+        store.delete_stream(stream::empty().boxed()).count().await,
+        0
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn list_and_delete_stream_with_a_closed_throttle_yield_one_error() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory(["a".to_owned()]).await, counted.throttle());
+    counted.cap.close();
+    let paths = stream::iter([Ok(path("a"))]).boxed();
+    let list = store.list(None).map_ok(|object| object.location);
+    for stream in [list.boxed(), store.delete_stream(paths)] {
+        let yielded: Vec<_> = stream.collect().await;
+        assert_eq!(yielded.len(), 1);
+        let error = yielded[0].as_ref().expect_err("a refusal");
+        assert_eq!(kind(error), Some(ErrorKind::Closed));
+        assert_eq!(
+            error.to_string(),
+            "Generic Throttled error: the throttle is closed (part 0)"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_that_is_refused_yields_the_failed_path_too() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    counted.cap.close();
+    let failure = object_store::Error::NotImplemented {
+        operation: "a".into(),
+        implementer: "b".into(),
+    };
+    let paths = [Ok(path("a")), Err(failure), Ok(path("b"))];
+    let deleted = store.delete_stream(stream::iter(paths).boxed());
+    let deleted: Vec<_> = deleted.map(|deleted| deleted.unwrap_err()).collect().await;
+    assert_eq!(deleted.len(), 2);
+    assert!(cause(&deleted[0]).is_some());
+    assert!(matches!(
+        deleted[1],
+        object_store::Error::NotImplemented { .. }
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_of_paths_that_stay_open_deletes_those_that_have_come() {
+    let counted = Counted::new(1);
+    let names = (0..5).map(|n| n.to_string());
+    let store = Throttled::new(memory(names).await, counted.throttle());
+    let (paths, open) = open_paths();
+    let mut deleted = store.delete_stream(open);
+    assert!(deleted.next().now_or_never().is_none());
+    assert_eq!(counted.entered(), 0);
+    for (entered, page) in [(1, &["0", "1", "2"][..]), (2, &["3", "4"][..])] {
+        for name in page {
+            paths.send(Ok(path(name))).expect("a reader");
+        }
+        for name in page {
+            let deleted = deleted.next().await.expect("a path");
+            assert_eq!(deleted.expect("a path"), path(name));
+            assert_eq!(
+                (counted.entered(), counted.cap.available_permits()),
+                (entered, 1)
+            );
+        }
+        assert!(deleted.next().now_or_never().is_none());
+    }
+    assert_eq!(store.list(None).count().await, 0);
+    drop(paths);
+    assert_eq!(deleted.count().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_that_waits_for_its_permit_gathers_paths_meanwhile() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory([]).await, counted.throttle());
+    let (paths, open) = open_paths();
+    let mut deleted = store.delete_stream(open);
+    let held = counted.cap.try_acquire().expect("a permit");
+    for name in ["a", "b"] {
+        paths.send(Ok(path(name))).expect("a reader");
+        assert!(deleted.next().now_or_never().is_none());
+    }
+    assert_eq!(counted.cap.waiting(), 1);
+    drop(held);
+    for name in ["a", "b"] {
+        let deleted = deleted.next().await.expect("a path");
+        assert_eq!(deleted.expect("a path"), path(name));
+    }
+    assert_eq!(counted.entered(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_of_paths_from_calls_at_a_cap_of_1_finishes() {
+    for number in [20, 1_500] {
+        let counted = Counted::new(1);
+        let names = (0..number).map(|n| format!("{n:04}"));
+        let store = Throttled::new(memory(names.clone()).await, counted.throttle());
+        let store = Arc::new(store);
+        let calls = Arc::clone(&store);
+        let paths = stream::iter(names).map(move |name| {
+            let store = Arc::clone(&calls);
+            async move {
+                let got = store.get(&path(&name)).await?;
+                // The others wait for the permit that the open body holds.
+                yield_now().await;
+                Ok(got.meta.location)
+            }
+        });
+        let deleted = store.delete_stream(paths.buffered(4).boxed());
+        let deleted: Vec<_> = deleted.try_collect().await.expect("paths");
+        assert_eq!(deleted.len(), number);
+        assert_eq!(store.list(None).count().await, 0);
+    }
+}
