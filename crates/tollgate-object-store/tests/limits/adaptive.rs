@@ -12,7 +12,7 @@ use tollgate::adaptive::AdaptiveRate;
 use tollgate::{Clock, Quota};
 use tollgate_object_store::ThrottledConnector;
 
-use crate::support::{SECOND, Script, cap, client, failure, get, put, rate, status};
+use crate::support::{SECOND, Script, cap, client, failure, get, put, rate, retry_after, status};
 
 #[tokio::test(start_paused = true)]
 async fn adaptive_after_slow_down_cuts_the_rate() {
@@ -26,11 +26,7 @@ async fn adaptive_after_slow_down_cuts_the_rate() {
 #[tokio::test(start_paused = true)]
 async fn adaptive_after_retry_after_pauses_the_next_request() {
     let rate = Arc::new(AdaptiveRate::new());
-    let script = Script::ready(|_| {
-        let mut answer = status(429, Vec::new())?;
-        answer.headers_mut().insert("retry-after", 3.into());
-        Ok(answer)
-    });
+    let script = Script::ready(|_| retry_after(429, 3));
     let client = client(&ThrottledConnector::new(script, cap(1)).adaptive(rate));
     let start = Instant::now();
     client.execute(get()).await.expect("an answer");
@@ -52,9 +48,7 @@ async fn adaptive_after_retry_after_pauses_requests_that_wait_for_bytes() {
         if times.len() > 1 {
             return status(200, Vec::new());
         }
-        let mut answer = status(503, Vec::new())?;
-        answer.headers_mut().insert("retry-after", 60.into());
-        Ok(answer)
+        retry_after(503, 60)
     });
     let connector = ThrottledConnector::new(script, cap(8)).bytes_sent(bytes);
     let client = client(&connector.adaptive(Arc::clone(&rate)));
@@ -107,11 +101,7 @@ async fn adaptive_with_a_request_dropped_in_a_wait_for_bytes_counts_nothing() {
 async fn adaptive_with_a_request_dropped_in_its_wait_refunds_bytes() {
     let bytes = rate(Quota::per_second(10).burst(10));
     let rate = Arc::new(AdaptiveRate::new());
-    let script = Script::ready(|_| {
-        let mut answer = status(503, Vec::new())?;
-        answer.headers_mut().insert("retry-after", 60.into());
-        Ok(answer)
-    });
+    let script = Script::ready(|_| retry_after(503, 60));
     let connector = ThrottledConnector::new(script, cap(2)).bytes_sent(Arc::clone(&bytes));
     let client = client(&connector.adaptive(rate));
     client.execute(get()).await.expect("an answer");

@@ -1,16 +1,19 @@
 //! How long a request holds its permit, and what is left of its response.
 
-use std::sync::Arc;
+use std::future::{pending, ready};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::stream::{self, StreamExt};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use object_store::client::{HttpErrorKind, HttpResponseBody};
+use object_store::client::{HttpClient, HttpErrorKind, HttpResponseBody};
 use tokio::time::Instant;
-use tollgate::{ErrorKind, Throttle};
+use tollgate::{AcquireError, ErrorKind, Throttle, Waiting};
 use tollgate_object_store::{Hold, ThrottledConnector, wait_too_long};
 
 use crate::support::{SECOND, Script, cap, client, frames, get, kind, status};
@@ -207,4 +210,55 @@ async fn execute_with_extensions_in_the_response_keeps_them() {
     let client = client(&ThrottledConnector::new(script, cap(1)));
     let answer = client.execute(get()).await.expect("an answer");
     assert_eq!(answer.extensions().get(), Some(&7_u8));
+}
+
+/// A throttle that is taken once, and calls this when its permit is returned.
+#[derive(Clone)]
+struct Once {
+    on_return: Arc<dyn Fn() + Send + Sync>,
+    taken: Arc<AtomicBool>,
+}
+
+struct OncePermit(Once);
+
+impl Throttle for Once {
+    type Permit = OncePermit;
+    type Enter = BoxFuture<'static, Result<OncePermit, AcquireError>>;
+
+    fn enter(&self) -> Waiting<Self::Enter> {
+        Waiting::new(match self.taken.swap(true, Ordering::Relaxed) {
+            true => Box::pin(pending()),
+            false => Box::pin(ready(Ok(OncePermit(self.clone())))),
+        })
+    }
+}
+
+impl Drop for OncePermit {
+    fn drop(&mut self) {
+        (self.0.on_return)();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn body_whose_permit_wakes_a_waiter_is_not_counted_by_it() {
+    let client = Arc::new(OnceLock::<HttpClient>::new());
+    let bodies = Arc::new(Mutex::new(Vec::new()));
+    let (other, counts) = (Arc::clone(&client), Arc::clone(&bodies));
+    let on_return = move || {
+        let call = other.get().expect("a client").execute(get());
+        let refused = call.now_or_never().expect("the wait has no time");
+        let error = refused.expect_err("a refusal");
+        let wait = wait_too_long(&error).expect("a wait that was too long");
+        counts.lock().expect("no panic").push(wait.bodies());
+    };
+    let script = Script::ready(|_| status(200, frames([Ok("a")])));
+    let throttle = Once {
+        on_return: Arc::new(on_return),
+        taken: Arc::default(),
+    };
+    let connector = ThrottledConnector::new(script, throttle).max_wait(Duration::ZERO);
+    let client = client.get_or_init(|| crate::support::client(&connector));
+    let answer = client.execute(get()).await.expect("an answer");
+    answer.into_body().bytes().await.expect("a body");
+    assert_eq!(*bodies.lock().expect("no panic"), [0]);
 }

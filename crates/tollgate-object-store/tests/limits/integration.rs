@@ -1,5 +1,6 @@
 //! The tests that object_store has for its own stores, through both limits.
 
+use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use http::header::{CONTENT_LENGTH, HOST};
 use http_body_util::BodyExt;
@@ -89,7 +90,7 @@ async fn s3s(directory: &TempDir) -> Script {
     })
 }
 
-/// The tests that this server passes without a limit. The others fail there as well: it knows no
+/// The tests that this server passes without a limit. The others fail without one: it knows no
 /// conditions (`get_opts`, `put_opts`, `copy_if_not_exists`), and it answers 500 for the name of a
 /// directory (`put_get_delete_list`) and for a copy of nothing (`copy_rename_nonexistent_object`).
 async fn with_s3(store: &AmazonS3) {
@@ -121,4 +122,33 @@ async fn s3_behind_a_throttled_connector_passes() {
     .await;
     assert_eq!(counted.cap.available_permits(), 1);
     assert!(counted.entered() > 100);
+}
+
+#[tokio::test]
+async fn s3_without_a_limit_fails_the_tests_that_are_left_out() {
+    type Test = fn(AmazonS3) -> BoxFuture<'static, ()>;
+    let tests: [(&str, Test); 5] = [
+        ("put_get_delete_list", |store| {
+            Box::pin(async move { put_get_delete_list(&store).await })
+        }),
+        ("get_opts", |store| {
+            Box::pin(async move { get_opts(&store).await })
+        }),
+        ("put_opts", |store| {
+            Box::pin(async move { put_opts(&store, true).await })
+        }),
+        ("copy_if_not_exists", |store| {
+            Box::pin(async move { copy_if_not_exists(&store).await })
+        }),
+        ("copy_rename_nonexistent_object", |store| {
+            Box::pin(async move { copy_rename_nonexistent_object(&store).await })
+        }),
+    ];
+    for (name, test) in tests {
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = s3s(&directory).await;
+        let store = fake_s3::store("http://s3", server, RetryConfig::default());
+        let failed = tokio::spawn(test(store)).await;
+        assert!(failed.is_err(), "it passes: move {name} to `with_s3`");
+    }
 }

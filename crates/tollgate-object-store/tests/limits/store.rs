@@ -1,27 +1,35 @@
 //! A store of any kind behind a throttle.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
 use futures_util::stream::StreamExt;
+use futures_util::{FutureExt, poll};
+use http::Extensions;
 use object_store::list::PaginatedListStore;
 use object_store::local::LocalFileSystem;
 use object_store::memory::InMemory;
 use object_store::multipart::MultipartStore;
 use object_store::signer::{Method, Signer};
 use object_store::{
-    CopyOptions, GetResultPayload, ObjectStore, ObjectStoreExt, PutPayload, RenameOptions,
-    RetryConfig,
+    CopyOptions, GetOptions, GetResultPayload, ObjectStore, ObjectStoreExt, PutOptions, PutPayload,
+    RenameOptions, RetryConfig,
 };
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore};
 use tollgate_object_store::{Hold, Throttled, WaitTooLong, wait_too_long};
 
 use crate::fake_s3::{self, FakeS3};
-use crate::support::{Counted, kind, memory, path};
+use crate::support::{Counted, Script, cap, kind, memory, path, rate};
 use crate::watched::Watched;
+
+/// A limit of bytes at which four of them have to wait.
+fn slow() -> Arc<RateLimiter> {
+    rate(Quota::per_second(1).burst(1))
+}
 
 #[tokio::test(start_paused = true)]
 async fn methods_of_all_traits_enter_once_each() {
@@ -318,4 +326,98 @@ async fn complete_after_a_part_that_was_refused_or_dropped_fails() {
         upload.abort().await.expect("an end");
         store.get(&path("a")).await.expect_err("no object");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_on_a_cancelled_token_ends_waits_and_no_calls() {
+    let (cap, bytes) = (cap(2), slow());
+    let token = CancellationToken::new();
+    let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap))
+        .bytes_received(Arc::clone(&bytes))
+        .cancel_on(token.clone());
+    let a = path("a");
+    let open = store.get(&a).await.expect("an object");
+    // The first waits for bytes after its call, and the second for a permit.
+    let (ranges, mut head) = (store.get_ranges(&a, &[0..2, 2..4]), pin!(store.head(&a)));
+    let mut ranges = pin!(ranges);
+    assert!(poll!(&mut ranges).is_pending());
+    assert!(poll!(&mut head).is_pending());
+    assert_eq!((bytes.waiting(), cap.waiting()), (1, 1));
+    let start = Instant::now();
+    token.cancel();
+    let error = ranges.await.expect_err("a refusal");
+    assert_eq!(kind(&error), Some(ErrorKind::Cancelled));
+    let error = head.await.expect_err("a refusal");
+    assert_eq!(kind(&error), Some(ErrorKind::Cancelled));
+    let error = store.head(&a).await.expect_err("a refusal");
+    assert_eq!(kind(&error), Some(ErrorKind::Cancelled));
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!(open.bytes().await.expect("data"), "data");
+    assert_eq!((cap.available_permits(), bytes.waiting()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_with_a_limit_closed_in_their_wait_return_closed() {
+    let (cap, up, down) = (cap(2), slow(), slow());
+    let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap))
+        .bytes_sent(Arc::clone(&up))
+        .bytes_received(Arc::clone(&down));
+    let (a, b) = (&path("a"), &path("b"));
+    let mut ranges = pin!(store.get_ranges(a, &[0..2, 2..4]));
+    let mut put = pin!(store.put(b, "data".into()));
+    let (mut head, mut list) = (pin!(store.head(a)), store.list(None));
+    assert!(poll!(&mut ranges).is_pending());
+    assert!(poll!(&mut put).is_pending());
+    assert!(poll!(&mut head).is_pending());
+    assert!(poll!(list.next()).is_pending());
+    assert_eq!((down.waiting(), up.waiting(), cap.waiting()), (1, 1, 2));
+    let start = Instant::now();
+    cap.close();
+    up.close();
+    down.close();
+    let errors = [
+        ranges.await.map(drop),
+        put.await.map(drop),
+        head.await.map(drop),
+        list.next().await.expect("an item").map(drop),
+    ];
+    for error in errors {
+        assert_eq!(kind(&error.expect_err("closed")), Some(ErrorKind::Closed));
+    }
+    assert!(list.next().await.is_none());
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!((cap.available_permits(), cap.waiting()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn extensions_of_options_and_of_results_are_passed_on() {
+    let fake = FakeS3::default();
+    let script = Script::new(move |request| {
+        let fake = fake.clone();
+        async move {
+            let sent = request.extensions().get::<u8>().copied();
+            let mut answer = fake.call(request).await;
+            answer.extensions_mut().insert(sent.map(|sent| sent + 1));
+            Ok(answer)
+        }
+    });
+    let store = fake_s3::store("http://fake", script, RetryConfig::default());
+    // A limit of received bytes rebuilds the result of `get`.
+    let store = Throttled::new(store, cap(1)).bytes_received(rate(Quota::UNLIMITED));
+    let options = |sent: u8| {
+        let mut extensions = Extensions::new();
+        extensions.insert(sent);
+        extensions
+    };
+    let answered = |extensions: &Extensions| extensions.get::<Option<u8>>().copied().flatten();
+    let put = PutOptions {
+        extensions: options(1),
+        ..PutOptions::default()
+    };
+    let put = store.put_opts(&path("a"), "data".into(), put).await;
+    assert_eq!(answered(&put.expect("an object").extensions), Some(2));
+    let got = GetOptions::new().with_extensions(options(3));
+    let got = store.get_opts(&path("a"), got).await.expect("an object");
+    assert_eq!(answered(&got.extensions), Some(4));
+    assert_eq!(got.bytes().await.expect("data"), "data");
 }

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
+use http::header::RETRY_AFTER;
 use http::{Method, Request, Response};
 use http_body::Frame;
 use http_body_util::StreamBody;
@@ -84,6 +85,13 @@ pub(crate) fn status(status: u16, body: impl Into<HttpResponseBody>) -> Answer {
     let mut response = Response::new(body.into());
     *response.status_mut() = status.try_into().expect("a status");
     Ok(response)
+}
+
+/// A refusal that asks for a pause of so many seconds.
+pub(crate) fn retry_after(refusal: u16, seconds: u64) -> Answer {
+    let mut answer = status(refusal, Vec::new())?;
+    answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+    Ok(answer)
 }
 
 /// A body of several frames, of which each is data or a failure.

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -10,11 +11,14 @@ use futures_util::future::BoxFuture;
 use object_store::client::HttpErrorKind;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{Class, FairQueue};
 use tollgate::{AcquireError, Charge, Clock, ErrorKind, Quota, RateLimiter, Throttle, Waiting};
 use tollgate_object_store::{ThrottledConnector, WaitTooLong, wait_too_long};
 
-use crate::support::{SECOND, Script, cap, client, frames, get, kind, put, rate, status};
+use crate::support::{
+    SECOND, Script, cap, client, frames, get, kind, put, rate, retry_after, status,
+};
 
 #[tokio::test(start_paused = true)]
 async fn max_wait_without_open_bodies_counts_none() {
@@ -187,4 +191,64 @@ async fn clone_shares_the_limits() {
     let error = error.expect_err("a refusal");
     let source = wait_too_long(&error);
     assert_eq!(source.map(WaitTooLong::bodies), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_with_an_open_body_counts_it_in_the_wait_for_the_throttle_alone() {
+    let (cap, bytes) = (cap(2), rate(Quota::per_second(1).burst(1)));
+    let calls = AtomicUsize::new(0);
+    let script = Script::ready(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
+        0 => status(200, frames([Ok("a")])),
+        _ => retry_after(503, 3_600),
+    });
+    let connector = ThrottledConnector::new(script, Arc::clone(&cap))
+        .bytes_sent(bytes)
+        .adaptive(Arc::new(AdaptiveRate::new()))
+        .max_wait(SECOND);
+    let client = client(&connector);
+    let _open = client.execute(get()).await.expect("an answer");
+    let counted = async |request| {
+        let error = client.execute(request).await.expect_err("a refusal");
+        wait_too_long(&error).map(WaitTooLong::bodies)
+    };
+    let held = cap.try_acquire().expect("a permit");
+    assert_eq!(counted(get()).await, Some(1));
+    drop(held);
+    assert_eq!(counted(put(100)).await, Some(0));
+    client.execute(get()).await.expect("an answer");
+    assert_eq!(counted(get()).await, Some(0));
+    assert_eq!(cap.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn execute_with_a_limit_closed_in_its_wait_returns_closed() {
+    let (cap, bytes) = (cap(2), rate(Quota::per_second(1).burst(1)));
+    let adaptive = Arc::new(AdaptiveRate::new());
+    let script = Script::ready(|_| retry_after(503, 60));
+    let connector = ThrottledConnector::new(script, Arc::clone(&cap))
+        .bytes_sent(Arc::clone(&bytes))
+        .adaptive(Arc::clone(&adaptive));
+    let client = client(&connector);
+    client.execute(get()).await.expect("an answer");
+    let call = |length| {
+        let client = client.clone();
+        tokio::spawn(async move { client.execute(put(length)).await })
+    };
+    // One waits for the adaptive rate, one for bytes, and one for a permit.
+    let calls = [call(0), call(10), call(0)];
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(
+        (adaptive.waiting(), bytes.waiting(), cap.waiting()),
+        (1, 1, 1)
+    );
+    let start = Instant::now();
+    cap.close();
+    bytes.close();
+    adaptive.close();
+    for call in calls {
+        let error = call.await.expect("no panic").expect_err("a refusal");
+        assert_eq!(kind(&error), Some(ErrorKind::Closed));
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    assert_eq!((cap.available_permits(), cap.waiting()), (2, 0));
 }
