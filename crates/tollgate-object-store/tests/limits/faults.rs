@@ -7,6 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
 use object_store::aws::AmazonS3;
 use object_store::client::HttpErrorKind;
 use object_store::{BackoffConfig, ObjectStoreExt, RetryConfig};
@@ -27,11 +30,13 @@ enum Action {
     Reply(&'static str),
     /// Writes this, and then resets the connection.
     Reset(&'static str),
+    /// Writes this, and then nothing more.
+    Stall(&'static str),
     /// Closes the cap, and then writes this.
     Close(&'static str),
 }
 
-use Action::{Close, Reply, Reset};
+use Action::{Close, Reply, Reset, Stall};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nETag: 1\r\nContent-Length: 0\r\n\r\n";
 const SLOW_DOWN: &str = "HTTP/1.1 503 Slow Down\r\nContent-Length: 8\r\n\r\nSlowDown";
@@ -43,6 +48,9 @@ const HALF: &str = "HTTP/1.1 200 OK\r\nETag: 1\r\nLast-Modified: Thu, 01 Jan 202
 const OTHER_HALF: &str = "HTTP/1.1 206 Partial Content\r\nETag: 1\r\n\
                           Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
                           Content-Range: bytes 2-3/4\r\nContent-Length: 2\r\n\r\n34";
+
+/// The timeout of the client. It is so long that it passes in paused time alone.
+const TIMEOUT: Duration = Duration::from_secs(3_600);
 
 const MANY: u64 = 1_000_000;
 
@@ -81,7 +89,8 @@ impl Setup {
             Arc::clone(&got),
             Arc::clone(&cap),
         ));
-        let connector = ThrottledConnector::new(Direct, Arc::clone(&cap))
+        let timeout = Some(TIMEOUT);
+        let connector = ThrottledConnector::new(Direct { timeout }, Arc::clone(&cap))
             .adaptive(Arc::clone(&rate))
             .bytes_sent(Arc::clone(&sent))
             .bytes_received(Arc::clone(&received));
@@ -128,6 +137,7 @@ async fn serve(
     got: Arc<AtomicU64>,
     cap: Arc<Semaphore>,
 ) {
+    let mut stalled = Vec::new();
     loop {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         got.fetch_add(read(&mut stream).await, Ordering::SeqCst);
@@ -142,6 +152,13 @@ async fn serve(
                     .await
                     .expect("an answer");
                 stream.shutdown().await.expect("an end");
+            }
+            Some(Stall(answer)) => {
+                stream
+                    .write_all(answer.as_bytes())
+                    .await
+                    .expect("an answer");
+                stalled.push(stream);
             }
             Some(Reset(answer)) => {
                 stream
@@ -204,6 +221,38 @@ async fn get_with_a_short_body_returns_the_permit_for_the_rest() {
     let got = setup.store.get(&"a".into()).await.expect("an object");
     assert_eq!(setup.cap.available_permits(), 0);
     assert_eq!(got.bytes().await.expect("data"), "1234");
+    setup.assert_settled(4);
+}
+
+/// Returns the data of an object of which the first half has been read, and the other half is not sent.
+async fn stalled(setup: &Setup) -> BoxStream<'static, object_store::Result<Bytes>> {
+    let got = setup.store.get(&"a".into()).await.expect("an object");
+    let mut data = got.into_stream();
+    let first = data.next().await.expect("data").expect("data");
+    assert_eq!(first, "12");
+    assert!(data.next().now_or_never().is_none());
+    assert_eq!(setup.cap.available_permits(), 0);
+    data
+}
+
+#[tokio::test]
+async fn get_dropped_in_a_body_that_stalls_returns_the_permit() {
+    let setup = Setup::new([Stall(HALF)]).await;
+    let data = stalled(&setup).await;
+    drop(data);
+    setup.assert_settled(2);
+}
+
+#[tokio::test]
+async fn get_after_a_timeout_in_a_body_that_stalls_has_a_permit_for_the_rest() {
+    let setup = Setup::new([Stall(HALF), Reply(OTHER_HALF)]).await;
+    let mut data = stalled(&setup).await;
+    tokio::time::pause();
+    tokio::time::advance(TIMEOUT).await;
+    tokio::time::resume();
+    let rest = data.next().await.expect("data").expect("data");
+    assert_eq!(rest, "34");
+    assert!(data.next().await.is_none());
     setup.assert_settled(4);
 }
 
@@ -286,7 +335,8 @@ async fn put_to_a_refused_connection_is_charged_nothing() {
     let address = socket.local_addr().expect("an address");
     let cap = Arc::new(Semaphore::new(1));
     let sent = many();
-    let connector = ThrottledConnector::new(Direct, Arc::clone(&cap)).bytes_sent(Arc::clone(&sent));
+    let connector =
+        ThrottledConnector::new(Direct::default(), Arc::clone(&cap)).bytes_sent(Arc::clone(&sent));
     let error = store(address, connector)
         .put(&"a".into(), vec![0; 1_000].into())
         .await;

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
@@ -119,15 +120,21 @@ async fn serve(fake: FakeS3, gauge: Gauge) -> SocketAddr {
 }
 
 /// Connects without a proxy that the environment may name.
-#[derive(Debug)]
-pub(crate) struct Direct;
+#[derive(Debug, Default)]
+pub(crate) struct Direct {
+    /// The longest time from a request to the end of its response.
+    pub(crate) timeout: Option<Duration>,
+}
 
 impl HttpConnector for Direct {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         // An error means that it was installed before.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder().no_proxy().build();
-        Ok(HttpClient::new(client.expect("a client")))
+        let mut client = reqwest::Client::builder().no_proxy();
+        if let Some(timeout) = self.timeout {
+            client = client.timeout(timeout);
+        }
+        Ok(HttpClient::new(client.build().expect("a client")))
     }
 }
 
@@ -139,7 +146,7 @@ async fn put_list_get_multipart_with_256_tasks_never_exceed_the_cap() {
         Arc::new(Semaphore::new(CAP)),
     );
     let address = serve(fake.clone(), gauge.clone()).await;
-    let connector = ThrottledConnector::new(Direct, Arc::clone(&cap));
+    let connector = ThrottledConnector::new(Direct::default(), Arc::clone(&cap));
     let endpoint = format!("http://{address}");
     let store = Arc::new(fake_s3::store(&endpoint, connector, RetryConfig::default()));
     let tasks = (0..=255).map(|n| {
