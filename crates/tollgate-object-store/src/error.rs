@@ -9,6 +9,32 @@ use tollgate::AcquireError;
 /// An error of any type, as `object_store` has them as sources.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
+/// A limit that a request has to pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LimitKind {
+    /// The throttle that the connector or the store was made with.
+    Throttle,
+    /// The limiter of [`bytes_sent`](crate::ThrottledConnector::bytes_sent).
+    BytesSent,
+    /// The limiter of [`bytes_received`](crate::Throttled::bytes_received), for which `get_ranges` of a
+    /// [`Throttled`](crate::Throttled) waits. The wait of a body that is read is bounded by nothing.
+    BytesReceived,
+    /// The rate of [`adaptive`](crate::ThrottledConnector::adaptive).
+    AdaptiveRate,
+}
+
+impl fmt::Display for LimitKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Throttle => "the throttle",
+            Self::BytesSent => "the limit of sent bytes",
+            Self::BytesReceived => "the limit of received bytes",
+            Self::AdaptiveRate => "the adaptive rate",
+        })
+    }
+}
+
 /// A request was not admitted within the [longest wait](crate::ThrottledConnector::max_wait).
 ///
 /// It is the source of the store's error: [`wait_too_long`] finds it there, and [`cause`] finds the
@@ -21,14 +47,21 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitTooLong {
     max_wait: Duration,
+    limit: LimitKind,
     bodies: usize,
     source: AcquireError,
 }
 
 impl WaitTooLong {
-    pub(crate) fn new(source: AcquireError, max_wait: Duration, bodies: usize) -> Self {
+    pub(crate) fn new(
+        source: AcquireError,
+        max_wait: Duration,
+        limit: LimitKind,
+        bodies: usize,
+    ) -> Self {
         Self {
             max_wait,
+            limit,
             bodies,
             source,
         }
@@ -40,9 +73,14 @@ impl WaitTooLong {
         self.max_wait
     }
 
+    /// Returns the limit that had not admitted the request.
+    pub fn limit(&self) -> LimitKind {
+        self.limit
+    }
+
     /// Returns how many responses held a permit when the wait for the throttle ended, because their
-    /// bodies had not been read to the end or dropped. It is 0 if the wait was one for bytes or for the
-    /// adaptive rate, which these permits do not prolong.
+    /// bodies had not been read to the end or dropped. It is 0 for another [limit](Self::limit), whose
+    /// wait these permits do not prolong.
     pub fn bodies(&self) -> usize {
         self.bodies
     }
@@ -50,7 +88,11 @@ impl WaitTooLong {
 
 impl fmt::Display for WaitTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not admitted within {:?}", self.max_wait)?;
+        write!(
+            f,
+            "not admitted by {} within {:?}",
+            self.limit, self.max_wait
+        )?;
         match self.bodies {
             0 => return Ok(()),
             1 => {

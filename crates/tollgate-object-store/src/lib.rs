@@ -11,6 +11,6 @@ mod service;
 mod store;
 
 pub use self::connector::ThrottledConnector;
-pub use self::error::{WaitTooLong, cause, wait_too_long};
+pub use self::error::{LimitKind, WaitTooLong, cause, wait_too_long};
 pub use self::limits::Hold;
 pub use self::store::Throttled;

@@ -20,7 +20,7 @@ use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::{AcquireError, Charge, ErrorKind, Throttle, Waiting};
 
 use crate::bandwidth::{Bandwidth, Charged};
-use crate::error::{BoxError, WaitTooLong, of_store};
+use crate::error::{BoxError, LimitKind, WaitTooLong, of_store};
 
 /// How long a request holds its permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -86,11 +86,12 @@ impl<T: Throttle> Limits<T> {
             let waited = Box::pin(self.bounded(self.enter(&mut taken, bytes))).await;
             if let Err(error) = waited {
                 // Bodies that hold permits may be the cause only while the throttle has not permitted it.
-                let bodies = match taken.permit {
-                    Some(_) => 0,
-                    None => self.bodies.load(Ordering::Relaxed),
+                let (limit, bodies) = match (&taken.permit, &taken.sent, self.sent_by(bytes)) {
+                    (None, ..) => (LimitKind::Throttle, self.bodies.load(Ordering::Relaxed)),
+                    (_, None, Some(_)) => (LimitKind::BytesSent, 0),
+                    _ => (LimitKind::AdaptiveRate, 0),
                 };
-                return Err(error.boxed(self.max_wait, bodies));
+                return Err(error.boxed(self.max_wait, limit, bodies));
             }
         }
         Ok(taken.keep())
@@ -181,7 +182,8 @@ impl<T: Throttle> Limits<T> {
     pub(crate) async fn charge_received(&self, bytes: u64) -> object_store::Result<()> {
         if let Some(received) = self.received.as_ref().filter(|_| bytes > 0) {
             let charged = self.bounded(received.charge(bytes)).await;
-            let charged = charged.map_err(|error| error.boxed(self.max_wait, 0));
+            let charged =
+                charged.map_err(|error| error.boxed(self.max_wait, LimitKind::BytesReceived, 0));
             charged.map_err(of_store)?.keep();
         }
         Ok(())
@@ -244,9 +246,9 @@ struct Refused {
 }
 
 impl Refused {
-    fn boxed(self, max_wait: Duration, bodies: usize) -> BoxError {
+    fn boxed(self, max_wait: Duration, limit: LimitKind, bodies: usize) -> BoxError {
         match self.is_too_long {
-            true => WaitTooLong::new(self.error, max_wait, bodies).into(),
+            true => WaitTooLong::new(self.error, max_wait, limit, bodies).into(),
             false => self.error.into(),
         }
     }

@@ -119,7 +119,7 @@ async fn hold_body_with_8_bodies_at_a_cap_of_4_is_wait_too_long_that_counts_4() 
         );
         assert_eq!(
             source.to_string(),
-            "not admitted within 120s; 4 response bodies that have not been read to their end hold a \
+            "not admitted by the throttle within 120s; 4 response bodies that have not been read to their end hold a \
              permit each: if they wait for this request, read or drop them first, or use Hold::Head"
         );
         assert_eq!(kind(&error), Some(ErrorKind::TimedOut));

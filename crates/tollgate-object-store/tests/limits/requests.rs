@@ -157,7 +157,9 @@ async fn head_after_wait_too_long_is_not_repeated() {
     let error = error.expect_err("a refusal");
     assert_eq!(kind(&error), Some(ErrorKind::TimedOut));
     assert!(
-        error.to_string().contains("not admitted within 120s"),
+        error
+            .to_string()
+            .contains("not admitted by the throttle within 120s"),
         "{error}"
     );
     assert_eq!((fake.take_log().len(), counted.cap.waiting()), (0, 0));

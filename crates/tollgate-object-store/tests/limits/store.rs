@@ -20,7 +20,7 @@ use object_store::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::{Clock, ErrorKind, Quota, RateLimiter, Semaphore};
-use tollgate_object_store::{Hold, Throttled, WaitTooLong, wait_too_long};
+use tollgate_object_store::{Hold, LimitKind, Throttled, WaitTooLong, wait_too_long};
 
 use crate::fake_s3::{self, FakeS3};
 use crate::support::{Counted, Script, cap, kind, memory, path, rate};
@@ -293,10 +293,14 @@ async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
     let start = Instant::now();
     let error = store.get_ranges(&path("a"), &[0..2, 2..4]).await;
     let error = error.expect_err("a refusal");
-    assert_eq!(wait_too_long(&error).map(WaitTooLong::bodies), Some(0));
+    let wait = wait_too_long(&error).expect("a wait that was too long");
     assert_eq!(
-        wait_too_long(&error).map(WaitTooLong::max_wait),
-        Some(second)
+        (wait.limit(), wait.max_wait()),
+        (LimitKind::BytesReceived, second)
+    );
+    assert_eq!(
+        wait.to_string(),
+        "not admitted by the limit of received bytes within 1s"
     );
     assert!(start.elapsed() <= second);
     assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::fair::{Class, FairQueue};
 use tollgate::{AcquireError, Charge, Clock, ErrorKind, Quota, RateLimiter, Throttle, Waiting};
-use tollgate_object_store::{ThrottledConnector, WaitTooLong, wait_too_long};
+use tollgate_object_store::{LimitKind, ThrottledConnector, WaitTooLong, wait_too_long};
 
 use crate::support::{
     SECOND, Script, cap, client, frames, get, kind, put, rate, retry_after, status,
@@ -30,7 +30,7 @@ async fn max_wait_without_open_bodies_counts_none() {
         .expect_err("a refusal");
     assert_eq!(start.elapsed(), SECOND);
     let source = error.source().expect("a source");
-    assert_eq!(source.to_string(), "not admitted within 1s");
+    assert_eq!(source.to_string(), "not admitted by the throttle within 1s");
 }
 
 #[tokio::test(start_paused = true)]
@@ -194,7 +194,7 @@ async fn clone_shares_the_limits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn max_wait_with_an_open_body_counts_it_in_the_wait_for_the_throttle_alone() {
+async fn max_wait_names_the_limit_and_counts_open_bodies_for_the_throttle_alone() {
     let (cap, bytes) = (cap(2), rate(Quota::per_second(1).burst(1)));
     let calls = AtomicUsize::new(0);
     let script = Script::ready(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
@@ -209,14 +209,15 @@ async fn max_wait_with_an_open_body_counts_it_in_the_wait_for_the_throttle_alone
     let _open = client.execute(get()).await.expect("an answer");
     let counted = async |request| {
         let error = client.execute(request).await.expect_err("a refusal");
-        wait_too_long(&error).map(WaitTooLong::bodies)
+        let wait = wait_too_long(&error).expect("a wait that was too long");
+        (wait.limit(), wait.bodies())
     };
     let held = cap.try_acquire().expect("a permit");
-    assert_eq!(counted(get()).await, Some(1));
+    assert_eq!(counted(get()).await, (LimitKind::Throttle, 1));
     drop(held);
-    assert_eq!(counted(put(100)).await, Some(0));
+    assert_eq!(counted(put(100)).await, (LimitKind::BytesSent, 0));
     client.execute(get()).await.expect("an answer");
-    assert_eq!(counted(get()).await, Some(0));
+    assert_eq!(counted(get()).await, (LimitKind::AdaptiveRate, 0));
     assert_eq!(cap.available_permits(), 1);
 }
 
