@@ -125,8 +125,11 @@ where
     /// this limiter to [`bytes_sent`](Self::bytes_sent) as well.
     ///
     /// A body is [charged](tollgate::io) while it is read, for exactly what is read. It keeps its permit
-    /// meanwhile, and the timeout of the client goes on: 30 seconds for a whole response unless
-    /// `ClientOptions` say otherwise. If the limiter is closed, open bodies fail, and so do new requests.
+    /// meanwhile. If the limiter is closed, open bodies fail, and so do new requests.
+    ///
+    /// The timeout of the client goes on while a body is read. `object_store` sets one of 30 seconds for a
+    /// whole response: at 1 MB/s it ends a body of more than 30 MB, and the store requests the rest as often
+    /// as its `RetryConfig` allows. Set a longer one by `ClientOptions::with_timeout`.
     ///
     /// Give the limiter no `max_waiters`: a store repeats a request whose body failed, and would do so
     /// for a body that the limiter refused, so that [`cause`](crate::cause) may find nothing.
@@ -159,7 +162,8 @@ where
     /// Sets the longest wait of a request, for all of its limits together. The default is 120 seconds.
     ///
     /// `Duration::MAX` waits without end. A body that needs a longer wait at the limiter of
-    /// [sent bytes](Self::bytes_sent) can never be sent. Reading the body of a response is not covered.
+    /// [sent bytes](Self::bytes_sent) can never be sent: by default one of more than 120 MB at 1 MB/s.
+    /// Reading the body of a response is not covered.
     #[must_use]
     pub fn max_wait(mut self, max: Duration) -> Self {
         self.limits.max_wait = max;

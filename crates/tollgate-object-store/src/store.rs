@@ -148,7 +148,8 @@ where
     ///
     /// `Duration::MAX` waits without end. The wait of `get_ranges` for the bytes that it has received is
     /// a second one. Reading the data of `get` is not covered. Data that need a longer wait at the
-    /// limiter of sent bytes can never be sent: the call fails when its turn comes.
+    /// limiter of sent bytes can never be sent, by default more than 120 MB at 1 MB/s: the call fails when
+    /// its turn comes.
     #[must_use]
     pub fn max_wait(mut self, max: Duration) -> Self {
         self.limits.max_wait = max;
