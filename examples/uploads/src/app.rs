@@ -16,9 +16,10 @@ use crate::error::Error;
 use crate::found::Found;
 use crate::gauge::Sample;
 use crate::kind::ThrottleKind;
+use crate::measure::measure;
 use crate::observed::Behaviour;
 use crate::progress::{Progress, announce};
-use crate::rates::Limits;
+use crate::rates::{Limits, START};
 use crate::report::{CountedBy, Figures, Report};
 use crate::server::Server;
 use crate::source::{self, Listing};
@@ -83,6 +84,14 @@ pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Err
     )
     .await;
     job.progress.clear();
+    if let (Some(server), Some(rate), Some(_)) = (&target.server, &limits.adaptive, args.slow_down)
+    {
+        announce("measuring how many requests per second the server takes");
+        let (client, found) = (&job.stores.capped, &target.client.found);
+        let (endpoint, start) = (server.endpoint(), rate.rate().max(START));
+        let measuring = measure(client, &endpoint, found, start, args.max_parallel);
+        token.run_until_cancelled(measuring).await;
+    }
 
     let arrivals = target.counted.arrivals.all();
     let report = Report::new(
@@ -167,7 +176,7 @@ struct Target {
     counted: Seen,
     counted_by: CountedBy,
     /// Stops when it is dropped.
-    _server: Option<Server>,
+    server: Option<Server>,
 }
 
 impl Target {
@@ -183,7 +192,7 @@ impl Target {
                 seen,
                 waits: Waits::default(),
                 throttled: AtomicU64::new(0),
-                found: limits.adaptive.clone().map(Found::new),
+                found: Found::default(),
             })
         };
         if let (Some(endpoint), Some(bucket)) = (&args.endpoint, &args.bucket) {
@@ -194,7 +203,7 @@ impl Target {
                 client,
                 counted,
                 counted_by: CountedBy::Client,
-                _server: None,
+                server: None,
             });
         }
         let root = match &args.store {
@@ -221,7 +230,7 @@ impl Target {
             client,
             counted,
             counted_by: CountedBy::Server,
-            _server: Some(server),
+            server: Some(server),
         })
     }
 }

@@ -61,13 +61,16 @@ pub struct Args {
     pub bandwidth: Option<Bandwidth>,
 
     /// Make the server in this process refuse the requests above this rate with 503 SlowDown, such as
-    /// 200/s; without a burst in it, 20 ms of the rate are allowed at once
+    /// 200/s; without a burst in it, 20 ms of the rate are allowed at once, and at least two requests
     ///
     /// A refused request is sent again, up to ten times.
     #[arg(long, value_name = "QUOTA", value_parser = slow_down, conflicts_with = "endpoint")]
     pub slow_down: Option<Quota>,
 
     /// Find the rate of requests that the server takes, from those that it refuses with 503 or 429
+    ///
+    /// The server in this process is then sent a tenth more than it takes for some seconds, so that
+    /// the rate in the report is exact; for any other server it may be a few percent too low.
     #[arg(long)]
     pub adaptive: bool,
 
@@ -177,7 +180,7 @@ fn slow_down(text: &str) -> Result<Quota, QuotaError> {
         return Ok(quota);
     }
     let in_20_ms = u128::from(quota.count()) * 20_000_000 / quota.period().as_nanos();
-    Ok(quota.burst(u64::try_from(in_20_ms).unwrap_or(u64::MAX).max(1)))
+    Ok(quota.burst(u64::try_from(in_20_ms).unwrap_or(u64::MAX).max(2)))
 }
 
 #[cfg(test)]
@@ -244,7 +247,7 @@ mod tests {
     fn slow_down_has_a_burst_of_20_ms_unless_it_says_another() {
         for (text, burst) in [
             ("200/s", 4),
-            ("10/s", 1),
+            ("10/s", 2),
             ("6000/min", 2),
             ("200/s burst 1", 1),
         ] {

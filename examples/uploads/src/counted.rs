@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use async_trait::async_trait;
 use hyper::{Method, StatusCode};
@@ -56,8 +57,8 @@ pub(crate) struct Counts {
     pub(crate) waits: Waits,
     /// How many the server refused because there were too many.
     pub(crate) throttled: AtomicU64,
-    /// Where the limit of the server is, if that is to be found.
-    pub(crate) found: Option<Found>,
+    /// What these tell of the rate that it takes.
+    pub(crate) found: Found,
 }
 
 impl HttpConnector for Counted {
@@ -88,13 +89,19 @@ impl HttpService for CountedClient {
             let bytes = is_upload.then(|| request.body().content_length() as u64);
             counts.seen.arrivals.record(bytes.unwrap_or(0));
         }
+        let sent = Instant::now();
         let answer = self.client.execute(request).await?;
-        let status = answer.status();
-        if status == StatusCode::SERVICE_UNAVAILABLE || status == StatusCode::TOO_MANY_REQUESTS {
+        let is_refused = is_refusal(answer.status());
+        counts.found.answered(sent, Instant::now(), is_refused);
+        if is_refused {
             counts.throttled.fetch_add(1, Ordering::Relaxed);
-            counts.found.iter().for_each(Found::look);
         }
         // Before the limits see the end of the answer, it is no longer counted.
         Ok(answer.map(|body| HttpResponseBody::new(ThrottledBody::holding(body, Some(slot)))))
     }
+}
+
+/// Returns whether a server says with this status that there are too many requests.
+pub(crate) fn is_refusal(status: StatusCode) -> bool {
+    status == StatusCode::SERVICE_UNAVAILABLE || status == StatusCode::TOO_MANY_REQUESTS
 }

@@ -18,6 +18,7 @@ mod found;
 pub mod gauge;
 pub mod generated;
 pub mod kind;
+mod measure;
 mod multipart;
 pub mod observed;
 pub mod plot;

@@ -13,7 +13,7 @@ use crate::args::Args;
 
 /// The rate to begin with when it is to be found: high enough for the main job to find 200 per second
 /// in time.
-const START: f64 = 50.0;
+pub(crate) const START: f64 = 50.0;
 
 /// The limits. What is missing is not limited.
 #[derive(Clone)]

@@ -14,13 +14,12 @@ use crate::arrivals::{self, Arrival};
 use crate::bandwidth::Bandwidth;
 use crate::counted::{Counts, Seen};
 use crate::failure::{Failure, Group, group};
-use crate::found::Found;
 use crate::kind::ThrottleKind;
 use crate::progress::shown;
 use crate::source::SourceFile;
 use crate::upload::{Outcome, Stop};
 
-/// Who counted the uploads under way.
+/// Who counted the requests under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CountedBy {
@@ -63,7 +62,7 @@ pub struct Report {
     pub adaptive: bool,
     /// How many requests the server refused because there were too many.
     pub throttled: u64,
-    /// How many requests per second it takes, as found from these.
+    /// How many requests per second it takes, as found from its refusals.
     pub rate_found: Option<f64>,
     /// How many bytes of files were allowed per second.
     pub bandwidth: Option<Bandwidth>,
@@ -118,7 +117,7 @@ impl Report {
         let sent: u64 = arrivals.iter().map(Arrival::bytes).sum();
         let requests = figures.counted.requests.counts();
         let client = figures.client;
-        let found = client.found.as_ref().and_then(Found::median);
+        let found = client.found.rate().filter(|_| figures.adaptive);
         let mut report = Report {
             files: outcomes.len() + failures.len(),
             bytes: 0,
@@ -200,7 +199,7 @@ impl fmt::Display for Report {
         };
         writeln!(
             f,
-            "uploads at once: {} at most, as counted by the {by}; {} allowed ({})",
+            "requests at once: {} at most, as counted by the {by}; {} allowed ({})",
             self.peak_in_flight, self.max_parallel, self.throttle
         )?;
         writeln!(

@@ -33,6 +33,8 @@ pub(crate) struct Stores {
     pub(crate) unlimited: AmazonS3,
     /// To read back, which is not limited per second but for the rate that is found.
     pub(crate) reading: AmazonS3,
+    /// For requests of no store, which only the slots limit.
+    pub(crate) capped: HttpClient,
 }
 
 impl Stores {
@@ -131,6 +133,9 @@ impl Stores {
             finishing: client(builder, finishing)?,
             unlimited: client(builder, counted.clone())?,
             reading: client(builder, behind(None))?,
+            capped: ThrottledConnector::new(counted, slots.clone())
+                .connect(&ClientOptions::new())
+                .map_err(|source| Error::Client { source })?,
         })
     }
 }

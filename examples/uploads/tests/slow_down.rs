@@ -114,7 +114,7 @@ fn slow_down_refuses_and_everything_arrives() {
 }
 
 #[test]
-fn adaptive_is_reported_and_everything_arrives() {
+fn adaptive_finds_at_most_the_rate_and_everything_arrives() {
     let files = small_files(10);
     let ended = run(program()
         .args(["--json", "--slow-down", "100/s burst 2", "--adaptive"])
@@ -126,5 +126,9 @@ fn adaptive_is_reported_and_everything_arrives() {
         (&json!(10), &json!(true))
     );
     let refused = json["throttled"].as_u64().unwrap();
-    assert_eq!(json["requests_in_all"], 20 + refused);
+    let all = json["requests_in_all"].as_u64().unwrap();
+    assert!(refused > 0 && all > 20 + refused, "{refused} of {all}");
+    // One request in 50 more. A machine that stalls finds less, or nothing in time.
+    let found = json["rate_found"].as_f64().unwrap_or(0.0);
+    assert!(found <= 102.0, "{found}");
 }

@@ -175,7 +175,7 @@ fn the_report_in_words_has_the_figures() {
     let ended = run(program().args(["--max-parallel", "2"]).arg(files.path()));
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(
-        ended.stdout.contains("uploads at once: 2 at most"),
+        ended.stdout.contains("requests at once: 2 at most"),
         "{}",
         ended.stdout
     );

@@ -1,0 +1,113 @@
+//! Measures the rate of requests that the embedded server takes: sends more than it takes, by a little,
+//! until [`Found`] is sure.
+//!
+//! An adaptive rate stays below the limit most of the time, so that few requests are refused. The bucket of
+//! the server is full then, and windows are several percent too low. Here requests come faster than
+//! the server takes them, so that the bucket stays empty.
+//!
+//! 1. The requests are for nothing, without a signature, and pass the same cap as others. The server
+//!    limits and counts them before it looks at what they are.
+//! 2. The pace settles where about a tenth of the requests is refused. Refusals of requests that were sent
+//!    before the last cut of the pace do not cut it again.
+//! 3. It ends when two windows agree, when nothing is refused at the highest pace, after
+//!    [`LONGEST`] at the latest, or when a request cannot be made.
+//!
+//! A server that somebody else runs is not overloaded to get a figure: this is for the embedded one only.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use object_store::client::{HttpClient, HttpRequest, HttpRequestBody};
+use tollgate::{Quota, RateLimiter};
+
+use crate::counted::is_refusal;
+use crate::found::Found;
+
+/// The longest time that a measurement takes.
+const LONGEST: Duration = Duration::from_secs(15);
+
+/// How many requests are under way at most.
+const PARALLEL: usize = 8;
+
+/// The highest pace, per second: no client of one process gets there.
+const HIGHEST: f64 = 100_000.0;
+
+/// What an accepted request makes of the pace, and what a refused one does.
+const FASTER: f64 = 1.01;
+const SLOWER: f64 = 0.92;
+
+/// Sends requests until the rate is found, at `start` per second to begin with, and never more than
+/// `parallel` at once.
+pub(crate) async fn measure(
+    client: &HttpClient,
+    endpoint: &str,
+    found: &Found,
+    start: f64,
+    parallel: usize,
+) {
+    let pace = Mutex::new(Pace::new(start));
+    let limiter = RateLimiter::new(quota(start));
+    let skipped = found.windows();
+    let sender = async || {
+        while !found.is_settled(skipped) {
+            if limiter.acquire().await.is_err() {
+                return;
+            }
+            let sent = Instant::now();
+            let mut request = HttpRequest::new(HttpRequestBody::empty());
+            let Ok(uri) = endpoint.parse() else { return };
+            *request.uri_mut() = uri;
+            let Ok(answer) = client.execute(request).await else {
+                return;
+            };
+            let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+            pace.answered(sent, Instant::now(), is_refusal(answer.status()));
+            if pace.is_futile() {
+                return;
+            }
+            let rate = pace.rate;
+            drop(pace);
+            limiter.set_quota(quota(rate));
+        }
+    };
+    let senders = (0..parallel.min(PARALLEL)).map(|_| sender());
+    // It is no failure to be out of time: what is known then is the result.
+    let _ = tokio::time::timeout(LONGEST, join_all(senders)).await;
+}
+
+/// A pace, evenly.
+fn quota(rate: f64) -> Quota {
+    Quota::new(1, Duration::from_secs_f64(1.0 / rate))
+}
+
+/// How many requests are sent per second.
+#[derive(Debug)]
+struct Pace {
+    rate: f64,
+    /// When a refusal last cut it.
+    cut: Option<Instant>,
+}
+
+impl Pace {
+    fn new(rate: f64) -> Pace {
+        Pace { rate, cut: None }
+    }
+
+    fn answered(&mut self, sent: Instant, now: Instant, is_refused: bool) {
+        if !is_refused {
+            self.rate = (self.rate * FASTER).min(HIGHEST);
+        } else if self.cut.is_none_or(|cut| sent >= cut) {
+            self.rate *= SLOWER;
+            self.cut = Some(now);
+        }
+    }
+
+    /// Returns whether nothing is refused, however fast requests are sent.
+    fn is_futile(&self) -> bool {
+        self.cut.is_none() && self.rate == HIGHEST
+    }
+}
+
+#[cfg(test)]
+mod tests;

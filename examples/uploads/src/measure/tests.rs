@@ -1,0 +1,147 @@
+//! A server, a client and what stalls them, in time that the test makes up.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tollgate::Clock;
+
+use super::*;
+
+/// What happens next to a request that was sent at this time, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrives { sent: u64 },
+    Answered { sent: u64, is_refused: bool },
+}
+
+/// How a machine behaves, in microseconds.
+#[derive(Clone, Copy)]
+struct Machine {
+    /// The longest time that a request takes to the server, and an answer to the client.
+    way: u64,
+    /// The longest stall.
+    stall: u64,
+    /// The longest time between two stalls.
+    between: u64,
+}
+
+const QUIET: Machine = Machine {
+    way: 500,
+    stall: 500,
+    between: 500_000,
+};
+const BUSY: Machine = Machine {
+    way: 3_000,
+    stall: 10_000,
+    between: 50_000,
+};
+/// Its stalls are longer than the burst of the server lasts, so that it takes less than its rate.
+const STALLED: Machine = Machine {
+    way: 5_000,
+    stall: 100_000,
+    between: 3_000_000,
+};
+const HOPELESS: Machine = Machine {
+    way: 10_000,
+    stall: 100_000,
+    between: 200_000,
+};
+
+/// A stall delays whatever falls into it to its end.
+struct Stalls {
+    random: fastrand::Rng,
+    machine: Machine,
+    next: (u64, u64),
+}
+
+impl Stalls {
+    fn after(&mut self, at: u64) -> u64 {
+        while self.next.1 <= at {
+            let begin = self.next.1 + self.random.u64(1..=self.machine.between);
+            self.next = (begin, begin + self.random.u64(0..=self.machine.stall));
+        }
+        if at < self.next.0 { at } else { self.next.1 }
+    }
+}
+
+/// Returns the rate that is found, in relation to the server's.
+fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> Option<f64> {
+    let clock = Clock::manual();
+    let server = RateLimiter::new(Quota::per_second(limit).burst(burst)).clock(&clock);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut stalls = Stalls {
+        random: random.fork(),
+        machine,
+        next: (0, 0),
+    };
+    let (found, mut pace) = (Found::default(), Pace::new(start * limit as f64));
+    let began = Instant::now();
+    let at = |micros| began + Duration::from_micros(micros);
+    let mut events = BinaryHeap::new();
+    let (mut now, mut next, mut under_way, mut server_time) = (0, 0, 0, 0);
+    while !found.is_settled(0) && at(now) - began < LONGEST {
+        let event_at = events.peek().map(|&Reverse((at, _))| at);
+        if under_way < PARALLEL && event_at.is_none_or(|at| next.max(now) <= at) {
+            now = stalls.after(next.max(now));
+            next = now + (1e6 / pace.rate) as u64;
+            under_way += 1;
+            let arrives = now + random.u64(0..=machine.way);
+            events.push(Reverse((arrives, Event::Arrives { sent: now })));
+            continue;
+        }
+        let Reverse((event_at, event)) = events.pop().unwrap();
+        now = stalls.after(event_at.max(now));
+        match event {
+            Event::Arrives { sent } => {
+                clock.advance(Duration::from_micros(now - server_time));
+                server_time = now;
+                let is_refused = server.try_acquire().is_err();
+                let answered = now + random.u64(0..=machine.way);
+                events.push(Reverse((answered, Event::Answered { sent, is_refused })));
+            }
+            Event::Answered { sent, is_refused } => {
+                under_way -= 1;
+                pace.answered(at(sent), at(now), is_refused);
+                found.answered(at(sent), at(now), is_refused);
+            }
+        }
+    }
+    Some(found.rate()? / limit as f64)
+}
+
+/// Returns the lowest and the highest rate that is found, for many seeds, quotas and paces at the start.
+fn range(machine: Machine) -> (f64, f64) {
+    let mut range = (f64::MAX, 0_f64);
+    for (limit, burst) in [(50, 2), (200, 4), (200, 40), (500, 10), (1_000, 20)] {
+        for (seed, start) in (0..24).zip([0.3, 0.9, 3.0].into_iter().cycle()) {
+            let rate = measured(limit, burst, start, machine, seed);
+            range.0 = range.0.min(rate.unwrap_or(0.0));
+            range.1 = range.1.max(rate.unwrap_or(0.0));
+        }
+    }
+    range
+}
+
+#[test]
+fn measured_on_a_quiet_machine_is_exact() {
+    let (lowest, highest) = range(QUIET);
+    assert!(0.995 < lowest && highest < 1.005, "{lowest} to {highest}");
+}
+
+#[test]
+fn measured_on_a_busy_machine_is_within_2_percent() {
+    let (lowest, highest) = range(BUSY);
+    assert!(0.98 < lowest && highest < 1.01, "{lowest} to {highest}");
+}
+
+#[test]
+fn measured_between_long_stalls_is_within_5_percent() {
+    let (lowest, highest) = range(STALLED);
+    assert!(0.95 < lowest && highest < 1.01, "{lowest} to {highest}");
+}
+
+#[test]
+fn measured_in_stalls_is_never_too_high() {
+    let (_, highest) = range(HOPELESS);
+    assert!(highest < 1.02, "{highest}");
+}
