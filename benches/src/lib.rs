@@ -16,6 +16,7 @@ pub mod http;
 pub mod keyed;
 pub mod line;
 pub mod local;
+pub mod loopback;
 pub mod object_store;
 pub mod observed;
 pub mod pacing;

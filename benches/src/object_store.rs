@@ -12,10 +12,10 @@ use ::object_store::limit::LimitStore;
 use ::object_store::memory::InMemory;
 use ::object_store::path::Path;
 use ::object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use async_trait::async_trait;
 use axum::body::Bytes;
 use futures::StreamExt;
 use futures::executor::block_on;
-use futures::future::BoxFuture;
 use tollgate::Semaphore;
 use tollgate_object_store::{Throttled, ThrottledConnector};
 
@@ -126,20 +126,11 @@ pub fn limit_store_lists() -> impl FnMut(u64) + 'static {
 #[derive(Clone, Debug)]
 struct Answers(Bytes);
 
+#[async_trait]
 impl HttpService for Answers {
-    // As `async_trait` writes it.
-    fn call<'a, 'b>(
-        &'a self,
-        request: HttpRequest,
-    ) -> BoxFuture<'b, Result<HttpResponse, HttpError>>
-    where
-        'a: 'b,
-        Self: 'b,
-    {
-        Box::pin(async move {
-            drop(black_box(request));
-            Ok(HttpResponse::new(self.0.clone().into()))
-        })
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        drop(black_box(request));
+        Ok(HttpResponse::new(self.0.clone().into()))
     }
 }
 

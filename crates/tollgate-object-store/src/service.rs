@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
 use object_store::client::{
@@ -38,53 +38,58 @@ pub(crate) struct Service<T> {
     pub(crate) limits: Limits<T>,
 }
 
-#[async_trait]
 impl<T> HttpService for Service<T>
 where
     T: Throttle<Permit: Send, Enter: Send> + Send + Sync + 'static,
 {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let limits = &self.limits;
-        // `HttpRequestBody::is_empty` answers the opposite for a payload.
-        let length = u64::try_from(request.body().content_length()).unwrap_or(u64::MAX);
-        let admitted = limits.admit(length).await;
-        let Admitted { permit, rate, sent } =
-            admitted.map_err(|error| HttpError::new_boxed(HttpErrorKind::Unknown, error))?;
-        let rate = InFlight(rate);
-        let response = match self.client.execute(request).await {
-            Ok(response) => response,
-            Err(error) => {
-                if error.kind() == HttpErrorKind::Connect {
-                    limits.refund(sent);
+    // As `async_trait` writes it, without its second copy of the request: the future is to be smaller than
+    // what an allocator has at hand.
+    fn call<'a, 'b>(
+        &'a self,
+        request: HttpRequest,
+    ) -> BoxFuture<'b, Result<HttpResponse, HttpError>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let limits = &self.limits;
+            // `HttpRequestBody::is_empty` answers the opposite for a payload.
+            let length = u64::try_from(request.body().content_length()).unwrap_or(u64::MAX);
+            let admitted = limits.admit(length).await;
+            let Admitted { permit, rate, sent } =
+                admitted.map_err(|error| HttpError::new_boxed(HttpErrorKind::Unknown, error))?;
+            let rate = InFlight(rate);
+            let response = match self.client.execute(request).await {
+                Ok(response) => response,
+                Err(error) => {
+                    if error.kind() == HttpErrorKind::Connect {
+                        limits.refund(sent);
+                    }
+                    return Err(error);
                 }
-                return Err(error);
-            }
-        };
-        rate.answered(limits.adaptive.as_ref(), &response);
+            };
+            rate.answered(limits.adaptive.as_ref(), &response);
 
-        let (parts, mut body) = response.into_parts();
-        let limited = limits.received.as_ref();
-        if let Some(Bandwidth { limiter, .. }) = limited.filter(|_| parts.status.is_success()) {
-            let received = body.throttled(Arc::clone(limiter)).map_err(|error| {
-                match error.downcast::<HttpError>() {
-                    Ok(error) => *error,
-                    Err(error) => HttpError::new_boxed(HttpErrorKind::Unknown, error),
+            let (parts, mut body) = response.into_parts();
+            let is_success = parts.status.is_success();
+            if let Some(limited) = limits.received.as_ref().filter(|_| is_success) {
+                body = charging(body, limited);
+            }
+            let body = match limits.hold {
+                Hold::Head => {
+                    drop(permit);
+                    body
                 }
-            });
-            body = HttpResponseBody::new(received);
-        }
-        let body = match limits.hold {
-            Hold::Head => {
-                drop(permit);
-                body
-            }
-            Hold::Body if parts.status.is_success() => {
-                let held = Mutex::new(limits.held(permit));
-                HttpResponseBody::new(ThrottledBody::holding(body, Some(held)))
-            }
-            Hold::Body => read_error_body(body).await,
-        };
-        Ok(HttpResponse::from_parts(parts, body))
+                Hold::Body if is_success => {
+                    let held = Mutex::new(limits.held(permit));
+                    HttpResponseBody::new(ThrottledBody::holding(body, Some(held)))
+                }
+                // Boxed, since most requests have no need for it.
+                Hold::Body => Box::pin(read_error_body(body)).await,
+            };
+            Ok(HttpResponse::from_parts(parts, body))
+        })
     }
 }
 
@@ -115,6 +120,15 @@ impl Drop for InFlight {
             permit.ignore();
         }
     }
+}
+
+/// Charges for what is read of a body.
+fn charging(body: HttpResponseBody, received: &Bandwidth) -> HttpResponseBody {
+    let body = body.throttled(Arc::clone(&received.limiter));
+    HttpResponseBody::new(body.map_err(|error| match error.downcast::<HttpError>() {
+        Ok(error) => *error,
+        Err(error) => HttpError::new_boxed(HttpErrorKind::Unknown, error),
+    }))
 }
 
 /// Reads the body of a response that reports a failure, which explains why, for [`ERROR_BODY_WAIT`] at most.
