@@ -4,17 +4,19 @@
 //! Goodput is counted from the moment at which a request was due, so a client that falls behind
 //! hides nothing. All runs of a table have the same arrivals. The program fails if an adaptive limit
 //! reaches less than 90 % of the goodput of the best fixed one, or a concurrency limit more than half
-//! of its p99: any high limit has the goodput, and a queue in the server.
+//! of its p99: any high limit has the goodput, and a queue in the server. An adaptive connector of an object
+//! store is judged by the rate of its server.
 
 mod concurrency;
 mod rate;
 mod server;
+mod slow_down;
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use tollgate_bench::harness::Table;
 
 /// Compares adaptive limits with fixed ones in real time
@@ -30,9 +32,28 @@ struct Args {
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     rate_seconds: u64,
 
+    /// How long requests of an object store are counted, in seconds, after fifteen that are not
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
+    slow_down_seconds: u64,
+
+    /// Run this table alone
+    #[arg(long)]
+    only: Option<Theme>,
+
     /// The seed of the arrivals
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+/// The tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Theme {
+    /// A handler with a capacity that moves
+    Concurrency,
+    /// A server that refuses above a rate that moves
+    Rate,
+    /// A server that answers 503 to the connector of an object store
+    SlowDown,
 }
 
 /// What a limit came to.
@@ -89,9 +110,17 @@ fn report(title: &str, headings: &[&str], outcomes: &[Outcome]) -> bool {
 #[tokio::main]
 async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let args = Args::parse();
-    let phase = Duration::from_secs(args.seconds);
-    let mut holds = concurrency::run(phase, args.seed).await?;
-    holds &= rate::run(Duration::from_secs(args.rate_seconds), args.seed).await?;
+    let wanted = |theme| args.only.is_none_or(|only| only == theme);
+    let mut holds = true;
+    if wanted(Theme::Concurrency) {
+        holds &= concurrency::run(Duration::from_secs(args.seconds), args.seed).await?;
+    }
+    if wanted(Theme::Rate) {
+        holds &= rate::run(Duration::from_secs(args.rate_seconds), args.seed).await?;
+    }
+    if wanted(Theme::SlowDown) {
+        holds &= slow_down::run(Duration::from_secs(args.slow_down_seconds)).await?;
+    }
     Ok(match holds {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -1,0 +1,176 @@
+//! A server that answers `503 SlowDown` above a rate, as S3 does without `Retry-After`, and tasks that get an
+//! object as often as a connector with an adaptive rate lets them.
+//!
+//! The store repeats refused requests by itself, as it does by default: each repetition passes the
+//! connector, and the server counts it. While a few tasks wait to repeat, the others use the rate. The first
+//! seconds are not counted, in which the rate is found. A limit of the rate of the server itself shows what
+//! the machine lets through: a client that is not run for a while loses its turns.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::routing::get;
+use futures::future::try_join_all;
+use object_store::ObjectStoreExt;
+use object_store::path::Path;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+use tollgate::adaptive::AdaptiveRate;
+use tollgate::{Quota, RateLimiter};
+use tollgate_bench::harness::Table;
+use tollgate_bench::loopback::{HyperConnector, serve, store};
+use tollgate_object_store::ThrottledConnector;
+
+/// What the server accepts in a second.
+const RATE: u64 = 500;
+
+/// What it accepts at once: what comes in 20 ms, and in 100 ms.
+const BURSTS: [u64; 2] = [RATE / 50, RATE / 10];
+
+const TASKS: usize = 64;
+
+/// What is not counted.
+const SEARCH: Duration = Duration::from_secs(15);
+
+/// What the client has to get of the rate, and how much of it may be refused.
+const GOODPUT: f64 = 0.95;
+const REFUSED: f64 = 0.005;
+
+const SLOW_DOWN: &str =
+    "<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>";
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Runs against all servers at once, prints a table, and returns whether the targets are reached.
+pub(crate) async fn run(counted: Duration) -> Result<bool> {
+    let runs = BURSTS.map(|burst| [(burst, true), (burst, false)]);
+    let runs = runs.into_iter().flatten();
+    let outcomes = runs.map(|(burst, is_adaptive)| outcome(burst, is_adaptive, counted));
+    let outcomes = try_join_all(outcomes).await?;
+    let mut table = Table::new(&[
+        "limit",
+        "burst of the server",
+        "good per second",
+        "of its rate",
+        "refused",
+        "failed",
+        "verdict",
+    ]);
+    let mut holds = true;
+    for outcome in outcomes {
+        let good = outcome.good as f64 / counted.as_secs_f64();
+        let share = good / RATE as f64;
+        let refused = outcome.refused as f64 / (outcome.good + outcome.refused).max(1) as f64;
+        let is_reached = share >= GOODPUT && refused <= REFUSED && outcome.failed == 0;
+        holds &= is_reached || !outcome.is_adaptive;
+        table.push(vec![
+            match outcome.is_adaptive {
+                true => format!("adaptive, {:.0} at last", outcome.rate),
+                false => format!("{RATE}"),
+            },
+            outcome.burst.to_string(),
+            format!("{good:.1}"),
+            format!("{share:.3}"),
+            format!("{:.2} %", 100.0 * refused),
+            outcome.failed.to_string(),
+            match (outcome.is_adaptive, is_reached) {
+                (false, _) => "",
+                (true, true) => "PASS",
+                (true, false) => "FAIL",
+            }
+            .to_owned(),
+        ]);
+    }
+    println!(
+        "{TASKS} tasks that get an object through ThrottledConnector::adaptive; a server that answers 503 above {RATE} per second; {counted:?} after {SEARCH:?}.\n"
+    );
+    table.print(false);
+    println!();
+    Ok(holds)
+}
+
+/// What came of a client while it was counted.
+struct Outcome {
+    is_adaptive: bool,
+    burst: u64,
+    /// Requests that the server accepted, and refused.
+    good: u64,
+    refused: u64,
+    /// Gets that failed in spite of their repetitions.
+    failed: u64,
+    rate: f64,
+}
+
+/// What the server has counted.
+#[derive(Default)]
+struct Counts {
+    good: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Counts {
+    fn now(&self) -> (u64, u64) {
+        let now = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        (now(&self.good), now(&self.refused))
+    }
+}
+
+async fn outcome(burst: u64, is_adaptive: bool, counted: Duration) -> Result<Outcome> {
+    let counts = Arc::new(Counts::default());
+    let address = serve(app(burst, Arc::clone(&counts))).await?;
+    let rate = Arc::new(AdaptiveRate::new());
+    let fixed = Arc::new(RateLimiter::new(Quota::per_second(RATE)));
+    let throttle = (!is_adaptive).then_some(fixed);
+    let mut connector = ThrottledConnector::new(HyperConnector::new(), throttle);
+    if is_adaptive {
+        connector = connector.adaptive(Arc::clone(&rate));
+    }
+    let store = Arc::new(store(address, connector));
+
+    let end = Instant::now() + SEARCH + counted;
+    let mut tasks = JoinSet::new();
+    for _ in 0..TASKS {
+        let store = Arc::clone(&store);
+        tasks.spawn(async move {
+            let (path, mut failed) = (Path::from("object"), 0);
+            while Instant::now() < end {
+                let got = async { store.get(&path).await?.bytes().await };
+                failed += u64::from(got.await.is_err());
+            }
+            failed
+        });
+    }
+    sleep(SEARCH).await;
+    let before = counts.now();
+    sleep(counted).await;
+    let (after, rate) = (counts.now(), rate.rate());
+    Ok(Outcome {
+        is_adaptive,
+        burst,
+        good: after.0 - before.0,
+        refused: after.1 - before.1,
+        failed: tasks.join_all().await.into_iter().sum(),
+        rate,
+    })
+}
+
+fn app(burst: u64, counts: Arc<Counts>) -> Router {
+    let accepted = Arc::new(RateLimiter::new(Quota::per_second(RATE).burst(burst)));
+    let answer = move || {
+        let is_accepted = accepted.try_acquire().is_ok();
+        let (count, answer) = match is_accepted {
+            true => (&counts.good, (StatusCode::OK, "an object")),
+            false => (
+                &counts.refused,
+                (StatusCode::SERVICE_UNAVAILABLE, SLOW_DOWN),
+            ),
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        std::future::ready(answer)
+    };
+    Router::new().route("/object", get(answer))
+}
