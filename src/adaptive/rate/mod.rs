@@ -427,7 +427,6 @@ impl AdaptiveRate {
             succeeded,
             refusals: rule.refusals,
             cuts: rule.cuts,
-            accepted: rule.accepted,
             waiting,
         }
     }
@@ -453,12 +452,6 @@ pub struct RateSnapshot {
     pub refusals: u64,
     /// How many of the refusals cut the rate.
     pub cuts: u64,
-    /// How many requests per second the server accepted just before the last cut: in the last one to
-    /// two seconds in which requests were made, or since the cut before if that is less. It is closer
-    /// to what the server allows than [`rate`](Self::rate), which moves around that, and it is coarse
-    /// below some ten requests per second. A cut that ends a search, as the first one does, is no
-    /// measure and leaves it as it was; `None` before any other.
-    pub accepted: Option<f64>,
     /// The number of waiters.
     pub waiting: usize,
 }

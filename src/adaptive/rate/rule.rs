@@ -44,9 +44,6 @@ pub(super) const LONGEST_STEP: f64 = 1.0;
 /// How many steps a call counts for at most, so that idle time does not count.
 const STEPS_OF_A_CALL: f64 = 4.0;
 
-/// The shortest time before a cut, in seconds, in which what went through is a measure of the server.
-const RECENT: f64 = 1.0;
-
 /// How long after a cut a request must begin to show the effect of the cut, in seconds: the answers
 /// that come meanwhile are a sample of what goes through.
 const SAMPLE: f64 = 0.1;
@@ -70,11 +67,6 @@ pub(super) struct RateRule {
     active: f64,
     /// How many requests had succeeded at the last cut.
     at_cut: u64,
-    /// The value of `active`, and how many requests had succeeded, at two moments: the first is one to two
-    /// [`RECENT`] ago, or the last cut if that is later.
-    recent: [(f64, u64); 2],
-    /// How many succeeded per second between that moment and the last cut, unless it ended a search.
-    pub(super) accepted: Option<f64>,
     /// How many requests had succeeded at the last step.
     at_step: u64,
     last_step: Tick,
@@ -94,8 +86,6 @@ impl RateRule {
             used: 0.0,
             active: 0.0,
             at_cut: 0,
-            recent: [(0.0, 0); 2],
-            accepted: None,
             at_step: 0,
             last_step: Tick::from_nanos(0),
             last_cut: None,
@@ -137,9 +127,6 @@ impl RateRule {
         let is_used = 2.0 * went_through as f64 >= self.rate * passed;
         let counted = self.counted(passed);
         self.active += counted;
-        if self.active - self.recent[1].0 >= RECENT {
-            self.recent = [self.recent[1], (self.active, succeeded)];
-        }
         self.last_step = self.last_step.max(now);
         self.at_step = succeeded;
         if is_used {
@@ -165,31 +152,21 @@ impl RateRule {
         let active = self.active + self.counted(passed);
         let went_through = succeeded.saturating_sub(self.at_cut) as f64 / active.max(1e-9);
         let plateau = self.plateau(went_through);
-        if !self.searches() {
-            let (since, before) = self.recent[0];
-            let recently = succeeded.saturating_sub(before) as f64;
-            self.accepted = Some(recently / (active - since).max(1e-9));
-        }
         let curve = Curve::after_cut(plateau);
         self.set_rate(curve.rate_at(0.0));
         self.curve = Some(curve);
         (self.used, self.active) = (0.0, 0.0);
         (self.last_step, self.last_cut) = (now, Some(now));
         (self.at_step, self.at_cut) = (succeeded, succeeded);
-        self.recent = [(0.0, succeeded); 2];
         self.cuts += 1;
         true
     }
 
-    /// Returns whether the rate searches: what goes through is no measure of the server then.
-    fn searches(&self) -> bool {
-        self.curve.is_none_or(|curve| curve.searches_at(self.used))
-    }
-
     /// Returns `W_max`, if so many went through in each second since the last cut.
     fn plateau(&self, went_through: f64) -> f64 {
+        let searches = |curve: Curve| curve.searches_at(self.used);
         let below = self.rate - went_through;
-        if self.searches() || below <= 0.0 {
+        if self.curve.is_none_or(searches) || below <= 0.0 {
             self.rate
         } else if went_through < Curve::after_cut(self.rate).rate_at(0.0) {
             went_through.max(self.rate / 2.0)

@@ -109,61 +109,6 @@ fn follow_clock_of_a_clock_that_was_set_back_goes_on() {
     assert!(rule.refuse(at(1.0), at(1.0), succeeded));
 }
 
-/// Steps of a sixteenth of a second, in each of which so many requests succeed.
-fn sixteenths(rule: &mut RateRule, steps: u32, each: u64, now: &mut f64, succeeded: &mut u64) {
-    for _ in 0..steps {
-        *now += 0.0625;
-        *succeeded += each;
-        rule.grow(at(*now), *succeeded);
-    }
-}
-
-#[test]
-fn accepted_is_what_went_through_in_the_last_seconds_before_the_cut() {
-    let mut rule = RateRule::new(LIMITS, 160.0);
-    let (mut now, mut succeeded) = (1.0, 30);
-    rule.refuse(at(now), at(now), succeeded);
-    assert_eq!(rule.accepted, None);
-    sixteenths(&mut rule, 48, 10, &mut now, &mut succeeded);
-    sixteenths(&mut rule, 24, 7, &mut now, &mut succeeded);
-    // Refused as well, but too soon after the cut to be told from the ones before.
-    assert!(!rule.refuse(at(1.05), at(now), succeeded));
-    assert_eq!(rule.accepted, None);
-    assert!(rule.refuse(at(now), at(now), succeeded));
-    assert_eq!(rule.accepted, Some(7.0 * 16.0));
-    // Half a second later: only what went through since then counts.
-    sixteenths(&mut rule, 8, 6, &mut now, &mut succeeded);
-    assert!(rule.refuse(at(now), at(now), succeeded));
-    assert_eq!(rule.accepted, Some(6.0 * 16.0));
-}
-
-#[test]
-fn accepted_counts_no_time_without_requests() {
-    let mut rule = RateRule::new(LIMITS, 160.0);
-    let (mut now, mut succeeded) = (1.0, 30);
-    rule.refuse(at(now), at(now), succeeded);
-    sixteenths(&mut rule, 16, 8, &mut now, &mut succeeded);
-    let (active, wanted) = (rule.active, 4.0 * rule.step());
-    now += 3_600.0;
-    assert!(rule.refuse(at(now), at(now), succeeded));
-    assert_eq!(active, 1.0);
-    assert_eq!(rule.accepted, Some(8.0 * 16.0 / (1.0 + wanted)));
-}
-
-#[test]
-fn accepted_of_a_cut_that_ends_a_search_stays_as_it_was() {
-    let (mut rule, mut succeeded) = (RateRule::new(LIMITS, 160.0), 0);
-    rule.refuse(at(1.0), at(1.0), succeeded);
-    let mut now = 1.0;
-    sixteenths(&mut rule, 16, 8, &mut now, &mut succeeded);
-    rule.refuse(at(now), at(now), succeeded);
-    assert_eq!(rule.accepted, Some(128.0));
-    all_succeed(&mut rule, now, now + 10.0, &mut succeeded);
-    assert!(rule.searches());
-    assert!(rule.refuse(at(now + 10.0), at(now + 10.0), succeeded));
-    assert_eq!((rule.accepted, rule.cuts), (Some(128.0), 3));
-}
-
 /// The rule in the most obvious way: it keeps all that has happened since the last cut, and computes
 /// everything anew each time.
 struct Naive {
