@@ -279,8 +279,8 @@ impl Quota {
     ///
     /// # Panics
     ///
-    /// Panics if `burst` is 0, or takes longer than 2^58 nanoseconds to come back, about nine
-    /// years.
+    /// Panics if `burst` is 0, takes longer than 2^58 nanoseconds to come back, which is about nine
+    /// years, or is above 2^56 with two per nanosecond or more.
     ///
     /// # Examples
     ///

@@ -31,8 +31,8 @@ use crate::time::Tick;
 pub struct Charge(Receipt);
 
 impl Charge {
-    /// Returns how much was charged. It is the requested cost, except that a backlog of more than
-    /// 30 years has no room for all of it.
+    /// Returns how much was charged. It is the requested cost, except that a backlog that
+    /// reaches the end of the limiter's time, years from now, has no room for all of it.
     #[inline]
     pub fn cost(&self) -> u64 {
         self.0.cost

@@ -194,7 +194,8 @@ impl RateLimiter {
     /// No call is refused for it, but all later calls, and all waiters, wait until it has been paid
     /// off.
     ///
-    /// The backlog saturates after some 30 years.
+    /// The backlog saturates, at the earliest, where the [time of a limiter](Self) ends: after nine
+    /// years, or after two at 16 per nanosecond.
     ///
     /// # Examples
     ///
