@@ -60,7 +60,7 @@ pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Err
 
     let job = Arc::new(Job {
         stores: target.stores,
-        buffers: Semaphore::new(args.max_parallel.min(Semaphore::MAX_PERMITS)),
+        turns: Semaphore::new(args.max_parallel.min(Semaphore::MAX_PERMITS)),
         token: token.clone(),
         part_bytes: args.part_bytes(),
         progress: Progress::new(&listing, args.verbose),

@@ -9,6 +9,11 @@ use tollgate::{Quota, QuotaError};
 
 use crate::bandwidth::Bandwidth;
 use crate::kind::ThrottleKind;
+use crate::progress::say;
+
+/// The longest time for which a signed request may wait. S3 refuses signatures that are older than 15
+/// minutes, and a request is sent again with the same one for 5 minutes.
+pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// Uploads files to S3 with a cap on simultaneous requests, reads every object back and compares.
 ///
@@ -109,10 +114,13 @@ impl Args {
     /// Reads the command line. When it is wrong, says so and exits, as [`Args::parse`] does.
     pub fn from_command_line() -> Args {
         let args = Args::parse();
-        match args.check() {
-            Ok(()) => args,
-            Err(error) => error.exit(),
+        if let Err(error) = args.check() {
+            error.exit();
         }
+        if let Some(warning) = args.warning() {
+            say(&warning);
+        }
+        args
     }
 
     /// Checks what arguments that are right on their own have to do with each other.
@@ -121,17 +129,40 @@ impl Args {
         if asked <= most {
             return Ok(());
         }
+        let option = self.redis.as_ref().map_or("throttle ", |_| "");
         let message = format!(
             "invalid value '{asked}' for '--max-parallel <N>': it can be at most {most} with \
-             '--{}{}'",
-            if self.redis.is_some() {
-                ""
-            } else {
-                "throttle "
-            },
+             '--{option}{}'",
             self.kind()
         );
         Err(Args::command().error(ErrorKind::ValueValidation, message))
+    }
+
+    /// What is to be said before it begins: the limits may make a request wait for so long that a
+    /// server does not accept its signature. The one in this process does.
+    fn warning(&self) -> Option<String> {
+        let wait = self.longest_wait();
+        let is_long = self.endpoint.is_some() && wait > LONGEST_WAIT.as_secs_f64();
+        is_long.then(|| {
+            format!(
+                "warning: a request could wait for {wait:.0} s after it has been signed, and S3 refuses \
+                 signatures that are older than 15 minutes: allow more per time, or choose a smaller \
+                 '--max-parallel' or '--part-size'"
+            )
+        })
+    }
+
+    /// Returns the most seconds for which the limits per second can make a signed request wait:
+    /// `max_parallel` requests are signed, and each of the others may go before it.
+    fn longest_wait(&self) -> f64 {
+        let time = |quota: Quota, cost: u64| match quota.is_unlimited() {
+            true => 0.0,
+            false => cost as f64 / quota.count() as f64 * quota.period().as_secs_f64(),
+        };
+        let request = self.rate.map_or(0.0, |rate| time(rate, 1));
+        let bandwidth = self.bandwidth.as_ref().map(Bandwidth::quota);
+        let part = bandwidth.map_or(0.0, |bytes| time(bytes, self.part_bytes()));
+        self.max_parallel as f64 * (request + part)
     }
 
     /// What decides when a request may go on.
@@ -258,6 +289,30 @@ mod tests {
         let remote = ["--endpoint", "http://h", "--bucket", "b"];
         let args = ["uploads", "--slow-down", "9/s"].into_iter().chain(remote);
         assert!(Args::try_parse_from(args).is_err());
+    }
+
+    #[test]
+    fn warning_tells_of_limits_that_let_signatures_grow_too_old() {
+        let remote = ["uploads", "--endpoint", "http://h", "--bucket", "b"];
+        let warning = |args: &str| {
+            let args = remote.into_iter().chain(args.split(' '));
+            Args::try_parse_from(args).unwrap().warning()
+        };
+        // Eight requests, or eight parts of 8 MiB.
+        for args in ["--rate 48/h", "--bandwidth 112kB/s", "--rate unlimited"] {
+            assert_eq!(warning(args), None, "{args}");
+        }
+        for (args, wait) in [
+            ("--rate 47/h", "613 s"),
+            ("--bandwidth 111kB/s", "605 s"),
+            ("--rate 96/h --bandwidth 223kB/s", "601 s"),
+        ] {
+            let warning = warning(args).unwrap();
+            assert!(warning.contains(wait), "{warning}");
+        }
+        assert_eq!(warning("--rate 47/h --max-parallel 7"), None);
+        let embedded = Args::try_parse_from(["uploads", "--rate", "1/d"]);
+        assert_eq!(embedded.unwrap().warning(), None);
     }
 
     #[test]

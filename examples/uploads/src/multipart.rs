@@ -2,7 +2,6 @@
 //! else aborted, so that neither an object nor parts of one stay behind.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use object_store::multipart::{MultipartStore, PartId};
 use tokio::task::JoinSet;
@@ -12,7 +11,6 @@ use tollgate_object_store::cause;
 use crate::failure::explain;
 use crate::source::SourceFile;
 use crate::upload::{Job, Outcome, Stop};
-use crate::waits::waiting_since;
 
 /// S3 takes at most so many parts.
 const MAX_PARTS: u64 = 10_000;
@@ -20,8 +18,7 @@ const MAX_PARTS: u64 = 10_000;
 impl Job {
     pub(crate) async fn upload_in_parts(self: &Arc<Self>, file: &SourceFile) -> Outcome {
         let open = self.stores.sending.create_multipart(&file.key);
-        let opened = waiting_since(Instant::now(), open).await;
-        let id = opened.map_err(|error| Stop::store(file, &error))?;
+        let id = self.request(file, open).await?;
 
         self.progress.begin(file);
         let sent = match self.send_parts(file, &id).await {
@@ -102,10 +99,7 @@ impl Job {
         let id = id.to_owned();
         let store = &self.stores.sending;
         let complete = store.complete_multipart(&file.key, &id, parts);
-        let completed = waiting_since(Instant::now(), complete).await;
-        completed
-            .map(drop)
-            .map_err(|error| Stop::store(file, &error))
+        self.request(file, complete).await.map(drop)
     }
 
     /// Tells the server to forget the parts. It waits for its turn whether or not the job was
@@ -115,6 +109,8 @@ impl Job {
     /// Returns why the upload stopped, with what went wrong here if anything did.
     async fn abort(&self, file: &SourceFile, id: &str, stop: Stop) -> Stop {
         let (stores, id) = (&self.stores, id.to_owned());
+        // Nothing closes it, so there is no error.
+        let _turn = self.turns.acquire().await;
         let mut aborted = stores.finishing.abort_multipart(&file.key, &id).await;
         // A throttle that lets nobody in any more must not keep parts on the server.
         if aborted.as_ref().is_err_and(|error| cause(error).is_some()) {

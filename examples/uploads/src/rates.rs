@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::{BoxThrottle, MissedTickBehavior, Oversize, RateLimiter};
 
-use crate::args::Args;
+use crate::args::{Args, LONGEST_WAIT};
 
 /// The rate to begin with when it is to be found: high enough for the main job to find 200 per second
 /// in time.
@@ -38,12 +38,15 @@ impl Limits {
         // next one once it has been paid off.
         let bytes = |quota| strict(quota).oversize(Oversize::Overdraft);
         let bandwidth = args.bandwidth.as_ref().map(|bytes| bytes.quota());
-        let adaptive = args.adaptive.then(|| AdaptiveRate::new().start(START));
+        let adaptive = || {
+            let rate = AdaptiveRate::new().start(START);
+            Arc::new(rate.max_pause(LONGEST_WAIT))
+        };
         Limits {
             slots,
             requests: args.rate.map(|quota| Arc::new(strict(quota))),
             bytes: bandwidth.map(|quota| Arc::new(bytes(quota))),
-            adaptive: adaptive.map(Arc::new),
+            adaptive: args.adaptive.then(adaptive),
         }
     }
 }

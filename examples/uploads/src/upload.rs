@@ -3,9 +3,10 @@
 //! 1. **Every request passes the limits**, which are below the [store](crate::store): PutObject,
 //!    UploadPart, and also the ones that open, complete and abort a multipart upload. So the server
 //!    never has more of them than there are permits.
-//! 2. **Bytes are read only into a buffer**, and there are as many buffers as permits. So at most as
-//!    many parts are in memory, however many tasks wait.
-//! 3. **Nobody who holds a permit waits for a buffer**, and no multipart upload as a whole holds
+//! 2. **A request is prepared only in its turn**: as many are prepared at once as there are permits. To
+//!    prepare one is to read its bytes and to sign it. So at most as many parts are in memory, and a
+//!    signature grows only as old as the requests before it take, however many tasks wait.
+//! 3. **A request that holds a permit waits for no turn**, and no multipart upload as a whole holds
 //!    either; so a single permit is enough for everything to end.
 //! 4. **Cancelling ends waits, not requests.** A request that is under way finishes, so that each
 //!    object is whole or absent; a multipart upload that cannot be completed any more is aborted.
@@ -20,7 +21,7 @@ use std::time::Instant;
 use object_store::{ObjectStoreExt, PutPayload};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use tollgate::{AcquireError, ErrorKind, Semaphore};
+use tollgate::{AcquireError, ErrorKind, Permit, Semaphore};
 use tollgate_object_store::cause;
 
 use crate::failure::Failure;
@@ -34,8 +35,8 @@ use crate::waits::waiting_since;
 pub(crate) struct Job {
     /// Where the objects go, behind the limits.
     pub(crate) stores: Stores,
-    /// A permit for each part or file that may be in memory.
-    pub(crate) buffers: Semaphore,
+    /// A permit for each request that may be prepared.
+    pub(crate) turns: Semaphore,
     /// Cancels what waits.
     pub(crate) token: CancellationToken,
     /// Files larger than this many bytes are sent in parts of this size.
@@ -88,8 +89,8 @@ impl Job {
         Ok(())
     }
 
-    /// Reads `len` bytes of a file from `offset` on when there is a buffer for them, and makes a
-    /// request with them. The wait for the buffer ends when the token is cancelled.
+    /// Reads `len` bytes of a file from `offset` on in its turn, and makes a request with them. The wait
+    /// for the turn ends when the token is cancelled.
     pub(crate) async fn send<F, R>(
         &self,
         file: &SourceFile,
@@ -102,16 +103,34 @@ impl Job {
         F: Future<Output = object_store::Result<R>>,
     {
         let asked = Instant::now();
-        let _buffer = match self.buffers.acquire().cancel_on(token).await {
-            Ok(buffer) => buffer,
-            Err(error) => return Err(Stop::refused(file, &error)),
-        };
+        let _turn = self.turn(file, token).await?;
         let waited = asked.elapsed();
         let bytes = read(file, offset, len).await?;
         // To read is not to wait.
         let asked = Instant::now() - waited;
         let sent = waiting_since(asked, request(PutPayload::from(bytes))).await;
         sent.map_err(|error| Stop::store(file, &error))
+    }
+
+    /// Makes a request without bytes of the file in its turn, unless the job is cancelled before.
+    pub(crate) async fn request<R>(
+        &self,
+        file: &SourceFile,
+        request: impl Future<Output = object_store::Result<R>>,
+    ) -> Result<R, Stop> {
+        let asked = Instant::now();
+        let _turn = self.turn(file, &self.token).await?;
+        let answer = waiting_since(asked, request).await;
+        answer.map_err(|error| Stop::store(file, &error))
+    }
+
+    async fn turn(
+        &self,
+        file: &SourceFile,
+        token: &CancellationToken,
+    ) -> Result<Permit<&Semaphore>, Stop> {
+        let turn = self.turns.acquire().cancel_on(token).await;
+        turn.map_err(|error| Stop::refused(file, &error))
     }
 }
 
