@@ -42,6 +42,10 @@ pub struct Finished {
 /// How long a permit on a server is held by a process that has died.
 const LEASE: Duration = Duration::from_secs(3);
 
+/// How long that server may take to answer. An upload can wait longer than a request of a web server,
+/// for which the default of 50 ms is made, but not as long as the lease.
+const ANSWER: Duration = Duration::from_secs(1);
+
 /// Uploads what the arguments say until the token is cancelled, reads it back and compares.
 ///
 /// # Errors
@@ -126,6 +130,7 @@ fn slots(args: &Args) -> Result<BoxThrottle, Error> {
     if let Some(address) = &args.redis {
         let store =
             tollgate_redis::Store::new(address).map_err(|source| Error::Redis { source })?;
+        let store = store.deadline(ANSWER);
         // A holder that dies blocks its permit for no longer than this.
         let leases = tollgate_redis::Semaphore::new(&store, "uploads", permits).ttl(LEASE);
         return Ok(leases.boxed());
