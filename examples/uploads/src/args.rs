@@ -74,8 +74,8 @@ pub struct Args {
 
     /// Find the rate of requests that the server takes, from those that it refuses with 503 or 429
     ///
-    /// The server in this process is then sent a tenth more than it takes for some seconds, so that
-    /// the rate in the report is exact; for any other server it may be a few percent too low.
+    /// The server in this process is sent more than it takes for some seconds at the end, so that the
+    /// rate in the report is exact; for any other server it may be a few percent too low.
     #[arg(long)]
     pub adaptive: bool,
 

@@ -2,27 +2,25 @@
 //!
 //! A server that limits a rate with a token bucket has less than one token when it refuses a request,
 //! whatever its burst is. So from one refusal to another it accepts at most its rate times the time
-//! between them, and one request; and it accepts less only if the bucket was full meanwhile.
+//! between them, and one request. It accepts less only if the bucket was full meanwhile.
 //!
-//! 1. A window begins and ends with a refusal. Requests count in it that were sent after the first
-//!    refusal had arrived and were accepted before the second one did. Its length is the time from
-//!    sending the first refused request to the second refusal.
-//! 2. So the rate of a window is at most that of the server, within one request, whenever the server decided.
-//!    A stall of the client, of the network or of the server can only make it smaller.
-//! 3. The rate that is found is the highest of all windows. It is exact if requests came fast
-//!    enough in one of them: see [`measure`](crate::measure).
+//! 1. A window begins at any refusal and ends at any later one. Requests count in it that were sent after
+//!    the first refusal had arrived and were accepted before the second one did. Its length is the time
+//!    from sending the first refused request to the second refusal.
+//! 2. So a window with one request less shows a rate that the server has at least, whenever it decided.
+//!    A stall of the client, of the network or of the server can only make that smaller.
+//! 3. The rate that is found is the highest that a window shows. The longer the windows are, and the less
+//!    often the bucket is full, the closer it comes: see [`measure`](crate::measure).
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-/// The shortest window. The answers at its ends take a small part of it.
-const SHORTEST: Duration = Duration::from_millis(500);
+/// How many requests a window has at least, so that one less is 5 %.
+const FEWEST: u32 = 20;
 
-/// How many requests a window has at least, so that one more is 2 %.
-const FEWEST: u32 = 50;
-
-/// The difference up to which two rates agree.
-const AGREED: f64 = 0.01;
+/// How many windows are open at most. Older refusals begin none any more.
+const OPEN: usize = 500;
 
 /// What the answers tell of the rate.
 #[derive(Debug, Default)]
@@ -30,9 +28,9 @@ pub(crate) struct Found(Mutex<Windows>);
 
 #[derive(Debug, Default)]
 struct Windows {
-    open: Option<Window>,
-    /// Of those that are complete, in order.
-    rates: Vec<f64>,
+    /// In the order in which they begin.
+    open: VecDeque<Window>,
+    rate: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -45,51 +43,38 @@ struct Window {
 impl Found {
     /// Notes an answer that arrives at `now`, and whether it is a refusal.
     pub(crate) fn answered(&self, sent: Instant, now: Instant, is_refused: bool) {
-        self.with(|windows| windows.answered(sent, now, is_refused));
+        self.windows().answered(sent, now, is_refused);
     }
 
-    /// Returns the rate of the server per second: the highest of all windows.
+    /// Returns the rate per second that the server has at least.
     pub(crate) fn rate(&self) -> Option<f64> {
-        self.with(|windows| windows.rates.iter().copied().reduce(f64::max))
+        self.windows().rate
     }
 
-    /// Returns the number of windows.
-    pub(crate) fn windows(&self) -> usize {
-        self.with(|windows| windows.rates.len())
-    }
-
-    /// Returns whether the three highest rates agree, without those of the first `skipped` windows. Stalls
-    /// would have to take the same from all of them.
-    pub(crate) fn is_settled(&self, skipped: usize) -> bool {
-        self.with(|windows| {
-            let mut rates = windows.rates[skipped..].to_vec();
-            rates.sort_by(|a, b| b.total_cmp(a));
-            matches!(rates[..], [highest, _, third, ..] if third >= highest * (1.0 - AGREED))
-        })
-    }
-
-    fn with<R>(&self, use_windows: impl FnOnce(&mut Windows) -> R) -> R {
-        use_windows(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn windows(&self) -> MutexGuard<'_, Windows> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Windows {
     fn answered(&mut self, sent: Instant, now: Instant, is_refused: bool) {
         if !is_refused {
-            if let Some(window) = self.open.as_mut().filter(|window| sent >= window.began.1) {
-                window.accepted += 1;
-            }
+            let before = self
+                .open
+                .iter_mut()
+                .take_while(|window| window.began.1 <= sent);
+            before.for_each(|window| window.accepted += 1);
             return;
         }
-        if let Some(window) = &self.open {
-            let length = now - window.began.0;
-            if length < SHORTEST || window.accepted < FEWEST {
-                return;
-            }
-            let rate = f64::from(window.accepted) / length.as_secs_f64();
-            self.rates.push(rate);
+        for window in self.open.iter().filter(|window| window.accepted >= FEWEST) {
+            let length = (now - window.began.0).as_secs_f64();
+            let rate = f64::from(window.accepted - 1) / length;
+            self.rate = Some(self.rate.map_or(rate, |highest| highest.max(rate)));
         }
-        self.open = Some(Window {
+        if self.open.len() == OPEN {
+            self.open.pop_front();
+        }
+        self.open.push_back(Window {
             began: (sent, now),
             accepted: 0,
         });
@@ -98,6 +83,8 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// Sends a request every 5 ms, from `from` on, that is refused if it is the first or the last one, and
@@ -117,43 +104,45 @@ mod tests {
     }
 
     #[test]
-    fn rate_is_that_of_the_highest_window() {
+    fn rate_is_the_highest_that_a_window_shows() {
         let (found, began) = (Found::default(), Instant::now());
+        window(&found, began, 0, 200, |_| 0);
+        assert_eq!(found.rate(), Some(198.0));
+        // A window after a second in which nothing is sent shows more than both together.
+        window(&found, began, 2_000, 400, |_| 0);
+        assert_eq!(found.rate(), Some(398.0 / 2.0));
+    }
+
+    #[test]
+    fn rate_is_lower_if_answers_are_late() {
+        let began = Instant::now();
+        let rate = |answered_after| {
+            let found = Found::default();
+            window(&found, began, 0, 200, answered_after);
+            found.rate()
+        };
+        assert_eq!(rate(|_| 5), Some(198.0 / 1.005));
+        assert_eq!(rate(|n| if n == 200 { 100 } else { 0 }), Some(198.0 / 1.1));
+    }
+
+    #[test]
+    fn rate_does_not_count_requests_that_were_sent_before_the_refusal_arrived() {
+        let (found, began) = (Found::default(), Instant::now());
+        let at = |ms| began + Duration::from_millis(ms);
+        found.answered(at(0), at(100), true);
+        for ms in 0..200 {
+            found.answered(at(ms), at(100 + ms), false);
+        }
+        found.answered(at(300), at(1_000), true);
+        assert_eq!(found.rate(), Some(99.0));
+    }
+
+    #[test]
+    fn rate_of_few_requests_is_unknown() {
+        let (found, began) = (Found::default(), Instant::now());
+        window(&found, began, 0, 20, |_| 0);
         assert_eq!(found.rate(), None);
-        window(&found, began, 0, 200, |_| 0);
-        assert_eq!((found.windows(), found.rate()), (1, Some(199.0)));
-        // A second in which nothing is sent, and another window.
-        window(&found, began, 2_000, 200, |_| 0);
-        assert_eq!((found.windows(), found.rate()), (2, Some(199.0)));
-    }
-
-    #[test]
-    fn rate_of_late_answers_is_lower() {
-        let (found, began) = (Found::default(), Instant::now());
-        // The second request is sent when the first refusal has arrived, and the end is 5 ms later.
-        window(&found, began, 0, 200, |_| 5);
-        assert_eq!(found.rate(), Some(199.0 / 1.005));
-        let late = Found::default();
-        window(&late, began, 0, 200, |n| if n == 200 { 100 } else { 0 });
-        assert_eq!(late.rate(), Some(199.0 / 1.1));
-    }
-
-    #[test]
-    fn windows_that_are_short_or_have_few_requests_go_on() {
-        let (found, began) = (Found::default(), Instant::now());
-        window(&found, began, 0, 90, |_| 0);
-        window(&found, began, 460, 40, |_| 0);
-        assert_eq!(found.windows(), 1);
-    }
-
-    #[test]
-    fn is_settled_when_three_windows_agree() {
-        let (found, began) = (Found::default(), Instant::now());
-        window(&found, began, 0, 200, |_| 0);
-        window(&found, began, 1_005, 200, |_| 0);
-        assert!(!found.is_settled(0));
-        window(&found, began, 2_010, 200, |_| 0);
-        assert!(found.is_settled(0));
-        assert!(!found.is_settled(found.windows() - 2));
+        window(&found, began, 500, 21, |_| 0);
+        assert_eq!(found.rate(), Some(19.0 / 0.105));
     }
 }

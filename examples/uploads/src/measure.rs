@@ -1,16 +1,17 @@
-//! Measures the rate of requests that the embedded server takes: sends more than it takes, by a little,
-//! until [`Found`] is sure.
+//! Measures the rate of requests that the embedded server takes: sends more than it takes until
+//! [`Found`] finds no higher rate.
 //!
 //! An adaptive rate stays below the limit most of the time, so that few requests are refused. The bucket of
-//! the server is full then, and windows are several percent too low. Here requests come faster than
-//! the server takes them, so that the bucket stays empty.
+//! the server is full then, and the rate that is found is several percent too low. Here requests come faster
+//! than the server takes them, so that the bucket stays empty.
 //!
 //! 1. The requests are for nothing, without a signature, and pass the same cap as others. The server
 //!    limits and counts them before it looks at what they are.
-//! 2. The pace settles where about a tenth of the requests is refused. Refusals of requests that were sent
-//!    before the last cut of the pace do not cut it again.
-//! 3. It ends when two windows agree, when nothing is refused at the highest pace, after
-//!    [`LONGEST`] at the latest, or when a request cannot be made.
+//! 2. The pace settles where about a third of the requests is refused, which leaves enough of them to empty
+//!    the bucket when some are late. Refusals of requests that were sent before the last cut of the pace do
+//!    not cut it again.
+//! 3. It ends when the rate has not risen for [`PATIENCE`], when nothing is refused at the highest
+//!    pace, after [`LONGEST`] at the latest, or when a request cannot be made.
 //!
 //! A server that somebody else runs is not overloaded to get a figure: this is for the embedded one only.
 
@@ -34,8 +35,12 @@ const PARALLEL: usize = 8;
 const HIGHEST: f64 = 100_000.0;
 
 /// What an accepted request makes of the pace, and what a refused one does.
-const FASTER: f64 = 1.01;
-const SLOWER: f64 = 0.92;
+const FASTER: f64 = 1.02;
+const SLOWER: f64 = 0.96;
+
+/// How long the rate that is found is waited for to rise, and by how much.
+const PATIENCE: Duration = Duration::from_secs(3);
+const RISE: f64 = 1.005;
 
 /// Sends requests until the rate is found, at `start` per second to begin with, and never more than
 /// `parallel` at once.
@@ -48,9 +53,8 @@ pub(crate) async fn measure(
 ) {
     let pace = Mutex::new(Pace::new(start));
     let limiter = RateLimiter::new(quota(start));
-    let skipped = found.windows();
     let sender = async || {
-        while !found.is_settled(skipped) {
+        loop {
             if limiter.acquire().await.is_err() {
                 return;
             }
@@ -62,8 +66,9 @@ pub(crate) async fn measure(
                 return;
             };
             let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
-            pace.answered(sent, Instant::now(), is_refusal(answer.status()));
-            if pace.is_futile() {
+            let now = Instant::now();
+            pace.answered(sent, now, is_refusal(answer.status()), found.rate());
+            if pace.is_over(now) {
                 return;
             }
             let rate = pace.rate;
@@ -81,31 +86,45 @@ fn quota(rate: f64) -> Quota {
     Quota::new(1, Duration::from_secs_f64(1.0 / rate))
 }
 
-/// How many requests are sent per second.
+/// How many requests are sent per second, and until when.
 #[derive(Debug)]
 struct Pace {
     rate: f64,
     /// When a refusal last cut it.
     cut: Option<Instant>,
+    /// The rate that was found when it last rose, and when that was.
+    risen: Option<(f64, Instant)>,
 }
 
 impl Pace {
     fn new(rate: f64) -> Pace {
-        Pace { rate, cut: None }
+        Pace {
+            rate,
+            cut: None,
+            risen: None,
+        }
     }
 
-    fn answered(&mut self, sent: Instant, now: Instant, is_refused: bool) {
+    fn answered(&mut self, sent: Instant, now: Instant, is_refused: bool, found: Option<f64>) {
         if !is_refused {
             self.rate = (self.rate * FASTER).min(HIGHEST);
         } else if self.cut.is_none_or(|cut| sent >= cut) {
             self.rate *= SLOWER;
             self.cut = Some(now);
         }
+        if let Some(found) = found
+            && self.risen.is_none_or(|(rate, _)| found > rate * RISE)
+        {
+            self.risen = Some((found, now));
+        }
     }
 
-    /// Returns whether nothing is refused, however fast requests are sent.
-    fn is_futile(&self) -> bool {
-        self.cut.is_none() && self.rate == HIGHEST
+    fn is_over(&self, now: Instant) -> bool {
+        match self.risen {
+            Some((_, at)) => now - at >= PATIENCE,
+            // Nothing is refused, however fast requests are sent.
+            None => self.cut.is_none() && self.rate == HIGHEST,
+        }
     }
 }
 

@@ -35,13 +35,13 @@ const BUSY: Machine = Machine {
     stall: 10_000,
     between: 50_000,
 };
-/// Its stalls are longer than the burst of the server lasts, so that it takes less than its rate.
-const STALLED: Machine = Machine {
+/// A third of its stalls are longer than it takes to fill the bucket of the server.
+const OVERLOADED: Machine = Machine {
     way: 5_000,
-    stall: 100_000,
-    between: 3_000_000,
+    stall: 30_000,
+    between: 100_000,
 };
-const HOPELESS: Machine = Machine {
+const STALLED: Machine = Machine {
     way: 10_000,
     stall: 100_000,
     between: 200_000,
@@ -79,7 +79,7 @@ fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> 
     let at = |micros| began + Duration::from_micros(micros);
     let mut events = BinaryHeap::new();
     let (mut now, mut next, mut under_way, mut server_time) = (0, 0, 0, 0);
-    while !found.is_settled(0) && at(now) - began < LONGEST {
+    while !pace.is_over(at(now)) && at(now) - began < LONGEST {
         let event_at = events.peek().map(|&Reverse((at, _))| at);
         if under_way < PARALLEL && event_at.is_none_or(|at| next.max(now) <= at) {
             now = stalls.after(next.max(now));
@@ -101,8 +101,8 @@ fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> 
             }
             Event::Answered { sent, is_refused } => {
                 under_way -= 1;
-                pace.answered(at(sent), at(now), is_refused);
                 found.answered(at(sent), at(now), is_refused);
+                pace.answered(at(sent), at(now), is_refused, found.rate());
             }
         }
     }
@@ -113,7 +113,7 @@ fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> 
 fn range(machine: Machine) -> (f64, f64) {
     let mut range = (f64::MAX, 0_f64);
     for (limit, burst) in [(50, 2), (200, 4), (200, 40), (500, 10), (1_000, 20)] {
-        for (seed, start) in (0..24).zip([0.3, 0.9, 3.0].into_iter().cycle()) {
+        for (seed, start) in (0..8).zip([0.3, 0.9, 3.0].into_iter().cycle()) {
             let rate = measured(limit, burst, start, machine, seed);
             range.0 = range.0.min(rate.unwrap_or(0.0));
             range.1 = range.1.max(rate.unwrap_or(0.0));
@@ -125,23 +125,23 @@ fn range(machine: Machine) -> (f64, f64) {
 #[test]
 fn measured_on_a_quiet_machine_is_exact() {
     let (lowest, highest) = range(QUIET);
-    assert!(0.995 < lowest && highest < 1.005, "{lowest} to {highest}");
+    assert!(0.995 < lowest && highest <= 1.0, "{lowest} to {highest}");
 }
 
 #[test]
-fn measured_on_a_busy_machine_is_within_2_percent() {
+fn measured_on_a_busy_machine_is_within_1_percent() {
     let (lowest, highest) = range(BUSY);
-    assert!(0.98 < lowest && highest < 1.01, "{lowest} to {highest}");
+    assert!(0.99 < lowest && highest <= 1.0, "{lowest} to {highest}");
 }
 
 #[test]
-fn measured_between_long_stalls_is_within_5_percent() {
-    let (lowest, highest) = range(STALLED);
-    assert!(0.95 < lowest && highest < 1.01, "{lowest} to {highest}");
+fn measured_on_an_overloaded_machine_is_within_5_percent() {
+    let (lowest, highest) = range(OVERLOADED);
+    assert!(0.95 < lowest && highest <= 1.0, "{lowest} to {highest}");
 }
 
 #[test]
-fn measured_in_stalls_is_never_too_high() {
-    let (_, highest) = range(HOPELESS);
-    assert!(highest < 1.02, "{highest}");
+fn measured_in_long_stalls_is_too_low_and_never_too_high() {
+    let (_, highest) = range(STALLED);
+    assert!(highest <= 1.0, "{highest}");
 }
