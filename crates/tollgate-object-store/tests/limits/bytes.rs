@@ -1,10 +1,11 @@
 //! The limits of bytes, sent and received.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::join_all;
+use futures_util::{FutureExt, poll};
 use http_body_util::BodyExt;
 use object_store::client::HttpErrorKind;
 use tokio::time::Instant;
@@ -89,7 +90,10 @@ async fn bytes_sent_without_a_body_do_not_wait() {
     let bytes = rate(Quota::per_second(10).burst(10));
     bytes.charge(1_000);
     let script = Script::ready(|_| status(200, Vec::new()));
-    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(bytes));
+    let client = client(&ThrottledConnector::new(script, cap(2)).bytes_sent(bytes));
+    // This body has the turn.
+    let mut body = pin!(client.execute(put(1)));
+    assert!(poll!(&mut body).is_pending());
     let start = Instant::now();
     client.execute(get()).await.expect("an answer");
     assert_eq!(start.elapsed(), Duration::ZERO);

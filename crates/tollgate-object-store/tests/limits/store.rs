@@ -100,10 +100,16 @@ async fn methods_of_all_traits_enter_once_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn list_paginated_enters_and_signed_url_does_not() {
+async fn list_paginated_holds_a_permit_and_signed_url_takes_none() {
     let (counted, fake) = (Counted::new(1), FakeS3::default());
     fake.put("a", "data");
-    let store = fake_s3::store("http://fake", fake.script(), RetryConfig::default());
+    let (server, cap) = (fake.clone(), Arc::clone(&counted.cap));
+    let script = Script::new(move |request| {
+        assert_eq!(cap.available_permits(), 0, "the permit is held");
+        let server = server.clone();
+        async move { Ok(server.call(request).await) }
+    });
+    let store = fake_s3::store("http://fake", script, RetryConfig::default());
     let store = Throttled::new(store, counted.throttle());
     let page = store.list_paginated(None, Default::default()).await;
     assert_eq!(page.expect("a page").result.objects.len(), 1);
@@ -147,6 +153,15 @@ async fn hold_body_with_8_objects_at_a_cap_of_4_is_wait_too_long_that_counts_4()
         (counted.cap.available_permits(), counted.cap.waiting()),
         (4, 0)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn get_opts_of_a_head_holds_no_permit() {
+    let counted = Counted::new(1);
+    let store = Throttled::new(memory(["a".to_owned()]).await, counted.throttle());
+    let head = GetOptions::new().with_head(true);
+    let _open = store.get_opts(&path("a"), head).await.expect("an object");
+    assert_eq!((counted.entered(), counted.cap.available_permits()), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -213,11 +228,19 @@ async fn bytes_sent_by_puts_and_parts_are_charged_before_the_call() {
         .expect("an object");
     assert_eq!(start.elapsed(), Duration::from_millis(500));
     let mut upload = store.put_multipart(&path("b")).await.expect("an upload");
-    upload.put_part(data).await.expect("a part");
+    upload.put_part(data.clone()).await.expect("a part");
     upload.complete().await.expect("an object");
     assert_eq!(
         (start.elapsed(), bytes.available()),
         (Duration::from_secs(2), 0)
+    );
+    let c = path("c");
+    let id = store.create_multipart(&c).await.expect("an upload");
+    let part = MultipartStore::put_part(&store, &c, &id, 0, data).await;
+    part.expect("a part");
+    assert_eq!(
+        (start.elapsed(), bytes.available()),
+        (Duration::from_millis(3_500), 0)
     );
 }
 
