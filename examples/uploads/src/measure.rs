@@ -5,15 +5,15 @@
 //! the server is full then, and the rate that is found is several percent too low. Here requests come faster
 //! than the server takes them, so that the bucket stays empty.
 //!
-//! 1. The requests are for nothing, without a signature, and pass the same cap as others. The server
-//!    limits and counts them before it looks at what they are.
+//! 1. The requests are unsigned and pass the same cap as others. The server counts them, and refuses
+//!    those above its rate, before it rejects the others for want of a signature.
 //! 2. The pace settles where about a third of the requests is refused, which leaves enough of them to empty
 //!    the bucket when some are late. Refusals of requests that were sent before the last cut of the pace do
 //!    not cut it again.
 //! 3. It ends when the rate has not risen for [`PATIENCE`], when nothing is refused at the highest
 //!    pace, after [`LONGEST`] at the latest, or when a request cannot be made.
 //!
-//! A server that somebody else runs is not overloaded to get a figure: this is for the embedded one only.
+//! It is for the embedded server only: a server of others is not overloaded to get a figure.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,14 +65,15 @@ pub(crate) async fn measure(
             let Ok(answer) = client.execute(request).await else {
                 return;
             };
-            let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
-            let now = Instant::now();
-            pace.answered(sent, now, is_refusal(answer.status()), found.rate());
-            if pace.is_over(now) {
-                return;
-            }
-            let rate = pace.rate;
-            drop(pace);
+            let (now, found) = (Instant::now(), found.rate());
+            let rate = {
+                let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
+                pace.answered(sent, now, is_refusal(answer.status()), found);
+                if pace.is_over(now) {
+                    return;
+                }
+                pace.rate
+            };
             limiter.set_quota(quota(rate));
         }
     };

@@ -60,7 +60,8 @@ pub struct Report {
     pub slow_down: Option<Quota>,
     /// Whether the rate that the server takes was to be found.
     pub adaptive: bool,
-    /// How many requests the server refused because there were too many.
+    /// How many requests the server refused because there were too many, those of the measurement
+    /// after reading back included.
     pub throttled: u64,
     /// How many requests per second it takes, as found from its refusals.
     pub rate_found: Option<f64>,

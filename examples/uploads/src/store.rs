@@ -33,7 +33,7 @@ pub(crate) struct Stores {
     pub(crate) unlimited: AmazonS3,
     /// To read back, which is not limited per second but for the rate that is found.
     pub(crate) reading: AmazonS3,
-    /// For requests of no store, which only the slots limit.
+    /// For requests that are not those of a store, which only the slots limit.
     pub(crate) capped: HttpClient,
 }
 
