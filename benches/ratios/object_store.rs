@@ -65,8 +65,8 @@ where
     let throttled = ThrottledConnector::new(loopback.connector(), throttle);
     let ours = Box::new(loopback.gets(throttled));
     let bare = Box::new(loopback.gets(loopback.connector()));
-    let ours = contender("ThrottledConnector", ours).stretched(4);
-    (ours, contender("no limit", bare).stretched(4))
+    let ours = contender("ThrottledConnector", ours).stretched(16);
+    (ours, contender("no limit", bare).stretched(16))
 }
 
 /// The time by the wall clock: that of the server, which has a thread of its own, is a part of it.
