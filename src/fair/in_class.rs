@@ -269,6 +269,10 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
         self.0.queue.throttle.chunk_units()
     }
 
+    fn chunk_and_max_units(&self) -> (u64, u64) {
+        self.0.queue.throttle.chunk_and_max_units()
+    }
+
     fn is_stale(&self, permit: &FairPermit<T, K>) -> bool {
         self.0.queue.throttle.is_stale(permit)
     }

@@ -220,22 +220,13 @@ pub trait Kind: Sealed + Sized + 'static {
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher;
 
-    /// Returns the most that one call may ask for now, at least 1.
+    /// Returns how many units of a key come in 10 ms, or `u64::MAX` if they do not come by time, and
+    /// the most that one call may ask for now, at least 1.
     #[doc(hidden)]
-    fn max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
+    fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)
     where
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher;
-
-    /// Returns how many units of a key come in 10 ms, or `u64::MAX` if they do not come by time.
-    #[doc(hidden)]
-    fn chunk_units<Q, S>(_key: &Key<'_, Self, Q, S>) -> u64
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        u64::MAX
-    }
 
     /// Returns whether a permit was granted so long ago that time has paid for it.
     #[doc(hidden)]

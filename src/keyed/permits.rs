@@ -76,12 +76,12 @@ impl Kind for Semaphore {
         }
     }
 
-    fn max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
+    fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)
     where
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher,
     {
-        key.snapshot().limit.clamp(1, u32::MAX.into())
+        (u64::MAX, key.snapshot().limit.clamp(1, u32::MAX.into()))
     }
 }
 

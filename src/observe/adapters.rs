@@ -28,6 +28,10 @@ impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
         self.throttle().chunk_units()
     }
 
+    fn chunk_and_max_units(&self) -> (u64, u64) {
+        self.throttle().chunk_and_max_units()
+    }
+
     fn is_stale(&self, permit: &Self::Permit) -> bool {
         self.throttle().is_stale(permit)
     }

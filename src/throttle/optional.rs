@@ -95,6 +95,10 @@ impl<T: Weighted> Weighted for Option<T> {
         self.as_ref().map_or(u64::MAX, T::chunk_units)
     }
 
+    fn chunk_and_max_units(&self) -> (u64, u64) {
+        (self.as_ref()).map_or((u64::MAX, u64::MAX), T::chunk_and_max_units)
+    }
+
     fn is_stale(&self, permit: &Self::Permit) -> bool {
         let both = self.as_ref().zip(permit.as_ref());
         both.is_some_and(|(throttle, permit)| throttle.is_stale(permit))

@@ -69,6 +69,14 @@ pub trait Weighted: Throttle {
         u64::MAX
     }
 
+    /// Returns both, [`chunk_units`](Self::chunk_units) and [`max_units`](Self::max_units). It is one
+    /// look where each of them takes a lock.
+    #[doc(hidden)]
+    #[inline]
+    fn chunk_and_max_units(&self) -> (u64, u64) {
+        (self.chunk_units(), self.max_units())
+    }
+
     /// Returns whether a permit was granted so long ago that time has paid for it.
     #[doc(hidden)]
     fn is_stale(&self, _permit: &Self::Permit) -> bool {
@@ -194,15 +202,24 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     }
 
     fn max_units(&self) -> u64 {
-        T::max_units(self)
+        self.chunk_and_max_units().1
     }
 
     fn chunk_units(&self) -> u64 {
-        T::chunk_units(self)
+        self.chunk_and_max_units().0
+    }
+
+    fn chunk_and_max_units(&self) -> (u64, u64) {
+        T::chunk_and_max_units(self)
     }
 
     fn is_stale(&self, permit: &T::Permit) -> bool {
         T::is_stale(self, permit)
+    }
+
+    #[inline]
+    fn enter_many_at_once(&self, n: u64) -> Option<T::Permit> {
+        self.try_enter_many(n).ok()
     }
 }
 
@@ -236,6 +253,11 @@ macro_rules! through {
             #[inline]
             fn chunk_units(&self) -> u64 {
                 (**self).chunk_units()
+            }
+
+            #[inline]
+            fn chunk_and_max_units(&self) -> (u64, u64) {
+                (**self).chunk_and_max_units()
             }
 
             fn is_stale(&self, permit: &$throttle::Permit) -> bool {

@@ -93,23 +93,12 @@ impl Kind for RateLimiter {
         key.status()
     }
 
-    fn max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
+    fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)
     where
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher,
     {
-        match key.map().contents.refuses_oversize() {
-            true => key.peek_many(0).limit,
-            false => u64::MAX,
-        }
-    }
-
-    fn chunk_units<Q, S>(key: &Key<'_, Self, Q, S>) -> u64
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        key.quota().chunk()
+        key.chunk_and_max_units()
     }
 
     fn is_stale<Q, S>(key: &Key<'_, Self, Q, S>, charge: &Charge) -> bool
