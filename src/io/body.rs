@@ -59,6 +59,7 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
         let mut this = self.project();
         let limited = *this.directions != Directions::Writes;
         loop {
+            let is_free = this.read.is_free();
             let wanted = match this.rest.len() {
                 0 => this.inner.size_hint().upper().unwrap_or(u64::MAX),
                 rest => rest as u64,
@@ -75,7 +76,13 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
             };
             // Every return up to the last one drops what was entered, which gives it back.
             if this.rest.is_empty() {
-                let frame = match ready!(this.inner.as_mut().poll_frame(context)) {
+                let inner = this.inner.as_mut();
+                let polled = match is_free {
+                    true => inner.poll_frame(context),
+                    false => (this.read.as_mut())
+                        .poll_source(context, |context| inner.poll_frame(context)),
+                };
+                let frame = match ready!(polled) {
                     Some(Ok(frame)) => {
                         frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
                     }

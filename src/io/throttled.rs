@@ -33,7 +33,7 @@ use crate::throttle::turn::Turn;
 ///
 /// Dropping a read or a write that waits loses nothing. The wait itself is part of this stream, and
 /// keeps its place in the queue for the next call in the same direction, which may ask for another number
-/// of bytes. If that call comes more than a second after its turn, it waits anew: time has paid for
+/// of bytes. If that call comes more than a second after its turn, it waits again: time has paid for
 /// the chunk by then. Dropping the stream leaves the queue uncharged.
 ///
 /// # Errors

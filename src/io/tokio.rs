@@ -37,9 +37,7 @@ impl<S: AsyncWrite, T: Weighted> AsyncWrite for Throttled<S, T> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.poll_write_charged(context, bytes.len(), |inner, context, limit| {
-            inner.poll_write(context, &bytes[..limit])
-        })
+        self.poll_write_charged(context, bytes, S::poll_write)
     }
 
     fn poll_write_vectored(

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use super::throttled::{Directions, Throttled};
 use crate::error::{AcquireError, ErrorKind};
 use crate::throttle::Weighted;
-use crate::throttle::turn::Turn;
+use crate::throttle::turn::{Entered, Turn};
 
 impl<S, T: Weighted> Throttled<S, T> {
     /// Reads some of `wanted` bytes: `read` gets the inner stream and how many bytes it may read, and
@@ -31,19 +31,17 @@ impl<S, T: Weighted> Throttled<S, T> {
         poll_charged(turn, context, this.limiter, *this.chunk, wanted, read)
     }
 
-    /// Writes some of `wanted` bytes, in the same way.
+    /// Writes some of `bytes`.
     #[inline]
     pub(super) fn poll_write_charged(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        wanted: usize,
-        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
+        bytes: &[u8],
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, &[u8]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let limited = *this.directions != Directions::Reads;
-        let turn = limited.then_some(this.write);
-        let write = |context: &mut Context<'_>, limit| write(this.inner, context, limit);
-        poll_charged(turn, context, this.limiter, *this.chunk, wanted, write)
+        self.poll_write_some(context, bytes.len(), |inner, context, limit| {
+            write(inner, context, &bytes[..limit])
+        })
     }
 
     /// Writes from several buffers. What is above the charge is cut off, and nothing is copied.
@@ -55,7 +53,7 @@ impl<S, T: Weighted> Throttled<S, T> {
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, &[io::IoSlice<'_>]) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let wanted = buffers.iter().map(|buffer| buffer.len()).sum();
-        self.poll_write_charged(context, wanted, |inner, context, limit| {
+        self.poll_write_some(context, wanted, |inner, context, limit| {
             if limit == wanted {
                 return write(inner, context, buffers);
             }
@@ -63,6 +61,21 @@ impl<S, T: Weighted> Throttled<S, T> {
             let cut = cut_at(buffers, limit, &mut cut);
             write(inner, context, cut)
         })
+    }
+
+    /// Writes some of `wanted` bytes. `write` is like that of a read.
+    #[inline]
+    fn poll_write_some(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        wanted: usize,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>, usize) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let limited = *this.directions != Directions::Reads;
+        let turn = limited.then_some(this.write);
+        let write = |context: &mut Context<'_>, limit| write(this.inner, context, limit);
+        poll_charged(turn, context, this.limiter, *this.chunk, wanted, write)
     }
 }
 
@@ -102,15 +115,33 @@ fn poll_charged<T: Weighted>(
     wanted: usize,
     call: impl FnOnce(&mut Context<'_>, usize) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<usize>> {
-    let Some(turn) = turn.filter(|_| wanted > 0) else {
+    let Some(mut turn) = turn.filter(|_| wanted > 0) else {
         return call(context, wanted);
     };
-    let (entered, units) = match ready!(turn.poll_enter(context, limiter, chunk, wanted as u64)) {
+    // Apart, so that a call that does not wait has no instruction for one that does.
+    if turn.is_free() {
+        let entered = turn.poll_enter(context, limiter, chunk, wanted as u64);
+        return poll_entered(entered, wanted, |limit| call(context, limit));
+    }
+    let entered = (turn.as_mut()).poll_enter(context, limiter, chunk, wanted as u64);
+    poll_entered(entered, wanted, |limit| {
+        turn.poll_source(context, |context| call(context, limit))
+    })
+}
+
+/// Makes the call, once it is its turn.
+#[inline]
+fn poll_entered<T: Weighted>(
+    entered: Poll<Result<(Entered<'_, T>, u64), AcquireError>>,
+    wanted: usize,
+    call: impl FnOnce(usize) -> Poll<io::Result<usize>>,
+) -> Poll<io::Result<usize>> {
+    let (entered, units) = match ready!(entered) {
         Ok(entered) => entered,
         Err(error) => return Poll::Ready(Err(io_error(error))),
     };
     let limit = usize::try_from(units).unwrap_or(wanted);
-    let moved = call(context, limit);
+    let moved = call(limit);
     match &moved {
         // One that says that more has moved than it was given is not believed.
         Poll::Ready(Ok(bytes)) => entered.settle((*bytes).min(limit) as u64),

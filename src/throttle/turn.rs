@@ -8,13 +8,17 @@
 //! 3. A wait that is dropped leaves the queue uncharged, because that is what waits do.
 //! 4. No lock is held here, and no waker is called: only the limiter or the source keeps the waker
 //!    of a task, never both for one direction.
+//! 5. A source that was not ready when its turn came has to wake its task before the next turn is asked
+//!    for. Two reads that one task polls would otherwise wake each other by their turns.
 
 use std::pin::Pin;
+use std::sync::Weak;
 use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 
 use super::Weighted;
+use super::source_waker::SourceWaker;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::wait::Waiting;
@@ -23,18 +27,27 @@ use crate::wait::Waiting;
 /// for more than the bytes that it moves.
 const MIN_CHUNK: u64 = 1024;
 
-/// The turn of one direction: whether it waits for the limiter, and for how many units.
+/// The turn of one direction: what it waits for, and how many units it has asked for.
 #[pin_project]
 pub(crate) struct Turn<T: Weighted> {
     #[pin]
-    enter: Option<Waiting<T::Enter>>,
+    state: State<T::Enter>,
     asked: u64,
+}
+
+#[pin_project(project = StateProjection)]
+enum State<E> {
+    Free,
+    /// It waits for the limiter.
+    Queued(#[pin] Waiting<E>),
+    /// It waits for the source.
+    Asleep(Weak<SourceWaker>),
 }
 
 impl<T: Weighted> Turn<T> {
     pub(crate) fn new() -> Self {
         Self {
-            enter: None,
+            state: State::Free,
             asked: 0,
         }
     }
@@ -52,7 +65,7 @@ impl<T: Weighted> Turn<T> {
         chunk: Option<u64>,
         wanted: u64,
     ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
-        if self.enter.is_none() {
+        if self.is_free() {
             let asked = units(limiter, chunk, wanted);
             if let Some(permit) = limiter.enter_many_at_once(asked) {
                 return Poll::Ready(Ok((Entered::new(limiter, permit), asked)));
@@ -71,17 +84,22 @@ impl<T: Weighted> Turn<T> {
     ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
         let mut this = self.project();
         let mut capacity = u64::MAX;
+        if let State::Asleep(source) = &*this.state {
+            if SourceWaker::is_awaited(source, context) {
+                return Poll::Pending;
+            }
+        }
         loop {
-            if this.enter.is_none() {
+            if !matches!(*this.state, State::Queued(_)) {
                 let asked = units(limiter, chunk, wanted).min(capacity);
-                this.enter.set(Some(limiter.enter_many(asked)));
+                this.state.set(State::Queued(limiter.enter_many(asked)));
                 *this.asked = asked;
             }
-            let Some(enter) = this.enter.as_mut().as_pin_mut() else {
+            let StateProjection::Queued(enter) = this.state.as_mut().project() else {
                 unreachable!("the wait was made above");
             };
             let entered = ready!(enter.poll(context));
-            this.enter.set(None);
+            this.state.set(State::Free);
             match entered {
                 // Its call was dropped, and nobody has polled since. What it was charged has been paid
                 // off by time, and would come on top of what the limiter allows.
@@ -104,21 +122,48 @@ impl<T: Weighted> Turn<T> {
         }
     }
 
+    /// Calls the source after a wait: it has to wake its task before the next wait. Without a wait, call
+    /// it directly.
+    #[cfg_attr(
+        not(any(feature = "futures-io", feature = "io", feature = "tower")),
+        allow(
+            dead_code,
+            reason = "sinks say that they are not ready before they wait"
+        )
+    )]
+    #[inline(never)]
+    pub(crate) fn poll_source<R>(
+        self: Pin<&mut Self>,
+        context: &Context<'_>,
+        call: impl FnOnce(&mut Context<'_>) -> Poll<R>,
+    ) -> Poll<R> {
+        let mut state = self.project().state;
+        SourceWaker::poll(context, call, |waker| state.set(State::Asleep(waker)))
+    }
+
+    /// Returns whether it waits for nothing.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self.state, State::Free)
+    }
+
     /// Returns whether it waits for the limiter.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.enter.is_some()
+        matches!(self.state, State::Queued(_))
     }
 }
 
-/// Returns how many of `wanted` units to ask for, at least 1. Whoever asks for the whole burst is
+/// Returns how many of `wanted` units to ask for, at least 1. A call for the whole burst is
 /// admitted only when nothing is owed, and what comes from then until it asks again is lost; so a
 /// chunk that is not set is at most half of the burst.
 #[inline]
 fn units<T: Weighted>(limiter: &T, chunk: Option<u64>, wanted: u64) -> u64 {
-    let most = limiter.max_units();
     let chunk = match chunk {
-        Some(chunk) => chunk.min(most),
-        None => limiter.chunk_units().max(MIN_CHUNK).min(most.div_ceil(2)),
+        Some(chunk) => chunk.min(limiter.max_units()),
+        None => {
+            let (chunk, most) = limiter.chunk_and_max_units();
+            chunk.max(MIN_CHUNK).min(most.div_ceil(2))
+        }
     };
     wanted.min(chunk).max(1)
 }

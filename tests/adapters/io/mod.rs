@@ -9,6 +9,7 @@ mod errors;
 mod exact;
 #[cfg(feature = "futures-io")]
 mod futures;
+mod idle;
 mod read;
 mod stream;
 mod throughput;
