@@ -55,7 +55,7 @@ fn throttled_twice_has_a_limit_for_each_direction() {
 }
 
 #[test]
-fn poll_read_and_poll_write_wait_apart() {
+fn poll_read_and_poll_write_wait_independently() {
     let (limiter, clock) = limiter();
     leave(&limiter, 0);
     let mut stream = Stream::of([]).throttled(&limiter);

@@ -7,7 +7,7 @@ use super::{BURST, MS, charged, leave, limiter, read, read_now, write};
 use crate::support::foreign::panic_message;
 
 #[test]
-fn dropped_in_a_wait_leaves_the_line_uncharged() {
+fn drop_while_queued_charges_nothing() {
     let (limiter, clock) = limiter();
     leave(&limiter, 0);
     let mut stream = Stream::of([]).throttled(&limiter);
@@ -21,7 +21,7 @@ fn dropped_in_a_wait_leaves_the_line_uncharged() {
 }
 
 #[test]
-fn dropped_after_a_grant_gives_it_back() {
+fn drop_after_grant_refunds() {
     let (limiter, clock) = limiter();
     leave(&limiter, 0);
     let mut stream = Stream::of([]).throttled(&limiter);
@@ -33,7 +33,7 @@ fn dropped_after_a_grant_gives_it_back() {
 }
 
 #[test]
-fn a_panicking_source_refunds() {
+fn poll_read_of_a_panicking_source_refunds() {
     let (limiter, _clock) = limiter();
     let mut stream = Stream::of([Step::Panics, Step::Panics]).throttled(&limiter);
     let message = panic_message(|| read(&mut stream, 100));
@@ -48,7 +48,7 @@ fn a_panicking_source_refunds() {
 /// A wait outlives the call that was dropped, and is granted. An hour later time has paid for it, so
 /// the chunk is not moved on top of the burst.
 #[test]
-fn poll_read_of_a_grant_that_is_old_is_charged_anew() {
+fn poll_read_with_an_hour_old_grant_charges_again() {
     let (limiter, clock) = limiter();
     leave(&limiter, 0);
     let mut streams: Vec<_> = (0..10)
@@ -67,7 +67,7 @@ fn poll_read_of_a_grant_that_is_old_is_charged_anew() {
 }
 
 #[test]
-fn poll_read_of_a_grant_that_is_a_second_old_uses_it() {
+fn poll_read_with_a_second_old_grant_uses_it() {
     let (limiter, clock) = limiter();
     leave(&limiter, 0);
     let mut stream = Stream::of([]).throttled(&limiter);

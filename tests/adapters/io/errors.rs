@@ -11,7 +11,7 @@ use super::stream::Stream;
 use super::{MS, inside, leave, limiter, read, read_now, read_with, waker, write};
 
 #[test]
-fn poll_read_of_a_closed_limiter_is_an_error_that_contains_its_own() {
+fn poll_read_of_a_closed_limiter_returns_its_error() {
     let (limiter, _clock) = limiter();
     leave(&limiter, 0);
     let mut stream = Stream::of([]).throttled(&limiter);

@@ -19,7 +19,7 @@ fn random_step(random: &mut Random) -> Step {
 }
 
 /// Polls streams of a limiter that gives nothing back by time: what it has left tells all that was
-/// charged, whatever the order. Streams are dropped and made anew.
+/// charged, whatever the order. Some streams are dropped and replaced.
 #[test]
 fn charged_equals_delivered_in_random_order() {
     for seed in 0..200 {

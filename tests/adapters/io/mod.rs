@@ -7,6 +7,7 @@ mod both;
 mod dropped;
 mod errors;
 mod exact;
+mod failures;
 #[cfg(feature = "futures-io")]
 mod futures;
 mod idle;

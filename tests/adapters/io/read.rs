@@ -101,7 +101,7 @@ fn poll_read_with_a_longer_buffer_after_a_wait_moves_what_was_charged() {
 }
 
 #[test]
-fn poll_read_after_a_wait_in_vain_refunds() {
+fn poll_read_of_pending_source_after_a_wait_refunds() {
     let (limiter, clock) = limiter();
     leave(&limiter, 0);
     let mut reader = Stream::of([Step::NotReady]).throttled(&limiter);
@@ -112,7 +112,7 @@ fn poll_read_after_a_wait_in_vain_refunds() {
 }
 
 #[test]
-fn poll_read_refund_lets_the_next_in_line_go() {
+fn poll_read_refund_admits_the_next_waiter() {
     let (limiter, clock) = limiter();
     leave(&limiter, 0);
     let mut idle = Stream::of([Step::NotReady]).throttled(&limiter);
@@ -163,7 +163,7 @@ fn poll_read_leaves_what_of_the_buffer_is_not_initialized() {
 }
 
 #[test]
-fn throttled_by_other_throttles_moves() {
+fn throttled_with_each_weighted_throttle_moves() {
     fn moves<T: Weighted>(limiter: T, expected: usize)
     where
         Throttled<Stream, T>: Unpin,

@@ -1,4 +1,4 @@
-//! A stream that does as it is told, and counts.
+//! A stream whose calls follow a script and are counted.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, SeekFrom};

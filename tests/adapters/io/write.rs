@@ -88,7 +88,7 @@ fn poll_write_vectored_cuts_without_copy() {
 }
 
 #[test]
-fn flush_shutdown_and_seek_pass() {
+fn poll_flush_shutdown_and_seek_are_free() {
     let (limiter, _clock) = limiter();
     leave(&limiter, 0);
     let mut stream = Stream::of([]).throttled(&limiter);

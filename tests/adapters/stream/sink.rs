@@ -84,7 +84,7 @@ fn send<S: Sink<u64, Error = SinkError<&'static str>> + Unpin>(sink: &mut S, ite
 }
 
 #[test]
-fn an_item_is_charged_before_it_goes_on() {
+fn poll_flush_charges_an_item_before_it_is_sent() {
     let (limiter, clock) = limiter();
     let mut sink = Target::default().limited(&limiter, |item| *item);
     send(&mut sink, 600);
@@ -105,7 +105,7 @@ fn an_item_is_charged_before_it_goes_on() {
 }
 
 #[test]
-fn an_item_above_the_burst_overdraws() {
+fn poll_flush_of_an_item_above_the_burst_overdraws() {
     let (limiter, clock) = limiter();
     let mut sink = Target::default().limited(&limiter, |item| *item);
     send(&mut sink, 1500);
@@ -119,7 +119,7 @@ fn an_item_above_the_burst_overdraws() {
 }
 
 #[test]
-fn an_item_that_costs_nothing_does_not_enter() {
+fn poll_flush_of_a_free_item_does_not_enter() {
     let (limiter, _clock) = limiter();
     limiter.close();
     let mut sink = Target::default().limited(&limiter, |_| 0);
@@ -129,7 +129,7 @@ fn an_item_that_costs_nothing_does_not_enter() {
 }
 
 #[test]
-fn a_sink_that_is_not_ready_is_not_charged() {
+fn poll_flush_of_a_pending_sink_charges_nothing() {
     let (limiter, _clock) = limiter();
     let mut sink = Target::default().limited(&limiter, |item| *item);
     send(&mut sink, 600);
@@ -141,7 +141,7 @@ fn a_sink_that_is_not_ready_is_not_charged() {
 }
 
 #[test]
-fn a_sink_that_fails_is_refunded() {
+fn poll_flush_of_a_failing_sink_refunds() {
     let (limiter, _clock) = limiter();
     let mut sink = Target::default().limited(&limiter, |item| *item);
     send(&mut sink, 600);
@@ -158,7 +158,7 @@ fn a_sink_that_fails_is_refunded() {
 }
 
 #[test]
-fn a_closed_limiter_keeps_the_item() {
+fn poll_flush_with_a_closed_limiter_keeps_the_item() {
     let (limiter, _clock) = limiter();
     limiter.close();
     let mut sink = Target::default().limited(&limiter, |item| *item);
@@ -186,7 +186,7 @@ fn poll_close_sends_the_item_first() {
 }
 
 #[test]
-fn dropped_in_a_wait_leaves_the_line_uncharged() {
+fn drop_while_queued_charges_nothing() {
     let (limiter, clock) = limiter();
     let mut sink = Target::default().limited(&limiter, |item| *item);
     send(&mut sink, 1000);

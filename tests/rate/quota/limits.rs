@@ -49,7 +49,7 @@ fn constructors_have_their_period_and_a_burst_of_one() {
 }
 
 #[test]
-fn unlimited_stays_so_whatever_is_made_of_it() {
+fn unlimited_split_or_with_a_burst_stays_unlimited() {
     const SHARE: Quota = Quota::UNLIMITED.split(3).burst(7);
     assert_eq!(SHARE, Quota::UNLIMITED);
     assert_eq!(parts(SHARE), (u64::MAX, 1, u64::MAX));

@@ -199,7 +199,7 @@ fn text_of_a_quota_that_there_cannot_be_is_refused() {
 }
 
 #[test]
-fn unlimited_is_read_alone() {
+fn parse_of_unlimited_accepts_nothing_beside_it() {
     for text in ["unlimited", " unlimited "] {
         assert_eq!(text.parse(), Ok(Quota::UNLIMITED));
     }

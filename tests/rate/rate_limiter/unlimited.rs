@@ -103,7 +103,7 @@ fn settle_without_a_limit_changes_nothing() {
 }
 
 #[test]
-fn pause_without_a_limit_holds_all_back_and_releases_them_at_its_end() {
+fn pause_without_a_limit_blocks_until_its_end() {
     let (clock, limiter) = limiter(Quota::UNLIMITED);
     limiter.pause_for(ms(50));
     assert_limited(&limiter, 1, ms(50));
@@ -182,7 +182,7 @@ fn set_quota_of_all_keys_lifts_the_limit_and_sets_it() {
 }
 
 #[test]
-fn quotas_of_keys_may_be_unlimited() {
+fn quota_of_a_key_that_is_unlimited_admits_any_cost() {
     let users = Keyed::<u64, _>::rate_limiters(TEN)
         .quotas(|key| if *key == 0 { Quota::UNLIMITED } else { TEN })
         .clock(Clock::manual());
