@@ -8,6 +8,7 @@
 //! Without valgrind (`apt-get install valgrind`, or the like) it says so and counts nothing; with `--check` that is an
 //! error, and so is a count above its target.
 
+mod bytes;
 mod http;
 mod rates;
 mod semaphore;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         throttles::COUNTED,
         rates::COUNTED,
         http::COUNTED,
+        bytes::COUNTED,
     ]
     .concat();
     if let [_, word, which, times] = &arguments[..]

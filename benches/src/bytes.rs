@@ -3,21 +3,24 @@
 //! A source that is always ready copies from a block, and a destination copies into one, so what a limit
 //! costs is seen beside the least that a stream does.
 
+use std::convert::Infallible;
 use std::hint::black_box;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use async_speed_limit::Limiter;
 use async_speed_limit::clock::StandardClock;
+use axum::body::Bytes;
 use cpu_time::ProcessTime;
 use futures::executor::block_on;
+use http_body::{Body, Frame};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tollgate::io::{ThrottleIoExt, Throttled};
-use tollgate::{Clock, Quota, RateLimiter};
+use tollgate::{Clock, Keyed, Quota, RateLimiter};
 
 /// The size of large blocks.
 pub const LARGE: usize = 64 * 1024;
@@ -69,6 +72,18 @@ impl AsyncWrite for Blocks {
     }
 }
 
+impl Body for Blocks {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(&[7; SMALL])))))
+    }
+}
+
 /// Reads of blocks of this size.
 pub fn reads<R: AsyncRead + Unpin + 'static>(
     size: usize,
@@ -103,6 +118,21 @@ pub fn writes<W: AsyncWrite + Unpin + 'static>(
     }
 }
 
+/// Frames of a body of [`SMALL`] blocks.
+pub fn frames<B: Body<Data = Bytes> + Unpin + 'static>(
+    limit: impl FnOnce(Blocks) -> B,
+) -> impl FnMut(u64) + 'static {
+    let mut body = limit(Blocks::of(SMALL));
+    move |times| {
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..times {
+            let polled = Pin::new(&mut body).poll_frame(&mut context);
+            assert!(matches!(polled, Poll::Ready(Some(Ok(_)))), "no frame");
+            drop(black_box(polled));
+        }
+    }
+}
+
 /// No limit.
 #[must_use]
 pub fn bare(blocks: Blocks) -> Blocks {
@@ -120,6 +150,13 @@ pub fn unlimited(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
 pub fn never_binding(blocks: Blocks) -> Throttled<Blocks, Arc<RateLimiter>> {
     let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
     blocks.throttled(Arc::new(RateLimiter::new(quota)))
+}
+
+/// The same for a key of a map.
+#[must_use]
+pub fn never_binding_key(blocks: Blocks) -> impl AsyncRead + Unpin + 'static {
+    let quota = Quota::per_second(1_000_000_000).burst(10_000_000_000_000_000);
+    blocks.throttled(Arc::new(Keyed::<u64, _>::rate_limiters(quota)).key_owned(7))
 }
 
 /// async-speed-limit's, without a limit.
