@@ -95,8 +95,8 @@
 //! ```
 //!
 //! A limit for each client is a key of a [`Keyed`](crate::Keyed). Nested in one for all, the slower of
-//! both holds, and what moves is charged to both. The limit for all is inside: whoever waits for his own
-//! holds nothing of it.
+//! both holds, and what moves is charged to both. The limit for all is inside: a stream that waits for the
+//! limit of its client holds nothing of it.
 //!
 //! ```
 //! use std::net::{IpAddr, Ipv4Addr};
