@@ -5,9 +5,14 @@
 //! 2. The paths to delete are read without a permit: they often come from a list of the same store.
 //!    A page waits for its first path, and then for its permit. Meanwhile the paths are polled and
 //!    gathered: a list of the same store may be in the queue of the throttle before the page, and has to
-//!    take its permit for the page to get one. A full page polls them no more.
+//!    take its permit for the page to get one. A full page polls them no more, since what several lists
+//!    yield meanwhile has no bound. So if a call has been begun for another path when the last one of a
+//!    page comes, as two lists that are merged do, it may hold the permit that the page waits for, until
+//!    the longest wait ends. The error, [`FullPage`], says so.
 //! 3. After a refusal the stream yields its error, and that of a path read with the page, and ends.
 
+use std::error::Error;
+use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,6 +25,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, Result};
 use tollgate::Throttle;
 
+use crate::error::{BoxError, of_store, wait_too_long};
 use crate::limits::Limits;
 use crate::store::Throttled;
 
@@ -72,7 +78,7 @@ where
                 failed => return Some((vec![failed], Some(paths))),
             };
             let (mut page, mut failed) = (vec![Ok(first)], None);
-            let mut admission = pin!(limits.admit_call(0));
+            let mut admission = pin!(limits.admit(0));
             let admitted = poll_fn(|context| {
                 while page.len() < PAGE
                     && failed.is_none()
@@ -89,7 +95,7 @@ where
                 Ok(admitted) => admitted,
                 // The failure among the paths follows, or nobody would see it.
                 Err(error) => {
-                    let refused = [Err(error)].into_iter().chain(failed);
+                    let refused = [Err(of_page(error, &page))].into_iter().chain(failed);
                     return Some((refused.collect(), None));
                 }
             };
@@ -99,6 +105,37 @@ where
         }
     });
     pages.flat_map(stream::iter).boxed()
+}
+
+/// Returns the error of a page that was not admitted.
+fn of_page(source: BoxError, page: &[Result<Path>]) -> object_store::Error {
+    let is_full = page.len() == PAGE && wait_too_long(source.as_ref()).is_some();
+    of_store(match is_full {
+        true => FullPage(source).into(),
+        false => source,
+    })
+}
+
+/// A full page of paths waited for too long, and no more paths were read meanwhile.
+#[derive(Debug)]
+struct FullPage(BoxError);
+
+impl fmt::Display for FullPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{PAGE} paths could not be deleted: {}; no more paths are read while a full page waits, so a \
+             call of this store that yields paths may hold the permit: delete what one list yields at a \
+             time, or allow more permits than calls that yield paths",
+            self.0
+        )
+    }
+}
+
+impl Error for FullPage {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(self.0.as_ref())
+    }
 }
 
 /// Each call takes one permit until it returns.

@@ -46,7 +46,7 @@ use crate::pages;
 /// | `head` | one, until it returns | |
 /// | `put_multipart`, its parts, `complete` and `abort` | one each, until it returns | those of a part before it |
 /// | `list` | one for each page of 1,000 objects, and one more to find the end if the last page is full, which is returned before the first of them is yielded | |
-/// | `delete_stream` | one for the paths that have come when it is taken, 1,000 at most, which is returned before the first of them is yielded | |
+/// | `delete_stream` | one for the paths that have come when it is taken, 1,000 at most, which is returned before the first of them is yielded. Paths that several lists of this store yield by turns need more permits than lists | |
 ///
 /// # Fairness
 ///
@@ -66,7 +66,8 @@ use crate::pages;
 /// A call that is not admitted fails with [`Error::Generic`](object_store::Error::Generic) of the store
 /// `Throttled`, whose source is [`WaitTooLong`](crate::WaitTooLong) or an
 /// [`AcquireError`](tollgate::AcquireError); [`cause`](crate::cause) finds the latter in both.
-/// A list or a `delete_stream` ends after such an error. `complete` of an upload fails if a part was not
+/// A list or a `delete_stream` ends after such an error. That of a `delete_stream` says if 1,000 paths had
+/// come: no more are read then, and a list that is to yield the next one may hold the permit. `complete` of an upload fails if a part was not
 /// admitted, or was dropped, since the object would lack it.
 ///
 /// # Examples

@@ -1,5 +1,6 @@
 //! Calls of a store that take a permit for each page: lists, and deletions in bulk.
 
+use std::error::Error;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
@@ -8,10 +9,11 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt, Result};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::yield_now;
+use tokio::time::Instant;
 use tollgate::ErrorKind;
-use tollgate_object_store::{Throttled, cause};
+use tollgate_object_store::{Throttled, cause, wait_too_long};
 
-use crate::support::{Counted, kind, memory, path};
+use crate::support::{Counted, SECOND, kind, memory, path};
 
 /// Paths that come when they are sent.
 fn open_paths() -> (
@@ -205,4 +207,43 @@ async fn delete_stream_of_paths_from_calls_at_a_cap_of_1_finishes() {
         assert_eq!(deleted.len(), number);
         assert_eq!(store.list(None).count().await, 0);
     }
+}
+
+/// Deletes what a list and another stream of paths yield by turns, at a cap with so many permits. The list is in the
+/// queue before the first page to delete, and gets its permit when that page is full.
+async fn delete_beside_a_list(permits: u32) -> (Vec<Result<Path>>, Counted) {
+    let counted = Counted::new(permits as usize);
+    let store = Throttled::new(memory(["a".to_owned()]).await, counted.throttle());
+    let store = store.max_wait(SECOND);
+    let names = (0..1_500).map(|n| Ok(path(&format!("{n:04}"))));
+    let list = store.list(None).map_ok(|object| object.location);
+    let mut deleted = store.delete_stream(stream::select(list, stream::iter(names)).boxed());
+    let held = counted.cap.try_acquire_many(permits).expect("permits");
+    assert!(deleted.next().now_or_never().is_none());
+    drop(held);
+    (deleted.collect().await, counted)
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_of_a_full_page_whose_list_holds_the_permit_says_so() {
+    let start = Instant::now();
+    let (deleted, counted) = delete_beside_a_list(1).await;
+    assert_eq!((deleted.len(), start.elapsed()), (1, SECOND));
+    let error = deleted[0].as_ref().expect_err("a refusal");
+    assert!(wait_too_long(error).is_some());
+    assert_eq!(kind(error), Some(ErrorKind::TimedOut));
+    assert_eq!(
+        error.source().expect("a source").to_string(),
+        "1000 paths could not be deleted: not admitted by the throttle within 1s; no more paths are \
+         read while a full page waits, so a call of this store that yields paths may hold the permit: \
+         delete what one list yields at a time, or allow more permits than calls that yield paths"
+    );
+    assert_eq!(counted.cap.available_permits(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_stream_with_more_permits_than_lists_that_yield_its_paths_finishes() {
+    let (deleted, counted) = delete_beside_a_list(2).await;
+    assert!(deleted.iter().all(Result::is_ok));
+    assert_eq!((deleted.len(), counted.entered()), (1_501, 3));
 }
