@@ -45,8 +45,8 @@
 //! # 2. Many streams together
 //!
 //! A limiter in a `static`, or in an [`Arc`](std::sync::Arc), is shared by all streams that get it. They
-//! take turns in chunks of 10 milliseconds (at least 1 KiB), first-in first-out, and together never move
-//! more than the limiter allows.
+//! take turns in chunks of 10 milliseconds (at least 1 KiB), first-in first-out, and together move what
+//! the limiter allows.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -95,8 +95,9 @@
 //! ```
 //!
 //! A limit for each client is a key of a [`Keyed`](crate::Keyed). Nested in one for all, the slower of
-//! both holds, and what moves is charged to both. The limit for all is inside: a stream that waits for the
-//! limit of its client holds nothing of it.
+//! both holds, and what moves is charged to both. The limit for all is inside, so that a stream whose client
+//! has reached its own limit does not join the queue of all. A stream that has waited for the limit for all
+//! holds one chunk of it while it waits for that of its client again.
 //!
 //! ```
 //! use std::net::{IpAddr, Ipv4Addr};
@@ -219,6 +220,9 @@
 //!   buffer of the caller does.
 //! - *In a tokio runtime, [`Clock::tokio()`](crate::Clock::tokio) takes about half of the processor time* of
 //!   the timer thread of the process. Waits then end at whole milliseconds.
+//! - *A read that was dropped in its wait, and is not repeated, leaves the wait behind.* It is charged when
+//!   it is granted, and moves its one chunk at the next read, however late. Drop the stream, or call
+//!   [`into_inner`](crate::io::Throttled::into_inner), to give back its place and its chunk.
 //! - *What is limited are the bytes that pass the wrapper.* Outside of a `BufWriter`, TLS or compression it
 //!   counts what the program writes, inside of it what goes to the network.
 //! - *A limiter that is closed* ends its streams with an [error](crate::io::Throttled#errors).

@@ -273,10 +273,6 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
         self.0.queue.throttle.chunk_and_max_units()
     }
 
-    fn is_stale(&self, permit: &FairPermit<T, K>) -> bool {
-        self.0.queue.throttle.is_stale(permit)
-    }
-
     #[inline]
     fn enter_many_at_once(&self, n: u64) -> Option<FairPermit<T, K>> {
         self.at_once_with(|throttle| throttle.enter_many_at_once(n))

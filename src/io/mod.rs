@@ -24,12 +24,17 @@
 //!
 //! - *Bytes are charged before they move.* A call takes a chunk from the limiter, which is no more
 //!   than the call asks for, waits for it if necessary, and then calls the inner stream once. What
-//!   the stream did not move is given back in the same poll. So all streams of a limiter together
-//!   never move more than it allows, however many they are, and what is charged is exactly what has
-//!   moved. A stream that is polled late, by up to a second after its turn has come, moves that one
-//!   chunk late.
-//! - *An idle stream holds nothing.* If the inner stream is not ready, or fails, the whole chunk is
-//!   given back before the call returns.
+//!   the stream did not move is given back in the same poll, so what is charged is exactly what
+//!   moves. Streams that are polled when they are woken together move what the limiter allows, however
+//!   many they are.
+//! - *A wait is charged when it is granted, and its bytes move at the next call in that direction, however
+//!   late.* A read that is dropped in its wait and not repeated abandons the wait. Since then, each stream
+//!   with an abandoned wait can move at most one chunk above what the limiter allows. To give up the place
+//!   in the queue and what was granted, drop the adapter or call [`into_inner`](Throttled::into_inner).
+//! - *An idle stream holds nothing, except for a wait that was abandoned.* If the inner stream is not
+//!   ready, or fails, the whole chunk is given back before the call returns. An abandoned wait of a
+//!   semaphore, or of a class of a [`FairQueue`](crate::fair::FairQueue) with a `max_concurrency`, may hold
+//!   its permits until the next call or the drop.
 //! - *Flushing, shutting down, seeking and empty buffers are free.* The end of a stream and trailers
 //!   cost nothing either, but they are found only when it is the stream's turn.
 //! - *A stream that was not ready at its turn joins the queue again when its source wakes it.* So reads of idle

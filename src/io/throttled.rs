@@ -21,8 +21,8 @@ use crate::throttle::turn::Turn;
 /// [`ThrottleIoExt::throttled`] makes one; [the module](super) says how it charges. It implements
 /// `AsyncRead`, `AsyncWrite` and `AsyncSeek` of tokio with the feature `io` and of futures with the
 /// feature `futures-io`, and `Body` of http-body with the feature `tower`, each where the inner
-/// stream does. `AsyncBufRead` is missing, because such a reader moves bytes before anybody knows how
-/// many are wanted: wrap this one in a `BufReader`.
+/// stream does. `AsyncBufRead` is missing, because such a reader moves bytes before its caller says how
+/// many it wants: wrap this one in a `BufReader`.
 ///
 /// # Fairness
 ///
@@ -31,10 +31,12 @@ use crate::throttle::turn::Turn;
 ///
 /// # Cancel safety
 ///
-/// Dropping a read or a write that waits loses nothing. The wait itself is part of this stream, and
+/// Dropping a read or a write that waits loses no bytes. The wait itself is part of this stream, and
 /// keeps its place in the queue for the next call in the same direction, which may ask for another number
-/// of bytes. If that call comes more than a second after its turn, it waits again: time has paid for
-/// the chunk by then. Dropping the stream leaves the queue uncharged.
+/// of bytes. If it is granted meanwhile, it is charged then, and that call moves its bytes, however late it
+/// comes: [the module](super) says what that means for the limit. If the limiter refuses it meanwhile, that
+/// call returns the error. Dropping the stream, or [`into_inner`](Self::into_inner), leaves the queue and
+/// gives back what was granted.
 ///
 /// # Errors
 ///
@@ -186,8 +188,8 @@ impl<S, T: Weighted> Throttled<S, T> {
         self.project().inner
     }
 
-    /// Returns the inner stream. A wait leaves the queue. What is left of a large frame of a body is
-    /// lost.
+    /// Returns the inner stream. A wait leaves the queue, and gives back what it was granted. What is
+    /// left of a large frame of a body is lost.
     pub fn into_inner(self) -> S {
         self.inner
     }

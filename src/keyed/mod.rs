@@ -227,16 +227,6 @@ pub trait Kind: Sealed + Sized + 'static {
     where
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher;
-
-    /// Returns whether a permit was granted so long ago that time has paid for it.
-    #[doc(hidden)]
-    fn is_stale<Q, S>(_key: &Key<'_, Self, Q, S>, _permit: &Self::Permit) -> bool
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        false
-    }
 }
 
 impl Sealed for RateLimiter {}

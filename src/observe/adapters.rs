@@ -31,10 +31,6 @@ impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
     fn chunk_and_max_units(&self) -> (u64, u64) {
         self.throttle().chunk_and_max_units()
     }
-
-    fn is_stale(&self, permit: &Self::Permit) -> bool {
-        self.throttle().is_stale(permit)
-    }
 }
 
 impl<T: TryWeighted, O: Observer + Clone> TryWeighted for Observed<T, O> {

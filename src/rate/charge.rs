@@ -1,7 +1,5 @@
 //! [`Charge`]: the record of what a limiter charged.
 
-use std::time::Duration;
-
 use crate::algorithm::Receipt;
 use crate::time::Tick;
 
@@ -46,12 +44,6 @@ impl Charge {
     #[inline]
     pub fn at(&self) -> Tick {
         self.0.at
-    }
-
-    /// Returns whether it is older than a second. A task that is woken later than that is not merely
-    /// slow: most likely, nobody has polled it.
-    pub(crate) fn is_stale(&self, now: Tick) -> bool {
-        now.saturating_since(self.at()) > Duration::from_secs(1)
     }
 
     /// Returns its position among the charges of its limiter.

@@ -533,11 +533,6 @@ impl RateLimiter {
         self.shared().chunk_units()
     }
 
-    /// Returns whether a charge is too old to be used.
-    pub(crate) fn is_stale(&self, charge: &Charge) -> bool {
-        charge.is_stale(self.now())
-    }
-
     /// Returns the current tick of its clock.
     pub(crate) fn now(&self) -> Tick {
         self.shared().clock().now()

@@ -99,11 +99,6 @@ impl<T: Weighted> Weighted for Option<T> {
         (self.as_ref()).map_or((u64::MAX, u64::MAX), T::chunk_and_max_units)
     }
 
-    fn is_stale(&self, permit: &Self::Permit) -> bool {
-        let both = self.as_ref().zip(permit.as_ref());
-        both.is_some_and(|(throttle, permit)| throttle.is_stale(permit))
-    }
-
     #[inline]
     fn enter_many_at_once(&self, n: u64) -> Option<Self::Permit> {
         match self {

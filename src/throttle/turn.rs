@@ -1,11 +1,11 @@
-//! [`Turn`]: the one protocol by which readers, writers, bodies and sinks charge a
-//! limiter.
+//! [`Turn`]: how readers, writers, bodies and sinks charge a limiter.
 //!
 //! 1. Units are charged before they move: the source or the destination is called only while a
 //!    permit is at hand, and for no more units than the permit has.
 //! 2. A permit is settled in the same poll in which it was received. An adapter that returns
-//!    `Pending` holds nothing but a place in the queue of the limiter.
-//! 3. A wait that is dropped leaves the queue uncharged, because that is what waits do.
+//!    `Pending` holds nothing but a wait of the limiter.
+//! 3. A wait is charged when it is granted, and its units move at the next poll, however late. One that
+//!    is dropped leaves the queue and gives back what it was granted, because that is what waits do.
 //! 4. No lock is held here, and no waker is called: only the limiter or the source keeps the waker
 //!    of a task, never both for one direction.
 //! 5. A source that was not ready when its turn came has to wake its task before the next turn is asked
@@ -101,9 +101,6 @@ impl<T: Weighted> Turn<T> {
             let entered = ready!(enter.poll(context));
             this.state.set(State::Free);
             match entered {
-                // Its call was dropped, and nobody has polled since. What it was charged has been paid
-                // off by time, and would come on top of what the limiter allows.
-                Ok(permit) if limiter.is_stale(&permit) => limiter.settle(permit, 0),
                 Ok(permit) => {
                     let units = wanted.min(*this.asked);
                     return Poll::Ready(Ok((Entered::new(limiter, permit), units)));

@@ -77,12 +77,6 @@ pub trait Weighted: Throttle {
         (self.chunk_units(), self.max_units())
     }
 
-    /// Returns whether a permit was granted so long ago that time has paid for it.
-    #[doc(hidden)]
-    fn is_stale(&self, _permit: &Self::Permit) -> bool {
-        false
-    }
-
     /// Takes `n` units if that needs no wait, as [`Throttle::enter_at_once`] does.
     #[doc(hidden)]
     #[inline]
@@ -119,7 +113,7 @@ fn of<N: TryFrom<u64>>(n: u64) -> N {
 macro_rules! weighted {
     ($(
         [$($lifetime:lifetime)?] $handle:ty:
-        $acquire_many:ident, $try_acquire_many:ident, $settle:expr, $max_units:expr, $chunk_units:expr, $is_stale:expr;
+        $acquire_many:ident, $try_acquire_many:ident, $settle:expr, $max_units:expr, $chunk_units:expr;
     )*) => {$(
         impl<$($lifetime)?> Weighted for $handle {
             #[inline]
@@ -142,10 +136,6 @@ macro_rules! weighted {
                 $chunk_units(self)
             }
 
-            fn is_stale(&self, permit: &Self::Permit) -> bool {
-                $is_stale(self, permit)
-            }
-
             #[inline]
             fn enter_many_at_once(&self, n: u64) -> Option<Self::Permit> {
                 self.try_enter_many(n).ok()
@@ -162,14 +152,14 @@ macro_rules! weighted {
 }
 
 weighted! {
-    ['a] &'a Semaphore: acquire_many, try_acquire_many, give_back, most, no_chunk, never_stale;
-    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned, give_back, most, no_chunk, never_stale;
+    ['a] &'a Semaphore: acquire_many, try_acquire_many, give_back, most, no_chunk;
+    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned, give_back, most, no_chunk;
     ['a] &'a RateLimiter:
         acquire_many, try_acquire_many,
-        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units, RateLimiter::is_stale;
+        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units;
     [] Arc<RateLimiter>:
         acquire_many_owned, try_acquire_many,
-        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units, RateLimiter::is_stale;
+        RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units;
 }
 
 fn give_back<P>(_: &Semaphore, permit: P, _: u64) {
@@ -179,11 +169,6 @@ fn give_back<P>(_: &Semaphore, permit: P, _: u64) {
 fn most(semaphore: &Semaphore) -> u64 {
     let permits = u64::try_from(semaphore.permits()).unwrap_or(u64::MAX);
     permits.clamp(1, u32::MAX.into())
-}
-
-/// The permits of a semaphore are held.
-fn never_stale<P>(_: &Semaphore, _: &P) -> bool {
-    false
 }
 
 /// Permits do not come by time.
@@ -211,10 +196,6 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
 
     fn chunk_and_max_units(&self) -> (u64, u64) {
         T::chunk_and_max_units(self)
-    }
-
-    fn is_stale(&self, permit: &T::Permit) -> bool {
-        T::is_stale(self, permit)
     }
 
     #[inline]
@@ -258,10 +239,6 @@ macro_rules! through {
             #[inline]
             fn chunk_and_max_units(&self) -> (u64, u64) {
                 (**self).chunk_and_max_units()
-            }
-
-            fn is_stale(&self, permit: &$throttle::Permit) -> bool {
-                (**self).is_stale(permit)
             }
 
             #[inline]

@@ -100,14 +100,6 @@ impl Kind for RateLimiter {
     {
         key.chunk_and_max_units()
     }
-
-    fn is_stale<Q, S>(key: &Key<'_, Self, Q, S>, charge: &Charge) -> bool
-    where
-        Q: Hash + Eq + ToOwned + ?Sized,
-        S: BuildHasher,
-    {
-        charge.is_stale(key.map().contents.now())
-    }
 }
 
 /// Construction of a map of rate limiters.
