@@ -1,10 +1,14 @@
-//! [`Data`]: the data of an object as a body of known length.
+//! The data of an object: [`Data`] is a body of known length, and [`Holding`] a stream with a permit.
+//!
+//! 1. The permit goes back in the poll that yields the last byte, the end or a failure, and at once if
+//!    there is nothing to read: a caller that knows the length need not poll for the end.
+//! 2. The length only says when the permit goes back. A store whose data are longer is read to their end.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures_util::stream::{BoxStream, StreamExt};
+use futures_util::stream::{self, BoxStream, Stream, StreamExt};
 use http_body::{Body, Frame, SizeHint};
 use object_store::{Error, Result};
 
@@ -43,5 +47,92 @@ impl Body for Data {
         let mut hint = SizeHint::new();
         hint.set_upper(self.left);
         hint
+    }
+}
+
+/// The data of an object that holds a permit until they have been read. They end after a failure.
+pub(crate) struct Holding<P> {
+    /// It is dropped before the permit, which may count its connection.
+    stream: BoxStream<'static, Result<Bytes>>,
+    left: u64,
+    held: Option<P>,
+}
+
+impl<P> Holding<P> {
+    pub(crate) fn new(stream: BoxStream<'static, Result<Bytes>>, length: u64, permit: P) -> Self {
+        Self {
+            stream,
+            left: length,
+            held: (length > 0).then_some(permit),
+        }
+    }
+}
+
+/// The permit is not pinned.
+impl<P> Unpin for Holding<P> {}
+
+impl<P> Stream for Holding<P> {
+    type Item = Result<Bytes>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes>>> {
+        let data = ready!(self.stream.poll_next_unpin(context));
+        if let Some(Ok(data)) = &data {
+            self.left = self.left.saturating_sub(data.len() as u64);
+        } else {
+            self.stream = stream::empty().boxed();
+            self.left = 0;
+        }
+        if self.left == 0 {
+            self.held = None;
+        }
+        Poll::Ready(data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    fn next(data: &mut Holding<Arc<()>>) -> Option<Result<Bytes>> {
+        data.next().now_or_never().expect("an item")
+    }
+
+    #[test]
+    fn data_longer_than_its_length_are_read_to_their_end() {
+        let permit = Arc::new(());
+        let chunks = ["one", "two", "three"].map(|chunk| Ok(Bytes::from_static(chunk.as_bytes())));
+        let mut data = Holding::new(stream::iter(chunks).boxed(), 4, Arc::clone(&permit));
+        for (chunk, holders) in [("one", 2), ("two", 1), ("three", 1)] {
+            let got = next(&mut data).expect("data").expect("data");
+            assert_eq!(
+                (&got[..], Arc::strong_count(&permit)),
+                (chunk.as_bytes(), holders)
+            );
+        }
+        assert!(next(&mut data).is_none());
+    }
+
+    #[test]
+    fn data_that_fail_or_are_shorter_return_the_permit_and_end() {
+        let failure = Err(Error::NotImplemented {
+            operation: "a".into(),
+            implementer: "b".into(),
+        });
+        let permit = Arc::new(());
+        let chunks = [failure, Ok(Bytes::from_static(b"data"))];
+        let mut data = Holding::new(stream::iter(chunks).boxed(), 9, Arc::clone(&permit));
+        assert!(next(&mut data).expect("a failure").is_err());
+        assert_eq!(Arc::strong_count(&permit), 1);
+        assert!(next(&mut data).is_none());
+        let mut data = Holding::new(stream::empty().boxed(), 9, Arc::clone(&permit));
+        assert!(next(&mut data).is_none());
+        assert_eq!(Arc::strong_count(&permit), 1);
     }
 }

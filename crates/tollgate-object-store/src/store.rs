@@ -23,11 +23,10 @@ use object_store::{
 };
 use tokio_util::sync::CancellationToken;
 use tollgate::io::ThrottleIoExt;
-use tollgate::tower::ThrottledBody;
 use tollgate::{RateLimiter, Throttle};
 
 use crate::bandwidth::Bandwidth;
-use crate::data::Data;
+use crate::data::{Data, Holding};
 use crate::error::of_store;
 use crate::limits::{Admitted, Held, Hold, Limits};
 use crate::multipart::ThrottledUpload;
@@ -276,9 +275,11 @@ where
             });
             data = BodyDataStream::new(body).boxed();
         }
-        let body = ThrottledBody::holding(Data::new(data, length), held);
+        if let Some(held) = held {
+            data = Holding::new(data, length, held).boxed();
+        }
         GetResult {
-            payload: GetResultPayload::Stream(BodyDataStream::new(body).boxed()),
+            payload: GetResultPayload::Stream(data),
             meta,
             range,
             attributes,

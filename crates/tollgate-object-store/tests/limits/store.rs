@@ -165,6 +165,34 @@ async fn get_opts_of_a_head_holds_no_permit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn get_of_an_empty_object_holds_no_permit() {
+    let counted = Counted::new(1);
+    let store = memory([]).await;
+    store.put(&path("a"), "".into()).await.expect("an object");
+    for bytes in [None, Some(slow())] {
+        let store = Throttled::new(store.fork(), counted.throttle()).bytes_received(bytes);
+        let open = store.get(&path("a")).await.expect("an object");
+        assert_eq!(counted.cap.available_permits(), 1);
+        assert_eq!(open.bytes().await.expect("data"), "");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn get_read_to_its_last_byte_holds_no_permit() {
+    let counted = Counted::new(1);
+    let store = memory(["a".to_owned()]).await;
+    for bytes in [None, Some(rate(Quota::UNLIMITED))] {
+        let store = Throttled::new(store.fork(), counted.throttle()).bytes_received(bytes);
+        let got = store.get(&path("a")).await.expect("an object");
+        let mut data = got.into_stream();
+        assert_eq!(counted.cap.available_permits(), 0);
+        assert_eq!(data.next().await.expect("data").expect("data"), "data");
+        assert_eq!(counted.cap.available_permits(), 1);
+        assert!(data.next().await.is_none());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn get_of_a_missing_object_returns_its_permit() {
     let counted = Counted::new(1);
     let store = Throttled::new(memory([]).await, counted.throttle());
