@@ -178,12 +178,16 @@ impl<T: Throttle> Limits<T> {
         self.sent.as_ref().filter(|_| bytes > 0)
     }
 
-    /// Waits for bytes that a call of [`Throttled`](crate::Throttled) has returned at once.
+    /// Waits for bytes that a call of [`Throttled`](crate::Throttled) has returned at once. They stay charged
+    /// if the wait fails.
     pub(crate) async fn charge_received(&self, bytes: u64) -> object_store::Result<()> {
         if let Some(received) = self.received.as_ref().filter(|_| bytes > 0) {
             let charged = self.bounded(received.charge(bytes)).await;
-            let charged =
-                charged.map_err(|error| error.boxed(self.max_wait, LimitKind::BytesReceived, 0));
+            let charged = charged.map_err(|error| {
+                // They have moved, although the caller does not get them.
+                let _ = received.limiter.charge(bytes);
+                error.boxed(self.max_wait, LimitKind::BytesReceived, 0)
+            });
             charged.map_err(of_store)?.keep();
         }
         Ok(())

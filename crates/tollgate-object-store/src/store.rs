@@ -40,11 +40,12 @@ use crate::pages;
 ///
 /// | call | permits | bytes |
 /// |---|---|---|
-/// | `put`, `copy`, `rename`, `list_with_delimiter`, `get_ranges` | one, until it returns | those of `put` before it, those of `get_ranges` before it returns |
+/// | `put`, `copy`, `rename`, `list_with_delimiter` | one, until it returns | those of `put` before it |
+/// | `get_ranges` | one, until it returns, or with [`Hold::Head`] until its data have been received | before it returns |
 /// | `get` | one, until its data has been read or dropped, or as [`hold`](Self::hold) says | as they are read |
 /// | `head` | one, until it returns | |
 /// | `put_multipart`, its parts, `complete` and `abort` | one each, until it returns | those of a part before it |
-/// | `list` | one for each page of 1,000 objects, and one more to find the end if the last page is full, which is returned before the first of them is yielded | |
+/// | `list` | one for each page of 1,000 objects, and one more to find the end if the last page is full, which is returned before the first of them is yielded. The store lists when the list is first polled, also one that lists when it is called, such as `InMemory` | |
 /// | `delete_stream` | one for the paths that have come when it is taken, 1,000 at most, which is returned before the first of them is yielded. Paths that several lists of this store yield by turns need more permits than lists | |
 ///
 /// # Fairness
@@ -57,8 +58,8 @@ use crate::pages;
 ///
 /// A call that is dropped while it waits leaves the queue and is charged nothing, except that bytes are
 /// refunded only as far as time has not [paid them off](RateLimiter::refund). A `get_ranges` that is
-/// dropped in its wait for bytes is refunded them too, although they have moved. A call that is dropped
-/// after it was admitted returns its permit, and its bytes stay charged.
+/// dropped in its wait for bytes is refunded them too, although they have moved; one whose wait fails is
+/// not. A call that is dropped after it was admitted returns its permit, and its bytes stay charged.
 ///
 /// # Errors
 ///
@@ -136,8 +137,9 @@ where
         self
     }
 
-    /// Sets how long `get` holds its permit. The default is [`Hold::Body`], which turns a file of a
-    /// local store into a stream; with [`Hold::Head`] the file is returned as it is.
+    /// Sets how long `get` holds its permit, and whether `get_ranges` holds it while it waits for the bytes
+    /// that it has received. The default is [`Hold::Body`], which turns a file of a local store into a
+    /// stream; with [`Hold::Head`] the file is returned as it is.
     #[must_use]
     pub fn hold(mut self, hold: Hold) -> Self {
         self.limits.hold = hold;
@@ -209,8 +211,9 @@ where
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let _admitted = self.limits.admit_call(0).await?;
+        let admitted = self.limits.admit_call(0).await?;
         let got = self.inner.get_ranges(location, ranges).await?;
+        let _held = (self.limits.hold == Hold::Body).then_some(admitted);
         // A range may go past the end of the object, so its length is not known before.
         let length: usize = got.iter().map(Bytes::len).sum();
         self.limits.charge_received(length as u64).await?;

@@ -355,6 +355,23 @@ async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
     );
     assert!(start.elapsed() <= second);
     assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+    // The bytes have moved, so they are charged: one was there, and three are missing.
+    assert_eq!(bytes.peek().retry_after, 4 * second - start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn get_ranges_in_its_wait_for_bytes_holds_its_permit_as_hold_says() {
+    for (hold, permits) in [(Hold::Head, 1), (Hold::Body, 0)] {
+        let (cap, bytes) = (cap(1), slow());
+        let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
+        let store = store.bytes_received(Arc::clone(&bytes)).hold(hold);
+        let a = path("a");
+        let mut ranges = pin!(store.get_ranges(&a, &[0..2, 2..4]));
+        assert!(poll!(&mut ranges).is_pending());
+        assert_eq!((cap.available_permits(), bytes.waiting()), (permits, 1));
+        assert_eq!(ranges.await.expect("data").concat(), b"data");
+        assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]
