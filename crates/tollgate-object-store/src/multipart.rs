@@ -82,7 +82,8 @@ impl fmt::Display for UnsentParts {
         let unsent = self.0;
         write!(
             f,
-            "parts of the upload were refused, dropped or not awaited: {unsent}"
+            "parts of the upload were refused, dropped or not awaited: {unsent}; one that was refused or \
+             dropped cannot be sent again, so that only `abort` is left"
         )
     }
 }

@@ -67,8 +67,12 @@ use crate::pages;
 /// `Throttled`, whose source is [`WaitTooLong`](crate::WaitTooLong) or an
 /// [`AcquireError`](tollgate::AcquireError); [`cause`](crate::cause) finds the latter in both.
 /// A list or a `delete_stream` ends after such an error. That of a `delete_stream` says if 1,000 paths had
-/// come: no more are read then, and a list that is to yield the next one may hold the permit. `complete` of an upload fails if a part was not
-/// admitted, or was dropped, since the object would lack it.
+/// come: no more are read then, and a list that is to yield the next one may hold the permit.
+///
+/// `complete` of an upload fails if a part was not admitted, or was dropped, since the object would lack
+/// it. The place of a part is fixed when it is made, so that it cannot be sent again: only `abort` is
+/// left. A part of [`MultipartStore::put_part`](object_store::multipart::MultipartStore::put_part), which
+/// is told its index, can be repeated.
 ///
 /// # Examples
 ///
@@ -291,7 +295,8 @@ where
     }
 }
 
-/// A signature is made without a request to the store, so it takes no permit.
+/// A signature takes no permit. With a key, it is made without a request; otherwise the request that it
+/// needs is not counted here. That concerns Azure with a token, and Google Cloud without a private key.
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<S, T> Signer for Throttled<S, T>

@@ -393,7 +393,8 @@ async fn complete_after_a_part_that_was_refused_or_dropped_fails() {
         let error = upload.complete().await.expect_err("a part is missing");
         assert_eq!(
             error.to_string(),
-            "Generic Throttled error: parts of the upload were refused, dropped or not awaited: 1"
+            "Generic Throttled error: parts of the upload were refused, dropped or not awaited: 1; \
+             one that was refused or dropped cannot be sent again, so that only `abort` is left"
         );
         upload.abort().await.expect("an end");
         store.get(&path("a")).await.expect_err("no object");
