@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::{RateLimiter, Throttle};
 
-use crate::bandwidth::Bandwidth;
 use crate::limits::{Hold, Limits};
 use crate::service::Service;
 
@@ -101,23 +100,21 @@ where
 
     /// Limits the bytes of the bodies of requests.
     ///
-    /// A request is charged for its whole body before it is sent. Bodies are charged one after the other,
-    /// in the order in which the throttle admitted their requests. A request without a body is not
-    /// charged, and does not wait for the bytes of others. The charge is refunded if the client reports
-    /// that the connection was refused. A connection that timed out is not refunded.
+    /// A request is charged for its whole body before it is sent. Bodies wait in the queue of the limiter,
+    /// in the order in which the throttle admitted their requests, with all others that use it. A request
+    /// without a body is not charged, and does not wait for the bytes of others. The charge is refunded if
+    /// the client reports that the connection was refused. A connection that timed out is not refunded.
     ///
-    /// A body that is larger than the burst takes what the burst has, is charged for the rest at once, and
-    /// waits until that is paid off. Others that use the limiter wait meanwhile. A body that needs more
-    /// than the [longest wait](Self::max_wait) fails as soon as the limiter knows it.
-    ///
-    /// Only this connector and its clones have one order of bodies. Connectors that are made separately
-    /// with one limiter share its rate, but large bodies of both delay each other to the end.
+    /// A body that is larger than the burst is sent when a burst is available, and overdraws the limiter by
+    /// the rest: those behind it wait until that is paid off. So any interval sends at most a burst, the
+    /// rate times its length, and one body more, if requests are polled when they are woken. Requests that were
+    /// granted a burst each before they are polled are sent together, and those behind them wait longer.
     ///
     /// Give the limiter a burst of some milliseconds, as
     /// [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) does.
     #[must_use]
     pub fn bytes_sent(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
-        self.limits.sent = limiter.into().map(Bandwidth::new);
+        self.limits.sent = limiter.into();
         self
     }
 
@@ -135,7 +132,7 @@ where
     /// for a body that the limiter refused, so that [`cause`](crate::cause) may find nothing.
     #[must_use]
     pub fn bytes_received(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
-        self.limits.received = limiter.into().map(Bandwidth::new);
+        self.limits.received = limiter.into();
         self
     }
 
@@ -161,9 +158,9 @@ where
 
     /// Sets the longest wait of a request, for all of its limits together. The default is 120 seconds.
     ///
-    /// `Duration::MAX` waits without end. A body that needs a longer wait at the limiter of
-    /// [sent bytes](Self::bytes_sent) can never be sent: by default one of more than 120 MB at 1 MB/s.
-    /// Reading the body of a response is not covered.
+    /// `Duration::MAX` waits without end. Time has to pay off all bodies that are sent before within this
+    /// wait, at the limiter of [sent bytes](Self::bytes_sent): by default, 120 MB at 1 MB/s. Reading the
+    /// body of a response is not covered.
     #[must_use]
     pub fn max_wait(mut self, max: Duration) -> Self {
         self.limits.max_wait = max;

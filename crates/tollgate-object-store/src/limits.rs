@@ -2,7 +2,7 @@
 //!
 //! 1. The order is: the throttle, the bytes to send, the adaptive rate. A request that waits for a
 //!    permit has been charged nothing. The adaptive rate is last, so that a pause and a cut hold for all
-//!    requests that have not been sent. A request keeps its turn for bytes until it has passed it.
+//!    requests that have not been sent.
 //! 2. A request that nothing holds up passes all of them without a future. Otherwise it keeps what it got
 //!    so, and waits for the rest; one timeout and one token hold for all of these waits.
 //! 3. The bytes that are received are charged while a body is read, or after a call that returned them. The wait
@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
-use tollgate::{AcquireError, Charge, ErrorKind, Throttle, Waiting};
+use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle, Waiting};
 
-use crate::bandwidth::{Bandwidth, Charged};
+use crate::bandwidth::{Charged, Kept};
 use crate::error::{BoxError, LimitKind, WaitTooLong, of_store};
 
 /// How long a request holds its permit.
@@ -47,9 +47,9 @@ const MAX_WAIT: Duration = Duration::from_secs(120);
 pub(crate) struct Limits<T> {
     throttle: T,
     pub(crate) adaptive: Option<Arc<AdaptiveRate>>,
-    pub(crate) sent: Option<Bandwidth>,
+    pub(crate) sent: Option<Arc<RateLimiter>>,
     /// Charged while bodies are read, and not before a request.
-    pub(crate) received: Option<Bandwidth>,
+    pub(crate) received: Option<Arc<RateLimiter>>,
     pub(crate) hold: Hold,
     pub(crate) max_wait: Duration,
     pub(crate) token: Option<CancellationToken>,
@@ -61,7 +61,7 @@ pub(crate) struct Limits<T> {
 pub(crate) struct Admitted<P> {
     pub(crate) permit: P,
     pub(crate) rate: Option<RatePermit<Arc<AdaptiveRate>>>,
-    pub(crate) sent: Vec<Charge>,
+    pub(crate) sent: Kept,
 }
 
 impl<T: Throttle> Limits<T> {
@@ -143,7 +143,7 @@ impl<T: Throttle> Limits<T> {
         }
         taken.permit = Some(Entered::at_once(&self.throttle)?);
         if let Some(sent) = self.sent_by(bytes) {
-            taken.sent = Some(sent.charge_at_once(bytes)?);
+            taken.sent = Some(Charged::at_once(sent, bytes)?);
         }
         taken.rate = Some(Entered::at_once(&self.adaptive)?);
         Some(())
@@ -160,7 +160,7 @@ impl<T: Throttle> Limits<T> {
             taken.permit = Some(entered.await?);
         }
         if let (Some(sent), None) = (self.sent_by(bytes), &taken.sent) {
-            taken.sent = Some(sent.charge(bytes).await?);
+            taken.sent = Some(Charged::wait(sent, bytes).await?);
         }
         let entered = Entered::wait(&self.adaptive, 1, |rate, _| rate.enter());
         taken.rate = Some(entered.await?);
@@ -169,12 +169,12 @@ impl<T: Throttle> Limits<T> {
 
     /// Returns whether bodies could not be read.
     fn is_closed(&self) -> bool {
-        let is_closed = |received: &Bandwidth| received.limiter.is_closed();
-        self.received.as_ref().is_some_and(is_closed)
+        let received = self.received.as_ref();
+        received.is_some_and(|received| received.is_closed())
     }
 
     /// Returns what limits a request with a body of so many bytes.
-    fn sent_by(&self, bytes: u64) -> Option<&Bandwidth> {
+    fn sent_by(&self, bytes: u64) -> Option<&Arc<RateLimiter>> {
         self.sent.as_ref().filter(|_| bytes > 0)
     }
 
@@ -182,10 +182,10 @@ impl<T: Throttle> Limits<T> {
     /// if the wait fails.
     pub(crate) async fn charge_received(&self, bytes: u64) -> object_store::Result<()> {
         if let Some(received) = self.received.as_ref().filter(|_| bytes > 0) {
-            let charged = self.bounded(received.charge(bytes)).await;
+            let charged = self.bounded(Charged::wait(received, bytes)).await;
             let charged = charged.map_err(|error| {
                 // They have moved, although the caller does not get them.
-                let _ = received.limiter.charge(bytes);
+                let _ = received.charge(bytes);
                 error.boxed(self.max_wait, LimitKind::BytesReceived, 0)
             });
             charged.map_err(of_store)?.keep();
@@ -194,10 +194,10 @@ impl<T: Throttle> Limits<T> {
     }
 
     /// Gives back what was charged for bytes of a request that was never sent.
-    pub(crate) fn refund(&self, charges: Vec<Charge>) {
+    pub(crate) fn refund(&self, charges: Kept) {
         if let Some(sent) = &self.sent {
-            for charge in charges.into_iter().rev() {
-                sent.limiter.refund(charge);
+            for charge in charges.into_iter().flatten() {
+                sent.refund(charge);
             }
         }
     }

@@ -21,9 +21,8 @@ use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::io::ThrottleIoExt;
 use tollgate::throttle::Adaptive;
 use tollgate::tower::{ThrottledBody, feedback};
-use tollgate::{Throttle, Waiting};
+use tollgate::{RateLimiter, Throttle, Waiting};
 
-use crate::bandwidth::Bandwidth;
 use crate::limits::{Admitted, Hold, Limits};
 
 /// The most that is read of the body of a response that reports a failure.
@@ -123,8 +122,8 @@ impl Drop for InFlight {
 }
 
 /// Charges for what is read of a body.
-fn charging(body: HttpResponseBody, received: &Bandwidth) -> HttpResponseBody {
-    let body = body.throttled(Arc::clone(&received.limiter));
+fn charging(body: HttpResponseBody, received: &Arc<RateLimiter>) -> HttpResponseBody {
+    let body = body.throttled(Arc::clone(received));
     HttpResponseBody::new(body.map_err(|error| match error.downcast::<HttpError>() {
         Ok(error) => *error,
         Err(error) => HttpError::new_boxed(HttpErrorKind::Unknown, error),

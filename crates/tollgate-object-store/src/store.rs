@@ -25,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 use tollgate::io::ThrottleIoExt;
 use tollgate::{RateLimiter, Throttle};
 
-use crate::bandwidth::Bandwidth;
 use crate::data::{Data, Holding};
 use crate::error::of_store;
 use crate::limits::{Admitted, Held, Hold, Limits};
@@ -123,10 +122,11 @@ where
 
     /// Limits the bytes that `put` and parts of uploads send.
     ///
-    /// They are charged before the call, one call after the other, and not refunded if it fails.
+    /// They are charged before the call, and not refunded if it fails. Data that are larger than the burst
+    /// are sent when a burst is available, and those behind them wait until the rest is paid off.
     #[must_use]
     pub fn bytes_sent(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
-        self.limits.sent = limiter.into().map(Bandwidth::new);
+        self.limits.sent = limiter.into();
         self
     }
 
@@ -137,7 +137,7 @@ where
     /// returned. A limiter of received bytes turns a file of a local store into a stream.
     #[must_use]
     pub fn bytes_received(mut self, limiter: impl Into<Option<Arc<RateLimiter>>>) -> Self {
-        self.limits.received = limiter.into().map(Bandwidth::new);
+        self.limits.received = limiter.into();
         self
     }
 
@@ -153,9 +153,8 @@ where
     /// Sets the longest wait of a call, for all of its limits together. The default is 120 seconds.
     ///
     /// `Duration::MAX` waits without end. The wait of `get_ranges` for the bytes that it has received is
-    /// a second one. Reading the data of `get` is not covered. Data that need a longer wait at the
-    /// limiter of sent bytes can never be sent, by default more than 120 MB at 1 MB/s: the call fails when
-    /// its turn comes.
+    /// a second one. Reading the data of `get` is not covered. Time has to pay off all data
+    /// that are sent before within this wait, by default 120 MB at 1 MB/s.
     #[must_use]
     pub fn max_wait(mut self, max: Duration) -> Self {
         self.limits.max_wait = max;
@@ -274,7 +273,7 @@ where
         let (attributes, extensions) = (result.attributes.clone(), result.extensions.clone());
         let length = range.end.saturating_sub(range.start);
         let mut data = result.into_stream();
-        if let Some(Bandwidth { limiter, .. }) = &self.limits.received {
+        if let Some(limiter) = &self.limits.received {
             let body = Data::new(data, length).throttled(Arc::clone(limiter));
             let body = body.map_err(|error| match error.downcast::<Error>() {
                 Ok(error) => *error,

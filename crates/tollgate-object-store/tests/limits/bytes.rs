@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use futures_util::{FutureExt, poll};
 use http_body_util::BodyExt;
 use object_store::client::HttpErrorKind;
@@ -48,18 +49,22 @@ async fn bytes_sent_are_charged_before_the_request_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_sent_above_the_burst_wait_for_the_rest() {
+async fn bytes_sent_above_the_burst_wait_for_a_burst_and_delay_the_next() {
     let bytes = rate(Quota::per_second(10).burst(10));
     let script = Script::ready(|_| status(200, Vec::new()));
     let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
     let start = Instant::now();
     client.execute(put(35)).await.expect("an answer");
-    assert_eq!(start.elapsed(), SECOND * 5 / 2);
-    assert_eq!(bytes.available(), 0);
+    assert_eq!((start.elapsed(), bytes.available()), (Duration::ZERO, 0));
+    // The next one goes when its bytes are there, or a burst.
+    client.execute(put(1)).await.expect("an answer");
+    assert_eq!(start.elapsed(), SECOND * 26 / 10);
+    client.execute(put(35)).await.expect("an answer");
+    assert_eq!(start.elapsed(), SECOND * 36 / 10);
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_sent_with_a_quota_that_shrinks_are_charged_in_smaller_steps() {
+async fn bytes_sent_with_a_quota_that_shrinks_wait_for_the_smaller_burst() {
     let bytes = rate(Quota::per_second(10).burst(10));
     bytes.charge(10);
     let script = Script::ready(|_| status(200, Vec::new()));
@@ -70,17 +75,22 @@ async fn bytes_sent_with_a_quota_that_shrinks_are_charged_in_smaller_steps() {
     let start = Instant::now();
     bytes.set_quota(Quota::per_second(10).burst(3));
     call.await.expect("no panic").expect("an answer");
-    assert_eq!(start.elapsed(), SECOND);
-    assert_eq!(bytes.waiting(), 0);
+    // The burst is 3 bytes now, and the other 7 are charged with them.
+    assert_eq!(start.elapsed(), SECOND * 3 / 10);
+    assert_eq!((bytes.waiting(), bytes.available()), (0, 0));
+    let next = bytes.peek().retry_after;
+    assert_eq!(next, SECOND * 8 / 10);
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_sent_with_a_burst_of_1_make_few_charges() {
+async fn bytes_sent_with_a_burst_of_1_make_two_charges() {
     let bytes = rate(Quota::per_second(10_000_000));
     let script = Script::ready(|_| status(200, Vec::new()));
     let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(bytes));
     let start = Instant::now();
     client.execute(put(8 << 20)).await.expect("an answer");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    client.execute(put(1)).await.expect("an answer");
     // The timer of tokio counts milliseconds.
     assert_eq!(start.elapsed(), Duration::from_millis(839));
 }
@@ -91,7 +101,7 @@ async fn bytes_sent_without_a_body_do_not_wait() {
     bytes.charge(1_000);
     let script = Script::ready(|_| status(200, Vec::new()));
     let client = client(&ThrottledConnector::new(script, cap(2)).bytes_sent(bytes));
-    // This body has the turn.
+    // This body waits.
     let mut body = pin!(client.execute(put(1)));
     assert!(poll!(&mut body).is_pending());
     let start = Instant::now();
@@ -113,14 +123,14 @@ async fn bytes_sent_to_a_refused_connection_are_refunded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bytes_sent_by_16_bodies_are_charged_one_body_after_the_other() {
+async fn bytes_sent_by_16_bodies_above_the_burst_follow_each_other() {
     let bytes = rate(Quota::per_second(10).burst(10));
     let connector = |script| {
         let connector = ThrottledConnector::new(script, cap(16)).bytes_sent(bytes);
         connector.max_wait(Duration::MAX)
     };
     let times = sent_after(connector, [100; 16]).await;
-    let expected: Vec<_> = (1..=16).map(|number| number * 10 - 1).collect();
+    let expected: Vec<_> = (0..16).map(|number| number * 10).collect();
     assert_eq!(times, expected);
 }
 
@@ -131,16 +141,49 @@ async fn bytes_sent_by_bodies_beyond_max_wait_fail_alone() {
     let connector = ThrottledConnector::new(script, cap(16)).bytes_sent(Arc::clone(&bytes));
     let client = client(&connector);
     let answers = join_all((0..16).map(|_| client.execute(put(100)))).await;
-    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 12);
+    assert_eq!(answers.iter().filter(|answer| answer.is_ok()).count(), 13);
     for error in answers.into_iter().filter_map(Result::err) {
         // Nobody holds a permit by a body, and bytes are not waited for because of bodies.
         assert_eq!(wait_too_long(&error).map(WaitTooLong::bodies), Some(0));
     }
-    // A body that can never be sent charges nothing, and does not wait.
+    // A body of any size goes when a burst is available.
     let start = Instant::now();
-    tokio::time::advance(10 * SECOND).await;
-    client.execute(put(10_000)).await.expect_err("a refusal");
-    assert_eq!((start.elapsed(), bytes.available()), (10 * SECOND, 10));
+    client.execute(put(10_000)).await.expect("an answer");
+    assert_eq!(start.elapsed(), 10 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_by_a_request_that_nobody_polls_delay_others_by_its_first_bytes() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    bytes.charge(10);
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let client = client(&ThrottledConnector::new(script, cap(100)).bytes_sent(bytes));
+    let mut unpolled = pin!(client.execute(put(30)));
+    assert!(poll!(&mut unpolled).is_pending());
+    let start = Instant::now();
+    client.execute(put(1)).await.expect("an answer");
+    assert_eq!(start.elapsed(), SECOND * 11 / 10);
+    // It has been granted, and is sent when it is polled.
+    unpolled.await.expect("an answer");
+    assert_eq!(start.elapsed(), SECOND * 11 / 10);
+    client.execute(put(1)).await.expect("an answer");
+    assert_eq!(start.elapsed(), SECOND * 32 / 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_sent_by_buffered_requests_do_not_hold_up_those_between_their_results() {
+    let bytes = rate(Quota::bytes_per_second(10_000_000));
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let client = client(&ThrottledConnector::new(script, cap(100)).bytes_sent(bytes));
+    let start = Instant::now();
+    let puts = stream::iter((0..16).map(|_| client.execute(put(1_000_000))));
+    let mut puts = puts.buffer_unordered(8);
+    while let Some(answer) = puts.next().await {
+        answer.expect("an answer");
+        client.execute(put(1)).await.expect("an answer");
+    }
+    // The bytes of all bodies, less the burst, in the milliseconds of the timer.
+    assert_eq!(start.elapsed(), Duration::from_millis(1_581));
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,20 +49,20 @@ async fn max_wait_of_duration_max_waits_for_days() {
 #[tokio::test(start_paused = true)]
 async fn max_wait_over_two_limits_is_one_deadline() {
     let cap = cap(0);
-    let bytes = rate(Quota::per_second(1).burst(1));
-    bytes.charge(1);
+    let bytes = rate(Quota::per_second(4).burst(4));
+    bytes.charge(9);
     let script = Script::ready(|_| status(200, Vec::new()));
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
         .bytes_sent(Arc::clone(&bytes))
         .max_wait(2 * SECOND);
     let client = client(&connector);
     let start = Instant::now();
-    let call = tokio::spawn(async move { client.execute(put(3)).await });
+    let call = tokio::spawn(async move { client.execute(put(4)).await });
     tokio::time::sleep(SECOND / 2).await;
     cap.add_permits(1);
     assert!(call.await.expect("no panic").is_err());
-    // The first byte comes after 1 s. The limiter then knows that the third comes after 3 s.
-    assert_eq!(start.elapsed(), SECOND);
+    // The limiter knows that the bytes come after 2.25 s: within 2 s of this wait, but not of the first one.
+    assert_eq!(start.elapsed(), SECOND / 2);
     assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
 }
 
@@ -141,11 +141,11 @@ async fn execute_dropped_in_a_wait_returns_everything() {
     let throttle = tollgate::all((Arc::clone(&cap), Arc::clone(&requests)));
     let connector = ThrottledConnector::new(Script::new(|_| pending()), throttle);
     let client = client(&connector.bytes_sent(Arc::clone(&bytes)));
-    // The second step waits.
+    bytes.charge(3);
     let call = client.execute(put(14));
     assert!(tokio::time::timeout(SECOND / 10, call).await.is_err());
     assert_eq!((cap.available_permits(), requests.available()), (1, 5));
-    assert_eq!((bytes.available(), bytes.waiting()), (10, 0));
+    assert_eq!((bytes.available(), bytes.waiting()), (8, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -202,7 +202,7 @@ async fn max_wait_names_the_limit_and_counts_open_bodies_for_the_throttle_alone(
         _ => retry_after(503, 3_600),
     });
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
-        .bytes_sent(bytes)
+        .bytes_sent(Arc::clone(&bytes))
         .adaptive(Arc::new(AdaptiveRate::new()))
         .max_wait(SECOND);
     let client = client(&connector);
@@ -215,7 +215,8 @@ async fn max_wait_names_the_limit_and_counts_open_bodies_for_the_throttle_alone(
     let held = cap.try_acquire().expect("a permit");
     assert_eq!(counted(get()).await, (LimitKind::Throttle, 1));
     drop(held);
-    assert_eq!(counted(put(100)).await, (LimitKind::BytesSent, 0));
+    bytes.charge(100);
+    assert_eq!(counted(put(1)).await, (LimitKind::BytesSent, 0));
     client.execute(get()).await.expect("an answer");
     assert_eq!(counted(get()).await, (LimitKind::AdaptiveRate, 0));
     assert_eq!(cap.available_permits(), 1);
@@ -224,6 +225,7 @@ async fn max_wait_names_the_limit_and_counts_open_bodies_for_the_throttle_alone(
 #[tokio::test(start_paused = true)]
 async fn execute_with_a_limit_closed_in_its_wait_returns_closed() {
     let (cap, bytes) = (cap(2), rate(Quota::per_second(1).burst(1)));
+    bytes.charge(10);
     let adaptive = Arc::new(AdaptiveRate::new());
     let script = Script::ready(|_| retry_after(503, 60));
     let connector = ThrottledConnector::new(script, Arc::clone(&cap))
