@@ -18,6 +18,7 @@ use crate::gauge::Sample;
 use crate::kind::ThrottleKind;
 use crate::measure::measure;
 use crate::observed::Behaviour;
+use crate::pauses::Pauses;
 use crate::progress::{Progress, announce};
 use crate::rates::{Limits, START};
 use crate::report::{CountedBy, Figures, Report};
@@ -60,14 +61,15 @@ pub async fn run(args: &Args, token: &CancellationToken) -> Result<Finished, Err
     // Removed when it is dropped, however this ends.
     let scratch = scratch()?;
     let listing = list(args, &scratch).await?;
-    let target = Target::open(args, &scratch, &limits, token).await?;
+    let progress = Arc::new(Progress::new(&listing, args.verbose));
+    let target = Target::open(args, &scratch, &limits, &progress, token).await?;
 
     let job = Arc::new(Job {
         stores: target.stores,
         turns: Semaphore::new(args.max_parallel.min(Semaphore::MAX_PERMITS)),
         token: token.clone(),
         part_bytes: args.part_bytes(),
-        progress: Progress::new(&listing, args.verbose),
+        progress,
     });
     let began = Instant::now();
     let mut outcomes = Arc::clone(&job).run(listing.files).await;
@@ -189,6 +191,7 @@ impl Target {
         args: &Args,
         scratch: &TempDir,
         limits: &Limits,
+        progress: &Arc<Progress>,
         token: &CancellationToken,
     ) -> Result<Target, Error> {
         let counted = Seen::new(args.plot.is_some());
@@ -198,6 +201,7 @@ impl Target {
                 waits: Waits::default(),
                 throttled: AtomicU64::new(0),
                 found: Found::default(),
+                pauses: args.adaptive.then(|| Pauses::new(Arc::clone(progress))),
             })
         };
         if let (Some(endpoint), Some(bucket)) = (&args.endpoint, &args.bucket) {

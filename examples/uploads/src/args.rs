@@ -13,7 +13,7 @@ use crate::progress::say;
 
 /// The longest time for which a signed request may wait. S3 refuses signatures that are older than 15
 /// minutes, and a request is sent again with the same one for 5 minutes.
-pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// Uploads files to S3 with a cap on simultaneous requests, reads every object back and compares.
 ///
@@ -76,6 +76,7 @@ pub struct Args {
     ///
     /// The server in this process is sent more than it takes for some seconds at the end, so that the
     /// rate in the report is exact; for any other server it may be a few percent too low.
+    /// A `Retry-After` pauses all requests, for a minute at most.
     #[arg(long)]
     pub adaptive: bool,
 

@@ -13,11 +13,13 @@ use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
 };
-use tollgate::tower::ThrottledBody;
+use tollgate::adaptive::Feedback;
+use tollgate::tower::{ThrottledBody, feedback};
 
 use crate::arrivals::Arrivals;
 use crate::found::Found;
 use crate::gauge::Gauge;
+use crate::pauses::Pauses;
 use crate::waits::Waits;
 
 /// What one side sees of the requests.
@@ -59,6 +61,8 @@ pub(crate) struct Counts {
     pub(crate) throttled: AtomicU64,
     /// What these tell of the rate that it takes.
     pub(crate) found: Found,
+    /// Which pauses it asked for, if they are kept.
+    pub(crate) pauses: Option<Pauses>,
 }
 
 impl HttpConnector for Counted {
@@ -92,9 +96,15 @@ impl HttpService for CountedClient {
         let sent = Instant::now();
         let answer = self.client.execute(request).await?;
         let is_refused = is_refusal(answer.status());
-        counts.found.answered(sent, Instant::now(), is_refused);
+        let now = Instant::now();
+        counts.found.answered(sent, now, is_refused);
         if is_refused {
             counts.throttled.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Feedback::Overloaded { retry_after } = feedback(&answer)
+            && let (Some(pauses), Some(asked)) = (&counts.pauses, retry_after)
+        {
+            pauses.asked(now, asked);
         }
         // Before the limits see the end of the answer, it is no longer counted.
         Ok(answer.map(|body| HttpResponseBody::new(ThrottledBody::holding(body, Some(slot)))))

@@ -21,6 +21,7 @@ pub mod kind;
 mod measure;
 mod multipart;
 pub mod observed;
+mod pauses;
 pub mod plot;
 pub mod progress;
 mod rates;

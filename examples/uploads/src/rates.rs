@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tollgate::adaptive::AdaptiveRate;
 use tollgate::{BoxThrottle, MissedTickBehavior, Oversize, RateLimiter};
 
-use crate::args::{Args, LONGEST_WAIT};
+use crate::args::Args;
+use crate::pauses::LONGEST_PAUSE;
 
 /// The rate to begin with when it is to be found: high enough for the main job to find 200 per second
 /// in time.
@@ -40,7 +41,7 @@ impl Limits {
         let bandwidth = args.bandwidth.as_ref().map(|bytes| bytes.quota());
         let adaptive = || {
             let rate = AdaptiveRate::new().start(START);
-            Arc::new(rate.max_pause(LONGEST_WAIT))
+            Arc::new(rate.max_pause(LONGEST_PAUSE))
         };
         Limits {
             slots,

@@ -42,7 +42,7 @@ pub(crate) struct Job {
     /// Files larger than this many bytes are sent in parts of this size.
     pub(crate) part_bytes: u64,
     /// Shows how far it is.
-    pub(crate) progress: Progress,
+    pub(crate) progress: Arc<Progress>,
 }
 
 /// Why a file was not uploaded.

@@ -3,10 +3,10 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-use common::{TestServer, add_large, program, run, small_files};
+use common::{Running, TestServer, add_large, at, program, run, small_files};
 use serde_json::json;
 use tollgate::{Quota, RateLimiter};
 use uploads::observed::Behaviour;
@@ -131,4 +131,25 @@ fn adaptive_finds_at_most_the_rate_and_everything_arrives() {
     // A machine that stalls finds less, or nothing in time.
     let found = json["rate_found"].as_f64().unwrap_or(0.0);
     assert!(found <= 100.0, "{found}");
+}
+
+#[test]
+fn adaptive_says_which_pause_the_server_asks_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        // A part of the request has arrived.
+        connection.read_exact(&mut [0]).unwrap();
+        let answer = "HTTP/1.1 503 \r\nretry-after: 3600\r\ncontent-length: 0\r\n\r\n";
+        connection.write_all(answer.as_bytes()).unwrap();
+        // Until the client is gone, however it goes.
+        let _ = std::io::copy(&mut connection, &mut std::io::sink());
+    });
+    let files = small_files(1);
+    let mut running = Running::start(at(&endpoint, "uploads").arg("--adaptive").arg(files.path()));
+    let said = "the server asks for a pause of 3600 s: no request is sent for 60 s";
+    running.wait_for_lines(said, 1);
+    drop(running);
+    server.join().unwrap();
 }
