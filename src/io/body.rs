@@ -6,6 +6,7 @@
 //! 3. Trailers and the end of a body are free.
 
 use std::error::Error;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -57,15 +58,25 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let mut this = self.project();
-        let limited = *this.directions != Directions::Writes;
+        if *this.directions == Directions::Writes {
+            if !this.rest.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(mem::take(this.rest)))));
+            }
+            let polled = ready!(this.inner.poll_frame(context));
+            return Poll::Ready(polled.map(|frame| frame.map(in_bytes).map_err(Into::into)));
+        }
         loop {
             let is_free = this.read.is_free();
             let wanted = match this.rest.len() {
-                0 => this.inner.size_hint().upper().unwrap_or(u64::MAX),
+                0 => match this.inner.size_hint().upper() {
+                    Some(upper) => upper,
+                    None if this.inner.is_end_stream() => 0,
+                    None => u64::MAX,
+                },
                 rest => rest as u64,
             };
             // A body with nothing to come may still have trailers, which are free.
-            let entered = if limited && wanted > 0 {
+            let entered = if wanted > 0 {
                 let turn = this.read.as_mut();
                 match ready!(turn.poll_enter(context, this.limiter, *this.chunk, wanted)) {
                     Ok(entered) => Some(entered),
@@ -83,14 +94,12 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
                         .poll_source(context, |context| inner.poll_frame(context)),
                 };
                 let frame = match ready!(polled) {
-                    Some(Ok(frame)) => {
-                        frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
-                    }
+                    Some(Ok(frame)) => in_bytes(frame),
                     Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                     None => return Poll::Ready(None),
                 };
                 match frame.into_data() {
-                    Ok(data) if limited && !data.is_empty() => *this.rest = data,
+                    Ok(data) if !data.is_empty() => *this.rest = data,
                     Ok(data) => return Poll::Ready(Some(Ok(Frame::data(data)))),
                     Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
                 }
@@ -119,4 +128,9 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
         }
         hint
     }
+}
+
+/// Returns a frame with its data in one piece.
+fn in_bytes(frame: Frame<impl Buf>) -> Frame<Bytes> {
+    frame.map_data(|mut data| data.copy_to_bytes(data.remaining()))
 }

@@ -180,6 +180,16 @@ fn poll_frame_of_trailers_and_the_end_is_free() {
 }
 
 #[test]
+fn poll_frame_at_the_end_of_an_unknown_size_is_free() {
+    let (limiter, _clock) = limiter();
+    let mut body = Pages::of([Page::Data(10)]).throttled(&limiter);
+    assert_eq!(read(&mut body), Read::Data(10));
+    leave(&limiter, 0);
+    assert_eq!(read(&mut body), Read::End);
+    assert_eq!(limiter.waiting(), 0);
+}
+
+#[test]
 fn poll_frame_of_a_wrong_size_hint_is_charged() {
     let (limiter, clock) = limiter();
     leave(&limiter, 0);
@@ -208,6 +218,21 @@ fn poll_frame_with_writes_only_is_free() {
     assert_eq!(read(&mut body), Read::Trailers);
     assert_eq!(read(&mut body), Read::Failed);
     assert_eq!(charged(&limiter), 0);
+}
+
+/// Its rest was kept by a poll that was charged.
+#[test]
+fn poll_frame_of_a_rest_with_writes_only_is_free() {
+    let (limiter, _clock) = limiter();
+    let mut body = Pages::of([Page::Data(14), Page::Data(5)])
+        .throttled(&limiter)
+        .chunk(8);
+    assert_eq!(read(&mut body), Read::Data(8));
+    let mut body = body.writes_only();
+    assert_eq!(read(&mut body), Read::Data(6));
+    assert_eq!(read(&mut body), Read::Data(5));
+    assert_eq!(read(&mut body), Read::End);
+    assert_eq!(charged(&limiter), 8);
 }
 
 #[tokio::test]
