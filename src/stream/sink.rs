@@ -4,7 +4,9 @@
 //!    before the sink is flushed or closed.
 //! 2. An item is charged when the inner sink is ready for it, and goes on in the same poll. If the inner
 //!    sink refuses it, the charge is given back.
-//! 3. The cost of an item is computed once, when it is sent.
+//! 3. What has gone on does not wait for the item that is kept: while the limiter makes that wait, the inner
+//!    sink is flushed, and before an error of the limiter is returned, it is flushed or closed.
+//! 4. The cost of an item is computed once, when it is sent.
 
 use std::error::Error;
 use std::fmt;
@@ -24,7 +26,7 @@ pub trait LimitSinkExt<I>: Sink<I> + Sized {
     /// of a message, or 1 for a limit on items.
     ///
     /// Items go on in the order in which they were sent. The last one is kept until the limiter
-    /// admits it, so send and then [flush](Sink::poll_flush), as `SinkExt::send` of `futures` does.
+    /// admits it, and the inner sink is flushed meanwhile, so send and then [flush](Sink::poll_flush), as `SinkExt::send` of `futures` does.
     /// An item that costs more than the limiter gives at once waits for [that
     /// much](Weighted::max_units), and a rate limiter is charged for the rest as a debt, which the next
     /// items wait for. An item that costs 0 waits for nothing.
@@ -36,8 +38,10 @@ pub trait LimitSinkExt<I>: Sink<I> + Sized {
     ///
     /// # Errors
     ///
-    /// [`SinkError`], of the inner sink or of the limiter. An item that the limiter refused is kept, and
-    /// asked for again at the next call.
+    /// [`SinkError`], of the inner sink or of the limiter. An item that the limiter refused stays kept and
+    /// must not be sent again: the next call asks for it again, and [`into_parts`](LimitedSink::into_parts)
+    /// returns it. The inner sink is flushed before that error is returned, or closed where the call was to
+    /// close it.
     ///
     /// # Panics
     ///
@@ -105,17 +109,26 @@ impl<S, I, T: Weighted, F> LimitedSink<S, I, T, F> {
         &mut self.sink
     }
 
-    /// Returns the inner sink. An item that is kept is lost: [flush](Sink::poll_flush) first.
+    /// Returns the inner sink. An item that is kept is lost: [flush](Sink::poll_flush) first, or use
+    /// [`into_parts`](Self::into_parts).
     pub fn into_inner(self) -> S {
         self.sink
+    }
+
+    /// Returns the inner sink and the item that is kept, if there is one. It is not charged: a wait leaves
+    /// the queue.
+    pub fn into_parts(self) -> (S, Option<I>) {
+        (self.sink, self.item.map(|(item, _)| item))
     }
 }
 
 impl<S: Sink<I>, I, T: Weighted, F> LimitedSink<S, I, T, F> {
-    /// Sends the item that is kept, if there is one.
+    /// Sends the item that is kept, if there is one. If the limiter refuses it, `finish` is called for the
+    /// inner sink first.
     fn poll_send(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
+        finish: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<Result<(), S::Error>>,
     ) -> Poll<Result<(), SinkError<S::Error>>> {
         let mut this = self.project();
         let Some((_, cost)) = *this.item else {
@@ -124,8 +137,17 @@ impl<S: Sink<I>, I, T: Weighted, F> LimitedSink<S, I, T, F> {
         ready!(this.sink.as_mut().poll_ready(context)).map_err(SinkError::Inner)?;
         let entered = if cost > 0 {
             // All of the cost at once, as far as the limiter can give it.
-            let enter = (this.turn).poll_enter(context, this.limiter, Some(u64::MAX), cost);
-            Some(ready!(enter).map_err(SinkError::Limiter)?)
+            match (this.turn).poll_enter(context, this.limiter, Some(u64::MAX), cost) {
+                Poll::Ready(Ok(entered)) => Some(entered),
+                Poll::Ready(Err(error)) => {
+                    ready!(finish(this.sink, context)).map_err(SinkError::Inner)?;
+                    return Poll::Ready(Err(SinkError::Limiter(error)));
+                }
+                Poll::Pending => {
+                    let _flushed = this.sink.poll_flush(context).map_err(SinkError::Inner)?;
+                    return Poll::Pending;
+                }
+            }
         } else {
             None
         };
@@ -147,7 +169,7 @@ impl<S: Sink<I>, I, T: Weighted, F: FnMut(&I) -> u64> Sink<I> for LimitedSink<S,
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        self.poll_send(context)
+        self.poll_send(context, S::poll_flush)
     }
 
     fn start_send(self: Pin<&mut Self>, item: I) -> Result<(), Self::Error> {
@@ -165,7 +187,7 @@ impl<S: Sink<I>, I, T: Weighted, F: FnMut(&I) -> u64> Sink<I> for LimitedSink<S,
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        ready!(self.as_mut().poll_send(context))?;
+        ready!(self.as_mut().poll_send(context, S::poll_flush))?;
         self.project()
             .sink
             .poll_flush(context)
@@ -176,7 +198,7 @@ impl<S: Sink<I>, I, T: Weighted, F: FnMut(&I) -> u64> Sink<I> for LimitedSink<S,
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        ready!(self.as_mut().poll_send(context))?;
+        ready!(self.as_mut().poll_send(context, S::poll_close))?;
         self.project()
             .sink
             .poll_close(context)

@@ -25,8 +25,20 @@ struct Target {
     steps: VecDeque<Step>,
     fails: bool,
     items: Vec<u64>,
+    /// How many calls of `poll_flush` and `poll_close` are pending yet.
+    blocked: u32,
     flushed: u32,
     closed: u32,
+}
+
+impl Target {
+    fn end(&mut self) -> Poll<Result<(), &'static str>> {
+        if self.blocked > 0 {
+            self.blocked -= 1;
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
 }
 
 impl Sink<u64> for Target {
@@ -51,12 +63,12 @@ impl Sink<u64> for Target {
 
     fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
         self.flushed += 1;
-        Poll::Ready(Ok(()))
+        self.end()
     }
 
     fn poll_close(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<(), &'static str>> {
         self.closed += 1;
-        Poll::Ready(Ok(()))
+        self.end()
     }
 }
 
@@ -74,6 +86,15 @@ fn ready<S: Sink<u64, Error = SinkError<&'static str>> + Unpin>(sink: &mut S) ->
 
 fn flush<S: Sink<u64, Error = SinkError<&'static str>> + Unpin>(sink: &mut S) -> Ended {
     Pin::new(sink).poll_flush(&mut Context::from_waker(Waker::noop()))
+}
+
+fn close<S: Sink<u64, Error = SinkError<&'static str>> + Unpin>(sink: &mut S) -> Ended {
+    Pin::new(sink).poll_close(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Returns whether the limiter refused, because it is closed.
+fn refused(ended: Ended) -> bool {
+    matches!(ended, Poll::Ready(Err(SinkError::Limiter(error))) if error.kind() == ErrorKind::Closed)
 }
 
 /// Sends an item; the sink must be ready for it.
@@ -95,11 +116,9 @@ fn poll_flush_charges_an_item_before_it_is_sent() {
         (400, &[600][..])
     );
     assert!(flush(&mut sink).is_pending());
-    assert!(ready(&mut sink).is_pending());
-    assert_eq!((limiter.waiting(), sink.get_ref().flushed), (1, 0));
+    assert_eq!(limiter.waiting(), 1);
     clock.advance(100 * MS);
     assert!(flush(&mut sink).is_ready());
-    assert_eq!(sink.get_ref().flushed, 1);
     assert_eq!(sink.into_inner().items, [600, 500]);
     assert_eq!(limiter.available(), 0);
 }
@@ -157,6 +176,67 @@ fn poll_flush_of_a_failing_sink_refunds() {
     assert_eq!(sink.get_ref().items, [5]);
 }
 
+/// As `StreamExt::forward` does, which flushes only when its stream has nothing: what has gone on would
+/// otherwise stay in the buffer of the inner sink.
+#[test]
+fn poll_ready_in_a_wait_flushes_the_inner_sink() {
+    let (limiter, _clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 1000);
+    send(&mut sink, 1);
+    assert_eq!(sink.get_ref().flushed, 0);
+    sink.get_mut().blocked = 1;
+    for flushed in 1..=3 {
+        assert!(ready(&mut sink).is_pending());
+        assert_eq!(sink.get_ref().flushed, flushed);
+    }
+    assert!(flush(&mut sink).is_pending());
+    assert_eq!(sink.get_ref().flushed, 4);
+    assert_eq!((sink.get_ref().items.len(), limiter.waiting()), (1, 1));
+}
+
+#[test]
+fn poll_flush_with_a_closed_limiter_flushes_the_inner_sink_first() {
+    let (limiter, _clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 5);
+    send(&mut sink, 6);
+    limiter.close();
+    sink.get_mut().blocked = 1;
+    assert!(flush(&mut sink).is_pending());
+    assert!(refused(flush(&mut sink)));
+    assert_eq!(sink.get_ref().flushed, 2);
+    assert!(refused(ready(&mut sink)));
+    assert_eq!((sink.get_ref().flushed, sink.get_ref().closed), (3, 0));
+}
+
+#[test]
+fn poll_close_with_a_closed_limiter_closes_the_inner_sink_first() {
+    let (limiter, _clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 5);
+    send(&mut sink, 6);
+    limiter.close();
+    sink.get_mut().blocked = 1;
+    assert!(close(&mut sink).is_pending());
+    assert!(refused(close(&mut sink)));
+    assert_eq!((sink.get_ref().flushed, sink.get_ref().closed), (0, 2));
+    let (target, item) = sink.into_parts();
+    assert_eq!((target.items, item), (vec![5], Some(6)));
+}
+
+#[test]
+fn into_parts_in_a_wait_returns_the_item_uncharged() {
+    let (limiter, clock) = limiter();
+    let mut sink = Target::default().limited(&limiter, |item| *item);
+    send(&mut sink, 1000);
+    send(&mut sink, 10);
+    assert!(flush(&mut sink).is_pending());
+    assert_eq!(sink.into_parts().1, Some(10));
+    clock.advance(5 * MS);
+    assert_eq!((limiter.available(), limiter.waiting()), (5, 0));
+}
+
 #[test]
 fn poll_flush_with_a_closed_limiter_keeps_the_item() {
     let (limiter, _clock) = limiter();
@@ -164,10 +244,7 @@ fn poll_flush_with_a_closed_limiter_keeps_the_item() {
     let mut sink = Target::default().limited(&limiter, |item| *item);
     send(&mut sink, 5);
     for _ in 0..2 {
-        let Poll::Ready(Err(SinkError::Limiter(error))) = flush(&mut sink) else {
-            panic!("it is not refused");
-        };
-        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert!(refused(flush(&mut sink)));
     }
     assert!(sink.get_ref().items.is_empty());
 }
@@ -177,8 +254,7 @@ fn poll_close_sends_the_item_first() {
     let (limiter, _clock) = limiter();
     let mut sink = Target::default().limited(&limiter, |item| *item);
     send(&mut sink, 5);
-    let closed = Pin::new(&mut sink).poll_close(&mut Context::from_waker(Waker::noop()));
-    assert!(closed.is_ready());
+    assert!(close(&mut sink).is_ready());
     assert_eq!(
         (sink.get_ref().items.as_slice(), sink.get_ref().closed),
         (&[5][..], 1)
