@@ -33,6 +33,10 @@ const DENSEST: u64 = 16;
 /// such a rate.
 pub(crate) const LARGEST_BURST: u64 = 1 << 56;
 
+/// The least that an adapter takes at once, in bytes, if the burst has room for it: the cost of a call
+/// would otherwise count for more than the bytes that it moves.
+const MIN_CHUNK: u64 = 1024;
+
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000 * MICROSECOND;
 const SECOND: u64 = 1_000 * MILLISECOND;
@@ -352,15 +356,17 @@ impl Quota {
         self.period
     }
 
-    /// Returns how many come in 10 ms, at least 1: what an adapter moves at once. Without a limit they
-    /// do not come by time.
-    pub(crate) const fn chunk(self) -> u64 {
+    /// Returns how many an adapter that moves bytes takes at once from a limiter with this burst: what
+    /// comes in 10 ms. It is at least [`MIN_CHUNK`], and at most half of the burst: a call for the whole
+    /// burst is admitted only when nothing is owed, and what comes from then until the next call is lost.
+    /// Without a limit they do not come by time.
+    pub(crate) fn chunk(self, burst: u64) -> u64 {
         if self.is_unlimited() {
             return u64::MAX;
         }
-        let chunk = self.count as u128 * (10 * MILLISECOND) as u128 / self.period as u128;
+        let chunk = u128::from(self.count) * u128::from(10 * MILLISECOND) / u128::from(self.period);
         // A quota has few per nanosecond, so it fits.
-        if chunk == 0 { 1 } else { chunk as u64 }
+        (chunk as u64).max(MIN_CHUNK).min(burst.div_ceil(2)).max(1)
     }
 
     /// Returns how many are admitted at once after a pause: 1, or the value of

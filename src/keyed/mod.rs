@@ -220,7 +220,7 @@ pub trait Kind: Sealed + Sized + 'static {
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher;
 
-    /// Returns how many units of a key come in 10 ms, or `u64::MAX` if they do not come by time, and
+    /// Returns how many units of a key adapters take at once, or `u64::MAX` if they do not come by time, and
     /// the most that one call may ask for now, at least 1.
     #[doc(hidden)]
     fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)

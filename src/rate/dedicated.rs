@@ -71,7 +71,7 @@ impl Shared {
         }
     }
 
-    /// Returns how much comes in 10 ms now, without the lock.
+    /// Returns what adapters take at once now, without the lock.
     pub(super) fn chunk_units(&self) -> u64 {
         self.params.chunk()
     }

@@ -528,7 +528,7 @@ impl RateLimiter {
         self.shared().max_units()
     }
 
-    /// Returns how much comes in 10 ms now.
+    /// Returns what adapters take at once now.
     pub(crate) fn chunk_units(&self) -> u64 {
         self.shared().chunk_units()
     }

@@ -125,7 +125,7 @@ pub(super) struct SharedParams {
     step: AtomicU64,
     stride: AtomicU64,
     start: AtomicU64,
-    /// What comes in 10 ms, for adapters; no decision reads it.
+    /// What adapters take at once; no decision reads it.
     chunk: AtomicU64,
 }
 
@@ -175,14 +175,14 @@ impl SharedParams {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Returns whether there is no limit. A charge of the present epoch proves it: whoever made that has
-    /// read these parameters, or later ones.
+    /// Returns whether there is no limit. A charge of the present epoch proves it: its maker has read
+    /// these parameters, or later ones.
     #[inline]
     pub(super) fn is_unlimited(&self) -> bool {
         self.emission_interval.load(Ordering::Relaxed) == 0
     }
 
-    /// Returns the tokens that come in 10 ms. It is a number of its own, so nothing has to prove it.
+    /// Returns what adapters take at once. It is a number of its own, so nothing has to prove it.
     pub(super) fn chunk(&self) -> u64 {
         self.chunk.load(Ordering::Relaxed)
     }
@@ -204,6 +204,6 @@ impl SharedParams {
         write(&self.step, params.step);
         write(&self.stride, inverse.stride);
         write(&self.start, params.start);
-        write(&self.chunk, quota.chunk());
+        write(&self.chunk, quota.chunk(params.burst()));
     }
 }

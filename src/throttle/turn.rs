@@ -23,10 +23,6 @@ use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::wait::Waiting;
 
-/// The least size of a chunk that is not set, in bytes: the cost of a call would otherwise count
-/// for more than the bytes that it moves.
-const MIN_CHUNK: u64 = 1024;
-
 /// The turn of one direction: what it waits for, and how many units it has asked for.
 #[pin_project]
 pub(crate) struct Turn<T: Weighted> {
@@ -150,16 +146,14 @@ impl<T: Weighted> Turn<T> {
     }
 }
 
-/// Returns how many of `wanted` units to ask for, at least 1. A call for the whole burst is
-/// admitted only when nothing is owed, and what comes from then until it asks again is lost; so a
-/// chunk that is not set is at most half of the burst.
+/// Returns how many of `wanted` units to ask for, at least 1.
 #[inline]
 fn units<T: Weighted>(limiter: &T, chunk: Option<u64>, wanted: u64) -> u64 {
     let chunk = match chunk {
         Some(chunk) => chunk.min(limiter.max_units()),
         None => {
             let (chunk, most) = limiter.chunk_and_max_units();
-            chunk.max(MIN_CHUNK).min(most.div_ceil(2))
+            chunk.min(most.div_ceil(2))
         }
     };
     wanted.min(chunk).max(1)

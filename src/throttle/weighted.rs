@@ -61,10 +61,11 @@ pub trait Weighted: Throttle {
     /// 1, so that nobody is admitted for nothing. A call for 1 at a semaphore with 0 permits waits.
     fn max_units(&self) -> u64;
 
-    /// Returns how many units come in 10 milliseconds, at least 1, or `u64::MAX` if units do not come
-    /// by time. Adapters that move bytes take about so many at once, so that those who share a
-    /// throttle take turns and a new quota holds soon. A rate limiter reads one number, without a lock; a
-    /// key locks its shard.
+    /// Returns how many units adapters that move bytes take at once, so that those who share a throttle
+    /// take turns and a new quota holds soon: what comes in 10 milliseconds, at least 1,024, and at most half
+    /// of the burst, also where a call may overdraw. It is `u64::MAX` if units do not come by time; adapters
+    /// then take at most half of [`max_units`](Self::max_units). A rate limiter reads one number, without a
+    /// lock; a key locks its shard.
     fn chunk_units(&self) -> u64 {
         u64::MAX
     }

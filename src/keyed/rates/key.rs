@@ -144,16 +144,14 @@ impl<Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'_, RateLimiter, Q, S>
         self.look(RateLimiter::quota, |word, _| word.terms.quota)
     }
 
-    /// Returns how much comes in 10 ms, and the most that one call may ask for now.
+    /// Returns what adapters take at once, and the most that one call may ask for now.
     pub(super) fn chunk_and_max_units(&self) -> (u64, u64) {
         self.look(
             |limiter| (limiter.chunk_units(), limiter.max_units()),
             |word, look| {
-                let most = match look.overdraft {
-                    true => u64::MAX,
-                    false => word.terms.limits.burst(),
-                };
-                (word.terms.quota.chunk(), most)
+                let burst = word.terms.limits.burst();
+                let most = if look.overdraft { u64::MAX } else { burst };
+                (word.terms.quota.chunk(burst), most)
             },
         )
     }

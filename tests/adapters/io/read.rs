@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use tokio::io::{AsyncRead, ReadBuf};
 use tollgate::io::{ThrottleIoExt, Throttled};
 use tollgate::throttle::Weighted;
-use tollgate::{Clock, Quota, RateLimiter, Semaphore};
+use tollgate::{Clock, Oversize, Quota, RateLimiter, Semaphore};
 
 use super::stream::{Step, Stream};
 use super::{MS, charged, leave, limiter, read, read_now, read_with, waker};
@@ -32,6 +32,18 @@ fn poll_read_of_pending_source_refunds_in_the_same_poll() {
     assert!(read(&mut reader, 100).is_none());
     assert_eq!((charged(&limiter), limiter.waiting()), (0, 0));
     assert_eq!(reader.get_ref().asked, [100]);
+}
+
+/// The most that one call may ask for is then not the burst.
+#[test]
+fn poll_read_with_overdraft_takes_half_of_the_burst() {
+    let limiter = RateLimiter::new(Quota::per_second(1000).burst(10)).clock(Clock::manual());
+    let limiter = limiter.oversize(Oversize::Overdraft);
+    let mut stream = Stream::of([]).throttled(&limiter);
+    for _ in 0..2 {
+        assert_eq!(read_now(&mut stream, 1_000_000), 5);
+    }
+    assert!(read(&mut stream, 1_000_000).is_none());
 }
 
 #[test]

@@ -174,36 +174,53 @@ fn max_units_is_the_burst_the_limit_or_unbounded() {
 
 #[test]
 fn chunk_units_is_what_comes_in_ten_milliseconds() {
+    let quota = |count| Quota::per_second(count).burst(1_000_000);
     let limiter = RateLimiter::new(Quota::bytes_per_second(1_000_000)).clock(Clock::manual());
-    let shared = Arc::new(RateLimiter::new(Quota::per_minute(60_059)));
+    let shared = Arc::new(RateLimiter::new(quota(200_000)));
     assert_eq!((&limiter).chunk_units(), 10_000);
     assert_eq!(Some(&&limiter).chunk_units(), 10_000);
-    assert_eq!(shared.chunk_units(), 10);
-    limiter.set_quota(Quota::per_second(250_000));
+    assert_eq!(shared.chunk_units(), 2_000);
+    limiter.set_quota(quota(250_000));
     assert_eq!((&limiter).chunk_units(), 2_500);
     // The same rate in other numbers, and one of less than one in that time.
-    limiter.set_quota(Quota::new(250, std::time::Duration::from_millis(1)));
+    let millisecond = std::time::Duration::from_millis(1);
+    limiter.set_quota(Quota::new(250, millisecond).burst(1_000_000));
     assert_eq!((&limiter).chunk_units(), 2_500);
-    limiter.set_quota(Quota::per_day(1));
-    assert_eq!((&limiter).chunk_units(), 1);
+    limiter.set_quota(Quota::per_minute(1).burst(10_000));
+    assert_eq!((&limiter).chunk_units(), 1024);
     for algorithm in [Algorithm::SlidingWindow, Algorithm::SlidingLog] {
-        let limiter = RateLimiter::new(Quota::per_second(300)).algorithm(algorithm);
-        assert_eq!((&limiter).chunk_units(), 3, "{algorithm:?}");
-        limiter.set_quota(Quota::per_second(500));
-        assert_eq!((&limiter).chunk_units(), 5, "{algorithm:?}");
+        let limiter = RateLimiter::new(Quota::per_second(300_000)).algorithm(algorithm);
+        assert_eq!((&limiter).chunk_units(), 3_000, "{algorithm:?}");
+        limiter.set_quota(Quota::per_second(500_000));
+        assert_eq!((&limiter).chunk_units(), 5_000, "{algorithm:?}");
+    }
+}
+
+/// Also where a call may overdraw, whose `max_units` is not the burst.
+#[test]
+fn chunk_units_is_at_most_half_of_the_burst() {
+    for oversize in [Oversize::Refuse, Oversize::Overdraft] {
+        for (burst, chunk) in [(1, 1), (10, 5), (11, 6), (2048, 1024), (50_000, 10_000)] {
+            let quota = Quota::per_second(1_000_000).burst(burst);
+            let limiter = RateLimiter::new(quota).oversize(oversize);
+            let keyed = Keyed::<u64, _>::rate_limiters(quota).oversize(oversize);
+            assert_eq!((&limiter).chunk_units(), chunk, "{burst}");
+            assert_eq!(keyed.key(&7).chunk_units(), chunk, "{burst}");
+        }
     }
 }
 
 #[test]
 fn chunk_units_of_a_key_is_by_its_quota() {
-    let keyed = Keyed::<u64, _>::rate_limiters(Quota::per_second(700)).clock(Clock::manual());
-    assert_eq!(keyed.key(&7).chunk_units(), 7);
-    keyed.set_quota(Quota::per_second(900));
-    assert_eq!(keyed.key(&7).chunk_units(), 9);
-    let own = Keyed::<u64, _>::rate_limiters(Quota::per_second(700))
-        .quotas(|key| Quota::per_second(100 * key))
+    let quota = |count| Quota::per_second(count).burst(1_000_000);
+    let keyed = Keyed::<u64, _>::rate_limiters(quota(700_000)).clock(Clock::manual());
+    assert_eq!(keyed.key(&7).chunk_units(), 7_000);
+    keyed.set_quota(quota(900_000));
+    assert_eq!(keyed.key(&7).chunk_units(), 9_000);
+    let own = Keyed::<u64, _>::rate_limiters(quota(700_000))
+        .quotas(move |key| quota(100_000 * key))
         .clock(Clock::manual());
-    assert_eq!(own.key(&8).chunk_units(), 8);
+    assert_eq!(own.key(&8).chunk_units(), 8_000);
 }
 
 #[test]

@@ -363,7 +363,9 @@ impl Weighted for RateLimiter {
     fn chunk_units(&self) -> u64 {
         let quota = self.quota();
         let chunk = u128::from(quota.count()) * 10_000_000 / quota.period().as_nanos();
-        u64::try_from(chunk).unwrap_or(u64::MAX).max(1)
+        let chunk = u64::try_from(chunk).unwrap_or(u64::MAX).max(1024);
+        let burst = self.shared().state().own.rule.burst;
+        chunk.min(burst.div_ceil(2)).max(1)
     }
 }
 

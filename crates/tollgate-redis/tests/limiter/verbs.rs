@@ -85,7 +85,7 @@ fn settle_of_an_adapter_is_made_in_the_background() {
     on_server(async |server| {
         let limiter = RateLimiter::new(&server.store(), "k", slow(20));
         assert_eq!(limiter.max_units(), 20);
-        assert_eq!(limiter.chunk_units(), 1);
+        assert_eq!(limiter.chunk_units(), 10);
         for (used, seen, left) in [(2, 14, 18), (8, 12, 10), (6, 4, 4)] {
             assert_eq!(takes_six_and_uses(&limiter, used).await, seen);
             until(async || limiter.peek(0).await.unwrap().remaining == left).await;
