@@ -172,7 +172,7 @@ fn a_decision_without_a_limit_is_not_written_over_a_new_one() {
 
 /// The limit is lifted beside the refund of a charge for which somebody waits.
 #[test]
-fn set_quota_to_unlimited_beside_a_refund_strands_nobody() {
+fn set_quota_to_unlimited_beside_a_refund_releases_the_waiter() {
     model(|| {
         let (limiter, _clock) = limiter(Quota::per_hour(1));
         let charge = limiter.try_acquire().unwrap();

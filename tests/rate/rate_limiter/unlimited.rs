@@ -194,7 +194,7 @@ fn quota_of_a_key_that_is_unlimited_admits_any_cost() {
 }
 
 #[test]
-fn algorithms_that_count_refuse_it_with_the_quota() {
+fn check_of_an_unlimited_quota_refuses_algorithms_that_count() {
     for algorithm in [
         Algorithm::TokenBucket,
         Algorithm::FixedWindow,
