@@ -144,7 +144,7 @@ impl Quota {
     /// assert_eq!(bytes.available(), u64::MAX);
     ///
     /// bytes.set_quota(Quota::bytes_per_second(1_000_000));
-    /// assert_eq!(bytes.available(), 20_000);
+    /// assert_eq!(bytes.available(), 80_000);
     /// assert_eq!("unlimited".parse(), Ok(Quota::UNLIMITED));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
@@ -170,12 +170,13 @@ impl Quota {
         or_panic(Self::checked(count, SECOND as u128, 1))
     }
 
-    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of what comes in 20
+    /// Creates a quota of `count` bytes per second, evenly paced, with a burst of what comes in 80
     /// milliseconds, and at least 2,048.
     ///
     /// It is for bandwidth: with a burst of 1, readers and writers would move single bytes. They move what
-    /// comes in 10 milliseconds at once, and the other half of the burst makes up for the time until
-    /// they come again. In text it is a quota like any other: `1000000/s burst 20000`.
+    /// comes in 10 milliseconds at once, and the rest of the burst makes up for the time until they come
+    /// again: what comes while the process gets no processor for longer than that is lost. In text it is a
+    /// quota like any other, whose burst has to be named: `1000000/s burst 80000`.
     ///
     /// # Panics
     ///
@@ -187,13 +188,35 @@ impl Quota {
     /// use tollgate::Quota;
     ///
     /// const UPLOADS: Quota = Quota::bytes_per_second(1_000_000);
-    /// assert_eq!(UPLOADS, Quota::per_second(1_000_000).burst(20_000));
+    /// assert_eq!(UPLOADS, Quota::per_second(1_000_000).burst(80_000));
     /// assert_eq!(Quota::bytes_per_second(9600).max_burst(), 2048);
     /// ```
     #[track_caller]
     pub const fn bytes_per_second(count: u64) -> Self {
-        let burst = if count < 102_450 { 2048 } else { count / 50 };
-        or_panic(Self::checked(count, SECOND as u128, burst))
+        or_panic(Self::try_bytes_per_second(count))
+    }
+
+    /// Creates the quota of [`bytes_per_second`](Self::bytes_per_second) for a number that is not known to
+    /// be valid.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if `count` is 0 or above 16,000,000,000, which is 16 per nanosecond.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::Quota;
+    ///
+    /// assert_eq!(Quota::try_bytes_per_second(5000)?, Quota::bytes_per_second(5000));
+    /// assert!(Quota::try_bytes_per_second(0).is_err());
+    /// # Ok::<_, tollgate::QuotaError>(())
+    /// ```
+    pub const fn try_bytes_per_second(count: u64) -> Result<Self, QuotaError> {
+        // 80 ms are 2 of 25 parts of a second.
+        let most = count / 25 * 2 + count % 25 * 2 / 25;
+        let burst = if most < 2048 { 2048 } else { most };
+        Self::checked(count, SECOND as u128, burst)
     }
 
     /// Creates a quota of `count` per minute, evenly paced.

@@ -33,14 +33,16 @@ fn constructors_have_their_period_and_a_burst_of_one() {
     assert_eq!(parts(Quota::new(3, NANOSECOND * 10)), (3, 10, 1));
     for (bytes, burst) in [
         (1, 2048),
-        (102_449, 2048),
-        (102_450, 2049),
-        (1_250_000_000, 25_000_000),
+        (25_612, 2048),
+        (25_613, 2049),
+        (1_250_000_000, 100_000_000),
     ] {
         assert_eq!(
             parts(Quota::bytes_per_second(bytes)),
             (bytes, 1_000_000_000, burst)
         );
+        let tried = Quota::try_bytes_per_second(bytes);
+        assert_eq!(tried, Ok(Quota::bytes_per_second(bytes)));
     }
     // A burst replaces the one before and nothing else.
     let quota = Quota::per_minute(3).burst(20);

@@ -133,7 +133,7 @@ fn quota_of_many_per_nanosecond_is_exact() {
     let clock = Clock::manual();
     let quota = Quota::bytes_per_second(12_500_000_000);
     let limiter = RateLimiter::new(quota).clock(&clock);
-    limiter.try_acquire_many(250_000_000).unwrap();
+    limiter.try_acquire_many(1_000_000_000).unwrap();
     let refused = limiter.try_acquire_many(125_000_000).unwrap_err();
     assert_eq!(refused.retry_after(), Some(Duration::from_millis(10)));
     for (nanos, available) in [(1, 12), (1, 25), (1, 37), (997, 12_500)] {
@@ -196,7 +196,7 @@ fn quota_of_more_than_one_per_nanosecond_is_exact() {
     let clock = Clock::manual();
     let quota = Quota::bytes_per_second(1_250_000_000);
     let limiter = RateLimiter::new(quota).clock(&clock);
-    limiter.try_acquire_many(25_000_000).unwrap();
+    limiter.try_acquire_many(100_000_000).unwrap();
     let refused = limiter.try_acquire_many(12_500_000).unwrap_err();
     assert_eq!(refused.retry_after(), Some(Duration::from_millis(10)));
     clock.advance(Duration::from_nanos(3));
@@ -210,5 +210,5 @@ fn quota_of_more_than_one_per_nanosecond_is_exact() {
     clock.advance(Duration::from_nanos(1));
     assert_eq!(waiter.granted().cost(), 10);
     clock.advance(Duration::from_secs(60));
-    assert_eq!(limiter.available(), 25_000_000);
+    assert_eq!(limiter.available(), 100_000_000);
 }
