@@ -8,8 +8,7 @@
 //! 1. The requests are unsigned and pass the same cap as others. The server counts them, and refuses
 //!    those above its rate, before it rejects the others for want of a signature.
 //! 2. The pace settles where about a third of the requests is refused, which leaves enough of them to empty
-//!    the bucket when some are late. Refusals of requests that were sent before the last cut of the pace do
-//!    not cut it again.
+//!    the bucket when some are late.
 //! 3. It ends when the rate has not risen for [`PATIENCE`], when nothing is refused at the highest
 //!    pace, after [`LONGEST`] at the latest, or when a request cannot be made.
 //!
@@ -58,7 +57,6 @@ pub(crate) async fn measure(
             if limiter.acquire().await.is_err() {
                 return;
             }
-            let sent = Instant::now();
             let mut request = HttpRequest::new(HttpRequestBody::empty());
             let Ok(uri) = endpoint.parse() else { return };
             *request.uri_mut() = uri;
@@ -68,7 +66,7 @@ pub(crate) async fn measure(
             let (now, found) = (Instant::now(), found.rate());
             let rate = {
                 let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
-                pace.answered(sent, now, is_refusal(answer.status()), found);
+                pace.answered(now, is_refusal(answer.status()), found);
                 if pace.is_over(now) {
                     return;
                 }
@@ -91,28 +89,18 @@ fn quota(rate: f64) -> Quota {
 #[derive(Debug)]
 struct Pace {
     rate: f64,
-    /// When a refusal last cut it.
-    cut: Option<Instant>,
     /// The rate that was found when it last rose, and when that was.
     risen: Option<(f64, Instant)>,
 }
 
 impl Pace {
     fn new(rate: f64) -> Pace {
-        Pace {
-            rate,
-            cut: None,
-            risen: None,
-        }
+        Pace { rate, risen: None }
     }
 
-    fn answered(&mut self, sent: Instant, now: Instant, is_refused: bool, found: Option<f64>) {
-        if !is_refused {
-            self.rate = (self.rate * FASTER).min(HIGHEST);
-        } else if self.cut.is_none_or(|cut| sent >= cut) {
-            self.rate *= SLOWER;
-            self.cut = Some(now);
-        }
+    fn answered(&mut self, now: Instant, is_refused: bool, found: Option<f64>) {
+        let change = if is_refused { SLOWER } else { FASTER };
+        self.rate = (self.rate * change).min(HIGHEST);
         if let Some(found) = found
             && self.risen.is_none_or(|(rate, _)| found > rate * RISE)
         {
@@ -124,7 +112,7 @@ impl Pace {
         match self.risen {
             Some((_, at)) => now - at >= PATIENCE,
             // Nothing is refused, however fast requests are sent.
-            None => self.cut.is_none() && self.rate == HIGHEST,
+            None => self.rate == HIGHEST,
         }
     }
 }
