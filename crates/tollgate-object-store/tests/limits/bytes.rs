@@ -172,7 +172,7 @@ async fn bytes_sent_by_a_request_that_nobody_polls_delay_others_by_its_first_byt
 
 #[tokio::test(start_paused = true)]
 async fn bytes_sent_by_buffered_requests_do_not_hold_up_those_between_their_results() {
-    let bytes = rate(Quota::bytes_per_second(10_000_000));
+    let bytes = rate(Quota::per_second(10_000_000).burst(200_000));
     let script = Script::ready(|_| status(200, Vec::new()));
     let client = client(&ThrottledConnector::new(script, cap(100)).bytes_sent(bytes));
     let start = Instant::now();
