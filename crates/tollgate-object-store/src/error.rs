@@ -44,12 +44,24 @@ impl fmt::Display for LimitKind {
 /// A caller that opens more responses than there are permits, before it reads any of them to its end,
 /// never gets the next permit: a merge of sorted files does that. [`bodies`](Self::bodies) then is the
 /// number of permits, and [`Hold::Head`](crate::Hold::Head) prevents it.
+///
+/// A request is granted its permit whether or not it is polled, and keeps it until it is. So requests in
+/// a buffered stream, such as those of `delete_stream` of S3, hold up one that is made between two items
+/// of the stream, which polls none of them: [`requests`](Self::requests) counts them. Collect the stream first,
+/// or poll it in a task of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitTooLong {
     max_wait: Duration,
     limit: LimitKind,
-    bodies: usize,
+    holders: Holders,
     source: AcquireError,
+}
+
+/// Who else may hold the permits for which a request waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holders {
+    pub(crate) bodies: usize,
+    pub(crate) requests: usize,
 }
 
 impl WaitTooLong {
@@ -57,12 +69,12 @@ impl WaitTooLong {
         source: AcquireError,
         max_wait: Duration,
         limit: LimitKind,
-        bodies: usize,
+        holders: Holders,
     ) -> Self {
         Self {
             max_wait,
             limit,
-            bodies,
+            holders,
             source,
         }
     }
@@ -82,7 +94,13 @@ impl WaitTooLong {
     /// bodies had not been read to the end or dropped. It is 0 for another [limit](Self::limit), whose
     /// wait these permits do not prolong.
     pub fn bodies(&self) -> usize {
-        self.bodies
+        self.holders.bodies
+    }
+
+    /// Returns how many other requests, without these bodies, had been admitted and not answered, or
+    /// waited, when the wait for the throttle ended. It is 0 for another [limit](Self::limit).
+    pub fn requests(&self) -> usize {
+        self.holders.requests
     }
 }
 
@@ -93,17 +111,28 @@ impl fmt::Display for WaitTooLong {
             "not admitted by {} within {:?}",
             self.limit, self.max_wait
         )?;
-        match self.bodies {
-            0 => return Ok(()),
-            1 => {
-                f.write_str("; 1 response body that has not been read to its end holds a permit")?
-            }
-            bodies => write!(
+        let Holders { bodies, requests } = self.holders;
+        let (hold, each) = match bodies {
+            1 => ("body that has not been read to its end holds", ""),
+            _ => ("bodies that have not been read to their end hold", " each"),
+        };
+        if bodies > 0 {
+            write!(
                 f,
-                "; {bodies} response bodies that have not been read to their end hold a permit each"
-            )?,
+                "; {bodies} response {hold} a permit{each}: if they wait for this request, read or drop \
+                 them first, or use Hold::Head"
+            )?;
         }
-        f.write_str(": if they wait for this request, read or drop them first, or use Hold::Head")
+        let (hold, wait, them) = match requests {
+            0 => return Ok(()),
+            1 => ("request holds", "waits", "it"),
+            _ => ("requests hold", "wait", "them"),
+        };
+        write!(
+            f,
+            "; {requests} other {hold} a permit or {wait} for one: if nothing polls {them} during this \
+             request, spawn {them}, or make this one after {them}"
+        )
     }
 }
 

@@ -11,6 +11,7 @@
 //!    first. Once it is admitted, nothing is given back on drop.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle, Waiting};
 
 use crate::bandwidth::{Charged, Kept};
-use crate::error::{BoxError, LimitKind, WaitTooLong, of_store};
+use crate::error::{BoxError, Holders, LimitKind, WaitTooLong, of_store};
 
 /// How long a request holds its permit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -55,11 +56,13 @@ pub(crate) struct Limits<T> {
     pub(crate) token: Option<CancellationToken>,
     /// How many bodies hold a permit.
     bodies: Arc<AtomicUsize>,
+    /// How many requests hold a permit or wait.
+    requests: Arc<AtomicUsize>,
 }
 
 /// What an admitted request has taken.
-pub(crate) struct Admitted<P> {
-    pub(crate) permit: P,
+pub(crate) struct Admitted<'a, P> {
+    pub(crate) permit: Held<P, &'a AtomicUsize>,
     pub(crate) rate: Option<RatePermit<Arc<AdaptiveRate>>>,
     pub(crate) sent: Kept,
 }
@@ -75,26 +78,29 @@ impl<T: Throttle> Limits<T> {
             max_wait: MAX_WAIT,
             token: None,
             bodies: Arc::default(),
+            requests: Arc::default(),
         }
     }
 
     /// Waits until a request that sends this many bytes is admitted.
-    pub(crate) async fn admit(&self, bytes: u64) -> Result<Admitted<T::Permit>, BoxError> {
+    pub(crate) async fn admit(&self, bytes: u64) -> Result<Admitted<'_, T::Permit>, BoxError> {
+        // Dropped after the count, so that a waiter whom it wakes does not count the request.
         let mut taken = Taken::default();
+        let count = Count::new(&*self.requests);
         if self.enter_at_once(&mut taken, bytes).is_none() {
             // Boxed, so that a request that need not wait does not carry the room for it.
             let waited = Box::pin(self.bounded(self.enter(&mut taken, bytes))).await;
             if let Err(error) = waited {
-                // Bodies that hold permits may be the cause only while the throttle has not permitted it.
-                let (limit, bodies) = match (&taken.permit, &taken.sent, self.sent_by(bytes)) {
-                    (None, ..) => (LimitKind::Throttle, self.bodies.load(Ordering::Relaxed)),
-                    (_, None, Some(_)) => (LimitKind::BytesSent, 0),
-                    _ => (LimitKind::AdaptiveRate, 0),
+                // Those who hold permits may be the cause only while the throttle has not permitted it.
+                let (limit, holders) = match (&taken.permit, &taken.sent, self.sent_by(bytes)) {
+                    (None, ..) => (LimitKind::Throttle, self.holders()),
+                    (_, None, Some(_)) => (LimitKind::BytesSent, Holders::default()),
+                    _ => (LimitKind::AdaptiveRate, Holders::default()),
                 };
-                return Err(error.boxed(self.max_wait, limit, bodies));
+                return Err(error.boxed(self.max_wait, limit, holders));
             }
         }
-        Ok(taken.keep())
+        Ok(taken.keep(count))
     }
 
     /// Ends a wait after the longest one, and when the token is cancelled.
@@ -130,7 +136,7 @@ impl<T: Throttle> Limits<T> {
     pub(crate) async fn admit_call(
         &self,
         bytes: usize,
-    ) -> object_store::Result<Admitted<T::Permit>> {
+    ) -> object_store::Result<Admitted<'_, T::Permit>> {
         let admitted = self.admit(u64::try_from(bytes).unwrap_or(u64::MAX)).await;
         admitted.map_err(of_store)
     }
@@ -186,7 +192,7 @@ impl<T: Throttle> Limits<T> {
             let charged = charged.map_err(|error| {
                 // They have moved, although the caller does not get them.
                 let _ = received.charge(bytes);
-                error.boxed(self.max_wait, LimitKind::BytesReceived, 0)
+                error.boxed(self.max_wait, LimitKind::BytesReceived, Holders::default())
             });
             charged.map_err(of_store)?.keep();
         }
@@ -202,12 +208,19 @@ impl<T: Throttle> Limits<T> {
         }
     }
 
-    /// Counts the body that holds a permit.
-    pub(crate) fn held<P>(&self, permit: P) -> Held<P> {
-        self.bodies.fetch_add(1, Ordering::Relaxed);
+    /// Counts the body that holds the permit of its request.
+    pub(crate) fn held<P>(&self, request: Held<P, &AtomicUsize>) -> Held<P> {
         Held {
-            _count: Count(Arc::clone(&self.bodies)),
-            _permit: permit,
+            _count: Count::new(Arc::clone(&self.bodies)),
+            permit: request.permit,
+        }
+    }
+
+    /// Returns who else may hold permits, for a request that waits.
+    fn holders(&self) -> Holders {
+        Holders {
+            bodies: self.bodies.load(Ordering::Relaxed),
+            requests: self.requests.load(Ordering::Relaxed) - 1,
         }
     }
 }
@@ -221,12 +234,15 @@ struct Taken<'a, T: Throttle> {
 }
 
 impl<T: Throttle> Taken<'_, T> {
-    fn keep(self) -> Admitted<T::Permit> {
+    fn keep(self, count: Count<&AtomicUsize>) -> Admitted<'_, T::Permit> {
         match (self.permit, self.rate) {
             (Some(permit), Some(rate)) => Admitted {
                 sent: self.sent.map(Charged::keep).unwrap_or_default(),
                 rate: rate.keep(),
-                permit: permit.keep(),
+                permit: Held {
+                    _count: count,
+                    permit: permit.keep(),
+                },
             },
             _ => unreachable!("it is called when all is taken"),
         }
@@ -250,24 +266,32 @@ struct Refused {
 }
 
 impl Refused {
-    fn boxed(self, max_wait: Duration, limit: LimitKind, bodies: usize) -> BoxError {
+    fn boxed(self, max_wait: Duration, limit: LimitKind, holders: Holders) -> BoxError {
         match self.is_too_long {
-            true => WaitTooLong::new(self.error, max_wait, limit, bodies).into(),
+            true => WaitTooLong::new(self.error, max_wait, limit, holders).into(),
             false => self.error.into(),
         }
     }
 }
 
-/// The permit that a body holds. The fields are dropped in this order, so that a waiter whom the
-/// permit wakes does not count the body.
-pub(crate) struct Held<P> {
-    _count: Count,
-    _permit: P,
+/// The permit that a request or a body holds. The fields are dropped in this order, so that a waiter whom
+/// the permit wakes does not count its former holder.
+pub(crate) struct Held<P, C: Deref<Target = AtomicUsize> = Arc<AtomicUsize>> {
+    _count: Count<C>,
+    permit: P,
 }
 
-struct Count(Arc<AtomicUsize>);
+/// One of a number, until it is dropped.
+pub(crate) struct Count<C: Deref<Target = AtomicUsize>>(C);
 
-impl Drop for Count {
+impl<C: Deref<Target = AtomicUsize>> Count<C> {
+    fn new(counter: C) -> Self {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Self(counter)
+    }
+}
+
+impl<C: Deref<Target = AtomicUsize>> Drop for Count<C> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -326,6 +350,7 @@ impl<T> fmt::Debug for Limits<T> {
             .field("hold", &self.hold)
             .field("max_wait", &self.max_wait)
             .field("bodies", &self.bodies)
+            .field("requests", &self.requests)
             .finish_non_exhaustive()
     }
 }

@@ -234,7 +234,8 @@ async fn delete_stream_of_a_full_page_whose_list_holds_the_permit_says_so() {
     assert_eq!(kind(error), Some(ErrorKind::TimedOut));
     assert_eq!(
         error.source().expect("a source").to_string(),
-        "1000 paths could not be deleted: not admitted by the throttle within 1s; no more paths are \
+        "1000 paths could not be deleted: not admitted by the throttle within 1s; 1 other request holds a permit or \
+         waits for one: if nothing polls it during this request, spawn it, or make this one after it; no more paths are \
          read while a full page waits, so a call of this store that yields paths may hold the permit: \
          delete what one list yields at a time, or allow more permits than calls that yield paths"
     );

@@ -2,13 +2,17 @@
 
 use std::error::Error;
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream::{self, StreamExt};
+use futures_util::{FutureExt, poll};
 use object_store::client::HttpErrorKind;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::AdaptiveRate;
@@ -16,8 +20,9 @@ use tollgate::fair::{Class, FairQueue};
 use tollgate::{AcquireError, Charge, Clock, ErrorKind, Quota, RateLimiter, Throttle, Waiting};
 use tollgate_object_store::{LimitKind, ThrottledConnector, WaitTooLong, wait_too_long};
 
+use crate::fake_s3::{self, FakeS3};
 use crate::support::{
-    SECOND, Script, cap, client, frames, get, kind, put, rate, retry_after, status,
+    SECOND, Script, cap, client, frames, get, kind, path, put, rate, retry_after, status,
 };
 
 #[tokio::test(start_paused = true)]
@@ -31,6 +36,55 @@ async fn max_wait_without_open_bodies_counts_none() {
     assert_eq!(start.elapsed(), SECOND);
     let source = error.source().expect("a source");
     assert_eq!(source.to_string(), "not admitted by the throttle within 1s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_beside_requests_that_nobody_polls_counts_them() {
+    let (fake, cap) = (FakeS3::default(), cap(1));
+    let script = Script::new(move |request| {
+        let fake = fake.clone();
+        async move {
+            tokio::time::sleep(SECOND).await;
+            Ok(fake.call(request).await)
+        }
+    });
+    let connector = ThrottledConnector::new(script, Arc::clone(&cap));
+    let store = fake_s3::store("http://fake", connector, RetryConfig::default());
+    let paths = (0..6_000).map(|n| Ok(Path::from(n.to_string())));
+    let mut deleted = store.delete_stream(stream::iter(paths).boxed());
+    deleted
+        .next()
+        .await
+        .expect("an item")
+        .expect("it is deleted");
+    // The requests of the stream are polled by its `next` alone, and one has been granted the permit.
+    assert_eq!((cap.available_permits(), cap.waiting()), (0, 4));
+    let error = store.head(&path("a")).await.expect_err("a refusal");
+    let wait = wait_too_long(&error).expect("a wait that was too long");
+    assert_eq!((wait.bodies(), wait.requests()), (0, 5));
+    assert_eq!(
+        wait.to_string(),
+        "not admitted by the throttle within 120s; 5 other requests hold a permit or wait for one: if nothing polls \
+         them during this request, spawn them, or make this one after them"
+    );
+    drop(deleted);
+    assert_eq!((cap.available_permits(), cap.waiting()), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn max_wait_beside_an_admitted_request_that_nobody_polls_counts_it() {
+    let connector = ThrottledConnector::new(Script::new(|_| pending()), cap(1)).max_wait(SECOND);
+    let client = client(&connector);
+    let mut unpolled = pin!(client.execute(get()));
+    assert!(poll!(&mut unpolled).is_pending());
+    let error = client.execute(get()).await.expect_err("a refusal");
+    let wait = wait_too_long(&error).expect("a wait that was too long");
+    assert_eq!((wait.bodies(), wait.requests()), (0, 1));
+    assert_eq!(
+        wait.to_string(),
+        "not admitted by the throttle within 1s; 1 other request holds a permit or waits for one: if nothing polls \
+         it during this request, spawn it, or make this one after it"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,15 +264,15 @@ async fn max_wait_names_the_limit_and_counts_open_bodies_for_the_throttle_alone(
     let counted = async |request| {
         let error = client.execute(request).await.expect_err("a refusal");
         let wait = wait_too_long(&error).expect("a wait that was too long");
-        (wait.limit(), wait.bodies())
+        (wait.limit(), wait.bodies(), wait.requests())
     };
     let held = cap.try_acquire().expect("a permit");
-    assert_eq!(counted(get()).await, (LimitKind::Throttle, 1));
+    assert_eq!(counted(get()).await, (LimitKind::Throttle, 1, 0));
     drop(held);
     bytes.charge(100);
-    assert_eq!(counted(put(1)).await, (LimitKind::BytesSent, 0));
+    assert_eq!(counted(put(1)).await, (LimitKind::BytesSent, 0, 0));
     client.execute(get()).await.expect("an answer");
-    assert_eq!(counted(get()).await, (LimitKind::AdaptiveRate, 0));
+    assert_eq!(counted(get()).await, (LimitKind::AdaptiveRate, 0, 0));
     assert_eq!(cap.available_permits(), 1);
 }
 
