@@ -2,7 +2,8 @@
 //!
 //! 1. The order is: the throttle, the bytes to send, the adaptive rate. A request that waits for a
 //!    permit has been charged nothing. The adaptive rate is last, so that a pause and a cut hold for all
-//!    requests that have not been sent.
+//!    requests that have not been sent. What was charged before a long pause is not charged again after
+//!    it, although time has paid it off: these bytes come on top of the limit then.
 //! 2. A request that nothing holds up passes all of them without a future. Otherwise it keeps what it got
 //!    so, and waits for the rest; one timeout and one token hold for all of these waits.
 //! 3. The bytes that are received are charged while a body is read, or after a call that returned them. The wait

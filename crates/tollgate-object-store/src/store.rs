@@ -130,8 +130,13 @@ where
         self
     }
 
-    /// Limits the bytes that `get` and `get_ranges` return. To limit the sum of both directions, give this
-    /// limiter to [`bytes_sent`](Self::bytes_sent) as well.
+    /// Limits the bytes that `get` and `get_ranges` return.
+    ///
+    /// Give the limiter a burst of some milliseconds, as
+    /// [`Quota::bytes_per_second`](tollgate::Quota::bytes_per_second) does. Data are read in pieces of at
+    /// most a burst, so one of 1 yields pieces of one byte, and cannot reach a high rate. Give it a limiter
+    /// other than that of [`bytes_sent`](Self::bytes_sent) if data that are sent are large: in a common
+    /// queue a whole put and a piece of 10 ms take turns, and almost nothing is read.
     ///
     /// Those of `get` are charged while they are read, and those of `get_ranges` before they are
     /// returned. A limiter of received bytes turns a file of a local store into a stream.
@@ -163,8 +168,9 @@ where
 
     /// Ends all waits with [`Cancelled`](tollgate::ErrorKind::Cancelled) when `token` is cancelled.
     ///
-    /// Calls that have been admitted are not affected, and data of `get` can be read to their end; calls
-    /// that come later fail at once, `MultipartUpload::abort` included.
+    /// Calls that have been admitted are not affected, and data of `get` can be read to their end, with
+    /// their waits for received bytes, which closing the limiter ends; calls that come later fail at once,
+    /// `MultipartUpload::abort` included.
     #[must_use]
     pub fn cancel_on(mut self, token: CancellationToken) -> Self {
         self.limits.token = Some(token);
