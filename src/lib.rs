@@ -13,9 +13,8 @@
 //! - *Who goes first?* A [`FairQueue`](fair::FairQueue) in front of any of these decides by priority
 //!   and by weighted shares.
 //!
-//! All of them are tried, awaited, cancelled, timed out, closed and composed in the same way. [Which
-//! algorithm](which_algorithm) a limiter uses is an option. [This page](which_limit) helps to choose a
-//! limit, and says how it finds itself.
+//! All of them are tried, awaited, cancelled, timed out, closed and composed in the same way.
+//! **[The guide](guide) has a page and a program for each task**, from parallel uploads to shutting down.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -100,80 +99,15 @@
 //!
 //! # Observing
 //!
-//! `snapshot()` of every limit, and of each key of a [`Keyed`], returns a [`Snapshot`]: its limit, what is in use, and how many
-//! callers wait. [`observe::Observed`] wraps a throttle and reports each entry to an observer:
-//! [`Holders`](observe::Holders) lists who holds a permit, since when, and where it was acquired;
-//! others count, measure and trace.
+//! `snapshot()` of every limit, and of each key of a [`Keyed`], returns a [`Snapshot`]: its limit,
+//! what is in use, and how many callers wait. [`observe::Observed`] wraps a throttle and reports each
+//! entry; see [the page](guide::watch_it_in_production).
 //!
 //! # Testing
 //!
-//! **A limiter on the system clock waits in real time even while tokio's time is paused.** Paused
-//! time then jumps ahead of real time: `tokio::time::timeout` around such a wait returns `Elapsed`
-//! at once. An [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore) measures calls with the system clock
-//! too, and a [`FairQueue`](fair::FairQueue) measures waits with it: in paused time calls seem to take
-//! no time, and a [`max_queue_time`](fair::Class::max_queue_time) does not pass. Give each of them a
-//! clock that the test controls. A [manual](Clock::manual) clock needs no runtime:
-//!
-//! ```
-//! use std::time::Duration;
-//! use tollgate::{Clock, Quota, RateLimiter};
-//!
-//! /// The code under test answers at most ten times per second.
-//! fn answer(limiter: &RateLimiter) -> Option<&'static str> {
-//!     limiter.try_acquire().ok().map(|_| "hello")
-//! }
-//!
-//! let clock = Clock::manual();
-//! let limiter = RateLimiter::new(Quota::per_second(10)).clock(&clock);
-//! assert_eq!(answer(&limiter), Some("hello"));
-//! assert_eq!(answer(&limiter), None);
-//! clock.advance(Duration::from_millis(100));
-//! assert_eq!(answer(&limiter), Some("hello"));
-//! ```
-//!
-//! To follow tokio's time, which `start_paused = true` stops and advances automatically, choose
-//! `Clock::tokio()`. Alternatively, enable the feature `test-util` for the tests: then a limiter
-//! without an explicit clock follows tokio's time if it is first used inside a runtime, and an
-//! `AdaptiveSemaphore` or a `FairQueue` if it is created inside one.
-//!
-//! ```toml
-//! [dev-dependencies]
-//! tollgate = { path = "../tollgate", features = ["test-util"] }
-//! tokio = { version = "1", features = ["macros", "rt", "test-util"] } # for `start_paused`
-//! ```
-//!
-//! Tokio's timer counts in milliseconds, so a wait in paused time ends at the next whole
-//! millisecond. Tests that share a limiter in a `static` share its backlog; pass the limiter in, as
-//! here, or run such tests one after the other.
-//!
-#![cfg_attr(feature = "tokio", doc = "```")]
-#![cfg_attr(not(feature = "tokio"), doc = "```text")]
-//! use std::time::Duration;
-//! use tokio::time::Instant;
-//! use tollgate::{Clock, Quota, RateLimiter};
-//!
-//! /// The code under test makes three requests, one per second.
-//! async fn fetch(limiter: &RateLimiter) -> Result<(), tollgate::AcquireError> {
-//!     for _ in 0..3 {
-//!         limiter.acquire().await?;
-//!     }
-//!     Ok(())
-//! }
-//!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), tollgate::AcquireError> {
-//! // In a test: `#[tokio::test(start_paused = true)]`.
-//! let limiter = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
-//! let start = Instant::now();
-//! fetch(&limiter).await?;
-//! assert_eq!(start.elapsed(), Duration::from_secs(2));
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! A semaphore has no clock. Inside a runtime its timeouts run on tokio's time, so a test with
-//! paused time does not really wait; elsewhere, and under `wait()`, they run in real time. A
-//! limiter's timeouts run on the limiter's own clock.
+//! **A limiter on the system clock waits in real time even while tokio's time is paused**, and
+//! `tokio::time::timeout` around such a wait elapses at once. Give limiters, adaptive limits and fair
+//! queues a [clock](Clock) that the test controls; [this page](guide::test_code_that_waits) shows how.
 //!
 //! # Features
 //!
@@ -184,8 +118,7 @@
 //! - `tsc` (default): rate limiters read the processor's time-stamp counter where it is reliable,
 //!   which takes a third of the time of a system call.
 //! - `async-lock`: async-lock's semaphore as a throttle.
-//! - `io`: the readers and writers of tokio at a limited bandwidth, in the module `io`; the page
-//!   `limit_bandwidth` has the steps.
+//! - `io`: the readers and writers of tokio at a limited bandwidth, in the module `io`.
 //! - `futures-io`: the same for those of futures.
 //! - `stream`: `for_each_limited` and `buffer_limited` for streams and `limited` for sinks, in the
 //!   module `stream`; and `ticks` of rate limiters.
@@ -196,7 +129,7 @@
 //! - `tracing`: `observe::Traced`, events for waits, and warnings for waits and permits that take
 //!   long.
 //! - `test-util`: makes limiters without an explicit clock follow tokio's time, see
-//!   [testing](#testing).
+//!   [testing](guide::test_code_that_waits).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -215,15 +148,11 @@ mod error;
 pub mod fair;
 pub mod gate;
 pub mod guarantees;
-#[cfg(feature = "tower")]
-pub mod http_guide;
+pub mod guide;
 #[cfg(any(feature = "futures-io", feature = "io", feature = "tower"))]
 pub mod io;
 pub mod keyed;
-#[cfg(feature = "io")]
-pub mod limit_bandwidth;
 mod limit_status;
-
 pub mod observe;
 mod panic;
 mod quota;
@@ -238,8 +167,6 @@ mod time;
 pub mod tower;
 mod wait;
 mod wait_queue;
-pub mod which_algorithm;
-pub mod which_limit;
 
 /// The permits and futures of a [`Pool`].
 pub mod pool {

@@ -8,7 +8,7 @@ use super::params::{InverseParams, Params};
 use crate::quota::Quota;
 
 /// The rule by which a [`RateLimiter`](crate::RateLimiter) decides. See [which
-/// algorithm](crate::which_algorithm) to choose.
+/// algorithm](crate::guide::choose_an_algorithm) to choose.
 ///
 /// `N` and `T` are the count and the period of the [`Quota`]. A promise holds by the ticks of the
 /// [charges](crate::Charge::at), whatever the load, as long as nothing is
@@ -48,6 +48,9 @@ use crate::quota::Quota;
 pub enum Algorithm {
     /// The generic cell rate algorithm: charges are paid off evenly, and the backlog is at most the
     /// burst. It is the default, because it needs the least state and spaces calls most evenly.
+    ///
+    /// A count of `N - b` with a burst of `b` admits at most `N` in any time `T`: of 10,000 a day, a
+    /// tenth of the rate buys a burst of a thousand.
     ///
     /// Source: ITU-T recommendation I.371, annex A.
     #[default]
@@ -99,8 +102,9 @@ pub enum Algorithm {
     ///
     /// So the available rate is at most `k/(k+1)` of the quota's, and exactly that if `k + 1`
     /// divides `N`. The most that can be charged at once is one such part: a call that asks for
-    /// more is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). The quota has
-    /// no burst, or one of `N`.
+    /// more is refused with [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity). More parts give
+    /// smaller bursts: of 10 a second, 4 parts admit 8, 5 parts 5, and 9 parts 9. The quota has no
+    /// burst, or one of `N`.
     ///
     /// Source: a comment on S. Solyanik, *Throttling requests*, 2008.
     SubInterval {

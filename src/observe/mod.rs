@@ -79,6 +79,52 @@ pub type Place = &'static Location<'static>;
 /// assert_eq!(refusals.0.load(Ordering::Relaxed), 1);
 /// # Ok::<_, AcquireError>(())
 /// ```
+///
+/// An observer for each request, as the closure of `tower::ThrottleLayer::by` can make it from the
+/// request's head. It tells which requests hold a slot:
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+/// use std::time::Duration;
+///
+/// use tollgate::observe::{Observed, Observer, Place};
+/// use tollgate::{AcquireError, Semaphore};
+///
+/// #[derive(Clone)]
+/// struct Request {
+///     path: Arc<str>,
+///     holding: Arc<Mutex<Vec<Arc<str>>>>,
+/// }
+///
+/// impl Observer for Request {
+///     type Held = ();
+///
+///     fn admitted(&self, _: Place, _: Option<Duration>) {
+///         self.holding.lock().unwrap().push(Arc::clone(&self.path));
+///     }
+///
+///     fn released(&self, _: ()) {
+///         let mut holding = self.holding.lock().unwrap();
+///         let place = holding.iter().position(|path| Arc::ptr_eq(path, &self.path));
+///         holding.swap_remove(place.expect("it was admitted"));
+///     }
+///
+///     fn undone(&self, _: ()) {
+///         self.released(());
+///     }
+/// }
+///
+/// let (slots, holding) = (Arc::new(Semaphore::new(8)), Arc::default());
+/// let by_path = |path: &str| {
+///     let request = Request { path: path.into(), holding: Arc::clone(&holding) };
+///     Observed::new(Arc::clone(&slots), request)
+/// };
+/// let permit = by_path("/slow").try_acquire()?;
+/// assert_eq!(*holding.lock().unwrap(), ["/slow".into()]);
+/// drop(permit);
+/// assert!(holding.lock().unwrap().is_empty());
+/// # Ok::<_, AcquireError>(())
+/// ```
 pub trait Observer {
     /// What the observer keeps in a permit, to recognise it when it is released.
     type Held;

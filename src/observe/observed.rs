@@ -39,7 +39,7 @@ use crate::wait::Waiting;
 /// [`enter`](Throttle::enter), is reported with the call of [`new`](Self::new): compositions and
 /// adapters enter so, and their own code says nothing about the caller. A holder in a layer then
 /// points to the line that put the throttle there. In the closure of a layer over HTTP, an observer
-/// can be made for each request, as the page `http_guide` does.
+/// can be made [for each request](Observer#examples).
 ///
 /// # Costs and keys
 ///

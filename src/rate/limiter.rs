@@ -69,7 +69,7 @@ use crate::time::{Clock, Tick};
 /// # Clocks
 ///
 /// By default it uses the [system clock](Clock::system), independent of any runtime. See
-/// [`clock`](Self::clock), and [testing](crate#testing).
+/// [`clock`](Self::clock), and [testing](crate::guide::test_code_that_waits).
 ///
 /// # Wakers
 ///

@@ -1,7 +1,7 @@
 //! A [layer](ThrottleLayer) that puts a service, for example a router of axum, behind any
 //! [`Throttle`](crate::Throttle); [`ClientIp`], to limit by client; and [another
 //! layer](RetryAfterLayer), for clients, that waits as long as servers ask for. Needs the feature
-//! `tower`. [The guide](crate::http_guide) builds a service step by step.
+//! `tower`. [The guide](crate::guide::limit_an_http_service) has a program.
 //!
 //! - *The throttle* is one for all requests, or [by request](ThrottleLayer::by): what a closure
 //!   returns from the [`Head`]. It is a key, a cost, several limits by [`all`](crate::all), an

@@ -1,0 +1,73 @@
+//! Cancel and shut down: end waits without losing a permit, and drain what runs.
+//!
+//! A token ends all waits at once, `close` refuses new callers, and
+//! [`wait_idle`](crate::Semaphore::wait_idle) waits for the work that holds permits.
+//!
+//! ```toml
+//! [dependencies]
+//! # `test-util` is for the paused time of this program.
+//! tokio = { version = "1.49", features = ["full", "test-util"] }
+//! tokio-util = "0.7"
+//! tollgate = { path = "../tollgate" }
+//! ```
+//!
+#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(not(feature = "tokio"), doc = "```text")]
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use tokio::task::JoinSet;
+//! use tokio::time::{Instant, sleep};
+//! use tokio_util::sync::CancellationToken;
+//! use tollgate::{AcquireError, ErrorKind, Semaphore};
+//!
+//! async fn job(slots: Arc<Semaphore>, shutdown: CancellationToken) -> Result<(), AcquireError> {
+//!     let _permit = slots.acquire().cancel_on(&shutdown).await?;
+//!     sleep(Duration::from_secs(5)).await; // The work is not cancelled, only the wait.
+//!     Ok(())
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() -> Result<(), AcquireError> {
+//!     let (slots, shutdown) = (Arc::new(Semaphore::new(2)), CancellationToken::new());
+//!     let start = Instant::now();
+//!     let mut jobs = JoinSet::new();
+//!     for _ in 0..10 {
+//!         jobs.spawn(job(Arc::clone(&slots), shutdown.clone()));
+//!     }
+//!     sleep(Duration::from_secs(1)).await; // In a service: `tokio::signal::ctrl_c()`.
+//!
+//!     shutdown.cancel(); // Those that wait leave now.
+//!     slots.close(); // Those that come later are refused.
+//!     slots.wait_idle().timeout(Duration::from_secs(30)).await?;
+//!     assert_eq!(start.elapsed(), Duration::from_secs(5));
+//!
+//!     let ends = jobs.join_all().await;
+//!     assert_eq!(ends.iter().filter(|end| end.is_ok()).count(), 2);
+//!     let errors = ends.into_iter().filter_map(Result::err);
+//!     assert_eq!(errors.filter(|error| error.kind() == ErrorKind::Cancelled).count(), 8);
+//!     assert_eq!(slots.acquire().await.unwrap_err().kind(), ErrorKind::Closed);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Choices
+//!
+//! - *One wait*: drop its future, as `select!` and `tokio::time::timeout` do. It leaves the queue, and a
+//!   permit that it was granted goes to the next waiter.
+//! - *At most so long*: [`timeout`](crate::Waiting::timeout) returns an error of its own kind, and a rate
+//!   limiter refuses at once what does not fit. It combines with `cancel_on` in any order.
+//! - *All waits of a request, also of other libraries*: one `CancellationToken` (feature `tokio`, a default).
+//! - *Without a token*: `close()` ends the waits, too, with [`Closed`](crate::ErrorKind::Closed). It cannot
+//!   be undone; to stop for a while, use [`set_permits(0)`](crate::Semaphore::set_permits),
+//!   [`pause_for`](crate::RateLimiter::pause_for), or a [`Gate`](crate::Gate).
+//! - *Work with several limits*: `all((..)).acquire().cancel_on(&token)` returns what its other parts took.
+//!
+//! # Traps
+//!
+//! - A cancelled wait has charged a rate limiter nothing. A call that was admitted and then cancelled has;
+//!   [`refund`](crate::RateLimiter::refund) gives back what was not used.
+//! - A permit must be dropped for `wait_idle` to end. [Find the one](super::watch_it_in_production)
+//!   that is not.
+//! - `wait_idle` without a token or `close` may not end while callers come and go.
+//! - A rate limiter has no `wait_idle`, because its callers hold nothing: wait for their tasks.

@@ -1,0 +1,71 @@
+//! Cap parallel uploads: at most so many at once.
+//!
+//! A [`Semaphore`](crate::Semaphore) has permits. An upload holds one while it runs; the others wait
+//! in first-in first-out order.
+//!
+//! ```toml
+//! [dependencies]
+//! # `test-util` is for the paused time of this program.
+//! tokio = { version = "1.49", features = ["full", "test-util"] }
+//! tollgate = { path = "../tollgate" }
+//! ```
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use tokio::task::JoinSet;
+//! use tokio::time::{Instant, sleep};
+//! use tollgate::{AcquireError, Semaphore};
+//!
+//! /// In place of an upload, which takes 100 ms.
+//! async fn upload(_file: u32) {
+//!     sleep(Duration::from_millis(100)).await;
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! async fn main() -> Result<(), AcquireError> {
+//!     let slots = Arc::new(Semaphore::new(8));
+//!     let start = Instant::now();
+//!
+//!     let mut uploads = JoinSet::new();
+//!     for file in 0..40 {
+//!         // Waits here, so that no more than eight tasks exist.
+//!         let permit = Arc::clone(&slots).acquire_owned().await?;
+//!         uploads.spawn(async move {
+//!             upload(file).await;
+//!             drop(permit);
+//!         });
+//!     }
+//!     uploads.join_all().await;
+//!
+//!     // 40 uploads, eight at once: five times 100 ms.
+//!     assert_eq!(start.elapsed(), Duration::from_millis(500));
+//!     assert_eq!(slots.available_permits(), 8);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Choices
+//!
+//! - *Shared by the whole program*: `static SLOTS: Semaphore = Semaphore::new(8);` needs no `Arc`, and
+//!   [`acquire`](crate::Semaphore::acquire) borrows it.
+//! - *Large uploads count more*: [`acquire_many(n)`](crate::Semaphore::acquire_many) takes `n` permits, all
+//!   or none. For slots and memory together: `all((&slots, memory.cost(kilobytes)))`, see
+//!   [`all`](crate::all).
+//! - *A stream of files*: `files.buffer_limited(&slots, upload)` of the feature `stream`.
+//! - *Threads*: [`acquire().wait()`](crate::Waiting::wait) blocks the thread.
+//! - *Another cap while it runs*: [`set_permits`](crate::Semaphore::set_permits), up or down; 0 pauses. A cap
+//!   that nobody knows [finds itself](super::find_the_right_limit).
+//! - *So many requests or bytes per second*: [calls](super::limit_an_api_client),
+//!   `limit_bandwidth` (feature `io`).
+//! - *An object store, such as S3*: the crate `tollgate-object-store` limits the HTTP requests of a store,
+//!   retries and the parts of a large upload included.
+//!
+//! # Traps
+//!
+//! - `let _ = slots.acquire().await?;` returns the permit at once. Name it: `let _permit`.
+//! - A task that acquires a second permit of the same semaphore while it holds one can deadlock with
+//!   others that do the same. Take both at once with `acquire_many(2)`.
+//! - A request for more permits than the limit fails with
+//!   [`ExceedsCapacity`](crate::ErrorKind::ExceedsCapacity); it does not wait for ever.

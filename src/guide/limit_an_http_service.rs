@@ -1,0 +1,88 @@
+//! Limit an HTTP service: by client and in total, with answers that tell clients their limits.
+//!
+//! A [`ThrottleLayer`](crate::tower::ThrottleLayer) puts a router of axum, or any service of hyper or tonic,
+//! behind limits that a closure chooses for each request.
+//!
+//! ```toml
+//! [dependencies]
+//! axum = "0.8"
+//! tokio = { version = "1.49", features = ["full"] }
+//! tollgate = { path = "../tollgate", features = ["tower"] }
+//! tower = { version = "0.5", features = ["util"] } # `oneshot`, for tests
+//! ```
+//!
+//! ```
+//! use std::net::SocketAddr;
+//! use std::sync::Arc;
+//!
+//! use axum::Router;
+//! use axum::body::Body;
+//! use axum::extract::ConnectInfo;
+//! use axum::http::Request;
+//! use axum::routing::get;
+//! use tollgate::tower::{Answer, ClientIp, Policy, RateLimitHeaders, ThrottleLayer};
+//! use tollgate::{Clock, Keyed, Quota, RateLimiter, Semaphore, all};
+//! use tower::ServiceExt;
+//!
+//! fn app(clock: Clock) -> Router {
+//!     // One request a second for each client, and five at once after a pause.
+//!     let clients = Keyed::rate_limiters(Quota::per_second(1).burst(5)).clock(clock.clone());
+//!     let total = RateLimiter::new(Quota::per_second(1000).burst(100)).clock(clock);
+//!     let (clients, total) = (Arc::new(clients), Arc::new(total));
+//!     let slots = Arc::new(Semaphore::new(64));
+//!     let address = ClientIp::peer(|extensions| {
+//!         Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0)
+//!     });
+//!     let limit = ThrottleLayer::refusing_by(move |head| {
+//!         let cost = if head.uri.path() == "/report" { 3 } else { 1 };
+//!         let client = Arc::clone(&clients).key_owned(address.of(head)).cost(cost);
+//!         all((client, Arc::clone(&total), Arc::clone(&slots)))
+//!     })
+//!     .policies([Policy::client("client"), Policy::server("total"), Policy::server("slots")])
+//!     .headers(RateLimitHeaders::Draft11)
+//!     .answer(Answer::ProblemJson);
+//!     Router::new().route("/report", get(async || "a long report\n")).layer(limit)
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // A test, on a clock that stands still.
+//!     let test = app(Clock::manual().into());
+//!     let peer = ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 1234)));
+//!     let request = || Request::get("/report").extension(peer).body(Body::empty());
+//!     assert_eq!(test.clone().oneshot(request()?).await?.status(), 200);
+//!     let refused = test.clone().oneshot(request()?).await?;
+//!     assert_eq!(refused.status(), 429);
+//!     assert_eq!(refused.headers()["retry-after"], "1");
+//!
+//!     // Without `ConnectInfo` all clients would share one address.
+//!     let app = app(Clock::default()).into_make_service_with_connect_info::<SocketAddr>();
+//!     # return Ok(drop(app));
+//!     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+//!     Ok(axum::serve(listener, app).await?)
+//! }
+//! ```
+//!
+//! # Choices
+//!
+//! - *Waiting*: [`by`](crate::tower::ThrottleLayer::by) with a
+//!   [`timeout`](crate::tower::ThrottleLayer::timeout), in place of `refusing_by`. One limit for all:
+//!   [`new`](crate::tower::ThrottleLayer::new), [`refusing`](crate::tower::ThrottleLayer::refusing).
+//! - *Behind a proxy*: [`behind(1)`](crate::tower::ClientIp::behind), or
+//!   [`trusting`](crate::tower::ClientIp::trusting) its networks.
+//! - *By user*: take the key from a header or from an extension of an outer layer. `None` is a request
+//!   without a limit; limits of different types are `Option`s in `all`.
+//! - *Only failures count*, such as wrong passwords: [`refund_if`](crate::tower::ThrottleLayer::refund_if).
+//! - *Change it live*: keep the `Arc`s in the router's state, and call
+//!   [`set_quota`](crate::RateLimiter::set_quota) in a handler, as the example `axum_full` keeps them.
+//!   gRPC: the example `tonic_limit`.
+//! - *A backend that gets slow*: an [adaptive limit](super::find_the_right_limit), with
+//!   [`overloaded_if`](crate::tower::ThrottleLayer::overloaded_if).
+//!
+//! # Traps
+//!
+//! - An unchecked API key must not be a key of a limit: a client who makes keys up gets a limit for each.
+//! - Routes that are added after the layer are not behind it.
+//! - A cost above the burst is never admitted, and is answered with 503.
+//! - The map has [100,000 keys](crate::Keyed::max_keys) at most; a full one answers with 503. A client with
+//!   IPv6 is a [whole network](crate::tower::ClientIp::prefixes).

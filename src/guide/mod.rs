@@ -1,0 +1,51 @@
+//! Shows how to do each of twelve tasks, with a program to start from.
+//!
+//! Every page has the dependencies, one program that the tests of this crate run, and then the choices and
+//! the traps. Until the crates are published, `path` is that of a checkout. The programs use paused or
+//! manual time to be exact. In real time, leave out the calls of `clock` and the arguments of `tokio::main`.
+//!
+//! 1. [Cap parallel uploads](cap_parallel_uploads): at most so many at once.
+//! 2. [Limit an API client](limit_an_api_client): at most so many calls per second, and pauses when the
+//!    server asks for one.
+#![cfg_attr(
+    feature = "tower",
+    doc = "3. [Limit an HTTP service](limit_an_http_service): by client and in total."
+)]
+#![cfg_attr(
+    not(feature = "tower"),
+    doc = "3. `limit_an_http_service` (feature `tower`): by client and in total."
+)]
+//! 4. [Limit each tenant](per_tenant_limits): the same limit for each tenant, user or address.
+#![cfg_attr(
+    feature = "io",
+    doc = "5. [Limit bandwidth](limit_bandwidth): bytes per second of readers, writers and bodies."
+)]
+#![cfg_attr(
+    not(feature = "io"),
+    doc = "5. `limit_bandwidth` (feature `io`): bytes per second of readers, writers and bodies."
+)]
+//! 6. [Share a limit](share_a_limit): one quota for several processes or machines.
+//! 7. [Cancel and shut down](cancel_and_shut_down): end waits without losing a permit, and drain what runs.
+//! 8. [Test code that waits](test_code_that_waits): exact times, and no sleeping.
+//! 9. [Watch it in production](watch_it_in_production): what is in use, who waits, who holds a permit
+//!    too long.
+//! 10. [Decide who goes first](who_goes_first): priorities and fair shares.
+//! 11. [Find the right limit](find_the_right_limit): a limit that measures what a backend can bear.
+//! 12. [Choose an algorithm](choose_an_algorithm): which one, if not the default.
+//!
+//! [What each throttle guarantees](crate::guarantees) is a table for reference.
+
+pub mod cancel_and_shut_down;
+pub mod cap_parallel_uploads;
+pub mod choose_an_algorithm;
+pub mod find_the_right_limit;
+pub mod limit_an_api_client;
+#[cfg(feature = "tower")]
+pub mod limit_an_http_service;
+#[cfg(feature = "io")]
+pub mod limit_bandwidth;
+pub mod per_tenant_limits;
+pub mod share_a_limit;
+pub mod test_code_that_waits;
+pub mod watch_it_in_production;
+pub mod who_goes_first;

@@ -1,0 +1,69 @@
+//! Limit each tenant: the same limit for each tenant, user or address, in bounded memory.
+//!
+//! A [`Keyed`](crate::Keyed) has a rate limiter or a semaphore for each key. Keys need no registration,
+//! and a key that owes nothing makes room for another.
+//!
+//! ```toml
+//! [dependencies]
+//! tollgate = { path = "../tollgate" }
+//! ```
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::sync::{Arc, RwLock};
+//! use std::time::Duration;
+//!
+//! use tollgate::{AcquireError, Clock, Keyed, Quota};
+//!
+//! fn main() -> Result<(), AcquireError> {
+//!     let free = Quota::per_second(10).burst(20);
+//!     let paid = Quota::per_second(100).burst(200);
+//!     let plans = Arc::new(RwLock::new(HashMap::from([(String::from("acme"), paid)])));
+//!
+//!     let clock = Clock::manual(); // Leave it out in a program that is no test.
+//!     let tenants = Keyed::<String, _>::rate_limiters(free)
+//!         .max_keys(10_000)
+//!         .quotas({
+//!             let plans = Arc::clone(&plans);
+//!             move |tenant| plans.read().unwrap().get(tenant).copied().unwrap_or(free)
+//!         })
+//!         .clock(&clock);
+//!
+//!     // One tenant uses up its burst, and no other notices.
+//!     for _ in 0..20 {
+//!         tenants.key("hooli").try_acquire()?;
+//!     }
+//!     let refused = tenants.key("hooli").try_acquire().unwrap_err();
+//!     assert_eq!(refused.retry_after(), Some(Duration::from_millis(100)));
+//!     tenants.key("acme").try_acquire_many(200)?;
+//!
+//!     // Another plan: its quota holds at once, and what was spent stays spent.
+//!     plans.write().unwrap().insert("hooli".into(), paid);
+//!     tenants.requota("hooli");
+//!     clock.advance(Duration::from_millis(100));
+//!     tenants.key("hooli").try_acquire_many(10)?;
+//!     assert_eq!(tenants.len(), 2);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Choices
+//!
+//! - *At most so many at once for each*: [`Keyed::semaphores(4)`](crate::Keyed::semaphores).
+//! - *Waiting*: `tenants.key(&tenant).acquire()` waits like the limiter itself, with a timeout or a token.
+//! - *User, team and everyone*: `all((users.key(&user), teams.key(&team), &everyone))`, the narrow limit
+//!   first, takes all of them or none; see [`all`](crate::all).
+//! - *In tasks, streams and layers*: [`key_owned`](crate::Keyed::key_owned) of an `Arc` of the map.
+//! - *In a `static`*: [`rate_limiters`](crate::Keyed::rate_limiters), [`max_keys`](crate::Keyed::max_keys)
+//!   and [`when_full`](crate::Keyed::when_full) are `const`.
+//! - *One resource that tenants share evenly*, whatever each sends: [a fair queue](super::who_goes_first).
+//! - *Who is limited now*: [`keys`](crate::Keyed::keys), and the `snapshot()` of a key.
+//!
+//! # Traps
+//!
+//! - A key that a caller made up gets a limit of its own, and so no limit. Use a key that was
+//!   checked, such as an account or the address of the connection.
+//! - A map that is full of tenants in debt rejects new ones, or forgives the debt of one:
+//!   [`WhenFull`](crate::WhenFull). Allow for twice the keys that you expect in the time that a burst takes
+//!   to come back.
+//! - [`requota`](crate::Keyed::requota) is necessary after a change: a key in use keeps its quota.

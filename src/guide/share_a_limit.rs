@@ -1,0 +1,67 @@
+//! Share a limit: one quota for several processes or machines.
+//!
+//! Give each of them an equal part of the quota, which needs no communication; or keep the limit on
+//! Redis or Valkey with the crate `tollgate-redis`, which gives each what the others leave.
+//!
+//! ```toml
+//! [dependencies]
+//! tollgate = { path = "../tollgate" }
+//! ```
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use tollgate::{Clock, Quota, RateLimiter};
+//!
+//! fn main() {
+//!     let fleet = Quota::per_second(50).burst(8);
+//!     let clock = Clock::manual();
+//!     // In a program, each process has one of these, without a clock of its own.
+//!     let nodes = [(); 4].map(|()| RateLimiter::new(fleet.split(4)).clock(&clock));
+//!     assert_eq!(nodes[0].quota().to_string(), "50/4s burst 2");
+//!
+//!     let mut admitted = 0;
+//!     for _millisecond in 0..10_000 {
+//!         for node in &nodes {
+//!             while node.try_acquire().is_ok() {
+//!                 admitted += 1;
+//!             }
+//!         }
+//!         clock.advance(Duration::from_millis(1));
+//!     }
+//!     // The burst, and 50 for each second, minus the four of the very end.
+//!     assert_eq!(admitted, 8 + 500 - 4);
+//! }
+//! ```
+//!
+//! # On Redis or Valkey
+//!
+//! ```toml
+//! [dependencies]
+//! tokio = { version = "1.49", features = ["full"] }
+//! tollgate = { path = "../tollgate" }
+//! tollgate-redis = { path = "../tollgate/crates/tollgate-redis" }
+//! ```
+//!
+//! ```ignore
+#![doc = include_str!("share_on_redis.rs")]
+//! ```
+//!
+//! # Choices
+//!
+//! - *Parts* suit load that is spread evenly and a number of nodes that is known. What one node does not
+//!   use, no other gets. When nodes come and go, call
+//!   [`set_quota`](crate::RateLimiter::set_quota) with the new part.
+//! - *A server* costs a round trip for a decision, or less with `prefetch`. Its README says what holds when
+//!   the server fails, and how each limit falls back.
+//! - *The limit of a backend that all of them load*: each process [finds its
+//!   part](super::find_the_right_limit) with no number at all.
+//! - *One process, many threads*: share one limiter; threads need no parts. For millions of decisions a
+//!   second, give each thread a [`local`](crate::RateLimiter::local) batch.
+//!
+//! # Traps
+//!
+//! - A burst smaller than the number of nodes is rounded up to 1 for each.
+//! - With windows and logs every part admits the whole count at once; divide the count instead, see
+//!   [`split`](crate::Quota::split).
+//! - The types of both crates have the same names. Import one of the two `RateLimiter`s.
