@@ -1,0 +1,66 @@
+//! The events that the page shows, ten per second.
+//!
+//! There is one snapshot for all readers. A reader that is slower than the events misses some; none
+//! are kept for it.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::sse;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_stream::wrappers::WatchStream;
+use tokio_stream::{Stream, StreamExt};
+
+use crate::app::App;
+use crate::http;
+use crate::panels::{algorithms, backend, queue, tenants};
+
+const TICK: Duration = Duration::from_millis(100);
+
+#[derive(Serialize)]
+struct Event {
+    t: f64,
+    settings: BTreeMap<&'static str, u64>,
+    algorithms: algorithms::Snapshot,
+    queue: queue::Snapshot,
+    tenants: tenants::Snapshot,
+    backend: backend::Snapshot,
+    http: http::Snapshot,
+}
+
+/// Returns the text of the event of now.
+pub(crate) fn event(app: &App, start: Instant) -> Arc<str> {
+    let event = Event {
+        t: (start.elapsed().as_secs_f64() * 1000.0).round() / 1000.0,
+        settings: app.settings.values(),
+        algorithms: app.algorithms.snapshot(),
+        queue: app.queue.snapshot(),
+        tenants: app.tenants.snapshot(),
+        backend: app.backend.snapshot(),
+        http: app.http.snapshot(),
+    };
+    let text = serde_json::to_string(&event).expect("its keys are strings and its numbers finite");
+    text.into()
+}
+
+/// Publishes an event each 100 ms, until it is dropped, which ends the streams of all readers.
+pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) {
+    let start = Instant::now();
+    let mut ticker = interval(TICK);
+    ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticker.tick().await;
+        events.send_replace(event(&app, start));
+    }
+}
+
+/// Returns the events for a reader, from the next one on.
+pub(crate) fn stream(
+    events: watch::Receiver<Arc<str>>,
+) -> impl Stream<Item = Result<sse::Event, Infallible>> {
+    WatchStream::from_changes(events).map(|text| Ok(sse::Event::default().data(&*text)))
+}

@@ -1,0 +1,104 @@
+//! The routes to send requests to.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::http::Extensions;
+use axum::routing::get;
+use serde::Serialize;
+use tokio::time::sleep;
+use tollgate::observe::Observed;
+use tollgate::tower::{Answer, ClientIp, IpNet, Policy, RateLimitHeaders, ThrottleLayer};
+use tollgate::{Clock, Keyed, Quota, RateLimiter, Semaphore};
+
+use crate::settings::{Setting, Settings};
+use crate::tally::Tally;
+
+/// How long an export takes.
+const EXPORT: Duration = Duration::from_secs(2);
+
+/// The limits of the routes.
+pub(crate) struct Limits {
+    settings: Arc<Settings>,
+    clients: Arc<Keyed<IpNet, RateLimiter>>,
+    shared: Observed<Arc<RateLimiter>, Arc<Tally>>,
+    exports: Arc<Semaphore>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Snapshot {
+    quota: u64,
+    admitted: u64,
+    refused: u64,
+    per_second: u64,
+}
+
+impl Limits {
+    pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
+        let clients = Keyed::rate_limiters(Quota::per_second(5).burst(10)).clock(clock.clone());
+        let shared = RateLimiter::new(quota(&settings)).clock(clock.clone());
+        Self {
+            settings,
+            clients: Arc::new(clients),
+            shared: Observed::new(Arc::new(shared), Arc::default()).clock(clock),
+            exports: Arc::new(Semaphore::new(2)),
+        }
+    }
+
+    /// Tells the limiter that its quota has changed.
+    pub(crate) fn apply(&self) {
+        self.shared.throttle().set_quota(quota(&self.settings));
+    }
+
+    /// Returns what came of the requests to the route that all clients share.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let tally = self.shared.observer();
+        Snapshot {
+            quota: self.settings.get(Setting::HttpQuota),
+            admitted: tally.admitted.total(),
+            refused: tally.refused.total(),
+            per_second: tally.admitted.per_second(),
+        }
+    }
+
+    pub(crate) fn routes(&self) -> Router {
+        let clients = Arc::clone(&self.clients);
+        let address = ClientIp::peer(peer);
+        let by_client =
+            ThrottleLayer::refusing_by(move |head| clients.clone().key_owned(address.of(head)))
+                .policies([Policy::client("client")])
+                .headers(RateLimitHeaders::Draft11)
+                .answer(Answer::ProblemJson);
+        let shared = ThrottleLayer::refusing(self.shared.clone())
+            .policies([Policy::client("shared")])
+            .headers(RateLimitHeaders::Draft11)
+            .answer(Answer::ProblemJson);
+        let exports = ThrottleLayer::refusing(Arc::clone(&self.exports))
+            .policies([Policy::server("exports")])
+            .headers(RateLimitHeaders::Draft11)
+            .answer(Answer::ProblemJson);
+        Router::new()
+            .route("/api/hello", get(async || "hello\n").layer(by_client))
+            .route("/api/shared", get(async || "shared\n").layer(shared))
+            .route("/api/exports", get(export).layer(exports))
+    }
+}
+
+async fn export() -> &'static str {
+    sleep(EXPORT).await;
+    "exported\n"
+}
+
+fn peer(extensions: &Extensions) -> Option<SocketAddr> {
+    let ConnectInfo(peer) = extensions.get::<ConnectInfo<SocketAddr>>()?;
+    Some(*peer)
+}
+
+/// Returns the quota of the shared route, whose burst is what comes in a tenth of a second.
+fn quota(settings: &Settings) -> Quota {
+    let count = settings.get(Setting::HttpQuota);
+    Quota::per_second(count).burst(count / 10)
+}

@@ -1,0 +1,54 @@
+//! [`Latencies`]: durations of the last seconds.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How long a duration counts.
+const REMEMBERED: Duration = Duration::from_secs(4);
+
+/// The durations that were recorded within the last four seconds.
+#[derive(Debug, Default)]
+pub struct Latencies(Mutex<VecDeque<(Instant, Duration)>>);
+
+impl Latencies {
+    /// Records a duration that ends now.
+    pub fn record(&self, duration: Duration) {
+        let now = Instant::now();
+        let mut recorded = self.0.lock().expect("no code panics under the lock");
+        recorded.push_back((now, duration));
+        while recorded
+            .front()
+            .is_some_and(|(at, _)| *at + REMEMBERED < now)
+        {
+            recorded.pop_front();
+        }
+    }
+
+    /// Returns the 99th percentile in milliseconds; 0 if there is nothing to measure.
+    pub fn p99_ms(&self) -> f64 {
+        let mut durations = self.within(REMEMBERED);
+        let rank = (durations.len() * 99).div_ceil(100);
+        if rank == 0 {
+            return 0.0;
+        }
+        let (_, p99, _) = durations.select_nth_unstable(rank - 1);
+        // Microseconds are more than anybody can read.
+        (p99.as_secs_f64() * 1e6).round() / 1e3
+    }
+
+    /// Returns how many of the last second are at most `bound`.
+    pub(crate) fn last_second(&self, bound: Duration) -> u64 {
+        let durations = self.within(Duration::from_secs(1));
+        durations.iter().filter(|it| **it <= bound).count() as u64
+    }
+
+    fn within(&self, span: Duration) -> Vec<Duration> {
+        let now = Instant::now();
+        let recorded = self.0.lock().expect("no code panics under the lock");
+        let recent = recorded.iter().rev().take_while(|(at, _)| *at + span > now);
+        recent.map(|(_, duration)| *duration).collect()
+    }
+}

@@ -1,0 +1,14 @@
+//! A page that shows tollgate at work: four panels of load that this process makes, and routes to
+//! send requests to. Every number on the page is read from a throttle or an observer of this crate.
+
+pub mod app;
+pub mod args;
+pub mod check;
+mod events;
+mod http;
+pub mod latencies;
+mod meter;
+mod pace;
+mod panels;
+pub mod settings;
+mod tally;

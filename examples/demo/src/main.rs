@@ -1,0 +1,53 @@
+//! Serves the demonstration until Ctrl-C, or checks it. See `--help`.
+//!
+//! Exit codes: 0 when it ended as asked, 1 when a check failed or the server could not start, 2 when
+//! the command line is wrong.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use demo::app::{App, Server};
+use demo::args::Args;
+use demo::check;
+use tokio::net::TcpListener;
+use tokio::signal::ctrl_c;
+use tollgate::Clock;
+
+/// How long requests may take to end after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(3);
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Args::parse()).await {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(args: Args) -> io::Result<ExitCode> {
+    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))).await?;
+    let address = listener.local_addr()?;
+    let server = Server::start(listener, App::start(Clock::system()));
+    // Not `println!`, which panics when stdout is closed.
+    let mut stdout = io::stdout();
+    writeln!(stdout, "http://{address}/").and_then(|()| stdout.flush())?;
+
+    let passed = if args.check {
+        check::run(&server, address, args.screenshots.as_deref()).await
+    } else {
+        ctrl_c().await?;
+        true
+    };
+    server.stop(GRACE).await;
+    Ok(if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,44 @@
+//! [`Meter`]: a counter that knows its rate.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Counts, and measures the rate over the last second from samples that are taken ten times as often.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    total: AtomicU64,
+    /// When the counter was read and what it was, over the last second and one sample before it.
+    samples: Mutex<VecDeque<(Instant, u64)>>,
+}
+
+impl Meter {
+    pub(crate) fn add(&self, n: u64) {
+        // Only the number is published.
+        self.total.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Returns how many there have been.
+    pub(crate) fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Takes a sample, and returns how many there were per second, over the last second.
+    pub(crate) fn per_second(&self) -> u64 {
+        let (now, total) = (Instant::now(), self.total());
+        let mut samples = self.samples.lock().expect("no code panics under the lock");
+        samples.push_back((now, total));
+        while samples.get(1).is_some_and(|(at, _)| *at + SECOND <= now) {
+            samples.pop_front();
+        }
+        let (at, before) = samples[0];
+        // Less than a second after the start, the second is not over.
+        let span = (now - at).max(SECOND);
+        ((total - before) as f64 / span.as_secs_f64()).round() as u64
+    }
+}

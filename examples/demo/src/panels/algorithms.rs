@@ -1,0 +1,194 @@
+//! The same calls through each algorithm.
+//!
+//! Calls come for two seconds of three, and begin and end in the middle of a second, so that a burst
+//! lies around a boundary of the fixed window.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::Serialize;
+use tollgate::{Algorithm, Clock, Quota, RateLimiter, Tick};
+
+use crate::meter::Meter;
+use crate::pace::pace;
+use crate::settings::{Setting, Settings};
+
+const MS: u64 = 1_000_000;
+/// Calls begin to come in the middle of a second.
+const PHASE: u64 = 500 * MS;
+const PERIOD: u64 = 3000 * MS;
+const BUSY: u64 = 2000 * MS;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How many refills of a token bucket there are in a second: it is called a bucket because its tokens
+/// come in batches.
+const REFILLS: u32 = 10;
+
+const ALGORITHMS: [(&str, &str, Algorithm); 6] = [
+    ("gcra", "GCRA", Algorithm::Gcra),
+    ("token_bucket", "Token bucket", Algorithm::TokenBucket),
+    ("fixed_window", "Fixed window", Algorithm::FixedWindow),
+    ("sliding_window", "Sliding window", Algorithm::SlidingWindow),
+    ("sliding_log", "Sliding log", Algorithm::SlidingLog),
+    (
+        "sub_intervals",
+        "Sub-intervals",
+        Algorithm::SubInterval { parts: 8 },
+    ),
+];
+
+pub(crate) struct Panel {
+    settings: Arc<Settings>,
+    clock: Clock,
+    offered: Meter,
+    lanes: Vec<Lane>,
+}
+
+struct Lane {
+    id: &'static str,
+    label: &'static str,
+    algorithm: Algorithm,
+    limiter: RateLimiter,
+    admitted: Meter,
+    refused: Meter,
+    peak: Mutex<Peak>,
+}
+
+/// The most charges in any second since the settings changed, by the ticks of the charges.
+#[derive(Default)]
+struct Peak {
+    last_second: VecDeque<Tick>,
+    most: usize,
+}
+
+impl Peak {
+    fn add(&mut self, at: Tick) {
+        self.last_second.push_back(at);
+        while self
+            .last_second
+            .front()
+            .is_some_and(|first| at.saturating_since(*first) >= SECOND)
+        {
+            self.last_second.pop_front();
+        }
+        self.most = self.most.max(self.last_second.len());
+    }
+}
+
+#[derive(Serialize)]
+pub(crate) struct Snapshot {
+    offered: u64,
+    quota: u64,
+    rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    id: &'static str,
+    label: &'static str,
+    admitted: u64,
+    refused: u64,
+    per_second: u64,
+    most_in_a_second: usize,
+}
+
+impl Panel {
+    pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
+        let lane = |(id, label, algorithm)| Lane {
+            id,
+            label,
+            algorithm,
+            limiter: RateLimiter::new(quota(&settings, algorithm))
+                .algorithm(algorithm)
+                .clock(clock.clone()),
+            admitted: Meter::default(),
+            refused: Meter::default(),
+            peak: Mutex::default(),
+        };
+        let lanes = ALGORITHMS.map(lane).into();
+        Self {
+            settings,
+            clock,
+            offered: Meter::default(),
+            lanes,
+        }
+    }
+
+    /// Makes the calls, until it is dropped.
+    pub(crate) async fn load(self: Arc<Self>) {
+        pace(|| self.rate(), || self.call()).await;
+    }
+
+    fn rate(&self) -> u64 {
+        let now = self.clock.now().as_nanos();
+        let is_busy = (now + PERIOD - PHASE) % PERIOD < BUSY;
+        if is_busy {
+            self.settings.get(Setting::AlgorithmsCalls)
+        } else {
+            0
+        }
+    }
+
+    fn call(&self) {
+        self.offered.add(1);
+        for lane in &self.lanes {
+            match lane.limiter.try_acquire() {
+                Ok(charge) => {
+                    lane.admitted.add(1);
+                    lane.peak
+                        .lock()
+                        .expect("no code panics under the lock")
+                        .add(charge.at());
+                }
+                Err(_) => lane.refused.add(1),
+            }
+        }
+    }
+
+    /// Tells the limiters that the quota or the burst has changed.
+    pub(crate) fn apply(&self) {
+        for lane in &self.lanes {
+            lane.limiter
+                .set_quota(quota(&self.settings, lane.algorithm));
+            *lane.peak.lock().expect("no code panics under the lock") = Peak::default();
+        }
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let row = |lane: &Lane| Row {
+            id: lane.id,
+            label: lane.label,
+            admitted: lane.admitted.total(),
+            refused: lane.refused.total(),
+            per_second: lane.admitted.per_second(),
+            most_in_a_second: lane
+                .peak
+                .lock()
+                .expect("no code panics under the lock")
+                .most,
+        };
+        Snapshot {
+            offered: self.offered.per_second(),
+            quota: self.settings.get(Setting::AlgorithmsQuota),
+            rows: self.lanes.iter().map(row).collect(),
+        }
+    }
+}
+
+/// Returns the quota for an algorithm. Windows and logs have no burst of their own.
+fn quota(settings: &Settings, algorithm: Algorithm) -> Quota {
+    let count = settings.get(Setting::AlgorithmsQuota);
+    let burst = settings.get(Setting::AlgorithmsBurst);
+    match algorithm {
+        Algorithm::Gcra => Quota::per_second(count).burst(burst),
+        Algorithm::TokenBucket => {
+            // A batch that does not fit into the bucket is lost in part.
+            let batch = (count / u64::from(REFILLS)).max(1);
+            let period = SECOND.mul_f64(batch as f64 / count as f64);
+            Quota::new(batch, period).burst(burst.max(batch))
+        }
+        _ => Quota::per_second(count),
+    }
+}

@@ -1,0 +1,169 @@
+//! The sliders of the page, and their values.
+//!
+//! 1. A value is a whole number within the bounds of its slider.
+//! 2. Load reads a value each time that it needs it. What a throttle has to be told of a change is
+//!    in `Panel::apply`, which is called after the value has changed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+/// Which slider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// How many calls each algorithm is offered per second, while calls come.
+    AlgorithmsCalls,
+    /// The quota of each algorithm.
+    AlgorithmsQuota,
+    /// The burst of the algorithms that have one.
+    AlgorithmsBurst,
+    /// The rate at which the queue is served.
+    QueueQuota,
+    /// How many calls the noisy tenant makes for each call of a quiet one.
+    TenantsNoise,
+    /// How many calls of all tenants may be under way.
+    TenantsSlots,
+    /// How many calls the backend works on at once.
+    BackendWorkers,
+    /// How long a worker takes for a call.
+    BackendService,
+    /// How many calls are made to each backend per second.
+    BackendCalls,
+    /// The quota of the route that all clients share.
+    HttpQuota,
+}
+
+/// A slider as the page draws it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Slider {
+    #[serde(skip)]
+    setting: Setting,
+    /// Its name, which begins with that of the panel.
+    pub name: &'static str,
+    /// The panel that it belongs to.
+    pub panel: &'static str,
+    /// What the page calls it.
+    pub label: &'static str,
+    /// The unit of its value.
+    pub unit: &'static str,
+    /// The smallest value.
+    pub min: u64,
+    /// The largest value.
+    pub max: u64,
+    /// The distance between values on the page.
+    pub step: u64,
+    /// The value: at first, the one that shows most.
+    pub value: u64,
+}
+
+macro_rules! sliders {
+    ($($setting:ident: $panel:literal $name:literal, $label:literal, $unit:literal,
+       $min:literal..=$max:literal by $step:literal, $value:literal;)*) => {
+        /// All sliders, each at the index of its setting.
+        pub const SLIDERS: &[Slider] = &[$(Slider {
+            setting: Setting::$setting,
+            name: concat!($panel, ".", $name),
+            panel: $panel,
+            label: $label,
+            unit: $unit,
+            min: $min,
+            max: $max,
+            step: $step,
+            value: $value,
+        }),*];
+    };
+}
+
+sliders! {
+    AlgorithmsCalls: "algorithms" "calls", "Calls per second", "/s", 0..=400 by 10, 120;
+    AlgorithmsQuota: "algorithms" "quota", "Quota", "/s", 10..=200 by 10, 50;
+    AlgorithmsBurst: "algorithms" "burst", "Burst", "calls", 1..=50 by 1, 10;
+    QueueQuota: "queue" "quota", "Quota", "/s", 1..=200 by 1, 10;
+    TenantsNoise: "tenants" "noise", "Noisy tenant sends", "×", 1..=40 by 1, 20;
+    TenantsSlots: "tenants" "slots", "Slots", "calls", 1..=32 by 1, 8;
+    BackendWorkers: "backend" "workers", "Workers", "calls", 2..=50 by 1, 10;
+    BackendService: "backend" "service_ms", "Service time", "ms", 5..=100 by 5, 20;
+    BackendCalls: "backend" "calls", "Calls per second", "/s", 0..=1000 by 50, 700;
+    HttpQuota: "http" "quota", "Quota of /api/shared", "/s", 10..=1000 by 10, 200;
+}
+
+/// The values of all sliders.
+#[derive(Debug)]
+pub struct Settings(Vec<AtomicU64>);
+
+impl Settings {
+    /// Returns the settings of a fresh start.
+    pub fn new() -> Self {
+        let values = SLIDERS.iter().map(|slider| AtomicU64::new(slider.value));
+        Self(values.collect())
+    }
+
+    /// Returns a value.
+    pub fn get(&self, setting: Setting) -> u64 {
+        // Values are independent of each other and of all else.
+        self.0[setting as usize].load(Ordering::Relaxed)
+    }
+
+    /// Sets a value, rounded to a whole number.
+    pub fn set(&self, name: &str, value: f64) -> Result<Setting, SetError> {
+        let slider = SLIDERS.iter().find(|slider| slider.name == name);
+        let slider = slider.ok_or(SetError::Unknown)?;
+        let (min, max) = (slider.min, slider.max);
+        if !(min as f64..=max as f64).contains(&value) {
+            return Err(SetError::OutOfBounds { min, max });
+        }
+        self.0[slider.setting as usize].store(value.round() as u64, Ordering::Relaxed);
+        Ok(slider.setting)
+    }
+
+    /// Returns all sliders with their present values.
+    pub fn sliders(&self) -> Vec<Slider> {
+        let now = |slider: &Slider| Slider {
+            value: self.get(slider.setting),
+            ..*slider
+        };
+        SLIDERS.iter().map(now).collect()
+    }
+
+    /// Returns all values by name.
+    pub fn values(&self) -> BTreeMap<&'static str, u64> {
+        let value = |slider: &Slider| (slider.name, self.get(slider.setting));
+        SLIDERS.iter().map(value).collect()
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Why a value was not set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetError {
+    /// There is no slider of that name.
+    Unknown,
+    /// The value is not within the bounds of the slider.
+    OutOfBounds {
+        /// The smallest value.
+        min: u64,
+        /// The largest value.
+        max: u64,
+    },
+}
+
+impl fmt::Display for SetError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("there is no slider of this name"),
+            Self::OutOfBounds { min, max } => {
+                write!(f, "the value must be a number from {min} to {max}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SetError {}
