@@ -15,6 +15,7 @@ use tollgate::tower::{Answer, ClientIp, IpNet, Policy, RateLimitHeaders, Throttl
 use tollgate::{Clock, Keyed, Quota, RateLimiter, Semaphore};
 
 use crate::settings::{Setting, Settings};
+use crate::span::Span;
 use crate::tally::Tally;
 
 /// How long an export takes.
@@ -24,7 +25,7 @@ const EXPORT: Duration = Duration::from_secs(2);
 pub(crate) struct Limits {
     settings: Arc<Settings>,
     clients: Arc<Keyed<IpNet, RateLimiter>>,
-    shared: Observed<Arc<RateLimiter>, Arc<Tally>>,
+    shared: Observed<Arc<RateLimiter>, (Arc<Tally>, Arc<Span>)>,
     exports: Arc<Semaphore>,
 }
 
@@ -43,7 +44,7 @@ impl Limits {
         Self {
             settings,
             clients: Arc::new(clients),
-            shared: Observed::new(Arc::new(shared), Arc::default()).clock(clock),
+            shared: Observed::new(Arc::new(shared), Default::default()).clock(clock),
             exports: Arc::new(Semaphore::new(2)),
         }
     }
@@ -55,13 +56,24 @@ impl Limits {
 
     /// Returns what came of the requests to the route that all clients share.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let tally = self.shared.observer();
+        let (tally, _) = self.shared.observer();
         Snapshot {
             quota: self.settings.get(Setting::HttpQuota),
             admitted: tally.admitted.total(),
             refused: tally.refused.total(),
             per_second: tally.admitted.per_second(),
         }
+    }
+
+    /// Returns the quota of the route that all clients share, how many requests it has admitted, and
+    /// the time from the first decision to the last since this was called before.
+    pub(crate) fn admitted_shared(&self) -> (Quota, u64, Duration) {
+        let (tally, span) = self.shared.observer();
+        (
+            self.shared.throttle().quota(),
+            tally.admitted.total(),
+            span.take(),
+        )
     }
 
     pub(crate) fn routes(&self) -> Router {

@@ -11,11 +11,11 @@ const REMEMBERED: Duration = Duration::from_secs(4);
 
 /// The durations that were recorded within the last four seconds.
 #[derive(Debug, Default)]
-pub struct Latencies(Mutex<VecDeque<(Instant, Duration)>>);
+pub(crate) struct Latencies(Mutex<VecDeque<(Instant, Duration)>>);
 
 impl Latencies {
     /// Records a duration that ends now.
-    pub fn record(&self, duration: Duration) {
+    pub(crate) fn record(&self, duration: Duration) {
         let now = Instant::now();
         let mut recorded = self.0.lock().expect("no code panics under the lock");
         recorded.push_back((now, duration));
@@ -28,7 +28,7 @@ impl Latencies {
     }
 
     /// Returns the 99th percentile in milliseconds; 0 if there is nothing to measure.
-    pub fn p99_ms(&self) -> f64 {
+    pub(crate) fn p99_ms(&self) -> f64 {
         let mut durations = self.within(REMEMBERED);
         let rank = (durations.len() * 99).div_ceil(100);
         if rank == 0 {

@@ -1,11 +1,13 @@
 //! Two hundred waiters of one rate limiter, which can be cancelled and come back.
 //!
 //! 1. A waiter stands in the limiter's queue when `refill` returns, in the order of its number.
-//! 2. The lock is held for changes of the list only, not while a waiter is polled or cancelled.
+//! 2. A waiter that has left is never used again; its place in the list gets a new one.
+//! 3. The lock is held for changes of the list only, not while a waiter is polled or cancelled.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -26,23 +28,20 @@ const KEEP_ONE_OF: usize = 5;
 /// How long the queue is empty before all come back.
 const PAUSE: Duration = Duration::from_secs(2);
 
+// The states of a waiter, as the page reads them.
+const WAITING: u8 = b'w';
+const ADMITTED: u8 = b'a';
+const CANCELLED: u8 = b'c';
+
 pub(crate) struct Panel {
     settings: Arc<Settings>,
     limiter: Observed<Arc<RateLimiter>, Arc<Tally>>,
-    waiters: Mutex<Vec<Waiter>>,
+    waiters: Mutex<Vec<Arc<Waiter>>>,
 }
 
-#[derive(Clone)]
 struct Waiter {
-    state: State,
+    state: AtomicU8,
     cancel: CancellationToken,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
-    Waiting,
-    Admitted,
-    Cancelled,
 }
 
 #[derive(Serialize)]
@@ -55,17 +54,34 @@ pub(crate) struct Snapshot {
     waiters: String,
 }
 
+impl Waiter {
+    fn new(state: u8) -> Arc<Self> {
+        let (state, cancel) = (AtomicU8::new(state), CancellationToken::new());
+        Arc::new(Self { state, cancel })
+    }
+
+    fn state(&self) -> u8 {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    /// Leaves the queue as admitted or as cancelled, whatever comes first.
+    fn leave(&self, state: u8) {
+        // The state publishes nothing but itself.
+        let relaxed = Ordering::Relaxed;
+        let _ = self
+            .state
+            .compare_exchange(WAITING, state, relaxed, relaxed);
+    }
+}
+
 impl Panel {
     pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
         let limiter = RateLimiter::new(quota(&settings)).clock(clock.clone());
-        let nobody = Waiter {
-            state: State::Cancelled,
-            cancel: CancellationToken::new(),
-        };
+        let nobody = |_| Waiter::new(CANCELLED);
         Self {
             settings,
             limiter: Observed::new(Arc::new(limiter), Arc::default()).clock(clock),
-            waiters: Mutex::new(vec![nobody; WAITERS]),
+            waiters: Mutex::new((0..WAITERS).map(nobody).collect()),
         }
     }
 
@@ -86,50 +102,43 @@ impl Panel {
 
     /// Cancels four of five waiters.
     pub(crate) fn cancel(&self) {
-        let waiters = self.waiters().clone();
-        let waiting = waiters
-            .iter()
-            .filter(|waiter| waiter.state == State::Waiting);
+        let waiters = self.waiters();
+        let waiting = waiters.iter().filter(|waiter| waiter.state() == WAITING);
         for (index, waiter) in waiting.enumerate() {
             if index % KEEP_ONE_OF != 0 {
+                waiter.leave(CANCELLED);
                 waiter.cancel.cancel();
             }
         }
     }
 
     /// Puts a waiter into the queue for each that was admitted or cancelled.
-    pub(crate) fn refill(self: &Arc<Self>) {
-        for index in 0..WAITERS {
-            let cancel = CancellationToken::new();
-            {
-                let waiter = &mut self.waiters()[index];
-                if waiter.state == State::Waiting {
-                    continue;
-                }
-                *waiter = Waiter {
-                    state: State::Waiting,
-                    cancel: cancel.clone(),
-                };
+    pub(crate) fn refill(&self) {
+        let mut came = Vec::new();
+        for place in &mut *self.waiters.lock().expect("no code panics under the lock") {
+            if place.state() != WAITING {
+                *place = Waiter::new(WAITING);
+                came.push(Arc::clone(place));
             }
-            let panel = Arc::clone(self);
-            let mut waits = Box::pin(async move {
-                let outcome = panel.limiter.acquire().cancel_on(&cancel).await;
-                let state = if outcome.is_ok() {
-                    State::Admitted
-                } else {
-                    State::Cancelled
-                };
-                panel.waiters()[index].state = state;
+        }
+        for waiter in came {
+            let wait = self.limiter.acquire();
+            let mut wait = Box::pin(async move {
+                let outcome = wait.cancel_on(&waiter.cancel).await;
+                waiter.leave(if outcome.is_ok() { ADMITTED } else { CANCELLED });
             });
-            // Joins the queue now, and not when the task happens to be run.
-            if join(waits.as_mut()) {
-                tokio::spawn(waits);
+            // It joins the queue now, and not when its task happens to run first.
+            if is_pending(wait.as_mut()) {
+                tokio::spawn(wait);
             }
         }
     }
 
-    fn waiters(&self) -> MutexGuard<'_, Vec<Waiter>> {
-        self.waiters.lock().expect("no code panics under the lock")
+    fn waiters(&self) -> Vec<Arc<Waiter>> {
+        self.waiters
+            .lock()
+            .expect("no code panics under the lock")
+            .clone()
     }
 
     /// Tells the limiter that the quota has changed.
@@ -139,18 +148,17 @@ impl Panel {
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         let tally = self.limiter.observer();
-        let letter = |waiter: &Waiter| match waiter.state {
-            State::Waiting => 'w',
-            State::Admitted => 'a',
-            State::Cancelled => 'c',
-        };
+        let waiters = self.waiters();
         Snapshot {
             waiting: self.limiter.throttle().waiting(),
             per_second: tally.admitted.per_second(),
             admitted: tally.admitted.total(),
             cancelled: tally.abandoned.total(),
             quota: self.settings.get(Setting::QueueQuota),
-            waiters: self.waiters().iter().map(letter).collect(),
+            waiters: waiters
+                .iter()
+                .map(|waiter| char::from(waiter.state()))
+                .collect(),
         }
     }
 }
@@ -159,8 +167,8 @@ fn quota(settings: &Settings) -> Quota {
     Quota::per_second(settings.get(Setting::QueueQuota))
 }
 
-/// Polls a future once, and returns whether it waits.
-fn join(future: Pin<&mut impl Future<Output = ()>>) -> bool {
+/// Polls a future once, and returns whether it is to be polled again.
+fn is_pending(future: Pin<&mut impl Future<Output = ()>>) -> bool {
     future
         .poll(&mut Context::from_waker(Waker::noop()))
         .is_pending()
