@@ -82,9 +82,13 @@ impl App {
         Ok(())
     }
 
-    /// Returns the text of the last event.
-    pub fn last_event(&self) -> Arc<str> {
-        self.events.borrow().clone()
+    /// Waits for the next event, and returns its text.
+    pub async fn next_event(&self) -> Arc<str> {
+        let mut events = self.events.clone();
+        events.mark_unchanged();
+        // Without load there are no more events, and the last one stays.
+        let _ = events.changed().await;
+        events.borrow().clone()
     }
 
     /// Returns all routes. Those that are limited need the address of the client.

@@ -58,9 +58,13 @@ pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) {
     }
 }
 
-/// Returns the events for a reader, from the next one on.
+/// Returns the events for a reader, from the last one on.
 pub(crate) fn stream(
     events: watch::Receiver<Arc<str>>,
 ) -> impl Stream<Item = Result<sse::Event, Infallible>> {
-    WatchStream::from_changes(events).map(|text| Ok(sse::Event::default().data(&*text)))
+    let event = |text: Arc<str>| Ok(sse::Event::default().data(&*text));
+    // Before the first event there is an empty text.
+    WatchStream::new(events)
+        .filter(|text| !text.is_empty())
+        .map(event)
 }

@@ -32,6 +32,9 @@ impl Meter {
     pub(crate) fn per_second(&self) -> u64 {
         let (now, total) = (Instant::now(), self.total());
         let mut samples = self.samples.lock().expect("no code panics under the lock");
+        if samples.is_empty() {
+            samples.push_back((now, 0));
+        }
         samples.push_back((now, total));
         while samples.get(1).is_some_and(|(at, _)| *at + SECOND <= now) {
             samples.pop_front();

@@ -22,8 +22,7 @@ const BUSY: u64 = 2000 * MS;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How many refills of a token bucket there are in a second: it is called a bucket because its tokens
-/// come in batches.
+/// How many times per second a token bucket is refilled.
 const REFILLS: u32 = 10;
 
 const ALGORITHMS: [(&str, &str, Algorithm); 6] = [
