@@ -1,6 +1,7 @@
 //! Two thousand requests per second for ten seconds, from this process over a socket.
 
 use std::error::Error;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,49 +33,95 @@ const EVENTS_PER_SECOND: f64 = 9.0;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
+/// How often the requests are sent again if the machine was too busy to send them at the rate, which
+/// says nothing about the server.
+const ATTEMPTS: usize = 3;
+
 /// Sends the requests, and checks that the route admitted its quota and that events kept coming.
 /// Returns what was measured.
 pub(super) async fn run(app: &App, address: SocketAddr) -> Result<String, String> {
-    measure(app, address)
-        .await
-        .map_err(|error| error.to_string())
+    let mut round = measure(app, address).await;
+    for _ in 1..ATTEMPTS {
+        match round {
+            Ok(ref slow) if slow.sent < SENT * RATE as f64 => round = measure(app, address).await,
+            _ => break,
+        }
+    }
+    let round = round.map_err(|error| error.to_string())?;
+    if round.holds() {
+        Ok(round.to_string())
+    } else {
+        Err(round.to_string())
+    }
 }
 
-async fn measure(app: &App, address: SocketAddr) -> Result<String, BoxError> {
+/// What was measured in ten seconds.
+struct Round {
+    /// Requests per second.
+    sent: f64,
+    /// From the first decision of the limiter to the last.
+    span: Duration,
+    /// By the limiter, and by the quota in that time.
+    admitted: u64,
+    expected: f64,
+    statuses: Statuses,
+    /// Events per second.
+    events: f64,
+}
+
+impl Round {
+    fn difference(&self) -> f64 {
+        self.admitted as f64 / self.expected - 1.0
+    }
+
+    fn holds(&self) -> bool {
+        let refused = REQUESTS - self.admitted;
+        self.sent >= SENT * RATE as f64
+            && self.difference().abs() <= TOLERANCE
+            && self.statuses
+                == Statuses {
+                    ok: self.admitted,
+                    refused,
+                }
+            && self.events >= EVENTS_PER_SECOND
+    }
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Statuses { ok, refused } = self.statuses;
+        write!(
+            f,
+            "{:.0} requests per second for {:.2} s: {} admitted, quota {:.1} ({:+.2} %), \
+             answers {ok} and {refused}; {:.1} events per second",
+            self.sent,
+            self.span.as_secs_f64(),
+            self.admitted,
+            self.expected,
+            100.0 * self.difference(),
+            self.events,
+        )
+    }
+}
+
+async fn measure(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let (_, before, _) = app.http.admitted_shared();
     let start = Instant::now();
     let (statuses, events) =
         tokio::join!(send_all(&client, address), count_events(&client, address));
     let (statuses, events) = (statuses?, events?);
-    let sent_in = start.elapsed().as_secs_f64().max(TIME.as_secs_f64());
     let (quota, after, span) = app.http.admitted_shared();
 
-    let admitted = after - before;
-    let (rate, burst) = (quota.count() as f64, quota.max_burst() as f64);
-    let expected = rate * span.as_secs_f64() / quota.period().as_secs_f64() + burst;
-    let difference = admitted as f64 / expected - 1.0;
-    let events = events as f64 / TIME.as_secs_f64();
-    let sent = REQUESTS as f64 / sent_in;
-    let measured = format!(
-        "{sent:.0} requests per second for {:.2} s: {admitted} admitted, quota {expected:.1} \
-         ({:+.2} %); {events:.1} events per second",
-        span.as_secs_f64(),
-        100.0 * difference,
-    );
-    let holds = difference.abs() <= TOLERANCE
-        && events >= EVENTS_PER_SECOND
-        && sent >= SENT * RATE as f64
-        && statuses
-            == Statuses {
-                ok: admitted,
-                refused: REQUESTS - admitted,
-            };
-    if holds {
-        Ok(measured)
-    } else {
-        Err(format!("{measured}; clients saw {statuses:?}").into())
-    }
+    let periods = span.as_secs_f64() / quota.period().as_secs_f64();
+    Ok(Round {
+        sent: REQUESTS as f64 / start.elapsed().max(TIME).as_secs_f64(),
+        span,
+        admitted: after - before,
+        expected: quota.count() as f64 * periods + quota.max_burst() as f64,
+        statuses,
+        events: events as f64 / TIME.as_secs_f64(),
+    })
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]

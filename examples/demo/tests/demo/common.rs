@@ -14,14 +14,14 @@ use tollgate::Clock;
 use tower::ServiceExt;
 
 /// A demonstration and its routes.
-pub struct Demo {
-    pub running: Running,
-    pub router: Router,
+pub(crate) struct Demo {
+    pub(crate) running: Running,
+    pub(crate) router: Router,
 }
 
 impl Demo {
     /// Starts one, with the random numbers of a seed, and waits for its first event.
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         fastrand::seed(7);
         let running = App::start(Clock::tokio());
         let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
@@ -30,7 +30,7 @@ impl Demo {
         Self { running, router }
     }
 
-    pub async fn send(&self, method: &str, path: &str, body: &str) -> Response<Body> {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> Response<Body> {
         let request = Request::builder().method(method).uri(path);
         let request = request
             .body(Body::from(body.to_owned()))
@@ -39,24 +39,24 @@ impl Demo {
         answer
     }
 
-    pub async fn get(&self, path: &str) -> Response<Body> {
+    pub(crate) async fn get(&self, path: &str) -> Response<Body> {
         self.send("GET", path, "").await
     }
 
     /// Returns the next event.
-    pub async fn event(&self) -> Value {
+    pub(crate) async fn event(&self) -> Value {
         let event = self.running.app.next_event().await;
         serde_json::from_str(&event).expect("an event is JSON")
     }
 
     /// Returns the next event after a while.
-    pub async fn event_after(&self, duration: Duration) -> Value {
+    pub(crate) async fn event_after(&self, duration: Duration) -> Value {
         sleep(duration).await;
         self.event().await
     }
 }
 
-pub async fn text(answer: Response<Body>) -> String {
+pub(crate) async fn text(answer: Response<Body>) -> String {
     let bytes = answer
         .into_body()
         .collect()
