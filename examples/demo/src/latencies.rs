@@ -52,3 +52,31 @@ impl Latencies {
         recent.map(|(_, duration)| *duration).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn p99_is_the_99th_of_a_hundred_for_four_seconds() {
+        let latencies = Latencies::default();
+        assert_eq!(latencies.p99_ms(), 0.0);
+        (1..=100).rev().for_each(|n| latencies.record(n * MS));
+        assert_eq!(latencies.p99_ms(), 99.0);
+        tokio::time::advance(REMEMBERED - MS).await;
+        assert_eq!(latencies.p99_ms(), 99.0);
+        tokio::time::advance(MS).await;
+        assert_eq!(latencies.p99_ms(), 0.0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn last_second_counts_those_within_the_bound() {
+        let latencies = Latencies::default();
+        latencies.record(MS);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        (1..=10).for_each(|n| latencies.record(n * MS));
+        assert_eq!(latencies.last_second(4 * MS), 4);
+    }
+}

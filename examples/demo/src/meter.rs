@@ -45,3 +45,33 @@ impl Meter {
         ((total - before) as f64 / span.as_secs_f64()).round() as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn per_second_counts_the_last_second() {
+        let meter = Meter::default();
+        meter.add(7);
+        assert_eq!(meter.per_second(), 7);
+        for _ in 0..10 {
+            tokio::time::advance(SECOND / 10).await;
+            meter.add(2);
+            meter.per_second();
+        }
+        // What came before the first sample was more than a second ago.
+        assert_eq!((meter.per_second(), meter.total()), (20, 27));
+        tokio::time::advance(2 * SECOND).await;
+        assert_eq!(meter.per_second(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn per_second_between_samples_far_apart_is_the_mean() {
+        let meter = Meter::default();
+        meter.per_second();
+        tokio::time::advance(4 * SECOND).await;
+        meter.add(20);
+        assert_eq!(meter.per_second(), 5);
+    }
+}
