@@ -31,7 +31,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> io::Result<ExitCode> {
-    let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))).await?;
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+    })?;
     let address = listener.local_addr()?;
     let server = Server::start(listener, App::start(Clock::system()));
     // Not `println!`, which panics when stdout is closed.
