@@ -15,6 +15,7 @@
 //!
 //! All of them are tried, awaited, cancelled, timed out, closed and composed in the same way.
 //! **[The guide](guide) has a page and a program for each task**, from parallel uploads to shutting down.
+//! [`migrate`] has a table for code that comes from another crate.
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
@@ -153,6 +154,7 @@ pub mod guide;
 pub mod io;
 pub mod keyed;
 mod limit_status;
+pub mod migrate;
 pub mod observe;
 mod panic;
 mod quota;
