@@ -84,6 +84,7 @@ pub enum ErrorKind {
     Cancelled,
     /// The caller's deadline passed, or could not be met; or the caller has waited longer than the
     /// [`max_queue_time`](crate::fair::Class::max_queue_time) of its class.
+    #[doc(alias = "Elapsed")]
     TimedOut,
     /// As many callers as the throttle allows are already waiting. In a
     /// [`FairQueue`](crate::fair::FairQueue), also: a newcomer has displaced this waiter, or the queue
@@ -93,6 +94,7 @@ pub enum ErrorKind {
     TooManyKeys,
     /// Fewer permits are free than the call asks for, others wait for them, or the class of the caller
     /// holds its [maximum](crate::fair::Class::max_concurrency). Returned only by `try_` calls.
+    #[doc(alias = "TryAcquireError")]
     NoPermits,
     /// The rate does not allow the call now, or a gate is blocked. Returned only by `try_` calls of
     /// rate limiters, [adaptive](crate::adaptive::AdaptiveRate) ones included, and by checks of gates.
@@ -100,6 +102,7 @@ pub enum ErrorKind {
     /// The call asks for more than the limit can ever give at once: than all permits of a semaphore, or
     /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not
     /// help; a higher limit or burst does, or [`Oversize::Overdraft`](crate::Oversize::Overdraft).
+    #[doc(alias = "InsufficientCapacity")]
     ExceedsCapacity,
     /// What the throttle depends on failed: the store behind a throttle that several machines share,
     /// where the [source](std::error::Error::source) of the error says how, or what the
@@ -402,6 +405,9 @@ impl AcquireError {
     ///
     /// [`Duration::MAX`] means never, or more than 584 years. A concurrency throttle of this crate
     /// never knows.
+    #[doc(alias = "NotUntil")]
+    #[doc(alias = "wait_time_from")]
+    #[doc(alias = "earliest_possible")]
     pub fn retry_after(&self) -> Option<Duration> {
         let knows = matches!(
             self.kind(),

@@ -265,6 +265,9 @@ impl Quota {
     /// assert_eq!(LOGINS.to_string(), "5/90s");
     /// ```
     #[track_caller]
+    #[doc(alias = "with_period")]
+    #[doc(alias = "refill")]
+    #[doc(alias = "interval")]
     pub const fn new(count: u64, period: Duration) -> Self {
         or_panic(Self::checked(count, period.as_nanos(), 1))
     }
@@ -320,6 +323,8 @@ impl Quota {
     /// ```
     #[track_caller]
     #[must_use]
+    #[doc(alias = "allow_burst")]
+    #[doc(alias = "burst_size")]
     pub const fn burst(self, burst: u64) -> Self {
         if self.is_unlimited() && burst > 0 {
             return self;
@@ -370,6 +375,7 @@ impl Quota {
     }
 
     /// Returns the period, in which [`count`](Self::count) are allowed.
+    #[doc(alias = "replenish_interval")]
     pub const fn period(self) -> Duration {
         Duration::from_nanos(self.period_nanos())
     }
@@ -394,6 +400,7 @@ impl Quota {
 
     /// Returns how many are admitted at once after a pause: 1, or the value of
     /// [`burst`](Self::burst). Windows and logs admit the [`count`](Self::count) at once.
+    #[doc(alias = "burst_size")]
     pub const fn max_burst(self) -> u64 {
         self.burst
     }

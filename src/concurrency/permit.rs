@@ -22,12 +22,16 @@ pub trait PermitSource: fmt::Debug {
 /// Leaking it, for example with [`mem::forget`](std::mem::forget), takes its permits out of
 /// circulation without lowering the limit; [`forget`](Self::forget) lowers the limit as well.
 #[must_use = "a permit limits nothing once it is dropped: bind it, as in `let _permit = ..`"]
+#[doc(alias = "SemaphorePermit")]
+#[doc(alias = "SemaphoreGuard")]
 pub struct Permit<S: Deref<Target: PermitSource>> {
     semaphore: S,
     count: usize,
 }
 
 /// A [`Permit`] that shares its [`Semaphore`], so it can move into a task.
+#[doc(alias = "OwnedSemaphorePermit")]
+#[doc(alias = "SemaphoreGuardArc")]
 pub type OwnedPermit = Permit<Arc<Semaphore>>;
 
 impl<S: Deref<Target: PermitSource>> Permit<S> {
@@ -49,6 +53,7 @@ impl<S: Deref<Target: PermitSource>> Permit<S> {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
+    #[doc(alias = "num_permits")]
     pub fn count(&self) -> usize {
         self.count
     }

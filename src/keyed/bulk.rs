@@ -93,6 +93,8 @@ impl<K: Hash + Eq, T: Kind, S: BuildHasher> Keyed<K, T, S> {
     }
 
     /// Drops the keys that have fully recovered, and frees unused memory.
+    #[doc(alias = "retain_recent")]
+    #[doc(alias = "shrink_to_fit")]
     pub fn shrink(&self) {
         if let Some(map) = self.map.get() {
             map.shrink(map.contents.now());

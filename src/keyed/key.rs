@@ -129,6 +129,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline(always)]
+    #[doc(alias = "check_key")]
     pub fn try_acquire(&self) -> Result<T::Permit, AcquireError> {
         self.try_acquire_many(1.into())
     }
@@ -139,6 +140,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     ///
     /// The errors of [`try_acquire`](Self::try_acquire).
     #[inline(always)]
+    #[doc(alias = "check_key_n")]
     pub fn try_acquire_many(&self, n: T::Cost) -> Result<T::Permit, AcquireError> {
         // Nearly every call needs only this: one hash, one reading of the clock, one lock.
         let (map, key) = (self.map(), self.key());
@@ -197,6 +199,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     /// # }
     /// ```
     #[inline]
+    #[doc(alias = "until_key_ready")]
     pub fn acquire(&self) -> Waiting<Acquire<'a, T, Q, S>> {
         self.acquire_many(1.into())
     }
@@ -207,6 +210,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     ///
     /// See [`acquire`](Self::acquire).
     #[inline]
+    #[doc(alias = "until_key_n_ready")]
     pub fn acquire_many(&self, n: T::Cost) -> Waiting<Acquire<'a, T, Q, S>> {
         Waiting::new(Acquire(State::New(self.clone(), n)))
     }

@@ -147,6 +147,8 @@ const DEFAULT_KEYS: usize = 100_000;
 /// [`hashbrown`]: https://docs.rs/hashbrown
 #[doc(alias = "per_user")]
 #[doc(alias = "dashmap")]
+#[doc(alias = "DefaultKeyedRateLimiter")]
+#[doc(alias = "hashmap")]
 pub struct Keyed<K, T: Kind, S = RandomState> {
     options: T::Options<K>,
     max_keys: usize,

@@ -150,6 +150,8 @@ use crate::time::{Clock, Tick};
 ///     assert!(after <= Some(Duration::from_millis(100)));
 /// }
 /// ```
+#[doc(alias = "DirectRateLimiter")]
+#[doc(alias = "DefaultDirectRateLimiter")]
 pub struct RateLimiter {
     /// The quota that it was created with.
     pub(super) quota: Quota,
@@ -306,6 +308,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
+    #[doc(alias = "until_ready_with_jitter")]
     pub const fn jitter(mut self, max: Duration) -> Self {
         self.config.jitter = max;
         self
@@ -510,6 +513,8 @@ impl RateLimiter {
     /// assert_eq!(decision.reset_after, Duration::from_millis(300));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[doc(alias = "StateSnapshot")]
+    #[doc(alias = "remaining_burst_capacity")]
     pub fn decision(&self, charge: &Charge) -> Decision {
         self.shared().lock_on_time().decision_after(charge)
     }
@@ -539,6 +544,7 @@ impl RateLimiter {
     }
 
     /// Returns what could be charged at once if there were no waiters and the limiter were open.
+    #[doc(alias = "balance")]
     pub fn available(&self) -> u64 {
         self.shared().lock_on_time().available()
     }

@@ -47,6 +47,8 @@ impl RateLimiter {
     /// # }
     /// ```
     #[inline]
+    #[doc(alias = "until_ready")]
+    #[doc(alias = "acquire_one")]
     pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
         self.acquire_many(1)
     }
@@ -72,6 +74,7 @@ impl RateLimiter {
     /// # }
     /// ```
     #[inline]
+    #[doc(alias = "until_n_ready")]
     pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<&Self>> {
         Waiting::new(Acquire::new(self, n))
     }
@@ -134,6 +137,7 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline(always)]
+    #[doc(alias = "check")]
     pub fn try_acquire(&self) -> Result<Charge, AcquireError> {
         self.try_acquire_many(1)
     }
@@ -144,6 +148,7 @@ impl RateLimiter {
     ///
     /// Same as [`try_acquire`](Self::try_acquire).
     #[inline(always)]
+    #[doc(alias = "check_n")]
     pub fn try_acquire_many(&self, n: u64) -> Result<Charge, AcquireError> {
         self.shared().try_charge(n, n)
     }

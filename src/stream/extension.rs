@@ -101,6 +101,7 @@ pub trait LimitStreamExt: Stream {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "ratelimit_stream")]
     fn buffer_limited<T>(self, throttle: T) -> BufferLimited<Self, T>
     where
         Self: Stream<Item: Future> + Sized,

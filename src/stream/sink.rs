@@ -66,6 +66,7 @@ pub trait LimitSinkExt<I>: Sink<I> + Sized {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "ratelimit_sink")]
     fn limited<T: Weighted, F: FnMut(&I) -> u64>(
         self,
         limiter: T,

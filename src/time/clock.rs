@@ -137,6 +137,8 @@ impl Clock {
     /// let earlier = clock.now();
     /// assert!(clock.now() >= earlier);
     /// ```
+    #[doc(alias = "QuantaClock")]
+    #[doc(alias = "MonotonicClock")]
     pub const fn system() -> Self {
         Self(Kind::System)
     }
@@ -189,6 +191,7 @@ impl Clock {
     /// # Examples
     ///
     /// See [`ManualClock`].
+    #[doc(alias = "FakeRelativeClock")]
     pub fn manual() -> ManualClock {
         ManualClock::new()
     }

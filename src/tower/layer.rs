@@ -47,6 +47,11 @@ use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
 /// ```
 #[derive(Clone)]
 #[must_use = "a layer does nothing unless it is put around a service"]
+#[doc(alias = "ConcurrencyLimit")]
+#[doc(alias = "ConcurrencyLimitLayer")]
+#[doc(alias = "GlobalConcurrencyLimitLayer")]
+#[doc(alias = "RateLimit")]
+#[doc(alias = "RateLimitLayer")]
 pub struct ThrottleLayer<T: Throttle, F = Same<T>, A = Responses<T>> {
     pub(super) choose: F,
     pub(super) patience: Patience<T>,
@@ -85,6 +90,9 @@ impl<T: Throttle> ThrottleLayer<T> {
     ///
     /// let layer = ThrottleLayer::refusing(Arc::new(Semaphore::new(64)));
     /// ```
+    #[doc(alias = "load_shed")]
+    #[doc(alias = "LoadShed")]
+    #[doc(alias = "LoadShedLayer")]
     pub fn refusing(throttle: T) -> Self
     where
         T: TryThrottle,
@@ -148,6 +156,8 @@ impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
     }
 
     /// Creates a layer like [`by`](Self::by) whose requests never wait.
+    #[doc(alias = "GovernorLayer")]
+    #[doc(alias = "key_extractor")]
     pub fn refusing_by(choose: F) -> Self
     where
         F: Fn(Head<'_>) -> T + Clone,
@@ -381,6 +391,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # Examples
     ///
     /// See [`policies`](Self::policies).
+    #[doc(alias = "use_headers")]
     pub fn headers(mut self, headers: RateLimitHeaders) -> Self
     where
         T: Inspect,
@@ -421,6 +432,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "error_handler")]
     pub fn answer(mut self, answer: Answer) -> Self {
         self.answers.options().answer = answer;
         self

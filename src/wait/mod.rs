@@ -122,6 +122,7 @@ impl<F: Future> Waiting<F> {
     /// ```
     #[cfg(feature = "tokio")]
     #[inline]
+    #[doc(alias = "run_until_cancelled")]
     pub fn cancel_on<C>(self, token: C) -> Waiting<CancelOn<F, C>>
     where
         F: Future<Output: Outcome>,
@@ -204,6 +205,9 @@ impl<F: Future> Waiting<F> {
     /// ```
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
+    #[doc(alias = "blocking_acquire")]
+    #[doc(alias = "acquire_blocking")]
+    #[doc(alias = "acquire_arc_blocking")]
     pub fn wait(self) -> F::Output {
         assert_may_block();
         block_on(self)

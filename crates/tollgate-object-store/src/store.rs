@@ -102,6 +102,7 @@ use crate::pages;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(alias = "LimitStore")]
 pub struct Throttled<S, T> {
     pub(crate) inner: Arc<S>,
     pub(crate) limits: Limits<T>,

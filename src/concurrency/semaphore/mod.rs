@@ -131,6 +131,7 @@ impl Semaphore {
         ///
         /// Panics if `permits` is above [`MAX_PERMITS`](Self::MAX_PERMITS).
         #[track_caller]
+        #[doc(alias = "const_new")]
         pub fn new(permits: usize) -> Self {
             assert!(
                 permits <= Self::MAX_PERMITS,

@@ -112,6 +112,7 @@ impl Semaphore {
     /// # }
     /// ```
     #[inline]
+    #[doc(alias = "acquire_arc")]
     pub fn acquire_owned(self: Arc<Self>) -> Waiting<AcquireOwned> {
         self.acquire_many_owned(1)
     }
@@ -205,6 +206,7 @@ impl Semaphore {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[inline]
+    #[doc(alias = "try_acquire_arc")]
     pub fn try_acquire_owned(self: Arc<Self>) -> Result<OwnedPermit, AcquireError> {
         self.try_acquire_many_owned(1)
     }
