@@ -6,6 +6,7 @@
 mod chosen;
 mod manual;
 mod reentrant;
+mod smol_tasks;
 #[path = "../support/mod.rs"]
 mod support;
 mod system;

@@ -9,6 +9,7 @@ pub(crate) mod checks;
 pub(crate) mod composed;
 pub(crate) mod crowds;
 pub(crate) mod endings;
+pub(crate) mod executors;
 pub(crate) mod fair;
 #[cfg(any(feature = "tokio", feature = "async-lock"))]
 pub(crate) mod foreign;
@@ -87,6 +88,11 @@ macro_rules! conformance {
                     closing_in_the_midst_of_a_crowd_leaves_nobody_waiting
                     random_entries_and_exits_lose_nothing
                     threads_leave_nobody_asleep_while_there_is_room;
+                executors:
+                    a_deadline_ends_the_wait_of_a_task
+                    closing_ends_the_waits_of_tasks
+                    tasks_never_exceed_the_limit
+                    tasks_that_are_cancelled_lose_nothing;
                 wakers:
                     a_holder_that_panics_may_wake_a_waker_that_panics
                     a_wait_that_is_polled_again_panics_and_takes_nothing
@@ -108,6 +114,8 @@ macro_rules! conformance {
                     a_token_ends_the_wait_of_a_thread
                     a_token_that_is_not_cancelled_changes_nothing
                     cancelled_after_the_wake_is_passed_on;
+                executors:
+                    a_token_ends_the_wait_of_a_task;
             }
         }
     )*};
