@@ -1,0 +1,231 @@
+//! Chromium, driven over its own protocol.
+//!
+//! 1. The browser is a child of this process, which ends it by its id: in `end`, and when the value is
+//!    dropped, also by a panic or Ctrl-C.
+//! 2. Its profile is a temporary directory, which is removed after the browser has ended.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chromiumoxide::cdp::browser_protocol::emulation::{
+    MediaFeature, SetDeviceMetricsOverrideParams,
+};
+use chromiumoxide::cdp::browser_protocol::log::{EventEntryAdded, LogEntryLevel};
+use chromiumoxide::cdp::js_protocol::runtime::{
+    CallArgument, CallFunctionOnParams, ConsoleApiCalledType, EventConsoleApiCalled,
+    EventExceptionThrown,
+};
+use chromiumoxide::page::ScreenshotParams;
+use chromiumoxide::{Browser, BrowserConfig, Page};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+const PROGRAMS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// How long the browser may take to end by itself.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// A headless browser with one page.
+pub(crate) struct Chromium {
+    page: Page,
+    complaints: Arc<Mutex<Vec<String>>>,
+    tasks: Vec<JoinHandle<()>>,
+    browser: Browser,
+    _profile: TempDir,
+}
+
+impl Chromium {
+    /// Starts a browser and opens `url`.
+    pub(crate) async fn open(url: &str) -> Result<Self, String> {
+        let program = find_or_install()?;
+        let profile = tempfile::Builder::new()
+            .prefix("tollgate-demo-")
+            .tempdir()
+            .map_err(|error| format!("cannot make a profile for the browser: {error}"))?;
+        let config = BrowserConfig::builder()
+            .chrome_executable(&program)
+            .user_data_dir(profile.path())
+            .new_headless_mode()
+            // Without it, Chromium does not start as root, as in most containers.
+            .no_sandbox()
+            .viewport(None)
+            .build()?;
+        let (browser, mut handler) = Browser::launch(config)
+            .await
+            .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        let mut tasks = vec![tokio::spawn(async move {
+            while handler.next().await.is_some() {}
+        })];
+        let complaints = Arc::default();
+        let page = match open_page(&browser, url, &complaints, &mut tasks).await {
+            Ok(page) => page,
+            Err(error) => return Err(format!("cannot open {url}: {error}")),
+        };
+        Ok(Self {
+            page,
+            complaints,
+            tasks,
+            browser,
+            _profile: profile,
+        })
+    }
+
+    /// Calls a function of `probe.js` in the page, and waits for its promise.
+    pub(crate) async fn probe<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        arguments: &[Value],
+    ) -> Result<T, String> {
+        let call = CallFunctionOnParams::builder()
+            .function_declaration("async (name, ...rest) => [(await probe[name](...rest)) ?? null]")
+            .argument(CallArgument::builder().value(name).build())
+            .arguments(
+                arguments
+                    .iter()
+                    .map(|value| CallArgument::builder().value(value.clone()).build()),
+            )
+            .await_promise(true)
+            .return_by_value(true)
+            .build()?;
+        let result = self.page.evaluate_function(call).await;
+        let result = result.map_err(|error| format!("probe {name}: {error}"))?;
+        // In an array, because the client takes a bare null for no value.
+        let [value] = result
+            .into_value::<[T; 1]>()
+            .map_err(|error| format!("probe {name}: {error}"))?;
+        Ok(value)
+    }
+
+    /// Makes the window so wide, light or dark.
+    pub(crate) async fn show(&self, width: i64, dark: bool) -> Result<(), String> {
+        let size = SetDeviceMetricsOverrideParams::new(width, 900, 1.0, false);
+        let scheme = MediaFeature::new("prefers-color-scheme", if dark { "dark" } else { "light" });
+        async {
+            self.page.execute(size).await?;
+            self.page.emulate_media_features(vec![scheme]).await
+        }
+        .await
+        .map_err(|error| format!("cannot set the window: {error}"))?;
+        // The layout, and charts that are drawn for it.
+        let () = self.probe("wait", &[300.into()]).await?;
+        Ok(())
+    }
+
+    /// Writes a picture of the whole page.
+    pub(crate) async fn screenshot(&self, to: &Path) -> Result<(), String> {
+        let params = ScreenshotParams::builder().full_page(true).build();
+        let picture = self.page.screenshot(params).await;
+        let picture = picture.map_err(|error| format!("cannot take a screenshot: {error}"))?;
+        std::fs::write(to, picture).map_err(|error| format!("{}: {error}", to.display()))
+    }
+
+    /// Errors and warnings of the console, and exceptions, so far.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let complaints = self.complaints.lock();
+        complaints.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the browser, and removes its profile.
+    pub(crate) async fn end(mut self) {
+        // It may have got the signal that ends this process too, and never answers then. The profile
+        // is removed only when nothing writes to it any more.
+        let closed = timeout(GRACE, async {
+            let closed = self.browser.close().await.is_ok();
+            closed && self.browser.wait().await.is_ok()
+        });
+        if !closed.await.unwrap_or(false) {
+            self.browser.kill().await;
+        }
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+async fn open_page(
+    browser: &Browser,
+    url: &str,
+    complaints: &Arc<Mutex<Vec<String>>>,
+    tasks: &mut Vec<JoinHandle<()>>,
+) -> chromiumoxide::error::Result<Page> {
+    // It listens before it loads, so that nothing is missed.
+    let page = browser.new_page("about:blank").await?;
+    page.enable_log().await?;
+    page.enable_runtime().await?;
+    let said = page
+        .event_listener::<EventConsoleApiCalled>()
+        .await?
+        .filter_map(async |event| {
+            let bad = matches!(
+                event.r#type,
+                ConsoleApiCalledType::Error | ConsoleApiCalledType::Warning
+            );
+            bad.then(|| format!("console: {:?}", event.args))
+        });
+    let logged = page
+        .event_listener::<EventEntryAdded>()
+        .await?
+        .filter_map(async |event| {
+            let entry = &event.entry;
+            let bad = matches!(entry.level, LogEntryLevel::Error | LogEntryLevel::Warning);
+            bad.then(|| format!("log: {} {:?}", entry.text, entry.url))
+        });
+    let thrown = page
+        .event_listener::<EventExceptionThrown>()
+        .await?
+        .map(|event| format!("exception: {:?}", event.exception_details));
+    let all = futures_util::stream::select(said, futures_util::stream::select(logged, thrown));
+    let complaints = Arc::clone(complaints);
+    tasks.push(tokio::spawn(all.for_each(move |complaint| {
+        let mut list = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push(complaint);
+        std::future::ready(())
+    })));
+    page.goto(url).await?;
+    page.evaluate_expression(include_str!("probe.js")).await?;
+    Ok(page)
+}
+
+/// The program `CHROME` names, or one of the usual names, installed if it is missing.
+fn find_or_install() -> Result<PathBuf, String> {
+    if let Some(named) = env::var_os("CHROME") {
+        return find(Path::new(&named))
+            .ok_or_else(|| format!("CHROME names {}, which is no program", named.display()));
+    }
+    let found = || PROGRAMS.iter().find_map(|name| find(Path::new(name)));
+    found().map_or_else(
+        || {
+            // The script says which package is missing where it cannot install it.
+            let needs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/needs");
+            let status = Command::new(needs)
+                .args(["chromium", "chromium", "fonts-dejavu-core"])
+                .status();
+            match status {
+                Ok(status) if status.success() => found(),
+                _ => None,
+            }
+            .ok_or_else(|| {
+                "the check needs Chromium: install the package chromium, or set CHROME to a browser"
+                    .to_owned()
+            })
+        },
+        Ok,
+    )
+}
+
+/// The file of a program, by its path or by its name in `PATH`.
+fn find(name: &Path) -> Option<PathBuf> {
+    if name.components().count() > 1 {
+        return name.is_file().then(|| name.to_owned());
+    }
+    env::split_paths(&env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}

@@ -1,0 +1,68 @@
+//! How the page looks at several widths: nothing scrolls sideways, no text covers another.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::Report;
+use super::browser::Chromium;
+
+/// CSS pixels: a telephone, a laptop, a large screen.
+const WIDTHS: [i64; 3] = [390, 1280, 1920];
+
+#[derive(Deserialize)]
+struct Sideways {
+    page: i64,
+    tables: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Overlaps {
+    texts: usize,
+    found: Vec<String>,
+}
+
+pub(super) async fn check(browser: &Chromium, report: &mut Report) -> Result<(), String> {
+    for width in WIDTHS {
+        browser.show(width, false).await?;
+        let Sideways { page, tables } = browser.probe("sideways", &[]).await?;
+        let fits = match page <= 0 && tables.is_empty() {
+            true => Ok("nothing scrolls sideways".to_owned()),
+            false => Err(format!(
+                "the page is {page} px too wide; tables that scroll: {tables:?}"
+            )),
+        };
+        report.line(&format!("{width} px, width"), fits);
+        let Overlaps { texts, found } = browser.probe("overlaps", &[]).await?;
+        let apart = match found.is_empty() {
+            true => Ok(format!("none of {texts} texts covers another")),
+            false => Err(found.join("; ")),
+        };
+        report.line(&format!("{width} px, texts"), apart);
+    }
+    browser.show(1280, false).await
+}
+
+/// Writes `demo-{width}-{light,dark}.png` into `folder`.
+pub(super) async fn screenshots(
+    browser: &Chromium,
+    report: &mut Report,
+    folder: &Path,
+) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    // Charts over time are filled by then, and each state of a waiter is to be seen.
+    let () = browser.probe("wait", &[7000.into()]).await?;
+    let () = browser.probe("click", &["/queue/refill".into()]).await?;
+    let () = browser.probe("wait", &[5000.into()]).await?;
+    let () = browser.probe("click", &["/queue/cancel".into()]).await?;
+    for width in WIDTHS {
+        for dark in [false, true] {
+            let scheme = if dark { "dark" } else { "light" };
+            browser.show(width, dark).await?;
+            let file = folder.join(format!("demo-{width}-{scheme}.png"));
+            browser.screenshot(&file).await?;
+            report.line("screenshot", Ok(file.display().to_string()));
+        }
+    }
+    browser.show(1280, false).await
+}

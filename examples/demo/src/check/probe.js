@@ -1,0 +1,109 @@
+// What the check runs inside the page. Each function returns a value that JSON can hold.
+(() => {
+  const sleep = ms => new Promise(done => setTimeout(done, ms));
+  const ticks = () => Number(document.body.dataset.ticks);
+  const series = (root = document) =>
+    Object.fromEntries([...root.querySelectorAll("[data-series]")].map(e => [e.dataset.series, e.dataset.value]));
+  const until = async (milliseconds, done) => {
+    const start = performance.now();
+    for (;;) {
+      if (await done()) return performance.now() - start;
+      if (performance.now() - start > milliseconds) return null;
+      await sleep(5);
+    }
+  };
+  const serverValue = async name => (await (await fetch("/settings")).json()).find(s => s.name === name)?.value;
+  const move = (input, value) => {
+    input.value = value;
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+  };
+  const click = path => document.querySelector(`[data-post="${path}"]`).click();
+  const boxes = () => {
+    const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node; (node = walker.nextNode());) {
+      if (!node.data.trim() || ["SCRIPT", "STYLE"].includes(node.parentElement.tagName)) continue;
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      for (let { left, top, right, bottom } of range.getClientRects()) {
+        for (let up = node.parentElement; up; up = up.parentElement) {
+          if (getComputedStyle(up).overflowX === "visible") continue;
+          const clip = up.getBoundingClientRect();
+          [left, right] = [Math.max(left, clip.left), Math.min(right, clip.right)];
+        }
+        if (right > left && bottom > top) found.push({ node, left, top, right, bottom });
+      }
+    }
+    return found;
+  };
+
+  globalThis.probe = {
+    ticks,
+    series,
+    settings: () => [...document.querySelectorAll("[data-setting]")].map(input => input.dataset.setting),
+    wait: sleep,
+    click,
+    /// Milliseconds until `count` more events came, or null.
+    events: (count, milliseconds) => { const goal = ticks() + count; return until(milliseconds, () => ticks() >= goal); },
+    /// Names of the series that change within so many milliseconds.
+    moving: async milliseconds => {
+      const before = series(), moved = new Set();
+      await until(milliseconds, () => {
+        for (const [name, value] of Object.entries(series())) if (value !== before[name]) moved.add(name);
+        return moved.size === Object.keys(before).length;
+      });
+      return [...moved];
+    },
+    /// Moves a slider halfway to its farther end, and back.
+    slider: async name => {
+      const input = document.querySelector(`[data-setting="${name}"]`), panel = input.closest("section");
+      const { value, min, max, step } = Object.fromEntries(["value", "min", "max", "step"].map(key => [key, Number(input[key])]));
+      const end = value - min > max - value ? min : max;
+      const target = min + Math.round(((value + end) / 2 - min) / step) * step;
+      const before = series(panel);
+      const changes = Promise.all([
+        until(3000, async () => await serverValue(name) === target),
+        until(3000, () => Object.entries(series(panel)).some(([key, value]) => value !== before[key])),
+        // A series that has the slider's name is the setting itself, as the throttle has it.
+        name in before ? until(3000, () => Number(series(panel)[name]) === target) : null,
+      ]);
+      move(input, target);
+      const [server, moved, own] = await changes;
+      move(input, value);
+      const back = await until(3000, async () => await serverValue(name) === value);
+      return { from: value, to: target, server, moved, own, back };
+    },
+    /// Clicks a button that sends a request, and returns what `queue.*` was before and after.
+    cancel: async () => {
+      const read = () => Object.fromEntries(["waiting", "admitted", "cancelled"].map(key => [key, Number(series()["queue." + key])]));
+      click("/queue/refill");
+      const refilled = await until(3000, () => read().waiting >= 190);
+      // The event that showed it may have been read while waiters came.
+      await sleep(250);
+      const before = read();
+      const gone = now => now.cancelled - before.cancelled + now.admitted - before.admitted;
+      let after = before;
+      click("/queue/cancel");
+      // The numbers of an event are read one after the other, and tasks see that they are cancelled one by one.
+      const fell = await until(3000, () => {
+        after = read();
+        return after.cancelled > before.cancelled && Math.abs(before.waiting - after.waiting - gone(after)) <= 1;
+      });
+      const movedOn = await until(3000, () => read().admitted > after.admitted);
+      return { refilled, before, fell, after, movedOn };
+    },
+    /// Pixels by which the page is wider than its window, and elements that scroll sideways.
+    sideways: () => ({
+      page: document.documentElement.scrollWidth - innerWidth,
+      tables: [...document.querySelectorAll(".scroll")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.firstElementChild.id),
+    }),
+    /// Pairs of texts that cover each other by more than a pixel each way.
+    overlaps: () => {
+      const all = boxes(), found = [];
+      all.forEach((a, i) => all.slice(i + 1).forEach(b => {
+        const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left), high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (a.node !== b.node && wide > 1 && high > 1) found.push(`"${a.node.data.trim()}" and "${b.node.data.trim()}"`);
+      }));
+      return { texts: all.length, found };
+    },
+  };
+})();
