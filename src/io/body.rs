@@ -66,7 +66,6 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
             return Poll::Ready(polled.map(|frame| frame.map(in_bytes).map_err(Into::into)));
         }
         loop {
-            let is_free = this.read.is_free();
             let wanted = match this.rest.len() {
                 0 => match this.inner.size_hint().upper() {
                     Some(upper) => upper,
@@ -87,12 +86,7 @@ impl<B: Body<Error: Into<BoxError>>, T: Weighted> Body for Throttled<B, T> {
             };
             // Every return up to the last one drops what was entered, which gives it back.
             if this.rest.is_empty() {
-                let inner = this.inner.as_mut();
-                let polled = match is_free {
-                    true => inner.poll_frame(context),
-                    false => (this.read.as_mut())
-                        .poll_source(context, |context| inner.poll_frame(context)),
-                };
+                let polled = this.inner.as_mut().poll_frame(context);
                 let frame = match ready!(polled) {
                     Some(Ok(frame)) => in_bytes(frame),
                     Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),

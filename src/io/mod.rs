@@ -37,9 +37,9 @@
 //!   its permits until the next call or the drop.
 //! - *Flushing, shutting down, seeking and empty buffers are free.* The end of a stream and trailers
 //!   cost nothing either, but they are found only when it is the stream's turn.
-//! - *A stream that was not ready at its turn joins the queue again when its source wakes it.* So reads of idle
-//!   streams in one `select!` do not wake each other by their turns. For this, the source gets a waker of
-//!   its own behind a wait; one that keeps no waker, or is polled by another task, joins at each poll.
+//! - *A stream that is polled without being ready takes part in the queue.* It waits for its turn, finds
+//!   nothing, and gives the turn back. While the limiter is busy, two reads of idle streams in one
+//!   `select!` so wake their task again and again; give each a task of its own.
 //! - *Both directions charge the one limiter*, unless one is
 //!   [left out](Throttled::reads_only). For a limit for each, throttle twice.
 //! - *No bytes are buffered*, except the rest of a frame of a body that is larger than a chunk.

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use super::throttled::{Directions, Throttled};
 use crate::error::{AcquireError, ErrorKind};
 use crate::throttle::Weighted;
-use crate::throttle::turn::{Entered, Turn};
+use crate::throttle::turn::Turn;
 
 impl<S, T: Weighted> Throttled<S, T> {
     /// Reads some of `wanted` bytes: `read` gets the inner stream and how many bytes it may read, and
@@ -115,33 +115,15 @@ fn poll_charged<T: Weighted>(
     wanted: usize,
     call: impl FnOnce(&mut Context<'_>, usize) -> Poll<io::Result<usize>>,
 ) -> Poll<io::Result<usize>> {
-    let Some(mut turn) = turn.filter(|_| wanted > 0) else {
+    let Some(turn) = turn.filter(|_| wanted > 0) else {
         return call(context, wanted);
     };
-    // Apart, so that a call that does not wait has no instruction for one that does.
-    if turn.is_free() {
-        let entered = turn.poll_enter(context, limiter, chunk, wanted as u64);
-        return poll_entered(entered, wanted, |limit| call(context, limit));
-    }
-    let entered = (turn.as_mut()).poll_enter(context, limiter, chunk, wanted as u64);
-    poll_entered(entered, wanted, |limit| {
-        turn.poll_source(context, |context| call(context, limit))
-    })
-}
-
-/// Makes the call, once it is its turn.
-#[inline]
-fn poll_entered<T: Weighted>(
-    entered: Poll<Result<(Entered<'_, T>, u64), AcquireError>>,
-    wanted: usize,
-    call: impl FnOnce(usize) -> Poll<io::Result<usize>>,
-) -> Poll<io::Result<usize>> {
-    let (entered, units) = match ready!(entered) {
+    let (entered, units) = match ready!(turn.poll_enter(context, limiter, chunk, wanted as u64)) {
         Ok(entered) => entered,
         Err(error) => return Poll::Ready(Err(io_error(error))),
     };
     let limit = usize::try_from(units).unwrap_or(wanted);
-    let moved = call(limit);
+    let moved = call(context, limit);
     match &moved {
         // One that says that more has moved than it was given is not believed.
         Poll::Ready(Ok(bytes)) => entered.settle((*bytes).min(limit) as u64),

@@ -2,10 +2,10 @@
 //!
 //! 1. At most one item is kept, the last that was sent. It goes on before the next one is taken, and
 //!    before the sink is flushed or closed.
-//! 2. An item is charged when the inner sink is ready for it, and goes on in the same poll. If the inner
-//!    sink refuses it, the charge is given back.
+//! 2. An item is asked for when the inner sink is ready for it, and goes on in the poll that finds it
+//!    admitted and the inner sink ready. If the inner sink refuses it, the charge is given back.
 //! 3. What has gone on does not wait for the item that is kept: while the limiter makes that wait, the inner
-//!    sink is flushed, and before an error of the limiter is returned, it is flushed or closed.
+//!    sink is flushed.
 //! 4. The cost of an item is computed once, when it is sent.
 
 use std::error::Error;
@@ -40,8 +40,8 @@ pub trait LimitSinkExt<I>: Sink<I> + Sized {
     ///
     /// [`SinkError`], of the inner sink or of the limiter. An item that the limiter refused stays kept and
     /// must not be sent again: the next call asks for it again, and [`into_parts`](LimitedSink::into_parts)
-    /// returns it. The inner sink is flushed before that error is returned, or closed where the call was to
-    /// close it.
+    /// returns it. The inner sink can then be flushed or closed through
+    /// [`get_mut`](LimitedSink::get_mut).
     ///
     /// # Panics
     ///
@@ -124,12 +124,10 @@ impl<S, I, T: Weighted, F> LimitedSink<S, I, T, F> {
 }
 
 impl<S: Sink<I>, I, T: Weighted, F> LimitedSink<S, I, T, F> {
-    /// Sends the item that is kept, if there is one. If the limiter refuses it, `finish` is called for the
-    /// inner sink first.
+    /// Sends the item that is kept, if there is one.
     fn poll_send(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-        finish: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<Result<(), S::Error>>,
     ) -> Poll<Result<(), SinkError<S::Error>>> {
         let mut this = self.project();
         let Some((_, cost)) = *this.item else {
@@ -139,11 +137,7 @@ impl<S: Sink<I>, I, T: Weighted, F> LimitedSink<S, I, T, F> {
         let entered = if cost > 0 {
             // All of the cost at once, as far as the limiter can give it.
             match (this.turn).poll_enter(context, this.limiter, Some(u64::MAX), cost) {
-                Poll::Ready(Ok(entered)) => Some(entered),
-                Poll::Ready(Err(error)) => {
-                    ready!(finish(this.sink, context)).map_err(SinkError::Inner)?;
-                    return Poll::Ready(Err(SinkError::Limiter(error)));
-                }
+                Poll::Ready(entered) => Some(entered.map_err(SinkError::Limiter)?),
                 Poll::Pending => {
                     let _flushed = this.sink.poll_flush(context).map_err(SinkError::Inner)?;
                     return Poll::Pending;
@@ -170,7 +164,7 @@ impl<S: Sink<I>, I, T: Weighted, F: FnMut(&I) -> u64> Sink<I> for LimitedSink<S,
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        self.poll_send(context, S::poll_flush)
+        self.poll_send(context)
     }
 
     fn start_send(self: Pin<&mut Self>, item: I) -> Result<(), Self::Error> {
@@ -188,7 +182,7 @@ impl<S: Sink<I>, I, T: Weighted, F: FnMut(&I) -> u64> Sink<I> for LimitedSink<S,
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        ready!(self.as_mut().poll_send(context, S::poll_flush))?;
+        ready!(self.as_mut().poll_send(context))?;
         self.project()
             .sink
             .poll_flush(context)
@@ -199,7 +193,7 @@ impl<S: Sink<I>, I, T: Weighted, F: FnMut(&I) -> u64> Sink<I> for LimitedSink<S,
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Self::Error>> {
-        ready!(self.as_mut().poll_send(context, S::poll_close))?;
+        ready!(self.as_mut().poll_send(context))?;
         self.project()
             .sink
             .poll_close(context)

@@ -20,13 +20,6 @@ mod optional;
     feature = "stream",
     feature = "tower"
 ))]
-mod source_waker;
-#[cfg(any(
-    feature = "futures-io",
-    feature = "io",
-    feature = "stream",
-    feature = "tower"
-))]
 pub(crate) mod turn;
 mod weighted;
 

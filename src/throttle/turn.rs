@@ -6,44 +6,32 @@
 //!    `Pending` holds nothing but a wait of the limiter.
 //! 3. A wait is charged when it is granted, and its units move at the next poll, however late. One that
 //!    is dropped leaves the queue and gives back what it was granted, because that is what waits do.
-//! 4. No lock is held here, and no waker is called: only the limiter or the source keeps the waker
-//!    of a task, never both for one direction.
-//! 5. A source that was not ready when its turn came has to wake its task before the next turn is asked
-//!    for. Two reads that one task polls would otherwise wake each other by their turns.
+//! 4. No lock is held here, and no waker is called. While a reader or a writer waits for the limiter, the
+//!    source does not have the waker of its task: a source that was not ready at its turn is asked again
+//!    at the next turn.
 
 use std::pin::Pin;
-use std::sync::Weak;
 use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 
 use super::Weighted;
-use super::source_waker::SourceWaker;
 use crate::error::{AcquireError, ErrorKind};
 use crate::panic::catch_waker_panic;
 use crate::wait::Waiting;
 
-/// The turn of one direction: what it waits for, and how many units it has asked for.
+/// The turn of one direction: whether it waits for the limiter, and for how many units.
 #[pin_project]
 pub(crate) struct Turn<T: Weighted> {
     #[pin]
-    state: State<T::Enter>,
+    enter: Option<Waiting<T::Enter>>,
     asked: u64,
-}
-
-#[pin_project(project = StateProjection)]
-enum State<E> {
-    Free,
-    /// It waits for the limiter.
-    Queued(#[pin] Waiting<E>),
-    /// It waits for the source.
-    Asleep(Weak<SourceWaker>),
 }
 
 impl<T: Weighted> Turn<T> {
     pub(crate) fn new() -> Self {
         Self {
-            state: State::Free,
+            enter: None,
             asked: 0,
         }
     }
@@ -61,7 +49,7 @@ impl<T: Weighted> Turn<T> {
         chunk: Option<u64>,
         wanted: u64,
     ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
-        if self.is_free() {
+        if self.enter.is_none() {
             let asked = units(limiter, chunk, wanted);
             if let Some(permit) = limiter.enter_many_at_once(asked) {
                 return Poll::Ready(Ok((Entered::new(limiter, permit), asked)));
@@ -80,22 +68,17 @@ impl<T: Weighted> Turn<T> {
     ) -> Poll<Result<(Entered<'a, T>, u64), AcquireError>> {
         let mut this = self.project();
         let mut capacity = u64::MAX;
-        if let State::Asleep(source) = &*this.state {
-            if SourceWaker::is_awaited(source, context) {
-                return Poll::Pending;
-            }
-        }
         loop {
-            if !matches!(*this.state, State::Queued(_)) {
+            if this.enter.is_none() {
                 let asked = units(limiter, chunk, wanted).min(capacity);
-                this.state.set(State::Queued(limiter.enter_many(asked)));
+                this.enter.set(Some(limiter.enter_many(asked)));
                 *this.asked = asked;
             }
-            let StateProjection::Queued(enter) = this.state.as_mut().project() else {
+            let Some(enter) = this.enter.as_mut().as_pin_mut() else {
                 unreachable!("the wait was made above");
             };
             let entered = ready!(enter.poll(context));
-            this.state.set(State::Free);
+            this.enter.set(None);
             match entered {
                 Ok(permit) => {
                     let units = wanted.min(*this.asked);
@@ -115,34 +98,9 @@ impl<T: Weighted> Turn<T> {
         }
     }
 
-    /// Calls the source after a wait: it has to wake its task before the next wait. Without a wait, call
-    /// it directly.
-    #[cfg_attr(
-        not(any(feature = "futures-io", feature = "io", feature = "tower")),
-        allow(
-            dead_code,
-            reason = "sinks say that they are not ready before they wait"
-        )
-    )]
-    #[inline(never)]
-    pub(crate) fn poll_source<R>(
-        self: Pin<&mut Self>,
-        context: &Context<'_>,
-        call: impl FnOnce(&mut Context<'_>) -> Poll<R>,
-    ) -> Poll<R> {
-        let mut state = self.project().state;
-        SourceWaker::poll(context, call, |waker| state.set(State::Asleep(waker)))
-    }
-
-    /// Returns whether it waits for nothing.
-    #[inline]
-    pub(crate) fn is_free(&self) -> bool {
-        matches!(self.state, State::Free)
-    }
-
     /// Returns whether it waits for the limiter.
     pub(crate) fn is_waiting(&self) -> bool {
-        matches!(self.state, State::Queued(_))
+        self.enter.is_some()
     }
 }
 

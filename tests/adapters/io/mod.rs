@@ -10,7 +10,6 @@ mod exact;
 mod failures;
 #[cfg(feature = "futures-io")]
 mod futures;
-mod idle;
 mod read;
 mod stream;
 mod throughput;
