@@ -64,6 +64,9 @@
 //!
 //! # Traps
 //!
+//! - `?` in this loop drops the `JoinSet`, which aborts what runs. To stop and drain, `break` on
+//!   [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), then join; see
+//!   [cancel and shut down](super::cancel_and_shut_down).
 //! - `let _ = slots.acquire().await?;` returns the permit at once. Name it: `let _permit`.
 //! - A task that acquires a second permit of the same semaphore while it holds one can deadlock with
 //!   others that do the same. Take both at once with `acquire_many(2)`.

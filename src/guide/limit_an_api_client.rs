@@ -5,6 +5,7 @@
 //!
 //! ```toml
 //! [dependencies]
+//! futures = "0.3"
 //! # `test-util` is for the paused time of this program.
 //! tokio = { version = "1.49", features = ["full", "test-util"] }
 //! tollgate = { path = "../tollgate" }
@@ -12,47 +13,50 @@
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
 #![cfg_attr(not(feature = "tokio"), doc = "```text")]
+//! use std::error::Error;
+//! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 //! use std::time::Duration;
 //!
 //! use tokio::time::Instant;
-//! use tollgate::{AcquireError, Clock, Quota, RateLimiter};
+//! use tollgate::{Clock, Quota, RateLimiter, Semaphore, all};
 //!
 //! struct Client {
+//!     slots: Semaphore,
 //!     limiter: RateLimiter,
-//!     sent: u32,
+//!     sent: AtomicU32,
 //! }
 //!
 //! impl Client {
-//!     async fn call(&mut self) -> Result<(), AcquireError> {
-//!         loop {
-//!             self.limiter.acquire().timeout(Duration::from_secs(30)).await?;
-//!             match self.send().await {
+//!     async fn call(&self) -> Result<(), Box<dyn Error>> {
+//!         for _ in 0..3 {
+//!             let limits = all((&self.slots, &self.limiter));
+//!             let permits = limits.acquire().timeout(Duration::from_secs(30)).await?;
+//!             let answer = self.send().await;
+//!             drop(permits); // The slot is free during the pause.
+//!             match answer {
 //!                 Ok(()) => return Ok(()),
-//!                 // No task sends anything until then.
+//!                 // No task is admitted until then.
 //!                 Err(retry_after) => self.limiter.pause_for(retry_after),
 //!             }
 //!         }
+//!         Err("three requests were answered with 429".into())
 //!     }
 //!
 //!     /// In place of an HTTP request. The server answers the eighth with the status 429 and
 //!     /// `Retry-After: 2`.
-//!     async fn send(&mut self) -> Result<(), Duration> {
-//!         self.sent += 1;
-//!         if self.sent == 8 { Err(Duration::from_secs(2)) } else { Ok(()) }
+//!     async fn send(&self) -> Result<(), Duration> {
+//!         if self.sent.fetch_add(1, Relaxed) == 7 { Err(Duration::from_secs(2)) } else { Ok(()) }
 //!     }
 //! }
 //!
 //! #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! async fn main() -> Result<(), AcquireError> {
+//! async fn main() -> Result<(), Box<dyn Error>> {
 //!     // Five at once, then one each 100 ms. The clock is for the paused time of this program.
 //!     let quota = Quota::per_second(10).burst(5);
 //!     let limiter = RateLimiter::new(quota).clock(Clock::tokio());
-//!     let mut client = Client { limiter, sent: 0 };
-//!
+//!     let client = Client { slots: Semaphore::new(4), limiter, sent: AtomicU32::new(0) };
 //!     let start = Instant::now();
-//!     for _ in 0..20 {
-//!         client.call().await?;
-//!     }
+//!     futures::future::try_join_all((0..20).map(|_| client.call())).await?;
 //!     // The eighth is sent after 300 ms, and again two seconds later; then come twelve more.
 //!     assert_eq!(start.elapsed(), Duration::from_millis(300 + 2000 + 12 * 100));
 //!     Ok(())
@@ -66,18 +70,20 @@
 //!   or per day may need [another algorithm](super::choose_an_algorithm).
 //! - *Calls of different cost*: [`acquire_many(n)`](crate::RateLimiter::acquire_many); when the cost is known
 //!   later, [`settle`](crate::RateLimiter::settle) corrects it.
-//! - *Also at most so many at once*: `all((&slots, &limiter))`, the semaphore first; see [`all`](crate::all).
 //! - *Not at all rather than late*: [`try_acquire`](crate::RateLimiter::try_acquire) returns an error whose
 //!   [`retry_after`](crate::AcquireError::retry_after) is exact.
 //! - *A rate that the server does not tell*: [`AdaptiveRate`](crate::adaptive::AdaptiveRate) finds it.
 //! - *Clients of hyper and tower*: `tower::RetryAfterLayer` (feature `tower`) waits as long as
-//!   the server's `Retry-After` or `RateLimit` fields ask for.
+//!   the server's `Retry-After` or `RateLimit` fields ask for. Put a semaphore outside, the rate inside:
+//!   `let client = RetryAfterLayer::new().layer(ThrottleLayer::new(rate).errors().layer(client));`
+//!   `let client = ThrottleLayer::new(slots).errors().layer(client);` Without the semaphore, every
+//!   request that waits for the inner rate is sent during the pause.
 //!
 //! # Traps
 //!
-//! - Repeat only requests that are safe to repeat, and bound how often.
-//! - A wait that does not fit into its timeout is refused at once, not after the timeout: the limiter
-//!   knows how long the queue is.
-//! - A charge is not returned when a call fails. If nothing was sent, give it back with
-//!   [`refund`](crate::RateLimiter::refund).
+//! - Repeat only requests that are safe to repeat.
+//! - A wait that does not fit into its timeout is refused at once. After `Retry-After: 60` new calls fail
+//!   so, with `TimedOut` and the rest as `retry_after`: choose a timeout above the longest pause you accept.
+//! - A pause spends the burst: after it calls come one by one. Requests already admitted are still sent.
+//! - A failed call stays charged; [`refund`](crate::RateLimiter::refund) it if nothing was sent.
 //! - Each process has the whole quota. For several, [share it](super::share_a_limit).

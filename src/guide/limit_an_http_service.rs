@@ -66,16 +66,18 @@
 //! # Choices
 //!
 //! - *Waiting*: [`by`](crate::tower::ThrottleLayer::by) with a
-//!   [`timeout`](crate::tower::ThrottleLayer::timeout), in place of `refusing_by`. One limit for all:
-//!   [`new`](crate::tower::ThrottleLayer::new), [`refusing`](crate::tower::ThrottleLayer::refusing).
-//! - *Behind a proxy*: [`behind(1)`](crate::tower::ClientIp::behind), or
-//!   [`trusting`](crate::tower::ClientIp::trusting) its networks.
+//!   [`timeout`](crate::tower::ThrottleLayer::timeout). The order above is for `refusing_by`: requests that
+//!   wait for slots after a rate leave together, so with `by` put the slots, few for each client,
+//!   [first](crate::all). One limit for all requests: [`new`](crate::tower::ThrottleLayer::new),
+//!   [`refusing`](crate::tower::ThrottleLayer::refusing).
+//! - *Behind a proxy*: [`behind(1)`](crate::tower::ClientIp::behind) takes the last element of
+//!   `X-Forwarded-For` ([other headers, networks of proxies](crate::tower::ClientIp)); without the header,
+//!   all share the proxy's limit. Close the port to everyone but the proxy.
 //! - *By user*: take the key from a header or from an extension of an outer layer. `None` is a request
 //!   without a limit; limits of different types are `Option`s in `all`.
 //! - *Only failures count*, such as wrong passwords: [`refund_if`](crate::tower::ThrottleLayer::refund_if).
 //! - *Change it live*: keep the `Arc`s in the router's state, and call
-//!   [`set_quota`](crate::RateLimiter::set_quota) in a handler, as the example `axum_full` keeps them.
-//!   gRPC: the example `tonic_limit`.
+//!   [`set_quota`](crate::RateLimiter::set_quota) in a handler, as in `axum_full`; `tonic_limit` is for gRPC.
 //! - *A backend that gets slow*: an [adaptive limit](super::find_the_right_limit), with
 //!   [`overloaded_if`](crate::tower::ThrottleLayer::overloaded_if).
 //!
@@ -83,6 +85,6 @@
 //!
 //! - An unchecked API key must not be a key of a limit: a client who makes keys up gets a limit for each.
 //! - Routes that are added after the layer are not behind it.
-//! - A cost above the burst is never admitted, and is answered with 503.
+//! - A cost above the burst is answered with 503. `q` is without the burst, so `r` can be larger.
 //! - The map has [100,000 keys](crate::Keyed::max_keys) at most; a full one answers with 503. A client with
 //!   IPv6 is a [whole network](crate::tower::ClientIp::prefixes).

@@ -38,7 +38,8 @@
 //!
 //! #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // The clock is for the paused time of this program. A burst is 80 ms.
+//!     // The clock is for the paused time of this program. A burst is 80 ms,
+//!     // and at least 2,048 bytes.
 //!     let clients = Keyed::rate_limiters(Quota::bytes_per_second(200_000)).clock(Clock::tokio());
 //!     let total = RateLimiter::new(Quota::bytes_per_second(500_000)).clock(Clock::tokio());
 //!     let limits = Arc::new(Limits { clients: Arc::new(clients), total: Arc::new(total) });
@@ -76,10 +77,11 @@
 //! # Traps
 //!
 //! - [`Quota::per_second`](crate::Quota::per_second) has a burst of 1, and moves single bytes. The burst of
-//!   [`bytes_per_second`](crate::Quota::bytes_per_second) is 80 ms. In a configuration, name it:
-//!   `20000000/s burst 1600000`.
-//! - A process that gets no processor for longer than the burst loses bandwidth. Chunks stay at 10 ms with
-//!   any [burst](crate::Quota::burst).
+//!   [`bytes_per_second`](crate::Quota::bytes_per_second) is 80 ms and at least 2,048 bytes. For a
+//!   configuration, use [`try_bytes_per_second`](crate::Quota::try_bytes_per_second), or the text form with
+//!   its burst: `20000000/s burst 1600000`.
+//! - A process that gets no processor for longer than the burst loses bandwidth. Chunks are
+//!   10 ms, at least 1,024 bytes, and at most half of the [burst](crate::Quota::burst).
 //! - The limit for all is the inner one, so that a stream whose client has reached its own does not join
 //!   the queue of all.
 //! - Outside of TLS, compression or a `BufWriter` the wrapper counts what the program writes, inside of it

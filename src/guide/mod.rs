@@ -2,7 +2,8 @@
 //!
 //! Every page has the dependencies, one program that the tests of this crate run, and then the choices and
 //! the traps. Until the crates are published, `path` is that of a checkout. The programs use paused or
-//! manual time to be exact. In real time, leave out the calls of `clock` and the arguments of `tokio::main`.
+//! manual time to be exact. In real time, leave out the calls of `clock`, the arguments of
+//! `tokio::main` and the assertions about time.
 //!
 //! 1. [Cap parallel uploads](cap_parallel_uploads): at most so many at once.
 //! 2. [Limit an API client](limit_an_api_client): at most so many calls per second, and pauses when the
@@ -33,6 +34,7 @@
 //! 11. [Find the right limit](find_the_right_limit): a limit that measures what a backend can bear.
 //! 12. [Choose an algorithm](choose_an_algorithm): which one, if not the default.
 //!
+//! [Coming from another crate](crate::migrate)? There is a table for each.
 //! [What each throttle guarantees](crate::guarantees) is a table for reference.
 
 pub mod cancel_and_shut_down;

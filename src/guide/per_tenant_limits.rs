@@ -51,13 +51,32 @@
 //!
 //! - *At most so many at once for each*: [`Keyed::semaphores(4)`](crate::Keyed::semaphores).
 //! - *Waiting*: `tenants.key(&tenant).acquire()` waits like the limiter itself, with a timeout or a token.
-//! - *User, team and everyone*: `all((users.key(&user), teams.key(&team), &everyone))`, the narrow limit
-//!   first, takes all of them or none; see [`all`](crate::all).
+//! - *User, team and everyone*: `all((users.key(&user), teams.key(&team), &everyone))` takes all of them or
+//!   none; see [`all`](crate::all). The narrow limit comes first. If callers wait, semaphores come before
+//!   rates: callers that passed a rate and wait for a later part leave together.
 //! - *In tasks, streams and layers*: [`key_owned`](crate::Keyed::key_owned) of an `Arc` of the map.
 //! - *In a `static`*: [`rate_limiters`](crate::Keyed::rate_limiters), [`max_keys`](crate::Keyed::max_keys)
 //!   and [`when_full`](crate::Keyed::when_full) are `const`.
 //! - *One resource that tenants share evenly*, whatever each sends: [a fair queue](super::who_goes_first).
 //! - *Who is limited now*: [`keys`](crate::Keyed::keys), and the `snapshot()` of a key.
+//!
+//! # With a total that tenants share evenly
+//!
+//! ```
+//! use std::sync::Arc;
+//! use tollgate::fair::{FairQueue, Share};
+//! use tollgate::{Keyed, Quota, RateLimiter, all};
+//!
+//! # fn main() -> Result<(), tollgate::AcquireError> {
+//! let slots = Keyed::<String, _>::semaphores(4);
+//! let rates = Keyed::<String, _>::rate_limiters(Quota::per_second(10).burst(20));
+//! let total = Arc::new(RateLimiter::new(Quota::per_second(100)));
+//! let queue = FairQueue::new(total).share(Share::ByCost); // A class for each key.
+//! let limits = all((slots.key("acme"), rates.key("acme"), queue.class("acme")));
+//! let _permit = limits.acquire().wait()?; // Hold it for the slot; without slots, drop it at once.
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! # Traps
 //!

@@ -1,15 +1,14 @@
 //! Test code that waits: exact times, and no sleeping.
 //!
-//! Give the limiter a clock that the test controls: a [manual](crate::Clock::manual) one, or tokio's, which
-//! `start_paused = true` stops and advances.
+//! Give the limiter a clock that the test controls: a [manual](crate::Clock::manual) one, or tokio's.
 //!
 //! ```toml
 //! [dependencies]
 //! tollgate = { path = "../tollgate" }
 //!
-//! [dev-dependencies]
-//! # `test-util` is for `start_paused`.
+//! [dev-dependencies] # `test-util` of tokio is for `start_paused`, that of tollgate for the third choice.
 //! tokio = { version = "1.49", features = ["full", "test-util"] }
+//! tollgate = { path = "../tollgate", features = ["test-util"] }
 //! ```
 //!
 #![cfg_attr(feature = "tokio", doc = "```")]
@@ -18,12 +17,11 @@
 //!
 //! use tollgate::{AcquireError, Clock, Quota, RateLimiter};
 //!
-//! /// Answers at most ten times per second. A test passes a limiter of its own.
+//! /// Answers at most ten times per second.
 //! fn answer(limiter: &RateLimiter) -> Option<&'static str> {
 //!     limiter.try_acquire().ok().map(|_| "hello")
 //! }
 //!
-//! /// Makes three requests, one per second.
 //! async fn fetch(limiter: &RateLimiter) -> Result<(), AcquireError> {
 //!     for _ in 0..3 {
 //!         limiter.acquire().await?;
@@ -41,6 +39,20 @@
 //!     assert_eq!(answer(&limiter), Some("hello"));
 //! }
 //!
+//! // `#[tokio::test]`
+//! async fn fetch_on_a_manual_clock_waits_for_it() {
+//!     let clock = Clock::manual();
+//!     let limiter = RateLimiter::new(Quota::per_second(1)).clock(&clock);
+//!     let task = tokio::spawn(async move { fetch(&limiter).await.is_ok() });
+//!     for _ in 0..2 {
+//!         tokio::task::yield_now().await; // Runs the task until it waits.
+//!         assert!(!task.is_finished());
+//!         clock.advance(Duration::from_secs(1)); // Only wakes it.
+//!     }
+//!     tokio::task::yield_now().await;
+//!     assert!(task.is_finished());
+//! }
+//!
 //! // `#[tokio::test(start_paused = true)]`
 //! async fn fetch_takes_two_seconds() -> Result<(), AcquireError> {
 //!     let limiter = RateLimiter::new(Quota::per_second(1)).clock(Clock::tokio());
@@ -53,20 +65,20 @@
 //! #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! async fn main() -> Result<(), AcquireError> {
 //!     answer_above_the_rate_is_none();
+//!     fetch_on_a_manual_clock_waits_for_it().await;
 //!     fetch_takes_two_seconds().await
 //! }
 //! ```
 //!
 //! # Choices
 //!
-//! - *A manual clock* needs no runtime, and nothing moves unless the test says so.
-//! - *Tokio's time* suits code that also sleeps. Its timer counts in milliseconds, so waits end at the next
-//!   whole one.
+//! - *A manual clock*: `advance` only wakes; the task runs when its executor does. Nothing ends unless the
+//!   clock is advanced, timeouts included; in `all`, the clock is that of the part first waited for.
+//! - *Tokio's time* suits code that also sleeps. Waits end at the next whole millisecond.
 //! - *Limiters that the test cannot reach*: with the feature `test-util` for the tests, a limiter without an
 //!   explicit clock follows tokio's time if it is first used inside a runtime.
-//! - *A semaphore has no clock.* Inside a tokio runtime its timeouts run on tokio's time, paused or not;
-//!   elsewhere, and under [`wait`](crate::Waiting::wait), in real time. A limiter's timeouts run on its own
-//!   clock.
+//! - *A semaphore has no clock.* Its timeouts run on tokio's time, or in real time outside of a runtime and
+//!   under [`wait`](crate::Waiting::wait); those of a limiter run on its clock.
 //!
 //! # Traps
 //!
@@ -74,6 +86,5 @@
 //!   then jumps ahead, and `tokio::time::timeout` around such a wait elapses [at
 //!   once](crate::Clock#in-tests-with-paused-time).
 //! - An [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) and a [`FairQueue`](crate::fair::FairQueue)
-//!   measure with a clock, too. Without one of these, calls seem to take no time while time is paused, and a
-//!   [`max_queue_time`](crate::fair::Class::max_queue_time) does not pass.
-//! - Tests that share a limiter in a `static` share what it owes.
+//!   measure with a clock, too. Without one of these, no time seems to pass for them in paused time.
+//! - With `test-util`, a limiter in a `static` starts afresh in each runtime: parallel tests reset it.

@@ -65,11 +65,14 @@
 //!   first](crate::fair::Order::AdaptiveLifo) while the queue is long.
 //! - *A reserve*: [`max_concurrency`](crate::fair::Class::max_concurrency) of a class leaves the other
 //!   permits to the others.
+//! - *Also a limit for each tenant*: [in one composition](super::per_tenant_limits). `queue.class(tenant)`
+//!   takes the key.
 //! - *In front of*: a semaphore, a rate, an [adaptive limit](super::find_the_right_limit), or a
 //!   composition, as an `Arc`.
 //!
 //! # Traps
 //!
+//! - Bind the permit of a semaphore: `let _permit`. In front of a rate it may be dropped at once.
 //! - Callers that use the throttle directly compete with the whole queue as with one waiter.
 //! - A permit that is held is not taken back: a priority shortens the wait, not the work ahead of it.
 //! - A class for each of millions of keys is bounded by

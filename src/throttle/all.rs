@@ -25,6 +25,11 @@ use crate::wait::Waiting;
 /// shared resources such as memory. A caller that waits for the narrow one then holds nothing of
 /// the wide one.
 ///
+/// If callers wait, a rate holds only at the moment when it is passed: callers that then wait for a
+/// later part leave together when that part admits them. So put semaphores before rates. If the rate
+/// is the narrow scope, put a semaphore of few permits of that scope before it, which bounds how many
+/// callers leave together. Calls that do not wait, such as `try_acquire`, need neither.
+///
 /// Put an [`AdaptiveSemaphore`](crate::adaptive::AdaptiveSemaphore) last, also behind rate limiters: it
 /// measures from the moment its permit is received, so in `all((&adaptive, &rate))` the wait for the
 /// rate counts as latency, and lowers the limit.

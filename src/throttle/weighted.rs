@@ -63,7 +63,7 @@ pub trait Weighted: Throttle {
 
     /// Returns how many units adapters that move bytes take at once, so that those who share a throttle
     /// take turns and a new quota holds soon: what comes in 10 milliseconds, at least 1,024, and at most half
-    /// of the burst, also where a call may overdraw. It is `u64::MAX` if units do not come by time; adapters
+    /// of the burst, rounded up, also where a call may overdraw. It is `u64::MAX` if units do not come by time; adapters
     /// then take at most half of [`max_units`](Self::max_units). A rate limiter reads one number, without a
     /// lock; a key locks its shard.
     fn chunk_units(&self) -> u64 {

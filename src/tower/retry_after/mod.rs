@@ -88,7 +88,27 @@ use crate::time::Clock;
 /// client's own limiter *inside*, closer to the connection: a [`ThrottleLayer`](super::ThrottleLayer)
 /// with a [`RateLimiter`](crate::RateLimiter) whose burst is 1; with a larger one, so many go at once. A
 /// request that waits for that limiter has passed the gate, and is sent even if the gate is blocked
-/// meanwhile.
+/// meanwhile. So put a semaphore *outside*, with few permits: no more requests than it has permits are then
+/// past the gate. Without the semaphore, every request that waits for the inner rate is sent during the
+/// pause. A semaphore inside, as in `all((slots, rate))`, does not help.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use tollgate::tower::{RetryAfterLayer, ThrottleLayer};
+/// use tollgate::{Quota, RateLimiter, Semaphore};
+/// use tower::Layer;
+///
+/// # use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+/// # let client = Client::builder(TokioExecutor::new()).build_http::<axum::body::Body>();
+/// let slots = Arc::new(Semaphore::new(8));
+/// let rate = Arc::new(RateLimiter::new(Quota::per_second(10)));
+/// let client = ThrottleLayer::new(rate).errors().layer(client); // inside
+/// let client = RetryAfterLayer::new().layer(client);
+/// let client = ThrottleLayer::new(slots).errors().layer(client); // outside
+/// # let mut client = client;
+/// # drop(tower::Service::call(&mut client, axum::http::Request::new(axum::body::Body::empty())));
+/// ```
 ///
 /// # Cancel safety
 ///
