@@ -96,15 +96,14 @@ impl HttpService for CountedClient {
         let sent = Instant::now();
         let answer = self.client.execute(request).await?;
         let is_refused = is_refusal(answer.status());
-        let now = Instant::now();
-        counts.found.answered(sent, now, is_refused);
+        counts.found.answered(sent, is_refused);
         if is_refused {
             counts.throttled.fetch_add(1, Ordering::Relaxed);
         }
         if let Feedback::Overloaded { retry_after } = feedback(&answer)
             && let (Some(pauses), Some(asked)) = (&counts.pauses, retry_after)
         {
-            pauses.asked(now, asked);
+            pauses.asked(Instant::now(), asked);
         }
         // Before the limits see the end of the answer, it is no longer counted.
         Ok(answer.map(|body| HttpResponseBody::new(ThrottledBody::holding(body, Some(slot)))))

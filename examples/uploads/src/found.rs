@@ -5,11 +5,13 @@
 //! between them, and one request. It accepts less only if the bucket was full meanwhile.
 //!
 //! 1. A window begins at any refusal and ends at any later one. Requests count in it that were sent after
-//!    the first refusal had arrived and were accepted before the second one did. Its length is the time
-//!    from sending the first refused request to the second refusal.
-//! 2. So a window with one request less shows a rate that the server has at least, whenever it decided.
+//!    the first refusal was noted, and whose answer was noted before the second one. Its length is the time
+//!    from sending the first refused request to noting the second refusal.
+//! 2. An answer is noted at the time that the clock shows under the lock. So no answer counts in a window
+//!    that ended before it arrived, even if a thread is preempted between an answer and noting it.
+//! 3. So a window with one request less shows a rate that the server has at least, whenever it decided.
 //!    A stall of the client, of the network or of the server can only make that smaller.
-//! 3. The rate that is found is the highest that a window shows. The longer the windows are, and the less
+//! 4. The rate that is found is the highest that a window shows. The longer the windows are, and the less
 //!    often the bucket is full, the closer it comes: see [`measure`](crate::measure).
 
 use std::collections::VecDeque;
@@ -35,15 +37,26 @@ struct Windows {
 
 #[derive(Debug)]
 struct Window {
-    /// When the request was sent whose refusal begins it, and when that refusal arrived.
+    /// When the request was sent whose refusal begins it, and when that refusal was noted.
     began: (Instant, Instant),
     accepted: u32,
 }
 
 impl Found {
-    /// Notes an answer that arrives at `now`, and whether it is a refusal.
-    pub(crate) fn answered(&self, sent: Instant, now: Instant, is_refused: bool) {
-        self.windows().answered(sent, now, is_refused);
+    /// Notes an answer that has arrived, and whether it is a refusal.
+    pub(crate) fn answered(&self, sent: Instant, is_refused: bool) {
+        self.answered_by(Instant::now, sent, is_refused);
+    }
+
+    /// Notes an answer at the time of this clock, which is read under the lock.
+    pub(crate) fn answered_by(
+        &self,
+        clock: impl FnOnce() -> Instant,
+        sent: Instant,
+        is_refused: bool,
+    ) {
+        let mut windows = self.windows();
+        windows.answered(sent, clock(), is_refused);
     }
 
     /// Returns the rate per second that the server has at least.
@@ -99,7 +112,8 @@ mod tests {
         for n in 0..=count {
             let at = |ms| began + Duration::from_millis(ms);
             let sent = from + 5 * n;
-            found.answered(at(sent), at(sent + answered_after(n)), n % count == 0);
+            let now = at(sent + answered_after(n));
+            found.answered_by(|| now, at(sent), n % count == 0);
         }
     }
 
@@ -129,12 +143,23 @@ mod tests {
     fn rate_does_not_count_requests_that_were_sent_before_the_refusal_arrived() {
         let (found, began) = (Found::default(), Instant::now());
         let at = |ms| began + Duration::from_millis(ms);
-        found.answered(at(0), at(100), true);
+        found.answered_by(|| at(100), at(0), true);
         for ms in 0..200 {
-            found.answered(at(ms), at(100 + ms), false);
+            found.answered_by(|| at(100 + ms), at(ms), false);
         }
-        found.answered(at(300), at(1_000), true);
+        found.answered_by(|| at(1_000), at(300), true);
         assert_eq!(found.rate(), Some(99.0));
+    }
+
+    /// Otherwise the answers of other threads count in a window that ends before they arrive.
+    #[test]
+    fn answered_reads_the_clock_under_the_lock() {
+        let (found, began) = (Found::default(), Instant::now());
+        let clock = || {
+            assert!(found.0.try_lock().is_err());
+            began
+        };
+        found.answered_by(clock, began, true);
     }
 
     #[test]

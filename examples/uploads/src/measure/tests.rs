@@ -101,7 +101,7 @@ fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> 
             }
             Event::Answered { sent, is_refused } => {
                 under_way -= 1;
-                found.answered(at(sent), at(now), is_refused);
+                found.answered_by(|| at(now), at(sent), is_refused);
                 pace.answered(at(now), is_refused, found.rate());
             }
         }
