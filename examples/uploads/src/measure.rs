@@ -53,27 +53,26 @@ pub(crate) async fn measure(
     let pace = Mutex::new(Pace::new(start));
     let limiter = RateLimiter::new(quota(start));
     let sender = async || {
-        loop {
-            if limiter.acquire().await.is_err() {
-                return;
-            }
+        while limiter.acquire().await.is_ok() {
             let mut request = HttpRequest::new(HttpRequestBody::empty());
-            let Ok(uri) = endpoint.parse() else { return };
+            let Ok(uri) = endpoint.parse() else { break };
             *request.uri_mut() = uri;
             let Ok(answer) = client.execute(request).await else {
-                return;
+                break;
             };
             let (now, found) = (Instant::now(), found.rate());
             let rate = {
                 let mut pace = pace.lock().unwrap_or_else(PoisonError::into_inner);
                 pace.answered(now, is_refusal(answer.status()), found);
                 if pace.is_over(now) {
-                    return;
+                    break;
                 }
                 pace.rate
             };
             limiter.set_quota(quota(rate));
         }
+        // The other senders end too.
+        limiter.close();
     };
     let senders = (0..parallel.min(PARALLEL)).map(|_| sender());
     // It is no failure to be out of time: what is known then is the result.

@@ -2,7 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use async_trait::async_trait;
+use object_store::client::{HttpError, HttpErrorKind, HttpResponse, HttpService};
 use tollgate::Clock;
 
 use super::*;
@@ -64,7 +69,7 @@ impl Stalls {
     }
 }
 
-/// Returns the rate that is found, in relation to the server's.
+/// Returns the rate that is found, in relation to the server's, if one is found.
 fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> Option<f64> {
     let clock = Clock::manual();
     let server = RateLimiter::new(Quota::per_second(limit).burst(burst)).clock(&clock);
@@ -109,36 +114,69 @@ fn measured(limit: u64, burst: u64, start: f64, machine: Machine, seed: u64) -> 
     Some(found.rate()? / limit as f64)
 }
 
-/// Checks that no rate that is found is above the server's, and that the lowest one is above this
-/// share of it, for many seeds, quotas and paces at the start.
-fn check_range(machine: Machine, above: f64) {
-    for (limit, burst) in [(50, 2), (200, 4), (200, 40), (500, 10), (1_000, 20)] {
+/// Rates per second, with their bursts.
+const QUOTAS: [(u64, u64); 5] = [(50, 2), (200, 4), (200, 40), (500, 10), (1_000, 20)];
+
+/// Checks that a rate is found for these quotas with many seeds and some paces at the start, that none is
+/// above the server's, and that each is at least this share of it. Returns the lowest share.
+fn check_range(quotas: &[(u64, u64)], machine: Machine, least: f64) -> f64 {
+    let mut lowest = f64::INFINITY;
+    for &(limit, burst) in quotas {
         for (seed, start) in (0..8).zip([0.3, 0.9, 3.0].into_iter().cycle()) {
-            let rate = measured(limit, burst, start, machine, seed).unwrap_or(0.0);
+            let rate = measured(limit, burst, start, machine, seed);
             assert!(
-                rate >= above && rate <= 1.0,
-                "{rate} of {limit}, seed {seed}"
+                rate.is_some_and(|rate| rate >= least && rate <= 1.0),
+                "{rate:?} of {limit}, seed {seed}"
             );
+            lowest = lowest.min(rate.unwrap());
         }
     }
+    lowest
 }
 
 #[test]
 fn measured_on_a_quiet_machine_is_exact() {
-    check_range(QUIET, 0.995);
+    check_range(&QUOTAS, QUIET, 0.995);
 }
 
 #[test]
 fn measured_on_a_busy_machine_is_within_1_percent() {
-    check_range(BUSY, 0.99);
+    check_range(&QUOTAS, BUSY, 0.99);
 }
 
 #[test]
 fn measured_on_an_overloaded_machine_is_within_5_percent() {
-    check_range(OVERLOADED, 0.95);
+    check_range(&QUOTAS, OVERLOADED, 0.95);
 }
 
 #[test]
 fn measured_in_long_stalls_is_too_low_and_never_too_high() {
-    check_range(STALLED, 0.0);
+    let (reached, beyond) = QUOTAS.split_at(4);
+    let lowest = check_range(reached, STALLED, 0.8);
+    assert!(lowest < 0.95, "{lowest}");
+    // Eight requests under way, of 10 ms each, are at most 800 per second: none is refused.
+    let (limit, burst) = beyond[0];
+    assert_eq!(measured(limit, burst, 3.0, STALLED, 0), None);
+}
+
+/// A client whose requests all fail.
+#[derive(Debug)]
+struct Unreachable(Arc<AtomicUsize>);
+
+#[async_trait]
+impl HttpService for Unreachable {
+    async fn call(&self, _: HttpRequest) -> Result<HttpResponse, HttpError> {
+        self.0.fetch_add(1, Relaxed);
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        Err(HttpError::new(HttpErrorKind::Connect, refused))
+    }
+}
+
+#[tokio::test]
+async fn measure_after_a_request_that_cannot_be_made_sends_no_other() {
+    let asked = Arc::default();
+    let client = HttpClient::new(Unreachable(Arc::clone(&asked)));
+    let found = Found::default();
+    measure(&client, "http://127.0.0.1", &found, 1_000.0, PARALLEL).await;
+    assert_eq!((asked.load(Relaxed), found.rate()), (1, None));
 }
