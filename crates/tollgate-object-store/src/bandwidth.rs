@@ -1,4 +1,4 @@
-//! [`Charged`]: what was charged for bytes whose number is known before they move.
+//! [`Charged`]: what was charged for bytes whose number is known before they move, or once they have.
 //!
 //! 1. A body waits for its first bytes, up to a burst, in the queue of the limiter. In the poll in which
 //!    it gets them it is charged the rest, which may overdraw the limiter, and goes on. So a body that is
@@ -6,6 +6,7 @@
 //! 2. A place in that queue needs no poll to be served, and nothing else is held in the wait. So a
 //!    request that nobody polls holds up no other.
 //! 3. What was charged is rolled back on drop, the last first, unless it is [kept](Charged::keep).
+//! 4. Bytes that have [moved](Moved) before their wait are charged, however the wait ends.
 
 use std::sync::Arc;
 
@@ -34,13 +35,19 @@ impl<'a> Charged<'a> {
         limiter: &'a Arc<RateLimiter>,
         bytes: u64,
     ) -> Result<Self, AcquireError> {
+        let mut first = bytes.min(limiter.max_units());
         loop {
-            let first = bytes.min(limiter.max_units());
             match Entered::wait(limiter, first, Weighted::enter_many).await {
-                // The quota was changed meanwhile: the first bytes are fewer.
-                Err(error)
-                    if error.kind() == ErrorKind::ExceedsCapacity
-                        && limiter.max_units() < first => {}
+                // The quota was lowered meanwhile, and perhaps raised again. This ends, because each
+                // round asks for less than the one before.
+                Err(error) if error.kind() == ErrorKind::ExceedsCapacity => {
+                    let most = limiter.max_units();
+                    let capacity = error.capacity().unwrap_or(most).min(most).max(1);
+                    if capacity >= first {
+                        return Err(error);
+                    }
+                    first = capacity;
+                }
                 entered => return Ok(Self::with_rest(limiter, entered?, bytes - first)),
             }
         }
@@ -58,6 +65,33 @@ impl<'a> Charged<'a> {
     /// Returns the charges, which are kept, the last first.
     pub(crate) fn keep(self) -> Kept {
         [self.rest.map(Entered::keep), Some(self.first.keep())]
+    }
+}
+
+/// Bytes that have moved. They are charged on drop, unless a wait was charged for them.
+pub(crate) struct Moved<'a> {
+    limiter: Option<&'a RateLimiter>,
+    bytes: u64,
+}
+
+impl<'a> Moved<'a> {
+    pub(crate) fn new(limiter: &'a RateLimiter, bytes: u64) -> Self {
+        let limiter = Some(limiter);
+        Self { limiter, bytes }
+    }
+
+    /// Keeps what a wait was charged for them.
+    pub(crate) fn keep(mut self, charged: Charged<'_>) {
+        charged.keep();
+        self.limiter = None;
+    }
+}
+
+impl Drop for Moved<'_> {
+    fn drop(&mut self) {
+        if let Some(limiter) = self.limiter {
+            let _ = limiter.charge(self.bytes);
+        }
     }
 }
 

@@ -9,7 +9,8 @@
 //! 3. The bytes that are received are charged while a body is read, or after a call that returned them. The wait
 //!    after a call has a timeout and a token of its own.
 //! 4. A request that is refused or dropped in a wait gives back what it has taken so far, the last
-//!    first. Once it is admitted, nothing is given back on drop.
+//!    first. Once it is admitted, nothing is given back on drop. Bytes that a call has returned are
+//!    charged although their wait fails or is dropped.
 
 use std::fmt;
 use std::ops::Deref;
@@ -21,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tollgate::adaptive::{AdaptiveRate, RatePermit};
 use tollgate::{AcquireError, ErrorKind, RateLimiter, Throttle, Waiting};
 
-use crate::bandwidth::{Charged, Kept};
+use crate::bandwidth::{Charged, Kept, Moved};
 use crate::error::{BoxError, Holders, LimitKind, WaitTooLong, of_store};
 
 /// How long a request holds its permit.
@@ -185,17 +186,17 @@ impl<T: Throttle> Limits<T> {
         self.sent.as_ref().filter(|_| bytes > 0)
     }
 
-    /// Waits for bytes that a call of [`Throttled`](crate::Throttled) has returned at once. They stay charged
-    /// if the wait fails.
+    /// Waits for bytes that a call of [`Throttled`](crate::Throttled) has returned at once. They are charged
+    /// however the wait ends.
     pub(crate) async fn charge_received(&self, bytes: u64) -> object_store::Result<()> {
         if let Some(received) = self.received.as_ref().filter(|_| bytes > 0) {
+            // Dropped after the wait, which gives back what it was granted.
+            let moved = Moved::new(received, bytes);
             let charged = self.bounded(Charged::wait(received, bytes)).await;
             let charged = charged.map_err(|error| {
-                // They have moved, although the caller does not get them.
-                let _ = received.charge(bytes);
                 error.boxed(self.max_wait, LimitKind::BytesReceived, Holders::default())
             });
-            charged.map_err(of_store)?.keep();
+            moved.keep(charged.map_err(of_store)?);
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! [`Throttled`]: a store of any kind behind a throttle.
 //!
 //! 1. No permit is held while a caller's stream is polled, or between the items of a list. So a caller
-//!    that deletes what it lists needs one permit at a time.
+//!    that deletes what it lists needs one permit at a time, unless the source of the paths has requests of
+//!    its own under way (`buffered`, S3), which can take the permit between the items.
 //! 2. With [`Hold::Body`] the stream of a response holds its permit, and nothing else does after a
 //!    method has returned.
 
@@ -45,7 +46,7 @@ use crate::pages;
 /// | `head` | one, until it returns | |
 /// | `put_multipart`, its parts, `complete` and `abort` | one each, until it returns | those of a part before it |
 /// | `list` | one for each page of 1,000 objects, and one more to find the end if the last page is full, which is returned before the first of them is yielded. The store lists when the list is first polled, also one that lists when it is called, such as `InMemory` | |
-/// | `delete_stream` | one for the paths that have come when it is taken, 1,000 at most, which is returned before the first of them is yielded. Paths that several lists of this store yield by turns need more permits than lists | |
+/// | `delete_stream` | one for the paths that have come when it is taken, 1,000 at most, which is returned before the first of them is yielded. With the paths of a list of this store it finishes at a cap of 1, also if its consumer makes requests between the items; a source with requests of its own under way (`buffered`, S3) can hold these up. Paths that several lists of this store yield by turns need more permits than lists | |
 ///
 /// # Fairness
 ///
@@ -56,9 +57,9 @@ use crate::pages;
 /// # Cancel safety
 ///
 /// A call that is dropped while it waits leaves the queue and is charged nothing, except that bytes are
-/// refunded only as far as time has not [paid them off](RateLimiter::refund). A `get_ranges` that is
-/// dropped in its wait for bytes is refunded them too, although they have moved; one whose wait fails is
-/// not. A call that is dropped after it was admitted returns its permit, and its bytes stay charged.
+/// refunded only as far as time has not [paid them off](RateLimiter::refund). A call that is dropped after
+/// it was admitted returns its permit, and its bytes stay charged. A `get_ranges` whose wait for bytes is
+/// dropped or fails is charged all of them, because they have moved.
 ///
 /// # Errors
 ///

@@ -83,6 +83,29 @@ async fn bytes_sent_with_a_quota_that_shrinks_wait_for_the_smaller_burst() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn bytes_sent_with_a_quota_lowered_and_raised_again_are_sent() {
+    let bytes = rate(Quota::per_second(10).burst(10));
+    bytes.charge(10);
+    let script = Script::ready(|_| status(200, Vec::new()));
+    let client = client(&ThrottledConnector::new(script, cap(1)).bytes_sent(Arc::clone(&bytes)));
+    let mut call = pin!(client.execute(put(10)));
+    assert!(poll!(&mut call).is_pending());
+    let start = Instant::now();
+    // The wait for 10 bytes is refused by the first change, and is not polled before the second.
+    bytes.set_quota(Quota::per_second(10).burst(3));
+    bytes.set_quota(Quota::per_second(10).burst(10));
+    call.await.expect("an answer");
+    let elapsed = start.elapsed();
+    assert_eq!((bytes.waiting(), bytes.available()), (0, 0));
+    // All 10 bytes are charged, however many of them the body waited for.
+    let next = bytes.peek().retry_after;
+    assert_eq!(
+        (elapsed, elapsed + next),
+        (SECOND * 3 / 10, SECOND * 11 / 10)
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn bytes_sent_with_a_burst_of_1_make_two_charges() {
     let bytes = rate(Quota::per_second(10_000_000));
     let script = Script::ready(|_| status(200, Vec::new()));

@@ -74,6 +74,25 @@ async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn delete_stream_of_a_list_at_a_cap_of_1_with_puts_between_the_items_finishes() {
+    let counted = Counted::new(1);
+    let names = (0..1_500).map(|n| format!("{n:04}"));
+    let store = Throttled::new(memory(names).await, counted.throttle());
+    let paths = store.list(None).map_ok(|object| object.location).boxed();
+    let mut deleted = store.delete_stream(paths);
+    let mut count = 0;
+    while let Some(deleted) = deleted.next().await {
+        deleted.expect("a path");
+        store
+            .put(&path("new"), "data".into())
+            .await
+            .expect("an object");
+        count += 1;
+    }
+    assert_eq!((count, counted.cap.available_permits()), (1_500, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn delete_stream_yields_a_failed_path_after_those_before_it() {
     let counted = Counted::new(1);
     let store = Throttled::new(memory([]).await, counted.throttle());

@@ -361,6 +361,35 @@ async fn get_ranges_whose_bytes_exceed_max_wait_fails_and_returns_the_permit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn get_ranges_dropped_in_its_wait_for_bytes_is_charged_them() {
+    let bytes = Arc::new(RateLimiter::new(Quota::per_second(10).burst(10)));
+    let cap = Arc::new(Semaphore::new(1));
+    let store = Throttled::new(memory(["a".to_owned()]).await, Arc::clone(&cap));
+    let store = store.bytes_received(Arc::clone(&bytes));
+    bytes.charge(10);
+    let a = path("a");
+    for _ in 0..100 {
+        let mut ranges = Box::pin(store.get_ranges(&a, &[0..2, 2..4]));
+        assert!(poll!(&mut ranges).is_pending());
+        assert_eq!((cap.available_permits(), bytes.waiting()), (0, 1));
+        drop(ranges);
+        assert_eq!((cap.available_permits(), bytes.waiting()), (1, 0));
+    }
+    // All of them have moved: 400 bytes are owed before the next one.
+    let next = Duration::from_millis(40_100);
+    assert_eq!(bytes.peek().retry_after, next);
+    // Bytes that were granted, but whose wait was not polled again, are charged once.
+    let mut ranges = Box::pin(store.get_ranges(&a, &[0..2, 2..4]));
+    assert!(poll!(&mut ranges).is_pending());
+    tokio::time::sleep(Duration::from_millis(40_400)).await;
+    // This call serves the wait, which is due.
+    bytes.try_acquire().expect_err("no bytes are left");
+    assert_eq!((bytes.waiting(), bytes.available()), (0, 0));
+    drop(ranges);
+    assert_eq!(bytes.peek().retry_after, Duration::from_millis(100));
+}
+
+#[tokio::test(start_paused = true)]
 async fn get_ranges_in_its_wait_for_bytes_holds_its_permit_as_hold_says() {
     for (hold, permits) in [(Hold::Head, 1), (Hold::Body, 0)] {
         let (cap, bytes) = (cap(1), slow());
