@@ -143,6 +143,8 @@ const linear = (most, unit) => {
   return { place: v => v / top, ticks: [0, top / 2, top].map(v => [v / top, v === top ? `${v} ${unit}` : `${v}`]) };
 };
 const logarithmic = (least, most) => {
+  // While there is no number yet, or no more.
+  if (!Number.isFinite(least) || !Number.isFinite(most)) [least, most] = [10, 1000];
   const low = Math.floor(Math.log10(Math.max(least, 1))), high = Math.max(low + 2, Math.ceil(Math.log10(Math.max(most, 10))));
   const ticks = [];
   for (let power = low; power <= high; power++) ticks.push([(power - low) / (high - low), duration(10 ** power)]);
