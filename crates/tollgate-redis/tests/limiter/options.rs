@@ -1,5 +1,6 @@
 //! What can be chosen, and changed.
 
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -119,13 +120,22 @@ fn source_of_each_decision_is_right() {
         // Those who come together.
         let fresh = RateLimiter::new(&server.store(), "k", slow(3));
         let mut tries: Vec<_> = (0..20).map(|_| Box::pin(fresh.try_acquire())).collect();
+        let mut answers = Vec::new();
         for one in &mut tries {
-            assert!(waits(one).await);
+            // On a busy machine, the first ones are answered before the last ones ask.
+            let answer = poll_fn(|context| match one.as_mut().poll(context) {
+                Poll::Ready(answer) => Poll::Ready(Some(answer)),
+                Poll::Pending => Poll::Ready(None),
+            });
+            answers.push(answer.await);
         }
         let mut sources = Vec::new();
-        for one in tries {
-            let refused = one.await.unwrap_err();
-            sources.push(Source::of(&refused).unwrap());
+        for (one, answer) in tries.into_iter().zip(answers) {
+            let answer = match answer {
+                Some(answer) => answer,
+                None => one.await,
+            };
+            sources.push(Source::of(&answer.unwrap_err()).unwrap());
         }
         assert_eq!(sources[0], Source::Store);
         assert!(
