@@ -30,7 +30,7 @@
 //!
 //!     let mut uploads = JoinSet::new();
 //!     for file in 0..40 {
-//!         // Waits here, so that no more than eight tasks exist.
+//!         // Waits here, so that no more than eight run. The set keeps what ends until it is joined.
 //!         let permit = Arc::clone(&slots).acquire_owned().await?;
 //!         uploads.spawn(async move {
 //!             upload(file).await;

@@ -63,5 +63,7 @@
 //!   count as the burst.
 //! - Windows begin at multiples of their length since the first use of the clock. They are neither the
 //!   calendar's nor a provider's, so either may count up to `2N` of yours.
+//! - The state is in memory: a new process has its whole quota. For long periods, charge what was used
+//!   before ([`charge`](crate::RateLimiter::charge)), or [keep the limit on a server](super::share_a_limit).
 //! - [`Algorithm`](crate::Algorithm) has what each promises, its memory, its source, and the quotas that it
 //!   refuses.

@@ -82,6 +82,7 @@
 //! - *A refusal is fast*, so a backend that refuses everything looks idle. Say
 //!   [`overloaded`](crate::adaptive::AdaptivePermit::overloaded) after a timeout, 429 or 503, and
 //!   [`ignore`](crate::adaptive::AdaptivePermit::ignore) after an answer from a cache.
+//! - *A cancelled call drops its permit*, so it counts as a fast success. Say `ignore` when you give up.
 //! - *One limiter for each resource*: latencies of two databases have nothing in common.
 //! - *The queue is now in front of the limit.* Bound it with
 //!   [`max_waiters`](crate::adaptive::AdaptiveSemaphore::max_waiters) and a timeout, or let [a fair

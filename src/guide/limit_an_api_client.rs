@@ -84,6 +84,7 @@
 //! - Repeat only requests that are safe to repeat.
 //! - A wait that does not fit into its timeout is refused at once. After `Retry-After: 60` new calls fail
 //!   so, with `TimedOut` and the rest as `retry_after`: choose a timeout above the longest pause you accept.
+//! - A pause cannot be taken back. If the server may send any number, cap it: `retry_after.min(LONGEST)`.
 //! - A pause spends the burst: after it calls come one by one. Requests already admitted are still sent.
 //! - A failed call stays charged; [`refund`](crate::RateLimiter::refund) it if nothing was sent.
 //! - Each process has the whole quota. For several, [share it](super::share_a_limit).

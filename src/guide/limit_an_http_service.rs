@@ -84,7 +84,8 @@
 //! # Traps
 //!
 //! - An unchecked API key must not be a key of a limit: a client who makes keys up gets a limit for each.
-//! - Routes that are added after the layer are not behind it.
-//! - A cost above the burst is answered with 503. `q` is without the burst, so `r` can be larger.
+//! - Routes that are added after the layer are not behind it. A permit is held until the body has been sent:
+//!   clients that read slowly can take all slots, so give each a few (`Keyed::semaphores(4)` in `all`).
+//! - A cost above the burst is answered with 503. In the fields, `r` (what is left) includes the burst, `q` does not.
 //! - The map has [100,000 keys](crate::Keyed::max_keys) at most; a full one answers with 503. A client with
 //!   IPv6 is a [whole network](crate::tower::ClientIp::prefixes).

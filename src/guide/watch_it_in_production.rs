@@ -69,12 +69,13 @@
 //!
 //! - `tollgate_wait_seconds` and `tollgate_waiting` grow: the limit is too small, or what it protects is
 //!   slow.
-//! - `tollgate_refused_total` by `kind`: `queue_full` and `timed_out` are overload; `exceeds_capacity` is a
-//!   mistake of the caller, who asks for more than the limit has.
+//! - `tollgate_refused_total` by `kind`, and `tollgate_abandoned_total`: `queue_full`, `timed_out` and abandoned
+//!   waits are overload; `exceeds_capacity` is a mistake of the caller, who asks for more than the limit has.
 //! - `tollgate_held_seconds` grows while the work does not: a permit is held for more than the work.
 //!
 //! # Traps
 //!
 //! - Entries of adapters and compositions are reported with the line that created the `Observed`, see
 //!   [places](crate::observe::Observed#places).
-//! - A timeout or a token around a wait ends it as abandoned, not as refused.
+//! - A timeout or a token around a wait ends it as abandoned, not as refused. Only a limiter that knows in
+//!   advance that the wait would take longer refuses it, as `timed_out`.

@@ -20,8 +20,8 @@
 //! - **Acquiring can fail**: with [`Closed`](crate::ErrorKind::Closed) after a
 //!   [`close`](crate::Semaphore::close). A semaphore that nobody closes, and whose requests are for 1
 //!   permit, never fails, so `expect` is right there.
-//! - **Newcomers never overtake.** async-lock's wakes a waiter when a permit comes back, and whoever
-//!   polls first takes it; a waiter that was woken in vain goes to the end of the line. Here a permit is
+//! - **Newcomers never overtake.** async-lock's wakes a waiter when a permit comes back, and the
+//!   first to poll takes it; a waiter that was woken for nothing goes to the end of the line. Here a permit is
 //!   granted to the first waiter. A task that takes a permit again and again may have profited from
 //!   that, and now takes its turn.
 //! - **A granted permit is held until the waiter runs or is dropped.** A future that was polled and is

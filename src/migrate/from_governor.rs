@@ -37,7 +37,7 @@
 //!   each 20 ms, so up to 100 in the first second. Here it spaces all calls by 20 ms; `.burst(50)` is the
 //!   old behavior.
 //! - **Waiting is first-in first-out.** governor's futures sleep and check again, each on its own timer;
-//!   whoever checks first is admitted, and a large request may starve among small ones. Here one queue
+//!   the first to check is admitted, and a large request may starve among small ones. Here one queue
 //!   is served in order, so jitter against a herd is not needed.
 //! - **Waiting can fail**, with [`Closed`](crate::ErrorKind::Closed) or with
 //!   [`QueueFull`](crate::ErrorKind::QueueFull), and more than the burst with

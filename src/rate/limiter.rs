@@ -308,7 +308,6 @@ impl RateLimiter {
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
     #[must_use]
-    #[doc(alias = "until_ready_with_jitter")]
     pub const fn jitter(mut self, max: Duration) -> Self {
         self.config.jitter = max;
         self

@@ -48,6 +48,7 @@ impl RateLimiter {
     /// ```
     #[inline]
     #[doc(alias = "until_ready")]
+    #[doc(alias = "until_ready_with_jitter")]
     #[doc(alias = "acquire_one")]
     pub fn acquire(&self) -> Waiting<Acquire<&Self>> {
         self.acquire_many(1)

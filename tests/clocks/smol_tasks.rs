@@ -1,4 +1,4 @@
-//! The time of the machine under smol: whoever waits is woken by the timer thread of the library, and
+//! The time of the machine under smol: waiters are woken by the timer thread of the library, and
 //! the timers and tasks of smol end its waits like any other.
 
 use std::time::Duration;
