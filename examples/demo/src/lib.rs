@@ -1,5 +1,6 @@
 //! A page that shows tollgate at work: four panels of load that this process makes, and routes to
-//! send requests to. Every number on the page is read from a throttle or an observer of this crate.
+//! send requests to. The numbers on the page come from
+//! throttles of this crate, and rates and percentiles from what their observers report.
 
 pub mod app;
 pub mod args;

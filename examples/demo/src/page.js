@@ -1,6 +1,6 @@
 "use strict";
-// Draws what the server's events say. Nothing here is simulated: a number that is not in an event is
-// not on the page. Texts are HTML elements with `data-series`, charts are canvases.
+// Draws what the server's events say. Nothing here is simulated: bars are differences of the events'
+// counters. Texts are HTML elements with `data-series`, charts are canvases.
 
 const SPAN = 20;            // seconds that charts over time show
 const STALE = 2000;         // milliseconds without an event after which the page says so
