@@ -1,7 +1,7 @@
 //! Two hundred waiters of one rate limiter, which can be cancelled and come back.
 //!
-//! 1. A waiter stands in the limiter's queue when `refill` returns, in the order of its number.
-//! 2. A waiter that has left is never used again; its place in the list gets a new one.
+//! 1. The list is in the order of the limiter's queue: a new waiter is the last of both.
+//! 2. Only `load` refills, so that no two refills join the queue in another order than the list.
 //! 3. The lock is held for changes of the list only, not while a waiter is polled or cancelled.
 
 use std::future::Future;
@@ -12,6 +12,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::sync::Notify;
 use tokio::time::{Instant, interval};
 use tokio_util::sync::CancellationToken;
 use tollgate::observe::Observed;
@@ -37,6 +38,7 @@ pub(crate) struct Panel {
     settings: Arc<Settings>,
     limiter: Observed<Arc<RateLimiter>, Arc<Tally>>,
     waiters: Mutex<Vec<Arc<Waiter>>>,
+    refill: Notify,
 }
 
 struct Waiter {
@@ -46,18 +48,23 @@ struct Waiter {
 
 #[derive(Serialize)]
 pub(crate) struct Snapshot {
+    /// How many of the waiters wait, were admitted, and were cancelled: 200 together.
     waiting: usize,
+    admitted: usize,
+    cancelled: usize,
     per_second: u64,
-    admitted: u64,
-    cancelled: u64,
+    /// Per second, as the limiter reports it.
     quota: u64,
+    /// The state of each waiter, in the order of the queue.
     waiters: String,
 }
 
 impl Waiter {
-    fn new(state: u8) -> Arc<Self> {
-        let (state, cancel) = (AtomicU8::new(state), CancellationToken::new());
-        Arc::new(Self { state, cancel })
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: AtomicU8::new(WAITING),
+            cancel: CancellationToken::new(),
+        })
     }
 
     fn state(&self) -> u8 {
@@ -77,25 +84,31 @@ impl Waiter {
 impl Panel {
     pub(crate) fn new(settings: Arc<Settings>, clock: Clock) -> Self {
         let limiter = RateLimiter::new(quota(&settings)).clock(clock.clone());
-        let nobody = |_| Waiter::new(CANCELLED);
         Self {
             settings,
             limiter: Observed::new(Arc::new(limiter), Arc::default()).clock(clock),
-            waiters: Mutex::new((0..WAITERS).map(nobody).collect()),
+            waiters: Mutex::default(),
+            refill: Notify::new(),
         }
     }
 
-    /// Lets all waiters come back whenever the queue has been empty for a while, until it is dropped.
-    pub(crate) async fn load(self: Arc<Self>) {
-        let mut ticker = interval(Duration::from_millis(100));
-        let mut empty_since = None;
-        self.refill();
-        loop {
-            ticker.tick().await;
-            if self.limiter.throttle().waiting() > 0 {
-                empty_since = None;
-            } else if empty_since.get_or_insert_with(Instant::now).elapsed() >= PAUSE {
-                self.refill();
+    /// Lets all waiters come, and come back when `refill` says so or the queue has been empty for a
+    /// while, until it is dropped. The first ones have come when this returns.
+    pub(crate) fn load(self: Arc<Self>) -> impl Future<Output = ()> {
+        self.join();
+        async move {
+            let mut ticker = interval(Duration::from_millis(100));
+            let mut empty_since = None;
+            loop {
+                tokio::select! {
+                    () = self.refill.notified() => self.join(),
+                    _ = ticker.tick() => {}
+                }
+                if self.limiter.throttle().waiting() > 0 {
+                    empty_since = None;
+                } else if empty_since.get_or_insert_with(Instant::now).elapsed() >= PAUSE {
+                    self.join();
+                }
             }
         }
     }
@@ -112,16 +125,21 @@ impl Panel {
         }
     }
 
-    /// Puts a waiter into the queue for each that was admitted or cancelled.
+    /// Lets a new waiter come for each that was admitted or cancelled.
     pub(crate) fn refill(&self) {
-        let mut came = Vec::new();
-        for place in &mut *self.waiters.lock().expect("no code panics under the lock") {
-            if place.state() != WAITING {
-                *place = Waiter::new(WAITING);
-                came.push(Arc::clone(place));
-            }
-        }
-        for waiter in came {
+        self.refill.notify_one();
+    }
+
+    /// Takes those that have left off the list, and puts new ones at the end of the queue.
+    fn join(&self) {
+        let new = {
+            let mut waiters = self.waiters.lock().expect("no code panics under the lock");
+            waiters.retain(|waiter| waiter.state() == WAITING);
+            let waiting = waiters.len();
+            waiters.resize_with(WAITERS, Waiter::new);
+            waiters[waiting..].to_vec()
+        };
+        for waiter in new {
             let wait = self.limiter.acquire();
             let mut wait = Box::pin(async move {
                 let outcome = wait.cancel_on(&waiter.cancel).await;
@@ -147,18 +165,16 @@ impl Panel {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let tally = self.limiter.observer();
         let waiters = self.waiters();
+        let states: String = waiters.iter().map(|it| char::from(it.state())).collect();
+        let count = |state: u8| states.matches(char::from(state)).count();
         Snapshot {
-            waiting: self.limiter.throttle().waiting(),
-            per_second: tally.admitted.per_second(),
-            admitted: tally.admitted.total(),
-            cancelled: tally.abandoned.total(),
-            quota: self.settings.get(Setting::QueueQuota),
-            waiters: waiters
-                .iter()
-                .map(|waiter| char::from(waiter.state()))
-                .collect(),
+            waiting: count(WAITING),
+            admitted: count(ADMITTED),
+            cancelled: count(CANCELLED),
+            per_second: self.limiter.observer().admitted.per_second(),
+            quota: self.limiter.throttle().quota().count(),
+            waiters: states,
         }
     }
 }

@@ -1,16 +1,9 @@
 //! The waiters that are cancelled and come back.
 
+use serde_json::Value;
 use tokio::time::Duration;
 
 use super::common::Demo;
-
-fn count(queue: &serde_json::Value, state: char) -> usize {
-    queue["waiters"]
-        .as_str()
-        .expect("a text")
-        .matches(state)
-        .count()
-}
 
 /// Starts with one call per second, so that none is admitted meanwhile.
 async fn slow() -> Demo {
@@ -19,31 +12,34 @@ async fn slow() -> Demo {
     demo
 }
 
+/// Returns how many waiters wait, were admitted and were cancelled, by the numbers of an event, which
+/// are those of the list.
+fn counts(queue: &Value) -> [u64; 3] {
+    let list = queue["waiters"].as_str().expect("a text");
+    let counts = [("waiting", 'w'), ("admitted", 'a'), ("cancelled", 'c')].map(|(name, state)| {
+        let count = queue[name].as_u64().expect("a number");
+        assert_eq!(count, list.matches(state).count() as u64, "{name}");
+        count
+    });
+    assert_eq!(counts.iter().sum::<u64>(), 200);
+    counts
+}
+
+async fn next_counts(demo: &Demo) -> [u64; 3] {
+    counts(&demo.event().await["queue"])
+}
+
 #[tokio::test(start_paused = true)]
 async fn cancel_then_refill_leaves_a_fifth_and_brings_all_back() {
     let demo = slow().await;
-    let queue = demo.event().await["queue"].take();
     // The first one did not have to wait.
-    assert_eq!(
-        (queue["waiting"].as_u64(), queue["admitted"].as_u64()),
-        (Some(199), Some(1))
-    );
-    assert_eq!((count(&queue, 'w'), count(&queue, 'a')), (199, 1));
+    assert_eq!(next_counts(&demo).await, [199, 1, 0]);
 
     assert_eq!(demo.send("POST", "/queue/cancel", "").await.status(), 204);
-    let queue = demo.event().await["queue"].take();
-    assert_eq!(
-        (queue["waiting"].as_u64(), queue["cancelled"].as_u64()),
-        (Some(40), Some(159))
-    );
-    assert_eq!((count(&queue, 'w'), count(&queue, 'c')), (40, 159));
+    assert_eq!(next_counts(&demo).await, [40, 1, 159]);
 
     assert_eq!(demo.send("POST", "/queue/refill", "").await.status(), 204);
-    let queue = demo.event().await["queue"].take();
-    assert_eq!(
-        (queue["waiting"].as_u64(), count(&queue, 'w')),
-        (Some(200), 200)
-    );
+    assert_eq!(next_counts(&demo).await, [200, 0, 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,11 +47,24 @@ async fn refill_directly_after_cancel_replaces_the_cancelled() {
     let demo = slow().await;
     demo.send("POST", "/queue/cancel", "").await;
     demo.send("POST", "/queue/refill", "").await;
-    let queue = demo.event().await["queue"].take();
-    assert_eq!(
-        (queue["waiting"].as_u64(), count(&queue, 'w')),
-        (Some(200), 200)
-    );
+    assert_eq!(next_counts(&demo).await, [200, 0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn refill_after_cancel_keeps_the_list_in_the_order_of_admission() {
+    let demo = slow().await;
+    demo.send("POST", "/queue/cancel", "").await;
+    demo.send("POST", "/queue/refill", "").await;
+    demo.send("PUT", "/settings/queue.quota", "100").await;
+    // Those that kept their place are admitted first, then the new ones: always the next of the list.
+    for event in 1..=19 {
+        let queue = demo.event().await["queue"].take();
+        let admitted = 10 * event - 1;
+        assert_eq!(
+            queue["waiters"],
+            "a".repeat(admitted) + &"w".repeat(200 - admitted)
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -65,10 +74,7 @@ async fn cancel_lets_the_rest_move_up() {
     demo.send("PUT", "/settings/queue.quota", "20").await;
     let queue = demo.event_after(Duration::from_millis(2050)).await["queue"].take();
     // One of 40 each 50 ms, instead of one of 199.
-    assert_eq!(
-        (queue["waiting"].as_u64(), count(&queue, 'a')),
-        (Some(0), 41)
-    );
+    assert_eq!(counts(&queue), [0, 41, 159]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -76,11 +82,8 @@ async fn queue_that_has_been_empty_for_two_seconds_is_full_again() {
     let demo = Demo::start().await;
     demo.send("PUT", "/settings/queue.quota", "200").await;
     let queue = demo.event_after(Duration::from_secs(2)).await["queue"].take();
-    assert_eq!(
-        (queue["waiting"].as_u64(), queue["admitted"].as_u64()),
-        (Some(0), Some(200))
-    );
+    assert_eq!(counts(&queue), [0, 200, 0]);
     demo.send("PUT", "/settings/queue.quota", "1").await;
     let queue = demo.event_after(Duration::from_secs(2)).await["queue"].take();
-    assert!(queue["waiting"].as_u64() >= Some(198), "{queue}");
+    assert!(counts(&queue)[0] >= 198, "{queue}");
 }
