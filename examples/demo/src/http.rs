@@ -31,6 +31,7 @@ pub(crate) struct Limits {
 
 #[derive(Serialize)]
 pub(crate) struct Snapshot {
+    /// Per second, as the limiter reports it.
     quota: u64,
     admitted: u64,
     refused: u64,
@@ -58,7 +59,7 @@ impl Limits {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (tally, _) = self.shared.observer();
         Snapshot {
-            quota: self.settings.get(Setting::HttpQuota),
+            quota: self.shared.throttle().quota().count(),
             admitted: tally.admitted.total(),
             refused: tally.refused.total(),
             per_second: tally.admitted.per_second(),

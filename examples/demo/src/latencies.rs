@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a duration counts.
-const REMEMBERED: Duration = Duration::from_secs(4);
+/// How long a duration is kept.
+const KEPT: Duration = Duration::from_secs(8);
 
-/// The durations that were recorded within the last four seconds.
+/// The durations that were recorded within the last eight seconds.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Mutex<VecDeque<(Instant, Duration)>>);
 
@@ -19,24 +19,19 @@ impl Latencies {
         let now = Instant::now();
         let mut recorded = self.0.lock().expect("no code panics under the lock");
         recorded.push_back((now, duration));
-        while recorded
-            .front()
-            .is_some_and(|(at, _)| *at + REMEMBERED < now)
-        {
+        while recorded.front().is_some_and(|(at, _)| *at + KEPT <= now) {
             recorded.pop_front();
         }
     }
 
-    /// Returns the 99th percentile in milliseconds; 0 if there is nothing to measure.
-    pub(crate) fn p99_ms(&self) -> f64 {
-        let mut durations = self.within(REMEMBERED);
-        let rank = (durations.len() * 99).div_ceil(100);
-        if rank == 0 {
-            return 0.0;
-        }
-        let (_, p99, _) = durations.select_nth_unstable(rank - 1);
+    /// Returns the 99th percentile of the durations within `span`, which is at most eight seconds, in
+    /// milliseconds; `None` if there are none.
+    pub(crate) fn p99_ms(&self, span: Duration) -> Option<f64> {
+        let mut durations = self.within(span);
+        let rank = (durations.len() * 99).div_ceil(100).checked_sub(1)?;
+        let (_, p99, _) = durations.select_nth_unstable(rank);
         // Microseconds are more than anybody can read.
-        (p99.as_secs_f64() * 1e6).round() / 1e3
+        Some((p99.as_secs_f64() * 1e6).round() / 1e3)
     }
 
     /// Returns how many of the last second are at most `bound`.
@@ -60,15 +55,16 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[tokio::test(start_paused = true)]
-    async fn p99_is_the_99th_of_a_hundred_for_four_seconds() {
+    async fn p99_is_the_99th_of_a_hundred_within_the_span() {
         let latencies = Latencies::default();
-        assert_eq!(latencies.p99_ms(), 0.0);
+        assert_eq!(latencies.p99_ms(KEPT), None);
         (1..=100).rev().for_each(|n| latencies.record(n * MS));
-        assert_eq!(latencies.p99_ms(), 99.0);
-        tokio::time::advance(REMEMBERED - MS).await;
-        assert_eq!(latencies.p99_ms(), 99.0);
+        assert_eq!(latencies.p99_ms(KEPT), Some(99.0));
+        tokio::time::advance(KEPT - MS).await;
+        assert_eq!(latencies.p99_ms(KEPT), Some(99.0));
+        assert_eq!(latencies.p99_ms(KEPT - MS), None);
         tokio::time::advance(MS).await;
-        assert_eq!(latencies.p99_ms(), 0.0);
+        assert_eq!(latencies.p99_ms(KEPT), None);
     }
 
     #[tokio::test(start_paused = true)]

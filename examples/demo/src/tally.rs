@@ -1,6 +1,5 @@
 //! [`Tally`]: what an observed throttle reports, counted.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -20,15 +19,9 @@ pub(crate) struct Tally {
     pub(crate) waits: Latencies,
     /// How long permits were held.
     pub(crate) holds: Latencies,
-    in_use: AtomicU64,
 }
 
 impl Tally {
-    /// Returns how many permits are held.
-    pub(crate) fn in_use(&self) -> u64 {
-        self.in_use.load(Ordering::Relaxed)
-    }
-
     /// Returns how many entries have ended, one way or another.
     pub(crate) fn decided(&self) -> u64 {
         self.admitted.total() + self.refused.total() + self.abandoned.total()
@@ -41,7 +34,6 @@ impl Observer for Tally {
     fn admitted(&self, _: Place, waited: Option<Duration>) -> Instant {
         self.admitted.add(1);
         self.waits.record(waited.unwrap_or_default());
-        self.in_use.fetch_add(1, Ordering::Relaxed);
         Instant::now()
     }
 
@@ -55,11 +47,6 @@ impl Observer for Tally {
     }
 
     fn released(&self, since: Instant) {
-        self.in_use.fetch_sub(1, Ordering::Relaxed);
         self.holds.record(since.elapsed());
-    }
-
-    fn undone(&self, _: Instant) {
-        self.in_use.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -79,6 +79,7 @@ impl Peak {
 #[derive(Serialize)]
 pub(crate) struct Snapshot {
     offered: u64,
+    /// Per second, as the first limiter reports it.
     quota: u64,
     rows: Vec<Row>,
 }
@@ -170,7 +171,7 @@ impl Panel {
         };
         Snapshot {
             offered: self.offered.per_second(),
-            quota: self.settings.get(Setting::AlgorithmsQuota),
+            quota: self.lanes[0].limiter.quota().count(),
             rows: self.lanes.iter().map(row).collect(),
         }
     }

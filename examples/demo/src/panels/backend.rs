@@ -26,6 +26,9 @@ const FIXED: [(&str, &str, usize); 3] = [
 /// An answer that comes later is of no use.
 const DEADLINE: Duration = Duration::from_millis(250);
 
+/// The window of the 99th percentile.
+const WINDOW: Duration = Duration::from_secs(4);
+
 /// With so many calls beyond its workers for each worker, a call takes twice as long.
 const SLOWDOWN_AT: f64 = 4.0;
 
@@ -49,8 +52,8 @@ struct Backend {
 
 #[derive(Serialize)]
 pub(crate) struct Snapshot {
-    workers: u64,
-    calls: u64,
+    /// The permits of the workers' semaphores.
+    workers: usize,
     rows: Vec<Row>,
 }
 
@@ -61,7 +64,8 @@ struct Row {
     limit: u64,
     in_use: u64,
     goodput: u64,
-    p99_ms: f64,
+    /// Of the latencies of the last four seconds, if there are any.
+    p99_ms: Option<f64>,
 }
 
 impl Backend {
@@ -118,7 +122,7 @@ impl<T: TryThrottle<Permit: Send + 'static> + 'static> Lane<T> {
             limit: permits.limit,
             in_use: permits.in_use,
             goodput: tally.holds.last_second(DEADLINE),
-            p99_ms: tally.holds.p99_ms(),
+            p99_ms: tally.holds.p99_ms(WINDOW),
         }
     }
 }
@@ -161,8 +165,7 @@ impl Panel {
         let permits = self.adaptive.limit.throttle().snapshot().permits;
         let adaptive = self.adaptive.row("adaptive", "adaptive", permits);
         Snapshot {
-            workers: self.settings.get(Setting::BackendWorkers),
-            calls: self.settings.get(Setting::BackendCalls),
+            workers: self.adaptive.backend.workers.permits(),
             rows: fixed.chain([adaptive]).collect(),
         }
     }

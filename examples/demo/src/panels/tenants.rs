@@ -31,6 +31,9 @@ const WORK: Duration = Duration::from_millis(40);
 /// How long a call waits for a slot before it gives up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The window of the 99th percentile: a quiet tenant makes 120 calls within it.
+const WINDOW: Duration = Duration::from_secs(8);
+
 pub(crate) struct Panel {
     settings: Arc<Settings>,
     fifo: Arc<Semaphore>,
@@ -49,6 +52,8 @@ struct Tenant {
 
 #[derive(Serialize)]
 pub(crate) struct Snapshot {
+    /// The permits of each semaphore.
+    slots: usize,
     fifo: Vec<Row>,
     fair: Vec<Row>,
 }
@@ -57,11 +62,10 @@ pub(crate) struct Snapshot {
 struct Row {
     id: &'static str,
     label: &'static str,
-    noisy: bool,
     waiting: u64,
-    in_use: u64,
     per_second: u64,
-    p99_ms: f64,
+    /// Of the waits of the last eight seconds, if there are any.
+    p99_ms: Option<f64>,
 }
 
 impl Panel {
@@ -128,14 +132,13 @@ impl Panel {
         let row = |((id, label), tenant): ((&'static str, _), &Arc<Tenant>)| Row {
             id,
             label,
-            noisy: id == TENANTS[NOISY].0,
             waiting: tenant.calls.total().saturating_sub(tenant.tally.decided()),
-            in_use: tenant.tally.in_use(),
             per_second: tenant.tally.admitted.per_second(),
-            p99_ms: tenant.tally.waits.p99_ms(),
+            p99_ms: tenant.tally.waits.p99_ms(WINDOW),
         };
         let rows = |tenants: &[_; 4]| TENANTS.into_iter().zip(tenants).map(row).collect();
         Snapshot {
+            slots: self.fifo.permits(),
             fifo: rows(&self.of_fifo),
             fair: rows(&self.of_fair),
         }

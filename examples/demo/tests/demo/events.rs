@@ -53,13 +53,13 @@ async fn event_has_every_field_of_the_page() {
         keys(&event["queue"]),
         "admitted cancelled per_second quota waiters waiting"
     );
-    assert_eq!(keys(&event["tenants"]), "fair fifo");
-    let tenant = "id in_use label noisy p99_ms per_second waiting";
+    assert_eq!(keys(&event["tenants"]), "fair fifo slots");
+    let tenant = "id label p99_ms per_second waiting";
     for queue in ["fifo", "fair"] {
         let ids = rows(&event["tenants"][queue], tenant);
         assert_eq!(ids, ["noisy", "quiet-1", "quiet-2", "quiet-3"]);
     }
-    assert_eq!(keys(&event["backend"]), "calls rows workers");
+    assert_eq!(keys(&event["backend"]), "rows workers");
     assert_eq!(
         rows(
             &event["backend"]["rows"],
