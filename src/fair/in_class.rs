@@ -269,10 +269,6 @@ impl<T: Queueable + Weighted, K: ClassKey> Weighted for InClass<T, K> {
         self.0.queue.throttle.chunk_units()
     }
 
-    fn chunk_and_max_units(&self) -> (u64, u64) {
-        self.0.queue.throttle.chunk_and_max_units()
-    }
-
     #[inline]
     fn enter_many_at_once(&self, n: u64) -> Option<FairPermit<T, K>> {
         self.at_once_with(|throttle| throttle.enter_many_at_once(n))

@@ -222,8 +222,8 @@ pub trait Kind: Sealed + Sized + 'static {
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher;
 
-    /// Returns how many units of a key adapters take at once, or `u64::MAX` if they do not come by time, and
-    /// the most that one call may ask for now, at least 1.
+    /// Returns how many units of a key adapters take at once, and the most that one call may ask for now, at
+    /// least 1.
     #[doc(hidden)]
     fn chunk_and_max_units<Q, S>(key: &Key<'_, Self, Q, S>) -> (u64, u64)
     where

@@ -81,7 +81,8 @@ impl Kind for Semaphore {
         Q: Hash + Eq + ToOwned + ?Sized,
         S: BuildHasher,
     {
-        (u64::MAX, key.snapshot().limit.clamp(1, u32::MAX.into()))
+        let most = key.snapshot().limit.clamp(1, u32::MAX.into());
+        (most.div_ceil(2), most)
     }
 }
 

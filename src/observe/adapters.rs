@@ -27,10 +27,6 @@ impl<T: Weighted, O: Observer + Clone> Weighted for Observed<T, O> {
     fn chunk_units(&self) -> u64 {
         self.throttle().chunk_units()
     }
-
-    fn chunk_and_max_units(&self) -> (u64, u64) {
-        self.throttle().chunk_and_max_units()
-    }
 }
 
 impl<T: TryWeighted, O: Observer + Clone> TryWeighted for Observed<T, O> {

@@ -95,10 +95,6 @@ impl<T: Weighted> Weighted for Option<T> {
         self.as_ref().map_or(u64::MAX, T::chunk_units)
     }
 
-    fn chunk_and_max_units(&self) -> (u64, u64) {
-        (self.as_ref()).map_or((u64::MAX, u64::MAX), T::chunk_and_max_units)
-    }
-
     #[inline]
     fn enter_many_at_once(&self, n: u64) -> Option<Self::Permit> {
         match self {

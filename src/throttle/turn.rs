@@ -109,10 +109,7 @@ impl<T: Weighted> Turn<T> {
 fn units<T: Weighted>(limiter: &T, chunk: Option<u64>, wanted: u64) -> u64 {
     let chunk = match chunk {
         Some(chunk) => chunk.min(limiter.max_units()),
-        None => {
-            let (chunk, most) = limiter.chunk_and_max_units();
-            chunk.min(most.div_ceil(2))
-        }
+        None => limiter.chunk_units(),
     };
     wanted.min(chunk).max(1)
 }

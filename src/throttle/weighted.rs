@@ -63,19 +63,12 @@ pub trait Weighted: Throttle {
 
     /// Returns how many units adapters that move bytes take at once, so that those who share a throttle
     /// take turns and a new quota holds soon: what comes in 10 milliseconds, at least 1,024, and at most half
-    /// of the burst, rounded up, also where a call may overdraw. It is `u64::MAX` if units do not come by time; adapters
-    /// then take at most half of [`max_units`](Self::max_units). A rate limiter reads one number, without a
-    /// lock; a key locks its shard.
-    fn chunk_units(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// Returns both, [`chunk_units`](Self::chunk_units) and [`max_units`](Self::max_units). It is one
-    /// look where each of them takes a lock.
-    #[doc(hidden)]
+    /// of the burst, rounded up, also where a call may overdraw. Where units do not come by time, it is half
+    /// of [`max_units`](Self::max_units), rounded up. A rate limiter reads one number, without a lock; a key
+    /// locks its shard.
     #[inline]
-    fn chunk_and_max_units(&self) -> (u64, u64) {
-        (self.chunk_units(), self.max_units())
+    fn chunk_units(&self) -> u64 {
+        self.max_units().div_ceil(2)
     }
 
     /// Takes `n` units if that needs no wait, as [`Throttle::enter_at_once`] does.
@@ -153,8 +146,8 @@ macro_rules! weighted {
 }
 
 weighted! {
-    ['a] &'a Semaphore: acquire_many, try_acquire_many, give_back, most, no_chunk;
-    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned, give_back, most, no_chunk;
+    ['a] &'a Semaphore: acquire_many, try_acquire_many, give_back, most, half_of_most;
+    [] Arc<Semaphore>: acquire_many_owned, try_acquire_many_owned, give_back, most, half_of_most;
     ['a] &'a RateLimiter:
         acquire_many, try_acquire_many,
         RateLimiter::settle, RateLimiter::max_units, RateLimiter::chunk_units;
@@ -172,9 +165,8 @@ fn most(semaphore: &Semaphore) -> u64 {
     permits.clamp(1, u32::MAX.into())
 }
 
-/// Permits do not come by time.
-fn no_chunk(_: &Semaphore) -> u64 {
-    u64::MAX
+fn half_of_most(semaphore: &Semaphore) -> u64 {
+    most(semaphore).div_ceil(2)
 }
 
 impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<'_, T, Q, S> {
@@ -188,15 +180,11 @@ impl<T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Weighted for Key<
     }
 
     fn max_units(&self) -> u64 {
-        self.chunk_and_max_units().1
+        T::chunk_and_max_units(self).1
     }
 
     fn chunk_units(&self) -> u64 {
-        self.chunk_and_max_units().0
-    }
-
-    fn chunk_and_max_units(&self) -> (u64, u64) {
-        T::chunk_and_max_units(self)
+        T::chunk_and_max_units(self).0
     }
 
     #[inline]
@@ -235,11 +223,6 @@ macro_rules! through {
             #[inline]
             fn chunk_units(&self) -> u64 {
                 (**self).chunk_units()
-            }
-
-            #[inline]
-            fn chunk_and_max_units(&self) -> (u64, u64) {
-                (**self).chunk_and_max_units()
             }
 
             #[inline]

@@ -224,10 +224,10 @@ fn chunk_units_of_a_key_is_by_its_quota() {
 }
 
 #[test]
-fn chunk_units_of_permits_is_unbounded() {
-    assert_eq!((&Semaphore::new(3)).chunk_units(), u64::MAX);
+fn chunk_units_of_permits_is_half_of_the_limit() {
+    assert_eq!((&Semaphore::new(3)).chunk_units(), 2);
     let slots = Keyed::<u8, _>::semaphores(4);
-    assert_eq!(slots.key(&7).chunk_units(), u64::MAX);
+    assert_eq!(slots.key(&7).chunk_units(), 2);
     assert_eq!(None::<&RateLimiter>.chunk_units(), u64::MAX);
 }
 
