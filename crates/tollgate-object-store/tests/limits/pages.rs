@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tollgate::ErrorKind;
 use tollgate_object_store::{Throttled, cause, wait_too_long};
 
-use crate::support::{Counted, SECOND, kind, memory, path};
+use crate::support::{Counted, SECOND, delete_listed, kind, memory, path};
 
 /// Paths that come when they are sent.
 fn open_paths() -> (
@@ -63,13 +63,7 @@ async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
     let counted = Counted::new(1);
     let names = (0..1_500).map(|n| format!("{n:04}"));
     let store = Throttled::new(memory(names).await, counted.throttle());
-    let paths = store.list(None).map_ok(|object| object.location).boxed();
-    let deleted: Vec<_> = store
-        .delete_stream(paths)
-        .try_collect()
-        .await
-        .expect("paths");
-    assert_eq!((deleted.len(), counted.entered()), (1_500, 4));
+    assert_eq!((delete_listed(&store).await, counted.entered()), (1_500, 4));
     assert_eq!(store.list(None).count().await, 0);
 }
 

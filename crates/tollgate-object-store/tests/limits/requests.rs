@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::client::HttpErrorKind;
 use object_store::{ObjectStore, ObjectStoreExt, RetryConfig};
@@ -14,7 +14,7 @@ use tollgate::{ErrorKind, Quota, RateLimiter};
 use tollgate_object_store::ThrottledConnector;
 
 use crate::fake_s3::{self, FakeS3};
-use crate::support::{Counted, Script, frames, kind, status};
+use crate::support::{Counted, Script, delete_listed, frames, kind, status};
 
 /// A store whose requests are answered by a script.
 fn store(counted: &Counted, script: Script) -> AmazonS3 {
@@ -66,13 +66,7 @@ async fn delete_stream_of_a_list_at_a_cap_of_1_finishes() {
         fake.put(key, "");
     }
     let store = store(&counted, fake.script());
-    let paths = store.list(None).map_ok(|object| object.location).boxed();
-    let deleted: Vec<_> = store
-        .delete_stream(paths)
-        .try_collect()
-        .await
-        .expect("paths");
-    assert_eq!((deleted.len(), counted.entered()), (5, 4));
+    assert_eq!((delete_listed(&store).await, counted.entered()), (5, 4));
     assert_eq!(store.list(None).count().await, 0);
 }
 

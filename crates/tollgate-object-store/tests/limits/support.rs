@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use http::header::RETRY_AFTER;
 use http::{Method, Request, Response};
 use http_body::Frame;
@@ -19,7 +19,7 @@ use object_store::client::{
 };
 use object_store::memory::InMemory;
 use object_store::path::Path;
-use object_store::{ClientOptions, ObjectStoreExt};
+use object_store::{ClientOptions, ObjectStore, ObjectStoreExt};
 use tollgate::throttle::All;
 use tollgate::{AcquireError, Clock, ErrorKind, Quota, RateLimiter, Semaphore, all};
 use tollgate_object_store::cause;
@@ -66,6 +66,13 @@ impl HttpConnector for Script {
 /// The client of a connector.
 pub(crate) fn client(connector: &impl HttpConnector) -> HttpClient {
     connector.connect(&ClientOptions::new()).expect("a client")
+}
+
+/// Deletes what a store lists while it lists it, and returns how much that was.
+pub(crate) async fn delete_listed(store: &impl ObjectStore) -> usize {
+    let paths = store.list(None).map_ok(|object| object.location).boxed();
+    let deleted = store.delete_stream(paths);
+    deleted.map(|path| path.expect("a path")).count().await
 }
 
 /// A request without a body.
