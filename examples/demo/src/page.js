@@ -99,6 +99,7 @@ const watchSize = new ResizeObserver(entries => {
 /// Clears a canvas and returns its context, in CSS pixels, and its size.
 const begin = canvas => {
   const size = sizes.get(canvas), ratio = devicePixelRatio || 1;
+  canvas.texts = [];
   if (!size || !size.width) return null;
   const width = Math.round(size.width * ratio), height = Math.round(size.height * ratio);
   if (canvas.width !== width || canvas.height !== height) { canvas.width = width; canvas.height = height; }
@@ -106,7 +107,6 @@ const begin = canvas => {
   g.setTransform(ratio, 0, 0, ratio, 0, 0);
   g.clearRect(0, 0, size.width, size.height);
   g.font = "12px " + getComputedStyle(document.body).fontFamily;
-  g.fontVariantNumeric = "tabular-nums";
   return { g, w: size.width, h: size.height, snap: x => (Math.round(x * ratio - 0.5) + 0.5) / ratio };
 };
 const stroke = (g, color, width, dash = []) => { g.strokeStyle = color; g.lineWidth = width; g.setLineDash(dash); g.stroke(); g.setLineDash([]); };
@@ -118,6 +118,9 @@ const rule = (plot, x0, y0, x1, y1, color, dash) => {
 };
 const text = (g, words, x, y, align = "left", color = colors.muted, baseline = "middle") => {
   g.fillStyle = color; g.textAlign = align; g.textBaseline = baseline; g.fillText(words, x, y);
+  // The check sees by these boxes whether texts cover each other.
+  const box = g.measureText(words);
+  g.canvas.texts.push({ words, left: x - box.actualBoundingBoxLeft, top: y - box.actualBoundingBoxAscent, right: x + box.actualBoundingBoxRight, bottom: y + box.actualBoundingBoxDescent });
 };
 const mark = (g, style, x, y, r = 4) => {
   const path = new Path2D(MARKS[style.mark](r));
@@ -139,7 +142,7 @@ const timeAxis = (plot, left, right, y, span = SPAN) => {
     text(plot.g, ago ? `−${ago} s` : "now", right - (right - left) * ago / span, y, "center", colors.muted, "top");
 };
 const linear = (most, unit) => {
-  const top = nice(most);
+  const top = nice(Math.max(most, 2));
   return { place: v => v / top, ticks: [0, top / 2, top].map(v => [v / top, v === top ? `${v} ${unit}` : `${v}`]) };
 };
 const logarithmic = (least, most) => {
@@ -190,13 +193,14 @@ const timeChart = (id, lines, scale, guide) => {
   });
 };
 
-/// Bars of one algorithm: a bar for each event, calls admitted upon calls refused.
-const drawLane = (canvas, id, top) => {
+const perSecond = rate => rate + " /s";
+/// Bars of one algorithm: a bar for each event, calls refused above calls admitted, a pixel apart.
+const drawLane = (canvas, id, top, left) => {
   const plot = begin(canvas);
   if (!plot) return;
-  const { g, w, h, snap } = plot, now = latest().t, left = 32, right = w - EDGE, head = 4, bottom = h - 1;
+  const { g, w, h, snap } = plot, now = latest().t, right = w - EDGE, head = 4, bottom = h - 1;
   const x = t => Math.max(left, right - (right - left) * (now - t) / SPAN), y = v => bottom - (bottom - head) * Math.min(1, v / top);
-  text(g, top, left - 8, head, "right", colors.muted, "top");
+  text(g, perSecond(top), left - 8, head, "right", colors.muted, "top");
   text(g, "0", left - 8, bottom, "right", colors.muted, "bottom");
   const bars = [];
   for (let i = 1; i < past.length; i++) {
@@ -207,7 +211,7 @@ const drawLane = (canvas, id, top) => {
     bars.push([from, to - from, y(admitted), y(admitted + refused)]);
   }
   g.fillStyle = colors.pale;
-  for (const [at, width, , peak] of bars) g.fillRect(at, peak, width, bottom - peak);
+  for (const [at, width, level, peak] of bars) g.fillRect(at, peak, width, Math.max(0, level - peak - 1));
   g.fillStyle = colors.blue;
   for (const [at, width, level] of bars) g.fillRect(at, level, width, bottom - level);
   rule(plot, left, bottom, right, bottom, colors.line);
@@ -220,13 +224,14 @@ const drawLanes = () => {
     return (b.admitted + b.refused - a.admitted - a.refused) / Math.max(event.t - past[i].t, 0.05);
   });
   const { rows, quota } = latest().algorithms, top = nice(Math.max(10, quota, ...calls));
+  const axis = begin(byId("lanes-axis"));
+  if (!axis) return;
+  const left = Math.ceil(axis.g.measureText(perSecond(top)).width) + 8;
+  timeAxis(axis, left, axis.w - EDGE, 2);
   for (const row of rows) {
-    drawLane(byId("lane-" + row.id), row.id, top);
-    const most = byId("most-" + row.id);
-    most.classList.toggle("over", row.most_in_a_second > 1.5 * quota);
+    drawLane(byId("lane-" + row.id), row.id, top, left);
+    byId("most-" + row.id).classList.toggle("over", row.most_in_a_second > 1.5 * quota);
   }
-  const plot = begin(byId("lanes-axis"));
-  if (plot) timeAxis(plot, 32, plot.w - EDGE, 2);
 };
 
 const drawDots = () => {
@@ -235,7 +240,7 @@ const drawDots = () => {
   const { g, w, h } = plot, waiters = latest().queue.waiters;
   const columns = w >= 560 ? 25 : 20, lines = Math.ceil(waiters.length / columns);
   const dx = w / columns, dy = h / lines, r = Math.min(dx, dy, 20) * 0.28;
-  [...waiters].forEach((state, i) => mark(g, STYLES[state] || STYLES.w, dx * (i % columns + 0.5), dy * (Math.floor(i / columns) + 0.5), state === "c" ? r * 0.8 : r));
+  [...waiters].forEach((state, i) => mark(g, STYLES[state], dx * (i % columns + 0.5), dy * (Math.floor(i / columns) + 0.5), state === "c" ? r * 0.8 : r));
 };
 
 const drawWaits = () => {
@@ -253,11 +258,11 @@ const drawWaits = () => {
   fifo.forEach((row, i) => {
     const y = top + (bottom - top) * (i + 0.5) / fifo.length, other = fair.find(one => one.id === row.id);
     text(g, row.label, 0, y, "left", colors.ink);
-    if (typeof row.p99_ms !== "number" || typeof other?.p99_ms !== "number") return;
-    rule(plot, x(axis.place(row.p99_ms)), y, x(axis.place(other.p99_ms)), y, colors.muted);
     // The diamond's corners show where both are the same.
-    mark(g, STYLES.fifo, x(axis.place(row.p99_ms)), y, 7);
-    mark(g, STYLES.fair, x(axis.place(other.p99_ms)), y, 4);
+    const marks = [[STYLES.fifo, row.p99_ms, 7], [STYLES.fair, other.p99_ms, 4]].filter(([, wait]) => typeof wait === "number");
+    const at = marks.map(([, wait]) => x(axis.place(wait)));
+    if (at.length === 2) rule(plot, at[0], y, at[1], y, colors.muted);
+    marks.forEach(([style, , r], i) => mark(g, style, at[i], y, r));
   });
 };
 
@@ -267,7 +272,7 @@ const draw = () => {
   drawDots();
   timeChart("queue-rate", [{ name: "queue.per_second", style: { ...STYLES.a, dash: [] } }], (_, most) => linear(most, "/s"), "queue.quota");
   drawWaits();
-  const lines = measure => latest().backend.rows.map(row => ({ name: `backend.${row.id}.${measure}`, style: STYLES[row.id] || STYLES.adaptive }));
+  const lines = measure => latest().backend.rows.map(row => ({ name: `backend.${row.id}.${measure}`, style: STYLES[row.id] }));
   timeChart("goodput", lines("goodput"), (_, most) => linear(most, "/s"));
   timeChart("latency", lines("p99_ms"), logarithmic);
 };
@@ -297,7 +302,7 @@ const buildRows = event => {
   }
   for (const { id, label } of event.backend.rows) {
     const names = ["limit", "in_use", "goodput", "p99_ms"].map(field => `backend.${id}.${field}`);
-    byId("backend-table").tBodies[0].append(row(make("span", {}, key(STYLES[id] ? id : "adaptive"), label), names));
+    byId("backend-table").tBodies[0].append(row(make("span", {}, key(id), label), names));
   }
   collectOutputs();
   document.querySelectorAll("canvas").forEach(canvas => watchSize.observe(canvas));

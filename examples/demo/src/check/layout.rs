@@ -50,19 +50,29 @@ pub(super) async fn screenshots(
     folder: &Path,
 ) -> Result<(), String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    // Charts over time are filled by then, and each state of a waiter is to be seen.
-    let () = browser.probe("wait", &[7000.into()]).await?;
-    let () = browser.probe("click", &["/queue/refill".into()]).await?;
-    let () = browser.probe("wait", &[5000.into()]).await?;
-    let () = browser.probe("click", &["/queue/cancel".into()]).await?;
+    // Charts show the last 20 seconds, and there are ten events in each.
+    let filled: Option<f64> = browser
+        .probe("events", &[200.into(), 60_000.into()])
+        .await?;
+    filled.ok_or("200 events took more than a minute")?;
     for width in WIDTHS {
         for dark in [false, true] {
-            let scheme = if dark { "dark" } else { "light" };
             browser.show(width, dark).await?;
+            mix_waiters(browser).await?;
+            let scheme = if dark { "dark" } else { "light" };
             let file = folder.join(format!("demo-{width}-{scheme}.png"));
             browser.screenshot(&file).await?;
             report.line("screenshot", Ok(file.display().to_string()));
         }
     }
     browser.show(1280, false).await
+}
+
+/// Leaves some waiters admitted, some cancelled and some waiting.
+async fn mix_waiters(browser: &Chromium) -> Result<(), String> {
+    let () = browser.probe("click", &["/queue/refill".into()]).await?;
+    let () = browser.probe("wait", &[5000.into()]).await?;
+    let () = browser.probe("click", &["/queue/cancel".into()]).await?;
+    // Until an event tells the page.
+    browser.probe("wait", &[500.into()]).await
 }
