@@ -3,10 +3,16 @@
 //! An error is plain data: creating one never allocates, and costs less than an admission. Its
 //! accessors compute what they return when they are called.
 
+mod kind;
+#[cfg(test)]
+mod tests;
+mod text;
+
 use std::error::Error;
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
+
+pub use kind::ErrorKind;
 
 use crate::time::Tick;
 
@@ -71,44 +77,6 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// Replaces nanoseconds that never pass.
 const NEVER: u64 = u64::MAX - 1;
-
-/// What went wrong, as plain data.
-///
-/// New kinds may be added, so a `match` needs a wildcard arm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The throttle was closed, and admits no more calls.
-    Closed,
-    /// The caller's `CancellationToken` was cancelled.
-    Cancelled,
-    /// The caller's deadline passed, or could not be met; or the caller has waited longer than the
-    /// [`max_queue_time`](crate::fair::Class::max_queue_time) of its class.
-    #[doc(alias = "Elapsed")]
-    TimedOut,
-    /// As many callers as the throttle allows are already waiting. In a
-    /// [`FairQueue`](crate::fair::FairQueue), also: a newcomer has displaced this waiter, or the queue
-    /// has its [maximum of classes](crate::fair::FairQueue::max_classes).
-    QueueFull,
-    /// There is no room for another key in a limit [by key](crate::Keyed).
-    TooManyKeys,
-    /// Fewer permits are free than the call asks for, others wait for them, or the class of the caller
-    /// holds its [maximum](crate::fair::Class::max_concurrency). Returned only by `try_` calls.
-    #[doc(alias = "TryAcquireError")]
-    NoPermits,
-    /// The rate does not allow the call now, or a gate is blocked. Returned only by `try_` calls of
-    /// rate limiters, [adaptive](crate::adaptive::AdaptiveRate) ones included, and by checks of gates.
-    RateLimited,
-    /// The call asks for more than the limit can ever give at once: than all permits of a semaphore, or
-    /// than the [burst](crate::Quota::burst) of a rate limiter, whatever its rate is. Waiting does not
-    /// help; a higher limit or burst does, or [`Oversize::Overdraft`](crate::Oversize::Overdraft).
-    #[doc(alias = "InsufficientCapacity")]
-    ExceedsCapacity,
-    /// What the throttle depends on failed: the store behind a throttle that several machines share,
-    /// where the [source](std::error::Error::source) of the error says how, or what the
-    /// asynchronous factory of a [pool](crate::Pool) needs. Nothing in this crate has a store.
-    Store,
-}
 
 /// Construction, for your own [`Throttle`](crate::Throttle), or the factory of a
 /// [`Pool`](crate::Pool).
@@ -449,70 +417,6 @@ fn nanos(duration: Duration) -> u64 {
     nanos.map_or(NEVER, |nanos| nanos.min(NEVER))
 }
 
-impl fmt::Display for AcquireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (after, cause) = (self.retry_after(), self.cause());
-        f.write_str(match self.kind() {
-            ErrorKind::Closed => "the throttle is closed",
-            ErrorKind::Cancelled if cause == Cause::BeforeWaiting => "cancelled before waiting",
-            ErrorKind::Cancelled => "cancelled while waiting",
-            ErrorKind::TimedOut if cause == Cause::Gate => {
-                "the gate is blocked for longer than the timeout"
-            }
-            ErrorKind::TimedOut if after.is_some() => "the wait would be longer than the timeout",
-            ErrorKind::TimedOut => "timed out while waiting",
-            ErrorKind::QueueFull => "too many callers are waiting already",
-            ErrorKind::TooManyKeys => "too many keys are in use",
-            ErrorKind::NoPermits => "no permits are available",
-            ErrorKind::RateLimited if cause == Cause::Gate => "the gate is blocked",
-            ErrorKind::RateLimited if cause == Cause::Paused => "the limiter is paused",
-            ErrorKind::RateLimited => "over the rate",
-            ErrorKind::ExceedsCapacity => "asked for more than the capacity",
-            ErrorKind::Store => "the store failed",
-        })?;
-        match (self.kind(), after) {
-            (_, None) => {}
-            // A gate that is blocked without end can still be opened, and that a pause never ends
-            // is no matter of the rate.
-            (_, Some(Duration::MAX)) if matches!(cause, Cause::Gate | Cause::Paused) => {}
-            (ErrorKind::TimedOut, Some(Duration::MAX)) => f.write_str(": it would never end")?,
-            (ErrorKind::TimedOut, Some(after)) => write!(f, ": {after:?}")?,
-            (_, Some(Duration::MAX)) => f.write_str(", and waiting does not help")?,
-            (_, Some(after)) => write!(f, ", try again in {after:?}")?,
-        }
-        if let Some(capacity) = self.capacity() {
-            write!(f, " of {capacity}")?;
-        }
-        if let Some(source) = self.source() {
-            write!(f, ": {source}")?;
-        }
-        match self.part() {
-            Some(part) => write!(f, " (part {part})"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Debug for AcquireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut debug = f.debug_struct("AcquireError");
-        debug.field("kind", &self.kind());
-        if let Some(after) = self.retry_after() {
-            debug.field("retry_after", &after);
-        }
-        if let Some(capacity) = self.capacity() {
-            debug.field("capacity", &capacity);
-        }
-        if let Some(part) = self.part() {
-            debug.field("part", &part);
-        }
-        if let Some(source) = self.source() {
-            debug.field("source", &source);
-        }
-        debug.finish()
-    }
-}
-
 impl Error for AcquireError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self.0 {
@@ -535,136 +439,3 @@ impl PartialEq for AcquireError {
 }
 
 impl Eq for AcquireError {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::task::Poll;
-
-    #[test]
-    fn of_part_keeps_the_kind_and_counts_on() {
-        let closed = AcquireError::new(ErrorKind::Closed);
-        assert_eq!(closed.part(), None);
-        assert_eq!(closed.clone().of_next_part().part(), None);
-        for part in 0..=u8::MAX {
-            let error = closed.clone().of_part(part);
-            assert_eq!(
-                (error.kind(), error.part()),
-                (ErrorKind::Closed, Some(part.into()))
-            );
-            assert_eq!(error.of_next_part().part(), Some(usize::from(part) + 1));
-        }
-    }
-
-    #[test]
-    fn poll_of_a_result_takes_no_more_room_than_the_error() {
-        let size = size_of::<Poll<Option<Result<(), AcquireError>>>>();
-        assert_eq!(size, size_of::<AcquireError>());
-        assert_eq!(size, 2 * size_of::<u64>());
-    }
-
-    #[test]
-    fn source_of_a_store_is_kept_with_the_part() {
-        static ONE: Source = &AcquireError::new(ErrorKind::Closed);
-        static OTHER: Source = &AcquireError::new(ErrorKind::Cancelled);
-        let [one, other, again] = [&ONE, &OTHER, &ONE].map(AcquireError::store);
-        assert_eq!(one, again);
-        assert_ne!(one, other);
-        assert_ne!(one, AcquireError::new(ErrorKind::Store));
-        let other = other.of_part(3).marked(7);
-        assert_eq!(
-            other.source().map(ToString::to_string),
-            Some(OTHER.to_string())
-        );
-        assert_eq!(
-            (other.kind(), other.part(), other.mark()),
-            (ErrorKind::Store, Some(3), 0)
-        );
-    }
-
-    #[test]
-    fn to_string_of_never_has_no_number() {
-        let never = |error: AcquireError| error.of_part(2).to_string();
-        assert_eq!(
-            never(AcquireError::limited(Duration::MAX)),
-            "over the rate, and waiting does not help (part 2)"
-        );
-        assert_eq!(
-            never(AcquireError::queue_full(Duration::MAX)),
-            "too many callers are waiting already, and waiting does not help (part 2)"
-        );
-        assert_eq!(
-            never(AcquireError::would_take(Duration::MAX)),
-            "the wait would be longer than the timeout: it would never end (part 2)"
-        );
-    }
-
-    #[test]
-    fn to_string_names_the_cause_and_equality_ignores_it() {
-        let forty = Duration::from_secs(40);
-        let texts = [
-            (
-                AcquireError::blocked(forty),
-                "the gate is blocked, try again in 40s",
-            ),
-            (AcquireError::blocked(Duration::MAX), "the gate is blocked"),
-            (
-                AcquireError::blocked_longer(forty),
-                "the gate is blocked for longer than the timeout: 40s",
-            ),
-            (
-                AcquireError::blocked_longer(Duration::MAX),
-                "the gate is blocked for longer than the timeout",
-            ),
-            (
-                AcquireError::blocked_and_full(forty),
-                "too many callers are waiting already, try again in 40s",
-            ),
-            (
-                AcquireError::blocked_and_full(Duration::MAX),
-                "too many callers are waiting already",
-            ),
-            (
-                AcquireError::limited(forty).paused(),
-                "the limiter is paused, try again in 40s",
-            ),
-            (
-                AcquireError::limited(Duration::MAX).paused(),
-                "the limiter is paused",
-            ),
-            (AcquireError::cancelled_before(), "cancelled before waiting"),
-        ];
-        for (error, text) in texts {
-            assert_eq!(error.to_string(), text);
-        }
-        assert_eq!(AcquireError::blocked(forty), AcquireError::limited(forty));
-        let marked = AcquireError::blocked(forty).marked(3).of_part(1);
-        assert_eq!(
-            marked.to_string(),
-            "the gate is blocked, try again in 40s (part 1)"
-        );
-    }
-
-    #[test]
-    fn mark_is_kept_with_the_wait_and_the_part() {
-        let wait = Duration::from_nanos(1);
-        let error = AcquireError::limited(wait).marked(9).of_part(255);
-        assert_eq!(error.kind(), ErrorKind::RateLimited);
-        assert_eq!((error.retry_after(), error.part()), (Some(wait), Some(255)));
-        assert_eq!(error.mark(), 9);
-        assert_ne!(error, AcquireError::limited(wait).of_part(255));
-    }
-
-    #[test]
-    fn retry_after_of_never_is_the_longest_duration() {
-        let (never, now) = (Tick::from_nanos(u64::MAX), Tick::from_nanos(5));
-        let after = |error: AcquireError| error.retry_after();
-        let longest = Some(Duration::MAX);
-        assert_eq!(after(AcquireError::limited_until(never, now)), longest);
-        assert_eq!(after(AcquireError::limited(Duration::MAX)), longest);
-        assert_eq!(after(AcquireError::would_take(Duration::MAX)), longest);
-        let due = Tick::from_nanos(7);
-        let refused = AcquireError::limited_until(due, now);
-        assert_eq!(after(refused), Some(Duration::from_nanos(2)));
-    }
-}

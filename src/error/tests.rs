@@ -1,0 +1,131 @@
+//! What the texts, the parts and the numbers of errors are.
+
+use super::*;
+use std::task::Poll;
+
+#[test]
+fn of_part_keeps_the_kind_and_counts_on() {
+    let closed = AcquireError::new(ErrorKind::Closed);
+    assert_eq!(closed.part(), None);
+    assert_eq!(closed.clone().of_next_part().part(), None);
+    for part in 0..=u8::MAX {
+        let error = closed.clone().of_part(part);
+        assert_eq!(
+            (error.kind(), error.part()),
+            (ErrorKind::Closed, Some(part.into()))
+        );
+        assert_eq!(error.of_next_part().part(), Some(usize::from(part) + 1));
+    }
+}
+
+#[test]
+fn poll_of_a_result_takes_no_more_room_than_the_error() {
+    let size = size_of::<Poll<Option<Result<(), AcquireError>>>>();
+    assert_eq!(size, size_of::<AcquireError>());
+    assert_eq!(size, 2 * size_of::<u64>());
+}
+
+#[test]
+fn source_of_a_store_is_kept_with_the_part() {
+    static ONE: Source = &AcquireError::new(ErrorKind::Closed);
+    static OTHER: Source = &AcquireError::new(ErrorKind::Cancelled);
+    let [one, other, again] = [&ONE, &OTHER, &ONE].map(AcquireError::store);
+    assert_eq!(one, again);
+    assert_ne!(one, other);
+    assert_ne!(one, AcquireError::new(ErrorKind::Store));
+    let other = other.of_part(3).marked(7);
+    assert_eq!(
+        other.source().map(ToString::to_string),
+        Some(OTHER.to_string())
+    );
+    assert_eq!(
+        (other.kind(), other.part(), other.mark()),
+        (ErrorKind::Store, Some(3), 0)
+    );
+}
+
+#[test]
+fn to_string_of_never_has_no_number() {
+    let never = |error: AcquireError| error.of_part(2).to_string();
+    assert_eq!(
+        never(AcquireError::limited(Duration::MAX)),
+        "over the rate, and waiting does not help (part 2)"
+    );
+    assert_eq!(
+        never(AcquireError::queue_full(Duration::MAX)),
+        "too many callers are waiting already, and waiting does not help (part 2)"
+    );
+    assert_eq!(
+        never(AcquireError::would_take(Duration::MAX)),
+        "the wait would be longer than the timeout: it would never end (part 2)"
+    );
+}
+
+#[test]
+fn to_string_names_the_cause_and_equality_ignores_it() {
+    let forty = Duration::from_secs(40);
+    let texts = [
+        (
+            AcquireError::blocked(forty),
+            "the gate is blocked, try again in 40s",
+        ),
+        (AcquireError::blocked(Duration::MAX), "the gate is blocked"),
+        (
+            AcquireError::blocked_longer(forty),
+            "the gate is blocked for longer than the timeout: 40s",
+        ),
+        (
+            AcquireError::blocked_longer(Duration::MAX),
+            "the gate is blocked for longer than the timeout",
+        ),
+        (
+            AcquireError::blocked_and_full(forty),
+            "too many callers are waiting already, try again in 40s",
+        ),
+        (
+            AcquireError::blocked_and_full(Duration::MAX),
+            "too many callers are waiting already",
+        ),
+        (
+            AcquireError::limited(forty).paused(),
+            "the limiter is paused, try again in 40s",
+        ),
+        (
+            AcquireError::limited(Duration::MAX).paused(),
+            "the limiter is paused",
+        ),
+        (AcquireError::cancelled_before(), "cancelled before waiting"),
+    ];
+    for (error, text) in texts {
+        assert_eq!(error.to_string(), text);
+    }
+    assert_eq!(AcquireError::blocked(forty), AcquireError::limited(forty));
+    let marked = AcquireError::blocked(forty).marked(3).of_part(1);
+    assert_eq!(
+        marked.to_string(),
+        "the gate is blocked, try again in 40s (part 1)"
+    );
+}
+
+#[test]
+fn mark_is_kept_with_the_wait_and_the_part() {
+    let wait = Duration::from_nanos(1);
+    let error = AcquireError::limited(wait).marked(9).of_part(255);
+    assert_eq!(error.kind(), ErrorKind::RateLimited);
+    assert_eq!((error.retry_after(), error.part()), (Some(wait), Some(255)));
+    assert_eq!(error.mark(), 9);
+    assert_ne!(error, AcquireError::limited(wait).of_part(255));
+}
+
+#[test]
+fn retry_after_of_never_is_the_longest_duration() {
+    let (never, now) = (Tick::from_nanos(u64::MAX), Tick::from_nanos(5));
+    let after = |error: AcquireError| error.retry_after();
+    let longest = Some(Duration::MAX);
+    assert_eq!(after(AcquireError::limited_until(never, now)), longest);
+    assert_eq!(after(AcquireError::limited(Duration::MAX)), longest);
+    assert_eq!(after(AcquireError::would_take(Duration::MAX)), longest);
+    let due = Tick::from_nanos(7);
+    let refused = AcquireError::limited_until(due, now);
+    assert_eq!(after(refused), Some(Duration::from_nanos(2)));
+}
