@@ -69,15 +69,14 @@ impl App {
     /// Sets a value, and tells the throttles that it is for.
     pub fn set(&self, name: &str, value: f64) -> Result<(), SetError> {
         match self.settings.set(name, value)? {
-            Setting::AlgorithmsQuota | Setting::AlgorithmsBurst => self.algorithms.apply(),
+            Setting::AlgorithmsCalls | Setting::AlgorithmsQuota | Setting::AlgorithmsBurst => {
+                self.algorithms.apply();
+            }
             Setting::QueueQuota => self.queue.apply(),
             Setting::TenantsSlots => self.tenants.apply(),
             Setting::BackendWorkers => self.backend.apply(),
             Setting::HttpQuota => self.http.apply(),
-            Setting::AlgorithmsCalls
-            | Setting::TenantsNoise
-            | Setting::BackendService
-            | Setting::BackendCalls => {}
+            Setting::TenantsNoise | Setting::BackendService | Setting::BackendCalls => {}
         }
         Ok(())
     }

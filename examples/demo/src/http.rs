@@ -35,7 +35,7 @@ pub(crate) struct Snapshot {
     quota: u64,
     admitted: u64,
     refused: u64,
-    per_second: u64,
+    per_second: usize,
 }
 
 impl Limits {

@@ -1,48 +1,50 @@
 //! [`Meter`]: a counter that knows its rate.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Counts, and measures the rate over the last second from samples that are taken ten times as often.
+/// Counts, and remembers when it counted within the last second: what a limiter admits in any second
+/// is never shown as more because a sample came late.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
-    total: AtomicU64,
-    /// When the counter was read and what it was, over the last second and one sample before it.
-    samples: Mutex<VecDeque<(Instant, u64)>>,
+pub(crate) struct Meter(Mutex<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    total: u64,
+    last_second: VecDeque<Instant>,
 }
 
 impl Meter {
-    pub(crate) fn add(&self, n: u64) {
-        // Only the number is published.
-        self.total.fetch_add(n, Ordering::Relaxed);
+    /// Counts one.
+    pub(crate) fn count(&self) {
+        let mut counted = self.counted();
+        counted.total += 1;
+        counted.last_second.push_back(Instant::now());
     }
 
     /// Returns how many there have been.
     pub(crate) fn total(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
+        self.counted().total
     }
 
-    /// Takes a sample, and returns how many there were per second, over the last second.
-    pub(crate) fn per_second(&self) -> u64 {
-        let (now, total) = (Instant::now(), self.total());
-        let mut samples = self.samples.lock().expect("no code panics under the lock");
-        if samples.is_empty() {
-            samples.push_back((now, 0));
+    /// Returns how many there have been within the last second.
+    pub(crate) fn per_second(&self) -> usize {
+        self.counted().last_second.len()
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        let mut counted = self.0.lock().expect("no code panics under the lock");
+        let now = Instant::now();
+        let times = &mut counted.last_second;
+        while times.front().is_some_and(|at| *at + SECOND <= now) {
+            times.pop_front();
         }
-        samples.push_back((now, total));
-        while samples.get(1).is_some_and(|(at, _)| *at + SECOND <= now) {
-            samples.pop_front();
-        }
-        let (at, before) = samples[0];
-        // Less than a second after the start, the second is not over.
-        let span = (now - at).max(SECOND);
-        ((total - before) as f64 / span.as_secs_f64()).round() as u64
+        counted
     }
 }
 
@@ -51,27 +53,19 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn per_second_counts_the_last_second() {
+    async fn per_second_counts_the_last_second_and_no_more() {
         let meter = Meter::default();
-        meter.add(7);
-        assert_eq!(meter.per_second(), 7);
-        for _ in 0..10 {
+        // Ten a second, as of a limiter; looked at between two of them, at the second, and late.
+        for _ in 0..20 {
+            meter.count();
             tokio::time::advance(SECOND / 10).await;
-            meter.add(2);
-            meter.per_second();
         }
-        // What came before the first sample was more than a second ago.
-        assert_eq!((meter.per_second(), meter.total()), (20, 27));
-        tokio::time::advance(2 * SECOND).await;
-        assert_eq!(meter.per_second(), 0);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn per_second_between_samples_far_apart_is_the_mean() {
-        let meter = Meter::default();
-        meter.per_second();
-        tokio::time::advance(4 * SECOND).await;
-        meter.add(20);
-        assert_eq!(meter.per_second(), 5);
+        assert_eq!((meter.per_second(), meter.total()), (9, 20));
+        meter.count();
+        assert_eq!(meter.per_second(), 10);
+        tokio::time::advance(SECOND / 20).await;
+        assert_eq!(meter.per_second(), 10);
+        tokio::time::advance(SECOND).await;
+        assert_eq!((meter.per_second(), meter.total()), (0, 21));
     }
 }

@@ -32,17 +32,17 @@ impl Observer for Tally {
     type Held = Instant;
 
     fn admitted(&self, _: Place, waited: Option<Duration>) -> Instant {
-        self.admitted.add(1);
+        self.admitted.count();
         self.waits.record(waited.unwrap_or_default());
         Instant::now()
     }
 
     fn refused(&self, _: Place, _: &AcquireError, _: Option<Duration>) {
-        self.refused.add(1);
+        self.refused.count();
     }
 
     fn abandoned(&self, _: Place, waited: Duration) {
-        self.abandoned.add(1);
+        self.abandoned.count();
         self.waits.record(waited);
     }
 

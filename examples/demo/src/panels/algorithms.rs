@@ -55,7 +55,7 @@ struct Lane {
     peak: Mutex<Peak>,
 }
 
-/// The most charges in any second since the settings changed, by the ticks of the charges.
+/// The most charges in any second since a slider of the panel was moved, by the ticks of the charges.
 #[derive(Default)]
 struct Peak {
     last_second: VecDeque<Tick>,
@@ -78,7 +78,7 @@ impl Peak {
 
 #[derive(Serialize)]
 pub(crate) struct Snapshot {
-    offered: u64,
+    offered: usize,
     /// Per second, as the first limiter reports it.
     quota: u64,
     rows: Vec<Row>,
@@ -90,7 +90,7 @@ struct Row {
     label: &'static str,
     admitted: u64,
     refused: u64,
-    per_second: u64,
+    per_second: usize,
     most_in_a_second: usize,
 }
 
@@ -132,22 +132,22 @@ impl Panel {
     }
 
     fn call(&self) {
-        self.offered.add(1);
+        self.offered.count();
         for lane in &self.lanes {
             match lane.limiter.try_acquire() {
                 Ok(charge) => {
-                    lane.admitted.add(1);
+                    lane.admitted.count();
                     lane.peak
                         .lock()
                         .expect("no code panics under the lock")
                         .add(charge.at());
                 }
-                Err(_) => lane.refused.add(1),
+                Err(_) => lane.refused.count(),
             }
         }
     }
 
-    /// Tells the limiters that the quota or the burst has changed.
+    /// Tells the limiters their quota, and begins to look for the most in a second again.
     pub(crate) fn apply(&self) {
         for lane in &self.lanes {
             lane.limiter

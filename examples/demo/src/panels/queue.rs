@@ -52,7 +52,7 @@ pub(crate) struct Snapshot {
     waiting: usize,
     admitted: usize,
     cancelled: usize,
-    per_second: u64,
+    per_second: usize,
     /// Per second, as the limiter reports it.
     quota: u64,
     /// The state of each waiter, in the order of the queue.

@@ -63,7 +63,7 @@ struct Row {
     id: &'static str,
     label: &'static str,
     waiting: u64,
-    per_second: u64,
+    per_second: usize,
     /// Of the waits of the last eight seconds, if there are any.
     p99_ms: Option<f64>,
 }
@@ -110,7 +110,7 @@ impl Panel {
     where
         T: Throttle<Permit: Send, Enter: Send> + Clone + Send + Sync + 'static,
     {
-        tenant.calls.add(1);
+        tenant.calls.count();
         let observed = Observed::new(slots.clone(), Arc::clone(&tenant.tally));
         let waits = observed.clock(&self.clock).acquire().timeout(PATIENCE);
         tokio::spawn(async move {
