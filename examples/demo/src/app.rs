@@ -1,5 +1,6 @@
 //! [`App`]: the panels and their settings; its routes; and the server.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use axum::response::{IntoResponse, Response, Sse};
 use axum::routing::{get, post, put};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tollgate::Clock;
@@ -40,7 +41,7 @@ pub struct App {
 pub struct Running {
     /// What runs.
     pub app: Arc<App>,
-    tasks: JoinSet<()>,
+    tasks: JoinSet<Infallible>,
 }
 
 impl App {
@@ -187,11 +188,32 @@ impl Server {
         &self.running.app
     }
 
+    /// Waits until the load of a panel or the events have ended, which only a panic does.
+    pub async fn failed(&mut self) -> JoinError {
+        let ended = self.running.tasks.join_next().await;
+        let Err(error) = ended.expect("nothing else takes tasks out");
+        error
+    }
+
     /// Ends the event streams and accepts no more connections, and waits for requests to end, for
     /// at most `grace`.
     pub async fn stop(mut self, grace: Duration) {
         self.stop.cancel();
         self.running.tasks.shutdown().await;
         let _ = timeout(grace, &mut self.serving).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn failed_after_a_panic_of_a_task_returns_its_message() {
+        let mut running = App::start(Clock::system());
+        running.tasks.spawn(async { panic!("the load is broken") });
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let error = Server::start(listener, running).failed().await;
+        assert!(error.to_string().contains("the load is broken"), "{error}");
     }
 }

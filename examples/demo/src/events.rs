@@ -48,7 +48,7 @@ pub(crate) fn event(app: &App, start: Instant) -> Arc<str> {
 }
 
 /// Publishes an event each 100 ms, until it is dropped, which ends the streams of all readers.
-pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) {
+pub(crate) async fn publish(app: Arc<App>, events: watch::Sender<Arc<str>>) -> Infallible {
     let start = Instant::now();
     let mut ticker = interval(TICK);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);

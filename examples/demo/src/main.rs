@@ -1,11 +1,12 @@
 //! Serves the demonstration until Ctrl-C, or checks it. See `--help`.
 //!
-//! Exit codes: 0 when it ended as asked, 1 when a check failed or the server could not start, 2 when
-//! the command line is wrong.
+//! Exit codes: 0 when it ended as asked, 1 when a check or a panel failed or the server could not
+//! start, 2 when the command line is wrong.
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -36,19 +37,25 @@ async fn run(args: Args) -> io::Result<ExitCode> {
         io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
     })?;
     let address = listener.local_addr()?;
-    let server = Server::start(listener, App::start(Clock::system()));
+    let mut server = Server::start(listener, App::start(Clock::system()));
     // Not `println!`, which panics when stdout is closed.
     let mut stdout = io::stdout();
     writeln!(stdout, "http://{address}/").and_then(|()| stdout.flush())?;
 
-    let passed = if args.check {
-        check::run(&server, address, args.screenshots.as_deref()).await
-    } else {
-        ctrl_c().await?;
-        true
+    let app = Arc::clone(server.app());
+    let ended = async {
+        if args.check {
+            Ok(check::run(&app, address, args.screenshots.as_deref()).await)
+        } else {
+            ctrl_c().await.map(|()| true)
+        }
+    };
+    let passed = tokio::select! {
+        passed = ended => passed,
+        error = server.failed() => Err(io::Error::other(format!("a panel has failed: {error}"))),
     };
     server.stop(GRACE).await;
-    Ok(if passed {
+    Ok(if passed? {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -1,5 +1,6 @@
 //! [`pace`]: makes load at a rate.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -10,7 +11,7 @@ const TICK: Duration = Duration::from_millis(5);
 const MOST: Duration = Duration::from_millis(100);
 
 /// Calls `make` as often per second as `rate` says, in steps of 5 ms, until it is dropped.
-pub(crate) async fn pace(rate: impl Fn() -> u64, mut make: impl FnMut()) {
+pub(crate) async fn pace(rate: impl Fn() -> u64, mut make: impl FnMut()) -> Infallible {
     let mut ticker = interval(TICK);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let (mut last, mut due) = (Instant::now(), 0.0);

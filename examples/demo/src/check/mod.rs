@@ -14,7 +14,7 @@ use std::path::Path;
 use browser::Chromium;
 use tokio::signal::ctrl_c;
 
-use crate::app::Server;
+use crate::app::App;
 
 /// What was found, printed as it is found.
 #[derive(Default)]
@@ -40,9 +40,9 @@ impl Report {
 }
 
 /// Runs all checks, prints a line for each, and returns whether all passed.
-pub async fn run(server: &Server, address: SocketAddr, screenshots: Option<&Path>) -> bool {
+pub async fn run(app: &App, address: SocketAddr, screenshots: Option<&Path>) -> bool {
     let mut report = Report::default();
-    let load = load::run(server.app(), address);
+    let load = load::run(app, address);
     let url = format!("http://{address}/");
     let opened = tokio::select! {
         opened = Chromium::open(&url) => opened,

@@ -4,6 +4,7 @@
 //! lies around a boundary of the fixed window.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -117,8 +118,8 @@ impl Panel {
     }
 
     /// Makes the calls, until it is dropped.
-    pub(crate) async fn load(self: Arc<Self>) {
-        pace(|| self.rate(), || self.call()).await;
+    pub(crate) async fn load(self: Arc<Self>) -> Infallible {
+        pace(|| self.rate(), || self.call()).await
     }
 
     fn rate(&self) -> u64 {

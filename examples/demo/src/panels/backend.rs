@@ -3,6 +3,7 @@
 //! A call holds its permit until the backend has answered, so what the observer of a limit measures
 //! is the latency of the backend. Calls for which there is no permit are refused.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -141,13 +142,13 @@ impl Panel {
     }
 
     /// Makes the calls, each to all four, until it is dropped.
-    pub(crate) async fn load(self: Arc<Self>) {
+    pub(crate) async fn load(self: Arc<Self>) -> Infallible {
         let rate = || self.settings.get(Setting::BackendCalls);
         pace(rate, || {
             self.fixed.iter().for_each(Lane::call);
             self.adaptive.call();
         })
-        .await;
+        .await
     }
 
     /// Tells the backends that the number of workers has changed.

@@ -4,6 +4,7 @@
 //! 2. Only `load` refills, so that no two refills join the queue in another order than the list.
 //! 3. The lock is held for changes of the list only, not while a waiter is polled or cancelled.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -94,7 +95,7 @@ impl Panel {
 
     /// Lets all waiters come, and come back when `refill` says so or the queue has been empty for a
     /// while, until it is dropped. The first ones have come when this returns.
-    pub(crate) fn load(self: Arc<Self>) -> impl Future<Output = ()> {
+    pub(crate) fn load(self: Arc<Self>) -> impl Future<Output = Infallible> {
         self.join();
         async move {
             let mut ticker = interval(Duration::from_millis(100));

@@ -1,5 +1,6 @@
 //! Four tenants share slots: once first-in first-out, once by a fair queue. One of them sends more.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,17 +84,18 @@ impl Panel {
     }
 
     /// Makes the calls of all tenants, until it is dropped.
-    pub(crate) async fn load(self: Arc<Self>) {
-        tokio::join!(
+    pub(crate) async fn load(self: Arc<Self>) -> Infallible {
+        let (never, ..) = tokio::join!(
             self.tenant(0),
             self.tenant(1),
             self.tenant(2),
             self.tenant(3)
         );
+        never
     }
 
     /// Makes the calls of a tenant, each to both.
-    async fn tenant(&self, number: usize) {
+    async fn tenant(&self, number: usize) -> Infallible {
         let rate = || match number {
             NOISY => QUIET_RATE * self.settings.get(Setting::TenantsNoise),
             _ => QUIET_RATE,
@@ -103,7 +105,7 @@ impl Panel {
             self.call(&self.fifo, &self.of_fifo[number]);
             self.call(&class, &self.of_fair[number]);
         })
-        .await;
+        .await
     }
 
     fn call<T>(&self, slots: &T, tenant: &Tenant)
