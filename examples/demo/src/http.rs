@@ -25,7 +25,8 @@ const EXPORT: Duration = Duration::from_secs(2);
 pub(crate) struct Limits {
     settings: Arc<Settings>,
     clients: Arc<Keyed<IpNet, RateLimiter>>,
-    shared: Observed<Arc<RateLimiter>, (Arc<Tally>, Arc<Span>)>,
+    /// The limit of the route that all clients share.
+    pub(crate) shared: Observed<Arc<RateLimiter>, (Arc<Tally>, Arc<Span>)>,
     exports: Arc<Semaphore>,
 }
 
@@ -64,17 +65,6 @@ impl Limits {
             refused: tally.refused.total(),
             per_second: tally.admitted.per_second(),
         }
-    }
-
-    /// Returns the quota of the route that all clients share, how many requests it has admitted, and
-    /// the time from the first decision to the last since this was called before.
-    pub(crate) fn admitted_shared(&self) -> (Quota, u64, Duration) {
-        let (tally, span) = self.shared.observer();
-        (
-            self.shared.throttle().quota(),
-            tally.admitted.total(),
-            span.take(),
-        )
     }
 
     pub(crate) fn routes(&self) -> Router {

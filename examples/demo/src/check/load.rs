@@ -13,7 +13,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout_at};
 use tollgate::{Quota, RateLimiter};
 
 use crate::app::App;
@@ -92,8 +92,9 @@ impl fmt::Display for Round {
         let Statuses { ok, refused } = self.statuses;
         write!(
             f,
-            "{:.0} requests per second for {:.2} s: {} admitted, quota {:.1} ({:+.2} %), \
-             answers {ok} and {refused}; {:.1} events per second",
+            "{:.0} requests per second; from the first decision to the last {:.2} s: \
+             {} admitted, quota {:.1} ({:+.2} %); answers {ok} and {refused}; \
+             {:.1} events per second",
             self.sent,
             self.span.as_secs_f64(),
             self.admitted,
@@ -106,18 +107,22 @@ impl fmt::Display for Round {
 
 async fn measure(app: &App, address: SocketAddr) -> Result<Round, BoxError> {
     let client = Client::builder(TokioExecutor::new()).build_http();
-    let (_, before, _) = app.http.admitted_shared();
+    let limiter = app.http.shared.throttle();
+    let (tally, span) = app.http.shared.observer();
+    // What is expected has a whole burst, which an attempt before this one has used.
+    sleep(limiter.peek().reset_after).await;
+    let before = tally.admitted.total();
+    span.take();
     let start = Instant::now();
     let (statuses, events) =
         tokio::join!(send_all(&client, address), count_events(&client, address));
     let (statuses, events) = (statuses?, events?);
-    let (quota, after, span) = app.http.admitted_shared();
-
+    let (quota, span) = (limiter.quota(), span.take());
     let periods = span.as_secs_f64() / quota.period().as_secs_f64();
     Ok(Round {
         sent: REQUESTS as f64 / start.elapsed().max(TIME).as_secs_f64(),
         span,
-        admitted: after - before,
+        admitted: tally.admitted.total() - before,
         expected: quota.count() as f64 * periods + quota.max_burst() as f64,
         statuses,
         events: events as f64 / TIME.as_secs_f64(),
@@ -186,7 +191,7 @@ async fn count_events(
         .await?
         .into_body();
     let (end, mut events) = (Instant::now() + TIME, 0);
-    while let Ok(Some(frame)) = tokio::time::timeout_at(end, body.frame()).await {
+    while let Ok(Some(frame)) = timeout_at(end, body.frame()).await {
         let data = frame?.into_data().unwrap_or_default();
         events += data.windows(2).filter(|bytes| bytes == b"\n\n").count();
     }

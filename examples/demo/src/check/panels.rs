@@ -1,6 +1,6 @@
 //! Whether the panels live: events come, numbers move, sliders and buttons reach the server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -30,75 +30,103 @@ pub(super) async fn first_event(browser: &Chromium, report: &mut Report) -> Resu
     Ok(())
 }
 
-/// Each series is a number, and in each panel of the page most of them move.
+/// Each series is a number, some of each panel move, and half of all.
 pub(super) async fn series(browser: &Chromium, report: &mut Report) -> Result<(), String> {
-    let moving: Vec<String> = browser.probe("moving", &[LOOK.into()]).await?;
+    let moving: BTreeSet<String> = browser.probe("moving", &[LOOK.into()]).await?;
     let all: BTreeMap<String, String> = browser.probe("series", &[]).await?;
-    let mut panels = BTreeMap::<&str, (usize, usize, Vec<&str>)>::new();
-    for (name, value) in &all {
-        let panel = name.split('.').next().unwrap_or_default();
-        let (count, moved, wrong) = panels.entry(panel).or_default();
-        *count += 1;
-        *moved += usize::from(moving.contains(name));
-        if !value.parse::<f64>().is_ok_and(f64::is_finite) {
-            wrong.push(name);
-        }
-    }
     for panel in ["algorithms", "queue", "tenants", "backend", "http"] {
-        let line = match panels.remove(panel) {
-            None => Err("no series".to_owned()),
-            Some((_, _, wrong)) if !wrong.is_empty() => Err(format!("no numbers: {wrong:?}")),
-            // Nobody calls the routes yet.
-            Some((count, moved, _)) if moved == 0 && panel != "http" => {
-                Err(format!("none of {count} series moved in {LOOK} ms"))
+        let (mut count, mut moved, mut wrong) = (0, 0, Vec::new());
+        for (name, value) in &all {
+            if name.split('.').next() == Some(panel) {
+                count += 1;
+                moved += u32::from(moving.contains(name));
+                if !value.parse::<f64>().is_ok_and(f64::is_finite) {
+                    wrong.push(name);
+                }
             }
-            Some((count, moved, _)) => Ok(format!(
-                "{count} series are numbers, {moved} moved in {LOOK} ms"
-            )),
+        }
+        let measured = format!("of {count} series {moved} moved in {LOOK} ms");
+        // Nobody calls the routes yet.
+        let moves = moved > 0 || panel == "http" && count > 0;
+        let line = match moves && wrong.is_empty() {
+            true => Ok(measured),
+            false => Err(format!("{measured}; no numbers: {wrong:?}")),
         };
         report.line(&format!("panel {panel}"), line);
     }
+    let measured = format!("of {} series {} moved", all.len(), moving.len());
+    let line = match 2 * moving.len() >= all.len() {
+        true => Ok(measured),
+        false => Err(measured),
+    };
+    report.line("panels", line);
     Ok(())
 }
 
-/// Milliseconds, where there is no value that was not seen in time.
+/// Where each slider is moved to, and what a series is soon after, and never before.
+///
+/// Quotas are what the limiters report, from the next event on. The other sliders have no throttle to
+/// report them: their series is a count of what throttles decide, and the bound is one that the load
+/// of a fresh start cannot reach.
+const SLIDERS: [(&str, u64, &str); 10] = [
+    // At most 120 calls per second have come.
+    ("algorithms.calls", 400, "algorithms.offered >= 150"),
+    ("algorithms.quota", 200, "algorithms.quota = 200"),
+    // A burst of 10 and 50 refilled tokens were the most; now there are 40 more tokens at once.
+    (
+        "algorithms.burst",
+        50,
+        "algorithms.token_bucket.per_second >= 75",
+    ),
+    ("queue.quota", 100, "queue.quota = 100"),
+    // Of 300 calls per second, each waited for at most a second; now 600 come.
+    ("tenants.noise", 40, "tenants.fifo.noisy.waiting >= 400"),
+    // Eight slots served 200 calls per second; 32 serve all that wait.
+    ("tenants.slots", 32, "tenants.fifo.noisy.per_second >= 230"),
+    // A hundred calls at once overload ten workers, and not fifty.
+    ("backend.workers", 50, "backend.fixed-100.goodput >= 200"),
+    // Five permits were good for 250 calls of 20 ms per second; now they are for 50 of 100 ms.
+    ("backend.service_ms", 100, "backend.fixed-5.goodput <= 150"),
+    ("backend.calls", 0, "backend.fixed-5.in_use = 0"),
+    ("http.quota", 500, "http.quota = 500"),
+];
+
+/// What was seen of a slider. Times are in milliseconds, without those of what was not seen.
 #[derive(Deserialize)]
 struct Slid {
-    from: f64,
-    to: f64,
+    from: u64,
+    ready: Option<f64>,
+    before: f64,
     server: Option<f64>,
-    moved: Option<f64>,
-    own: Option<f64>,
+    shown: Option<f64>,
     back: Option<f64>,
 }
 
 pub(super) async fn sliders(browser: &Chromium, report: &mut Report) -> Result<(), String> {
-    let settings: Vec<String> = browser.probe("settings", &[]).await?;
-    if settings.is_empty() {
-        report.line("sliders", Err("the page has none".to_owned()));
+    let mut settings: Vec<String> = browser.probe("settings", &[]).await?;
+    let mut known = SLIDERS.map(|(name, ..)| name);
+    settings.sort_unstable();
+    known.sort_unstable();
+    if settings != known {
+        report.line("sliders", Err(format!("the page has {settings:?}")));
     }
-    let shows: BTreeMap<String, String> = browser.probe("series", &[]).await?;
-    for name in settings {
-        let slid: Slid = browser.probe("slider", &[name.as_str().into()]).await?;
-        let within = |seen: Option<f64>, limit: f64| seen.is_some_and(|seen| seen <= limit);
+    for (name, to, shows) in SLIDERS {
+        let slid: Slid = browser
+            .probe("slider", &[name.into(), to.into(), shows.into()])
+            .await?;
         let say =
-            |seen: Option<f64>| seen.map_or("never".to_owned(), |seen| format!("{seen:.0} ms"));
-        let own = shows.contains_key(&name);
+            |time: Option<f64>| time.map_or("never".to_owned(), |time| format!("{time:.0} ms"));
         let measured = format!(
-            "{} to {}: the server has it after {}, the panel moves after {}{}",
+            "{} to {to}: the server has it after {}, {shows} after {} (it was {})",
             slid.from,
-            slid.to,
             say(slid.server),
-            say(slid.moved),
-            if own {
-                format!(", {name} shows it after {}", say(slid.own))
-            } else {
-                String::new()
-            },
+            say(slid.shown),
+            slid.before,
         );
-        let well = within(slid.server, SETTING_WITHIN)
-            && within(slid.moved, SERIES_WITHIN)
-            && (!own || within(slid.own, SERIES_WITHIN))
+        let within = |time: Option<f64>, limit| time.is_some_and(|time| time <= limit);
+        let well = slid.ready.is_some()
+            && within(slid.server, SETTING_WITHIN)
+            && within(slid.shown, SERIES_WITHIN)
             && slid.back.is_some();
         let line = if well { Ok(measured) } else { Err(measured) };
         report.line(&format!("slider {name}"), line);

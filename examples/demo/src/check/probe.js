@@ -59,24 +59,24 @@
       });
       return [...moved];
     },
-    /// Moves a slider halfway to its farther end, and back.
-    slider: async name => {
-      const input = document.querySelector(`[data-setting="${name}"]`), panel = input.closest("section");
-      const { value, min, max, step } = Object.fromEntries(["value", "min", "max", "step"].map(key => [key, Number(input[key])]));
-      const end = value - min > max - value ? min : max;
-      const target = min + Math.round(((value + end) / 2 - min) / step) * step;
-      const before = series(panel);
-      const changes = Promise.all([
-        until(3000, async () => await serverValue(name) === target),
-        until(3000, () => Object.entries(series(panel)).some(([key, value]) => value !== before[key])),
-        // A series that has the slider's name is the setting itself, as the throttle has it.
-        name in before ? until(3000, () => Number(series(panel)[name]) === target) : null,
-      ]);
-      move(input, target);
-      const [server, moved, own] = await changes;
-      move(input, value);
-      const back = await until(3000, async () => await serverValue(name) === value);
-      return { from: value, to: target, server, moved, own, back };
+    /// Moves a slider to `to`, waits for what `shows` says of a series, as "queue.quota = 100", and moves it back.
+    slider: async (name, to, shows) => {
+      const input = document.querySelector(`[data-setting="${name}"]`), from = Number(input.value);
+      const [key, is, bound] = shows.split(" "), value = key => parseFloat(series()[key]);
+      const compare = { "=": (a, b) => a === b, ">=": (a, b) => a >= b, "<=": (a, b) => a <= b }[is];
+      const there = () => compare(value(key), Number(bound));
+      // Calls to the algorithms come for two seconds of three; these have just begun to come.
+      if (name.startsWith("algorithms.")) {
+        await until(5000, () => value("algorithms.offered") < 60);
+        await until(5000, () => value("algorithms.offered") >= 60);
+      }
+      const ready = await until(5000, () => !there()), before = value(key);
+      const changes = Promise.all([until(3000, async () => await serverValue(name) === to), until(3000, there)]);
+      move(input, to);
+      const [server, shown] = await changes;
+      move(input, from);
+      const back = await until(3000, async () => await serverValue(name) === from);
+      return { from, ready, before, server, shown, back };
     },
     /// Clicks a button that sends a request, and returns what `queue.*` was before and after.
     cancel: async () => {
