@@ -1,4 +1,5 @@
-//! How the page looks at several widths: nothing scrolls sideways, no text covers another.
+//! How the page looks at several widths: nothing scrolls sideways, no text covers another, and none is
+//! cut at the edge of a canvas.
 
 use std::path::Path;
 
@@ -35,7 +36,7 @@ pub(super) async fn check(browser: &Chromium, report: &mut Report) -> Result<(),
         report.line(&format!("{width} px, width"), fits);
         let Overlaps { texts, found } = browser.probe("overlaps", &[]).await?;
         let apart = match found.is_empty() {
-            true => Ok(format!("none of {texts} texts covers another")),
+            true => Ok(format!("none of {texts} texts covers another or is cut")),
             false => Err(found.join("; ")),
         };
         report.line(&format!("{width} px, texts"), apart);
