@@ -17,33 +17,18 @@ mod tokio_runtimes;
 mod tokio_time;
 
 use std::future::Future;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use tollgate::{Charge, RateLimiter};
+
+use self::support::ends;
 
 /// A second.
 const SECOND: Duration = Duration::from_secs(1);
 
 const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
-}
-
-/// What this comes to; it fails instead of hanging if it does not end.
-///
-/// It ends in milliseconds. How long it may take decides only when the test fails.
-fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
-    let (sender, ended) = channel();
-    let thread = thread::spawn(move || sender.send(run()));
-    match ended.recv_timeout(Duration::from_secs(60)) {
-        Ok(result) => result,
-        Err(RecvTimeoutError::Timeout) => panic!("it was stranded"),
-        Err(RecvTimeoutError::Disconnected) => match thread.join() {
-            Err(payload) => std::panic::resume_unwind(payload),
-            Ok(_) => unreachable!("it ended without saying so"),
-        },
-    }
 }
 
 /// Waits until so many are queued.

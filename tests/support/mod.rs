@@ -18,7 +18,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
 
 use tollgate::{AcquireError, ErrorKind, Semaphore};
 
@@ -29,6 +32,22 @@ pub(crate) fn paused_runtime() -> tokio::runtime::Runtime {
         .start_paused(true)
         .build()
         .unwrap()
+}
+
+/// What this comes to; it fails instead of hanging if it does not end.
+///
+/// It ends in milliseconds. How long it may take decides only when the test fails.
+pub(crate) fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, ended) = channel();
+    let thread = thread::spawn(move || sender.send(run()));
+    match ended.recv_timeout(Duration::from_secs(60)) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => panic!("it has not ended in a minute: a wake was lost"),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(payload) => std::panic::resume_unwind(payload),
+            Ok(_) => unreachable!("it ended without saying so"),
+        },
+    }
 }
 
 /// Counts how often it was woken.

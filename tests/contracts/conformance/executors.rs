@@ -1,52 +1,86 @@
 //! The checks with tasks of smol's executor, on three threads of its own: no runtime of tokio exists,
 //! and without the feature `tokio` nothing of tokio is in the library either.
 //!
-//! A task runs when its waker is called and not otherwise, so a lost wake hangs.
+//! A task runs when its waker is called and not otherwise, so a lost wake shows as a check that does not
+//! end, which fails after a minute.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use smol::{Executor, Task};
-use tollgate::{ErrorKind, Throttle, TryThrottle};
+use tollgate::{ErrorKind, Throttle};
 
 use super::subject::{PermitOf, Subject, assert_at_rest, fill, held};
-use crate::support::{kind, yield_now};
+use crate::support::{ends, kind, yield_now};
 
-/// Runs `main` on this thread, and the tasks that it spawns on three others.
-fn on_smol(main: impl AsyncFnOnce(&Executor<'static>)) {
-    let executor = Executor::new();
-    let (stop, stopped) = smol::channel::bounded::<()>(1);
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| smol::block_on(executor.run(stopped.recv())));
-        }
-        // Dropped in a panic as well, so that the threads end.
-        let _stop = stop;
-        smol::block_on(main(&executor));
+/// Runs `main` on a thread of its own, and the tasks that it spawns on three others.
+fn on_smol(main: impl AsyncFnOnce(&Executor<'static>) + Send + 'static) {
+    ends(move || {
+        let executor = Executor::new();
+        let (stop, stopped) = smol::channel::bounded::<()>(1);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| smol::block_on(executor.run(stopped.recv())));
+            }
+            // Dropped in a panic as well, so that the threads end.
+            let _stop = stop;
+            smol::block_on(main(&executor));
+        });
     });
+}
+
+/// Spawns tasks, and returns them when each has been polled and has to wait.
+async fn parked<F>(
+    executor: &Executor<'static>,
+    count: usize,
+    task: impl Fn() -> F,
+) -> Vec<Task<F::Output>>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let (parks, parked) = smol::channel::bounded(count);
+    let spawn = |_| {
+        let (mut task, mut parks) = (Box::pin(task()), Some(parks.clone()));
+        executor.spawn(poll_fn(move |cx| {
+            let polled = task.as_mut().poll(cx);
+            if let Some(parks) = parks.take() {
+                parks.try_send(polled.is_pending()).unwrap();
+            }
+            polled
+        }))
+    };
+    let tasks = (0..count).map(spawn).collect();
+    for _ in 0..count {
+        assert!(parked.recv().await.unwrap(), "it did not have to wait");
+    }
+    tasks
 }
 
 const LIMIT: usize = 3;
 
-pub(crate) fn tasks_never_exceed_the_limit<S: Subject>() {
+pub(crate) fn enter_by_many_tasks_never_exceeds_the_limit<S: Subject>() {
     on_smol(async |executor| {
         let throttle = S::with_limit(LIMIT);
+        let permits: Vec<PermitOf<S>> = fill::<S>(&throttle, LIMIT);
         let inside = Arc::new(AtomicUsize::new(0));
-        let tasks: Vec<Task<()>> = (0..60)
-            .map(|_| {
-                let (throttle, inside) = (throttle.clone(), Arc::clone(&inside));
-                executor.spawn(async move {
-                    let permit = throttle.enter().await.unwrap();
-                    let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
-                    assert!(now <= LIMIT, "too many are inside");
-                    yield_now().await;
-                    inside.fetch_sub(1, Ordering::SeqCst);
-                    throttle.rollback(permit);
-                })
-            })
-            .collect();
+        let tasks = parked(executor, 60, || {
+            let (throttle, inside) = (throttle.clone(), Arc::clone(&inside));
+            async move {
+                let permit = throttle.enter().await.unwrap();
+                let now = inside.fetch_add(1, Ordering::SeqCst) + 1;
+                assert!(now <= LIMIT, "too many are inside");
+                yield_now().await;
+                inside.fetch_sub(1, Ordering::SeqCst);
+                throttle.rollback(permit);
+            }
+        });
+        let tasks = tasks.await;
+        for permit in permits {
+            throttle.rollback(permit);
+        }
         for task in tasks {
             task.await;
         }
@@ -61,13 +95,12 @@ async fn pass(throttle: impl Throttle) {
 }
 
 /// Half of the waiters are cancelled while the permits come back.
-pub(crate) fn tasks_that_are_cancelled_lose_nothing<S: Subject>() {
+pub(crate) fn enter_cancelled_with_its_task_loses_nothing<S: Subject>() {
     on_smol(async |executor| {
         for _ in 0..10 {
             let throttle = S::with_limit(LIMIT);
             let permits: Vec<PermitOf<S>> = fill::<S>(&throttle, LIMIT);
-            let waiters = (0..20).map(|_| executor.spawn(pass(throttle.clone())));
-            let waiters: Vec<Task<()>> = waiters.collect();
+            let waiters = parked(executor, 20, || pass(throttle.clone())).await;
             let leaves = throttle.clone();
             let leave = executor.spawn(async move {
                 for permit in permits {
@@ -87,7 +120,7 @@ pub(crate) fn tasks_that_are_cancelled_lose_nothing<S: Subject>() {
     });
 }
 
-pub(crate) fn a_deadline_ends_the_wait_of_a_task<S: Subject>() {
+pub(crate) fn timeout_in_a_task_ends_its_wait<S: Subject>() {
     on_smol(async |executor| {
         let (throttle, permit) = held::<S>();
         let late = executor.spawn(throttle.enter().timeout(Duration::from_millis(1)));
@@ -97,15 +130,13 @@ pub(crate) fn a_deadline_ends_the_wait_of_a_task<S: Subject>() {
     });
 }
 
-pub(crate) fn closing_ends_the_waits_of_tasks<S: Subject>() {
+pub(crate) fn close_while_tasks_wait_ends_their_waits<S: Subject>() {
     if !S::GUARANTEES.closes {
         return;
     }
     on_smol(async |executor| {
-        let throttle = S::with_limit(1);
-        let permit = throttle.try_enter().unwrap();
-        let waiters: Vec<_> = (0..10).map(|_| executor.spawn(throttle.enter())).collect();
-        yield_now().await;
+        let (throttle, permit) = held::<S>();
+        let waiters = parked(executor, 10, || throttle.enter()).await;
         S::close(&throttle);
         for waiter in waiters {
             assert_eq!(kind(waiter.await), ErrorKind::Closed);
@@ -115,14 +146,16 @@ pub(crate) fn closing_ends_the_waits_of_tasks<S: Subject>() {
 }
 
 #[cfg(feature = "tokio")]
-pub(crate) fn a_token_ends_the_wait_of_a_task<S: Subject>() {
+pub(crate) fn cancel_on_while_tasks_wait_ends_their_waits<S: Subject>() {
     on_smol(async |executor| {
         let (throttle, permit) = held::<S>();
         let token = tokio_util::sync::CancellationToken::new();
-        let waiter = executor.spawn(throttle.enter().cancel_on(token.clone()));
-        yield_now().await;
+        let wait = || throttle.enter().cancel_on(token.clone());
+        let waiters = parked(executor, 10, wait).await;
         token.cancel();
-        assert_eq!(kind(waiter.await), ErrorKind::Cancelled);
+        for waiter in waiters {
+            assert_eq!(kind(waiter.await), ErrorKind::Cancelled);
+        }
         throttle.rollback(permit);
         assert_at_rest::<S>(&throttle, 1);
     });

@@ -89,10 +89,10 @@ macro_rules! conformance {
                     random_entries_and_exits_lose_nothing
                     threads_leave_nobody_asleep_while_there_is_room;
                 executors:
-                    a_deadline_ends_the_wait_of_a_task
-                    closing_ends_the_waits_of_tasks
-                    tasks_never_exceed_the_limit
-                    tasks_that_are_cancelled_lose_nothing;
+                    close_while_tasks_wait_ends_their_waits
+                    enter_by_many_tasks_never_exceeds_the_limit
+                    enter_cancelled_with_its_task_loses_nothing
+                    timeout_in_a_task_ends_its_wait;
                 wakers:
                     a_holder_that_panics_may_wake_a_waker_that_panics
                     a_wait_that_is_polled_again_panics_and_takes_nothing
@@ -115,7 +115,7 @@ macro_rules! conformance {
                     a_token_that_is_not_cancelled_changes_nothing
                     cancelled_after_the_wake_is_passed_on;
                 executors:
-                    a_token_ends_the_wait_of_a_task;
+                    cancel_on_while_tasks_wait_ends_their_waits;
             }
         }
     )*};
