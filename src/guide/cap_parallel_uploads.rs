@@ -11,33 +11,41 @@
 //! ```
 //!
 //! ```
+//! use std::error::Error;
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //!
 //! use tokio::task::JoinSet;
 //! use tokio::time::{Instant, sleep};
-//! use tollgate::{AcquireError, Semaphore};
+//! use tollgate::Semaphore;
 //!
 //! /// In place of an upload, which takes 100 ms.
-//! async fn upload(_file: u32) {
+//! async fn upload(_file: u32) -> std::io::Result<()> {
 //!     sleep(Duration::from_millis(100)).await;
+//!     Ok(())
 //! }
 //!
 //! #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! async fn main() -> Result<(), AcquireError> {
+//! async fn main() -> Result<(), Box<dyn Error>> {
 //!     let slots = Arc::new(Semaphore::new(8));
 //!     let start = Instant::now();
 //!
 //!     let mut uploads = JoinSet::new();
 //!     for file in 0..40 {
-//!         // Waits here, so that no more than eight run. The set keeps what ends until it is joined.
+//!         // Waits here, so that no more than eight run.
 //!         let permit = Arc::clone(&slots).acquire_owned().await?;
 //!         uploads.spawn(async move {
-//!             upload(file).await;
-//!             drop(permit);
+//!             let _permit = permit;
+//!             upload(file).await
 //!         });
+//!         // The set keeps the result of each task until it is joined, so join those that have ended.
+//!         while let Some(ended) = uploads.try_join_next() {
+//!             ended??;
+//!         }
 //!     }
-//!     uploads.join_all().await;
+//!     while let Some(ended) = uploads.join_next().await {
+//!         ended??;
+//!     }
 //!
 //!     // 40 uploads, eight at once: five times 100 ms.
 //!     assert_eq!(start.elapsed(), Duration::from_millis(500));
@@ -64,7 +72,7 @@
 //!
 //! # Traps
 //!
-//! - `?` in this loop drops the `JoinSet`, which aborts what runs. To stop and drain, `break` on
+//! - `?` in these loops drops the `JoinSet`, which aborts what runs. To stop and drain, `break` on
 //!   [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), then join; see
 //!   [cancel and shut down](super::cancel_and_shut_down).
 //! - `let _ = slots.acquire().await?;` returns the permit at once. Name it: `let _permit`.

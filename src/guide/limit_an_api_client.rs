@@ -20,6 +20,9 @@
 //! use tokio::time::Instant;
 //! use tollgate::{Clock, Quota, RateLimiter, Semaphore, all};
 //!
+//! /// The server may ask for any pause, and a pause cannot be taken back.
+//! const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+//!
 //! struct Client {
 //!     slots: Semaphore,
 //!     limiter: RateLimiter,
@@ -36,7 +39,7 @@
 //!             match answer {
 //!                 Ok(()) => return Ok(()),
 //!                 // No task is admitted until then.
-//!                 Err(retry_after) => self.limiter.pause_for(retry_after),
+//!                 Err(retry_after) => self.limiter.pause_for(retry_after.min(LONGEST_PAUSE)),
 //!             }
 //!         }
 //!         Err("three requests were answered with 429".into())
@@ -81,10 +84,9 @@
 //!
 //! # Traps
 //!
-//! - Repeat only requests that are safe to repeat.
-//! - A wait that does not fit into its timeout is refused at once. After `Retry-After: 60` new calls fail
-//!   so, with `TimedOut` and the rest as `retry_after`: choose a timeout above the longest pause you accept.
-//! - A pause cannot be taken back. If the server may send any number, cap it: `retry_after.min(LONGEST)`.
-//! - A pause spends the burst: after it calls come one by one. Requests already admitted are still sent.
-//! - A failed call stays charged; [`refund`](crate::RateLimiter::refund) it if nothing was sent.
+//! - A wait that does not fit into its timeout is refused at once, with `TimedOut` and the time that is
+//!   left as `retry_after`: choose a timeout above `LONGEST_PAUSE`.
+//! - A pause spends the burst: calls then come one by one. Requests already admitted are still sent.
+//! - Repeat only what is safe to repeat. A failed call stays charged; [`refund`](crate::RateLimiter::refund)
+//!   it if nothing was sent.
 //! - Each process has the whole quota. For several, [share it](super::share_a_limit).

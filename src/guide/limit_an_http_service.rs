@@ -29,16 +29,21 @@
 //!     let clients = Keyed::rate_limiters(Quota::per_second(1).burst(5)).clock(clock.clone());
 //!     let total = RateLimiter::new(Quota::per_second(1000).burst(100)).clock(clock);
 //!     let (clients, total) = (Arc::new(clients), Arc::new(total));
-//!     let slots = Arc::new(Semaphore::new(64));
-//!     let address = ClientIp::peer(|extensions| {
-//!         Some(extensions.get::<ConnectInfo<SocketAddr>>()?.0)
-//!     });
+//!     // 64 requests at once, at most four of one client.
+//!     let (client_slots, slots) = (Arc::new(Keyed::semaphores(4)), Arc::new(Semaphore::new(64)));
+//!     let address = ClientIp::peer(|head| Some(head.get::<ConnectInfo<SocketAddr>>()?.0));
 //!     let limit = ThrottleLayer::refusing_by(move |head| {
-//!         let cost = if head.uri.path() == "/report" { 3 } else { 1 };
-//!         let client = Arc::clone(&clients).key_owned(address.of(head)).cost(cost);
-//!         all((client, Arc::clone(&total), Arc::clone(&slots)))
+//!         let (client, cost) = (address.of(head), if head.uri.path() == "/report" { 3 } else { 1 });
+//!         let rate = Arc::clone(&clients).key_owned(client).cost(cost);
+//!         let few = Arc::clone(&client_slots).key_owned(client);
+//!         all((rate, few, Arc::clone(&total), Arc::clone(&slots)))
 //!     })
-//!     .policies([Policy::client("client"), Policy::server("total"), Policy::server("slots")])
+//!     .policies([
+//!         Policy::client("client"),
+//!         Policy::client("client-slots"),
+//!         Policy::server("total"),
+//!         Policy::server("slots"),
+//!     ])
 //!     .headers(RateLimitHeaders::Draft11)
 //!     .answer(Answer::ProblemJson);
 //!     Router::new().route("/report", get(async || "a long report\n")).layer(limit)
@@ -67,25 +72,23 @@
 //!
 //! - *Waiting*: [`by`](crate::tower::ThrottleLayer::by) with a
 //!   [`timeout`](crate::tower::ThrottleLayer::timeout). The order above is for `refusing_by`: requests that
-//!   wait for slots after a rate leave together, so with `by` put the slots, few for each client,
-//!   [first](crate::all). One limit for all requests: [`new`](crate::tower::ThrottleLayer::new),
-//!   [`refusing`](crate::tower::ThrottleLayer::refusing).
+//!   wait for slots after a rate leave together, so with `by` put both slots [first](crate::all). One limit
+//!   for all requests: [`new`](crate::tower::ThrottleLayer::new), [`refusing`](crate::tower::ThrottleLayer::refusing).
 //! - *Behind a proxy*: [`behind(1)`](crate::tower::ClientIp::behind) takes the last element of
 //!   `X-Forwarded-For` ([other headers, networks of proxies](crate::tower::ClientIp)); without the header,
 //!   all share the proxy's limit. Close the port to everyone but the proxy.
 //! - *By user*: take the key from a header or from an extension of an outer layer. `None` is a request
 //!   without a limit; limits of different types are `Option`s in `all`.
 //! - *Only failures count*, such as wrong passwords: [`refund_if`](crate::tower::ThrottleLayer::refund_if).
-//! - *Change it live*: keep the `Arc`s in the router's state, and call
-//!   [`set_quota`](crate::RateLimiter::set_quota) in a handler, as in `axum_full`; `tonic_limit` is for gRPC.
-//! - *A backend that gets slow*: an [adaptive limit](super::find_the_right_limit), with
-//!   [`overloaded_if`](crate::tower::ThrottleLayer::overloaded_if).
+//! - *Change it live*: [`set_quota`](crate::RateLimiter::set_quota) of an `Arc` in the router's state, as in
+//!   `axum_full`; `tonic_limit` is for gRPC. *A backend that gets slow*: an [adaptive
+//!   limit](super::find_the_right_limit), with [`overloaded_if`](crate::tower::ThrottleLayer::overloaded_if).
 //!
 //! # Traps
 //!
 //! - An unchecked API key must not be a key of a limit: a client who makes keys up gets a limit for each.
-//! - Routes that are added after the layer are not behind it. A permit is held until the body has been sent:
-//!   clients that read slowly can take all slots, so give each a few (`Keyed::semaphores(4)` in `all`).
+//! - Routes that are added after the layer are not behind it. A permit is held until the body has been sent,
+//!   so without `client_slots` a client that reads slowly can take all slots.
 //! - A cost above the burst is answered with 503. In the fields, `r` (what is left) includes the burst, `q` does not.
-//! - The map has [100,000 keys](crate::Keyed::max_keys) at most; a full one answers with 503. A client with
+//! - Each map has [100,000 keys](crate::Keyed::max_keys) at most; a full one answers with 503. A client with
 //!   IPv6 is a [whole network](crate::tower::ClientIp::prefixes).

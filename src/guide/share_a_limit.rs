@@ -64,6 +64,6 @@
 //! - A burst smaller than the number of nodes is rounded up to 1 for each.
 //! - With windows and logs every part admits the whole count at once; divide the count instead, see
 //!   [`split`](crate::Quota::split).
-//! - A holder that is paused or cut off for longer than the ttl loses its lease, and does not notice by itself:
-//!   run the work under the lease's `token()`, or let what it writes to check `fencing()`.
+//! - A holder whose whole process is paused for longer than the ttl notices the loss of its lease late,
+//!   also with `token()`: let what it writes to reject a `fencing()` number below one that it has seen.
 //! - The types of both crates have the same names. Import one of the two `RateLimiter`s.
