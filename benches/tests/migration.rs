@@ -5,6 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
 use futures::{FutureExt, TryStreamExt};
 use governor::clock::{Clock as _, FakeRelativeClock};
 use object_store::limit::LimitStore;
@@ -16,6 +19,9 @@ use tollgate_object_store::Throttled;
 use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
 use tower::load_shed::LoadShedLayer;
 use tower::{BoxError, Layer, Service, ServiceExt, service_fn};
+use tower_governor::GovernorLayer;
+use tower_governor::governor::GovernorConfigBuilder;
+use tower_governor::key_extractor::GlobalKeyExtractor;
 
 const FIFTY: NonZeroU32 = NonZeroU32::new(50).unwrap();
 const SECOND: Duration = Duration::from_secs(1);
@@ -60,12 +66,31 @@ fn per_second_of_governor_rounds_the_interval_down() {
 
 #[test]
 fn per_second_of_tower_governor_is_an_interval() {
-    let mut builder = tower_governor::governor::GovernorConfigBuilder::default();
+    let mut builder = GovernorConfigBuilder::default();
     let config = builder.per_second(2).burst_size(5).finish().unwrap();
     let address = "1.2.3.4".parse().unwrap();
     assert!((0..5).all(|_| config.limiter().check_key(&address).is_ok()));
     let quota = config.limiter().check_key(&address).unwrap_err().quota();
     assert_eq!(quota.replenish_interval(), 2 * SECOND);
+}
+
+#[test]
+fn refusal_of_tower_governor_has_a_copy_of_retry_after() {
+    let mut builder = GovernorConfigBuilder::default().key_extractor(GlobalKeyExtractor);
+    let mut builder = builder.per_second(3600).burst_size(1).use_headers();
+    let layer = GovernorLayer::new(builder.finish().unwrap());
+    let app: Router = Router::new().layer(layer);
+    let answer = async || {
+        let request = Request::new(Body::empty());
+        app.clone().oneshot(request).await.unwrap()
+    };
+    runtime().block_on(async {
+        assert!(!answer().await.headers().contains_key("retry-after"));
+        let refused = answer().await;
+        let fields = refused.headers();
+        assert_eq!(fields["x-ratelimit-after"], fields["retry-after"]);
+        assert_eq!(fields["x-ratelimit-remaining"], "0");
+    });
 }
 
 #[test]

@@ -22,7 +22,6 @@ pub enum ErrorKind {
     TooManyKeys,
     /// Fewer permits are free than the call asks for, others wait for them, or the class of the caller
     /// holds its [maximum](crate::fair::Class::max_concurrency). Returned only by `try_` calls.
-    #[doc(alias = "TryAcquireError")]
     NoPermits,
     /// The rate does not allow the call now, or a gate is blocked. Returned only by `try_` calls of
     /// rate limiters, [adaptive](crate::adaptive::AdaptiveRate) ones included, and by checks of gates.

@@ -33,6 +33,8 @@ use crate::time::Tick;
 /// assert_eq!(error.capacity(), Some(2));
 /// assert_eq!(error.to_string(), "asked for more than the capacity of 2");
 /// ```
+#[doc(alias = "TryAcquireError")]
+#[doc(alias = "Overloaded")]
 #[derive(Clone)]
 pub struct AcquireError(Repr);
 

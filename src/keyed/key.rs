@@ -200,6 +200,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     /// ```
     #[inline]
     #[doc(alias = "until_key_ready")]
+    #[doc(alias = "until_key_ready_with_jitter")]
     pub fn acquire(&self) -> Waiting<Acquire<'a, T, Q, S>> {
         self.acquire_many(1.into())
     }
@@ -211,6 +212,7 @@ impl<'a, T: Kind, Q: Hash + Eq + ToOwned + ?Sized, S: BuildHasher> Key<'a, T, Q,
     /// See [`acquire`](Self::acquire).
     #[inline]
     #[doc(alias = "until_key_n_ready")]
+    #[doc(alias = "until_key_n_ready_with_jitter")]
     pub fn acquire_many(&self, n: T::Cost) -> Waiting<Acquire<'a, T, Q, S>> {
         Waiting::new(Acquire(State::New(self.clone(), n)))
     }

@@ -146,9 +146,7 @@ const DEFAULT_KEYS: usize = 100_000;
 ///
 /// [`hashbrown`]: https://docs.rs/hashbrown
 #[doc(alias = "per_user")]
-#[doc(alias = "dashmap")]
 #[doc(alias = "DefaultKeyedRateLimiter")]
-#[doc(alias = "hashmap")]
 pub struct Keyed<K, T: Kind, S = RandomState> {
     options: T::Options<K>,
     max_keys: usize,
@@ -281,6 +279,8 @@ impl<K, T: Kind, S> Keyed<K, T, S> {
     /// users.key("ann").try_acquire()?;
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[doc(alias = "dashmap_with_hasher")]
+    #[doc(alias = "hashmap_with_hasher")]
     #[must_use]
     pub fn hasher<H: Default + Clone>(self, hasher: H) -> Keyed<K, T, H> {
         Keyed {

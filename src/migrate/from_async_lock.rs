@@ -2,13 +2,14 @@
 //!
 //! | async-lock | here |
 //! |---|---|
-//! | `new` | [`new`](crate::Semaphore::new) |
+//! | `Semaphore::new` | [`new`](crate::Semaphore::new) |
 //! | `acquire` | [`acquire`](crate::Semaphore::acquire), which returns a `Result` |
 //! | `acquire_arc` | [`acquire_owned`](crate::Semaphore::acquire_owned), on a clone of the `Arc` |
 //! | `try_acquire`, `try_acquire_arc` | [`try_acquire`](crate::Semaphore::try_acquire), [`try_acquire_owned`](crate::Semaphore::try_acquire_owned), with a `Result` for an `Option` |
 //! | `acquire_blocking`, `acquire_arc_blocking` | `acquire` or `acquire_owned`, and [`.wait()`](crate::Waiting::wait) |
 //! | `add_permits(n)` | [`add_permits(n)`](crate::Semaphore::add_permits), or [`set_permits`](crate::Semaphore::set_permits), which also lowers the limit |
 //! | `available_permits` | [`available_permits`](crate::Semaphore::available_permits) |
+//! | `Acquire`, `AcquireArc` | [`Waiting<Acquire>`](crate::Waiting), [`Waiting<AcquireOwned>`](crate::AcquireOwned) |
 //! | `SemaphoreGuard`, `SemaphoreGuardArc` | [`Permit<&Semaphore>`](crate::Permit), [`OwnedPermit`](crate::OwnedPermit) |
 //! | guard: `forget` | [`forget`](crate::Permit::forget), which lowers the limit |
 //!

@@ -6,7 +6,8 @@
 //! | the same around a store over HTTP | `.with_http_connector(ThrottledConnector::new(connector, throttle))` on its builder: every HTTP request |
 //! | methods of `ObjectStore` on it | the same |
 //! | `Display`: `LimitStore(n, inner)` | `Throttled(inner)` |
-//! | `ThrottledStore`, which imitates a slow store in tests | – |
+//! | `LimitUpload::new(upload, n)` | a `Throttled` of its own for that upload: parts pass the throttle of their store |
+//! | `ThrottledStore` with `ThrottleConfig`: `config`, `config_mut`; it imitates a slow store in tests | – |
 //!
 //! The throttle is any [`Throttle`](crate::Throttle): a [`Semaphore`](crate::Semaphore), tokio's, a
 //! [`RateLimiter`](crate::RateLimiter), an adaptive limit, or [`all`](crate::all) of several.

@@ -2,7 +2,7 @@
 //!
 //! | tokio | here |
 //! |---|---|
-//! | `new`, `const_new`, `MAX_PERMITS` | [`new`](crate::Semaphore::new), which is `const`; [`MAX_PERMITS`](crate::Semaphore::MAX_PERMITS) is 2^59 - 1 in place of 2^61 - 1 |
+//! | `Semaphore`: `new`, `const_new`, `MAX_PERMITS` | [`new`](crate::Semaphore::new), which is `const`; [`MAX_PERMITS`](crate::Semaphore::MAX_PERMITS) is 2^59 - 1 in place of 2^61 - 1 |
 //! | `available_permits` | [`available_permits`](crate::Semaphore::available_permits); the limit itself is [`permits`](crate::Semaphore::permits) |
 //! | `add_permits(n)` | [`add_permits(n)`](crate::Semaphore::add_permits) raises the limit; to set it, [`set_permits(n)`](crate::Semaphore::set_permits) |
 //! | `forget_permits(n)` | [`forget_permits(n)`](crate::Semaphore::forget_permits) lowers the limit by what is free; to lower it by more than that, [`set_permits`](crate::Semaphore::set_permits) |

@@ -7,7 +7,7 @@
 //! | `period(d)`, `per_second(n)`, `per_millisecond(n)`, `per_nanosecond(n)` | [`Quota::new(1, d)`](crate::Quota::new): the numbers are intervals, see below |
 //! | `burst_size(n)` | [`.burst(n)`](crate::Quota::burst) of the quota |
 //! | `const_default`, `const_period`, `const_per_second`, `const_per_millisecond`, `const_per_nanosecond`, `const_burst_size` | all of these are `const` |
-//! | `GovernorConfig::default()`, `secure()` | `Quota::new(1, Duration::from_millis(500)).burst(8)`, `Quota::new(1, Duration::from_secs(4)).burst(2)` |
+//! | `GovernorConfig::default()`, `DEFAULT_PERIOD` and `DEFAULT_BURST_SIZE`; `secure()` | `Quota::new(1, Duration::from_millis(500)).burst(8)`; `Quota::new(1, Duration::from_secs(4)).burst(2)` |
 //! | `methods(list)` | `None` from the closure, for all other methods |
 //! | `key_extractor(e)`, `KeyExtractor`: `extract`, `name`, `key_name` | the closure, which may use the head of a request |
 //! | `PeerIpKeyExtractor` | `ClientIp::peer(..)` |
@@ -16,7 +16,7 @@
 //! | `use_headers()` | `.headers(RateLimitHeaders::Legacy)`, or the fields of the IETF's draft |
 //! | `error_handler(f)`, `GovernorError`: `into_response` | `.answer(Answer::ProblemJson)`, `.status(..)`; or a layer outside, which finds the [`AcquireError`](crate::AcquireError) in the extensions of a rejection |
 //! | `Response::from(error)` of tonic | `.answer(Answer::Grpc)` |
-//! | `GovernorConfig`: `limiter` | your own `Arc<Keyed<..>>` |
+//! | `GovernorConfig`: `limiter`; `SharedRateLimiter` | your own `Arc<Keyed<..>>` |
 //! | `limiter().retain_recent()` in a thread | not needed |
 //! | `Governor::new(service, &config)` | `layer.layer(service)` |
 //!
@@ -31,6 +31,8 @@
 //! - **A request without an address** gets a 500 there. Here all of them share one key.
 //! - **Memory is bounded**, by [`max_keys`](crate::Keyed::max_keys).
 //! - **`Retry-After` is rounded up**, at least 1; there it is rounded down, and may be 0.
+//! - **Fields**: each refusal there has `x-ratelimit-after`, a copy of `Retry-After`, which nothing here
+//!   sends; nor is there `x-ratelimit-whitelisted`, which its `use_headers` adds for methods without a limit.
 //! - **Both reject without a wait.** Here `ThrottleLayer::by` waits in order, and `.timeout(d)` bounds
 //!   it; several limits in one layer refund each other.
 //!

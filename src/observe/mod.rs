@@ -125,6 +125,7 @@ pub type Place = &'static Location<'static>;
 /// assert!(holding.lock().unwrap().is_empty());
 /// # Ok::<_, AcquireError>(())
 /// ```
+#[doc(alias = "RateLimitingMiddleware")]
 pub trait Observer {
     /// What the observer keeps in a permit, to recognise it when it is released.
     type Held;

@@ -173,6 +173,8 @@ impl RateLimiter {
     /// let limiter = RateLimiter::new(Quota::per_second(50).burst(5));
     /// assert_eq!(limiter.available(), 5);
     /// ```
+    #[doc(alias = "direct")]
+    #[doc(alias = "builder")]
     pub const fn new(quota: Quota) -> Self {
         Self {
             quota,
@@ -307,6 +309,8 @@ impl RateLimiter {
     /// assert!(after <= Some(Duration::from_millis(150)));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[doc(alias = "Jitter")]
+    #[doc(alias = "up_to")]
     #[must_use]
     pub const fn jitter(mut self, max: Duration) -> Self {
         self.config.jitter = max;
@@ -327,6 +331,7 @@ impl RateLimiter {
     /// assert_eq!(limiter.try_acquire()?.at(), clock.now());
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[doc(alias = "direct_with_clock")]
     #[must_use]
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.config.clock = clock.into();
@@ -512,6 +517,8 @@ impl RateLimiter {
     /// assert_eq!(decision.reset_after, Duration::from_millis(300));
     /// # Ok::<_, tollgate::AcquireError>(())
     /// ```
+    #[doc(alias = "with_middleware")]
+    #[doc(alias = "StateInformationMiddleware")]
     #[doc(alias = "StateSnapshot")]
     #[doc(alias = "remaining_burst_capacity")]
     pub fn decision(&self, charge: &Charge) -> Decision {

@@ -76,6 +76,7 @@ impl RateLimiter {
     /// ```
     #[inline]
     #[doc(alias = "until_n_ready")]
+    #[doc(alias = "until_n_ready_with_jitter")]
     pub fn acquire_many(&self, n: u64) -> Waiting<Acquire<&Self>> {
         Waiting::new(Acquire::new(self, n))
     }

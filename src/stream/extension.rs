@@ -8,6 +8,7 @@ use crate::wait::Waiting;
 
 /// Extension methods that put a stream behind a throttle. See [the module](crate::stream) for their
 /// common behavior.
+#[doc(alias = "StreamRateLimitExt")]
 pub trait LimitStreamExt: Stream {
     /// Runs `work` for each item. The throttle limits how many items run at once, or per time.
     ///
@@ -102,6 +103,7 @@ pub trait LimitStreamExt: Stream {
     /// # }
     /// ```
     #[doc(alias = "ratelimit_stream")]
+    #[doc(alias = "ratelimit_stream_with_jitter")]
     fn buffer_limited<T>(self, throttle: T) -> BufferLimited<Self, T>
     where
         Self: Stream<Item: Future> + Sized,

@@ -28,6 +28,7 @@ const MAX_TURNS: u32 = 64;
 
 /// The stream returned by
 /// [`LimitStreamExt::buffer_limited`](super::LimitStreamExt::buffer_limited).
+#[doc(alias = "RatelimitedStream")]
 #[pin_project]
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct BufferLimited<S: Stream<Item: Future>, T: Throttle>(#[pin] Limited<S, T, S::Item>);

@@ -21,6 +21,7 @@ use crate::throttle::Weighted;
 use crate::throttle::turn::Turn;
 
 /// Extension methods that put a sink behind a throttle.
+#[doc(alias = "SinkRateLimitExt")]
 pub trait LimitSinkExt<I>: Sink<I> + Sized {
     /// Charges `limiter` for each item before it goes to the sink. `cost` says how much: the bytes
     /// of a message, or 1 for a limit on items.
@@ -67,6 +68,7 @@ pub trait LimitSinkExt<I>: Sink<I> + Sized {
     /// # }
     /// ```
     #[doc(alias = "ratelimit_sink")]
+    #[doc(alias = "ratelimit_sink_with_jitter")]
     fn limited<T: Weighted, F: FnMut(&I) -> u64>(
         self,
         limiter: T,
@@ -85,6 +87,7 @@ pub trait LimitSinkExt<I>: Sink<I> + Sized {
 impl<I, S: Sink<I>> LimitSinkExt<I> for S {}
 
 /// The sink returned by [`LimitSinkExt::limited`].
+#[doc(alias = "RatelimitedSink")]
 #[pin_project]
 #[must_use = "sinks do nothing unless they are polled"]
 pub struct LimitedSink<S, I, T: Weighted, F> {

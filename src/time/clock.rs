@@ -137,6 +137,7 @@ impl Clock {
     /// let earlier = clock.now();
     /// assert!(clock.now() >= earlier);
     /// ```
+    #[doc(alias = "DefaultClock")]
     #[doc(alias = "QuantaClock")]
     #[doc(alias = "MonotonicClock")]
     pub const fn system() -> Self {

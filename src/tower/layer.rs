@@ -52,6 +52,8 @@ use crate::throttle::{Adaptive, Inspect, Throttle, TryThrottle};
 #[doc(alias = "GlobalConcurrencyLimitLayer")]
 #[doc(alias = "RateLimit")]
 #[doc(alias = "RateLimitLayer")]
+#[doc(alias = "Governor")]
+#[doc(alias = "GovernorLayer")]
 pub struct ThrottleLayer<T: Throttle, F = Same<T>, A = Responses<T>> {
     pub(super) choose: F,
     pub(super) patience: Patience<T>,
@@ -74,6 +76,9 @@ impl<T: Throttle> ThrottleLayer<T> {
     ///
     /// let layer = ThrottleLayer::new(Arc::new(Semaphore::new(64).max_waiters(256)));
     /// ```
+    #[doc(alias = "concurrency_limit")]
+    #[doc(alias = "rate_limit")]
+    #[doc(alias = "with_semaphore")]
     pub fn new(throttle: T) -> Self {
         Self::waiting(Same(throttle))
     }
@@ -93,6 +98,7 @@ impl<T: Throttle> ThrottleLayer<T> {
     #[doc(alias = "load_shed")]
     #[doc(alias = "LoadShed")]
     #[doc(alias = "LoadShedLayer")]
+    #[doc(alias = "GlobalKeyExtractor")]
     pub fn refusing(throttle: T) -> Self
     where
         T: TryThrottle,
@@ -156,7 +162,7 @@ impl<T: Throttle, F> ThrottleLayer<T, ByHead<F>> {
     }
 
     /// Creates a layer like [`by`](Self::by) whose requests never wait.
-    #[doc(alias = "GovernorLayer")]
+    #[doc(alias = "KeyExtractor")]
     #[doc(alias = "key_extractor")]
     pub fn refusing_by(choose: F) -> Self
     where
@@ -433,6 +439,7 @@ impl<T: Throttle, F> ThrottleLayer<T, F> {
     /// # }
     /// ```
     #[doc(alias = "error_handler")]
+    #[doc(alias = "GovernorError")]
     pub fn answer(mut self, answer: Answer) -> Self {
         self.answers.options().answer = answer;
         self

@@ -206,6 +206,9 @@ impl<F: Future> Waiting<F> {
     #[inline]
     #[cfg_attr(debug_assertions, track_caller)]
     #[doc(alias = "blocking_acquire")]
+    #[doc(alias = "blocking_acquire_many")]
+    #[doc(alias = "blocking_acquire_owned")]
+    #[doc(alias = "blocking_acquire_many_owned")]
     #[doc(alias = "acquire_blocking")]
     #[doc(alias = "acquire_arc_blocking")]
     pub fn wait(self) -> F::Output {

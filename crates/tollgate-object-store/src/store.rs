@@ -104,6 +104,7 @@ use crate::pages;
 /// # }
 /// ```
 #[doc(alias = "LimitStore")]
+#[doc(alias = "LimitUpload")]
 pub struct Throttled<S, T> {
     pub(crate) inner: Arc<S>,
     pub(crate) limits: Limits<T>,

@@ -119,6 +119,10 @@ impl<K> Keyed<K, RateLimiter> {
     /// ```
     #[doc(alias = "new")]
     #[doc(alias = "keyed")]
+    #[doc(alias = "dashmap")]
+    #[doc(alias = "hashmap")]
+    #[doc(alias = "GovernorConfigBuilder")]
+    #[doc(alias = "GovernorConfig")]
     pub const fn rate_limiters(quota: Quota) -> Self {
         Self::with_options(Options {
             template: RateLimiter::new(quota),
@@ -220,6 +224,8 @@ impl<K, S> Keyed<K, RateLimiter, S> {
     }
 
     /// Sets the clock. See [`RateLimiter::clock`].
+    #[doc(alias = "dashmap_with_clock")]
+    #[doc(alias = "hashmap_with_clock")]
     #[must_use]
     pub fn clock(self, clock: impl Into<Clock>) -> Self {
         self.template(|template| template.clock(clock))

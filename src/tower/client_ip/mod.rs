@@ -77,7 +77,6 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a `ClientIp` does nothing until its method `of` is called"]
-#[doc(alias = "KeyExtractor")]
 #[doc(alias = "PeerIpKeyExtractor")]
 #[doc(alias = "SmartIpKeyExtractor")]
 pub struct ClientIp {
