@@ -49,15 +49,15 @@
 //! ```
 //! use tollgate::{Quota, RateLimiter, Semaphore, all};
 //!
-//! // 50 per second, evenly spaced; and 20 MB per second, with bursts of up to 1 MB.
+//! // 50 per second, evenly spaced; and 20 MB per second, with bursts of up to 80 ms.
 //! static REQUESTS: RateLimiter = RateLimiter::new(Quota::per_second(50));
-//! static BYTES: RateLimiter = RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000));
+//! static BYTES: RateLimiter = RateLimiter::new(Quota::bytes_per_second(20_000_000));
 //! static SLOTS: Semaphore = Semaphore::new(8);
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), tollgate::AcquireError> {
 //! REQUESTS.acquire().await?;
-//! // All three, or none. Callers that share two semaphores must list them in the same order.
+//! // All three, or none.
 //! let part = vec![0; 64 * 1024];
 //! let (slot, _, _) = all((&SLOTS, &REQUESTS, BYTES.cost(part.len() as u64))).acquire().await?;
 //! # drop(slot);
@@ -87,10 +87,8 @@
 //! all parts admitted stays, whatever becomes of the work, unless you [refund](RateLimiter::refund)
 //! it. The hierarchy of user, team and everyone is `all((users.key(&user), teams.key(&team),
 //! &everyone))`. [`semaphore.cost(n)`](Semaphore::cost) and [`limiter.cost(n)`](RateLimiter::cost)
-//! take `n`; an `Option` is an optional part. Put the narrow scope first, and permits before rates; but
-//! put an [`AdaptiveSemaphore`](adaptive::AdaptiveSemaphore) last, because each wait after its permit
-//! counts as latency of the call.
-//! Two callers that list the same two semaphores in opposite orders can deadlock.
+//! take `n`; an `Option` is an optional part. [`all`] says in which order to list them: two callers that
+//! list the same two semaphores in opposite orders can deadlock.
 //!
 //! # Generic code
 //!
@@ -107,8 +105,8 @@
 //! # Testing
 //!
 //! **A limiter on the system clock waits in real time even while tokio's time is paused**, and
-//! `tokio::time::timeout` around such a wait elapses at once. Give limiters, adaptive limits and fair
-//! queues a [clock](Clock) that the test controls; [this page](guide::test_code_that_waits) shows how.
+//! `tokio::time::timeout` around such a wait elapses at once. [This page](guide::test_code_that_waits)
+//! shows the clocks for tests.
 //!
 //! # Features
 //!
@@ -129,8 +127,7 @@
 //! - `metrics`: `observe::Metrics`, counters, histograms and gauges of the crate `metrics`.
 //! - `tracing`: `observe::Traced`, events for waits, and warnings for waits and permits that take
 //!   long.
-//! - `test-util`: makes limiters without an explicit clock follow tokio's time, see
-//!   [testing](guide::test_code_that_waits).
+//! - `test-util`: makes limiters without an explicit clock follow tokio's time.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

@@ -52,8 +52,7 @@
 //! - *At most so many at once for each*: [`Keyed::semaphores(4)`](crate::Keyed::semaphores).
 //! - *Waiting*: `tenants.key(&tenant).acquire()` waits like the limiter itself, with a timeout or a token.
 //! - *User, team and everyone*: `all((users.key(&user), teams.key(&team), &everyone))` takes all of them or
-//!   none; see [`all`](crate::all). The narrow limit comes first. If callers wait, semaphores come before
-//!   rates: callers that passed a rate and wait for a later part leave together.
+//!   none; [`all`](crate::all) says in which order to list them.
 //! - *In tasks, streams and layers*: [`key_owned`](crate::Keyed::key_owned) of an `Arc` of the map.
 //! - *In a `static`*: [`rate_limiters`](crate::Keyed::rate_limiters), [`max_keys`](crate::Keyed::max_keys)
 //!   and [`when_full`](crate::Keyed::when_full) are `const`.

@@ -68,7 +68,7 @@ impl RateLimiter {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), tollgate::AcquireError> {
-    /// let bytes = RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000));
+    /// let bytes = RateLimiter::new(Quota::bytes_per_second(20_000_000));
     /// let charge = bytes.acquire_many(64 * 1024).await?;
     /// assert_eq!(charge.cost(), 65_536);
     /// # Ok(())

@@ -92,7 +92,7 @@ impl RateLimiter {
     /// # async fn main() -> Result<(), tollgate::AcquireError> {
     /// let slots = Semaphore::new(8);
     /// let requests = RateLimiter::new(Quota::per_second(50).burst(5));
-    /// let bytes = RateLimiter::new(Quota::per_second(20_000_000).burst(1_000_000));
+    /// let bytes = RateLimiter::new(Quota::bytes_per_second(20_000_000));
     ///
     /// let part = [0; 4096];
     /// let (slot, request, volume) =
