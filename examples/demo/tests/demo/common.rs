@@ -13,6 +13,9 @@ use tokio::time::{Duration, sleep};
 use tollgate::Clock;
 use tower::ServiceExt;
 
+/// Nanoseconds.
+const PERIOD: u64 = 3_000_000_000;
+
 /// A demonstration and its routes.
 pub(crate) struct Demo {
     pub(crate) running: Running,
@@ -23,7 +26,14 @@ impl Demo {
     /// Starts one, with the random numbers of a seed, and waits for its first event.
     pub(crate) async fn start() -> Self {
         fastrand::seed(7);
-        let running = App::start(Clock::tokio());
+        // The clock began with the first test of this process. Calls to the algorithms come by its
+        // time, with a period of three seconds.
+        let clock = Clock::tokio();
+        sleep(Duration::from_nanos(
+            PERIOD - clock.now().as_nanos() % PERIOD,
+        ))
+        .await;
+        let running = App::start(clock);
         let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 4000));
         let router = running.app.router().layer(MockConnectInfo(client));
         running.app.next_event().await;
@@ -64,4 +74,16 @@ pub(crate) async fn text(answer: Response<Body>) -> String {
         .expect("the body is whole")
         .to_bytes();
     String::from_utf8(bytes.into()).expect("the body is text")
+}
+
+/// Returns a number of an event by the name of its series, as the page has it.
+pub(crate) fn number(event: &Value, series: &str) -> f64 {
+    let mut at = event;
+    for part in series.split('.') {
+        let rows = at.get("rows").unwrap_or(at).as_array();
+        let row = rows.and_then(|rows| rows.iter().find(|row| row["id"] == part));
+        at = row.unwrap_or(&at[part]);
+    }
+    at.as_f64()
+        .unwrap_or_else(|| panic!("{series} is no number but {at}"))
 }

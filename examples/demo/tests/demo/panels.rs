@@ -3,13 +3,7 @@
 use serde_json::Value;
 use tokio::time::Duration;
 
-use super::common::Demo;
-
-fn number(rows: &Value, id: &str, field: &str) -> f64 {
-    let mut rows = rows.as_array().expect("rows").iter();
-    let row = rows.find(|row| row["id"] == id).expect("a row of this id");
-    row[field].as_f64().expect("a number")
-}
+use super::common::{Demo, number};
 
 async fn after_five_seconds() -> Value {
     Demo::start()
@@ -21,10 +15,9 @@ async fn after_five_seconds() -> Value {
 #[tokio::test(start_paused = true)]
 async fn algorithms_at_first_show_twice_the_quota_around_a_boundary() {
     let event = after_five_seconds().await;
-    let algorithms = &event["algorithms"];
-    let most = |id| number(&algorithms["rows"], id, "most_in_a_second");
+    let most = |id| number(&event, &format!("algorithms.{id}.most_in_a_second"));
     let quota = 50.0;
-    assert_eq!(algorithms["quota"], quota as u64);
+    assert_eq!(number(&event, "algorithms.quota"), quota);
     assert_eq!(
         (most("fixed_window"), most("sliding_log")),
         (2.0 * quota, quota)
@@ -32,7 +25,7 @@ async fn algorithms_at_first_show_twice_the_quota_around_a_boundary() {
     // A burst of ten, and what comes within the second after it.
     assert!(most("gcra") <= quota + 10.0 && most("gcra") > quota);
     assert!(most("sub_intervals") <= quota);
-    for row in algorithms["rows"].as_array().expect("rows") {
+    for row in event["algorithms"]["rows"].as_array().expect("rows") {
         assert!(
             row["admitted"].as_u64() > Some(0) && row["refused"].as_u64() > Some(0),
             "{row}"
@@ -43,12 +36,12 @@ async fn algorithms_at_first_show_twice_the_quota_around_a_boundary() {
 #[tokio::test(start_paused = true)]
 async fn tenants_at_first_wait_long_in_one_queue_and_briefly_in_a_fair_one() {
     let event = after_five_seconds().await;
-    let tenants = &event["tenants"];
     for quiet in ["quiet-1", "quiet-2", "quiet-3"] {
-        let fifo = number(&tenants["fifo"], quiet, "p99_ms");
-        let fair = number(&tenants["fair"], quiet, "p99_ms");
+        let fifo = number(&event, &format!("tenants.fifo.{quiet}.p99_ms"));
+        let fair = number(&event, &format!("tenants.fair.{quiet}.p99_ms"));
         assert!(fifo >= 10.0 * fair && fair <= 50.0, "{fifo} {fair}");
-        assert_eq!(number(&tenants["fair"], quiet, "per_second"), 15.0);
+        let served = number(&event, &format!("tenants.fair.{quiet}.per_second"));
+        assert_eq!(served, 15.0);
     }
 }
 
@@ -56,11 +49,11 @@ async fn tenants_at_first_wait_long_in_one_queue_and_briefly_in_a_fair_one() {
 async fn backend_at_first_wastes_behind_five_and_thrashes_behind_a_hundred() {
     let event = after_five_seconds().await;
     let rows = &event["backend"]["rows"];
-    let goodput = |id| number(rows, id, "goodput");
+    let goodput = |id| number(&event, &format!("backend.{id}.goodput"));
     assert!(goodput("adaptive") >= 1.5 * goodput("fixed-5"), "{rows}");
     assert!(goodput("adaptive") >= 0.95 * goodput("fixed-20"), "{rows}");
     assert!(goodput("fixed-100") <= 0.1 * goodput("adaptive"), "{rows}");
-    let p99 = |id| number(rows, id, "p99_ms");
+    let p99 = |id| number(&event, &format!("backend.{id}.p99_ms"));
     assert!(
         p99("adaptive") < p99("fixed-20") && p99("fixed-20") < p99("fixed-100"),
         "{rows}"

@@ -1,8 +1,9 @@
 //! The sliders.
 
 use serde_json::Value;
+use tokio::time::{Duration, sleep};
 
-use super::common::{Demo, text};
+use super::common::{Demo, number, text};
 
 async fn sliders(demo: &Demo) -> Vec<Value> {
     let answer = demo.get("/settings").await;
@@ -93,4 +94,54 @@ async fn set_between_whole_numbers_is_rounded() {
     let demo = Demo::start().await;
     demo.send("PUT", "/settings/tenants.slots", "3.6").await;
     assert_eq!(demo.event().await["settings"]["tenants.slots"], 4);
+}
+
+/// Each slider, a value, a series of its panel, and what that is 4.6 seconds after the start: with the
+/// sliders of a fresh start, and with this value.
+const EFFECTS: &str = "
+    algorithms.calls    400  algorithms.offered                       120  400
+    algorithms.quota    100  algorithms.sliding_log.most_in_a_second   50  100
+    algorithms.burst     40  algorithms.gcra.most_in_a_second          60   90
+    queue.quota          20  queue.admitted                            46   92
+    tenants.noise         1  tenants.fifo.noisy.waiting               300    0
+    tenants.slots        32  tenants.fifo.noisy.per_second            174  300
+    backend.workers      50  backend.fixed-100.goodput                  0  700
+    backend.service_ms   40  backend.fixed-5.goodput                  222  118
+    backend.calls       100  backend.fixed-5.goodput                  222  100
+    http.quota           50  http.admitted                             20    5
+";
+
+#[tokio::test(start_paused = true)]
+async fn set_changes_what_the_panel_shows() {
+    let before = after_a_while(&Demo::start().await).await;
+    for row in EFFECTS.trim().lines() {
+        let words: Vec<_> = row.split_whitespace().collect();
+        let [slider, value, series, was, is] = words[..] else {
+            panic!("five words: {row}");
+        };
+        let demo = Demo::start().await;
+        let answer = demo
+            .send("PUT", &format!("/settings/{slider}"), value)
+            .await;
+        assert_eq!(answer.status(), 204);
+        let after = after_a_while(&demo).await;
+        for (event, expected) in [(&before, was), (&after, is)] {
+            let (seen, expected) = (number(event, series), expected.parse::<f64>().expect(row));
+            // The load is made in steps of 5 ms, and timers are late by up to 1 ms.
+            assert!(
+                (seen - expected).abs() <= 0.1 * expected,
+                "{row}: {seen} is not {expected}"
+            );
+        }
+    }
+}
+
+/// Returns the event 4.6 seconds after the start, when calls to the algorithms have come for a second.
+/// The route that all clients share has just got 25 requests.
+async fn after_a_while(demo: &Demo) -> Value {
+    sleep(Duration::from_millis(4550)).await;
+    for _ in 0..25 {
+        demo.get("/api/shared").await;
+    }
+    demo.event().await
 }
