@@ -65,9 +65,9 @@ pub(super) async fn series(browser: &Chromium, report: &mut Report) -> Result<()
 
 /// Where each slider is moved to, and what a series is soon after, and never before.
 ///
-/// Quotas are what the limiters report, from the next event on. The other sliders have no throttle to
-/// report them: their series is a count of what throttles decide, and the bound is one that the load
-/// of a fresh start cannot reach.
+/// What a throttle reports is exact from the next event on: quotas, slots and workers. The other
+/// sliders change what throttles decide, and the bound is one that the load of a fresh start cannot
+/// reach.
 const SLIDERS: [(&str, u64, &str); 10] = [
     // At most 120 calls per second have come.
     ("algorithms.calls", 400, "algorithms.offered >= 150"),
@@ -81,10 +81,8 @@ const SLIDERS: [(&str, u64, &str); 10] = [
     ("queue.quota", 100, "queue.quota = 100"),
     // Of 300 calls per second, each waited for at most a second; now 600 come.
     ("tenants.noise", 40, "tenants.fifo.noisy.waiting >= 400"),
-    // Eight slots served 200 calls per second; 32 serve all that wait.
-    ("tenants.slots", 32, "tenants.fifo.noisy.per_second >= 230"),
-    // A hundred calls at once overload ten workers, and not fifty.
-    ("backend.workers", 50, "backend.fixed-100.goodput >= 200"),
+    ("tenants.slots", 32, "tenants.slots = 32"),
+    ("backend.workers", 50, "backend.workers = 50"),
     // Five permits were good for 250 calls of 20 ms per second; now they are for 50 of 100 ms.
     ("backend.service_ms", 100, "backend.fixed-5.goodput <= 150"),
     ("backend.calls", 0, "backend.fixed-5.in_use = 0"),

@@ -18,8 +18,8 @@ use crate::settings::{Setting, Settings};
 const MS: u64 = 1_000_000;
 /// Calls begin to come in the middle of a second.
 const PHASE: u64 = 500 * MS;
-const PERIOD: u64 = 3000 * MS;
-const BUSY: u64 = 2000 * MS;
+pub(super) const PERIOD: u64 = 3000 * MS;
+pub(super) const BUSY: u64 = 2000 * MS;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -25,10 +25,10 @@ const FIXED: [(&str, &str, usize); 3] = [
 ];
 
 /// An answer that comes later is of no use.
-const DEADLINE: Duration = Duration::from_millis(250);
+pub(super) const DEADLINE: Duration = Duration::from_millis(250);
 
 /// The window of the 99th percentile.
-const WINDOW: Duration = Duration::from_secs(4);
+pub(super) const WINDOW: Duration = Duration::from_secs(4);
 
 /// With so many calls beyond its workers for each worker, a call takes twice as long.
 const SLOWDOWN_AT: f64 = 4.0;

@@ -24,16 +24,16 @@ const TENANTS: [(&str, &str); 4] = [
 const NOISY: usize = 0;
 
 /// How many calls a quiet tenant makes per second.
-const QUIET_RATE: u64 = 15;
+pub(super) const QUIET_RATE: u64 = 15;
 
 /// How long a call holds its slot.
-const WORK: Duration = Duration::from_millis(40);
+pub(super) const WORK: Duration = Duration::from_millis(40);
 
 /// How long a call waits for a slot before it gives up.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The window of the 99th percentile: a quiet tenant makes 120 calls within it.
-const WINDOW: Duration = Duration::from_secs(8);
+pub(super) const WINDOW: Duration = Duration::from_secs(8);
 
 pub(crate) struct Panel {
     settings: Arc<Settings>,
