@@ -59,3 +59,18 @@ async fn backend_at_first_wastes_behind_five_and_thrashes_behind_a_hundred() {
         "{rows}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn backend_without_calls_has_no_p99_after_its_window() {
+    let demo = Demo::start().await;
+    demo.event_after(Duration::from_secs(1)).await;
+    demo.send("PUT", "/settings/backend.calls", "0").await;
+    let event = demo.event().await;
+    for row in event["backend"]["rows"].as_array().expect("rows") {
+        assert!(row["p99_ms"].is_f64(), "{row}");
+    }
+    let event = demo.event_after(Duration::from_secs(6)).await;
+    for row in event["backend"]["rows"].as_array().expect("rows") {
+        assert!(row["p99_ms"].is_null(), "{row}");
+    }
+}
