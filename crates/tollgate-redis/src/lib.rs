@@ -18,10 +18,3 @@ pub use crate::lease::{AcquireLease, Lease, Semaphore};
 pub use crate::limit_set::{Charges, LimitSet, Outcome};
 pub use crate::rate::{Acquire, Charge, Fallback, Keyed, RateLimiter, Reservation, Source};
 pub use crate::store::{Store, Warning};
-
-/// Compiles the program of tollgate's guide, which cannot depend on this crate.
-#[cfg(doctest)]
-#[doc = "```no_run"]
-#[doc = include_str!("../../../src/guide/share_on_redis.rs")]
-#[doc = "```"]
-struct Guide;
