@@ -34,6 +34,8 @@ pub(crate) struct Limits {
 pub(crate) struct Snapshot {
     /// Per second, as the limiter reports it.
     quota: u64,
+    /// The most that it admits at once.
+    burst: u64,
     admitted: u64,
     refused: u64,
     per_second: usize,
@@ -59,8 +61,10 @@ impl Limits {
     /// Returns what came of the requests to the route that all clients share.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let (tally, _) = self.shared.observer();
+        let quota = self.shared.throttle().quota();
         Snapshot {
-            quota: self.shared.throttle().quota().count(),
+            quota: quota.count(),
+            burst: quota.max_burst(),
             admitted: tally.admitted.total(),
             refused: tally.refused.total(),
             per_second: tally.admitted.per_second(),
@@ -76,7 +80,7 @@ impl Limits {
                 .headers(RateLimitHeaders::Draft11)
                 .answer(Answer::ProblemJson);
         let shared = ThrottleLayer::refusing(self.shared.clone())
-            .policies([Policy::client("shared")])
+            .policies([Policy::server("shared")])
             .headers(RateLimitHeaders::Draft11)
             .answer(Answer::ProblemJson);
         let exports = ThrottleLayer::refusing(Arc::clone(&self.exports))

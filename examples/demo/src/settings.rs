@@ -81,9 +81,9 @@ sliders! {
     AlgorithmsQuota: "algorithms" "quota", "Quota", "/s", 10..=200 by 10, 50;
     AlgorithmsBurst: "algorithms" "burst", "Burst", "calls", 1..=50 by 1, 10;
     QueueQuota: "queue" "quota", "Quota", "/s", 1..=200 by 1, 10;
-    TenantsNoise: "tenants" "noise", "Noisy tenant sends", "×", 1..=40 by 1, 20;
-    TenantsSlots: "tenants" "slots", "Slots", "calls", 3..=32 by 1, 8;
-    BackendWorkers: "backend" "workers", "Workers", "calls", 2..=50 by 1, 10;
+    TenantsNoise: "tenants" "noise", "Noisy tenant sends", "× 15 /s", 1..=40 by 1, 20;
+    TenantsSlots: "tenants" "slots", "Slots", "", 3..=32 by 1, 8;
+    BackendWorkers: "backend" "workers", "Workers", "", 2..=50 by 1, 10;
     BackendService: "backend" "service_ms", "Service time", "ms", 5..=100 by 5, 20;
     BackendCalls: "backend" "calls", "Calls per second", "/s", 0..=1000 by 50, 700;
     HttpQuota: "http" "quota", "Quota of /api/shared", "/s", 10..=1000 by 10, 200;

@@ -153,7 +153,7 @@ async fn send_all(
                 pace.acquire().await?;
                 match get(&client, address).await? {
                     200 => statuses.ok += 1,
-                    429 => statuses.refused += 1,
+                    503 => statuses.refused += 1,
                     status => return Err(format!("an answer has the status {status}").into()),
                 }
             }

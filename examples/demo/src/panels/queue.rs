@@ -56,6 +56,9 @@ pub(crate) struct Snapshot {
     per_second: usize,
     /// Per second, as the limiter reports it.
     quota: u64,
+    /// How long a call that joined now, as the last one, would wait, in seconds, as the limiter
+    /// reports it.
+    last_waits_s: f64,
     /// The state of each waiter, in the order of the queue.
     waiters: String,
 }
@@ -166,6 +169,7 @@ impl Panel {
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
+        let limiter = self.limiter.throttle();
         let waiters = self.waiters();
         let states: String = waiters.iter().map(|it| char::from(it.state())).collect();
         let count = |state: u8| states.matches(char::from(state)).count();
@@ -174,7 +178,8 @@ impl Panel {
             admitted: count(ADMITTED),
             cancelled: count(CANCELLED),
             per_second: self.limiter.observer().admitted.per_second(),
-            quota: self.limiter.throttle().quota().count(),
+            quota: limiter.quota().count(),
+            last_waits_s: limiter.peek().retry_after.as_secs_f64(),
             waiters: states,
         }
     }

@@ -65,6 +65,8 @@ struct Row {
     label: &'static str,
     waiting: u64,
     per_second: usize,
+    /// How many calls waited as long as they can.
+    gave_up_per_second: usize,
     /// Of the waits of the last eight seconds, if there are any.
     p99_ms: Option<f64>,
 }
@@ -136,6 +138,7 @@ impl Panel {
             label,
             waiting: tenant.calls.total().saturating_sub(tenant.tally.decided()),
             per_second: tenant.tally.admitted.per_second(),
+            gave_up_per_second: tenant.tally.abandoned.per_second(),
             p99_ms: tenant.tally.waits.p99_ms(WINDOW),
         };
         let rows = |tenants: &[_; 4]| TENANTS.into_iter().zip(tenants).map(row).collect();

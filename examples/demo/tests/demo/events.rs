@@ -51,10 +51,10 @@ async fn event_has_every_field_of_the_page() {
     );
     assert_eq!(
         keys(&event["queue"]),
-        "admitted cancelled per_second quota waiters waiting"
+        "admitted cancelled last_waits_s per_second quota waiters waiting"
     );
     assert_eq!(keys(&event["tenants"]), "fair fifo slots");
-    let tenant = "id label p99_ms per_second waiting";
+    let tenant = "gave_up_per_second id label p99_ms per_second waiting";
     for queue in ["fifo", "fair"] {
         let ids = rows(&event["tenants"][queue], tenant);
         assert_eq!(ids, ["noisy", "quiet-1", "quiet-2", "quiet-3"]);
@@ -67,7 +67,10 @@ async fn event_has_every_field_of_the_page() {
         ),
         ["fixed-5", "fixed-20", "fixed-100", "adaptive"]
     );
-    assert_eq!(keys(&event["http"]), "admitted per_second quota refused");
+    assert_eq!(
+        keys(&event["http"]),
+        "admitted burst per_second quota refused"
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -36,21 +36,25 @@ async fn hello_beyond_the_burst_is_refused_with_fields_and_a_problem() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shared_beyond_the_burst_is_refused_and_counted() {
+async fn shared_beyond_the_burst_is_refused_as_the_servers_limit_and_counted() {
     let demo = Demo::start().await;
-    let mut admitted = 0;
-    for _ in 0..25 {
-        admitted += u64::from(demo.get("/api/shared").await.status() == 200);
+    for request in 0..25 {
+        let answer = demo.get("/api/shared").await;
+        let expected = if request < 20 { 200 } else { 503 };
+        assert_eq!(answer.status(), expected, "{request}");
+        assert_eq!(
+            answer.headers()["ratelimit-policy"],
+            r#""shared";q=200;w=1"#
+        );
     }
-    assert_eq!(admitted, 20);
     let http = demo.event().await["http"].take();
     assert_eq!(
         (http["admitted"].as_u64(), http["refused"].as_u64()),
         (Some(20), Some(5))
     );
     assert_eq!(
-        (http["per_second"].as_u64(), http["quota"].as_u64()),
-        (Some(20), Some(200))
+        ["per_second", "quota", "burst"].map(|name| http[name].as_u64()),
+        [Some(20), Some(200), Some(20)]
     );
 }
 
